@@ -212,11 +212,10 @@ class PartitionTable(PartitionQueries):
         self, name: str, replicas: npt.ArrayLike, *, topic_id: Uuid = ZERO_UUID, controller_epoch: int = 0
     ) -> Int32s:
         """A new topic with partitions 0, 1 ...: all replicas in sync, the first leads, epochs 0. Returns their rows."""
-        placed, epoch = (
-            self._replica_rows(replicas, None),
-            as_integers("controller epoch", controller_epoch, np.int32, ()),
-        )
-        return self._add(self.topics.add(name, Uuid(topic_id)), placed, 0, int(epoch))
+        placed = self._replica_rows(replicas, None)
+        _check_epoch(controller_epoch)
+        topic_id = topic_id if isinstance(topic_id, Uuid) else Uuid(topic_id)
+        return self._add(self.topics.add(name, topic_id), placed, 0, controller_epoch)
 
     def add_partitions(
         self, name: str, replicas: npt.ArrayLike, *, first_partition: int | None = None, controller_epoch: int = 0
@@ -225,17 +224,15 @@ class PartitionTable(PartitionQueries):
 
         Returns their rows. TableError if one of them is known already.
         """
-        placed, epoch = (
-            self._replica_rows(replicas, None),
-            as_integers("controller epoch", controller_epoch, np.int32, ()),
-        )
+        placed = self._replica_rows(replicas, None)
+        _check_epoch(controller_epoch)
         numbers = self.partition_index__p[self.rows_of_topic(name)]
         first = int(numbers.max(initial=-1)) + 1 if first_partition is None else first_partition
         if not is_whole(first) or not 0 <= first <= MAX_PARTITIONS - len(placed):
             raise TableError(f"first_partition is a partition's number, not {first!r:.60}")
         if ((numbers >= first) & (numbers < first + len(placed))).any():
             raise TableError(f"topic {name!r} has partitions from {first} to {first + len(placed) - 1} already")
-        return self._add(self.topics.row(name), placed, first, int(epoch))
+        return self._add(self.topics.row(name), placed, first, controller_epoch)
 
     def _add(self, topic_row: int, replicas: Int16s, first_partition: int, controller_epoch: int) -> Int32s:
         rows = self._new_rows(topic_row, first_partition, len(replicas))
@@ -322,6 +319,11 @@ def _topics_of(topics: TopicTable | None, brokers: BrokerTable | None) -> TopicT
         if not (given is None or isinstance(given, kind)):
             raise TableError(f"{name} are a {kind.__name__}, not {type(given).__name__}")
     return TopicTable(["topic"]) if topics is None else topics
+
+
+def _check_epoch(controller_epoch: object) -> None:
+    if not is_whole(controller_epoch) or not NO_EPOCH <= controller_epoch <= MAX_EPOCH:
+        raise TableError(f"a controller epoch is a whole number up to {MAX_EPOCH}, not {controller_epoch!r:.60}")
 
 
 def _reason_refused(changes: object) -> str:

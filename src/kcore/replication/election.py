@@ -17,6 +17,7 @@ Which partitions elect where no rows are given:
 
 from collections.abc import Iterable
 from dataclasses import replace
+from functools import lru_cache
 from typing import TYPE_CHECKING, Final, Literal, overload
 
 import numpy.typing as npt
@@ -133,6 +134,8 @@ def elect(
         raise LevelError(f"no election {kind!r:.60}: a kind is a text, or an election policy")
     if not (elr is None or isinstance(elr, bool)):
         raise TableError(f"elr is a bool or None, not {elr!r:.60}")
+    if not (level is None or isinstance(level, (str, Level))):
+        raise LevelError(f"a level is a text such as '4.3.1' or '3.9-IV0', not {level!r:.60}")
     return _elect(table, kind, rows, leaving, unclean, level, min_isr, elr)
 
 
@@ -146,13 +149,20 @@ def _elect(
     min_isr: int | npt.ArrayLike | None,
     elr: bool | None,
 ) -> ZooKeeperElections | KraftElections:
+    image = None
+    if not isinstance(table, PartitionTable):
+        table, image = _parts_of(table)
+        level = _level_of(image) if level is None else level
     name, policy = ("offline", kind) if isinstance(kind, ElectionPolicy) else (kind, None)
-    table, image = (table, None) if isinstance(table, PartitionTable) else _parts_of(table)
     gone = _broker_rows(table, leaving)
-    name, rules = _rules_of(name, level, image, len(gone))
+    name, rules = _rules_of(name, level, len(gone))
     chosen = None if rows is None else checked_rows(rows, len(table))
     if not rules.zookeeper:
-        settings = _settings(table, image, rules, unclean, min_isr, elr)
+        if image is None:
+            least = 1 if min_isr is None else min_isr
+            settings = kraft_elections.settings_of(table, rules, unclean, least, bool(elr))
+        else:
+            settings = _settings_of(image, rules, unclean, min_isr, elr)
         return kraft_elections.elect_kraft(name, table, chosen, gone, settings)
     if name == "offline":
         return zookeeper_elections.offline(table, chosen, gone, unclean, rules, policy)
@@ -174,12 +184,9 @@ def _broker_rows(table: PartitionTable, leaving: Iterable[int]) -> list[int]:
     return [table.brokers.row(broker) for broker in ids]
 
 
-def _rules_of(
-    kind: str | None, level: Level | str | None, image: "ClusterImage | None", leaving: int
-) -> tuple[str, Level]:
+@lru_cache(maxsize=512)
+def _rules_of(kind: str | None, level: Level | str | None, leaving: int) -> tuple[str, Level]:
     """The kind and the level, or what None stands for; LevelError where its controllers know no such election."""
-    if level is None and image is not None:
-        level = _level_of(image)
     if level is None:
         level = (
             _NEWEST if kind in kraft_elections.KINDS and kind not in zookeeper_elections.KINDS else ZOOKEEPER_RELEASE
@@ -201,21 +208,20 @@ def _level_of(image: "ClusterImage") -> Level | str:
     return level_of_image(image) or _NEWEST
 
 
-def _settings(
-    table: PartitionTable,
-    image: "ClusterImage | None",
+def _settings_of(
+    image: "ClusterImage",
     rules: Level,
     unclean: bool | npt.ArrayLike | None,
     min_isr: int | npt.ArrayLike | None,
     elr: bool | None,
 ) -> KraftSettings:
-    """As given; what is left out is the image's, or Kafka's default."""
-    if image is None:
-        return kraft_elections.settings_of(table, rules, unclean, 1 if min_isr is None else min_isr, bool(elr))
+    """As given; what is left out is the image's."""
     from kcore.replication.topic_settings import settings_of_image
 
     known = settings_of_image(image, rules, elr)
-    given = kraft_elections.settings_of(table, rules, unclean, 1 if min_isr is None else min_isr, known.elr_enabled)
+    given = kraft_elections.settings_of(
+        image.table, rules, unclean, 1 if min_isr is None else min_isr, known.elr_enabled
+    )
     return replace(
         known,
         unclean=known.unclean if unclean is None else given.unclean,

@@ -115,7 +115,7 @@ def encode_records(
 
 def _last_offset_delta(offsets: list[int], base: int, given: int | None) -> int:
     """The last offset above the base. EncodeError unless offsets rise, and none is below the base or above the last."""
-    if not all(map(lt, offsets, offsets[1:])):
+    if len(offsets) > 1 and not all(map(lt, offsets, offsets[1:])):
         before, after = next(pair for pair in pairwise(offsets) if pair[0] >= pair[1])
         raise EncodeError(f"a record has offset {after} after {before}: offsets must rise")
     if offsets and offsets[0] < base:
