@@ -13,7 +13,7 @@ class ArgumentError(KcoreError, TypeError):
 
 
 class NotBytesError(KcoreError, TypeError, BufferError):
-    """Bytes are expected, and what is given has none, has items of another size, is not contiguous or not writable."""
+    """Bytes are expected, and what is given has none, has items of floats, is not contiguous, or not writable."""
 
 
 class MissingPackageError(KcoreError, ImportError):

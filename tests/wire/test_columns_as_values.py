@@ -104,7 +104,7 @@ def test_texts_that_are_not_utf8() -> None:
 
 def test_where_columns_are_encoded_into() -> None:
     columns = Columns("FetchRequest", max_wait_ms=3)
-    with pytest.raises(NotBytesError, match="`out` is read-only: bytes"):
+    with pytest.raises(EncodeError, match="`out` is read-only: bytes"):
         encode_columns(columns, 7, bytes(100))  # type: ignore[call-overload]
     with pytest.raises(EncodeError, match="the message takes 33 bytes, `out` has room for 3"):
         encode_columns(columns, 7, bytearray(3))
@@ -113,8 +113,16 @@ def test_where_columns_are_encoded_into() -> None:
 
 
 @pytest.mark.parametrize("read", [kcore.decode, kcore.decode_columns, kcore.decode_from])
-def test_numbers_are_no_bytes(read: Callable[..., Any]) -> None:
-    for data in (np.zeros(100), np.zeros(5, np.int32), memoryview(b"ab" * 20)[::2], "text", 7, None):
+def test_what_is_no_bytes(read: Callable[..., Any]) -> None:
+    for data in (
+        np.zeros(100),
+        np.zeros(5, np.complex64),
+        np.array([None]),
+        memoryview(b"ab" * 20)[::2],
+        "text",
+        7,
+        None,
+    ):
         with pytest.raises(NotBytesError, match="expected bytes"):
             read("FetchRequest", 4, data)
     for number in (np.zeros(100), 7):
@@ -123,6 +131,8 @@ def test_numbers_are_no_bytes(read: Callable[..., Any]) -> None:
     plain = kcore.encode(kcore.schema.FetchRequest(), 4)
     for same in (bytearray(plain), np.frombuffer(plain, np.int8), memoryview(plain)):
         read("FetchRequest", 4, same)
+    with pytest.raises(NotBytesError, match="ndarray of items of the format d"):
+        read("FetchRequest", 4, np.zeros(100))
 
 
 @ANY_COPY

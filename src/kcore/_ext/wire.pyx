@@ -1,7 +1,7 @@
 """The object codec's front: finds the program of a message and version, and runs it."""
 
 from cython cimport final
-from cpython.buffer cimport PyBUF_ND, PyBUF_SIMPLE, PyBUF_WRITABLE, PyBuffer_Release, PyObject_GetBuffer
+from cpython.buffer cimport PyBUF_FORMAT, PyBUF_ND, PyBUF_SIMPLE, PyBUF_WRITABLE, PyBuffer_Release, PyObject_GetBuffer
 from cpython.bytes cimport PyBytes_AS_STRING, PyBytes_CheckExact, PyBytes_FromStringAndSize, PyBytes_GET_SIZE
 from cpython.dict cimport PyDict_GetItemWithError
 from cpython.long cimport PyLong_AsLongAndOverflow, PyLong_Check
@@ -9,12 +9,14 @@ from cpython.memoryview cimport PyMemoryView_Check
 from cpython.object cimport PyObject
 from cpython.ref cimport Py_INCREF, Py_XDECREF
 from libc.stdint cimport uint8_t
+from libc.string cimport strchr, strlen
 
 from kcore._ext.wire_program cimport Program
 from kcore._ext.wire_reader cimport read_message
 from kcore._ext.wire_writer cimport write_message, write_message_into
 
 cdef const uint8_t *NOTHING = b""  # An empty buffer may have no address.
+cdef const char *BYTES_OR_INTEGERS = b"cbB?hHiIlLqQnNs"  # The last letter of a format of the struct module.
 
 cdef enum:
     RECENT_MASK = 63
@@ -32,14 +34,16 @@ cdef inline bint is_immutable(object data):
 
 cdef int get(object data, Py_buffer *view, int flags, object words) except -1:
     """The bytes of a contiguous buffer; `words.not_bytes_error` for anything else, such as an array of floats."""
+    cdef size_t length
     try:
-        PyObject_GetBuffer(data, view, flags | PyBUF_ND)
+        PyObject_GetBuffer(data, view, flags | PyBUF_ND | PyBUF_FORMAT)
     except (TypeError, ValueError, BufferError) as error:
         raise words.not_bytes_error(f"expected bytes, not {type(data).__name__}: {error}") from None
-    if view.itemsize != 1:
-        itemsize = view.itemsize
+    length = 0 if view.format is NULL else strlen(view.format)
+    if length and strchr(BYTES_OR_INTEGERS, view.format[length - 1]) is NULL:
+        found = view.format.decode()
         PyBuffer_Release(view)
-        raise words.not_bytes_error(f"expected bytes, not {type(data).__name__} of items of {itemsize} bytes")
+        raise words.not_bytes_error(f"expected bytes, not {type(data).__name__} of items of the format {found}")
     return 0
 
 

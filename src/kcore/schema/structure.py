@@ -175,10 +175,8 @@ def _init_of(cls: type[Struct]) -> Any:
 
     What is mutable by default is made anew for each instance.
     """
-    keywords, lines = (
-        ["self", "*positional"],
-        ["    if positional or unknown: raise refused(self, positional, unknown)"],
-    )
+    keywords = ["self", "*positional"]
+    lines = ["    if positional or unknown: raise refused(self, positional, unknown)"]
     names: dict[str, Any] = {"UNSET": UNSET, "refused": _refused}
     for number, spec in enumerate(cls.__fields__):
         default = spec.default()

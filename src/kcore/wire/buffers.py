@@ -5,7 +5,7 @@ Immutable buffers are read in place; others are copied first.
 """
 
 from mmap import mmap
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 import numpy.typing as npt
@@ -15,6 +15,9 @@ from kcore.errors import NotBytesError
 
 if TYPE_CHECKING:
     from _typeshed import ReadableBuffer as Buffer  # collections.abc.Buffer, from Python 3.12 on.
+
+
+_BYTES_OR_INTEGERS: Final = frozenset("cbB?hHiIlLqQnNs")  # The last letter of a format of the struct module.
 
 
 def immutable(data: "Buffer", *, mapped: bool = False) -> memoryview:
@@ -32,12 +35,15 @@ def bytes_of(data: "Buffer") -> memoryview:
     """The bytes of a contiguous buffer where they are, as one dimension. NotBytesError for anything else."""
     try:
         view = memoryview(data)
+        if view.format[-1:] not in _BYTES_OR_INTEGERS:
+            raise NotBytesError(f"expected bytes, not {type(data).__name__} of items of the format {view.format}")
+        if not view.c_contiguous:
+            raise NotBytesError(f"expected bytes, and this {type(data).__name__} is not contiguous")
+        return view.cast("B") if view.nbytes else memoryview(b"")
     except (TypeError, ValueError, BufferError) as error:
+        if isinstance(error, NotBytesError):
+            raise
         raise NotBytesError(f"expected bytes, not {type(data).__name__}: {error}") from None
-    if view.itemsize != 1 or not view.c_contiguous:
-        reason = "is not contiguous" if view.itemsize == 1 else f"has items of {view.itemsize} bytes"
-        raise NotBytesError(f"expected bytes, and this {type(data).__name__} {reason}")
-    return view.cast("B") if view.nbytes else memoryview(b"")
 
 
 def is_immutable(view: memoryview, *, mapped: bool = False) -> bool:

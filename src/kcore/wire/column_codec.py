@@ -9,7 +9,7 @@ import numpy.typing as npt
 from kcore._ext.columns_read import Reader
 from kcore._ext.columns_write import Writer
 from kcore._ext.vectors import pack
-from kcore.errors import ArgumentError, DecodeError, EncodeError, NotBytesError
+from kcore.errors import ArgumentError, DecodeError, EncodeError
 from kcore.schema.index import message_class
 from kcore.schema.kinds import Kind
 from kcore.schema.structure import Message
@@ -95,14 +95,14 @@ def encode_columns(columns: Columns, version: int, out: Any = None) -> bytes | i
     Columns may change meanwhile, by another thread: of what says where values go (offsets, what is null, where spans
     begin) a copy is taken, or it is not read twice; values and texts are written as they are when they are read.
     UnsupportedVersionError where a field is set that the version lacks and may not drop, EncodeError for columns that
-    are no such message or do not fit in `out`, NotBytesError for an `out` that is no writable buffer of bytes.
+    are no such message, do not fit in `out`, or for an `out` that is read-only; NotBytesError for one that is no bytes.
     """
     writer = prepare(columns, version)
     if out is None:
         return writer.to_bytes()
     room = bytes_of(out)
     if room.readonly:
-        raise NotBytesError(f"`out` is read-only: {type(out).__name__}")
+        raise EncodeError(f"`out` is read-only: {type(out).__name__}")
     if len(room) < writer.size:
         raise EncodeError(f"the message takes {writer.size} bytes, `out` has room for {len(room)}")
     writer.fill(room)

@@ -118,7 +118,8 @@ class Strings(Vectors):
     def tolist(self) -> list[str | None]:
         """All of them as Python strings."""
         raw, offsets = self.values.tobytes(), self.offsets
-        if self.valid is not None or not raw.isascii() or (np.diff(offsets) < 0).any() or offsets[-1] > len(raw):
+        is_sound = offsets[0] >= 0 and offsets[-1] <= len(raw) and not (offsets[1:] < offsets[:-1]).any()
+        if self.valid is not None or not is_sound or not raw.isascii():
             return list(self)
         text = raw.decode()
         return [text[begin:end] for begin, end in pairwise(offsets.tolist())]  # ASCII: a character a byte.
