@@ -185,3 +185,20 @@ def test_every_exception_is_ours(call: Callable[..., Any], given: Mapping[str, A
 
 def test_the_sweep_sees_changes() -> None:
     assert isinstance(KraftChanges(np.array([0], np.int32)), KraftChanges) and len(CHANGES)
+
+
+def test_what_the_errors_say() -> None:
+    sizes = {"partitions": 6, "brokers": 3, "replication_factor": 2, "topics": 2, "seed": 1}
+    for wrong, message in (
+        ({"partitions": 5, "topics": 10}, "5 partitions are too few for 10 topics: each topic has at least one"),
+        ({"partitions": 5.5}, "partitions must be a whole number, not 5.5"),
+        ({"seed": -1}, "seed must be from 0 to 18446744073709551615, not -1"),
+    ):
+        with pytest.raises(kcore.TableError, match=f"^{message}$"):
+            kcore.generate(**sizes | wrong)  # type: ignore[arg-type]
+    with pytest.raises(kcore.TableError, match="leaving is a list of broker ids, not 7"):
+        kcore.elect(TABLE, "offline", leaving=7)  # type: ignore[call-overload]
+    with pytest.raises(
+        kcore.UnknownMessageError, match=r"no message is called 'FetchReqest': did you mean FetchRequest\?"
+    ):
+        kcore.decode("FetchReqest", 4, b"")
