@@ -8,6 +8,14 @@ class KcoreError(Exception):
     """Base of every exception that kcore raises on purpose."""
 
 
+class ArgumentError(KcoreError, TypeError):
+    """A call with an argument that there is not, or with one of a wrong type; the message says which."""
+
+
+class NotBytesError(KcoreError, TypeError, BufferError):
+    """Bytes are expected, and what is given has none, has items of floats, is not contiguous, or not writable."""
+
+
 class MissingExtraError(KcoreError, ModuleNotFoundError):
     """A package that kcore needs for this alone is not installed; the message names the extra, `name` the package."""
 

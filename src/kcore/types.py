@@ -1,10 +1,20 @@
 """The small types that Kafka's schemas and our signatures share."""
 
 from base64 import urlsafe_b64decode, urlsafe_b64encode
-from typing import NewType, TypeAlias
+from typing import Final, NewType, TypeAlias, TypeGuard
 
 import numpy as np
 import numpy.typing as npt
+
+from kcore.errors import EncodeError
+
+_WHOLE: Final = (int, np.integer)
+
+
+def is_whole(value: object) -> TypeGuard[int]:
+    """Whether it is an int, or an integer of NumPy's; True and False are not."""
+    return isinstance(value, _WHOLE) and not isinstance(value, bool)
+
 
 BrokerId = NewType("BrokerId", int)
 BrokerRow = NewType("BrokerRow", int)  # The broker's place in a BrokerTable; ours, never on the wire.
@@ -24,10 +34,13 @@ class Uuid(bytes):
     __slots__ = ()
 
     def __new__(cls, value: bytes | str = bytes(16)) -> "Uuid":
-        """From 16 bytes or from the printed form; ValueError for anything else."""
-        raw = urlsafe_b64decode(value + "==") if isinstance(value, str) else value
+        """From 16 bytes or from the printed form; EncodeError, a ValueError, for anything else."""
+        try:
+            raw = urlsafe_b64decode(value + "==") if isinstance(value, str) else bytes(memoryview(value))
+        except (ValueError, TypeError, BufferError):
+            raise EncodeError(f"a Uuid is 16 bytes or 22 characters of base64, not {value!r:.60}") from None
         if len(raw) != 16:
-            raise ValueError(f"a Uuid has 16 bytes, not {len(raw)}")
+            raise EncodeError(f"a Uuid has 16 bytes, not {len(raw)}")
         return super().__new__(cls, raw)
 
     @classmethod

@@ -6,8 +6,10 @@ import subprocess
 import sys
 import zlib
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Any
 
+import numpy as np
 import pytest
 
 from broker.cluster import Cluster
@@ -24,7 +26,7 @@ from kcore.broker.replicas.producing import on_produce
 from kcore.protocol_errors import ApiException, Errors
 from kcore.schema.produce import PartitionProduceData, ProduceRequest, TopicProduceData
 from kcore.wire.record_batch import crc32c
-from kcore.wire.record_building import CODECS, encode_records
+from kcore.wire.record_building import CODECS, encode_batches, encode_records
 from kcore.wire.records import Record, decode_records
 from reference import log_validator as twin
 
@@ -315,7 +317,9 @@ def test_offsets_of_compressed_records_count_from_0() -> None:
     """Kafka would build the batch anew, and has not kept its records (PartialDefaultRecord)."""
     for codec, error in (("none", Errors.NONE), ("lz4", Errors.UNKNOWN_SERVER_ERROR)):
         rows = [Record(0, BASE, b"k", b"v"), Record(2, BASE, b"k", b"v")]
-        data = encode_records(rows, codec=codec, last_offset_delta=1)
+        records = decode_records(encode_records(rows, codec=codec))
+        batches = replace(records.batches, last_offset_delta=np.array([1], np.int32))
+        data = encode_batches(replace(records, batches=batches))
         cluster = led()
         assert errors(cluster, data) == [error]
     assert errors(configured(led(), compression_type="zstd"), data) == [Errors.NONE]

@@ -249,7 +249,7 @@ def flips(data: Any) -> Callable[[int], None]:
 def test_a_thread_changes_what_is_decoded(kind: Callable[[bytes], Any]) -> None:
     data, records = (
         kind(kcore.encode_columns(request(), VERSION)),
-        kind(encode_records([Record(0, 0, None, b"x" * 9)] * 50)),
+        kind(encode_records([Record(k, 0, None, b"x" * 9) for k in range(50)])),
     )
     with meddling(flips(data)):
         race(lambda: kcore.decode_columns(NAME, VERSION, data), DecodeError)
@@ -262,9 +262,12 @@ def test_a_thread_changes_a_file_that_is_mapped(tmp_path: Path) -> None:
     path = tmp_path / "data"
     for data, decode in (
         (kcore.encode_columns(request(), VERSION), lambda mapped: kcore.decode_columns(NAME, VERSION, mapped)),
-        (encode_records([Record(0, 0, None, b"x" * 9)] * 50), lambda mapped: decode_records(mapped, check_crc=False)),
         (
-            encode_records([Record(0, 0, None, b"x" * 9)] * 50, codec="lz4"),
+            encode_records([Record(k, 0, None, b"x" * 9) for k in range(50)]),
+            lambda mapped: decode_records(mapped, check_crc=False),
+        ),
+        (
+            encode_records([Record(k, 0, None, b"x" * 9) for k in range(50)], codec="lz4"),
             lambda mapped: decode_records(mapped, check_crc=False),
         ),
     ):

@@ -103,7 +103,7 @@ def test_one_broker() -> None:
         ((10, 3, 0, 1), None, TableError, "replication_factor must be"),
         ((10, 99, 33, 1), None, TableError, "replication_factor must be"),
         ((10, 3, 1, 0), None, TableError, "topics must be"),
-        ((10, 3, 1, 11), None, TableError, "partitions must be from 11"),
+        ((10, 3, 1, 11), None, TableError, "10 partitions are too few for 11 topics"),
         ((10, 3, 1, 1), 4, TableError, "racks must be from 1 to 3, not 4"),
         ((10, 3, 1, 1), 0, TableError, "racks must be"),
         ((10, 3, 1, 1), ["a"], PlacementError, "1 racks for 3 brokers"),

@@ -1,7 +1,7 @@
 """The object codec's front: finds the program of a message and version, and runs it."""
 
 from cython cimport final
-from cpython.buffer cimport PyBUF_SIMPLE, PyBUF_WRITABLE, PyBuffer_Release, PyObject_GetBuffer
+from cpython.buffer cimport PyBUF_FORMAT, PyBUF_ND, PyBUF_SIMPLE, PyBUF_WRITABLE, PyBuffer_Release, PyObject_GetBuffer
 from cpython.bytes cimport PyBytes_AS_STRING, PyBytes_CheckExact, PyBytes_FromStringAndSize, PyBytes_GET_SIZE
 from cpython.dict cimport PyDict_GetItemWithError
 from cpython.long cimport PyLong_AsLongAndOverflow, PyLong_Check
@@ -9,12 +9,14 @@ from cpython.memoryview cimport PyMemoryView_Check
 from cpython.object cimport PyObject
 from cpython.ref cimport Py_INCREF, Py_XDECREF
 from libc.stdint cimport uint8_t
+from libc.string cimport strchr, strlen
 
 from kcore._ext.wire_program cimport Program
 from kcore._ext.wire_reader cimport read_message
 from kcore._ext.wire_writer cimport write_message, write_message_into
 
 cdef const uint8_t *NOTHING = b""  # An empty buffer may have no address.
+cdef const char *BYTES_OR_INTEGERS = b"cbB?hHiIlLqQnNs"  # The last letter of a format of the struct module.
 
 cdef enum:
     RECENT_MASK = 63
@@ -30,10 +32,25 @@ cdef inline bint is_immutable(object data):
     return PyBytes_CheckExact(data) or PyMemoryView_Check(data) and PyBytes_CheckExact(data.obj)
 
 
-cdef bytes copy_of(object data):
+cdef int get(object data, Py_buffer *view, int flags, object words) except -1:
+    """The bytes of a contiguous buffer; `words.not_bytes_error` for anything else, such as an array of floats."""
+    cdef size_t length
+    try:
+        PyObject_GetBuffer(data, view, flags | PyBUF_ND | PyBUF_FORMAT)
+    except (TypeError, ValueError, BufferError) as error:
+        raise words.not_bytes_error(f"expected bytes, not {type(data).__name__}: {error}") from None
+    length = 0 if view.format is NULL else strlen(view.format)
+    if length and strchr(BYTES_OR_INTEGERS, view.format[length - 1]) is NULL:
+        found = view.format.decode()
+        PyBuffer_Release(view)
+        raise words.not_bytes_error(f"expected bytes, not {type(data).__name__} of items of the format {found}")
+    return 0
+
+
+cdef bytes copy_of(object data, object words):
     """The bytes of a buffer as they are now."""
     cdef Py_buffer view
-    PyObject_GetBuffer(data, &view, PyBUF_SIMPLE)
+    get(data, &view, PyBUF_SIMPLE, words)
     try:
         return PyBytes_FromStringAndSize(<char *>view.buf if view.len else NULL, view.len)
     finally:
@@ -88,9 +105,13 @@ cdef class Codec:
         return program
 
     cdef Program program_of(self, object message, object version):
-        cdef PyObject *found = PyDict_GetItemWithError(self.programs, message)
+        cdef PyObject *found
         cdef int overflow = 0
         cdef long number
+        try:
+            found = PyDict_GetItemWithError(self.programs, message)
+        except TypeError:  # No hash: neither a class nor a name, as the plan's maker will say.
+            found = NULL
         if found is not NULL and PyLong_Check(version):
             number = PyLong_AsLongAndOverflow(version, &overflow)
             if not overflow and 0 <= number < len(<list>found):
@@ -108,22 +129,23 @@ cdef class Codec:
         self.programs[message] = programs
         return programs[plan.version]
 
-    def decode(self, message: object, version: int, data: object, dialect: object = None) -> object:
+    def decode(self, message: object, version: object, data: object, dialect: object = None) -> object:
         """The message in all of `data`, any bytes-like object; no header inside, no bytes left over.
 
         `message` is a name, such as "LeaderAndIsrRequest", or its class. Arrays are lists, records are views that keep
         `data` alive, tags that the schema does not know are kept in `unknown_tagged_fields`. `bytes` and memoryviews of
         them are read in place; any other buffer is copied first, since another thread may change it.
         `dialect="kip590"` reads the versions and the header of that document instead of those that Kafka shipped.
-        DecodeError has the offset of what is wrong; UnknownMessageError, UnsupportedVersionError.
+        DecodeError has the offset of what is wrong; UnknownMessageError, UnsupportedVersionError; NotBytesError for
+        `data` that are no bytes.
         """
         cdef Program program = self.find(message, version, dialect)
         cdef Py_buffer view
         if PyBytes_CheckExact(data):
             return read_message(program, <const uint8_t *>PyBytes_AS_STRING(data), PyBytes_GET_SIZE(data), NULL, data)
         if not is_immutable(data):
-            data = copy_of(data)
-        PyObject_GetBuffer(data, &view, PyBUF_SIMPLE)
+            data = copy_of(data, self.words)
+        get(data, &view, PyBUF_SIMPLE, self.words)
         try:
             return read_message(program, <const uint8_t *>view.buf if view.len else NOTHING, view.len, NULL, data)
         finally:
@@ -132,11 +154,11 @@ cdef class Codec:
     def decode_from(
         self,
         message: object,
-        version: int,
+        version: object,
         data: object,
-        offset: int = 0,
+        offset: object = 0,
         dialect: object = None,
-        most_values: int = 0x7FFFFFFFFFFFFFFF,
+        most_values: object = 0x7FFFFFFFFFFFFFFF,
     ) -> tuple[object, int]:
         """As `decode`, of the message that begins at `offset`, and where it ends: what follows is not looked at.
 
@@ -145,11 +167,15 @@ cdef class Codec:
         A frame is its header, `header, at = decode_from("RequestHeader", 2, frame)`, and from there on its body.
         """
         cdef Program program = self.find(message, version, dialect)
-        cdef Py_ssize_t end = offset
+        cdef Py_ssize_t end
         cdef Py_buffer view
+        try:
+            end = offset
+        except (TypeError, OverflowError):
+            raise self.words.argument_error(f"an offset is a number of bytes, not {offset!r}") from None
         if not is_immutable(data):
-            data = copy_of(data)
-        PyObject_GetBuffer(data, &view, PyBUF_SIMPLE)
+            data = copy_of(data, self.words)
+        get(data, &view, PyBUF_SIMPLE, self.words)
         try:
             if not 0 <= end <= view.len:
                 raise program.words.decode_error(f"there are only {view.len} bytes", end)
@@ -160,17 +186,18 @@ cdef class Codec:
         finally:
             PyBuffer_Release(&view)
 
-    def encode(self, message: object, version: int, out: object = None, dialect: object = None) -> object:
+    def encode(self, message: object, version: object, out: object = None, dialect: object = None) -> object:
         """The message as bytes; with `out`, a writable buffer, fills it from its start and says how many bytes it took.
 
         EncodeError names the field that cannot be written, or says that `out` has no room (what it then holds is
-        not defined); UnsupportedVersionError: no such version, or it lacks a field that is set and not ignorable.
+        not defined); UnsupportedVersionError: no such version, or it lacks a field that is set and not ignorable;
+        NotBytesError for an `out` that is no writable buffer of bytes.
         """
         cdef Program program = self.find(type(message), version, dialect)
         cdef Py_buffer view
         if out is None:
             return write_message(program, message)
-        PyObject_GetBuffer(out, &view, PyBUF_WRITABLE)
+        get(out, &view, PyBUF_WRITABLE, self.words)
         try:
             return write_message_into(program, message, <uint8_t *>view.buf, view.len)
         finally:

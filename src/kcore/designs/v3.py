@@ -75,7 +75,7 @@ class Controlled(Design):
 
     async def _read(self, rows: Int32s) -> None:
         states = await self.client.read_states(self.table, rows)
-        self.table.apply(states.changes, controller_epoch=states.controller_epochs)
+        self.table.apply(states.changes, controller_epoch=states.controller_epochs, check_epochs=False)
 
     def _brokers_changed(self, path: str, kind: str) -> None:
         if self.others:

@@ -36,8 +36,8 @@ def fetch_frame(client_id: str, version: int, broker_id: int, cluster_id: str, m
     """Fetch of the metadata log, by an observer; the places are those of FETCH_FIELDS."""
 
     def build(correlation_id: int = 0, **changing: int) -> bytes:
-        partition = FetchPartition(partition=0, **dict.fromkeys(FETCH_FIELDS[1:], 0))
-        for name, value in changing.items():
+        partition = FetchPartition(partition=0)
+        for name, value in (dict.fromkeys(FETCH_FIELDS[1:], 0) | changing).items():
             setattr(partition, name, value)
         request = FetchRequest(
             cluster_id=cluster_id,

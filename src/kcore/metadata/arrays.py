@@ -7,16 +7,24 @@ import numpy as np
 import numpy.typing as npt
 
 from kcore.constants import MAX_REPLICAS, NO_BROKER_ROW
-from kcore.errors import TableError
+from kcore.errors import KcoreError, TableError
 from kcore.types import Int32s, Int64s
 
 Array = npt.NDArray[Any]
 FEWEST_SLOTS: Final = 16  # Of a hash table; a power of two.
 
 
+def as_array(name: str, values: npt.ArrayLike, error: type[KcoreError] = TableError) -> Array:
+    """`values` as NumPy reads them; `error` for what is no array, such as lists of different lengths."""
+    try:
+        return np.asarray(values)
+    except (ValueError, TypeError, OverflowError) as reason:
+        raise error(f"{name} is no array: {reason}") from None
+
+
 def as_integers(name: str, values: npt.ArrayLike, dtype: npt.DTypeLike, shape: tuple[int, ...]) -> Array:
     """A fresh array of that dtype and shape; TableError if `values` has another shape, or a value that does not fit."""
-    array = np.asarray(values)
+    array = as_array(name, values)
     if array.shape != shape:
         raise TableError(f"{name} has shape {array.shape}, not {shape}")
     if array.size and array.dtype.kind not in "iu":
@@ -29,7 +37,7 @@ def as_integers(name: str, values: npt.ArrayLike, dtype: npt.DTypeLike, shape: t
 
 def as_broker_lists(name: str, ids: npt.ArrayLike) -> Array:
     """`ids` as a 2-D array of integers, as it is; TableError for anything else."""
-    array = np.asarray(ids)
+    array = as_array(name, ids)
     if array.ndim != 2 or (array.size and array.dtype.kind not in "iu"):
         raise TableError(f"{name} must be a 2-D array of broker ids, not {array.ndim}-D of {array.dtype}")
     return array

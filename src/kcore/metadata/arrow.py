@@ -1,4 +1,4 @@
-"""The partition table as Apache Arrow, brokers as ids."""
+"""The partition table as Apache Arrow; brokers as ids."""
 
 from typing import Any
 
@@ -7,7 +7,7 @@ import numpy.typing as npt
 
 from kcore.constants import NO_BROKER_ROW
 from kcore.extras import needs
-from kcore.metadata.partition_table import PartitionTable
+from kcore.metadata.partition_queries import PartitionQueries
 from kcore.types import Int32s
 
 with needs("arrow"):
@@ -31,7 +31,7 @@ SCHEMA = pa.schema(
 )
 
 
-def partitions_as_arrow(table: PartitionTable, start: int = 0, end: int | None = None) -> pa.Table:
+def partitions_as_arrow(table: PartitionQueries, start: int = 0, end: int | None = None) -> pa.Table:
     """Partition rows [start, end), a row each, as SCHEMA has it; free rows are left out."""
     rows = np.flatnonzero(table.topic_row__p[start:end] >= 0).astype(np.int32) + np.int32(start)
     ids = np.append(table.brokers.ids, NO_BROKER_ROW)  # Row -1 is the last: no broker.
@@ -63,7 +63,7 @@ def _offsets(used: npt.NDArray[np.bool_]) -> Any:
     return pa.array(np.concatenate([[0], np.cumsum(used.sum(axis=1))]).astype(np.int32))
 
 
-def _directories(table: PartitionTable, rows: Int32s) -> Any:
+def _directories(table: PartitionQueries, rows: Int32s) -> Any:
     if table.directories__ps is None:
         return pa.nulls(len(rows), pa.list_(pa.string()))
     used = table.replicas__ps[rows] != NO_BROKER_ROW

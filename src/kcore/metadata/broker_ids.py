@@ -1,15 +1,16 @@
 """From broker ids to rows and back."""
 
 from collections.abc import Iterable, Sequence
-from typing import Final
+from typing import Any, Final
 
 import numpy as np
 import numpy.typing as npt
 
 from kcore.constants import MAX_BROKERS, NO_BROKER_ROW
 from kcore.errors import TableError
-from kcore.metadata.arrays import Array, grown
+from kcore.metadata.arrays import Array, as_array, grown
 from kcore.types import Int16s, Int32s
+from kcore.wire.buffers import read_only
 
 _DENSE_IDS: Final = 1 << 20  # Ids below it are looked up in an array by id, larger ones by search.
 _UNKNOWN_ROW: Final = -2
@@ -39,8 +40,7 @@ class BrokerIds:
         self._show(len(ids))
 
     def _show(self, count: int) -> None:
-        self.ids = self._room[:count]
-        self.ids.flags.writeable = False
+        self.ids = read_only(self._room[:count])
 
     def __contains__(self, broker_id: int) -> bool:
         return broker_id in self._row_of
@@ -55,14 +55,14 @@ class BrokerIds:
 
     def row(self, broker_id: int) -> int:
         """The row of one broker; TableError if there is none."""
-        row = self._row_of.get(broker_id)
-        if row is None:
-            raise TableError(f"unknown broker {broker_id}")
-        return row
+        try:
+            return self._row_of[broker_id]
+        except (KeyError, TypeError):  # A list, say, has no hash.
+            raise TableError(f"unknown broker {broker_id}") from None
 
     def rows(self, broker_ids: npt.ArrayLike) -> Int16s:
         """The rows of many brokers, in the shape given; -1 stays -1. TableError names an unknown broker."""
-        ids = np.asarray(broker_ids)
+        ids = as_array("broker ids", broker_ids)
         if ids.size and ids.dtype.kind not in "iu":
             raise TableError(f"broker ids must be integers, not {ids.dtype}")
         rows = np.empty(ids.shape, np.int16)
@@ -122,6 +122,13 @@ class BrokerIds:
         del self._row_of[broker_id]
         self._sorted = None
         self._show(row)
+
+    def __getstate__(self) -> dict[str, Any]:
+        """Copies and pickles: the ids alone; what finds them is made anew."""
+        return {"ids": self.ids.copy()}
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        BrokerIds.__init__(self, state["ids"])
 
     def copy(self) -> "BrokerIds":
         """Ids that share nothing with these."""

@@ -14,6 +14,7 @@ from kcore.constants import NO_BROKER_ROW
 from kcore.errors import TableError
 from kcore.metadata.arrays import grown
 from kcore.types import Int16s, Int32s, Int64s
+from kcore.wire.buffers import read_only
 
 
 class BrokerIndex:
@@ -30,7 +31,7 @@ class BrokerIndex:
         self._arena = np.empty(int(bounds[-1]), np.int32)
         self._sizes: list[int] = sizes.tolist()
         self._lists: list[Int32s] = [self._arena[start:end] for start, end in pairwise(bounds.tolist())]
-        self._views = [_read_only(each) for each in self._lists]
+        self._views = [read_only(each) for each in self._lists]
         kernels.deal(replicas__ps, bounds[:-1], self._arena)
 
     def rows(self, broker_row: int) -> Int32s:
@@ -69,7 +70,7 @@ class BrokerIndex:
         size = self._sizes[broker_row]
         if size + len(fresh) > len(self._lists[broker_row]):
             self._lists[broker_row] = grown(self._lists[broker_row][:size], size + len(fresh))
-            self._views[broker_row] = _read_only(self._lists[broker_row])
+            self._views[broker_row] = read_only(self._lists[broker_row])
         kernels.merge(self._lists[broker_row], size, fresh)
         self._sizes[broker_row] += len(fresh)
 
@@ -96,14 +97,8 @@ class BrokerIndex:
         twin = BrokerIndex(np.empty((0, 0), np.int16), 0)
         twin._sizes = list(self._sizes)
         twin._lists = [each.copy() for each in self._lists]
-        twin._views = [_read_only(each) for each in twin._lists]
+        twin._views = [read_only(each) for each in twin._lists]
         return twin
-
-
-def _read_only(array: Int32s) -> Int32s:
-    view = array[:]
-    view.flags.writeable = False
-    return view
 
 
 def _without(these__ps: Int16s, those__ps: Int16s) -> Int16s:

@@ -8,12 +8,14 @@ import numpy.typing as npt
 
 from kcore.constants import UNKNOWN_BROKER_EPOCH
 from kcore.errors import TableError
-from kcore.metadata.arrays import Array, as_integers, grown
+from kcore.metadata.arrays import Array, as_array, as_integers, grown
 from kcore.metadata.broker_ids import BrokerIds
 from kcore.metadata.broker_registration import BrokerRegistration, Endpoint
 from kcore.metadata.directory_table import DirectoryTable
 from kcore.metadata.recorder import Recorder
-from kcore.types import ZERO_UUID, Bools, Int16s, Int32s, Int64s, Uuid
+from kcore.types import ZERO_UUID, Bools, Int16s, Int32s, Int64s, Uuid, is_whole
+from kcore.wire.buffers import read_only
+from kcore.wire.same import counted
 
 __all__ = ["SECURITY_PROTOCOLS", "BrokerTable", "Endpoint"]
 
@@ -40,6 +42,7 @@ _COLUMNS: Final = {
     "live": np.bool_,
     "epochs": np.int64,
 }
+_LISTS: Final = ("incarnation_ids", "racks", "endpoints", "features", "directories", "cordoned_directories")
 
 
 class BrokerTable:
@@ -81,7 +84,8 @@ class BrokerTable:
         Raises TableError for ids that are negative or repeated, more than MAX_BROKERS, or lengths that differ.
         """
         table = cls.__new__(cls)
-        given = as_integers("broker ids", ids, np.int32, (len(np.atleast_1d(ids)),))
+        listed = np.atleast_1d(as_array("broker ids", ids))
+        given = as_integers("broker ids", listed, np.int32, (len(listed),))
         count = len(given)
         registered = _flags("live", live, count, default=True)
         shutting = _flags("shutting_down", shutting_down, count, default=False)
@@ -89,8 +93,11 @@ class BrokerTable:
         room: dict[str, Array] = {name: np.zeros(count, dtype) for name, dtype in _COLUMNS.items()}
         room |= {"registered__b": registered, "in_controlled_shutdown__b": shutting, "live": registered.copy()}
         room["epochs"] = as_integers("broker epochs", known, np.int64, (count,))
-        table.racks = [None] * count if racks is None else list(racks)
-        table.endpoints = [()] * count if endpoints is None else [tuple(each) for each in endpoints]
+        try:
+            table.racks = [None] * count if racks is None else list(racks)
+            table.endpoints = [()] * count if endpoints is None else [tuple(each) for each in endpoints]
+        except TypeError as error:
+            raise TableError(f"racks are names, endpoints lists of Endpoints, one a broker: {error}") from None
         if len(table.racks) != count or len(table.endpoints) != count:
             raise TableError(f"{count} brokers, {len(table.racks)} racks, {len(table.endpoints)} lists of endpoints")
         table.incarnation_ids, table.features = [ZERO_UUID] * count, [{}] * count
@@ -106,11 +113,15 @@ class BrokerTable:
 
     def _show(self) -> None:
         """The attributes show what is in use."""
-        self.ids = self._by_id.ids
+        attributes = vars(self)
+        attributes["ids"] = self._by_id.ids
         for name, array in self._room.items():
-            view = array[: len(self.ids)]
-            view.flags.writeable = False
-            setattr(self, name, view)
+            attributes[name] = read_only(array[: len(self.ids)])
+
+    def __setattr__(self, name: str, value: Any) -> None:
+        if name in _COLUMNS or name == "ids":
+            raise TableError(f"{name} is read-only: only the table's methods change it")
+        super().__setattr__(name, value)
 
     @property
     def shutting_down(self) -> Bools:
@@ -186,6 +197,11 @@ class BrokerTable:
         self, broker_id: int, epoch: int, *, rack: str | None = None, endpoints: Sequence[Endpoint] = ()
     ) -> int:
         """ZooKeeper mode: a broker starts, new or as a new incarnation, and is live. Returns its row."""
+        for name, number, highest in (("broker id", broker_id, 2**31 - 1), ("broker epoch", epoch, 2**63 - 1)):
+            if not is_whole(number) or not -highest <= number <= highest:
+                raise TableError(f"a {name} is a whole number up to {highest}, not {number!r:.60}")
+        if not isinstance(endpoints, Sequence):
+            raise TableError(f"endpoints are a list of Endpoints, not {type(endpoints).__name__}")
         return self.put(BrokerRegistration(broker_id, epoch, rack=rack, listeners=tuple(endpoints)))
 
     def put(self, broker: BrokerRegistration) -> int:
@@ -255,6 +271,8 @@ class BrokerTable:
 
     def set_fenced(self, broker_id: int, fenced: bool) -> None:
         """KRaft: the broker is fenced, or it is not any more."""
+        if not isinstance(fenced, (bool, np.bool_)):
+            raise TableError(f"fenced is a bool, not {fenced!r:.60}")
         row = self._changing(self.row(broker_id))
         self._room["fenced__b"][row] = fenced
         self._room["live"][row] = self.registered__b[row] and not fenced
@@ -296,8 +314,7 @@ class BrokerTable:
 
     def _lists(self) -> tuple[list[Any], ...]:
         """The lists that `_Details` names, in its order."""
-        named = self.incarnation_ids, self.racks, self.endpoints, self.features, self.directories
-        return *named, self.cordoned_directories
+        return tuple(getattr(self, name) for name in _LISTS)
 
     def _write_details(self, row: int, details: _Details) -> None:
         self.directory_table.disown(self.directories[row], row)
@@ -309,17 +326,39 @@ class BrokerTable:
     def copy(self) -> "BrokerTable":
         """A table that shares nothing with this one."""
         twin = BrokerTable.__new__(BrokerTable)
-        twin._by_id, twin._room = self._by_id.copy(), {name: array.copy() for name, array in self._room.items()}
-        names = "incarnation_ids", "racks", "endpoints", "features", "directories", "cordoned_directories"
-        for name, each in zip(names, self._lists(), strict=True):
-            setattr(twin, name, list(each))
-        twin.directory_table, twin.recorder = self.directory_table.copy(), None
-        twin._show()
+        twin.__setstate__(
+            {
+                "by_id": self._by_id.copy(),
+                "room": {name: array.copy() for name, array in self._room.items()},
+                "lists": tuple(list(each) for each in self._lists()),
+                "directory_table": self.directory_table.copy(),
+            }
+        )
         return twin
+
+    def __getstate__(self) -> dict[str, Any]:
+        """Copies and pickles: without the recorder and the views."""
+        lists = self._lists()
+        return {"by_id": self._by_id, "room": self._room, "lists": lists, "directory_table": self.directory_table}
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        self._by_id, self._room, self.directory_table = state["by_id"], state["room"], state["directory_table"]
+        for name, values in zip(_LISTS, state["lists"], strict=True):
+            setattr(self, name, values)
+        self.recorder = None
+        self._show()
+
+    def __copy__(self) -> "BrokerTable":
+        return self.copy()
+
+    def __repr__(self) -> str:
+        down = int(np.count_nonzero(self.registered__b & ~self.live))
+        fenced = f", {down} fenced" if down else ""
+        return f"<BrokerTable: {counted(len(self), 'broker')}, {int(np.count_nonzero(self.live))} live{fenced}>"
 
 
 def _flags(name: str, values: npt.ArrayLike | None, count: int, *, default: bool) -> Bools:
-    flags = np.array(np.full(count, default) if values is None else values)
+    flags = np.array(np.full(count, default) if values is None else as_array(name, values))
     if flags.shape != (count,) or (count and flags.dtype != np.bool_):
         raise TableError(f"{name} must be {count} booleans, not {flags.shape} of {flags.dtype}")
     return flags.astype(np.bool_)

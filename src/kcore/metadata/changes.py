@@ -5,15 +5,22 @@ the result of decisions in ZooKeeper mode, have the state znodes' versions befor
 `written()` gives the `PartitionChanges` after it. `KraftChanges` have no epochs: each change raises them.
 """
 
-from dataclasses import dataclass
-from typing import Self
+from dataclasses import dataclass, fields
+from typing import TYPE_CHECKING, Self
 
+import numpy as np
+
+from kcore.constants import NO_LEADER
 from kcore.types import Int8s, Int32s
 from kcore.wire.columns import Vectors
+from kcore.wire.same import Comparable, counted
+
+if TYPE_CHECKING:
+    import pyarrow as pa
 
 
-@dataclass(slots=True, eq=False)  # Not frozen: that makes a decision two microseconds slower.
-class ChangeColumns:
+@dataclass(slots=True, eq=False, repr=False)  # Not frozen: that makes a decision two microseconds slower.
+class ChangeColumns(Comparable):
     """New state of the partitions in `rows`; c changes. Brokers are ids, not rows, so that a caller can read them.
 
     The ISR of change k is `isr[isr_offsets[k]:isr_offsets[k + 1]]`, in Kafka's order.
@@ -30,9 +37,26 @@ class ChangeColumns:
     def __len__(self) -> int:
         return len(self.rows)
 
+    def __repr__(self) -> str:
+        leaderless = int(np.count_nonzero(self.leaders == NO_LEADER))
+        failed = len(getattr(self, "failed", ()))
+        counts = {"without a leader": leaderless, "found none": failed}
+        notes = "".join(f", {count} {what}" for what, count in counts.items() if count)
+        return f"<{type(self).__name__} of {counted(len(self), 'partition')}{notes}>"
 
-@dataclass(slots=True, eq=False)
-class KraftChanges:
+    def to_arrow(self) -> "pa.Table":
+        """A row a change, as `kcore.metadata.change_arrow.CHANGES` has it. MissingExtraError without pyarrow."""
+        from kcore.metadata.change_arrow import changes_as_arrow  # pyarrow loads when it is asked for.
+
+        return changes_as_arrow(*(getattr(self, field.name) for field in fields(ChangeColumns)))
+
+    def __arrow_c_stream__(self, requested_schema: object = None) -> object:
+        """For pyarrow, Polars, DuckDB and other libraries that take Arrow's PyCapsules."""
+        return self.to_arrow().__arrow_c_stream__(requested_schema)
+
+
+@dataclass(slots=True, eq=False, repr=False)
+class KraftChanges(Comparable):
     """Many PartitionChangeRecords as columns: what a KRaft decision produces. What is left out stays as it is.
 
     Lists are `Vectors` of broker ids, int32, one a change; a row that is not `valid` changes nothing, and None changes
@@ -53,6 +77,10 @@ class KraftChanges:
 
     def __len__(self) -> int:
         return len(self.rows)
+
+    def __repr__(self) -> str:
+        named = [field.name for field in fields(self)[1:] if getattr(self, field.name) is not None]
+        return f"<KraftChanges of {counted(len(self), 'partition')}: {', '.join(named) or 'nothing'}>"
 
 
 class PartitionChanges(ChangeColumns):

@@ -1,7 +1,7 @@
 """The log directories that a cluster's replicas are in, by row (KIP-858)."""
 
 from collections.abc import Iterable
-from typing import Final, Protocol
+from typing import Any, Final, Protocol
 
 import numpy as np
 
@@ -10,6 +10,7 @@ from kcore.metadata.arrays import Array, grown
 from kcore.metadata.recorder import Recorder
 from kcore.metadata.uuid_index import UuidIndex
 from kcore.types import Int16s, Int32s, UInt8s, Uuid
+from kcore.wire.buffers import read_only
 
 MIGRATING_UUID: Final = Uuid(bytes(16))
 UNASSIGNED_UUID: Final = Uuid(bytes(15) + b"\1")
@@ -38,8 +39,7 @@ class DirectoryTable:
         self._show()
 
     def _show(self) -> None:
-        self.owner__d = self._owner[: len(self._index)]
-        self.owner__d.flags.writeable = False
+        self.owner__d = read_only(self._owner[: len(self._index)])
 
     def __len__(self) -> int:
         return len(self._index)
@@ -119,6 +119,20 @@ class DirectoryTable:
         twin._index, twin._owner, twin.recorder = self._index.copy(), self._owner.copy(), None
         twin._show()
         return twin
+
+    def __copy__(self) -> "DirectoryTable":
+        return self.copy()
+
+    def __getstate__(self) -> dict[str, Any]:
+        """Copies and pickles: the Uuids and their owners, without the recorder."""
+        return {"index": self._index, "owner": self._owner[: len(self._index)].copy()}
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        self._index, self._owner, self.recorder = state["index"], state["owner"], None
+        self._show()
+
+    def __repr__(self) -> str:
+        return f"<DirectoryTable: {len(self) - len(RESERVED)} besides the reserved ones>"
 
     @property
     def nbytes(self) -> int:

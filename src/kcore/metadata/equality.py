@@ -7,14 +7,14 @@ import numpy as np
 from kcore.constants import NO_BROKER_ROW
 from kcore.metadata.arrays import Array, widened
 from kcore.metadata.columns import NO_TOPIC
-from kcore.metadata.partition_table import PartitionTable
+from kcore.metadata.partition_queries import PartitionQueries
 from kcore.types import Int32s
 
 _NUMBERS: Final = ("leader_epoch", "partition_epoch", "controller_epoch", "leader_recovery_state")
 _LISTS: Final = ("replicas__ps", "isr__pi", "elr__pi", "last_known_elr__pi")
 
 
-def same_partitions(one: PartitionTable, other: PartitionTable) -> bool:
+def same_partitions(one: PartitionQueries, other: PartitionQueries) -> bool:
     """Whether both have the same topics and partitions, with equal states and reassignments."""
     topics = [dict(zip(each.topics.names, each.topics.ids, strict=True)) for each in (one, other)]
     for each in topics:
@@ -36,7 +36,9 @@ def _equal(one: Any, other: Any) -> bool:
     return bool(np.array_equal(one, other))
 
 
-def _columns_in_order(table: PartitionTable, numbers: dict[str, int], directories: dict[bytes, int]) -> dict[str, Any]:
+def _columns_in_order(
+    table: PartitionQueries, numbers: dict[str, int], directories: dict[bytes, int]
+) -> dict[str, Any]:
     """All columns by topic name and partition index; brokers as ids, topics and directories by those numbers."""
     number_of = np.array([numbers.get(name, NO_TOPIC) for name in table.topics.names], np.int32)
     rows = np.flatnonzero(table.topic_row__p != NO_TOPIC)
@@ -58,7 +60,7 @@ def _columns_in_order(table: PartitionTable, numbers: dict[str, int], directorie
     return columns
 
 
-def _directories(table: PartitionTable, rows: Array, numbers: dict[bytes, int]) -> Int32s:
+def _directories(table: PartitionQueries, rows: Array, numbers: dict[bytes, int]) -> Int32s:
     """By slot; -1 where there is no replica."""
     number_of = np.array([numbers.setdefault(uuid, len(numbers)) for uuid in table.directories.uuids], np.int32)
     replicas, known = table.replicas__ps[rows], table.directories__ps

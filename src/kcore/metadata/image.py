@@ -21,7 +21,7 @@ from kcore.schema.structure import MetadataRecord
 from kcore.wire.metadata_frames import decode_metadata_record
 
 
-@dataclass(slots=True, eq=False)
+@dataclass(slots=True, eq=False, repr=False)
 class ClusterImage(ImageState):
     """The state after the records applied so far. TableError for a record that does not fit what is known."""
 

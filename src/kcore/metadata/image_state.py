@@ -5,8 +5,9 @@ The records change it: by type in image_topics.py, image_brokers.py and image_se
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, field
-from typing import Any, Final
+from copy import deepcopy
+from dataclasses import dataclass, field, fields
+from typing import Any, Final, Self
 
 import numpy as np
 
@@ -15,6 +16,7 @@ from kcore.metadata.broker_table import BrokerTable
 from kcore.metadata.delta import CREATED_TOPICS, DELETED_TOPICS, MOST_CHANGES, DeltaLog, MetadataDelta
 from kcore.metadata.directory_table import DirectoryTable
 from kcore.metadata.journal import Journal
+from kcore.metadata.metadata_version import FEATURE_NAME, name_of_level
 from kcore.metadata.partition_state import PartitionRegistration
 from kcore.metadata.partition_table import PartitionTable
 from kcore.metadata.recent_keys import RecentKeys
@@ -36,7 +38,7 @@ def _new_table() -> PartitionTable:
     return PartitionTable.from_arrays(nothing, topics=TopicTable([]), topic_rows=[], brokers=brokers)
 
 
-@dataclass(slots=True, eq=False)
+@dataclass(slots=True, eq=False, repr=False)
 class ImageState:
     """The tables and dicts of an image, with the recorder that sees every change before it is made.
 
@@ -62,6 +64,23 @@ class ImageState:
     _recorder: Recorder | None = None
     _changed_keys: dict[str, RecentKeys] = field(default_factory=dict)
 
+    def __getstate__(self) -> dict[str, Any]:
+        """Copies and pickles: without journal and deltas."""
+        return {each.name: getattr(self, each.name) for each in fields(self)} | {"_recorder": None}
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        for name, value in state.items():
+            setattr(self, name, value)
+
+    def __copy__(self) -> Self:
+        return deepcopy(self)
+
+    def __repr__(self) -> str:
+        table = repr(self.table).strip("<>").partition(": ")[2]
+        level = self.features.get(FEATURE_NAME)
+        version = "no metadata.version" if level is None else f"metadata.version {name_of_level(level)}"
+        return f"<{type(self).__name__} up to offset {self.end_offset}: {table}, {version}>"
+
     @property
     def topics(self) -> TopicTable:
         """The topics, by row."""
@@ -80,7 +99,7 @@ class ImageState:
     @property
     def topic_ids(self) -> dict[str, Uuid]:
         """The id of each topic by name; made when asked for."""
-        return {name: topic_id for name, topic_id in zip(self.topics.names, self.topics.ids, strict=True) if name}
+        return self.topics.ids_by_name()
 
     def partition(self, topic: str, index: int) -> PartitionRegistration:
         """One partition, directories and eligible leader replicas included; TableError if there is none."""

@@ -45,6 +45,12 @@ RELEASES: Final = {
 _ELR_OF_3_9: Final = "4.0-IV0"  # 4.0 moved ELR one level up before it shipped.
 
 
+def name_of_level(level: int) -> str:
+    """The name of a feature level; the number where no release here has it."""
+    place = PLACES[FIRST_KRAFT] + level - 1
+    return VERSIONS[place] if level >= 1 and place < len(VERSIONS) else str(level)
+
+
 @dataclass(frozen=True)
 class MetadataVersion:
     """A metadata.version as the MetadataVersion of one release understands it."""

@@ -1,15 +1,17 @@
 """The columns of a partition table as arrays: with room to grow, wider when they must be, shown read-only."""
 
 from collections.abc import Mapping, Sequence
-from typing import Final
+from typing import Any, Final
 
 import numpy as np
 
 from kcore._ext import row_images as kernels
+from kcore.errors import TableError
 from kcore.metadata.arrays import Array, grown, together, widened
-from kcore.metadata.columns import ALL_COLUMNS
+from kcore.metadata.columns import ALL_COLUMNS, ON_DEMAND_COLUMNS
 from kcore.metadata.journal import RowImages
 from kcore.types import Int8s, Int16s, Int32s
+from kcore.wire.buffers import read_only
 
 _FREE_AHEAD: Final = 64  # Rows: partitions that come one by one do not write to every column twice.
 _ON_REPLICAS: Final = {"replicas__ps": ("replicas__ps", "directories__ps")}  # What must be equally wide.
@@ -18,7 +20,8 @@ _ON_REPLICAS: Final = {"replicas__ps": ("replicas__ps", "directories__ps")}  # W
 class PartitionColumns:
     """An attribute a column, as `kcore.metadata.columns` lists them: a read-only view of the rows in use.
 
-    A view is good until the table grows, a column gets wider, or one comes to be that was not needed before.
+    A view is good until the table grows, a column gets wider, or one comes to be that was not needed before. NumPy
+    refuses to make a view writable, and the table refuses another array in its place: TableError.
     """
 
     topic_row__p: Int32s
@@ -36,11 +39,16 @@ class PartitionColumns:
 
     def __init__(self, columns: Mapping[str, Array]) -> None:
         """Owns the arrays from now on, all of one length."""
-        self.layout_version = 0  # Changes with `layout`.
-        self.directories__ps = self.elr__pi = self.last_known_elr__pi = None
         self._own(together(columns), len(columns["leader__p"]))
 
+    def __setattr__(self, name: str, value: Any) -> None:
+        if name in ALL_COLUMNS:
+            raise TableError(f"{name} is read-only: only the table's methods change it")
+        super().__setattr__(name, value)
+
     def _own(self, columns: dict[str, Array], length: int) -> None:
+        self.layout_version = 0  # Changes with `layout`.
+        vars(self).update((column.name, None) for column in ON_DEMAND_COLUMNS)
         self._length = self._free_to = length  # Rows from `_length` to `_free_to` are as free rows are.
         self._room: dict[str, Array] = {}  # May have room behind the rows in use.
         self._read_only: dict[str, Array] = {}  # The same arrays as read-only views, for readers.
@@ -49,13 +57,13 @@ class PartitionColumns:
 
     def _set_room(self, name: str, array: Array) -> None:
         """The column has another array from now on."""
-        view = array[:]
-        view.flags.writeable = False
+        view = read_only(array)
         self._room[name], self._read_only[name] = array, view
-        setattr(self, name, view[: self._length])
+        vars(self)[name] = view[: self._length]
 
     def _show(self, length: int) -> None:
-        self._length, attributes = length, vars(self)
+        attributes = vars(self)
+        attributes["_length"] = length
         for name, view in self._read_only.items():
             attributes[name] = view[:length]
 
@@ -144,8 +152,6 @@ class PartitionColumns:
         return {name: array.nbytes for name, array in self._room.items()}
 
     def _copy_columns_to(self, twin: "PartitionColumns", room: Mapping[str, Array]) -> None:
-        twin.directories__ps = twin.elr__pi = twin.last_known_elr__pi = None
-        twin.layout_version = 0
         copies = {name: _copied(array[: self._length], room.get(name)) for name, array in self._room.items()}
         twin._own(copies, self._length)
 

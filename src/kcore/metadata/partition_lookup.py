@@ -8,7 +8,7 @@ import numpy.typing as npt
 from kcore._ext import partition_lookup as kernels
 from kcore.constants import MAX_PARTITIONS
 from kcore.errors import TableError
-from kcore.metadata.arrays import FEWEST_SLOTS, as_integers, grown
+from kcore.metadata.arrays import FEWEST_SLOTS, as_array, as_integers, grown
 from kcore.types import Int32s, Int64s
 
 _NONE: Final = -1
@@ -74,7 +74,8 @@ class PartitionLookup:
 
     def rows(self, topic_rows: npt.ArrayLike, partitions: npt.ArrayLike) -> Int32s:
         """The rows of many partitions, -1 for one that there is not. Topic rows must be of the table."""
-        topics = as_integers("topic rows", topic_rows, np.int32, np.shape(topic_rows))
+        given = as_array("topic rows", topic_rows)
+        topics = as_integers("topic rows", given, np.int32, given.shape)
         indexes = as_integers("partitions", partitions, np.int32, topics.shape)
         if topics.size and (topics.min() < 0 or topics.max() >= self._topics):
             raise TableError(f"unknown topic row, not in 0..{self._topics - 1}")

@@ -13,7 +13,7 @@ import numpy.typing as npt
 
 from kcore.constants import MAX_PARTITIONS, NO_BROKER_ROW
 from kcore.errors import TableError
-from kcore.metadata.arrays import Array, as_integers
+from kcore.metadata.arrays import Array, as_array, as_integers, together
 from kcore.metadata.broker_index import BrokerIndex
 from kcore.metadata.broker_table import BrokerTable
 from kcore.metadata.columns import ALL_COLUMNS, NO_TOPIC, ON_DEMAND_COLUMNS
@@ -87,7 +87,8 @@ class PartitionRows(PartitionColumns):
 
     def known_rows(self, rows: npt.ArrayLike) -> Int32s:
         """Rows from outside; TableError unless they are those of partitions, ascending, each once."""
-        known = as_integers("rows", rows, np.int32, (np.size(rows),))
+        given = as_array("rows", rows)
+        known = as_integers("rows", given, np.int32, (given.size,))
         check_range("rows", known, 0, len(self) - 1)
         if (known[1:] <= known[:-1]).any():
             raise TableError("rows must ascend, each once")
@@ -222,9 +223,9 @@ class PartitionRows(PartitionColumns):
 
     def remove_topics(self, names: Collection[str]) -> None:
         """Removes many topics, with one pass over each broker's list. TableError changes nothing."""
-        names = list(dict.fromkeys(names))
-        self._free_partitions(np.array([self.topics.row(name) for name in names], np.int32))
-        for name in names:
+        rows = {self.topics.row(name): name for name in names}
+        self._free_partitions(np.array([*rows], np.int32))
+        for name in rows.values():
             self._lookup.remove(self.topics.remove(name))
 
     def remove_topic_rows(self, topic_rows: Int32s) -> None:
@@ -295,6 +296,19 @@ class PartitionRows(PartitionColumns):
         twin.index = self.index.copy() if room is None else BrokerIndex(np.empty((0, 0), np.int16), 0)
         twin._is_indexed = room is None
         self._copy_columns_to(twin, room or {})
+
+    def __getstate__(self) -> dict[str, Any]:
+        """Copies and pickles: the rows in use; without the recorder. The broker index is made anew."""
+        return {
+            "columns": {name: np.array(array) for name, array in self.columns_in_use().items()},
+            **{name: getattr(self, name) for name in ("topics", "brokers", "adding", "removing", "_free", "_lookup")},
+        }
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        vars(self).update(state, recorder=None, _is_indexed=True)
+        columns = vars(self).pop("columns")
+        self._own(together(columns), len(columns["leader__p"]))
+        self.index = BrokerIndex(self.replicas__ps, len(self.brokers))
 
 
 class _HasTable(Protocol):

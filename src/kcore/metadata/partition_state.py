@@ -1,13 +1,11 @@
 """One partition as an object: for tests, debugging and error messages; the table has them as columns."""
 
-from dataclasses import dataclass
 from typing import NamedTuple
 
 from kcore.types import Uuid
 
 
-@dataclass(frozen=True, slots=True)
-class PartitionState:
+class PartitionState(NamedTuple):
     """One partition, with brokers as ids."""
 
     topic: str

@@ -1,7 +1,7 @@
 """The partition table: the state of every partition of a cluster, as columns."""
 
 from collections.abc import Iterable, Mapping
-from typing import Any, Self
+from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
 import numpy.typing as npt
@@ -9,15 +9,16 @@ import numpy.typing as npt
 from kcore.constants import (
     INITIAL_LEADER_EPOCH,
     INITIAL_PARTITION_EPOCH,
+    MAX_PARTITIONS,
     NO_BROKER_ROW,
     NO_EPOCH,
-    NO_LEADER,
     RECOVERED,
     RECOVERING,
 )
 from kcore.errors import TableError
 from kcore.metadata.arrays import (
     Array,
+    as_array,
     as_broker_lists,
     as_integers,
     distinct_brokers,
@@ -25,23 +26,28 @@ from kcore.metadata.arrays import (
     padded,
 )
 from kcore.metadata.broker_table import BrokerTable
-from kcore.metadata.changes import PartitionChanges
+from kcore.metadata.changes import PartitionChanges, UnwrittenChanges
 from kcore.metadata.columns import NO_TOPIC
 from kcore.metadata.directory_table import MIGRATING
+from kcore.metadata.equality import same_partitions
 from kcore.metadata.kraft_changes import apply_kraft_changes
-from kcore.metadata.partition_rows import MOVES, PartitionRows
-from kcore.metadata.partition_state import PartitionRegistration, PartitionState
+from kcore.metadata.partition_queries import PartitionQueries
+from kcore.metadata.partition_rows import MOVES
+from kcore.metadata.partition_state import PartitionState
 from kcore.metadata.request_columns import RequestColumns, arrays_of_request
 from kcore.metadata.table_arrays import BrokerLists
 from kcore.metadata.topics import TopicTable
 from kcore.metadata.validation import MAX_EPOCH, check_broker_rows, check_columns, check_range, check_replicas
 from kcore.metadata.zookeeper_dump import parse_zookeeper_dump
-from kcore.types import ZERO_UUID, Int16s, Int32s, Uuid
+from kcore.types import ZERO_UUID, Int16s, Int32s, Uuid, is_whole
+
+if TYPE_CHECKING:
+    import pyarrow as pa
 
 __all__ = ["NO_TOPIC", "PartitionState", "PartitionTable"]
 
 
-class PartitionTable(PartitionRows):
+class PartitionTable(PartitionQueries):
     """Columns as `kcore.metadata.columns` lists them, with the brokers, the topics and a broker index that follows.
 
     Read the columns, which are read-only arrays, and change them by the methods alone: kernels trust the broker rows in
@@ -83,7 +89,7 @@ class PartitionTable(PartitionRows):
         """
         replica_ids = as_broker_lists("replicas", replicas)
         count = len(replica_ids)
-        topics = TopicTable(["topic"]) if topics is None else topics
+        topics = _topics_of(topics, brokers)
         if topic_rows is None and len(topics) != 1:
             raise TableError(f"there are {len(topics)} topics: topic_rows must say which partition is whose")
         brokers = BrokerTable.from_arrays(distinct_brokers(replica_ids)) if brokers is None else brokers
@@ -100,8 +106,8 @@ class PartitionTable(PartitionRows):
             "controller_epoch__p": _column("controller_epochs", controller_epochs, count),
             "leader_recovery_state__p": _column("leader_recovery_states", leader_recovery_states, count, np.int8),
         }
-        columns |= _on_demand(replicas__ps, brokers, directories, {"elr": elr, "last_known_elr": last_known_elr})
-        table = cls(columns, topics, brokers)
+        elrs = {"elr": elr, "last_known_elr": last_known_elr}
+        table = cls(columns | _on_demand(replicas__ps, brokers, directories, elrs), topics, brokers)
         table.adding, table.removing = (table._moves(range(count), moves) for moves in (adding, removing))
         return table
 
@@ -115,27 +121,42 @@ class PartitionTable(PartitionRows):
         """A table from a ZooKeeper tree as text: see `parse_zookeeper_dump`, which also gives the controller."""
         return cls.from_arrays(**parse_zookeeper_dump(text).arrays)
 
-    def apply(self, changes: PartitionChanges, *, controller_epoch: npt.ArrayLike | None = None) -> None:
+    def apply(
+        self,
+        changes: PartitionChanges,
+        *,
+        controller_epoch: npt.ArrayLike | None = None,
+        check_epochs: bool = True,
+    ) -> None:
         """Makes changes: leader, ISR, epochs and recovery state, under one controller epoch or one a row.
 
         KRaft's that name more than these are made whole; they know no controller epoch. All is checked before anything
-        changes: TableError if rows or brokers are unknown, lengths or ranges wrong, and for changes that ZooKeeper has
-        yet to take (`UnwrittenChanges.written`).
+        changes: TableError if rows or brokers are unknown, lengths or ranges wrong, for changes that ZooKeeper has
+        yet to take (`UnwrittenChanges.written`), and for changes that were decided on another state: partition epochs
+        must be one above the table's, leader epochs the table's or one above. `check_epochs=False` takes states with
+        any epochs, such as those that were read from ZooKeeper.
         """
         if not isinstance(changes, PartitionChanges):
-            raise TableError("these changes are not written: apply what `written()` gives")
+            raise TableError(_reason_refused(changes))
+        rows = self.known_rows(changes.rows)
+        if check_epochs:
+            self._check_decided_here(rows, changes)
         if (wider := changes.wider()) is not None:
             apply_kraft_changes(self, wider)
             return
-        rows = self.known_rows(changes.rows)
-        shape = rows.shape
+        self.write_rows(rows, self._new_states(changes, rows.shape, controller_epoch))
+
+    def _new_states(
+        self, changes: PartitionChanges, shape: tuple[int, ...], controller_epoch: npt.ArrayLike | None
+    ) -> dict[str, Any]:
+        """What changes of the rows, by column, checked."""
         leader = self.brokers.rows(as_integers("leaders", changes.leaders, np.int64, shape))
         isr = self.brokers.rows(padded(changes.isr_offsets, changes.isr))
         leader_epoch = as_integers("leader epochs", changes.leader_epochs, np.int32, shape)
         partition_epoch = as_integers("partition epochs", changes.partition_epochs, np.int32, shape)
         recovery = as_integers("recovery", changes.recovery, np.int8, shape)
-        if len(isr) != len(rows):
-            raise TableError(f"{len(isr)} ISRs for {len(rows)} rows")
+        if isr.shape[:1] != shape:
+            raise TableError(f"{len(isr)} ISRs for {shape[0]} rows")
         check_broker_rows("isr", isr, self.brokers)
         check_range("leader epoch", leader_epoch, NO_EPOCH, MAX_EPOCH)
         check_range("partition epoch", partition_epoch, NO_EPOCH, MAX_EPOCH)
@@ -143,9 +164,27 @@ class PartitionTable(PartitionRows):
         values: dict[str, Any] = {"isr__pi": isr, "leader__p": leader, "leader_recovery_state__p": recovery}
         values |= {"leader_epoch__p": leader_epoch, "partition_epoch__p": partition_epoch}
         if controller_epoch is not None:
-            given = np.broadcast_to(controller_epoch, shape)
+            given = as_array("controller epoch", controller_epoch)
+            given = np.broadcast_to(given, shape) if given.ndim == 0 else given
             values["controller_epoch__p"] = as_integers("controller epoch", given, np.int32, shape)
-        self.write_rows(rows, values)
+        return values
+
+    def _check_decided_here(self, rows: Int32s, changes: PartitionChanges) -> None:
+        """TableError unless the changes follow from the states that their partitions have now."""
+        steps = (
+            ("partition", self.partition_epoch__p, changes.partition_epochs, 1),
+            ("leader", self.leader_epoch__p, changes.leader_epochs, 0),
+        )
+        for name, column, given, least in steps:
+            epochs = as_integers(f"{name} epochs", given, np.int32, rows.shape)
+            risen = np.subtract(epochs, column[rows], out=epochs, dtype=np.int32)
+            if len(rows) and (risen.min() < least or risen.max() > 1):
+                at = int(((risen < least) | (risen > 1)).argmax())
+                partition = "-".join(map(str, self.state(int(rows[at]))[:2]))
+                raise TableError(
+                    f"decided on another state: {partition} has {name} epoch {column[rows[at]]}, and the change gives "
+                    f"it {given[at]}; decide again, or apply with check_epochs=False"
+                )
 
     def set_replicas(
         self,
@@ -172,7 +211,9 @@ class PartitionTable(PartitionRows):
         self, name: str, replicas: npt.ArrayLike, *, topic_id: Uuid = ZERO_UUID, controller_epoch: int = 0
     ) -> Int32s:
         """A new topic with partitions 0, 1 ...: all replicas in sync, the first leads, epochs 0. Returns their rows."""
-        placed = self._replica_rows(replicas, len(np.asarray(replicas)))
+        placed = self._replica_rows(replicas, None)
+        _check_epoch(controller_epoch)
+        topic_id = topic_id if isinstance(topic_id, Uuid) else Uuid(topic_id)
         return self._add(self.topics.add(name, topic_id), placed, 0, controller_epoch)
 
     def add_partitions(
@@ -182,9 +223,12 @@ class PartitionTable(PartitionRows):
 
         Returns their rows. TableError if one of them is known already.
         """
-        placed = self._replica_rows(replicas, len(np.asarray(replicas)))
+        placed = self._replica_rows(replicas, None)
+        _check_epoch(controller_epoch)
         numbers = self.partition_index__p[self.rows_of_topic(name)]
         first = int(numbers.max(initial=-1)) + 1 if first_partition is None else first_partition
+        if not is_whole(first) or not 0 <= first <= MAX_PARTITIONS - len(placed):
+            raise TableError(f"first_partition is a partition's number, not {first!r:.60}")
         if ((numbers >= first) & (numbers < first + len(placed))).any():
             raise TableError(f"topic {name!r} has partitions from {first} to {first + len(placed) - 1} already")
         return self._add(self.topics.row(name), placed, first, controller_epoch)
@@ -203,66 +247,28 @@ class PartitionTable(PartitionRows):
         self.write_rows(rows, values)
         return rows
 
-    def _replica_rows(self, replicas: npt.ArrayLike, count: int) -> Int16s:
+    def _replica_rows(self, replicas: npt.ArrayLike, count: int | None) -> Int16s:
         rows = self.brokers.rows(as_broker_lists("replicas", replicas))
-        if len(rows) != count or not count:
+        if not len(rows) or len(rows) != (len(rows) if count is None else count):
             raise TableError(f"replicas of {len(rows)} partitions, not of {count or 'at least one'}")
         check_replicas(rows, self.brokers)
         return rows
 
     def _moves(self, rows: Iterable[int], moves: BrokerLists | None) -> dict[int, tuple[int, ...]]:
         """`moves` by broker row; TableError unless they are of `rows`."""
-        moves = moves or {}
+        moves = {} if moves is None else moves
+        if not isinstance(moves, Mapping):
+            raise TableError(f"replicas that move are lists of broker ids by row, not {type(moves).__name__}")
         if strangers := moves.keys() - set(rows if moves else ()):
             raise TableError(f"row {min(strangers)} is not among the rows whose replicas move")
-        return {int(row): tuple(self.brokers.rows(list(ids)).tolist()) for row, ids in moves.items() if len(ids)}
+        lists = {int(row): np.atleast_1d(as_array("replicas that move", ids)) for row, ids in moves.items()}
+        return {row: tuple(self.brokers.rows(ids).tolist()) for row, ids in lists.items() if len(ids)}
 
     def row_of(self, topic: str, partition: int) -> int:
         """The row of one partition; TableError if there is none."""
-        if (row := self.row_at(self.topics.row(topic), partition)) < 0:
+        if not is_whole(partition) or (row := self.row_at(self.topics.row(topic), partition)) < 0:
             raise TableError(f"unknown partition {topic}-{partition}")
         return row
-
-    def state(self, row: int) -> PartitionState:
-        """One partition, readable; TableError if the row is free or out of range."""
-        [row] = self.known_rows([row]).tolist()
-        return PartitionState(
-            topic=self.topics.names[self.topic_row__p[row]],
-            partition=int(self.partition_index__p[row]),
-            replicas=self._ids(self.replicas__ps[row]),
-            isr=self._ids(self.isr__pi[row]),
-            leader=(*self._ids([self.leader__p[row]]), NO_LEADER)[0],
-            leader_epoch=int(self.leader_epoch__p[row]),
-            partition_epoch=int(self.partition_epoch__p[row]),
-            controller_epoch=int(self.controller_epoch__p[row]),
-            leader_recovery_state=int(self.leader_recovery_state__p[row]),
-            adding=self._ids(self.adding.get(row, ())),
-            removing=self._ids(self.removing.get(row, ())),
-        )
-
-    def registration(self, row: int) -> PartitionRegistration:
-        """One partition in KRaft mode: with directories and eligible leader replicas."""
-        state = self.state(row)
-        directories = None if self.directories__ps is None else self.directories__ps[row].tolist()
-        uuids = self.directories.uuids
-        return PartitionRegistration(
-            replicas=state.replicas,
-            directories=tuple(
-                uuids[MIGRATING if directories is None else directories[slot]] for slot in range(len(state.replicas))
-            ),
-            isr=state.isr,
-            removing_replicas=state.removing,
-            adding_replicas=state.adding,
-            elr=() if self.elr__pi is None else self._ids(self.elr__pi[row]),
-            last_known_elr=() if self.last_known_elr__pi is None else self._ids(self.last_known_elr__pi[row]),
-            leader=state.leader,
-            leader_recovery_state=state.leader_recovery_state,
-            leader_epoch=state.leader_epoch,
-            partition_epoch=state.partition_epoch,
-        )
-
-    def _ids(self, broker_rows: Iterable[int]) -> tuple[int, ...]:
-        return tuple(int(self.brokers.ids[row]) for row in broker_rows if row != NO_BROKER_ROW)
 
     def memory_bytes(self) -> dict[str, int]:
         """Bytes of each column with its room to grow, of the index, of the partition lookup, and in total.
@@ -282,6 +288,46 @@ class PartitionTable(PartitionRows):
         twin = object.__new__(PartitionTable)
         self._copy_rows_to(twin, room)
         return twin
+
+    def to_arrow(self) -> "pa.Table":
+        """A row a partition, as `kcore.metadata.arrow.SCHEMA` has it. MissingExtraError without pyarrow."""
+        from kcore.metadata.arrow import partitions_as_arrow  # pyarrow loads when it is asked for.
+
+        return partitions_as_arrow(self)
+
+    def __arrow_c_stream__(self, requested_schema: object = None) -> object:
+        """For pyarrow, Polars, DuckDB and other libraries that take Arrow's PyCapsules."""
+        return self.to_arrow().__arrow_c_stream__(requested_schema)
+
+    def __copy__(self) -> "PartitionTable":
+        return self.copy()
+
+    def __eq__(self, other: object) -> bool:
+        """Whether both have equal topics, partitions and registered brokers, in whatever rows they store them."""
+        if not isinstance(other, PartitionTable):
+            return NotImplemented
+        return self.brokers == other.brokers and same_partitions(self, other)
+
+    __hash__ = None  # type: ignore[assignment]
+
+
+def _topics_of(topics: TopicTable | None, brokers: BrokerTable | None) -> TopicTable:
+    """The topics that are given, or a single one; TableError for topics or brokers that are no table."""
+    for name, given, kind in (("topics", topics, TopicTable), ("brokers", brokers, BrokerTable)):
+        if not (given is None or isinstance(given, kind)):
+            raise TableError(f"{name} are a {kind.__name__}, not {type(given).__name__}")
+    return TopicTable(["topic"]) if topics is None else topics
+
+
+def _check_epoch(controller_epoch: object) -> None:
+    if not is_whole(controller_epoch) or not NO_EPOCH <= controller_epoch <= MAX_EPOCH:
+        raise TableError(f"a controller epoch is a whole number up to {MAX_EPOCH}, not {controller_epoch!r:.60}")
+
+
+def _reason_refused(changes: object) -> str:
+    if isinstance(changes, UnwrittenChanges):
+        return "these changes are not written: apply what `written()` gives"
+    return f"PartitionChanges can be applied, not {type(changes).__name__}"
 
 
 def _column(name: str, values: npt.ArrayLike | None, count: int, dtype: npt.DTypeLike = np.int32) -> Array:

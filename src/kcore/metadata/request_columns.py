@@ -30,7 +30,8 @@ class RequestColumns(Protocol):
 
 def arrays_of_request(columns: RequestColumns) -> TableArrays:
     """The cluster that the request shows. TableError if it is another message."""
-    name = columns.message.__name__
+    message = getattr(columns, "message", None)
+    name = message.__name__ if isinstance(message, type) else type(columns).__name__
     if name == "UpdateMetadataRequest":
         return _arrays_of_update_metadata(columns)
     if name == "LeaderAndIsrRequest":

@@ -1,7 +1,7 @@
 """The topics by row: names and ids kept once."""
 
 from collections.abc import Sequence
-from typing import Protocol
+from typing import Any, Protocol
 
 import numpy as np
 
@@ -11,6 +11,7 @@ from kcore.metadata.free_rows import FreeRows
 from kcore.metadata.recorder import Recorder
 from kcore.metadata.uuid_index import UuidIndex
 from kcore.types import ZERO_UUID, Int32s, UInt8s, Uuid
+from kcore.wire.same import counted
 
 _ALWAYS_SPARE = 1 << 10  # So many free rows are no reason to look for single ones.
 
@@ -59,9 +60,10 @@ class TopicTable:
 
     def row(self, name: str) -> int:
         """The row of one topic; TableError if there is none."""
-        if (row := self._rows.get(name)) is None:
-            raise TableError(f"unknown topic {name!r}")
-        return row
+        try:
+            return self._rows[name]
+        except (KeyError, TypeError):  # A list, say, has no hash.
+            raise TableError(f"unknown topic {name!r}") from None
 
     def row_of_id(self, topic_id: Uuid) -> int | None:
         """The row of the topic with that id; None if there is none."""
@@ -77,6 +79,8 @@ class TopicTable:
 
     def add(self, name: str, topic_id: Uuid = ZERO_UUID) -> int:
         """A new topic, in the lowest row that is free; returns its row. TableError if the name is taken or empty."""
+        if not isinstance(name, str):
+            raise TableError(f"a topic's name is a text, not {name!r:.60}")
         if not name or name in self._rows:
             raise TableError(f"topic {name!r} exists" if name else "a topic needs a name")
         row = self._free.take_run(1)
@@ -193,6 +197,28 @@ class TopicTable:
         twin.names, twin._rows, twin._free = list(self.names), dict(self._rows), self._free.copy()
         twin._by_id, twin.recorder = self._by_id.copy(), None
         return twin
+
+    def __copy__(self) -> "TopicTable":
+        return self.copy()
+
+    def __getstate__(self) -> dict[str, Any]:
+        """Copies and pickles: without the recorder."""
+        return vars(self) | {"recorder": None}
+
+    def __eq__(self, other: object) -> bool:
+        """Whether both have the same topics with the same ids, in whatever rows."""
+        if not isinstance(other, TopicTable):
+            return NotImplemented
+        return self.ids_by_name() == other.ids_by_name()
+
+    __hash__ = None  # type: ignore[assignment]
+
+    def ids_by_name(self) -> dict[str, Uuid]:
+        """The id of each topic; made when it is asked for."""
+        return {name: topic_id for name, topic_id in zip(self.names, self.ids, strict=True) if name}
+
+    def __repr__(self) -> str:
+        return f"<TopicTable: {counted(self.count, 'topic')}>"
 
 
 class _HasTopics(Protocol):

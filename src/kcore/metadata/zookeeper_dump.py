@@ -65,6 +65,8 @@ def parse_zookeeper_dump(text: str) -> ZookeeperDump:
 
 
 def _nodes(text: str) -> dict[str, Node]:
+    if not isinstance(text, str):
+        raise TableError(f"a ZooKeeper dump is text, not {type(text).__name__}")
     nodes = {}
     for number, line in enumerate(text.splitlines(), start=1):
         if not line:

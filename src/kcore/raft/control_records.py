@@ -34,7 +34,7 @@ READ_BYTES: Final = 1 << 20
 # Bounds of a control batch, far above what a leader writes: three records, of which one has a hundred bytes a voter.
 MOST_CONTROL_BYTES: Final = 1 << 20
 MOST_CONTROL_RECORDS: Final = 1_000
-TYPES: Final = {
+TYPES: Final[dict[type[Message], int]] = {
     LeaderChangeMessage: CONTROL_TYPES.index("LEADER_CHANGE"),
     SnapshotHeaderRecord: CONTROL_TYPES.index("SNAPSHOT_HEADER"),
     SnapshotFooterRecord: CONTROL_TYPES.index("SNAPSHOT_FOOTER"),

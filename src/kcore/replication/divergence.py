@@ -11,7 +11,7 @@ import numpy.typing as npt
 
 from kcore._ext.divergence import end_offsets, truncation_rounds
 from kcore.constants import UNDEFINED_EPOCH_OFFSET
-from kcore.errors import TableError
+from kcore.errors import ArgumentError, TableError
 from kcore.replication.epochs import EpochCache, EpochEndOffset, EpochTables, check_rows, column
 from kcore.types import Int32s, Int64s
 
@@ -71,6 +71,9 @@ def truncation_offsets(leader: EpochTables, follower: EpochTables) -> Truncation
     Row r of `leader` and of `follower`, which needs its high watermarks, are the same partition. Raises TableError.
     Source: AbstractFetcherThread (KIP-101, KIP-279).
     """
+    for tables in (leader, follower):
+        if not isinstance(tables, EpochTables):
+            raise ArgumentError(f"expected EpochTables, not {type(tables).__name__}")
     if len(leader) != len(follower):
         raise TableError(f"{len(leader)} leaders for {len(follower)} followers")
     if follower.high_watermarks is None:

@@ -10,6 +10,7 @@ import numpy.typing as npt
 from kcore._ext import election as kernels
 from kcore._ext.election import CALLS
 from kcore.errors import TableError
+from kcore.metadata.arrays import as_array
 from kcore.metadata.broker_table import BrokerTable
 from kcore.metadata.changes import UnwrittenChanges
 from kcore.metadata.partition_table import PartitionTable
@@ -25,7 +26,7 @@ _KERNEL: Final[Callable[..., tuple[int, int, int]]] = kernels.zookeeper
 _FEW: Final = 16  # Less than one partition in so many is better sorted than marked.
 
 
-@dataclass(slots=True, eq=False)
+@dataclass(slots=True, eq=False, repr=False)
 class ZooKeeperElections(UnwrittenChanges):
     """The partitions that change, and those that want a leader and find none (which may change too).
 
@@ -95,7 +96,7 @@ def unclean_by_partition(unclean: bool | npt.ArrayLike | None, partitions: int) 
     """Whether a partition's topic allows unclean elections: one entry for all, or one each."""
     if unclean is None or isinstance(unclean, bool):
         return ALWAYS if unclean else NEVER
-    allowed = np.asarray(unclean)
+    allowed = as_array("unclean", unclean)
     if allowed.dtype != np.bool_ or allowed.shape != (partitions,):
         raise TableError(f"unclean is a bool or {partitions} of them, not {allowed.dtype} of shape {allowed.shape}")
     return np.ascontiguousarray(allowed).view(np.uint8)
@@ -103,7 +104,7 @@ def unclean_by_partition(unclean: bool | npt.ArrayLike | None, partitions: int) 
 
 def checked_rows(rows: npt.ArrayLike, partitions: int) -> Int32s:
     """Rows from outside; TableError unless they are partitions of the table, ascending, each once."""
-    given = np.array(rows)  # A copy: no other thread can change it between this check and the kernel.
+    given = np.array(as_array("rows", rows))  # A copy: no other thread can change it between this check and the kernel.
     if given.ndim != 1 or (given.size and given.dtype.kind not in "iu"):
         raise TableError(f"rows are a list of partition rows, not {given.dtype} of shape {given.shape}")
     if given.size and (given.min() < 0 or given.max() >= partitions):

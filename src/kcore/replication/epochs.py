@@ -9,6 +9,7 @@ import numpy.typing as npt
 
 from kcore.constants import UNDEFINED_EPOCH, UNDEFINED_EPOCH_OFFSET
 from kcore.errors import TableError
+from kcore.metadata.arrays import as_array
 from kcore.types import Int32s, Int64s
 
 
@@ -157,19 +158,24 @@ class EpochTables:
         high_watermarks: Sequence[int] | None = None,
     ) -> "EpochTables":
         """From one sequence of (epoch, start offset) a partition."""
-        entries = [entry for table in tables for entry in table]
+        try:
+            entries = [entry for table in tables for entry in table]
+            epochs, starts = [epoch for epoch, _ in entries], [start for _, start in entries]
+            row_offsets = np.cumsum([0, *map(len, tables)], dtype=np.int64)
+        except (TypeError, ValueError) as error:
+            raise TableError(f"an epoch is a pair of a number and its start offset: {error}") from None
         return cls(
-            np.array([epoch for epoch, _ in entries], np.int32),
-            np.array([start for _, start in entries], np.int64),
-            np.cumsum([0, *map(len, tables)], dtype=np.int64),
-            np.array(log_ends, np.int64),
-            None if high_watermarks is None else np.array(high_watermarks, np.int64),
+            column("epochs", epochs, np.int32),
+            column("starts", starts, np.int64),
+            row_offsets,
+            column("log_ends", log_ends, np.int64),
+            None if high_watermarks is None else column("high_watermarks", high_watermarks, np.int64),
         )
 
 
 def column(name: str, values: npt.ArrayLike, dtype: npt.DTypeLike) -> npt.NDArray[Any]:
     """`values` as a contiguous column of `dtype`, without a copy where it is one; TableError if they do not fit."""
-    array = np.asarray(values)
+    array = as_array(name, values)
     if array.ndim != 1:
         raise TableError(f"{name} must have one dimension, not {array.ndim}")
     if array.dtype == dtype:

@@ -10,6 +10,7 @@ import numpy.typing as npt
 from kcore._ext import partition_change as kernels
 from kcore._ext.election import CALLS, LEAVES
 from kcore.errors import LevelError, TableError
+from kcore.metadata.arrays import as_array
 from kcore.metadata.partition_table import PartitionTable
 from kcore.replication.elections import ALWAYS, NEVER, rows_not_led_by_first, rows_of, unclean_by_partition
 from kcore.replication.kraft_changes import (
@@ -90,7 +91,7 @@ def _uniform_settings(rules: Level, unclean: bool, min_isr: int, elr: bool) -> K
 
 
 def _min_isr(min_isr: int | npt.ArrayLike, partitions: int) -> Setting:
-    given = np.asarray(min_isr)
+    given = as_array("min_isr", min_isr)
     if given.dtype.kind not in "iu" or given.shape not in ((), (partitions,)):
         raise TableError(f"min_isr is a number or {partitions} of them, not {given.dtype} of shape {given.shape}")
     if given.size and not 1 <= given.min() <= given.max() < 2**31:

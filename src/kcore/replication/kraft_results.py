@@ -10,6 +10,7 @@ from kcore.constants import NO_LEADER_CHANGE, NO_RECOVERY_CHANGE
 from kcore.metadata.changes import KraftChanges, PartitionChanges
 from kcore.types import Int32s, UInt16s
 from kcore.wire.columns import Vectors
+from kcore.wire.same import Comparable, counted
 
 
 class ChangedFields(IntFlag):
@@ -26,13 +27,16 @@ class ChangedFields(IntFlag):
     DIRECTORIES = 1 << 8
 
 
-@dataclass(slots=True, eq=False)
-class SparseLists:
+@dataclass(slots=True, eq=False, repr=False)
+class SparseLists(Comparable):
     """A list that few changes set: list k is that of change `places[k]`, `values[offsets[k]:offsets[k + 1]]`."""
 
     places: Int32s  # n, ascending
     offsets: Int32s  # n + 1
     values: Int32s  # broker ids; of directories: rows of the DirectoryTable
+
+    def __repr__(self) -> str:
+        return f"<SparseLists of {counted(len(self.places), 'change')}>"
 
     def as_vectors(self, count: int) -> Vectors:
         """A list for each of `count` changes, null where the change sets none."""
@@ -43,7 +47,7 @@ class SparseLists:
         return Vectors(np.cumsum(sizes, dtype=np.int32), self.values, valid)
 
 
-@dataclass(slots=True, eq=False)
+@dataclass(slots=True, eq=False, repr=False)
 class KraftElections(PartitionChanges):
     """What the KRaft controller decided: c PartitionChangeRecords as columns. Both epochs are those after the change.
 

@@ -121,10 +121,16 @@ class Level:
         return self.release in ("3.9.1", "4.1.2")
 
 
-@cache
 def level_of(level: Level | str) -> Level:
-    """The level itself, or parsed from text."""
-    return Level.parse(level) if isinstance(level, str) else level
+    """The level itself, or parsed from text; LevelError for anything else."""
+    if isinstance(level, Level):
+        return level
+    if not isinstance(level, str):
+        raise LevelError(f"a level is a text such as '4.3.1' or '3.9-IV0', not {level!r}")
+    return _parse(level)
+
+
+_parse: Final = cache(Level.parse)
 
 
 def _parsed() -> tuple[Level, ...]:

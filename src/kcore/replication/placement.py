@@ -6,7 +6,7 @@ AdminUtils.assignReplicasToBrokers, with racks (KIP-36). "striped": StripedRepli
 """
 
 from collections.abc import Sequence
-from typing import NamedTuple
+from typing import Final, Literal, NamedTuple, get_args
 
 import numpy as np
 import numpy.typing as npt
@@ -14,14 +14,17 @@ import numpy.typing as npt
 from kcore._ext import placement as kernels
 from kcore.constants import MAX_PARTITIONS
 from kcore.errors import PlacementError
+from kcore.metadata.arrays import as_array
 from kcore.replication.java_random import JavaRandom, hash_map_order, string_hash, utf16_order
-from kcore.types import Bools, Int32s
+from kcore.types import Bools, Int32s, is_whole
 
 Racks = Sequence[str | None]
+PlacementKind = Literal["article", "kafka-3.9", "striped"]
+KINDS: Final = get_args(PlacementKind)
 
 
 def place(
-    kind: str,
+    kind: PlacementKind,
     brokers: npt.ArrayLike,
     partitions: int,
     replication_factor: int,
@@ -44,8 +47,17 @@ def place(
     is_fenced = _fenced(fenced, len(ids))
     _check_range("start_partition", start_partition, MAX_PARTITIONS)
     _check_range("start", 0 if start is None else start, MAX_PARTITIONS)
+    for name, number in (
+        ("partitions", partitions),
+        ("replication_factor", replication_factor),
+        ("seed", 0 if seed is None else seed),
+    ):
+        if not is_whole(number):
+            raise PlacementError(f"{name} must be a whole number, not {number!r}")
     if partitions > MAX_PARTITIONS:
         raise PlacementError(f"{partitions} partitions are more than {MAX_PARTITIONS}")
+    if not isinstance(kind, str) or kind not in KINDS:
+        raise PlacementError(f"unknown kind of placement {kind!r:.60}: one of {', '.join(KINDS)}")
     if kind == "striped":
         if start is not None:
             raise PlacementError("striped placement takes a seed, not a start")
@@ -54,8 +66,6 @@ def place(
         raise PlacementError(f"{kind} placement knows no fenced brokers: leave them out")
     if kind == "kafka-3.9":
         return _kafka_39(ids, rack_of, partitions, replication_factor, start, JavaRandom(seed or 0), start_partition)
-    if kind != "article":
-        raise PlacementError(f"unknown kind of placement {kind!r}: one of article, kafka-3.9, striped")
     if seed is not None or any(rack is not None for rack in rack_of):
         raise PlacementError("article placement knows neither seed nor racks")
     return _article(ids, partitions, replication_factor, (start or 0) + start_partition)
@@ -188,12 +198,14 @@ def _check_enough(replication_factor: int, brokers: int) -> None:
 
 
 def _check_range(name: str, value: int, limit: int) -> None:
+    if not is_whole(value):
+        raise PlacementError(f"{name} must be a whole number, not {value!r}")
     if not 0 <= value <= limit:
         raise PlacementError(f"{name} must be from 0 to {limit}, not {value}")
 
 
 def _broker_ids(brokers: npt.ArrayLike) -> Int32s:
-    ids = np.asarray(brokers)
+    ids = as_array("brokers", brokers, PlacementError)
     if ids.ndim != 1 or (ids.size and ids.dtype.kind not in "iu"):
         raise PlacementError("brokers must be a sequence of ids")
     if ids.size and not (ids.min() >= 0 and ids.max() < 2**31):
@@ -206,13 +218,17 @@ def _broker_ids(brokers: npt.ArrayLike) -> Int32s:
 def _racks(racks: Racks | None, brokers: int) -> Racks:
     if racks is None:
         return [None] * brokers
+    if not isinstance(racks, Sequence) or isinstance(racks, str | bytes):
+        raise PlacementError(f"racks are a list of names, not {type(racks).__name__}")
     if len(racks) != brokers:
         raise PlacementError(f"{len(racks)} racks for {brokers} brokers")
+    if strange := [rack for rack in racks if not isinstance(rack, str | None)]:
+        raise PlacementError(f"a rack is a name or None, not {strange[0]!r}")
     return racks
 
 
 def _fenced(fenced: npt.ArrayLike | None, brokers: int) -> Bools:
-    is_fenced = np.zeros(brokers, np.bool_) if fenced is None else np.asarray(fenced, np.bool_)
-    if is_fenced.shape != (brokers,):
-        raise PlacementError(f"fenced has the shape {is_fenced.shape} for {brokers} brokers")
+    is_fenced = np.zeros(brokers, np.bool_) if fenced is None else as_array("fenced", fenced, PlacementError)
+    if is_fenced.shape != (brokers,) or is_fenced.dtype != np.bool_:
+        raise PlacementError(f"fenced is {brokers} booleans, not {is_fenced.dtype} of shape {is_fenced.shape}")
     return is_fenced

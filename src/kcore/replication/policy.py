@@ -23,7 +23,10 @@ class ElectionPolicy:
 
         if not callable(function):
             raise PolicyError(f"an election policy is a function, not {type(function).__name__}")
-        self._compiled = function if isinstance(function, Dispatcher) else numba.njit(function)
+        try:
+            self._compiled = function if isinstance(function, Dispatcher) else numba.njit(function)
+        except TypeError as error:
+            raise PolicyError(f"Numba takes no {type(function).__name__} as an election policy: {error}") from None
 
     def choose(self, columns: "kernels.Columns", brokers__b: Int64s, rows: Int32s) -> Int8s:
         """The slot that the policy picks for each of `rows` whose leader calls an election, -1 for none."""

@@ -4,15 +4,17 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Final
 
-from matplotlib.artist import Artist
-from matplotlib.lines import Line2D
-from matplotlib.patches import Patch
-from matplotlib.ticker import FuncFormatter, MaxNLocator, PercentFormatter
-from matplotlib.transforms import blended_transform_factory
-
+from kcore.extras import needs
 from kcore.report.noise import Spread
 from kcore.report.svg import DASHES, FAINT, INK, PAGE, SERIES, Chart, draw, time_axis
 from kcore.report.units import duration
+
+with needs("report"):
+    from matplotlib.artist import Artist
+    from matplotlib.lines import Line2D
+    from matplotlib.patches import Patch
+    from matplotlib.ticker import FuncFormatter, MaxNLocator, PercentFormatter
+    from matplotlib.transforms import blended_transform_factory
 
 _LANE: Final = 0.42  # Inches a bar, with its label above it.
 _FRAME: Final = 0.95  # Title, axis and its label.

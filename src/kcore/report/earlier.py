@@ -5,10 +5,12 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
 
-import pyarrow as pa
-import pyarrow.parquet as pq
-
+from kcore.extras import needs
 from kcore.report.keep import METADATA_KEY, facts_of
+
+with needs("report"):
+    import pyarrow as pa
+    import pyarrow.parquet as pq
 
 FILE: Final = "results.parquet"
 MOST_RUNS: Final = 10

@@ -1,6 +1,7 @@
 """What messages there are and which file has them. A file is read when a message of it is first asked for."""
 
 from collections.abc import Iterator, Mapping
+from difflib import get_close_matches
 from importlib import import_module
 from types import ModuleType
 from typing import Final, TypeVar, cast
@@ -193,18 +194,20 @@ METADATA_RECORDS: Final[Mapping[int, type[Message]]] = Lazy(
 
 def message_class(name: str | type[Message], dialect: str | None = None) -> type[Message]:
     """The class of that name (or the class itself); UnknownMessageError names what there is."""
-    if isinstance(name, type):
+    if isinstance(name, type) and issubclass(name, Message):
         return name
-    if dialect is not None and name in (own := dialect_module(dialect).MESSAGES):
+    if dialect is not None and isinstance(name, str) and name in (own := dialect_module(dialect).MESSAGES):
         return cast(type[Message], own[name])
     try:
         return MESSAGES[name]
-    except KeyError:
-        raise UnknownMessageError(f"no message is called {name!r}; there are {', '.join(sorted(MESSAGES))}") from None
+    except (KeyError, TypeError):  # What has no hash is no name.
+        close = get_close_matches(name, MESSAGES, n=1) if isinstance(name, str) else []
+        hint = f"did you mean {close[0]}?" if close else "`kcore.messages` lists all"
+        raise UnknownMessageError(f"no message is called {name!r:.60}: {hint}") from None
 
 
 def dialect_module(dialect: str) -> ModuleType:
     """What a dialect has of its own: `MESSAGES` by name, and `versions` of a class; UnknownMessageError."""
-    if dialect not in DIALECTS:
-        raise UnknownMessageError(f"no dialect is called {dialect!r}; there is {', '.join(DIALECTS)}")
+    if not isinstance(dialect, str) or dialect not in DIALECTS:
+        raise UnknownMessageError(f"no dialect is called {dialect!r:.60}; there is {', '.join(DIALECTS)}")
     return import_module(f"kcore.schema.{dialect}")

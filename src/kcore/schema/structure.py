@@ -10,10 +10,12 @@ A field's name is the snake_case of Kafka's. Instances are slotted and hold one 
 """
 
 import sys
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from typing import Any, ClassVar, Final, get_origin
+from difflib import get_close_matches
+from typing import TYPE_CHECKING, Any, ClassVar, Final, dataclass_transform, get_origin
 
+from kcore.errors import ArgumentError
 from kcore.schema.kinds import FieldType
 from kcore.schema.versions import ALL, NONE, Versions
 
@@ -36,6 +38,10 @@ class Options:
     secret: bool = False
 
 
+_LONGEST_REPR: Final = 10_000  # Characters.
+_FEW: Final = 20  # Elements of a list that `repr` shows in full.
+_SHOWN: Final = 5  # Of a longer list.
+_BYTES, _CHARACTERS = 200, 500  # Of a value.
 HIDDEN: Final = "[hidden]"  # As Kafka shows a password.
 
 
@@ -101,6 +107,7 @@ def _annotations_of(namespace: dict[str, Any]) -> dict[str, Any]:
     return annotations
 
 
+@dataclass_transform(kw_only_default=True, eq_default=False)
 class StructType(type):
     """Turns annotations into slots and `Field` facts."""
 
@@ -138,16 +145,21 @@ class Struct(metaclass=StructType):
     kafka_name: ClassVar[str]
     __fields__: ClassVar[tuple[Field, ...]]
     __match_args__: ClassVar[tuple[str, ...]]
-    unknown_tagged_fields: Sequence[tuple[int, bytes]]
+    if TYPE_CHECKING:
+        unknown_tagged_fields: Sequence[tuple[int, bytes]] = ()
+    else:
+        unknown_tagged_fields: Sequence[tuple[int, bytes]]
 
     def __init_subclass__(cls, *, kafka_name: str | None = None, **options: Any) -> None:
         super().__init_subclass__(**options)
         cls.kafka_name = kafka_name or cls.__name__
 
-    def __init__(self, **values: Any) -> None:
+    # A type checker makes the one of each class of its fields (dataclass_transform); of a class that it does not know,
+    # such as a `type[Message]`, it knows no fields.
+    def __init__(self, *positional: Any, **values: Any) -> None:
         cls: Any = type(self)
         cls.__init__ = _init_of(cls)
-        cls.__init__(self, **values)
+        cls.__init__(self, *positional, **values)
 
     def __eq__(self, other: object) -> bool:
         if type(other) is not type(self):
@@ -156,11 +168,13 @@ class Struct(metaclass=StructType):
         return all(getattr(self, name) == getattr(other, name) for name in names)
 
     def __repr__(self) -> str:
-        values = ", ".join(f"{each.name}={self._shown(each)}" for each in self.__fields__)
-        return f"{type(self).__name__}({values})"
-
-    def _shown(self, spec: Field) -> str:
-        return HIDDEN if spec.options.secret else repr(_own(getattr(self, spec.name)))
+        """The fields, cut where they are long: of a list the first elements and how many follow, of bytes likewise."""
+        text = ""
+        for piece in _pieces(self):
+            text += piece
+            if len(text) > _LONGEST_REPR:
+                return f"{text[:_LONGEST_REPR]} ..."
+        return text
 
     def __getstate__(self) -> tuple[None, dict[str, Any]]:
         """For copies and pickles."""
@@ -173,8 +187,9 @@ def _init_of(cls: type[Struct]) -> Any:
 
     What is mutable by default is made anew for each instance.
     """
-    keywords, lines = ["self", "*"], []
-    names: dict[str, Any] = {"UNSET": UNSET}
+    keywords = ["self", "*positional"]
+    lines = ["    if positional or unknown: raise refused(self, positional, unknown)"]
+    names: dict[str, Any] = {"UNSET": UNSET, "refused": _refused}
     for number, spec in enumerate(cls.__fields__):
         default = spec.default()
         if isinstance(default, Struct | list):
@@ -185,11 +200,45 @@ def _init_of(cls: type[Struct]) -> Any:
             names[f"default_{number}"] = default
             keywords.append(f"{spec.name}=default_{number}")
             lines.append(f"    self.{spec.name} = {spec.name}")
-    keywords.append("unknown_tagged_fields=()")
+    keywords += ["unknown_tagged_fields=()", "**unknown"]
     lines.append("    self.unknown_tagged_fields = unknown_tagged_fields")
     exec("\n".join([f"def __init__({', '.join(keywords)}):", *lines]), names)
-    names["__init__"].__qualname__ = f"{cls.__qualname__}.__init__"  # What Python says of an unknown field names it.
+    names["__init__"].__qualname__ = f"{cls.__qualname__}.__init__"
     return names["__init__"]
+
+
+def _refused(struct: Struct, positional: tuple[Any, ...], unknown: dict[str, Any]) -> ArgumentError:
+    """Why a struct cannot be made of these arguments."""
+    name, fields = type(struct).__name__, type(struct).__match_args__
+    if positional:
+        return ArgumentError(f"{name} takes keywords alone, such as {name}({fields[0] if fields else ''}=...)")
+    wrong = next(iter(unknown))
+    close = get_close_matches(wrong, fields, n=1)
+    hint = f"did you mean {close[0]}?" if close else f"its fields are {', '.join(fields)}"
+    return ArgumentError(f"{name} has no field {wrong}: {hint}")
+
+
+def _pieces(value: Any) -> Iterator[str]:
+    """The text of a value, piece by piece, so that a reader can stop."""
+    if isinstance(value, Struct):
+        yield f"{type(value).__name__}("
+        for number, spec in enumerate(value.__fields__):
+            yield f"{', ' if number else ''}{spec.name}="
+            yield from [HIDDEN] if spec.options.secret else _pieces(getattr(value, spec.name))
+        yield ")"
+    elif isinstance(value, list):
+        yield "["
+        shown = len(value) if len(value) <= _FEW else _SHOWN
+        for number, element in enumerate(value[:shown]):
+            yield ", " if number else ""
+            yield from _pieces(element)
+        yield "]" if shown == len(value) else f", ... {len(value) - shown} more]"
+    elif isinstance(value, bytes | memoryview) and len(value) > _BYTES:
+        yield f"{bytes(value[:_BYTES])!r}... {len(value)} bytes"
+    elif isinstance(value, str) and len(value) > _CHARACTERS:
+        yield f"{value[:_CHARACTERS]!r}... {len(value)} characters"
+    else:
+        yield repr(_own(value))
 
 
 def _own(value: Any) -> Any:
@@ -205,6 +254,9 @@ class Message(Struct):
     versions: ClassVar[Versions] = NONE
     flexible_versions: ClassVar[Versions] = NONE
     dialect: ClassVar[str | None] = None  # Of a form that Kafka did not ship.
+    if TYPE_CHECKING:
+
+        def __init__(self, *positional: Any, **values: Any) -> None: ...
 
     def __init_subclass__(cls, *, versions: str, flexible: str, api_key: int = -1, **options: Any) -> None:
         super().__init_subclass__(**options)

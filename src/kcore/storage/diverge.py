@@ -14,7 +14,7 @@ import numpy as np
 
 from kcore.errors import DecodeError, StorageError
 from kcore.replication.epochs import EpochCache
-from kcore.storage.files import open_reader
+from kcore.storage.files import checked_path, open_reader
 from kcore.storage.replica import Place, Replica
 from kcore.storage.segment import map_file
 from kcore.wire.record_batch import BATCH_COLUMNS, HEADER_END, RecordBatches, scan_batches
@@ -65,9 +65,9 @@ def diverge(folder_a: str | Path, folder_b: str | Path, *, read: str = "bytes") 
     last epoch begins that both leader-epoch-checkpoints have alike (KIP-101 promises what is before).
     StorageError for a folder that is no partition's, OSError if one cannot be read.
     """
-    if read not in READS:
-        raise StorageError(f"read={read!r} is not one of {', '.join(READS)}")
-    a, b = Replica(str(folder_a)), Replica(str(folder_b))
+    if not isinstance(read, str) or read not in READS:
+        raise StorageError(f"read={read!r:.60} is not one of {', '.join(READS)}")
+    a, b = Replica(str(checked_path(folder_a))), Replica(str(checked_path(folder_b)))
     start = max(a.base_offsets[0], b.base_offsets[0])
     parted = epochs_part(a.epochs, b.epochs, start)
     begin = max(start, _last_common_epoch(a.epochs, b.epochs, parted)) if read == "epochs" else start

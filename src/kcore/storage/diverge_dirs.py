@@ -11,6 +11,7 @@ from typing import Final, NamedTuple
 from kcore.errors import StorageError
 from kcore.storage.checkpoints import TopicPartition
 from kcore.storage.diverge import MISSING, Divergence, diverge
+from kcore.storage.files import checked_path
 from kcore.storage.log import partition_of, segment_files
 
 _AT_ONCE: Final = 64  # Partitions a thread takes: small ones take less time than handing them over.
@@ -68,7 +69,7 @@ def diverge_log_dirs(
     `read` as in `diverge`; a thread a core unless told otherwise. What only one side holds is "missing". A folder that
     cannot be compared raises: StorageError or OSError with its path.
     """
-    pairs = pairs_in(log_dir_a, log_dir_b, partitions)
+    pairs = pairs_in(checked_path(log_dir_a), checked_path(log_dir_b), partitions)
     parts = [pairs[first : first + _AT_ONCE] for first in range(0, len(pairs), _AT_ONCE)]
     with ThreadPoolExecutor(threads or os.cpu_count() or 1) as pool:
         found = chain.from_iterable(pool.map(partial(compare, read=read), parts))

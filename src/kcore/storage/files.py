@@ -16,7 +16,7 @@ from io import FileIO
 from pathlib import Path
 from typing import Final, Protocol
 
-from kcore.errors import FileKindError, StorageError
+from kcore.errors import ArgumentError, FileKindError, StorageError
 
 LOCK: Final = ".lock"
 SMALL: Final = 1 << 20  # Bytes: more than quorum-state, meta.properties or partition.metadata ever have.
@@ -151,6 +151,19 @@ def naming(path: str | Path) -> Iterator[None]:
         yield
     except StorageError as error:
         raise StorageError(f"{path}: {error}") from None
+
+
+def checked_path(path: str | Path) -> Path:
+    """A path from outside; ArgumentError for what can be none: another type, a NUL, surrogates."""
+    if not isinstance(path, str | os.PathLike):
+        raise ArgumentError(f"a path is a text or a Path, not {path!r:.60}")
+    try:
+        named = os.fsencode(path)
+    except ValueError:
+        named = b"\0"
+    if b"\0" in named:
+        raise ArgumentError(f"no file can be called {path!r:.60}")
+    return Path(path)
 
 
 def is_there(path: Path, files: FileSystem = OS) -> bool:

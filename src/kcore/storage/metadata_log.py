@@ -6,13 +6,14 @@ from pathlib import Path
 from kcore.errors import DecodeError, StorageError, TableError
 from kcore.metadata.image import ClusterImage
 from kcore.metadata.replay import replay
+from kcore.storage.files import checked_path
 from kcore.storage.log import segment_files
 from kcore.storage.segment import SEGMENT_NAME, map_file
 from kcore.storage.snapshot import SUFFIX, Snapshot, read_snapshot, snapshots_in
 from kcore.wire.records import Records, decode_records
 
 
-@dataclass(slots=True, eq=False)
+@dataclass(slots=True, eq=False, repr=False)
 class LoadedMetadata(ClusterImage):
     """An image and where it comes from."""
 
@@ -26,7 +27,7 @@ def load_metadata(path: str | Path, *, stop: bool = False) -> LoadedMetadata:
     say which are. DecodeError with path and position for what cannot be read; with `stop`, `problem` has it, and the
     image what comes before. StorageError for what is neither.
     """
-    path = Path(path)
+    path = checked_path(path)
     image = LoadedMetadata()
     if path.is_dir():
         newest = snapshots_in(path)[-1:]

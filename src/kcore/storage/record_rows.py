@@ -4,37 +4,20 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import numpy as np
-import numpy.typing as npt
 
 from kcore.extras import needs
 from kcore.storage.log import partition_of
 from kcore.storage.segment import map_file
-from kcore.types import Int32s, Int64s
+from kcore.wire.record_arrow import RECORD_SCHEMA, record_columns
 from kcore.wire.record_batch import scan_batches
-from kcore.wire.records import CONTROL_TYPES, Records, decode_records
+from kcore.wire.records import Records, decode_records
 
 with needs("arrow"):
     import pyarrow as pa
 
 BYTES_AT_ONCE = 8 << 20  # Of the segment: keys and values are copied so much at a time.
 
-HEADERS = pa.list_(pa.struct([("key", pa.string()), ("value", pa.binary())]))
-SCHEMA = pa.schema(
-    [
-        ("file", pa.string()),
-        ("topic", pa.string()),
-        ("partition", pa.int32()),
-        ("batchPosition", pa.int64()),  # bytes from the start of the file
-        ("partitionLeaderEpoch", pa.int32()),
-        ("offset", pa.int64()),
-        ("timestamp", pa.int64()),  # milliseconds
-        ("sequence", pa.int32()),
-        ("controlType", pa.string()),
-        ("key", pa.binary()),
-        ("value", pa.binary()),
-        ("headers", HEADERS),
-    ]
-)
+SCHEMA = pa.schema([("file", pa.string()), ("topic", pa.string()), ("partition", pa.int32()), *RECORD_SCHEMA])
 
 
 def record_rows(path: Path) -> Iterator[pa.RecordBatch]:
@@ -52,49 +35,11 @@ def record_rows(path: Path) -> Iterator[pa.RecordBatch]:
 
 def rows_of(records: Records, file: str, topic: str | None, partition: int | None) -> pa.RecordBatch:
     """Columns as SCHEMA has them."""
-    count, batch = len(records), records.batch
+    count = len(records)
     arrays = [
         pa.repeat(pa.scalar(file, pa.string()), count),
         pa.repeat(pa.scalar(topic, pa.string()), count),
         pa.repeat(pa.scalar(partition, pa.int32()), count),
-        pa.array(records.batches.position[batch]),
-        pa.array(records.batches.partition_leader_epoch[batch]),
-        pa.array(records.offset),
-        pa.array(records.timestamp),
-        pa.array(records.sequence),
-        pa.array([control_name(number) for number in records.control_type.tolist()], pa.string()),
-        binary(records, records.key_offset, records.key_length, pa.binary()),
-        binary(records, records.value_offset, records.value_length, pa.binary()),
-        headers(records),
+        *record_columns(records, 0, count),
     ]
     return pa.RecordBatch.from_arrays(arrays, schema=SCHEMA)
-
-
-def control_name(number: int) -> str | None:
-    """Kafka's ControlRecordType; None for a record of data."""
-    if number < 0:
-        return None
-    return CONTROL_TYPES[number] if number < len(CONTROL_TYPES) else str(number)
-
-
-def headers(records: Records) -> pa.Array:
-    keys = binary(records, records.header_key_offset, records.header_key_length, pa.string())
-    values = binary(records, records.header_value_offset, records.header_value_length, pa.binary())
-    ends = np.concatenate([[0], records.header_end]).astype(np.int32)
-    pairs = pa.StructArray.from_arrays([keys, values], fields=list(HEADERS.value_type))
-    return pa.ListArray.from_arrays(pa.array(ends), pairs)
-
-
-def binary(records: Records, offsets: Int64s, lengths: Int32s, type_: pa.DataType) -> pa.Array:
-    """Spans as Arrow binary: one copy, of all of them at once; a length of -1 is null."""
-    sizes = np.maximum(lengths, 0).astype(np.int64)
-    ends = np.concatenate([[0], np.cumsum(sizes)])
-    places = np.arange(ends[-1]) + np.repeat(offsets - ends[:-1], sizes)
-    values = np.empty(len(places), np.uint8)
-    plain: npt.NDArray[np.bool_] = places < len(records.data)
-    values[plain] = np.frombuffer(records.data, np.uint8)[places[plain]]
-    if not plain.all():
-        values[~plain] = np.frombuffer(records.decompressed, np.uint8)[places[~plain] - len(records.data)]
-    nulls = pa.py_buffer(np.packbits(lengths >= 0, bitorder="little"))
-    buffers = [nulls, pa.py_buffer(ends.astype(np.int32)), pa.py_buffer(values)]
-    return pa.Array.from_buffers(type_, len(lengths), buffers)

@@ -7,8 +7,8 @@ from functools import cache, partial
 from typing import Any, NamedTuple
 
 from kcore._ext.wire import Codec
-from kcore.errors import DecodeError, EncodeError, UnsupportedVersionError
-from kcore.schema.index import message_class
+from kcore.errors import ArgumentError, DecodeError, EncodeError, NotBytesError, UnsupportedVersionError
+from kcore.schema.index import dialect_module, message_class
 from kcore.schema.structure import Message
 from kcore.types import Uuid
 from kcore.wire.plan import StructPlan, plan
@@ -21,6 +21,8 @@ class Words(NamedTuple):
     decode_error: type[DecodeError] = DecodeError
     encode_error: type[EncodeError] = EncodeError
     unsupported_version_error: type[UnsupportedVersionError] = UnsupportedVersionError
+    not_bytes_error: type[NotBytesError] = NotBytesError
+    argument_error: type[ArgumentError] = ArgumentError
 
 
 def _plan_of(message: Any, version: int, dialect: str | None = None) -> StructPlan:
@@ -30,8 +32,13 @@ def _plan_of(message: Any, version: int, dialect: str | None = None) -> StructPl
     return plan(message_class(message, dialect), version, dialect)
 
 
-@cache
 def _codec_of(dialect: str) -> Codec:
+    dialect_module(dialect)  # UnknownMessageError for what is no dialect.
+    return _codec_of_known(dialect)
+
+
+@cache
+def _codec_of_known(dialect: str) -> Codec:
     return Codec(partial(_plan_of, dialect=dialect), Words(), _codec_of)
 
 

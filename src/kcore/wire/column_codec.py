@@ -9,7 +9,7 @@ import numpy.typing as npt
 from kcore._ext.columns_read import Reader
 from kcore._ext.columns_write import Writer
 from kcore._ext.vectors import pack
-from kcore.errors import DecodeError, EncodeError
+from kcore.errors import ArgumentError, DecodeError, EncodeError
 from kcore.schema.index import message_class
 from kcore.schema.kinds import Kind
 from kcore.schema.structure import Message
@@ -30,7 +30,10 @@ def decode_columns(name: str | type[Message], version: int, data: bytes | bytear
     copy is made first, since another thread may change it. DecodeError (with the offset) for bytes that are no such
     message, UnsupportedVersionError for other versions.
     """
-    message, running, shape = prepared(name, version)
+    try:
+        message, running, shape = prepared(name, version)
+    except TypeError:  # What has no hash is in no cache.
+        raise ArgumentError(f"expected a message and a version, not {name!r:.60} and {version!r:.60}") from None
     view = bytes_of(data)
     if len(view) > MAX_BYTES:
         raise DecodeError(f"a message has at most {MAX_BYTES} bytes", MAX_BYTES)
@@ -92,13 +95,15 @@ def encode_columns(columns: Columns, version: int, out: Any = None) -> bytes | i
     Columns may change meanwhile, by another thread: of what says where values go (offsets, what is null, where spans
     begin) a copy is taken, or it is not read twice; values and texts are written as they are when they are read.
     UnsupportedVersionError where a field is set that the version lacks and may not drop, EncodeError for columns that
-    are no such message or do not fit in `out`.
+    are no such message, do not fit in `out`, or for an `out` that is read-only; NotBytesError for one that is no bytes.
     """
     writer = prepare(columns, version)
     if out is None:
         return writer.to_bytes()
-    room = memoryview(out).cast("B")
-    if room.readonly or len(room) < writer.size:
+    room = bytes_of(out)
+    if room.readonly:
+        raise EncodeError(f"`out` is read-only: {type(out).__name__}")
+    if len(room) < writer.size:
         raise EncodeError(f"the message takes {writer.size} bytes, `out` has room for {len(room)}")
     writer.fill(room)
     return writer.size
@@ -106,7 +111,12 @@ def encode_columns(columns: Columns, version: int, out: Any = None) -> bytes | i
 
 def prepare(columns: Columns, version: int) -> Writer:
     """A writer whose columns are checked and whose size is known."""
-    running = program(columns.message, version)
+    if not isinstance(columns, Columns):
+        raise EncodeError(f"expected Columns, not {type(columns).__name__}")
+    try:
+        running = program(columns.message, version)
+    except TypeError:
+        raise ArgumentError(f"expected a version, not {version!r:.60}") from None
     shape = old_shape(columns.message, version)
     gathered = gather(running, columns if shape is None else ungroup(columns, shape))
     try:

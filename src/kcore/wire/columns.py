@@ -11,12 +11,13 @@ from typing import TYPE_CHECKING, Any, Protocol, Self
 import numpy as np
 import numpy.typing as npt
 
-from kcore.errors import EncodeError
+from kcore.errors import DecodeError, EncodeError
 from kcore.schema.index import message_class
 from kcore.schema.kinds import FieldType, Kind
 from kcore.schema.structure import Field, Message, Struct
 from kcore.types import Bools, Int32s, UInt8s, Uuid
 from kcore.wire.layout import DTYPES, TEXTS
+from kcore.wire.same import same_nulls, same_values
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -34,17 +35,25 @@ class Vectors:
     __slots__ = ("offsets", "valid", "values")
 
     def __init__(self, offsets: Int32s, values: Any, valid: Bools | None = None) -> None:
-        self.offsets, self.values, self.valid = offsets, values, valid
+        """EncodeError for what is none of these. That offsets fit the values is checked where they are used."""
+        check_offsets(offsets, valid)
+        if not isinstance(values, np.ndarray | Vectors) or (isinstance(values, np.ndarray) and not values.ndim):
+            raise EncodeError(f"values are an array, Strings or Vectors, not {values!r:.60}")
+        self.offsets, self.valid = offsets, valid
+        self.values: Any = values
 
     def __len__(self) -> int:
         return len(self.offsets) - 1
 
     def __getitem__(self, row: int) -> Any:
-        """The row's values, a view; None where the row is null."""
+        """The row's values, a view; None where the row is null. EncodeError for offsets that are beyond the values."""
         row = range(len(self))[row]
         if self.valid is not None and not self.valid[row]:
             return None
-        return self._part(int(self.offsets[row]), int(self.offsets[row + 1]))
+        begin, end = int(self.offsets[row]), int(self.offsets[row + 1])
+        if not 0 <= begin <= end <= len(self.values):
+            raise EncodeError(f"row {row} is from {begin} to {end}, and there are {len(self.values)} values")
+        return self._part(begin, end)
 
     def _part(self, begin: int, end: int) -> Any:
         if isinstance(self.values, Vectors):
@@ -54,34 +63,65 @@ class Vectors:
     def __iter__(self) -> Iterator[Any]:
         return (self[row] for row in range(len(self)))
 
+    def __eq__(self, other: object) -> bool:
+        """Whether every row has equal values, wherever they are stored; null and empty are not equal."""
+        if not isinstance(other, Vectors) or isinstance(self, Strings) != isinstance(other, Strings):
+            return NotImplemented
+        if len(self) != len(other) or not same_nulls(self.valid, other.valid):
+            return False
+        sizes = np.diff(self.offsets), np.diff(other.offsets)
+        return bool(np.array_equal(*sizes)) and same_values(self._all_values(), other._all_values())
+
+    __hash__ = None  # type: ignore[assignment]
+
+    def _all_values(self) -> Any:
+        """The values of all rows, without any before the first row's and behind the last one's."""
+        begin, end = (int(self.offsets[0]), int(self.offsets[-1])) if len(self.offsets) else (0, 0)
+        whole = self.values
+        if isinstance(whole, Vectors):
+            valid = None if whole.valid is None else whole.valid[begin:end]
+            return type(whole)(whole.offsets[begin : end + 1], whole.values, valid)
+        return whole[begin:end]
+
     def __repr__(self) -> str:
         return f"{type(self).__name__}({len(self)} rows)"
 
 
 class Strings(Vectors):
-    """A string a row, kept as offsets and UTF-8 bytes (uint8); Python strings are made when asked for."""
+    """A string a row, kept as offsets and UTF-8 bytes (uint8); Python strings are made when asked for.
+
+    A row whose bytes are not UTF-8 is a DecodeError when its string is asked for, with its offset in the bytes.
+    """
 
     __slots__ = ()
 
     @classmethod
     def of(cls, texts: Iterable[str | None]) -> Self:
-        """From Python strings."""
-        known = list(texts)
-        encoded = [(text or "").encode() for text in known]
+        """From Python strings. EncodeError for what is neither a string nor None, and for surrogates."""
+        try:
+            known = list(texts)
+            encoded = [b"" if text is None else text.encode() for text in known]
+        except (AttributeError, TypeError, UnicodeEncodeError) as error:
+            raise EncodeError(f"texts must be strings that UTF-8 can carry: {error}") from error
         offsets = np.zeros(len(encoded) + 1, np.int32)
         np.cumsum([len(text) for text in encoded], out=offsets[1:])
         valid = np.array([text is not None for text in known], np.bool_) if None in known else None
         return cls(offsets, np.frombuffer(b"".join(encoded), np.uint8), valid)
 
     def _part(self, begin: int, end: int) -> str:
-        return self.values[begin:end].tobytes().decode()  # type: ignore[no-any-return]
+        try:
+            return self.values[begin:end].tobytes().decode()  # type: ignore[no-any-return]
+        except UnicodeDecodeError as error:
+            raise DecodeError("a string that is not UTF-8", begin + error.start) from error
 
     def tolist(self) -> list[str | None]:
         """All of them as Python strings."""
-        text = self.values.tobytes().decode()
-        if self.valid is not None or len(text) != len(self.values):
+        raw, offsets = self.values.tobytes(), self.offsets
+        is_sound = offsets[0] >= 0 and offsets[-1] <= len(raw) and not (offsets[1:] < offsets[:-1]).any()
+        if self.valid is not None or not is_sound or not raw.isascii():
             return list(self)
-        return [text[begin:end] for begin, end in pairwise(self.offsets.tolist())]  # ASCII: a character a byte.
+        text = raw.decode()
+        return [text[begin:end] for begin, end in pairwise(offsets.tolist())]  # ASCII: a character a byte.
 
 
 class Spans(Vectors):
@@ -135,6 +175,16 @@ class UnknownTags:
     def __len__(self) -> int:
         return len(self.rows)
 
+    def __eq__(self, other: object) -> bool:
+        if not isinstance(other, UnknownTags):
+            return NotImplemented
+        return all(same_values(getattr(self, name), getattr(other, name)) for name in self.__slots__)
+
+    __hash__ = None  # type: ignore[assignment]
+
+    def __repr__(self) -> str:
+        return f"UnknownTags({len(self)})"
+
 
 class Pending(Protocol):
     """Columns of decoded rows that have not been read yet."""
@@ -162,6 +212,13 @@ class Rows:
         unknown_tags: UnknownTags | None = None,
         **columns: Any,
     ) -> None:
+        """EncodeError for offsets, nulls and tags that are none; the columns are checked by `bind`."""
+        if row_offsets is not None:
+            check_offsets(row_offsets, valid)
+            if row_offsets[-1] < 0:
+                raise EncodeError(f"row_offsets must not fall, and the last one is {row_offsets[-1]}")
+        if not (unknown_tags is None or isinstance(unknown_tags, UnknownTags)):
+            raise EncodeError(f"unknown_tags are UnknownTags, not {unknown_tags!r:.60}")
         self.row_offsets, self.valid, self.unknown_tags = row_offsets, valid, unknown_tags
         self._made: dict[str, Any] = columns
         self._pending: Pending | None = None
@@ -217,11 +274,8 @@ class Rows:
     def __getattr__(self, name: str) -> Any:
         if name.startswith("_"):
             raise AttributeError(name)
-        if (found := self.column(name)) is not None:
+        if (found := self._stored(name)) is not None:
             return found
-        for field in self._struct.__fields__:
-            if field.name == name:
-                return default_column(field, self._count)
         raise AttributeError(f"{self._struct.__name__} has no field {name}")
 
     def __dir__(self) -> list[str]:
@@ -245,11 +299,37 @@ class Rows:
     def to_arrow(self) -> "pa.RecordBatch":
         """As Arrow, a row a struct, arrays of structs nested in it; memory is shared but for bools and nulls.
 
-        Fields that are not set are left out. Needs pyarrow.
+        Fields that are not set are left out. MissingExtraError without pyarrow.
         """
         from kcore.wire.arrow import record_batch  # pyarrow loads when it is asked for.
 
         return record_batch(self)
+
+    def __arrow_c_stream__(self, requested_schema: object = None) -> object:
+        """For pyarrow, Polars, DuckDB and other libraries that take Arrow's PyCapsules."""
+        return self.to_arrow().__arrow_c_stream__(requested_schema)
+
+    def __eq__(self, other: object) -> bool:
+        """Whether both have the same rows of the same struct; a column that is not set equals one of defaults."""
+        if not isinstance(other, Rows) or self._struct is not other._struct:
+            return NotImplemented
+        if len(self) != len(other) or not same_nulls(self.valid, other.valid):
+            return False
+        if not same_values(self.row_offsets, other.row_offsets) or (self.unknown_tags or None) != (
+            other.unknown_tags or None
+        ):
+            return False
+        names = {*self._columns, *other._columns}
+        return all(same_values(self._stored(name), other._stored(name)) for name in names)
+
+    __hash__ = None  # type: ignore[assignment]
+
+    def _stored(self, name: str) -> Any:
+        """The column of that field, of its default where it is not set; None where the rows are of no struct yet."""
+        if (found := self.column(name)) is not None:
+            return found
+        field = next((field for field in self._struct.__fields__ if field.name == name), None)
+        return None if field is None else default_column(field, self._count)
 
     def __repr__(self) -> str:
         return f"<{self._struct.__name__} x {self._count}: {', '.join(self._columns)}>"
@@ -282,6 +362,16 @@ class Columns(Rows):
         Rows.__init__(made, unknown_tags=unknown_tags, **columns)
         made.message = message
         return made.bind(message, 1)
+
+
+def check_offsets(offsets: Any, valid: Any) -> None:
+    """EncodeError unless they are arrays of such kinds: one offset more than there are rows, and a bool a row."""
+    if not isinstance(offsets, np.ndarray) or offsets.ndim != 1 or not len(offsets) or offsets.dtype.kind != "i":
+        raise EncodeError(f"offsets are an array of int32, one more than there are rows, not {offsets!r:.60}")
+    if valid is not None and not (
+        isinstance(valid, np.ndarray) and valid.dtype == np.bool_ and valid.shape == (len(offsets) - 1,)
+    ):
+        raise EncodeError(f"valid is an array of {len(offsets) - 1} bools or None, not {valid!r:.60}")
 
 
 def plain(value: Any) -> Any:

@@ -7,6 +7,7 @@ from kcore.errors import EncodeError
 from kcore.schema.headers import RequestHeader
 from kcore.schema.kinds import Kind
 from kcore.schema.structure import Message
+from kcore.types import is_whole
 from kcore.wire.codec import encode
 from kcore.wire.column_codec import encode_columns
 from kcore.wire.columns import Columns
@@ -34,8 +35,8 @@ class Fanout:
         """What to write to the broker: a few bytes of its own, then the body that all share."""
         head = self.body[: self._begin]
         if self._end > self._begin:
-            if not -(2**63) <= broker_epoch < 2**63:
-                raise EncodeError(f"broker_epoch: {broker_epoch} is no int64")
+            if not is_whole(broker_epoch) or not -(2**63) <= broker_epoch < 2**63:
+                raise EncodeError(f"broker_epoch: {broker_epoch!r:.60} is no int64")
             head += pack(">q", broker_epoch)
         if correlation_id is not None:
             head = self._frame(correlation_id) + head
@@ -46,8 +47,8 @@ class Fanout:
         return b"".join(self.buffers(broker_epoch, correlation_id))
 
     def _frame(self, correlation_id: int) -> bytes:
-        if not -(2**31) <= correlation_id < 2**31:
-            raise EncodeError(f"correlation_id: {correlation_id} is no int32")
+        if not is_whole(correlation_id) or not -(2**31) <= correlation_id < 2**31:
+            raise EncodeError(f"correlation_id: {correlation_id!r:.60} is no int32")
         header = request_header(self.message, self.version, self._client_id)
         header = header[: CORRELATION_ID.start] + pack(">i", correlation_id) + header[CORRELATION_ID.stop :]
         return pack(">i", len(header) + len(self.body)) + header
@@ -55,7 +56,8 @@ class Fanout:
 
 def encode_fanout(columns: Columns, version: int, client_id: str | None = None) -> Fanout:
     """Encode a request for many brokers; errors as `encode_columns`. Its own `broker_epoch` does not matter."""
-    return Fanout(columns.message, version, encode_columns(columns, version), client_id)
+    body = encode_columns(columns, version)
+    return Fanout(columns.message, version, body, client_id)
 
 
 @cache

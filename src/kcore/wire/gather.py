@@ -116,8 +116,10 @@ def gather_ends(into: Gathered, slot: Slot, offsets: Any, valid: Any, count: int
         offsets = checked(offsets, OFFSETS, count + 1, slot.path, "offsets")
     into.arrays[slot.column] = offsets
     below: int = offsets.item(-1)
-    if offsets.item(0) != 0 or below < 0:
+    if offsets.item(0) != 0:
         raise EncodeError(f"{slot.path}: offsets begin at 0, not at {offsets[0]}")
+    if below < 0:
+        raise EncodeError(f"{slot.path}: offsets must not fall, and the last one is {below}")
     if place and slot.step.nullable:
         known = np.ones(count, np.bool_) if valid is None else checked(valid, VALID, count, slot.path, "valid")
         into.arrays[slot.column + place] = known

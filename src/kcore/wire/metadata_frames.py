@@ -11,6 +11,7 @@ from kcore.errors import DecodeError, EncodeError
 from kcore.schema.index import METADATA_RECORDS
 from kcore.schema.structure import MetadataRecord
 from kcore.types import Int32s, Int64s
+from kcore.wire.buffers import bytes_of
 from kcore.wire.codec import decode, encode
 
 FRAME_VERSION = 1
@@ -24,7 +25,7 @@ def decode_metadata_record(data: bytes | bytearray | memoryview) -> tuple[Metada
 
     DecodeError with its offset: another frame version, no such record or version, or what `decode` refuses.
     """
-    view = memoryview(data).cast("B")
+    view = bytes_of(data)
     frame_version, at = _read_varint(view, 0)
     if frame_version != FRAME_VERSION:
         raise DecodeError(f"a frame of version {frame_version}, not {FRAME_VERSION}", 0)

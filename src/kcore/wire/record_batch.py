@@ -9,9 +9,10 @@ import numpy as np
 import numpy.typing as npt
 
 from kcore._ext import records
-from kcore.errors import DecodeError
-from kcore.types import Bools, Int8s, Int16s, Int32s, Int64s
+from kcore.errors import ArgumentError, DecodeError
+from kcore.types import Bools, Int8s, Int16s, Int32s, Int64s, is_whole
 from kcore.wire.buffers import immutable
+from kcore.wire.same import counted, same_values
 
 if TYPE_CHECKING:
     from _typeshed import ReadableBuffer as Buffer  # collections.abc.Buffer, from Python 3.12 on.
@@ -44,7 +45,7 @@ LENGTH_END = 12  # Bytes of a batch before those that batch_length counts.
 HEADER_END = 61  # Bytes of a batch before its records.
 
 
-@dataclass(frozen=True, slots=True, eq=False)
+@dataclass(frozen=True, slots=True, eq=False, repr=False)
 class RecordBatches:
     """Headers of record batches, a column a field, an element a batch; read-only arrays."""
 
@@ -69,6 +70,22 @@ class RecordBatches:
 
     def __len__(self) -> int:
         return len(self.position)
+
+    def __repr__(self) -> str:
+        records = int(self.count.sum(dtype=np.int64))
+        trouble = f", then: {self.problem}" if self.problem else ""
+        return f"<RecordBatches: {len(self)}, with {counted(records, 'record')}{trouble}>"
+
+    def __eq__(self, other: object) -> bool:
+        """Whether all headers and places are equal."""
+        if not isinstance(other, RecordBatches):
+            return NotImplemented
+        alike = (self.end, repr(self.problem), repr(self.skipped))
+        if alike != (other.end, repr(other.problem), repr(other.skipped)):
+            return False
+        return all(same_values(getattr(self, name), getattr(other, name)) for name, _ in BATCH_COLUMNS)
+
+    __hash__ = None  # type: ignore[assignment]
 
     def take(self, rows: slice | Bools | Int64s) -> "RecordBatches":
         """Only the batches in those rows."""
@@ -104,6 +121,8 @@ def scan_batches(
     meanwhile); any other buffer, such as a bytearray, is copied first, since another thread may change it.
     """
     steady = data if type(data) is bytes else immutable(data, mapped=True)
+    check_count("start", start)
+    check_count("limit", limit)
     arena, places, rows, end, found, skipped = records.scan(steady, start, limit, check_crc, skip)
     problem = DecodeError(*found) if found else None
     if problem and not stop:
@@ -119,6 +138,12 @@ def steps_of(values: npt.NDArray[Integer], before: int) -> npt.NDArray[Integer]:
     steps[1:] -= values[:-1]
     steps[:1] -= before
     return steps
+
+
+def check_count(name: str, value: int) -> None:
+    """ArgumentError unless it is a whole number from 0 to 2**63 - 1."""
+    if not is_whole(value) or not 0 <= value <= maxsize:
+        raise ArgumentError(f"{name} is a whole number from 0 to 2**63 - 1, not {value!r:.60}")
 
 
 class IndexEntries(NamedTuple):

@@ -3,13 +3,15 @@
 from array import array
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
-from itertools import accumulate, chain, repeat
-from typing import TypeAlias
+from itertools import accumulate, chain, pairwise, repeat
+from operator import lt
+from typing import Literal, TypeAlias
 
 import numpy as np
 
 from kcore._ext import records as kernel
-from kcore.errors import EncodeError
+from kcore.errors import ArgumentError, EncodeError
+from kcore.types import is_whole
 from kcore.wire.record_batch import NO_TIMESTAMP, RecordBatches
 from kcore.wire.records import HEADER_COLUMNS, Record, Records
 
@@ -23,6 +25,7 @@ BUILT_RECORD_COLUMNS = (
 )
 # A batch's attributes: the codec's place in the lowest bits, then flags.
 CODECS = ("none", "gzip", "snappy", "lz4", "zstd")
+Codec = Literal["none", "gzip", "snappy", "lz4", "zstd"]
 LOG_APPEND_TIME, TRANSACTIONAL, CONTROL, DELETE_HORIZON = 0x08, 0x10, 0x20, 0x40
 CODEC_MASK = 0x07
 LEVELS = {"gzip": range(1, 10), "zstd": range(-131072, 23)}
@@ -30,13 +33,15 @@ LEVELS = {"gzip": range(1, 10), "zstd": range(-131072, 23)}
 Columns: TypeAlias = Sequence[memoryview]  # Of int64s.
 
 
-def encode_batches(records: Records, *, codec: str | None = None, level: int | None = None) -> bytes:
+def encode_batches(records: Records, *, codec: Codec | None = None, level: int | None = None) -> bytes:
     """The batches that `records` were decoded from, built again: their own headers, and their own codecs or `codec`.
 
     Uncompressed ones come out byte for byte, compressed ones as this codec compresses, those without records (what
     compaction leaves) uncompressed, as Kafka writes them. EncodeError for a codec or level that is none, and for
     columns that no batch can carry.
     """
+    if not isinstance(records, Records):
+        raise ArgumentError(f"expected Records, as decode_records gives them, not {type(records).__name__}")
     attributes__t = records.batches.attributes
     if codec is not None:
         attributes__t = attributes__t & ~np.int16(CODEC_MASK) | np.int16(codec_bits(codec, level))
@@ -64,7 +69,7 @@ def encode_records(
     last_offset_delta: int | None = None,
     base_timestamp: int | None = None,
     max_timestamp: int | None = None,
-    codec: str = "none",
+    codec: Codec = "none",
     level: int | None = None,
     log_append_time: bool = False,
     transactional: bool = False,
@@ -86,21 +91,39 @@ def encode_records(
     Records that were decoded from a batch with LogAppendTime all have the time of the append. The producer's times,
     which such a batch still has as deltas, are not in them, and are lost here: `encode_batches` keeps them.
     """
-    rows = list(records)
-    if not rows and base_offset is None:
-        raise EncodeError("a batch of no records needs a base_offset")
-    base = rows[0].offset if base_offset is None else base_offset
-    last = (rows[-1].offset - base if rows else 0) if last_offset_delta is None else last_offset_delta
-    first_timestamp = (rows[0].timestamp if rows else NO_TIMESTAMP) if base_timestamp is None else base_timestamp
-    largest = max((row.timestamp for row in rows), default=NO_TIMESTAMP) if max_timestamp is None else max_timestamp
     flags = ((log_append_time, LOG_APPEND_TIME), (transactional, TRANSACTIONAL), (control, CONTROL))
     attributes = codec_bits(codec, level) | sum(
         bit for is_set, bit in (*flags, (delete_horizon, DELETE_HORIZON)) if is_set
     )
+    try:
+        rows = list(records)
+        if not rows and base_offset is None:
+            raise EncodeError("a batch of no records needs a base_offset")
+        base = rows[0].offset if base_offset is None else base_offset
+        first_timestamp = (rows[0].timestamp if rows else NO_TIMESTAMP) if base_timestamp is None else base_timestamp
+        largest = max((row.timestamp for row in rows), default=NO_TIMESTAMP) if max_timestamp is None else max_timestamp
+        last = _last_offset_delta([row.offset for row in rows], base, last_offset_delta)
+        columns, headers, values = columns_of(rows, first_timestamp)
+    except (TypeError, AttributeError, ValueError) as error:
+        if isinstance(error, EncodeError):
+            raise
+        raise EncodeError(f"records are kcore.Records, their offsets and times whole numbers: {error}") from error
     times = (first_timestamp, largest)
     header = (base, partition_leader_epoch, attributes, last, *times, producer_id, producer_epoch, base_sequence)
-    columns, headers, values = columns_of(rows, first_timestamp)
     return build(columns_of_rows([header], len(header)), columns, headers, (values, b""), level)
+
+
+def _last_offset_delta(offsets: list[int], base: int, given: int | None) -> int:
+    """The last offset above the base. EncodeError unless offsets rise, and none is below the base or above the last."""
+    if len(offsets) > 1 and not all(map(lt, offsets, offsets[1:])):
+        before, after = next(pair for pair in pairwise(offsets) if pair[0] >= pair[1])
+        raise EncodeError(f"a record has offset {after} after {before}: offsets must rise")
+    if offsets and offsets[0] < base:
+        raise EncodeError(f"a record has offset {offsets[0]} in a batch that begins at {base}")
+    least = offsets[-1] - base if offsets else 0
+    if given is not None and given < least:
+        raise EncodeError(f"last_offset_delta is {given}, and the last record is {least} above the base offset")
+    return least if given is None else given
 
 
 def encode_values(values: Sequence[bytes], *, base_offset: int, timestamp: int, partition_leader_epoch: int) -> bytes:
@@ -165,6 +188,8 @@ def column_of(values: Iterable[int]) -> memoryview:
         column = array("q", values)
     except OverflowError as error:
         raise EncodeError("an integer beyond int64") from error
+    except TypeError as error:
+        raise EncodeError(f"a column of a batch has whole numbers: {error}") from error
     column.append(0)  # The kernel takes no unaligned memory, which that of an empty array is.
     return memoryview(column)[:-1]
 
@@ -174,10 +199,10 @@ NO_HEADERS = columns_of_rows([], len(HEADER_COLUMNS))
 
 def codec_bits(codec: str, level: int | None) -> int:
     """The codec's place in the attributes. EncodeError for no such codec, or no such level of it."""
-    if codec not in CODECS:
-        raise EncodeError(f"codec {codec!r} is none of {', '.join(CODECS)}")
-    if level is not None and level not in LEVELS.get(codec, ()):
-        raise EncodeError(f"codec {codec} has no level {level}")
+    if not isinstance(codec, str) or codec not in CODECS:
+        raise EncodeError(f"codec {codec!r:.60} is none of {', '.join(CODECS)}")
+    if level is not None and not (is_whole(level) and level in LEVELS.get(codec, ())):
+        raise EncodeError(f"codec {codec} has no level {level!r:.60}")
     return CODECS.index(codec)
 
 

@@ -3,20 +3,22 @@
 from array import array
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 
 from kcore._ext import records
-from kcore.errors import DecodeError
+from kcore.errors import ArgumentError, DecodeError
 from kcore.schema.index import message_class
 from kcore.schema.structure import Message
 from kcore.types import Int16s, Int32s, Int64s
-from kcore.wire.buffers import immutable
+from kcore.wire.buffers import immutable, read_only
 from kcore.wire.codec import decode
-from kcore.wire.record_batch import IndexEntries, RecordBatches, crc32c, index_entries, scan_batches
+from kcore.wire.record_batch import IndexEntries, RecordBatches, check_count, crc32c, index_entries, scan_batches
+from kcore.wire.same import counted, same_values
 
 if TYPE_CHECKING:
+    import pyarrow as pa
     from _typeshed import ReadableBuffer as Buffer  # collections.abc.Buffer, from Python 3.12 on.
 
 __all__ = [
@@ -106,7 +108,7 @@ def control_message(record: Record) -> Message | None:
     return decode(kind, version, value)
 
 
-@dataclass(frozen=True, slots=True, eq=False)
+@dataclass(frozen=True, slots=True, eq=False, repr=False)
 class Records:
     """Records as columns, an element a record (headers: an element a header); read-only arrays.
 
@@ -138,6 +140,40 @@ class Records:
     def __len__(self) -> int:
         return len(self.offset)
 
+    def __repr__(self) -> str:
+        offsets = f", offsets {self.offset[0]} to {self.offset[-1]}" if len(self) else ""
+        trouble = f", then: {self.problem}" if self.problem else ""
+        return f"<Records: {counted(len(self), 'record')}{offsets}{trouble}>"
+
+    def __eq__(self, other: object) -> bool:
+        """Whether both were decoded from the same bytes, as far as they were decoded."""
+        if not isinstance(other, Records):
+            return NotImplemented
+        alike = (self.batches, self.data, self.decompressed, self.end, repr(self.problem))
+        if alike != (other.batches, other.data, other.decompressed, other.end, repr(other.problem)):
+            return False
+        return all(same_values(getattr(self, name), getattr(other, name)) for name in _ARRAYS)
+
+    __hash__ = None  # type: ignore[assignment]
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        """Copies and pickles hold the bytes that were decoded: a mapped file's are read."""
+        arrays = {name: getattr(self, name) for name in _ARRAYS}
+        buffers = bytes(self.data), bytes(self.decompressed)
+        return _records_again, (arrays, self.batches, *buffers, self.end, self.problem)
+
+    def to_arrow(self) -> "pa.Table":
+        """A row a record, as `kcore.wire.record_arrow.RECORD_SCHEMA` has it. MissingExtraError without pyarrow."""
+        from kcore.wire.record_arrow import reader  # pyarrow loads when it is asked for.
+
+        return reader(self).read_all()
+
+    def __arrow_c_stream__(self, requested_schema: object = None) -> object:
+        """For pyarrow, Polars, DuckDB and other libraries that take Arrow's PyCapsules: batches, made one by one."""
+        from kcore.wire.record_arrow import reader
+
+        return reader(self).__arrow_c_stream__(requested_schema)
+
     def span(self, offset: int, length: int) -> bytes | None:
         """The bytes of a key, value, header key or header value."""
         if length < 0:
@@ -167,6 +203,23 @@ class Records:
                 yield Record(offset, timestamp, key, value, self.headers(row), sequence, control)
 
 
+_ARRAYS: Final = tuple(name for name, _ in RECORD_COLUMNS + HEADER_COLUMNS)
+
+
+def _records_again(
+    arrays: dict[str, Any], batches: RecordBatches, data: bytes, decompressed: bytes, end: int, problem: Any
+) -> Records:
+    """From a pickle."""
+    return Records(
+        **{name: read_only(array) for name, array in arrays.items()},
+        batches=batches,
+        data=memoryview(data),
+        decompressed=memoryview(decompressed),
+        end=end,
+        problem=problem,
+    )
+
+
 def decode_records(
     data: "Buffer",
     batches: RecordBatches | None = None,
@@ -185,8 +238,11 @@ def decode_records(
     that.
     """
     steady = immutable(data, mapped=True)
+    check_count("max_bytes", max_bytes)
     if batches is None:
         batches = scan_batches(steady, check_crc=check_crc, stop=stop)
+    elif not isinstance(batches, RecordBatches):
+        raise ArgumentError(f"batches are RecordBatches, as scan_batches gives them, not {type(batches).__name__}")
     whole = len(batches) if not check_crc or batches.crc_matches.all() else int(batches.crc_matches.argmin())
     columns, header_columns, decompressed, decoded, found = records.decode(
         steady, batches.position[:whole].data, max_bytes

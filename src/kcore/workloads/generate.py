@@ -13,9 +13,10 @@ from kcore.metadata.changes import PartitionChanges
 from kcore.metadata.partition_table import PartitionTable
 from kcore.metadata.topics import TopicTable
 from kcore.replication.placement import place
-from kcore.types import Int16s, Int32s, Uuid
+from kcore.types import Int16s, Int32s, Uuid, is_whole
 
 CONTROLLER_EPOCH = 1
+_MAX_SEED = 2**64 - 1
 _CHUNK = 1 << 18  # Partitions handled at a time, to keep temporaries small.
 _FIRST_BROKER_EPOCH = 25  # A young ZooKeeper's czxid when the first broker registers.
 
@@ -37,7 +38,10 @@ def generate(
     _check("brokers", brokers, 1, MAX_BROKERS)
     _check("replication_factor", replication_factor, 1, MAX_REPLICAS)
     _check("topics", topics, 1, MAX_PARTITIONS)
-    _check("partitions", partitions, topics, MAX_PARTITIONS)
+    _check("partitions", partitions, 1, MAX_PARTITIONS)
+    if partitions < topics:
+        raise TableError(f"{partitions} partitions are too few for {topics} topics: each topic has at least one")
+    _check("seed", seed, 0, _MAX_SEED)
     random = np.random.default_rng(seed)
     if isinstance(racks, int):
         _check("racks", racks, 1, brokers)
@@ -123,6 +127,8 @@ def _brokers(brokers: int, racks: Sequence[str] | None) -> BrokerTable:
 
 
 def _check(name: str, value: int, low: int, high: int) -> None:
+    if not is_whole(value):
+        raise TableError(f"{name} must be a whole number, not {value!r}")
     if not low <= value <= high:
         raise TableError(f"{name} must be from {low} to {high}, not {value}")
 

@@ -1,24 +1,18 @@
 """What elections need of the topics' settings: min.insync.replicas and unclean.leader.election.enable, as columns.
 
-A topic's own setting counts before that of the controller's node, of all nodes, and of server.properties. Source:
-ConfigurationControlManager.getTopicConfig, ReplicationControlManager.getTopicEffectiveMinIsr.
+A topic's own setting counts before that of the controller's node, of all nodes, and of server.properties.
 """
 
-from collections.abc import Iterable, Iterator, Mapping
-from typing import Final, NamedTuple
-
-import numpy as np
+from collections.abc import Mapping
+from typing import NamedTuple
 
 from kcore.constants import MIN_ISR, UNCLEAN_ELECTION
 from kcore.controller.kraft.config import KraftControllerConfig
-from kcore.metadata.arrays import Array
 from kcore.metadata.image import ClusterImage
-from kcore.metadata.topics import TopicTable
-from kcore.replication.kraft_changes import KraftSettings, Setting
+from kcore.replication.kraft_changes import KraftSettings
 from kcore.replication.levels import Level
+from kcore.replication.topic_settings import kraft_settings
 from kcore.schema.configs import ConfigResourceType
-
-_INT32_MAX: Final = 2**31 - 1
 
 
 class _Basis(NamedTuple):
@@ -80,45 +74,9 @@ class ElectionSettings:
 
     def _settings(self, image: ClusterImage, level: Level, elr: bool) -> KraftSettings:
         of_nodes = [*settings_of_nodes(image, self._config), self._config.static_configs]
-        min_isr = next(_numbers(each.get(MIN_ISR) for each in of_nodes), 1)
-        unclean = next((is_true(each[UNCLEAN_ELECTION]) for each in of_nodes if UNCLEAN_ELECTION in each), False)
-        overrides = self._overrides[MIN_ISR]
-        wanted = {topic: next(_numbers([value]), min_isr) for topic, value in overrides.items()}
-        allowed = {topic: is_true(value) for topic, value in self._overrides[UNCLEAN_ELECTION].items()}
-        return KraftSettings(
-            level,
-            elr,
-            _by_topic(image.topics, np.array([unclean], np.uint8), allowed),
-            _by_topic(image.topics, np.array([min_isr], np.int32), wanted),
-        )
+        return kraft_settings(image.topics, level, elr, of_nodes, self._overrides)
 
 
 def settings_of_nodes(image: ClusterImage, config: KraftControllerConfig) -> list[Mapping[str, str]]:
     """The dynamic settings of the controller's own node, and those of all nodes."""
     return [image.configs.get((ConfigResourceType.BROKER, name), {}) for name in (str(config.node_id), "")]
-
-
-def is_true(text: str) -> bool:
-    """`Boolean.parseBoolean`: what is neither true nor false is false."""
-    return text.lower() == "true"
-
-
-def _numbers(texts: Iterable[str | None]) -> Iterator[int]:
-    """The texts that are numbers: nothing checks the settings of another broker (Kafka's controller throws)."""
-    for text in texts:
-        try:
-            value = int(text or "")
-        except ValueError:
-            continue
-        yield min(max(value, 0), _INT32_MAX)
-
-
-def _by_topic(topics: TopicTable, default: Array, overrides: Mapping[str, int | bool]) -> Setting:
-    """One value if no topic overrides it, otherwise one for each row of the topic table."""
-    if not overrides:
-        return Setting(default)
-    values = np.full(len(topics), default[0], default.dtype)
-    known = [(topics.row(topic), value) for topic, value in overrides.items() if topic in topics]
-    rows, given = zip(*known, strict=True) if known else ((), ())
-    values[np.array(rows, np.int32)] = np.array(given, default.dtype)
-    return Setting.by_topic(values)

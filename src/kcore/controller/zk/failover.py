@@ -73,7 +73,7 @@ def _read_cluster(context: ControllerContext, epoch: int) -> Steps[None]:
     yield from assignments.give_topic_ids(context, topics.names)
     states = yield from read_states(context, np.arange(len(context.table), dtype=np.int32))
     assignments.know_brokers(context.table, states.changes.isr, states.changes.leaders)
-    context.table.apply(states.changes, controller_epoch=states.controller_epochs)
+    context.table.apply(states.changes, controller_epoch=states.controller_epochs, check_epochs=False)
 
 
 def _read_brokers(context: ControllerContext) -> Steps[BrokerTable]:

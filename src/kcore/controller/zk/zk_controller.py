@@ -22,7 +22,7 @@ from kcore.metadata.change_sets import no_changes, part
 from kcore.metadata.changes import UnwrittenChanges
 from kcore.metadata.partition_table import PartitionTable
 from kcore.protocol_errors import Errors
-from kcore.replication.election import elect
+from kcore.replication.election import ZooKeeperKind, elect
 from kcore.replication.elections import ZooKeeperElections
 from kcore.schema import ControlledShutdownResponse
 from kcore.schema.controlled_shutdown import RemainingPartition
@@ -156,7 +156,7 @@ class ZkController:
 
     def _elect(
         self,
-        kind: str,
+        kind: ZooKeeperKind,
         *,
         rows: Int32s | None = None,
         leaving: Sequence[int] = (),
@@ -183,7 +183,7 @@ class ZkController:
         return list(state_writes(self.table, decision.changes, self.controller_epoch))
 
     def replay(self, decision: Decision) -> None:
-        """Make the decision true: the one mutator."""
+        """Make the decision true: the one mutator. A decision that is replayed twice is made once."""
         brokers = self.table.brokers
         for broker_id in decision.failed:
             brokers.set_gone(broker_id)
@@ -191,7 +191,7 @@ class ZkController:
             brokers.register(event.broker_id, event.broker_epoch, rack=event.rack, endpoints=event.endpoints)
         for broker_id in decision.shutting_down:
             brokers.set_shutting_down(broker_id)
-        self.table.apply(decision.changes.written(), controller_epoch=self.controller_epoch)
+        self.table.apply(decision.changes.written(), controller_epoch=self.controller_epoch, check_epochs=False)
 
     def requests(self, decision: Decision) -> list[ControlRequest]:
         """The control requests for a replayed decision: UpdateMetadata first, one of each kind a broker."""

@@ -70,7 +70,10 @@ APIS: Final = {
 }
 # What any broker answers out of ZooKeeper, and this one does not know: one of Kafka's does, if there is any.
 RELAYED: Final = frozenset({"DescribeClientQuotas", "AlterClientQuotas", "DescribeAcls", "CreateAcls", "DeleteAcls"})
-EMPTY: Final = {ListGroupsRequest: ListGroupsResponse, ListTransactionsRequest: ListTransactionsResponse}
+EMPTY: Final[dict[type[Message], type[Message]]] = {
+    ListGroupsRequest: ListGroupsResponse,
+    ListTransactionsRequest: ListTransactionsResponse,
+}
 
 
 class ControlPath:

@@ -266,7 +266,7 @@ def on_isr_change_notification(context: ControllerContext, event: IsrChangeNotif
     notes = yield from read_nodes(paths)
     rows = _named_rows(context.table, [(path, note) for path, note in zip(paths, notes, strict=True) if note])
     states = yield from read_states(context, rows)
-    context.table.apply(states.changes, controller_epoch=states.controller_epochs)
+    context.table.apply(states.changes, controller_epoch=states.controller_epochs, check_epochs=False)
     batch = context.batch()
     batch.add_update_metadata(np.flatnonzero(context.table.brokers.live), states.changes.rows)
     yield from context.send(batch)

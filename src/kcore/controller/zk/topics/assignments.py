@@ -87,7 +87,7 @@ def add_partitions(table: PartitionTable, name: str, partitions: Mapping[int, Re
         replicas = _lists(partitions[index].replicas for index in run)
         rows.append(table.add_partitions(name, replicas, first_partition=run[0]))
     added = np.sort(np.concatenate(rows)) if rows else np.empty(0, np.int32)
-    table.apply(_no_states(added), controller_epoch=NO_EPOCH)
+    table.apply(_no_states(added), controller_epoch=NO_EPOCH, check_epochs=False)
     return added
 
 

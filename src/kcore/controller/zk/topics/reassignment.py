@@ -170,7 +170,7 @@ def _go_on(context: ControllerContext, moves: Moves, *, start: bool) -> Steps[No
         return
     table = context.table
     found = yield from read_states(context, np.array(sorted(moves), np.int32))
-    table.apply(found.changes, controller_epoch=found.controller_epochs)
+    table.apply(found.changes, controller_epoch=found.controller_epochs, check_epochs=False)
     reached: dict[int, ReplicaAssignment] = {}
     others: dict[int, ReplicaAssignment] = {}
     for row in found.changes.rows.tolist():

@@ -1,0 +1,92 @@
+"""Writes the type stubs of the schema's files, so that type checkers know the keywords of every message.
+
+    .venv/bin/python ci/schema_stubs.py
+
+A file in `src/kcore/schema` says the type of a field and which versions have it; that every field has a default is
+known at run time alone. The stub beside it says so, for `typing.dataclass_transform`. A test compares the two.
+"""
+
+import ast
+import subprocess
+import sys
+from pathlib import Path
+
+SCHEMA = Path(__file__).parents[1] / "src" / "kcore" / "schema"
+BASES = {"Struct", "Message", "MetadataRecord", "Data", "RequestHeader"}
+HEAD = "# Made by ci/schema_stubs.py of the file beside it.\n"
+
+
+def sources() -> list[Path]:
+    """The files that define messages or structs."""
+    return [path for path in sorted(SCHEMA.rglob("*.py")) if path.name != "structure.py" and has_structs(path)]
+
+
+def has_structs(path: Path) -> bool:
+    return any(is_struct(node) for node in ast.parse(path.read_text(encoding="utf-8")).body)
+
+
+def is_struct(node: ast.stmt) -> bool:
+    if not isinstance(node, ast.ClassDef):
+        return False
+    return bool(BASES & {ast.unparse(base).rpartition(".")[2] for base in node.bases})
+
+
+def stub(path: Path) -> str:
+    """The stub of one file."""
+    tree = ast.parse(path.read_text(encoding="utf-8"))
+    blocks = [ast.unparse(imports(node)) for node in tree.body if isinstance(node, ast.Import | ast.ImportFrom)]
+    blocks += [text for node in tree.body if (text := declared(node))]
+    return HEAD + "\n".join(blocks) + "\n"
+
+
+def imports(node: ast.Import | ast.ImportFrom) -> ast.stmt:
+    """The import, without what only the values of fields need."""
+    names = [each for each in node.names if each.name != "field"]
+    return ast.ImportFrom(node.module, names, node.level) if isinstance(node, ast.ImportFrom) else ast.Import(names)
+
+
+def declared(node: ast.stmt) -> str:
+    if is_struct(node):
+        assert isinstance(node, ast.ClassDef)
+        head = ast.ClassDef(node.name, node.bases, node.keywords, [ast.Expr(ast.Constant(...))], [])
+        return ast.unparse(head).removesuffix("...") + ("\n    ".join(members(node)) or "...")
+    if isinstance(node, ast.FunctionDef):
+        return signature(node)
+    if isinstance(node, ast.AnnAssign) and ast.unparse(node.annotation) != "Final":
+        return f"{ast.unparse(node.target)}: {ast.unparse(node.annotation)}"
+    if isinstance(node, ast.ClassDef | ast.Assign | ast.AnnAssign):
+        return ast.unparse(without_docstring(node))
+    return ""
+
+
+def members(node: ast.ClassDef) -> list[str]:
+    found = []
+    for member in node.body:
+        if isinstance(member, ast.AnnAssign):
+            found.append(f"{ast.unparse(member.target)}: {ast.unparse(member.annotation)} = ...")
+        elif isinstance(member, ast.FunctionDef):
+            found.append(signature(member).replace("\n", "\n    "))
+    return found
+
+
+def signature(node: ast.FunctionDef) -> str:
+    node.body = [ast.Expr(ast.Constant(...))]
+    return ast.unparse(node)
+
+
+def without_docstring(node: ast.stmt) -> ast.stmt:
+    if isinstance(node, ast.ClassDef) and ast.get_docstring(node) is not None:
+        node.body = node.body[1:]
+    return node
+
+
+def main() -> None:
+    for path in sources():
+        path.with_suffix(".pyi").write_text(stub(path), encoding="utf-8")
+    ruff = Path(sys.executable).with_name("ruff")
+    for command in (["check", "--quiet", "--fix"], ["format", "--quiet"]):
+        subprocess.run([ruff, *command, SCHEMA], check=True)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,87 @@
+"""What elections need of the topics' settings, as columns: one value for all, or one by topic.
+
+Source: ConfigurationControlManager.getTopicConfig, ReplicationControlManager.getTopicEffectiveMinIsr.
+"""
+
+from collections.abc import Iterable, Iterator, Mapping
+from typing import Final
+
+import numpy as np
+
+from kcore.constants import ELR_VERSION, MIN_ISR, UNCLEAN_ELECTION
+from kcore.metadata.arrays import Array
+from kcore.metadata.image import ClusterImage
+from kcore.metadata.metadata_version import FEATURE_NAME, MetadataVersion
+from kcore.metadata.topics import TopicTable
+from kcore.replication.kraft_changes import KraftSettings, Setting
+from kcore.replication.levels import Level
+from kcore.schema.configs import ConfigResourceType
+
+_INT32_MAX: Final = 2**31 - 1
+
+
+def settings_of_image(image: ClusterImage, level: Level, elr: bool | None) -> KraftSettings:
+    """The settings that the image knows: of topics, and the default of all brokers; Kafka's own default otherwise.
+
+    What stands in a controller's server.properties is not in the metadata log. `elr`: None is the image's own feature.
+    """
+    of_all = image.configs.get((ConfigResourceType.BROKER, ""), {})
+    of_topics = {name: values for (kind, name), values in image.configs.items() if kind == ConfigResourceType.TOPIC}
+    enabled = image.features.get(ELR_VERSION, 0) > 0 if elr is None else elr
+    by_topic = [{topic: values[name] for topic, values in of_topics.items() if name in values} for name in _NAMES]
+    return kraft_settings(image.topics, level, enabled, [of_all], dict(zip(_NAMES, by_topic, strict=True)))
+
+
+_NAMES: Final = (MIN_ISR, UNCLEAN_ELECTION)
+
+
+def kraft_settings(
+    topics: TopicTable,
+    level: Level,
+    elr: bool,
+    of_nodes: list[Mapping[str, str]],
+    overrides: Mapping[str, Mapping[str, str]],
+) -> KraftSettings:
+    """From settings of nodes, those that count first in front, and of topics: by setting, then by topic."""
+    min_isr = next(numbers(each.get(MIN_ISR) for each in of_nodes), 1)
+    unclean = next((is_true(each[UNCLEAN_ELECTION]) for each in of_nodes if UNCLEAN_ELECTION in each), False)
+    wanted = {topic: next(numbers([value]), min_isr) for topic, value in overrides[MIN_ISR].items()}
+    allowed = {topic: is_true(value) for topic, value in overrides[UNCLEAN_ELECTION].items()}
+    return KraftSettings(
+        level,
+        elr,
+        _by_topic(topics, np.array([unclean], np.uint8), allowed),
+        _by_topic(topics, np.array([min_isr], np.int32), wanted),
+    )
+
+
+def level_of_image(image: ClusterImage) -> Level | None:
+    """The image's metadata.version, decided as by the newest release that has it; None where the image has none."""
+    feature_level = image.features.get(FEATURE_NAME)
+    return None if feature_level is None else Level.parse(MetadataVersion.of_level(feature_level).name)
+
+
+def is_true(text: str) -> bool:
+    """`Boolean.parseBoolean`: what is neither true nor false is false."""
+    return text.lower() == "true"
+
+
+def numbers(texts: Iterable[str | None]) -> Iterator[int]:
+    """The texts that are numbers: nothing checks the settings of another broker (Kafka's controller throws)."""
+    for text in texts:
+        try:
+            value = int(text or "")
+        except ValueError:
+            continue
+        yield min(max(value, 0), _INT32_MAX)
+
+
+def _by_topic(topics: TopicTable, default: Array, overrides: Mapping[str, int | bool]) -> Setting:
+    """One value if no topic overrides it, otherwise one for each row of the topic table."""
+    if not overrides:
+        return Setting(default)
+    values = np.full(len(topics), default[0], default.dtype)
+    known = [(topics.row(topic), value) for topic, value in overrides.items() if topic in topics]
+    rows, given = zip(*known, strict=True) if known else ((), ())
+    values[np.array(rows, np.int32)] = np.array(given, default.dtype)
+    return Setting.by_topic(values)

@@ -1,0 +1,16 @@
+# Made by ci/schema_stubs.py of the file beside it.
+from kcore.schema.kinds import int8
+from kcore.schema.structure import MetadataRecord
+
+class NoOpRecord(MetadataRecord, api_key=20, versions="0", flexible="0+"): ...
+
+class BeginTransactionRecord(MetadataRecord, api_key=23, versions="0", flexible="0+"):
+    name: str | None = ...
+
+class EndTransactionRecord(MetadataRecord, api_key=24, versions="0", flexible="0+"): ...
+
+class AbortTransactionRecord(MetadataRecord, api_key=25, versions="0", flexible="0+"):
+    reason: str | None = ...
+
+class ZkMigrationStateRecord(MetadataRecord, api_key=21, versions="0", flexible="0+"):
+    zk_migration_state: int8 = ...

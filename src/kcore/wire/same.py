@@ -1,0 +1,43 @@
+"""Whether columns are equal by what they hold: arrays, lists a row, structs, and what is not set; counts for `repr`."""
+
+from dataclasses import fields
+from typing import Any
+
+import numpy as np
+
+from kcore.types import Bools
+
+
+def same_values(one: Any, other: Any) -> bool:
+    """Arrays are equal by shape and values, whatever their dtype; anything else by `==`."""
+    if isinstance(one, np.ndarray) or isinstance(other, np.ndarray):
+        is_float = isinstance(one, np.ndarray) and one.dtype.kind == "f"
+        return one is other or bool(np.array_equal(one, other, equal_nan=is_float))
+    return bool(one == other)
+
+
+def same_nulls(one: Bools | None, other: Bools | None) -> bool:
+    """None: no row is null."""
+    if one is None or other is None:
+        known = other if one is None else one
+        return known is None or bool(known.all())
+    return bool(np.array_equal(one, other))
+
+
+class Comparable:
+    """Dataclasses of columns: equal if they are of one class and all columns are equal."""
+
+    __slots__ = ()
+
+    def __eq__(self, other: object) -> bool:
+        if type(other) is not type(self):
+            return NotImplemented
+        names = [field.name for field in fields(self)]  # type: ignore[arg-type]  # A dataclass each.
+        return all(same_values(getattr(self, name), getattr(other, name)) for name in names)
+
+    __hash__ = None  # type: ignore[assignment]
+
+
+def counted(number: int, noun: str) -> str:
+    """Such as "1 row" and "2 rows"."""
+    return f"{number} {noun}" if number == 1 else f"{number} {noun}s"
