@@ -204,7 +204,7 @@ def third_party(path: Path) -> Collection[str]:
     nodes = [node for node in tree if isinstance(node, ast.Import | ast.ImportFrom) and not getattr(node, "level", 0)]
     names = {alias.name for node in nodes if isinstance(node, ast.Import) for alias in node.names}
     names |= {node.module or "" for node in nodes if isinstance(node, ast.ImportFrom)}
-    return {name.partition(".")[0] for name in names} - sys.stdlib_module_names - {"kcore", "numpy"}
+    return {name.partition(".")[0] for name in names} - {*sys.stdlib_module_names, "annotationlib"} - {"kcore", "numpy"}
 
 
 def test_every_package_that_is_imported_is_in_an_extra() -> None:
