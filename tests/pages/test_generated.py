@@ -1,0 +1,36 @@
+"""What is committed under docs/ and made by a script is what the script makes today."""
+
+import copy
+import json
+import runpy
+from xml.etree import ElementTree
+
+from pages.markdown import ROOT
+
+PICTURES = ROOT / "docs/pictures"
+
+
+def test_the_picture_is_drawn_from_its_data() -> None:
+    script = runpy.run_path(str(PICTURES / "storms.py"))
+    data = json.loads((PICTURES / "storms.json").read_text(encoding="utf-8"))
+    drawn = script["draw"](data)
+    assert drawn == (PICTURES / "storms.svg").read_text(encoding="utf-8"), "run python docs/pictures/storms.py"
+    ElementTree.fromstring(drawn)
+    other = copy.deepcopy(data)
+    other["last_ms"]["create"]["kcore-kraft"] = [other["last_ms"]["create"]["kcore-kraft"][0] * 2]
+    assert script["draw"](other) != drawn
+
+
+def test_the_list_of_messages_is_that_of_the_classes() -> None:
+    script = runpy.run_path(str(ROOT / "docs/reference/message_list.py"))
+    found = (ROOT / "docs/reference/message-list.md").read_text(encoding="utf-8")
+    assert script["page"]() == found, "run python docs/reference/message_list.py"
+
+
+def test_every_public_name_is_in_the_reference() -> None:
+    import kcore
+
+    public = {name for names in kcore._LATER.values() for name in names}
+    pages = "\n".join(path.read_text(encoding="utf-8") for path in sorted((ROOT / "docs/reference").glob("*.md")))
+    documented = {line.split(".")[-1] for line in pages.splitlines() if line.startswith("::: ")}
+    assert sorted(public - documented) == []
