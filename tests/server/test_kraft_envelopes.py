@@ -2,10 +2,12 @@
 
 import pytest
 
+from kcore.controller.kraft.error_responses import refused
 from kcore.metadata.principal import KafkaPrincipal
 from kcore.protocol_errors import Errors
+from kcore.schema.acls import AclCreationResult, CreateAclsRequest, CreateAclsResponse
 from kcore.schema.describe_quorum import DescribeQuorumRequest
-from kcore.schema.partitions import ListPartitionReassignmentsRequest
+from kcore.schema.partitions import ElectLeadersRequest, ListPartitionReassignmentsRequest, TopicPartitions
 from kcore.schema.structure import Message
 from kcore.schema.topics import (
     CreatableTopic,
@@ -17,6 +19,7 @@ from kcore.schema.update_features import UpdateFeaturesRequest, UpdateFeaturesRe
 from kcore.server.kraft.envelopes import Forwarded, unwrapped, wrapped
 from server.test_kraft_server import enveloped
 
+ELSEWHERE = AclCreationResult(error_code=Errors.NOT_CONTROLLER)
 CREATION = CreateTopicsRequest(topics=[CreatableTopic(name="t", num_partitions=1, replication_factor=1)])
 
 
@@ -32,12 +35,22 @@ def opened(request: Message, version: int) -> Forwarded:
     [
         (UpdateFeaturesRequest(), 1, UpdateFeaturesResponse(error_code=Errors.NOT_CONTROLLER)),
         (CREATION, 7, CreateTopicsResponse(topics=[CreatableTopicResult(name="t", error_code=Errors.NOT_CONTROLLER)])),
+        (CreateAclsRequest(), 3, CreateAclsResponse(results=[AclCreationResult(error_code=42), ELSEWHERE])),
     ],
 )
 def test_d1_another_controller_is_the_envelope_s_error(request_: Message, version: int, response: Message) -> None:
     """KAFKA-12677: a broker found a good envelope, and asked the controller of before until its time was up."""
     told = wrapped(opened(request_, version), response)
     assert (told.error_code, told.response_data) == (Errors.NOT_CONTROLLER, None)
+
+
+@pytest.mark.covers("KRaft D1")
+def test_d1_elect_leaders_0_says_so_though_it_has_no_error_at_its_top() -> None:
+    request = ElectLeadersRequest(topic_partitions=[TopicPartitions(topic="t", partitions=[0])])
+    told = wrapped(opened(request, 0), refused(request, Errors.NOT_CONTROLLER))
+    assert (told.error_code, told.response_data) == (Errors.NOT_CONTROLLER, None)
+    told = wrapped(opened(request, 0), refused(request, Errors.CLUSTER_AUTHORIZATION_FAILED))
+    assert told.error_code == Errors.NONE and told.response_data
 
 
 @pytest.mark.covers("KRaft D1")

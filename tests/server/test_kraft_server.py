@@ -10,6 +10,7 @@ import pytest
 from kcore.controller.kraft.activation import Bootstrap
 from kcore.controller.kraft.config import KraftControllerConfig
 from kcore.controller.kraft.decision import Decision
+from kcore.controller.kraft.error_responses import refused
 from kcore.controller.kraft.handlers import HANDLERS
 from kcore.errors import NetworkError
 from kcore.metadata.metadata_version import FEATURE_NAME
@@ -27,7 +28,12 @@ from kcore.schema.cluster_metadata import DescribeClusterRequest
 from kcore.schema.describe_quorum import DescribeQuorumRequest
 from kcore.schema.envelope import EnvelopeRequest
 from kcore.schema.headers import RequestHeader, ResponseHeader
-from kcore.schema.partitions import ListPartitionReassignmentsRequest, ListPartitionReassignmentsResponse
+from kcore.schema.partitions import (
+    ElectLeadersRequest,
+    ListPartitionReassignmentsRequest,
+    ListPartitionReassignmentsResponse,
+    TopicPartitions,
+)
 from kcore.schema.principal import DefaultPrincipalData
 from kcore.schema.sasl import SaslHandshakeRequest
 from kcore.schema.structure import Message
@@ -219,6 +225,23 @@ def test_a_fault_that_a_client_repeats_does_not_fill_the_log(
     lines = [each.message for each in caplog.records if "CreateTopicsRequest failed" in each.message]
     assert 0 < len(lines) < 30
     assert "ValueError: a bug; in falls_over (" in lines[0]
+
+
+def test_elect_leaders_0_is_refused_in_its_items(port: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    """That version of the response has no error at its top."""
+
+    def refuses(_: Any, request: ElectLeadersRequest, info: Any) -> Decision:
+        return Decision(refused(request, Errors.NOT_CONTROLLER))
+
+    monkeypatch.setitem(HANDLERS, ElectLeadersRequest, refuses)
+
+    async def story(server: KraftServer, connection: Connection) -> None:
+        request = ElectLeadersRequest(topic_partitions=[TopicPartitions(topic="t", partitions=[0])])
+        told = await connection.send(request, 0)
+        [topic] = told.replica_election_results
+        assert (told.error_code, topic.partition_result[0].error_code) == (Errors.NONE, Errors.NOT_CONTROLLER)
+
+    served(story, port)
 
 
 def test_a_request_that_makes_no_sense_costs_its_connection(port: int, monkeypatch: pytest.MonkeyPatch) -> None:

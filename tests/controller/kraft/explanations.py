@@ -16,8 +16,11 @@ TOO_LARGE: Final = (
 AT_STANDBYS: Final = {Errors.NONE, Errors.NOT_CONTROLLER}
 CHECKED_FIRST: Final = {  # By ControllerApis and AclApis, before they call the controller.
     *(Errors.CLUSTER_AUTHORIZATION_FAILED, Errors.TOPIC_AUTHORIZATION_FAILED, Errors.GROUP_AUTHORIZATION_FAILED),
-    *(Errors.INVALID_REQUEST, Errors.SECURITY_DISABLED, Errors.DELEGATION_TOKEN_REQUEST_NOT_ALLOWED),
+    *(Errors.DELEGATION_TOKEN_AUTHORIZATION_FAILED, Errors.DELEGATION_TOKEN_REQUEST_NOT_ALLOWED),
+    *(Errors.INVALID_REQUEST, Errors.UNSUPPORTED_VERSION, Errors.INVALID_CONFIG, Errors.SECURITY_DISABLED),
+    *(Errors.UNKNOWN_TOPIC_OR_PARTITION, Errors.UNKNOWN_TOPIC_ID, Errors.TOPIC_DELETION_DISABLED),
 }
+UNEXPECTED: Final = ("CreateAcls", "DescribeDelegationToken")  # As ACLS_FAIL_TOGETHER; not served.
 TOPIC: Final = 2  # ConfigResource.Type
 FENCED_WITH: Final = {"BrokerRegistrationChangeRecord", "PartitionChangeRecord", "NoOpRecord"}
 Explains = Callable[[Difference, Json, Json], bool]
@@ -166,18 +169,39 @@ def _surplus(difference: Difference) -> list[Json]:
 
 
 def _standbys(difference: Difference, story: Json, step: Json) -> bool:
-    """A standby answers NOT_CONTROLLER where Kafka's has another error, for a part of the request at least."""
+    """A standby answers NOT_CONTROLLER where Kafka's has another error, for a part of the request at least.
+
+    Or none at all: then the request asks for nothing.
+    """
     if step["kind"] != "request" or "node" not in step:
         return False
-    others = {*codes(step["response"])} - AT_STANDBYS
-    of_filters = {Errors.UNKNOWN_SERVER_ERROR} if step["api"] == "CreateAcls" else set()  # As ACLS_FAIL_TOGETHER.
-    if not others or not others <= CHECKED_FIRST | of_filters:
+    told = {*codes(step["response"])}
+    found = CHECKED_FIRST | ({Errors.UNKNOWN_SERVER_ERROR} if step["api"] in UNEXPECTED else set())
+    if told != {Errors.NONE} and not (told & found and told <= found | AT_STANDBYS):
         return False
     if difference.what == "envelopeError":
         return bool(difference.found == Errors.NOT_CONTROLLER)
     if difference.what != "response":
         return False
     return difference.found is None or {*codes(difference.found)} - {Errors.NONE} == {Errors.NOT_CONTROLLER}
+
+
+def _leaders_named(difference: Difference, story: Json, step: Json) -> bool:
+    """A standby names the leader in DescribeQuorum, or says that it does not lead: nothing else differs."""
+    if step["kind"] != "request" or "node" not in step or not _is_response(difference):
+        return False
+    if Errors.NOT_LEADER_OR_FOLLOWER not in codes(step["response"]):
+        return False
+    return _without_leader(difference.expected) == _without_leader(difference.found)
+
+
+def _without_leader(node: Any) -> Any:
+    if isinstance(node, list):
+        return [_without_leader(each) for each in node]
+    if isinstance(node, dict):
+        kept = {*node} - ({"leaderId", "leaderEpoch"} if "currentVoters" in node else {"errorMessage"})
+        return {key: _without_leader(node[key]) for key in kept}
+    return node
 
 
 def _record_limits(difference: Difference, story: Json, step: Json) -> bool:
@@ -237,7 +261,7 @@ def _acls_fail_together(difference: Difference, story: Json, step: Json) -> bool
     if not _is_response(difference):
         return {each["type"] for each in _records(difference.found)} == {"AccessControlEntryRecord"}
     rows = step["request"]["creations"]
-    of_filters = [any(row[name] in wrong for name, wrong in FILTER_CODES.items()) for row in rows]
+    of_filters = [any(row.get(name) in wrong for name, wrong in FILTER_CODES.items()) for row in rows]
     answers = [each["errorCode"] for each in difference.found["results"]]
     refused = [answer == Errors.INVALID_REQUEST for answer in answers]
     return any(of_filters) and all(there for there, wrong in zip(refused, of_filters, strict=True) if wrong)
@@ -297,6 +321,7 @@ EXPLANATIONS: Final[dict[str, Explains]] = {
     departures.ABORTED_RECORDS: _aborted_records,
     departures.DELETED_SETTINGS: _deleted_topics_settings,
     departures.STANDBYS: _standbys,
+    departures.LEADERS_NAMED: _leaders_named,
     departures.RECORD_LIMITS: _record_limits,
     departures.CLEAN_BOUNCE_WAITS: _clean_bounce,
     departures.FENCES_ONE_BY_ONE: _fences_one_by_one,

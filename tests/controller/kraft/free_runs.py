@@ -68,9 +68,7 @@ class FreeRun:
     def _bootstrap(self) -> Iterator[Difference]:
         """What was written before the first step."""
         wanted, given = {"batches": self.story["bootstrap"]}, {"batches": self.world.written()}
-        for left, right in zip(_records(wanted), _records(given), strict=False):
-            if INCARNATION in left["json"] and INCARNATION in right["json"]:
-                self.ids[left["json"][INCARNATION]] = right["json"][INCARNATION]
+        self._learn_incarnations(wanted, given)
         wanted = self._known(wanted)
         self._level(wanted, given)
         if wanted != given:
@@ -165,7 +163,14 @@ class FreeRun:
             if self.world.is_quorum:
                 self._epochs[side is wanted].level(side)
 
+    def _learn_incarnations(self, wanted: Json, found: Json) -> None:
+        """Of controllers: in one batch, or in several."""
+        for left, right in zip(_records(wanted), _records(found), strict=False):
+            if left["type"] == right["type"] == "RegisterControllerRecord":
+                self.ids.setdefault(left["json"][INCARNATION], right["json"][INCARNATION])
+
     def _learn(self, step: Json, found: Json) -> None:
+        self._learn_incarnations(step, found)
         for free in step["free"]:
             if free["kind"] in PAIRED:
                 wanted, given = _at(step, free["path"]), _at(found, free["path"])
@@ -238,8 +243,8 @@ class Epochs:
                     self._describe(partition)
 
     def _describe(self, quorum: Json) -> None:
-        """Of DescribeQuorum; how far the followers are is chance."""
-        quorum["leaderEpoch"] = self._number(quorum["leaderEpoch"])
+        """Of DescribeQuorum; how far the followers are is chance. Epoch 0: no leader is named."""
+        quorum["leaderEpoch"] = self._number(quorum["leaderEpoch"]) if quorum["leaderEpoch"] > 0 else -1
         for replica in (*quorum["currentVoters"], *quorum["observers"]):
             for name in ("logEndOffset", "lastFetchTimestamp", "lastCaughtUpTimestamp"):
                 replica.pop(name, None)

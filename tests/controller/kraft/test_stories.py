@@ -192,11 +192,54 @@ def test_what_a_standby_answers_is_explained_by_its_checks_alone(turns: list[Jso
         for place, step in enumerate(story["steps"])
         if step["kind"] == "request" and "node" in step and (step["response"] or {}).get("errorCode") == 41
     )
-    for code, names in ((31, {"standbys-check-first"}), (102, {None})):
+    of_standbys = {"standbys-check-first"}
+    for way, code, names in (
+        (KAFKA_WAY, 31, {None}),
+        (KAFKA_WAY - of_standbys, 31, of_standbys),
+        (KAFKA_WAY - of_standbys, 102, {None}),
+    ):
         story["steps"][place]["response"]["errorCode"] = code
-        found = free_runs.differences(story, KAFKA_WAY)
+        found = free_runs.differences(story, way)
         assert {each.step for each in found} == {place}
-        assert {explanation(each, story, KAFKA_WAY) for each in found} == names
+        assert {explanation(each, story, way) for each in found} == names
+
+
+@pytest.mark.recorded
+@pytest.mark.parametrize("release", RELEASES)
+def test_kafkas_standbys_are_followed_to_the_letter(release: str) -> None:
+    """Stories in which standbys are often asked: with all switches on no answer of theirs differs."""
+    asked = set()
+    for story in cases.load(f"controller_turns_{release}-standbys"):
+        of_standbys = asked_of_standbys(story)
+        asked |= {story["steps"][place]["api"] for place in of_standbys}
+        assert not [each for each in free_runs.differences(story, KAFKA_WAY) if each.step in of_standbys]
+    assert len(asked) > 20
+
+
+@pytest.mark.recorded
+@pytest.mark.parametrize(
+    ("name", "release", "wanted"),
+    [
+        ("standbys-check-first", "4.3.1", {"CreateAcls", "DeleteTopics", "IncrementalAlterConfigs", "CreateTopics"}),
+        ("standbys-check-first", "4.1.2", {"CreateAcls", "DeleteTopics", "IncrementalAlterConfigs", "CreateTopics"}),
+        ("standbys-check-first", "3.9.1", {"CreateAcls", "DeleteTopics", "IncrementalAlterConfigs", "CreateTopics"}),
+        ("standbys-name-no-leader", "4.3.1", {"DescribeQuorum"}),
+        ("standbys-name-no-leader", "4.1.2", {"RemoveRaftVoter"}),
+    ],
+)
+def test_what_a_standby_does_by_default_is_its_departure_alone(name: str, release: str, wanted: set[str]) -> None:
+    way, found = KAFKA_WAY - {name}, set()
+    for story in cases.load(f"controller_turns_{release}-standbys"):
+        of_standbys = asked_of_standbys(story)
+        for each in free_runs.differences(story, way):
+            if each.step in of_standbys:
+                assert explanation(each, story, way) == name, each
+                found.add(each.api)
+    assert wanted <= found
+
+
+def asked_of_standbys(story: Json) -> set[int]:
+    return {place for place, step in enumerate(story["steps"]) if step["kind"] == "request" and "node" in step}
 
 
 def test_explanations_are_of_the_table() -> None:

@@ -127,6 +127,7 @@ class TurnsStory(Story):
             return super()._exchange(step, data)
         machine = self.machines[self.asks]
         machine.jvm.must("sync", self.log.end_offset, 5000)
+        machine.jvm.must("settle")  # Its controller replays beside the loader that `sync` asks.
         step["node"] = self.asks
         connection = Connection(machine.port)
         try:

@@ -2,10 +2,22 @@
 
 from typing import Any, Final
 
+from controller.kraft.story_wire import NAMES, Json
 from oracle.recorder.walk import Walk
 
 OFTEN: Final = {1: 0.09, 3: 0.14}  # By how many controllers there are.
 STANDBYS: Final = 0.1  # So often a standby is asked.
+IN_PARTS: Final = 0.3  # So often of these, what it answers itself in part or as a whole.
+NOTHING: Final = {  # Requests that ask for nothing.
+    **{"AlterPartition": "topics", "ElectLeaders": "topicPartitions", "AlterPartitionReassignments": "topics"},
+    **{"AlterClientQuotas": "entries", "AlterUserScramCredentials": "deletions", "CreateAcls": "creations"},
+    **{"CreateTopics": "topics", "CreatePartitions": "topics", "DeleteTopics": "topics", "AlterConfigs": "resources"},
+}
+OF_TOPICS: Final[dict[str, tuple[str, str, Json]]] = {  # A wrong and a right name; what is said of each.
+    "CreateTopics": ("__cluster_metadata", "new", {"numPartitions": 1, "replicationFactor": 1}),
+    "CreatePartitions": ("twice", "", {"count": 9}),
+    "DeleteTopics": ("gone", "", {}),
+}
 CHANGES: Final[dict[str, list[str]]] = {
     "num.partitions": ["1", "2", "4"],
     "default.replication.factor": ["1", "2", "3"],
@@ -36,7 +48,7 @@ class Turns(Walk):
         standbys = [i for i in self.s.up if i != self.s.active.node_id]
         if standbys and self.chance(STANDBYS):
             self.s.asks = self.r.choice(standbys)
-            super().go_on()
+            self.ask_in_parts() if self.chance(IN_PARTS) else super().go_on()
             self.s.asks = None
             return True
         if not self.chance(OFTEN[len(self.s.machines)]):
@@ -45,6 +57,39 @@ class Turns(Walk):
         for _ in range(self.r.randint(0, 2)):
             getattr(self, "g_" + self.r.choice(AFTERWARDS))()
         return True
+
+    def ask_in_parts(self) -> Any:
+        """What ControllerApis refuses of a request, perhaps beside a part that it hands to its controller."""
+        return self.r.choice([self._ask_for_nothing, self._create_acls, self._name_topics, self._alter_configs])()
+
+    def _parts(self, wrong: list[Any], right: Any) -> list[Any]:
+        parts = self.sample(wrong, self.r.randint(1, len(wrong))) + ([right] if self.chance(0.5) else [])
+        self.r.shuffle(parts)
+        return parts
+
+    def _ask_for_nothing(self) -> Any:
+        api = self.r.choice(sorted(NOTHING))
+        is_timed = any(each.json_name == "timeoutMs" for each in NAMES[api].__fields__)
+        return self.s.ask(api, {NOTHING[api]: [], **({"timeoutMs": 30000} if is_timed else {})}, note="nothing")
+
+    def _create_acls(self) -> Any:
+        wrong = [{**self.acl(), "resourceName": ""}, {**self.acl(), "resourceType": 4, "resourceName": "other"}]
+        return self.s.ask("CreateAcls", {"creations": self._parts(wrong, self.acl())}, note="parts")
+
+    def _name_topics(self) -> Any:
+        api = self.r.choice(sorted(OF_TOPICS))
+        wrong, right, rest = OF_TOPICS[api]
+        names = self._parts(["twice", "twice", wrong], right or self.topic() or "t1")
+        body = {"topics": [{"name": each, **rest} for each in names], "timeoutMs": 30000}
+        return self.s.ask(api, body, note="parts")
+
+    def _alter_configs(self) -> Any:
+        """Kafka's standby does not answer an AlterConfigs that names a resource twice, beside one that is right."""
+        api = self.r.choice(["AlterConfigs", "IncrementalAlterConfigs"])
+        twice = [(4, "1"), (4, "1")] if api == "IncrementalAlterConfigs" else []
+        named = self._parts([(99, "x"), (8, "x"), *twice], (2, self.topic() or "t1"))
+        resources = [{"resourceType": kind, "resourceName": name} for kind, name in named]
+        return self.s.ask(api, {"resources": resources}, note="parts")
 
     def turn(self) -> Any:
         """A restart, a snapshot or a failover."""

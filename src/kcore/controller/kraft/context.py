@@ -1,7 +1,8 @@
 """All that handlers read: the state, the settings, and what no record of the log has."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from functools import lru_cache
+from types import MappingProxyType
 from typing import Any, NamedTuple, TypeAlias
 
 from kcore.controller.kraft.acl_index import AclIndex
@@ -13,11 +14,13 @@ from kcore.controller.kraft.departures import FENCES_ONE_BY_ONE
 from kcore.controller.kraft.election_settings import ElectionSettings
 from kcore.controller.kraft.kafka_way.shadow import Shadow
 from kcore.controller.kraft.token_index import TokenIndex
+from kcore.errors import KcoreError
 from kcore.metadata.image import ClusterImage
 from kcore.metadata.metadata_version import FEATURE_NAME, RELEASES, MetadataVersion
 from kcore.metadata.principal import ANONYMOUS, KafkaPrincipal
 from kcore.replication.java_random import JavaRandom
 from kcore.replication.levels import Level, level_of
+from kcore.schema.acls import AclCreationResult
 from kcore.schema.structure import MetadataRecord
 from kcore.types import Uuid
 
@@ -36,6 +39,15 @@ class RequestInfo(NamedTuple):
     client_id: str | None = None  # The original one, behind an envelope.
 
 
+class NotControllerError(KcoreError):
+    """A standby was asked for what only the active controller decides."""
+
+    def __init__(self, refused: Mapping[int, AclCreationResult]) -> None:
+        """`refused`: of CreateAcls, the results that keep an error of their own, by place."""
+        super().__init__("only the active controller decides this")
+        self.refused = refused
+
+
 class ControllerContext:
     """Handlers read it and change nothing but the random numbers, the dice, the heartbeats' contact times and what is
     left of quotas on mutations.
@@ -52,6 +64,7 @@ class ControllerContext:
         self.image = image
         self.random = random
         self.new_uuid = new_uuid
+        self.is_standby = False  # Its handlers check as far as `call_controller`.
         self.kraft_version = 0  # Finalized by raft's control records; the image has the other features.
         self.kraft_version_problem: Callable[[int], str | None] = _no_problem  # Why raft cannot write a level.
         one_by_one = FENCES_ONE_BY_ONE in config.kafka_way
@@ -82,6 +95,15 @@ class ControllerContext:
     def next_offset(self) -> int:
         """Where the first record of the next decision will stand in the log."""
         return self.image.end_offset
+
+    def call_controller(self, refused: Mapping[int, AclCreationResult] = MappingProxyType({})) -> None:
+        """Every handler of what is not only read calls it where Kafka's ControllerApis calls its controller.
+
+        What follows is for the active controller alone: NotControllerError on a standby, which comes to this point in
+        Kafka's way ("standbys-check-first"). `refused`: as NotControllerError has it.
+        """
+        if self.is_standby:
+            raise NotControllerError(refused)
 
     def mutation_quota(self, info: RequestInfo, *, strict_from: int) -> MutationQuota:
         """What of its quota on mutations a request uses; versions before `strict_from` are never refused."""

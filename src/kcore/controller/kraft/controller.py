@@ -15,7 +15,7 @@ Source: QuorumController, its QuorumMetaLogListener and ControllerWriteEvent, an
 
 import logging
 from collections import deque
-from collections.abc import Callable, Hashable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Hashable, Iterator, Sequence
 from typing import ClassVar, TypeVar
 
 from kcore.controller.kraft.activation import Bootstrap, activation
@@ -27,13 +27,14 @@ from kcore.controller.kraft.following import Following
 from kcore.controller.kraft.handlers import HANDLERS, READS
 from kcore.controller.kraft.kafka_way.shadow import shadow_of
 from kcore.controller.kraft.long_messages import fitting
-from kcore.controller.kraft.notices import Notices
+from kcore.controller.kraft.notices import Notices, log_lines
 from kcore.controller.kraft.outputs import Clocks, LogLine, Output, Outputs, ReadSnapshotSlice, RequestAnswer, WorkOn
 from kcore.controller.kraft.pending import Deciding, Pending, Uncommitted, Writing
 from kcore.controller.kraft.periodic import PeriodicTasks, Task
 from kcore.controller.kraft.record_limits import TOO_LARGE
 from kcore.controller.kraft.slices import SnapshotNeed
 from kcore.controller.kraft.snapshot_loading import SnapshotLoading
+from kcore.controller.kraft.standby import checked, is_refused_at_once
 from kcore.controller.kraft.writing import Written
 from kcore.errors import LevelError
 from kcore.metadata.image import ClusterImage
@@ -91,6 +92,7 @@ class KraftController:
         image.keep_journal()
         self.context = ControllerContext(self.config, image, self._random, self._new_uuid)
         self.context.shadow = self._shadow
+        self.context.is_standby = self.epoch is None
         self.context.kraft_version = self._kraft_version
         if self.kraft_version_problem is not None:
             self.context.kraft_version_problem = self.kraft_version_problem
@@ -134,29 +136,30 @@ class KraftController:
 
     def on_request(self, request: Message, info: RequestInfo, reply_to: Hashable) -> Outputs:
         """A request that has a handler in HANDLERS. It is answered once: now, at a commit, or at a resignation."""
-        handler = HANDLERS[type(request)]
-        if self.epoch is None and not isinstance(request, READS):
-            return [RequestAnswer(reply_to, not_controller(request, self.leader_id, self.config.node_id))]
-        name = type(request).__name__
-        pending = Pending(name, lambda: handler(self.context, request, info), request, reply_to)
-        outputs: list[Output] = []
         if self.epoch is None:
-            self._answer_from_committed(pending, outputs)
-        elif self._must_wait(request):
+            return self._as_standby(request, info, reply_to)
+        handler = HANDLERS[type(request)]
+        pending = Pending(type(request).__name__, lambda: handler(self.context, request, info), request, reply_to)
+        outputs: list[Output] = []
+        if self._must_wait(request):
             self._wait(pending, outputs)
         else:
             self._decide(pending, outputs)
             if not self.is_busy:
                 self.periodic.on_change(self.context, info.now_ms)
-            outputs += _log_lines(self._notices.due(info.now_ms))
+            outputs += log_lines(self._notices.due(info.now_ms))
         return outputs
 
-    def _answer_from_committed(self, pending: Pending, outputs: list[Output]) -> None:
+    def _as_standby(self, request: Message, info: RequestInfo, reply_to: Hashable) -> Outputs:
+        if is_refused_at_once(self.config, request):
+            return [RequestAnswer(reply_to, not_controller(request, self.config, self.leader_id))]
         self._following.finish()
-        decision = self._decision(pending, outputs)
-        assert decision is not None  # Reads are decided at once.
+        outputs: list[Output] = []
+        asked = Pending(type(request).__name__, lambda: checked(self.context, request, info, self.leader_id), request)
+        decision = self._decision(asked, outputs)
+        assert decision is not None  # At once, not in parts.
         response = decision.response
-        outputs.append(RequestAnswer(pending.reply_to, None if response is None else fitting(response)))
+        return [*outputs, RequestAnswer(reply_to, None if response is None else fitting(response))]
 
     @property
     def is_busy(self) -> bool:
@@ -314,7 +317,7 @@ class KraftController:
             if task is None:
                 break
             self._run_task(task, now_ms, outputs)
-        outputs += _log_lines(self._notices.due(self._clocks.now_ms()))
+        outputs += log_lines(self._notices.due(self._clocks.now_ms()))
         return outputs
 
     def _run_task(self, task: Task, now_ms: int, outputs: list[Output]) -> None:
@@ -374,7 +377,7 @@ class KraftController:
         outputs: list[Output] = []
         while self._pending and self._pending[0].offset <= self.stable:
             pending = self._pending.popleft()
-            outputs += _log_lines(self._notices.committed(pending.notice, self._clocks.now_ms()))
+            outputs += log_lines(self._notices.committed(pending.notice, self._clocks.now_ms()))
             if pending.request is not None:
                 outputs.append(RequestAnswer(pending.reply_to, pending.response))
         return outputs
@@ -408,12 +411,11 @@ class KraftController:
         self._begin_context()
         self._pending.clear()
         self._uncommitted.clear()
-        answers = [
-            RequestAnswer(each.reply_to, not_controller(each.request)) for each in pending if each.request is not None
-        ]
+        asked = [(each.reply_to, each.request) for each in pending if each.request is not None]
+        answers = [RequestAnswer(reply_to, not_controller(request, self.config)) for reply_to, request in asked]
         text = f"this node is not the active controller any more, as of epoch {epoch}"
         text = f"{text}: {len(answers)} requests are answered NOT_CONTROLLER"
-        return [*_log_lines([*self._notices.rest(), text]), *answers]
+        return [*log_lines([*self._notices.rest(), text]), *answers]
 
     def on_refused(self, append: AnyAppend, next_offset: int) -> Outputs:
         """A control record of the node came first: this decision and all later ones are made again, behind it."""
@@ -494,7 +496,3 @@ class KraftController:
         self.snapshots.begin(snapshot.offset, self._clocks.wall_ms())
         where = f"snapshot {snapshot.offset}-{snapshot.epoch}"
         return [LogLine(logging.INFO, f"{where} is loaded: {image.table.partition_count:,} partitions")]
-
-
-def _log_lines(lines: Iterable[str]) -> list[Output]:
-    return [LogLine(logging.INFO, line) for line in lines]

@@ -24,6 +24,7 @@ SNAPSHOT_ENDS: Final = "transaction-behind-a-snapshot"
 ABORTED_RECORDS: Final = "aborted-records-return"
 DELETED_SETTINGS: Final = "deleted-topics-settings"
 STANDBYS: Final = "standbys-check-first"
+LEADERS_NAMED: Final = "standbys-name-no-leader"
 
 
 class Departure(NamedTuple):
@@ -124,6 +125,11 @@ DEPARTURES: Final[Mapping[str, Departure]] = {
         "checks on a standby who asks, and parts of the request, before it answers NOT_CONTROLLER",
         "answers NOT_CONTROLLER at once to what is not only read",
         "a standby's ACLs may be old, and the client is to ask the active controller anyway",
+    ),
+    LEADERS_NAMED: Departure(
+        "names no leader in a standby's answer to DescribeQuorum, and does not say why it changes no voters",
+        "names the leader, as KIP-595 has it, and says that the node does not lead",
+        "a client finds the leader at once",
     ),
 }
 """By name."""

@@ -7,9 +7,15 @@ from collections.abc import Callable
 from typing import Any, Final
 
 from kcore.controller.kraft.api_errors import DEFAULT_MESSAGES
+from kcore.controller.kraft.config import KraftControllerConfig
 from kcore.protocol_errors import Errors
 from kcore.schema import acls, configs, partitions, quotas, scram, topics
-from kcore.schema.broker_lifecycle import ControllerRegistrationRequest, ControllerRegistrationResponse
+from kcore.schema.broker_lifecycle import (
+    ControllerRegistrationRequest,
+    ControllerRegistrationResponse,
+    UnregisterBrokerRequest,
+    UnregisterBrokerResponse,
+)
 from kcore.schema.index import message_class
 from kcore.schema.structure import Message
 
@@ -30,11 +36,29 @@ def refused(request: Message, error: Errors, message: str | None = None) -> Mess
     return response
 
 
-def not_controller(request: Message, leader_id: int = -1, own_id: int = -1) -> Message:
+def not_controller(request: Message, config: KraftControllerConfig, leader_id: int = -1) -> Message:
     """The response of a node that is not the active controller; `leader_id` -1: nobody is known to be."""
-    if leader_id in (-1, own_id):
-        return refused(request, Errors.NOT_CONTROLLER, "No controller appears to be active.")
-    return refused(request, Errors.NOT_CONTROLLER, f"The active controller appears to be node {leader_id}.")
+    told = f"The active controller appears to be node {leader_id}."
+    if leader_id in (-1, config.node_id):
+        told = "No controller appears to be active."
+    if isinstance(request, UnregisterBrokerRequest):
+        return unregister_broker(config, Errors.NOT_CONTROLLER, told)
+    return refused(request, Errors.NOT_CONTROLLER, told)
+
+
+def unregister_broker(config: KraftControllerConfig, error: Errors, told: str) -> UnregisterBrokerResponse:
+    """The response to an UnregisterBroker that is refused: 3.9.1 tells the code alone."""
+    response = UnregisterBrokerResponse(error_code=error)
+    if config.release != "3.9.1":
+        response.error_message = told
+    return response
+
+
+def in_version(response: Message, version: int) -> Message:
+    """The response as its version can have it: ElectLeaders 0 has no error at its top (ElectLeadersResponse)."""
+    if version == 0 and isinstance(response, partitions.ElectLeadersResponse):
+        response.error_code = Errors.NONE.value
+    return response
 
 
 def _create_topics(request: topics.CreateTopicsRequest, code: int, message: str | None) -> Message:

@@ -1,8 +1,9 @@
 """Lines of the operator's log: one for each thing that happened, whatever the number of records."""
 
+import logging
 import traceback
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import Final, NamedTuple
 
@@ -12,6 +13,7 @@ from kcore.constants import NO_LEADER_CHANGE, RECOVERING
 from kcore.controller.kraft.brokers.heartbeats import OF_BROKERS
 from kcore.controller.kraft.brokers.records import FENCE, UNFENCE
 from kcore.controller.kraft.decision import Decision, Versioned
+from kcore.controller.kraft.outputs import LogLine, Output
 from kcore.metadata.changes import KraftChanges
 from kcore.metadata.image import ClusterImage
 from kcore.metadata.partition_values import PartitionCreations
@@ -93,6 +95,11 @@ def fault_line(error: Exception) -> str:
     frames = reversed(traceback.extract_tb(error.__traceback__))
     places = " < ".join(f"{each.name} ({Path(each.filename).name}:{each.lineno})" for each in frames)
     return f"{type(error).__name__}: {error}; in {places}"
+
+
+def log_lines(lines: Iterable[str]) -> list[Output]:
+    """One for each text, for the operator's information."""
+    return [LogLine(logging.INFO, line) for line in lines]
 
 
 def _of_effects(effects: Counter[str]) -> list[str]:

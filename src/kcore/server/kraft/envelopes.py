@@ -8,9 +8,11 @@ from struct import Struct
 from typing import Final, NamedTuple
 
 from kcore.controller.kraft.admin.envelope import is_parsed
+from kcore.controller.kraft.error_responses import in_version
 from kcore.errors import DecodeError
 from kcore.metadata.principal import KafkaPrincipal
 from kcore.protocol_errors import Errors
+from kcore.schema.acls import CreateAclsResponse
 from kcore.schema.envelope import EnvelopeRequest, EnvelopeResponse
 from kcore.schema.headers import RequestHeader, ResponseHeader
 from kcore.schema.index import REQUESTS, message_class
@@ -93,14 +95,18 @@ def wrapped(forwarded: Forwarded, response: Message) -> EnvelopeResponse:
         return EnvelopeResponse(error_code=Errors.NOT_CONTROLLER.value)
     version = forwarded.header.request_api_version
     head = ResponseHeader(correlation_id=forwarded.header.correlation_id)
-    data = encode(head, response.header_version(version)) + encode(response, version)
+    data = encode(head, response.header_version(version)) + encode(in_version(response, version), version)
     return EnvelopeResponse(response_data=data)
 
 
 def names_another_controller(response: Message) -> bool:
-    """Whether NOT_CONTROLLER is an `error_code` of the response or of its first items: all items have it then."""
+    """Whether NOT_CONTROLLER is an `error_code` of the response or of its items.
+
+    Either all items have it or none, except those of CreateAcls (`kcore.controller.kraft.standby`).
+    """
     if getattr(response, "error_code", Errors.NONE) == Errors.NOT_CONTROLLER:
         return True
     names: list[str] = [*type(response).__slots__]
     lists = [value for name in names if isinstance(value := getattr(response, name, None), list)]
-    return any(getattr(values[0], "error_code", Errors.NONE) == Errors.NOT_CONTROLLER for values in lists if values)
+    looked_at = response.results if isinstance(response, CreateAclsResponse) else [each[0] for each in lists if each]
+    return any(getattr(each, "error_code", Errors.NONE) == Errors.NOT_CONTROLLER for each in looked_at)

@@ -12,7 +12,8 @@ from kcore.controller.kraft.admin.envelope import is_parsed
 from kcore.controller.kraft.authorization import ALTER, CLUSTER_ACTION, DESCRIBE, is_authorized
 from kcore.controller.kraft.context import ControllerContext, RequestInfo
 from kcore.controller.kraft.controller import KraftController
-from kcore.controller.kraft.error_responses import refused
+from kcore.controller.kraft.departures import LEADERS_NAMED
+from kcore.controller.kraft.error_responses import in_version, refused
 from kcore.controller.kraft.handlers import HANDLERS
 from kcore.errors import NetworkError
 from kcore.java_hash import hash_map_order
@@ -24,9 +25,14 @@ from kcore.protocol_errors import Errors
 from kcore.raft.node import REQUEST_HANDLERS
 from kcore.schema.api_versions import FinalizedFeatureKey, SupportedFeatureKey
 from kcore.schema.cluster_metadata import DescribeClusterResponse
-from kcore.schema.describe_quorum import DescribeQuorumRequest
+from kcore.schema.describe_quorum import DescribeQuorumRequest, DescribeQuorumResponse
 from kcore.schema.envelope import EnvelopeRequest, EnvelopeResponse
-from kcore.schema.raft_voters import AddRaftVoterRequest, RemoveRaftVoterRequest
+from kcore.schema.raft_voters import (
+    AddRaftVoterRequest,
+    AddRaftVoterResponse,
+    RemoveRaftVoterRequest,
+    RemoveRaftVoterResponse,
+)
 from kcore.schema.sasl import SaslAuthenticateRequest, SaslHandshakeRequest
 from kcore.schema.structure import Message
 from kcore.server.kraft.apis import APIS
@@ -34,6 +40,7 @@ from kcore.server.kraft.envelopes import unwrapped, wrapped
 from kcore.server.quorum.front import QuorumFront, TakeRequest
 
 NEEDS: Final = {DescribeQuorumRequest: DESCRIBE, AddRaftVoterRequest: ALTER, RemoveRaftVoterRequest: ALTER}
+_VOTER_CHANGES: Final = (AddRaftVoterResponse, RemoveRaftVoterResponse)
 ALREADY: Final = "SaslAuthenticate request received after successful authentication"
 
 TakeControl = Callable[[Message, RequestInfo, Hashable], None]
@@ -55,6 +62,17 @@ class _Asked(NamedTuple):
 def _senseless(asked: _Asked) -> NetworkError:
     """Closes the connection, as where Kafka's parser of requests throws."""
     return NetworkError(f"{api_name(type(asked.request))} of {asked.client_address} makes no sense")
+
+
+def _without_leader(response: Message | None) -> Message | None:
+    """As Kafka's raft answers where it does not lead ("standbys-name-no-leader")."""
+    if isinstance(response, DescribeQuorumResponse):
+        for partition in (each for topic in response.topics for each in topic.partitions):
+            if partition.error_code == Errors.NOT_LEADER_OR_FOLLOWER:
+                partition.leader_id = partition.leader_epoch = 0
+    elif isinstance(response, _VOTER_CHANGES) and response.error_code == Errors.NOT_LEADER_OR_FOLLOWER:
+        response.error_message = ""
+    return response
 
 
 def _listed(names: list[str]) -> list[str]:
@@ -139,7 +157,8 @@ class ControllerFront(QuorumFront):
             return await self._enveloped(context, request, asked)
         if not is_parsed(request):
             raise _senseless(asked)
-        return await self._asked(context, asked)
+        response = await self._asked(context, asked)
+        return None if response is None else in_version(response, version)
 
     async def _enveloped(self, context: RequestContext, envelope: EnvelopeRequest, outer: _Asked) -> Message:
         """Handles a forwarded request as its client's; the sender of the envelope needs CLUSTER_ACTION."""
@@ -178,7 +197,8 @@ class ControllerFront(QuorumFront):
         if kind in REQUEST_HANDLERS:
             if not self._is_allowed(asked, NEEDS.get(kind, CLUSTER_ACTION)):
                 return refused(request, Errors.CLUSTER_AUTHORIZATION_FAILED)
-            return await self._answered(context, partial(self._take, request, asked.version))
+            response = await self._answered(context, partial(self._take, request, asked.version))
+            return _without_leader(response) if LEADERS_NAMED in self._context().config.kafka_way else response
         if isinstance(request, SaslHandshakeRequest):
             return refused(request, Errors.ILLEGAL_SASL_STATE)
         if isinstance(request, SaslAuthenticateRequest):

@@ -71,13 +71,14 @@ def on_create_acls(context: ControllerContext, request: CreateAclsRequest, info:
         return Decision(response)
     if ACLS_FAIL_TOGETHER in context.config.kafka_way and any(_is_of_a_filter(each) for each in rows):
         return Decision(refused(request, Errors.UNKNOWN_SERVER_ERROR))
+    reasons = [_FOR_FILTERS if _is_of_a_filter(each) else _reason_no_resource(each) for each in rows]
+    context.call_controller({place: _result(reason) for place, reason in enumerate(reasons) if reason is not None})
     index, image, operations = context.acls.of(context.image), context.image, _operations(context)
     results: list[AclCreationResult] = []
     records: dict[AclKey, Versioned] = {}
-    for each in rows:
-        reason = _FOR_FILTERS if _is_of_a_filter(each) else _reason_no_entry(each, operations)
-        error = Errors.NONE if reason is None else Errors.INVALID_REQUEST
-        results.append(AclCreationResult(error_code=error, error_message=reason or ""))
+    for each, no_resource in zip(rows, reasons, strict=True):
+        reason = no_resource or _reason_no_entry(each, operations)
+        results.append(_result(reason))
         record = _entry(each)
         if reason is None and (key := key_of(record)) not in index and key not in records:
             record.id = _new_id(context, image)
@@ -85,6 +86,11 @@ def on_create_acls(context: ControllerContext, request: CreateAclsRequest, info:
     if has_limits(context) and len(records) > MOST_RECORDS:
         return Decision(refused(request, Errors.POLICY_VIOLATION, TOO_LARGE))
     return Decision(CreateAclsResponse(results=results), tuple(records.values()))
+
+
+def _result(reason_refused: str | None) -> AclCreationResult:
+    error = Errors.NONE if reason_refused is None else Errors.INVALID_REQUEST
+    return AclCreationResult(error_code=error, error_message=reason_refused or "")
 
 
 def _is_of_a_filter(row: AclCreation) -> bool:
@@ -115,12 +121,17 @@ def _operations(context: ControllerContext) -> range:
     return OPERATIONS_OF_3_9 if context.config.release == "3.9.1" else OPERATIONS
 
 
-def _reason_no_entry(row: AclCreation, operations: range) -> str | None:
-    """Why the entry is invalid, or None (AclApis.handleCreateAcls, AclControlManager.validateNewAcl)."""
+def _reason_no_resource(row: AclCreation) -> str | None:
+    """Why the entry's resource is invalid, or None (AclApis.handleCreateAcls)."""
     if row.resource_type == CLUSTER and row.resource_name != CLUSTER_NAME:
         return f"The only valid name for the CLUSTER resource is {CLUSTER_NAME}"
     if not row.resource_name:
         return "Invalid empty resource name"
+    return None
+
+
+def _reason_no_entry(row: AclCreation, operations: range) -> str | None:
+    """Why the entry of a valid resource is invalid, or None (AclControlManager.validateNewAcl)."""
     if row.resource_type not in RESOURCE_TYPES:
         return "Invalid resourceType UNKNOWN"
     if row.resource_pattern_type not in (LITERAL, PREFIXED):
@@ -194,6 +205,7 @@ def on_delete_acls(context: ControllerContext, request: DeleteAclsRequest, info:
         return Decision()
     if (response := _refused_at_once(context, request, info, ALTER, _NO_AUTHORIZER)) is not None:
         return Decision(response)
+    context.call_controller()
     index, operations = context.acls.of(context.image), _operations(context)
     results: list[DeleteAclsFilterResult] = []
     ids: dict[Uuid, None] = {}

@@ -74,6 +74,8 @@ def on_alter_configs(context: ControllerContext, request: schema.AlterConfigsReq
         for each in request.resources
     )
     changes = _permitted(context, info, _distinct(context, given, answers), answers)
+    if changes:
+        context.call_controller()
     altering = ConfigChanges(context, is_forwarded=info.is_forwarded)
     altered = yield from _all_altered(changes, altering.legacy)
     return (yield from _decided(context, request, answers, altered, altering))
@@ -96,6 +98,8 @@ def on_incremental_alter_configs(
         if each.resource_type != ConfigResourceType.BROKER_LOGGER
     )
     changes = _permitted(context, info, _distinct(context, given, answers), answers)
+    if changes:
+        context.call_controller()
     altering = ConfigChanges(context, is_forwarded=info.is_forwarded)
     try:
         altered = yield from _all_altered(changes, altering.incremental)

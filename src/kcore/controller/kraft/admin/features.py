@@ -81,6 +81,7 @@ def on_update_features(context: ControllerContext, request: UpdateFeaturesReques
     """
     if not is_authorized(context, info, ALTER):
         return Decision(refused(request, Errors.CLUSTER_AUTHORIZATION_FAILED, refusal(info, ALTER)))
+    context.call_controller()
     by_name = {
         each.feature: Update(each.feature, each.max_version_level, each.upgrade_type)
         for each in request.feature_updates

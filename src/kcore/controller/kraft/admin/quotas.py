@@ -50,6 +50,8 @@ def on_alter_client_quotas(
     """
     if not is_authorized(context, info, ALTER_CONFIGS):
         return Decision(refused(request, Errors.CLUSTER_AUTHORIZATION_FAILED, _NOT_AUTHORIZED))
+    if request.entries:
+        context.call_controller()
     results: dict[QuotaEntity, tuple[Entity, str | None]] = {}
     records: list[Versioned] = []
     for entry in request.entries:

@@ -48,6 +48,8 @@ def on_alter_user_scram_credentials(
     """At most one change for each user; one refused change does not stop the others. Needs ALTER of the cluster."""
     if not is_authorized(context, info, ALTER):
         return Decision(refused(request, Errors.CLUSTER_AUTHORIZATION_FAILED, refusal(info, ALTER)))
+    if request.deletions or request.upsertions:
+        context.call_controller()
     deletions: dict[str, ScramCredentialDeletion] = {}
     upsertions: dict[str, ScramCredentialUpsertion] = {}
     refusals: dict[str, Refusal] = {}

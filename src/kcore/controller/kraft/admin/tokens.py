@@ -41,6 +41,7 @@ def on_create_delegation_token(
         return _not_created(Errors.DELEGATION_TOKEN_REQUEST_NOT_ALLOWED, owner, requester, info, NO_TIME)
     if owner != requester and not is_authorized(context, info, CREATE_TOKENS, USER, str(owner)):
         return _not_created(Errors.DELEGATION_TOKEN_AUTHORIZATION_FAILED, owner, requester, info, NO_TIME)
+    context.call_controller()
     if (error := _error_of_all(context)) is not None:
         return _not_created(error, owner, requester, info, 0)
     if request.owner_principal_name and request.owner_principal_type is None:  # Kafka answers -1.
@@ -157,6 +158,7 @@ def _token_of(context: ControllerContext, secret: bytes, info: RequestInfo) -> D
     """The token of an HMAC, or the error."""
     if not _may_ask(info):
         return Errors.DELEGATION_TOKEN_REQUEST_NOT_ALLOWED
+    context.call_controller()
     if (error := _error_of_all(context)) is not None:
         return error
     found = context.tokens.token_of(context.image, secret)

@@ -40,6 +40,7 @@ def on_broker_heartbeat(context: ControllerContext, request: BrokerHeartbeatRequ
     """
     if not is_authorized(context, info, CLUSTER_ACTION):
         return _refused(Errors.CLUSTER_AUTHORIZATION_FAILED)
+    context.call_controller()
     broker_id = request.broker_id
     if (row := registered_row(context.image.brokers, broker_id, request.broker_epoch)) is None:
         if FENCES_ONE_BY_ONE in context.config.kafka_way and not context.heartbeats.is_of_3_9:

@@ -11,6 +11,7 @@ from kcore.controller.kraft.brokers.listeners import are_valid, merged
 from kcore.controller.kraft.context import ControllerContext, RequestInfo
 from kcore.controller.kraft.decision import Decision, Records, Versioned
 from kcore.controller.kraft.departures import LISTENERS
+from kcore.controller.kraft.error_responses import unregister_broker
 from kcore.controller.kraft.kafka_way.faults import fail_as_kafka
 from kcore.controller.kraft.kafka_way.stale_eligible import changes_of_stale
 from kcore.controller.kraft.record_limits import MOST_RECORDS, TOO_LARGE, has_limits
@@ -41,6 +42,7 @@ def on_unregister_broker(context: ControllerContext, request: UnregisterBrokerRe
     """Removes the broker from every ISR, and then its registration. The broker need not be fenced."""
     if not is_authorized(context, info, ALTER):
         return _not_unregistered(context, Errors.CLUSTER_AUTHORIZATION_FAILED, refusal(info, ALTER))
+    context.call_controller()
     broker_id = request.broker_id
     row = registered_row(context.image.brokers, broker_id)
     if row is None:
@@ -57,10 +59,7 @@ def on_unregister_broker(context: ControllerContext, request: UnregisterBrokerRe
 
 
 def _not_unregistered(context: ControllerContext, error: Errors, told: str) -> Decision:
-    response = UnregisterBrokerResponse(error_code=error)
-    if context.config.release != "3.9.1":  # It tells the code alone.
-        response.error_message = told
-    return Decision(response)
+    return Decision(unregister_broker(context.config, error, told))
 
 
 def on_controller_registration(
@@ -69,6 +68,7 @@ def on_controller_registration(
     """Writes the registration of a controller: its listeners and features (KIP-919)."""
     if not is_authorized(context, info, CLUSTER_ACTION):
         return _not_registered(Errors.CLUSTER_AUTHORIZATION_FAILED)
+    context.call_controller()
     if not context.version.controller_registration_supported:
         return _not_registered(Errors.UNSUPPORTED_VERSION)
     if not are_valid(request.listeners):

@@ -19,6 +19,7 @@ def on_allocate_producer_ids(
     """The next block, for a broker that is registered with the request's epoch."""
     if not is_authorized(context, info, CLUSTER_ACTION):
         return _refused(Errors.CLUSTER_AUTHORIZATION_FAILED)
+    context.call_controller()
     if registered_row(context.image.brokers, request.broker_id, request.broker_epoch) is None:
         return _refused(Errors.STALE_BROKER_EPOCH)
     first = max(context.image.next_producer_id, 0)

@@ -33,6 +33,7 @@ def on_broker_registration(
     """Registers a new incarnation, which is fenced at first, or amends the registration of the present one."""
     if not is_authorized(context, info, CLUSTER_ACTION):
         return _refused(Errors.CLUSTER_AUTHORIZATION_FAILED)
+    context.call_controller()
     if (error := _reason_refused(context, request, info)) is not None:
         return _refused(error)
     brokers = context.image.brokers

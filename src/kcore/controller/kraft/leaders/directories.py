@@ -44,6 +44,7 @@ def on_assign_replicas_to_dirs(
     """Accepts any directory, registered or not. A replica in an offline directory leaves the ISR."""
     if not is_authorized(context, info, CLUSTER_ACTION):
         return _refused(Errors.CLUSTER_AUTHORIZATION_FAILED)
+    context.call_controller()
     if not context.version.directories_supported:
         return _refused(Errors.UNSUPPORTED_VERSION)
     table, brokers = context.image.table, context.image.brokers

@@ -14,7 +14,7 @@ from kcore.constants import NO_BROKER_ROW
 from kcore.controller.kraft.authorization import ALTER, is_authorized, refusal
 from kcore.controller.kraft.context import ControllerContext, RequestInfo
 from kcore.controller.kraft.decision import AT_ONCE, Decision, Steps, pause_if_many
-from kcore.controller.kraft.error_responses import refused
+from kcore.controller.kraft.error_responses import in_version, refused
 from kcore.controller.kraft.leaders.named import (
     in_runs,
     mark,
@@ -58,6 +58,7 @@ def on_elect_leaders(context: ControllerContext, request: ElectLeadersRequest, i
         return _all_refused(request, info, Errors.CLUSTER_AUTHORIZATION_FAILED, refusal(info, ALTER))
     if request.topic_partitions is not None and not request.topic_partitions:
         return Decision(ElectLeadersResponse())
+    context.call_controller()
     if request.election_type not in [*ElectionType]:
         message = f"Unknown election type {request.election_type}"
         return _all_refused(request, info, Errors.INVALID_REQUEST, message)
@@ -75,10 +76,7 @@ def on_elect_leaders(context: ControllerContext, request: ElectLeadersRequest, i
 
 
 def _all_refused(request: ElectLeadersRequest, info: RequestInfo, error: Errors, message: str) -> Decision:
-    response = refused(request, error, message)
-    if isinstance(response, ElectLeadersResponse) and info.version == 0:  # Version 0 has no top-level error.
-        response.error_code = Errors.NONE
-    return Decision(response)
+    return Decision(in_version(refused(request, error, message), info.version))
 
 
 # Source: ReplicationControlManager.electLeaders.

@@ -50,6 +50,7 @@ def on_alter_partition(context: ControllerContext, request: AlterPartitionReques
         return Decision(AlterPartitionResponse(error_code=Errors.CLUSTER_AUTHORIZATION_FAILED))
     if not request.topics:
         return Decision(AlterPartitionResponse())
+    context.call_controller()
     table = context.image.table
     if not is_current_epoch(table.brokers, request.broker_id, request.broker_epoch):
         return Decision(AlterPartitionResponse(error_code=Errors.STALE_BROKER_EPOCH))

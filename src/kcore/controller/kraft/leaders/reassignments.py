@@ -94,6 +94,7 @@ def on_alter_partition_reassignments(
         return Decision(refused(request, Errors.CLUSTER_AUTHORIZATION_FAILED, refusal(info, ALTER)))
     if not request.topics:
         return Decision(AlterPartitionReassignmentsResponse())
+    context.call_controller()
     table = context.image.table
     asked = _Asked.of(table, request)
     yield from pause_if_many(len(asked.rows))

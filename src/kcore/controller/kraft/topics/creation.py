@@ -45,6 +45,8 @@ def on_create_topics(context: ControllerContext, request: CreateTopicsRequest, i
         permitted = filter_by_authorized(context, info, CREATE, TOPIC, allowed)
     describable = filter_by_authorized(context, info, DESCRIBE_CONFIGS, TOPIC, allowed)
     topics = [each for each in request.topics if each.name in permitted]
+    if topics:
+        context.call_controller()
     quota = context.mutation_quota(info, strict_from=_STRICT_FROM)
     creating = Creating(context, describable, quota, is_forwarded=info.is_forwarded)
     try:

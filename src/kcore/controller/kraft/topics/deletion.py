@@ -28,6 +28,8 @@ def on_delete_topics(context: ControllerContext, request: DeleteTopicsRequest, i
         return Decision(refused(request, Errors.TOPIC_DELETION_DISABLED if is_known else Errors.INVALID_REQUEST))
     deleting = Deleting(context, info)
     yield from deleting.name(request)
+    if deleting.found:
+        context.call_controller()
     quota = context.mutation_quota(info, strict_from=_STRICT_FROM)
     records = yield from deleting.records(quota)
     return Decision(DeleteTopicsResponse(responses=deleting.results, throttle_time_ms=quota.throttle_time_ms), records)
@@ -39,7 +41,7 @@ class Deleting:
     def __init__(self, context: ControllerContext, info: RequestInfo) -> None:
         self._context, self._info = context, info
         self.results: list[DeletableTopicResult] = []
-        self._found: dict[Uuid, str] = {}  # The topics to delete.
+        self.found: dict[Uuid, str] = {}  # The topics to delete.
 
     def _add(self, name: str | None, topic_id: Uuid, error: Errors, message: str | None = None) -> None:
         message = message or DEFAULT_MESSAGES.get(error)
@@ -95,7 +97,7 @@ class Deleting:
     def _find_by_id(self, by_id: dict[Uuid, str], describable: set[str], deletable: set[str]) -> None:
         for topic_id, name in by_id.items():
             if name in deletable:
-                self._found[topic_id] = name
+                self.found[topic_id] = name
             else:
                 told = name if name in describable else None
                 self._add(told, topic_id, Errors.TOPIC_AUTHORIZATION_FAILED)
@@ -111,19 +113,19 @@ class Deleting:
                 self._add(name, ZERO_UUID, Errors.UNKNOWN_TOPIC_OR_PARTITION)
             elif name not in deletable:
                 self._add(name, ZERO_UUID, Errors.TOPIC_AUTHORIZATION_FAILED)
-            elif (topic_id := topics.ids[topics.row(name)]) in repeated_ids or topic_id in self._found:
+            elif (topic_id := topics.ids[topics.row(name)]) in repeated_ids or topic_id in self.found:
                 repeated_ids.add(topic_id)
-                self._found.pop(topic_id, None)
+                self.found.pop(topic_id, None)
                 wrong = "The provided topic name maps to an ID that was already supplied."
                 self._add(name, topic_id, Errors.INVALID_REQUEST, wrong)
             else:
-                self._found[topic_id] = name
+                self.found[topic_id] = name
 
     def records(self, quota: MutationQuota) -> Generator[None, None, list[Versioned]]:
         """The records of the deleted topics; adds their results."""
-        most = MOST_RECORDS if has_limits(self._context) else len(self._found)
+        most = MOST_RECORDS if has_limits(self._context) else len(self.found)
         table, records = self._context.image.table, list[Versioned]()
-        for place, (topic_id, name) in enumerate(self._found.items()):
+        for place, (topic_id, name) in enumerate(self.found.items()):
             if place % AT_ONCE == AT_ONCE - 1:
                 yield
             error = Errors.NONE if len(records) < most else Errors.UNKNOWN_SERVER_ERROR

@@ -34,6 +34,8 @@ def on_create_partitions(context: ControllerContext, request: CreatePartitionsRe
     topics = {each.name: each for each in request.topics}
     names, repeated = distinct_names(each.name for each in request.topics)
     permitted = filter_by_authorized(context, info, ALTER, TOPIC, names)
+    if permitted:
+        context.call_controller()
     results = [_result(name, Errors.INVALID_REQUEST, "Duplicate topic name.") for name in hash_map_order(repeated)]
     listed = [name for name in hash_map_order(topics) if name not in repeated]
     results += [_result(name, Errors.TOPIC_AUTHORIZATION_FAILED) for name in listed if name not in permitted]
