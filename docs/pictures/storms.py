@@ -3,8 +3,8 @@
     python docs/pictures/storms.py                      # draw the picture again
     python docs/pictures/storms.py out/storm-FOLDER     # first take these results in place of the recorded ones
 
-The results are those of `./kcore storm --target kafka-4.3.1 --target kcore-kraft --repeat 3`. Only Python's own library is
-used.
+The results are those of `./kcore storm --target kafka-4.3.1 --target kcore-kraft --repeat 3`. Only Python's
+own library is used.
 """
 
 import json
