@@ -1,4 +1,4 @@
-"""The way out for a quorum at the end of its epochs, as the README (Limits) has it: followed step by step."""
+"""The way out for a quorum at the end of its epochs, as docs/guides/repair-epochs.md has it: followed step by step."""
 
 import json
 from pathlib import Path

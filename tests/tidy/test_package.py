@@ -64,7 +64,7 @@ def test_02_the_version_has_one_place_and_the_licence_is_in_the_package() -> Non
 
 
 def texts() -> list[Path]:
-    folders = [ROOT / name for name in ("src", "tests", "bench", "ci", ".ci")]
+    folders = [ROOT / name for name in ("src", "tests", "bench", "ci", ".ci", "docs", "examples")]
     found = [path for folder in folders for path in folder.rglob("*") if path.is_file() and path.suffix in TEXT]
     generated = {"data", "target", "__pycache__", "node_modules"}
     found = [path for path in found if not generated & set(path.relative_to(ROOT).parts)]
@@ -85,7 +85,7 @@ def test_no_address_of_a_registry() -> None:
 
 def test_locks_name_no_index() -> None:
     locks = sorted(ROOT.glob("requirements*.lock"))
-    assert len(locks) == 2
+    assert len(locks) == 3
     for lock in locks:
         text = lock.read_text(encoding="utf-8")
         assert not SOMEONES_INDEX.search(text)

@@ -63,7 +63,7 @@ class Quorum:
         log_epoch = self.node.log.last_epoch
         if max(log_epoch, -1 if election is None else election.epoch) > LAST_EPOCH:
             raise RaftLogError(
-                f"the epoch is past {LAST_EPOCH}, the last one: the README (Limits) says how to begin anew"
+                f"the epoch is past {LAST_EPOCH}, the last one: docs/guides/repair-epochs.md says how to begin anew"
             )
         self.stored = election
         if election is None or election.epoch < log_epoch:
@@ -205,7 +205,7 @@ class Quorum:
         node.noticed.clear()
         if state.epoch >= LAST_EPOCH and node.is_voter:
             text = f"epoch {state.epoch} is the last one: this node stands for no election any more"
-            node.notice("last epoch", f"{text}; the README (Limits) says how to begin again")
+            node.notice("last epoch", f"{text}; docs/guides/repair-epochs.md says how to begin again")
         self._store()
         if event is not Event.VOTE_GRANTED:
             node.connections.reset_all()

@@ -1,4 +1,4 @@
-"""The table of departures is what README says, and what an operator can switch."""
+"""The table of departures is what docs/guides/departures.md says, and what an operator can switch."""
 
 import ast
 from pathlib import Path
@@ -11,11 +11,11 @@ from kcore.cli import kraft_run
 from kcore.controller.kraft import departures
 from kcore.controller.kraft.departures import DEPARTURES, KAFKA_WAY
 
-README = Path(__file__).parents[3] / "README.md"
+PAGE = Path(__file__).parents[3] / "docs/guides/departures.md"
 
 
-def test_the_readme_lists_the_table() -> None:
-    lines = README.read_text(encoding="utf-8").splitlines()
+def test_the_page_lists_the_table() -> None:
+    lines = PAGE.read_text(encoding="utf-8").splitlines()
     first = lines.index("| name | Kafka's controller | kcore's, by default |") + 2
     assert lines[first : first + len(DEPARTURES)] == [
         f"| `{name}` | {row.kafka} | {row.kcore} |" for name, row in DEPARTURES.items()

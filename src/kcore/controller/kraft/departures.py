@@ -1,4 +1,4 @@
-"""Where kcore's controller departs from Kafka's on purpose: the one table. README's list is written from it.
+"""Where kcore's controller departs from Kafka's on purpose: the one table. docs/guides/departures.md lists it.
 
 By default kcore's way holds. Each row has a switch: `KraftControllerConfig.kafka_way` has the names of those that are
 switched back (`./kcore controller kraft run --kafka-way NAME`). What that needs beside kcore's way is in `kafka_way/`.

@@ -1,0 +1,30 @@
+"""The examples run, and print what their last comment says."""
+
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from pages.markdown import ROOT
+from pages.test_pages import check
+
+EXAMPLES = sorted((ROOT / "examples").glob("*.py"))
+PRINTS = re.compile(r"^# Prints:\n((?:#.*\n)+)\Z", re.MULTILINE)
+
+
+@pytest.mark.parametrize("example", EXAMPLES, ids=lambda path: path.stem)
+def test_example(example: Path, tmp_path: Path) -> None:
+    said = PRINTS.search(example.read_text(encoding="utf-8"))
+    assert said, "an example ends by `# Prints:` and a comment with its output"
+    shown = re.sub(r"^# ?", "", said[1], flags=re.MULTILINE)
+    done = subprocess.run([sys.executable, example], cwd=tmp_path, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+    check(shown, done.stdout)
+
+
+def test_every_example_is_listed() -> None:
+    page = (ROOT / "docs/examples.md").read_text(encoding="utf-8")
+    assert [path.name for path in EXAMPLES if path.name not in page] == []
+    assert len(EXAMPLES) >= 5
