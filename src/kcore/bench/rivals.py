@@ -43,6 +43,7 @@ from kcore.bench.rival_targets import (
     outcomes,
 )
 from kcore.errors import PlanError
+from kcore.report import keep
 
 EXIT_GOOD: Final = 0
 EXIT_DISAGREE: Final = 1
@@ -350,7 +351,7 @@ def _brief(row: dict[str, Any]) -> str:
 
 def write(report: Report, directory: Path) -> None:
     """`rivals.jsonl` and `rivals.parquet` (a row a peer and case), `targets.jsonl`."""
-    directory.mkdir(parents=True, exist_ok=True)
+    keep.clear(directory)
     _write_lines(directory / "rivals.jsonl", report.rows)
     targets = [{name: getattr(each, name) for name in each.__slots__} for each in report.targets]
     _write_lines(directory / "targets.jsonl", targets)
