@@ -12,6 +12,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from kcore.report.exits import Exit
+from kcore.spark.failures import is_spark_at_fault
 from kcore.storage.files import open_reader, read_text
 from kcore.workloads.catalog import WORKLOADS
 from kcore.workloads.cell import Cell
@@ -135,10 +136,11 @@ def missing(rows: Iterable[Row], cells: Sequence[Cell]) -> list[Cell]:
 
 
 def verdict(rows: Sequence[Row], cells: Sequence[Cell]) -> Exit:
-    """What a run of these cells comes to."""
-    if disagreements(rows) or missing(rows, cells):
+    """What a run of these cells comes to. A cell whose executor was lost is not measured, but has not failed."""
+    failed = failures(rows)
+    if disagreements(rows) or missing(rows, cells) or any(is_spark_at_fault(row["error"]) for row in failed):
         return Exit.INVALID
-    return Exit.FAILED if failures(rows) else Exit.GOOD
+    return Exit.FAILED if failed else Exit.GOOD
 
 
 def in_order(table: pa.Table) -> pa.Table:
