@@ -1,12 +1,13 @@
 """The records of a segment as Arrow, a batch of rows at a time: what `kcore dump --arrow` and Spark give."""
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
+from kcore.errors import DecodeError
 from kcore.storage.log import partition_of
 from kcore.storage.segment import map_file
 from kcore.types import Int32s, Int64s
@@ -35,36 +36,42 @@ SCHEMA = pa.schema(
 
 
 def record_rows(path: Path) -> Iterator[pa.RecordBatch]:
-    """A row a record, of one segment or snapshot; DecodeError with its offset where the bytes are no records."""
+    """A row a record, of one segment or snapshot; DecodeError, with file and offset, for bytes that are no records."""
     partition = partition_of(path.resolve().parent)
     data = map_file(path)
-    batches, first = scan_batches(data), 0
-    while first < len(batches):
-        bound = batches.position[first] + BYTES_AT_ONCE
-        end = max(first + 1, int(np.searchsorted(batches.position, bound)))
-        records = decode_records(data, batches.take(slice(first, end)))
-        yield rows_of(records, str(path), *(partition or (None, None)))
-        first = end
+    try:
+        batches, first = scan_batches(data), 0
+        while first < len(batches):
+            bound = batches.position[first] + BYTES_AT_ONCE
+            end = max(first + 1, int(np.searchsorted(batches.position, bound)))
+            records = decode_records(data, batches.take(slice(first, end)))
+            yield rows_of(records, str(path), *(partition or (None, None)))
+            first = end
+    except DecodeError as error:
+        raise DecodeError(f"{path}: {error.message}", error.offset) from None
 
 
-def rows_of(records: Records, file: str, topic: str | None, partition: int | None) -> pa.RecordBatch:
-    """Columns as SCHEMA has them."""
+def rows_of(
+    records: Records, file: str, topic: str | None, partition: int | None, columns: Sequence[str] = SCHEMA.names
+) -> pa.RecordBatch:
+    """These columns of SCHEMA: what is not asked for is not copied either."""
     count, batch = len(records), records.batch
-    arrays = [
-        pa.repeat(pa.scalar(file, pa.string()), count),
-        pa.repeat(pa.scalar(topic, pa.string()), count),
-        pa.repeat(pa.scalar(partition, pa.int32()), count),
-        pa.array(records.batches.position[batch]),
-        pa.array(records.batches.partition_leader_epoch[batch]),
-        pa.array(records.offset),
-        pa.array(records.timestamp),
-        pa.array(records.sequence),
-        pa.array([control_name(number) for number in records.control_type.tolist()], pa.string()),
-        binary(records, records.key_offset, records.key_length, pa.binary()),
-        binary(records, records.value_offset, records.value_length, pa.binary()),
-        headers(records),
-    ]
-    return pa.RecordBatch.from_arrays(arrays, schema=SCHEMA)
+    made: dict[str, Callable[[], pa.Array]] = {
+        "file": lambda: pa.repeat(pa.scalar(file, pa.string()), count),
+        "topic": lambda: pa.repeat(pa.scalar(topic, pa.string()), count),
+        "partition": lambda: pa.repeat(pa.scalar(partition, pa.int32()), count),
+        "batchPosition": lambda: pa.array(records.batches.position[batch]),
+        "partitionLeaderEpoch": lambda: pa.array(records.batches.partition_leader_epoch[batch]),
+        "offset": lambda: pa.array(records.offset),
+        "timestamp": lambda: pa.array(records.timestamp),
+        "sequence": lambda: pa.array(records.sequence),
+        "controlType": lambda: pa.array([control_name(each) for each in records.control_type.tolist()], pa.string()),
+        "key": lambda: binary(records, records.key_offset, records.key_length, pa.binary()),
+        "value": lambda: binary(records, records.value_offset, records.value_length, pa.binary()),
+        "headers": lambda: headers(records),
+    }
+    schema = pa.schema([SCHEMA.field(name) for name in columns])
+    return pa.RecordBatch.from_arrays([made[name]() for name in columns], schema=schema)
 
 
 def control_name(number: int) -> str | None:
