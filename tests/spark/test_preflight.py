@@ -9,6 +9,7 @@ from typer.testing import CliRunner
 from kcore.cli import spark_options
 from kcore.cli.commands import app
 from kcore.errors import SparkError
+from kcore.spark.pieces import Outcome
 from kcore.spark.preflight import check_master, judge
 from kcore.version import __version__
 
@@ -76,3 +77,11 @@ def test_a_setting_that_is_none(option: str, said: str) -> None:
 def test_settings_and_archives() -> None:
     wanted = spark_options.settings_of("local", ["spark.a=b=c", "spark.archives=x.zip"], "k.tar.gz#k")
     assert wanted.settings == {"spark.a": "b=c", "spark.archives": "x.zip,k.tar.gz#k"}
+
+
+def test_03_rows_are_missing_only_if_the_work_of_a_lost_executor_was_not_done_again() -> None:
+    rows: list[int] = []
+    healed = [Outcome(0, [1]), Outcome(1, None, "executor lost: 1", again=True), Outcome(1, [2])]
+    found = spark_options.gather(iter(healed), rows)
+    assert (rows, found) == ([1, 2], (["executor lost: 1; its work was done again"], False))
+    assert spark_options.gather(iter([Outcome(0, None, "ValueError: x")]), rows) == (["ValueError: x"], True)

@@ -6,7 +6,7 @@ from typing import Annotated, Any
 import typer
 
 from kcore.cli.console import fail
-from kcore.cli.spark_options import Archives, Conf, SparkSettings, gather, session_on, settings_of
+from kcore.cli.spark_options import Archives, Conf, Gathered, SparkSettings, gather, session_on, settings_of
 from kcore.errors import KcoreError, StorageError
 from kcore.report.exits import Exit
 from kcore.storage.checkpoints import TopicPartition
@@ -17,6 +17,7 @@ from kcore.storage.dump import compact
 from kcore.storage.log import partition_of, segment_files
 
 Row = dict[str, Any]
+_ALL = Gathered([], is_partial=False)
 
 
 def command(
@@ -41,9 +42,8 @@ def command(
 
 def run(folder_a: Path, folder_b: Path, read: str, spark: SparkSettings | None, as_json: bool) -> Exit:
     """Compare and show: one line a partition that differs, and what was read; exit code 1 if any does."""
-    troubles: list[str] = []
     try:
-        rows = _rows(folder_a, folder_b, read, spark, troubles)
+        rows, gathered = _rows(folder_a, folder_b, read, spark)
     except (KcoreError, OSError) as error:
         fail(str(error))
     differ = sum(row["reason"] != SAME for row in rows)
@@ -56,37 +56,37 @@ def run(folder_a: Path, folder_b: Path, read: str, spark: SparkSettings | None, 
                 typer.echo(_line(row))
         bytes_read = sum(row["bytesRead"] for row in rows)
         typer.echo(f"{differ} of {len(rows)} partitions differ; {bytes_read:,} bytes read")
-    for trouble in troubles:
-        typer.echo(f"kcore: not all was compared: {trouble}", err=True)
-    if troubles:
+    for trouble in gathered.troubles:
+        typer.echo(f"kcore: {'not all was compared: ' if gathered.is_partial else ''}{trouble}", err=True)
+    if gathered.is_partial:
         return Exit.INVALID
     return Exit.FAILED if differ else Exit.GOOD
 
 
-def _rows(folder_a: Path, folder_b: Path, read: str, spark: SparkSettings | None, troubles: list[str]) -> list[Row]:
+def _rows(folder_a: Path, folder_b: Path, read: str, spark: SparkSettings | None) -> tuple[list[Row], Gathered]:
     if segment_files(folder_a) or segment_files(folder_b):
         if spark is not None:
             raise StorageError(f"--master is for log directories: {folder_a} and {folder_b} are one partition's")
         folder = folder_a.resolve()
         topic, number = partition_of(folder) or (folder.name, None)
-        return [divergence_row(topic, number, diverge(folder_a, folder_b, read=read))]
+        return [divergence_row(topic, number, diverge(folder_a, folder_b, read=read))], _ALL
     if spark is not None:
-        return _over_spark(folder_a, folder_b, read, spark, troubles)
+        return _over_spark(folder_a, folder_b, read, spark)
     compared = diverge_log_dirs(folder_a, folder_b, read=read)
     if not compared:
         raise StorageError(f"neither {folder_a} nor {folder_b} holds a partition")
-    return [divergence_row(*partition, found) for partition, found in compared.items()]
+    return [divergence_row(*partition, found) for partition, found in compared.items()], _ALL
 
 
-def _over_spark(folder_a: Path, folder_b: Path, read: str, wanted: SparkSettings, troubles: list[str]) -> list[Row]:
-    """The rows by partition; `troubles` gets why some are missing."""
+def _over_spark(folder_a: Path, folder_b: Path, read: str, wanted: SparkSettings) -> tuple[list[Row], Gathered]:
+    """The rows by partition, and what went wrong."""
     from kcore.spark.divergence import diverge_pieces, pairs_of
 
     pairs = pairs_of(folder_a, folder_b, read)  # Before Spark starts, which takes seconds.
     found: list[Row] = []
     with session_on(wanted) as spark:
-        troubles += gather(diverge_pieces(spark, pairs, read), found)
-    return sorted(found, key=lambda row: (str(row["topic"]), int(row["partition"])))
+        gathered = gather(diverge_pieces(spark, pairs, read), found)
+    return sorted(found, key=lambda row: (str(row["topic"]), int(row["partition"]))), gathered
 
 
 def _name(row: Row) -> str:

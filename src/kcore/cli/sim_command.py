@@ -15,7 +15,7 @@ from rich.table import Table
 
 from kcore.cli.console import fail, wide_console
 from kcore.cli.results_folder import Overwrite, results_directory
-from kcore.cli.spark_options import Archives, Conf, SparkSettings, gather, session_on, settings_of
+from kcore.cli.spark_options import Archives, Conf, Gathered, SparkSettings, gather, session_on, settings_of
 from kcore.report import keep
 from kcore.report.exits import Exit
 from kcore.report.machine import facts
@@ -120,13 +120,16 @@ def run(
     console = wide_console(stderr=as_json)
     directory = results_directory(out, "sim", overwrite) if len(campaign.seeds) > 1 else None
     began_s = perf_counter()
-    troubles: list[str] = []
+    gathered = Gathered([], is_partial=False)
     try:
-        found = _over_spark(campaign, spark, troubles) if spark else _here(campaign, processes or cores(), console)
+        if spark:
+            found, gathered = _over_spark(campaign, spark)
+        else:
+            found = _here(campaign, processes or cores(), console)
     except PlantError as error:
         fail(str(error))
     elapsed_s = perf_counter() - began_s
-    for trouble in troubles:
+    for trouble in gathered.troubles:
         console.print(f"[bold red]Spark[/] {escape(trouble)}", soft_wrap=True)
     if not found:
         return Exit.INVALID
@@ -136,7 +139,7 @@ def run(
     _show(console, campaign, found, elapsed_s)
     if directory is not None:
         _keep(campaign, found, spark.master if spark else None, directory, console)
-    if troubles:
+    if gathered.is_partial:
         console.print(f"[bold red]partial run[/] {len(found)} of {len(campaign.seeds)} seeds", soft_wrap=True)
         return Exit.INVALID
     is_good = any(_is_catch(campaign, row) for row in found) if campaign.plant is not None else not _failed(found)
@@ -166,14 +169,14 @@ def _here(campaign: Campaign, processes: int, console: Console) -> list[Row]:
     return found
 
 
-def _over_spark(campaign: Campaign, wanted: SparkSettings, troubles: list[str]) -> list[Row]:
-    """The rows by seed; `troubles` gets why some are missing."""
+def _over_spark(campaign: Campaign, wanted: SparkSettings) -> tuple[list[Row], Gathered]:
+    """The rows by seed, and what went wrong."""
     from kcore.spark.simulation import simulate_pieces
 
     found: list[Row] = []
     with session_on(wanted) as spark:
-        troubles += gather(simulate_pieces(spark, campaign), found)
-    return sorted(found, key=lambda row: int(row["seed"]))
+        gathered = gather(simulate_pieces(spark, campaign), found)
+    return sorted(found, key=lambda row: int(row["seed"])), gathered
 
 
 def _is_broken(row: Row) -> bool:

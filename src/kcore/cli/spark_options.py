@@ -77,14 +77,23 @@ def session_on(wanted: SparkSettings) -> Iterator["SparkSession"]:
             spark.stop()
 
 
-def gather(found: "Iterator[Outcome]", rows: list[Any]) -> list[str]:
-    """Add the rows of all pieces to `rows`; what went wrong, a sentence each. Ctrl-C ends it early, as one of them."""
-    troubles: list[str] = []
+class Gathered(NamedTuple):
+    """What went wrong while rows were gathered, a sentence each, and whether some of them are missing for it."""
+
+    troubles: list[str]
+    is_partial: bool
+
+
+def gather(found: "Iterator[Outcome]", rows: list[Any]) -> Gathered:
+    """Add the rows of all pieces to `rows`. Ctrl-C ends it early."""
+    troubles: dict[str, None] = {}
+    is_partial = False
     try:
         for each in found:
-            if each.error and each.error not in troubles:
-                troubles.append(each.error)
+            if each.error:
+                troubles[f"{each.error}; its work was done again" if each.again else each.error] = None
+                is_partial |= not each.again
             rows += each.result or []
     except KeyboardInterrupt:
-        troubles.append("interrupted")
-    return troubles
+        return Gathered([*troubles, "interrupted"], is_partial=True)
+    return Gathered([*troubles], is_partial)
