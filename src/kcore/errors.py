@@ -130,6 +130,10 @@ class TargetError(KcoreError, RuntimeError):
     """The controller to put under load cannot be fetched, started or reached, or refuses what it must do."""
 
 
+class SparkError(KcoreError, RuntimeError):
+    """Spark's master or its executors cannot do what was asked; the message says why, and what to do."""
+
+
 class ZookeeperError(NetworkError):
     """ZooKeeper refused what it was asked, for a reason that is no outcome of an ordinary operation."""
 

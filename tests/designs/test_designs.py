@@ -215,7 +215,7 @@ def test_json_is_alone_on_stdout_and_the_folder_holds_everything(tmp_path: Path,
 
 
 def test_exit_codes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
-    arguments = ("--out", str(tmp_path))
+    arguments = ("--out", str(tmp_path), "--overwrite")
     fake(monkeypatch, [*ROWS, replace(V3, name="v1", error="no luck")])
     failed = designs(*arguments)
     assert failed.exit_code == 1 and "failed: v1, repetition 1: no luck" in failed.stdout

@@ -1,5 +1,10 @@
-"""Kafka's files as DataFrames, on a real Spark."""
+"""Kafka's files as DataFrames, on a real Spark: filters, columns, damaged files, paths, options."""
 
+import os
+import re
+import shutil
+import subprocess
+import sys
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
@@ -10,13 +15,17 @@ from pyspark.sql import SparkSession
 import kcore
 import kcore.spark
 from cases import DATA
+from kcore.errors import StorageError
 from kcore.metadata.arrow import partitions_as_arrow
+from kcore.spark.java import java_home
+from kcore.spark.log_source import LogSource
 from kcore.spark.session import start
 from kcore.storage.diverge_dirs import partitions_in
 from kcore.storage.dump import files_of
 from kcore.storage.record_rows import record_rows
 
 BROKER = DATA / "samples/kraft43/broker2-a"
+EPOCH_MS = 1_704_067_200_000  # 2024-01-01
 METADATA = DATA / "samples/kraft43/controller-3003/__cluster_metadata-0"
 
 
@@ -59,6 +68,208 @@ def test_metadata_is_a_row_a_partition(spark: SparkSession) -> None:
 def test_a_path_that_holds_nothing(spark: SparkSession, tmp_path: Path) -> None:
     with pytest.raises(Exception, match="neither a segment nor a folder"):
         spark.read.format("kcore.log").load(str(tmp_path)).collect()
+    with pytest.raises(Exception, match="gone: no such file or folder"):
+        spark.read.format("kcore.log").load(str(tmp_path / "gone")).collect()
+
+
+@pytest.fixture
+def logs(tmp_path: Path) -> Path:
+    """t-0 with two segments, t-1 with a flipped bit in the second of three batches."""
+    for partition, base in ((0, 0), (0, 30), (1, 0)):
+        folder = tmp_path / f"t-{partition}"
+        folder.mkdir(exist_ok=True)
+        batches = [encoded(base + 10 * number) for number in range(3)]
+        if partition == 1:
+            batches[1][-1] ^= 1
+        (folder / f"{base:020}.log").write_bytes(b"".join(batches))
+        (folder / f"{base:020}.index").touch()
+    return tmp_path
+
+
+def encoded(base: int) -> bytearray:
+    """Ten records, a second apart from 2024-01-01 on."""
+    numbers = range(base, base + 10)
+    return bytearray(kcore.encode_records([kcore.Record(n, EPOCH_MS + 1000 * n, None, b"v%d" % n) for n in numbers]))
+
+
+def test_04_a_flipped_bit_in_another_partition_fails_no_filtered_count(spark: SparkSession, logs: Path) -> None:
+    def count(where: str) -> int:
+        return int(spark.read.format("kcore.log").option("where", where).load(str(logs)).count())
+
+    assert count("topic = 't' and partition = 0") == 60
+    assert count("partition in (0, 7) and offset >= 25 and offset < 35") == 10
+    with pytest.raises(Exception, match=r"t-1/0{20}\.log: .*CRC does not match.* \(at offset "):
+        count("partition = 1")
+    permissive = spark.read.format("kcore.log").option("mode", "permissive").load(str(logs))
+    assert permissive.where("partition = 0").count() == 60
+
+
+def test_04_files_that_where_excludes_are_no_tasks(spark: SparkSession, logs: Path) -> None:
+    wanted = {"": 3, "partition = 0": 2, "partition = 0 and offset >= 30": 1, "topic like 't%' and offset < 30": 2}
+    for where, tasks in wanted.items():
+        frame = spark.read.format("kcore.log").option("where", where).load(str(logs))
+        assert frame.rdd.getNumPartitions() == tasks, where
+    assert spark.read.format("kcore.log").option("where", "topic = 'other'").load(str(logs)).count() == 0
+
+
+def test_a_dataframe_can_be_asked_again(spark: SparkSession, logs: Path) -> None:
+    """With Spark's own pushdown of filters the second and the third count would be 1."""
+    frame = spark.read.format("kcore.log").load(str(logs / "t-0"))
+    assert (frame.where("offset = 3").count(), frame.count()) == (1, 60)
+    assert frame.where("offset = 3").union(frame).count() == 61
+
+
+@pytest.mark.parametrize(
+    "condition",
+    [
+        *("offset = 12", "offset > 12", "offset >= 12", "offset < 12", "offset <= 12", "offset <> 12", "offset != 12"),
+        *("offset in (3, 44)", "offset NOT IN (3, 44)", "key is null", "key IS NOT NULL", "value = X'7631'"),
+        *("topic like 't%'", "topic like '%x'", "topic = 'it''s'", "partition not in (7)", "batchPosition > 0"),
+        *("timestamp > '2024-01-01 00:00:57.5Z'", "timestamp = '2024-01-01T00:00:05Z'", "controlType in ('ABORT')"),
+        *("timestamp <= '2024-01-01 00:00:02+00:00'", "offset > 9000000000000000000", "partitionLeaderEpoch = -1"),
+    ],
+)
+def test_where_is_what_spark_filters(spark: SparkSession, logs: Path, condition: str) -> None:
+    whole = spark.createDataFrame(spark.read.format("kcore.log").load(str(logs / "t-0")).toArrow())
+    wanted = sorted(row.offset for row in whole.where(condition).select("offset").collect())
+    source = LogSource({"path": str(logs / "t-0"), "where": condition, "columns": "offset"})
+    reader = source.reader(source.schema())
+    found = [row for file in reader.partitions() for batch in reader.read(file) for row in batch["offset"].to_pylist()]
+    assert sorted(found) == wanted
+
+
+@pytest.mark.parametrize(
+    ("where", "said"),
+    [
+        ("ofset = 1", "there is no column 'ofset'"),
+        ("offset = 'x'", "not of the form"),
+        ("offset", "not of the form"),
+        ("offset in (1", "not of the form"),
+        ("offset = 1 or offset = 2", "joined by `and`"),
+        ("offset % 2 = 0", "no sense at '% 2 = 0'"),
+        ("timestamp > 5", "not of the form"),
+        ("offset = 99999999999999999999", "not of the form"),
+        ("headers is null and", "not of the form"),
+    ],
+)
+def test_a_where_that_cannot_be_read(where: str, said: str) -> None:
+    with pytest.raises(StorageError, match=re.escape(said)):
+        LogSource({"path": "x", "where": where})
+
+
+def test_permissive_keeps_what_can_be_read_and_says_what_cannot(spark: SparkSession, logs: Path) -> None:
+    (logs / "t-0" / f"{30:020}.log").write_bytes(bytes(encoded(30)) + b"torn" * 30)
+    frame = spark.read.format("kcore.log").option("mode", "permissive").load(str(logs)).orderBy("partition", "offset")
+    rows = frame.collect()
+    good = [(row.partition, row.offset) for row in rows if row._corrupt is None]
+    assert good == [*((0, n) for n in range(40)), *((1, n) for n in (*range(10), *range(20, 30)))]
+    torn, flipped = sorted((row for row in rows if row._corrupt), key=lambda row: row.partition)
+    assert (torn.partition, torn.offset, torn.batchPosition) == (0, None, len(encoded(30)))
+    assert "at offset" in torn._corrupt
+    assert (flipped.topic, flipped.partition, flipped.batchPosition) == ("t", 1, len(encoded(0)))
+    assert "CRC does not match" in flipped._corrupt and flipped.file.endswith(f"t-1/{0:020}.log")
+    assert frame.where("_corrupt is not null").count() == 2
+    dropped = spark.read.format("kcore.log").option("mode", "DROPMALFORMED").load(str(logs))
+    assert dropped.count() == len(good) and "_corrupt" not in dropped.columns
+
+
+def test_only_the_columns_that_are_asked_for_are_made(spark: SparkSession, logs: Path) -> None:
+    source = spark.read.format("kcore.log")
+    assert source.option("columns", "offset, value").load(str(logs / "t-0")).orderBy("offset").first() == (0, b"v0")
+    typed = spark.read.format("kcore.log").schema("value binary, offset bigint").load(str(logs / "t-0"))
+    assert typed.orderBy("offset").first() == (b"v0", 0)
+    for wrong, said in (
+        ("offset string", "the column offset is int64, not string"),
+        ("ofset int", "did you mean 'offs"),
+    ):
+        with pytest.raises(Exception, match=said):
+            spark.read.format("kcore.log").schema(wrong).load(str(logs / "t-0")).collect()
+
+
+def test_timestamps_are_timestamps(spark: SparkSession, tmp_path: Path) -> None:
+    (tmp_path / "t-0").mkdir()
+    times = (EPOCH_MS, -1, 2**62)
+    records = [kcore.Record(n, each, None, b"") for n, each in enumerate(times)]
+    (tmp_path / "t-0" / f"{0:020}.log").write_bytes(b"".join(kcore.encode_records([each]) for each in records))
+    frame = spark.read.format("kcore.log").option("columns", "timestamp").load(str(tmp_path))
+    assert frame.dtypes == [("timestamp", "timestamp")]
+    found = frame.toArrow()["timestamp"].to_pylist()
+    assert [found[0].timestamp() * 1000, *found[1:]] == [EPOCH_MS, None, None]  # Kafka's -1 is none.
+
+
+@pytest.mark.parametrize("paths", [["t-?/*.log"], ["t-*"], ["file://{}/t-0", "{}/t-1"], ["**/00*"], ["file:{}"]])
+def test_globs_and_uris(spark: SparkSession, logs: Path, paths: list[str]) -> None:
+    full = [path.format(logs) if "{" in path else str(logs / path) for path in paths]
+    frame = spark.read.format("kcore.log").option("mode", "dropmalformed").option("columns", "offset").load(full)
+    assert frame.count() == 80
+
+
+def test_paths_that_cannot_be_read(spark: SparkSession, logs: Path) -> None:
+    for path, said in (
+        ("hdfs://namenode/kafka", "only files of the machines themselves are read"),
+        (f"{logs}/x-*", "no file matches"),
+        (f"{logs}/t-0/*.index", "neither a segment nor a folder of any"),
+    ):
+        with pytest.raises(Exception, match=said):
+            spark.read.format("kcore.log").load(path).collect()
+    with pytest.raises(Exception, match="name a file or a folder"):
+        spark.read.format("kcore.log").load().collect()
+
+
+@pytest.mark.parametrize(
+    ("option", "value", "said"),
+    [
+        ("bogus", "1", "there is no option 'bogus': there are mode, columns, where"),
+        ("modus", "x", "there is no option 'modus': did you mean 'mode'?"),
+        ("mode", "permisive", "there is no mode 'permisive': did you mean 'permissive'?"),
+        ("columns", "ofset", "there is no column 'ofset': did you mean 'offset'?"),
+    ],
+)
+def test_04_unknown_options_are_refused(option: str, value: str, said: str) -> None:
+    with pytest.raises(StorageError, match=re.escape(f"kcore.log: {said}")):
+        LogSource({"path": "x", option: value})
+
+
+def test_04_spark_tells_of_an_unknown_option(spark: SparkSession, logs: Path) -> None:
+    for name in ("kcore.log", "kcore.metadata"):
+        with pytest.raises(Exception, match="there is no option 'bogus'"):
+            spark.read.format(name).option("bogus", "1").load(str(logs)).collect()
+
+
+def test_metadata_is_filtered_and_its_damage_told(spark: SparkSession, tmp_path: Path) -> None:
+    whole = spark.read.format("kcore.metadata").load(str(METADATA))
+    topic = whole.first()["topic"]
+    some = spark.read.format("kcore.metadata").option("where", f"topic = '{topic}'").option("columns", "partition")
+    expected = sorted(row.partition for row in whole.collect() if row.topic == topic)
+    assert sorted(row.partition for row in some.load(str(METADATA)).collect()) == expected
+    cut = tmp_path / "__cluster_metadata-0"
+    shutil.copytree(METADATA, cut)
+    last = sorted(cut.glob("*.log"))[-1]
+    last.write_bytes(last.read_bytes() + b"torn" * 30)
+    with pytest.raises(Exception, match=f"{last.name}: "):
+        spark.read.format("kcore.metadata").load(str(cut)).collect()
+    rows = spark.read.format("kcore.metadata").option("mode", "permissive").load(str(cut)).collect()
+    assert [row._corrupt is None for row in rows].count(False) == 1 and len(rows) == whole.count() + 1
+    assert any(row._corrupt and last.name in row._corrupt for row in rows)
+
+
+SNIPPET = """
+from pyspark.sql import SparkSession
+import kcore.spark, sys
+spark = SparkSession.builder.master("local[1]").config("spark.ui.enabled", "false").getOrCreate()
+kcore.spark.register(spark)
+print(spark.read.format("kcore.log").load(sys.argv[1]).count())
+spark.stop()
+"""
+
+
+def test_03_a_program_of_a_user_needs_no_pyspark_python(logs: Path) -> None:
+    """The first python3 on PATH has none of this environment's packages."""
+    environment = {name: value for name, value in os.environ.items() if not name.startswith("PYSPARK_")}
+    environment |= {"PATH": "/usr/bin:/bin", "JAVA_HOME": str(java_home()), "SPARK_LOCAL_IP": "127.0.0.1"}
+    command = [sys.executable, "-c", SNIPPET, str(logs / "t-0")]
+    done = subprocess.run(command, env=environment, capture_output=True, text=True, check=False)
+    assert done.stdout == "60\n", done.stderr
 
 
 def test_rows_of_every_codec_are_the_records(tmp_path: Path) -> None:

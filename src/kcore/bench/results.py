@@ -13,6 +13,7 @@ import pyarrow.parquet as pq
 
 from kcore.report.exits import Exit
 from kcore.report.noise import Spread, interval
+from kcore.spark.failures import is_spark_at_fault
 from kcore.storage.files import open_reader, read_text
 from kcore.workloads.catalog import WORKLOADS
 from kcore.workloads.cell import Cell
@@ -149,10 +150,11 @@ def missing(rows: Iterable[Row], cells: Sequence[Cell]) -> list[Cell]:
 
 
 def verdict(rows: Sequence[Row], cells: Sequence[Cell]) -> Exit:
-    """What a run of these cells comes to."""
-    if disagreements(rows) or missing(rows, cells):
+    """What a run of these cells comes to. A cell whose executor was lost is not measured, but has not failed."""
+    failed = failures(rows)
+    if disagreements(rows) or missing(rows, cells) or any(is_spark_at_fault(row["error"]) for row in failed):
         return Exit.INVALID
-    return Exit.FAILED if failures(rows) else Exit.GOOD
+    return Exit.FAILED if failed else Exit.GOOD
 
 
 def in_order(table: pa.Table) -> pa.Table:

@@ -43,6 +43,7 @@ from kcore.bench.rival_targets import (
 )
 from kcore.bench.rival_words import TITLES, VIEWS, figure, short_name, view_of
 from kcore.errors import PlanError
+from kcore.report import keep
 from kcore.report.keep import with_facts
 from kcore.report.machine import Load, facts, jvm_name
 
@@ -336,7 +337,7 @@ def write(report: Report, directory: Path, about: dict[str, Any]) -> None:
     from kcore.bench import rivals_page  # With matplotlib, which takes a second to load.
 
     options = f"{report.options.partitions:,} partitions, {report.options.repeat} turns"
-    directory.mkdir(parents=True, exist_ok=True)
+    keep.clear(directory)
     _write_lines(directory / "rivals.jsonl", report.rows)
     targets = [{name: getattr(each, name) for name in each.__slots__} for each in report.targets]
     _write_lines(directory / "targets.jsonl", targets)

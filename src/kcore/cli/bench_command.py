@@ -9,16 +9,19 @@ from typing import Annotated
 import pyarrow as pa
 import typer
 from rich.console import Console
+from rich.markup import escape
 
 from kcore.bench import job, report, results, tables
 from kcore.bench.plan import Plan
-from kcore.cli.console import fail, results_directory, wide_console
+from kcore.cli.console import fail, wide_console
 from kcore.cli.progress import progress_display
+from kcore.cli.results_folder import Overwrite, results_directory
+from kcore.cli.spark_options import Archives, Conf, SparkSettings, session_on, settings_of
 from kcore.errors import ClusterFileError, PlanError
 from kcore.report import keep
 from kcore.report.exits import Exit
 from kcore.report.units import parse_counts
-from kcore.spark.java import NoJavaError
+from kcore.spark.progress import Progress
 
 Sizes = typer.Option(metavar="N,N,...", help="Instead of the plan's sizes, such as 10k,1M.")
 
@@ -39,6 +42,9 @@ def command(
         ),
     ] = None,
     out: Annotated[Path | None, typer.Option(metavar="DIR", help="For the results; default out/bench-<time>.")] = None,
+    overwrite: Overwrite = False,
+    conf: Conf = None,
+    archives: Archives = None,
     no_spark: Annotated[bool, typer.Option("--no-spark", help="Run the cells in this process.")] = False,
     json: Annotated[bool, typer.Option("--json", help="JSON lines on stdout, the rest on stderr.")] = False,
     print_plan: Annotated[bool, typer.Option("--print-plan", help="Show the plan as TOML and stop.")] = False,
@@ -51,7 +57,8 @@ def command(
     if print_plan:
         typer.echo(wanted.to_toml(), nl=False)
         return
-    raise typer.Exit(run(wanted, None if no_spark else master, out, json))
+    spark = None if no_spark else settings_of(master, conf, archives)
+    raise typer.Exit(run(wanted, spark, out, json, overwrite=overwrite))
 
 
 def effective_plan(
@@ -77,13 +84,13 @@ def _counts(option: str, text: str | None) -> tuple[int, ...] | None:
         raise PlanError(f"--{option}: {text!r} is no list of counts such as 10k,100k,1M") from None
 
 
-def run(plan: Plan, master: str | None, out: Path | None, as_json: bool) -> Exit:
-    """Run, show and keep; no master means no Spark."""
+def run(plan: Plan, spark: SparkSettings | None, out: Path | None, as_json: bool, *, overwrite: bool = False) -> Exit:
+    """Run, show and keep; without `spark` in this process."""
     console = wide_console(stderr=as_json)
-    directory = results_directory(out, "bench")
+    directory = results_directory(out, "bench", overwrite)
     try:
-        table = _measure(plan, master, console)
-    except (PlanError, ClusterFileError, NoJavaError) as error:
+        table = _measure(plan, spark, console)
+    except (PlanError, ClusterFileError) as error:
         fail(str(error))
     exit_code = _keep_and_show(table, plan, directory, console)
     if as_json:
@@ -92,17 +99,22 @@ def run(plan: Plan, master: str | None, out: Path | None, as_json: bool) -> Exit
     return exit_code
 
 
-def _measure(plan: Plan, master: str | None, console: Console) -> pa.Table:
-    with progress_display(console, len(plan.cells()), master) as on_progress:
-        if master is None:
+def _measure(plan: Plan, wanted: SparkSettings | None, console: Console) -> pa.Table:
+    if wanted is None:
+        with progress_display(console, len(plan.cells()), None) as on_progress:
             return job.run(plan, on_progress=on_progress)
-        from kcore.spark import session
+    troubles: list[str] = []
+    with session_on(wanted) as spark, progress_display(console, len(plan.cells()), wanted.master) as on_progress:
 
-        spark = session.start(master)
-        try:
-            return job.run(plan, spark, on_progress)
-        finally:
-            spark.stop()
+        def watch(progress: Progress) -> None:
+            if progress.trouble and progress.trouble not in troubles:
+                troubles.append(progress.trouble)
+            on_progress(progress)
+
+        table = job.run(plan, spark, watch)
+    for trouble in troubles:
+        console.print(f"[bold red]Spark[/] {escape(trouble)}", soft_wrap=True)
+    return table
 
 
 def _keep_and_show(table: pa.Table, plan: Plan, directory: Path, console: Console) -> Exit:

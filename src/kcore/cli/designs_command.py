@@ -12,7 +12,8 @@ import typer
 from rich.console import Console
 from rich.markup import escape
 
-from kcore.cli.console import fail, results_directory, wide_console
+from kcore.cli.console import fail, wide_console
+from kcore.cli.results_folder import Overwrite, results_directory
 from kcore.designs import report
 from kcore.designs import run as designs
 from kcore.designs.plan import QUICK, DesignsPlan
@@ -43,6 +44,7 @@ def command(
     out: Annotated[
         Path | None, typer.Option(metavar="DIR", help="For the results; default out/designs-<time>.")
     ] = None,
+    overwrite: Overwrite = False,
     json: Annotated[bool, typer.Option("--json", help="JSON lines on stdout, the rest on stderr.")] = False,
     quick: Annotated[bool, typer.Option("--quick", help="A small cluster, once: seconds.")] = False,
 ) -> None:
@@ -55,7 +57,7 @@ def command(
     Exit code: 0 good, 1 a design failed, 2 usage, 3 a partial run.
     """
     plan = plan_of(partitions, brokers, repeat, seed, quick)
-    raise typer.Exit(run(plan, zookeeper, out, json))
+    raise typer.Exit(run(plan, zookeeper, out, json, overwrite=overwrite))
 
 
 def plan_of(
@@ -80,10 +82,10 @@ def _count(text: str) -> int:
     return count
 
 
-def run(plan: DesignsPlan, zookeeper: str | None, out: Path | None, as_json: bool) -> Exit:
+def run(plan: DesignsPlan, zookeeper: str | None, out: Path | None, as_json: bool, *, overwrite: bool = False) -> Exit:
     """Run, show and keep. Ctrl-C and SIGTERM end it early: what there is by then is shown and kept."""
     progress = wide_console(stderr=True, log_width=LOG_WIDTH)
-    directory = results_directory(out, "designs")
+    directory = results_directory(out, "designs", overwrite)
     rows: list[Row] = []
     before = Load.now()
     is_whole = _run(plan, zookeeper, rows, progress)

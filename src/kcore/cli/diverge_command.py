@@ -6,9 +6,9 @@ from typing import Annotated, Any
 import typer
 
 from kcore.cli.console import fail
+from kcore.cli.spark_options import Archives, Conf, Gathered, SparkSettings, gather, session_on, settings_of
 from kcore.errors import KcoreError, StorageError
 from kcore.report.exits import Exit
-from kcore.spark.java import NoJavaError
 from kcore.storage.checkpoints import TopicPartition
 from kcore.storage.diverge import SAME, diverge
 from kcore.storage.diverge_dirs import diverge_log_dirs
@@ -17,6 +17,7 @@ from kcore.storage.dump import compact
 from kcore.storage.log import partition_of, segment_files
 
 Row = dict[str, Any]
+_ALL = Gathered([], is_partial=False)
 
 
 def command(
@@ -28,20 +29,22 @@ def command(
     master: Annotated[
         str | None, typer.Option(help="Compare log directories over Spark, at this master URL such as local[*].")
     ] = None,
+    conf: Conf = None,
+    archives: Archives = None,
     json: Annotated[bool, typer.Option("--json", help="A line of JSON a partition.")] = False,
 ) -> None:
     """Find the first offset at which two replicas on disk differ.
 
-    Exit code: 0 they do not, 1 they do, 2 usage.
+    Exit code: 0 they do not, 1 they do, 2 usage, 3 some were not compared.
     """
-    raise typer.Exit(run(a, b, read, master, json))
+    raise typer.Exit(run(a, b, read, settings_of(master, conf, archives) if master else None, json))
 
 
-def run(folder_a: Path, folder_b: Path, read: str, master: str | None, as_json: bool) -> Exit:
+def run(folder_a: Path, folder_b: Path, read: str, spark: SparkSettings | None, as_json: bool) -> Exit:
     """Compare and show: one line a partition that differs, and what was read; exit code 1 if any does."""
     try:
-        rows = _rows(folder_a, folder_b, read, master)
-    except (KcoreError, OSError, NoJavaError) as error:
+        rows, gathered = _rows(folder_a, folder_b, read, spark)
+    except (KcoreError, OSError) as error:
         fail(str(error))
     differ = sum(row["reason"] != SAME for row in rows)
     if as_json:
@@ -53,38 +56,37 @@ def run(folder_a: Path, folder_b: Path, read: str, master: str | None, as_json: 
                 typer.echo(_line(row))
         bytes_read = sum(row["bytesRead"] for row in rows)
         typer.echo(f"{differ} of {len(rows)} partitions differ; {bytes_read:,} bytes read")
+    for trouble in gathered.troubles:
+        typer.echo(f"kcore: {'not all was compared: ' if gathered.is_partial else ''}{trouble}", err=True)
+    if gathered.is_partial:
+        return Exit.INVALID
     return Exit.FAILED if differ else Exit.GOOD
 
 
-def _rows(folder_a: Path, folder_b: Path, read: str, master: str | None) -> list[Row]:
+def _rows(folder_a: Path, folder_b: Path, read: str, spark: SparkSettings | None) -> tuple[list[Row], Gathered]:
     if segment_files(folder_a) or segment_files(folder_b):
-        if master is not None:
+        if spark is not None:
             raise StorageError(f"--master is for log directories: {folder_a} and {folder_b} are one partition's")
         folder = folder_a.resolve()
         topic, number = partition_of(folder) or (folder.name, None)
-        return [divergence_row(topic, number, diverge(folder_a, folder_b, read=read))]
-    if master is not None:
-        return _over_spark(folder_a, folder_b, read, master)
+        return [divergence_row(topic, number, diverge(folder_a, folder_b, read=read))], _ALL
+    if spark is not None:
+        return _over_spark(folder_a, folder_b, read, spark)
     compared = diverge_log_dirs(folder_a, folder_b, read=read)
     if not compared:
         raise StorageError(f"neither {folder_a} nor {folder_b} holds a partition")
-    return [divergence_row(*partition, found) for partition, found in compared.items()]
+    return [divergence_row(*partition, found) for partition, found in compared.items()], _ALL
 
 
-def _over_spark(folder_a: Path, folder_b: Path, read: str, master: str) -> list[Row]:
-    from pyspark.errors import PySparkException
+def _over_spark(folder_a: Path, folder_b: Path, read: str, wanted: SparkSettings) -> tuple[list[Row], Gathered]:
+    """The rows by partition, and what went wrong."""
+    from kcore.spark.divergence import diverge_pieces, pairs_of
 
-    from kcore.spark import divergence, session
-
-    spark = session.start(master)
-    try:
-        found = divergence.diverge_log_dirs(spark, folder_a, folder_b, read=read)
-        rows: list[Row] = found.orderBy("topic", "partition").toArrow().to_pylist()
-        return rows
-    except PySparkException as error:
-        raise StorageError(f"Spark failed: {error}") from error
-    finally:
-        spark.stop()
+    pairs = pairs_of(folder_a, folder_b, read)  # Before Spark starts, which takes seconds.
+    found: list[Row] = []
+    with session_on(wanted) as spark:
+        gathered = gather(diverge_pieces(spark, pairs, read), found)
+    return sorted(found, key=lambda row: (str(row["topic"]), int(row["partition"]))), gathered
 
 
 def _name(row: Row) -> str:

@@ -8,6 +8,7 @@ import typer
 
 from kcore.bench import rivals
 from kcore.cli.console import fail, wide_console
+from kcore.cli.results_folder import Overwrite, results_directory
 from kcore.errors import PlanError
 
 
@@ -21,12 +22,14 @@ def command(
     partitions: Annotated[int, typer.Option(min=1_000, help="Partitions of the cluster.")] = 100_000,
     repeat: Annotated[int, typer.Option(min=1, help="Turns that every peer has.")] = 5,
     out: Annotated[Path | None, typer.Option(metavar="DIR", help="For the results, if they are to be kept.")] = None,
+    overwrite: Overwrite = False,
 ) -> None:
     """Build the peers in bench/rivals and run them beside kcore, results compared before times.
 
     Exit code: 0 good, 1 results disagree, 2 usage, 3 a peer failed. A missing toolchain is a line, not a failure.
     """
-    raise typer.Exit(run(only or [], partitions, repeat, out))
+    directory = None if out is None else results_directory(out, "rivals", overwrite)
+    raise typer.Exit(run(only or [], partitions, repeat, directory))
 
 
 def run(only: list[str], partitions: int, repeat: int, out: Path | None) -> int:

@@ -13,7 +13,9 @@ from rich.console import Console
 from rich.markup import escape
 from rich.table import Table
 
-from kcore.cli.console import fail, results_directory, wide_console
+from kcore.cli.console import fail, wide_console
+from kcore.cli.results_folder import Overwrite, results_directory
+from kcore.cli.spark_options import Archives, Conf, Gathered, SparkSettings, gather, session_on, settings_of
 from kcore.report import keep
 from kcore.report.exits import Exit
 from kcore.report.machine import Load, facts
@@ -23,7 +25,6 @@ from kcore.sim.raft.coverage import never_seen
 from kcore.sim.raft.hunting import BROKEN, CAUGHT, hunt_all
 from kcore.sim.raft.options import LEVELS
 from kcore.sim.raft.planted import PLANTED, PlantError
-from kcore.spark.java import NoJavaError
 
 QUIET_S = 5.0  # Between two lines of progress.
 ALL = "all"  # Of the planted bugs.
@@ -47,6 +48,9 @@ def command(
     master: Annotated[str | None, typer.Option(help="Over Spark, at this master URL such as local[*].")] = None,
     processes: Annotated[int | None, typer.Option(min=1, help="Without Spark: default one a core.")] = None,
     out: Annotated[Path | None, typer.Option(metavar="DIR", help="For the results; default out/sim-<time>.")] = None,
+    overwrite: Overwrite = False,
+    conf: Conf = None,
+    archives: Archives = None,
     json: Annotated[bool, typer.Option("--json", help="A seed's JSON a line on stdout, the rest on stderr.")] = False,
     names: Annotated[bool, typer.Option("--names", help="List the bugs that can be planted, and stop.")] = False,
 ) -> None:
@@ -55,7 +59,8 @@ def command(
     At the end of a world all faults end, and its quorum must then elect a leader. A broken invariant is printed with
     the last events and with the command that replays them.
 
-    Exit code: 0 all held (with --planted: the bug was caught by the invariant that it names), 1 not, 2 usage.
+    Exit code: 0 all held (with --planted: the bug was caught by the invariant that it names), 1 not, 2 usage,
+    3 seeds are missing.
     """
     if names:
         list_planted()
@@ -65,7 +70,9 @@ def command(
     if planted == ALL:
         raise typer.Exit(run_planted(chosen, events, processes))
     fixed = {"level": level, "voters": voters, "observers": observers}
-    raise typer.Exit(run(Campaign(chosen, events, planted, fixed), master, processes, out, json))
+    spark = settings_of(master, conf, archives) if master else None
+    campaign = Campaign(chosen, events, planted, fixed)
+    raise typer.Exit(run(campaign, spark, processes, out, json, overwrite=overwrite))
 
 
 def list_planted() -> None:
@@ -100,22 +107,49 @@ def run_planted(seeds: range, events: int, processes: int | None) -> Exit:
     return Exit.GOOD if caught == len(found) else Exit.FAILED
 
 
-def run(campaign: Campaign, master: str | None, processes: int | None, out: Path | None, as_json: bool) -> Exit:
+def run(
+    campaign: Campaign,
+    spark: SparkSettings | None,
+    processes: int | None,
+    out: Path | None,
+    as_json: bool,
+    *,
+    overwrite: bool = False,
+) -> Exit:
     """Runs the seeds, shows and keeps what came of them."""
     console = wide_console(stderr=as_json)
-    directory = results_directory(out, "sim") if len(campaign.seeds) > 1 else None
+    directory = results_directory(out, "sim", overwrite) if len(campaign.seeds) > 1 else None
     began_s, before = perf_counter(), Load.now()
+    gathered = Gathered([], is_partial=False)
     try:
-        found = _over_spark(campaign, master) if master else _here(campaign, processes or cores(), console)
-    except (NoJavaError, PlantError) as error:
+        if spark:
+            found, gathered = _over_spark(campaign, spark)
+        else:
+            found = _here(campaign, processes or cores(), console)
+    except PlantError as error:
         fail(str(error))
     elapsed_s = perf_counter() - began_s
+    for trouble in gathered.troubles:
+        console.print(f"[bold red]Spark[/] {escape(trouble)}", soft_wrap=True)
+    if not found:
+        return Exit.INVALID
     if as_json:
         for row in found:
             typer.echo(json.dumps(row | {"coverage": dict(row["coverage"])}))
     _show(console, campaign, found, elapsed_s)
     if directory is not None:
-        _keep(campaign, found, master, directory, console, facts(before), summary(found, elapsed_s))
+        _keep(
+            campaign,
+            found,
+            spark.master if spark else None,
+            directory,
+            console,
+            facts(before),
+            summary(found, elapsed_s),
+        )
+    if gathered.is_partial:
+        console.print(f"[bold red]partial run[/] {len(found)} of {len(campaign.seeds)} seeds", soft_wrap=True)
+        return Exit.INVALID
     is_good = any(_is_catch(campaign, row) for row in found) if campaign.plant is not None else not _failed(found)
     return Exit.GOOD if is_good else Exit.FAILED
 
@@ -143,16 +177,14 @@ def _here(campaign: Campaign, processes: int, console: Console) -> list[Row]:
     return found
 
 
-def _over_spark(campaign: Campaign, master: str) -> list[Row]:
-    from kcore.spark import session
-    from kcore.spark.simulation import simulate
+def _over_spark(campaign: Campaign, wanted: SparkSettings) -> tuple[list[Row], Gathered]:
+    """The rows by seed, and what went wrong."""
+    from kcore.spark.simulation import simulate_pieces
 
-    spark = session.start(master)
-    try:
-        found: list[Row] = simulate(spark, campaign).orderBy("seed").toArrow().to_pylist()
-        return found
-    finally:
-        spark.stop()
+    found: list[Row] = []
+    with session_on(wanted) as spark:
+        gathered = gather(simulate_pieces(spark, campaign), found)
+    return sorted(found, key=lambda row: int(row["seed"])), gathered
 
 
 def _is_broken(row: Row) -> bool:

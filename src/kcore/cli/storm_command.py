@@ -5,7 +5,7 @@ import logging
 import signal
 import sys
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -14,7 +14,9 @@ from rich.console import Console
 from rich.markup import escape
 
 from kcore.cli import storm_options
-from kcore.cli.console import fail, results_directory, wide_console
+from kcore.cli.console import fail, wide_console
+from kcore.cli.results_folder import Overwrite, results_directory
+from kcore.cli.spark_options import Archives, Conf, SparkSettings, session_on, settings_of
 from kcore.errors import PlanError, TargetError
 from kcore.report import keep
 from kcore.report.exits import Exit
@@ -52,6 +54,9 @@ def command(
     repeat: storm_options.Repeat = 1,
     seed: storm_options.Seed = 1,
     out: Annotated[Path | None, typer.Option(metavar="DIR", help="For the results; default out/storm-<time>.")] = None,
+    overwrite: Overwrite = False,
+    conf: Conf = None,
+    archives: Archives = None,
     json: Annotated[bool, typer.Option("--json", help="JSON lines on stdout, the rest on stderr.")] = False,
     names: storm_options.Names = False,
 ) -> None:
@@ -79,7 +84,8 @@ def command(
         repeat=repeat,
         seed=seed,
     )
-    raise typer.Exit(run(plan, out, json))
+    spark = settings_of(master, conf, archives) if master else None
+    raise typer.Exit(run(plan, out, json, spark, overwrite=overwrite))
 
 
 def list_scenarios() -> None:
@@ -115,16 +121,18 @@ def _counts(option: str, text: str) -> tuple[int, ...]:
         raise PlanError(f"--{option}: {text!r} is no list of counts such as 20,100 or 10k,1M") from None
 
 
-def run(plan: StormPlan, out: Path | None, as_json: bool) -> Exit:
+def run(
+    plan: StormPlan, out: Path | None, as_json: bool, spark: SparkSettings | None = None, *, overwrite: bool = False
+) -> Exit:
     """Run, show and keep. Ctrl-C and SIGTERM end it early: what there is by then is shown and kept as partial."""
     progress = wide_console(stderr=True, log_width=LOG_WIDTH)
     logging.getLogger("kazoo").setLevel(logging.ERROR)  # The end of a server at the end of the run is not logged.
-    directory = results_directory(out, "storm")
+    directory = results_directory(out, "storm", overwrite)
     for line in plan.left_out():
         progress.print(f"left out: {line}", soft_wrap=True)
     rows: list[Row] = []
     before = Load.now()
-    is_whole, left = _run(plan, rows, progress)
+    is_whole, left = _run(plan, rows, progress, spark)
     lacking = missing(rows, [(cell, name) for cell in plan.cells() for name in plan.scenarios_of(cell.target)])
     _keep(plan, rows, lacking, directory, before)
     console = progress if as_json else wide_console(log_width=LOG_WIDTH)
@@ -136,11 +144,11 @@ def run(plan: StormPlan, out: Path | None, as_json: bool) -> Exit:
     return verdict(rows, lacking) if is_whole and not left else Exit.INVALID
 
 
-def _run(plan: StormPlan, rows: list[Row], console: Console) -> tuple[bool, list[str]]:
+def _run(plan: StormPlan, rows: list[Row], console: Console, wanted: SparkSettings | None) -> tuple[bool, list[str]]:
     """Whether it came to its end, and what it has left on clusters of others, a line each."""
     before = signal.signal(signal.SIGTERM, lambda *_: signal.raise_signal(signal.SIGINT))
     try:
-        with _spark(plan.master) as spark:
+        with _spark(wanted) as spark:
             left = storms.run(plan, rows, lambda text: console.print(escape(text), soft_wrap=True), spark)
     except KeyboardInterrupt:
         console.print("interrupted: all is stopped", soft_wrap=True)
@@ -153,22 +161,14 @@ def _run(plan: StormPlan, rows: list[Row], console: Console) -> tuple[bool, list
 
 
 @contextmanager
-def _spark(master: str) -> "Iterator[SparkSession | None]":
-    """A Spark session if there is a master; none: the brokers run in this process."""
-    if not master:
+def _spark(wanted: SparkSettings | None) -> "Iterator[SparkSession | None]":
+    """A Spark session if one is wanted; none: the brokers run in this process."""
+    if wanted is None:
         yield None
         return
-    from py4j.protocol import Py4JError
-
-    from kcore.spark import session
-
-    spark = session.start(master)
-    signal.signal(signal.SIGINT, signal.default_int_handler)  # Spark's own cuts the clearing away short.
-    try:
+    with session_on(wanted) as spark:
+        signal.signal(signal.SIGINT, signal.default_int_handler)  # Spark's own cuts the clearing away short.
         yield spark
-    finally:
-        with suppress(Py4JError, OSError):  # The signal may have ended Java before.
-            spark.stop()
 
 
 def verdict(rows: Sequence[Row], lacking: Sequence[str]) -> Exit:

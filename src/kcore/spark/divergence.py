@@ -1,12 +1,13 @@
 """Two brokers' log directories compared over Spark: partitions spread over tasks, a row each."""
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from functools import partial
 from pathlib import Path
-from typing import Final
+from typing import Any, Final
 
 from kcore.errors import StorageError
 from kcore.extras import needs
+from kcore.spark.pieces import Outcome, outcomes
 from kcore.storage.checkpoints import TopicPartition
 from kcore.storage.diverge import READS
 from kcore.storage.diverge_dirs import Pair, compare, pairs_in
@@ -49,23 +50,38 @@ def diverge_log_dirs(
     The directories are listed at once, StorageError if they hold nothing; what they hold is compared whenever the
     DataFrame is asked for rows. `tasks`: four a core of the cluster unless told otherwise.
     """
-    if read not in READS:
-        raise StorageError(f"read={read!r} is not one of {', '.join(READS)}")
-    pairs = pairs_in(Path(log_dir_a).resolve(), Path(log_dir_b).resolve(), partitions)
-    if not pairs:
-        raise StorageError(f"neither {log_dir_a} nor {log_dir_b} holds a partition")
+    pairs = pairs_of(log_dir_a, log_dir_b, read, partitions)
     count = min(len(pairs), tasks or spark.sparkContext.defaultParallelism * _TASKS_A_SLOT)
     table = pa.Table.from_pylist([pair._asdict() for pair in pairs], schema=_PAIRS)
     spread = spark.createDataFrame(table).repartition(count)
     return spread.mapInArrow(partial(_compared, read), from_arrow_schema(SCHEMA))
 
 
+def diverge_pieces(spark: SparkSession, pairs: Sequence[Pair], read: str = "bytes") -> Iterator[Outcome]:
+    """Rows of some partitions after the other, as they are done: a lost executor costs no other partition its row."""
+    count = min(len(pairs), spark.sparkContext.defaultParallelism * _TASKS_A_SLOT)
+    return outcomes(spark, partial(_rows_of, read), [pairs[first::count] for first in range(count)])
+
+
+def pairs_of(
+    log_dir_a: str | Path, log_dir_b: str | Path, read: str, partitions: Iterable[TopicPartition] | None = None
+) -> list[Pair]:
+    """What there is to compare; StorageError if there is nothing, or for another `read`."""
+    if read not in READS:
+        raise StorageError(f"read={read!r} is not one of {', '.join(READS)}")
+    pairs = pairs_in(Path(log_dir_a).resolve(), Path(log_dir_b).resolve(), partitions)
+    if not pairs:
+        raise StorageError(f"neither {log_dir_a} nor {log_dir_b} holds a partition")
+    return pairs
+
+
+def _rows_of(read: str, pairs: Sequence[Pair]) -> list[dict[str, Any]]:
+    found = zip(pairs, compare(pairs, read), strict=True)
+    return [divergence_row(pair.topic, pair.partition, each) for pair, each in found]
+
+
 def _compared(read: str, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
     """In the executor: the rows of its share."""
     for batch in batches:
         pairs = [Pair(**row) for row in batch.to_pylist()]
-        rows = (
-            divergence_row(pair.topic, pair.partition, found)
-            for pair, found in zip(pairs, compare(pairs, read), strict=True)
-        )
-        yield pa.RecordBatch.from_pylist(list(rows), schema=SCHEMA)
+        yield pa.RecordBatch.from_pylist(_rows_of(read, pairs), schema=SCHEMA)

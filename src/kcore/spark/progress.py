@@ -6,11 +6,12 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True, slots=True)
 class Progress:
-    """How far a run is: counts of cells."""
+    """How far a run is: counts of cells, and what has just gone wrong on the way, a sentence."""
 
     done: int
     running: int
     total: int
+    trouble: str = ""
 
 
 OnProgress = Callable[[Progress], None]

@@ -5,13 +5,21 @@ import re
 import sys
 from pathlib import Path
 
+from kcore.errors import SparkError
 from kcore.extras import needs
+from kcore.spark.failures import sentence
 from kcore.spark.java import cache_directory, java_home
 
 with needs("spark"):
+    from py4j.protocol import Py4JError
+    from pyspark.errors import PySparkException
     from pyspark.sql import SparkSession
 
+
 LOOPBACK = "127.0.0.1"
+PYTHON = "spark.pyspark.python"
+JAVA_OPTIONS = "spark.driver.extraJavaOptions"
+IS_LOCAL = re.compile(r"local\b")  # local[N] and local-cluster[...]: the executors are processes of this machine.
 ON_THIS_MACHINE = re.compile(r"local\b|spark://(127\.|localhost)")
 # Spark greets with its own level unless the root's is warn, so the appender does the filtering.
 QUIET_LOGS = """rootLogger.level = warn
@@ -30,16 +38,44 @@ ONE_THREAD = ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "NUMBA_NUM_THREADS")
 
 
 def start(master: str = "local[*]", **settings: str) -> SparkSession:
-    """A Spark session on `master`; `settings` are Spark's own keys and win over ours. NoJavaError without a Java."""
+    """A Spark session on `master`; `settings` are Spark's own keys and win over ours.
+
+    The executors' Python is `spark.pyspark.python`, else $PYSPARK_PYTHON, else this one. NoJavaError without a Java;
+    SparkError if Spark does not start.
+    """
     os.environ["JAVA_HOME"] = str(java_home())
-    os.environ.setdefault("PYSPARK_PYTHON", sys.executable)  # On a cluster the user may name the executors' own.
+    if python := settings.get(PYTHON):
+        os.environ["PYSPARK_PYTHON"] = python  # PySpark reads the variable alone, unless spark-submit starts it.
+    os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
     if not os.environ["PYSPARK_PYTHON"].startswith("/"):
         os.environ["PYSPARK_DRIVER_PYTHON"] = sys.executable
     builder = SparkSession.builder.master(master).appName("kcore bench")
-    for key, value in (_settings(master) | settings).items():
+    ours = _settings(master)
+    if JAVA_OPTIONS in settings:
+        settings[JAVA_OPTIONS] = f"{ours[JAVA_OPTIONS]} {settings[JAVA_OPTIONS]}"
+    for key, value in (ours | settings).items():
         builder = builder.config(key, value)
-    session: SparkSession = builder.getOrCreate()
+    try:
+        session: SparkSession = builder.getOrCreate()
+    except (Py4JError, PySparkException) as error:
+        raise SparkError(f"{master}: {sentence(error)}") from error
     return session
+
+
+def runs_this_kcore(master: str) -> bool:
+    """Whether the executors of a started session are on this machine and run the driver's own Python."""
+    return bool(IS_LOCAL.match(master)) and os.environ["PYSPARK_PYTHON"] == sys.executable
+
+
+def use_this_python(spark: SparkSession) -> None:
+    """Let executors on this machine run this process's Python, unless the user has named another one.
+
+    Spark runs the first python3 on PATH otherwise, which has none of the packages of a virtual environment.
+    """
+    context = spark.sparkContext
+    named = os.environ.get("PYSPARK_PYTHON") or context.getConf().get(PYTHON)
+    if named or IS_LOCAL.match(str(context.master)):
+        context.pythonExec = named or sys.executable
 
 
 def _settings(master: str) -> dict[str, str]:
@@ -51,7 +87,7 @@ def _settings(master: str) -> dict[str, str]:
         "spark.task.cpus": "1",
         "spark.sql.codegen.wholeStage": "false",
         "spark.task.maxFailures": "1",  # A cell that kills its worker would only do so again.
-        "spark.driver.extraJavaOptions": f"-Dlog4j2.configurationFile={_quiet_logs().as_uri()} {QUICK_JVM}",
+        JAVA_OPTIONS: f"-Dlog4j2.configurationFile={_quiet_logs().as_uri()} {QUICK_JVM}",
     }
     if ON_THIS_MACHINE.match(master):
         os.environ["SPARK_LOCAL_IP"] = LOOPBACK

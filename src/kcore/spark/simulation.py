@@ -11,7 +11,8 @@ with needs("spark"):
     from pyspark.sql import DataFrame, SparkSession
     from pyspark.sql.pandas.types import from_arrow_schema
 
-    from kcore.sim.raft.campaign import SCHEMA, Campaign
+    from kcore.sim.raft.campaign import SCHEMA, Campaign, Row
+    from kcore.spark.pieces import Outcome, outcomes
 
 _TASKS_A_SLOT: Final = 8  # Worlds take different times: an executor that is done early takes another task.
 
@@ -25,6 +26,16 @@ def simulate(spark: SparkSession, campaign: Campaign, tasks: int | None = None) 
     count = min(len(seeds), tasks or spark.sparkContext.defaultParallelism * _TASKS_A_SLOT)
     ids = spark.range(seeds.start, seeds.stop, seeds.step, count)
     return ids.mapInArrow(partial(_lived, campaign), from_arrow_schema(SCHEMA))
+
+
+def simulate_pieces(spark: SparkSession, campaign: Campaign) -> Iterator[Outcome]:
+    """The rows of some seeds after the other, as they are done: a lost executor costs no other seed its row."""
+    count = min(len(campaign.seeds), spark.sparkContext.defaultParallelism * _TASKS_A_SLOT)
+    return outcomes(spark, partial(_rows_of, campaign), [campaign.seeds[first::count] for first in range(count)])
+
+
+def _rows_of(campaign: Campaign, seeds: range) -> list[Row]:
+    return [campaign.row(seed) for seed in seeds]
 
 
 def _lived(campaign: Campaign, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:

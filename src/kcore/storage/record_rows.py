@@ -1,10 +1,11 @@
 """The records of a segment as Arrow, a batch of rows at a time: what `kcore dump --arrow` and Spark give."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 import numpy as np
 
+from kcore.errors import DecodeError
 from kcore.extras import needs
 from kcore.storage.log import partition_of
 from kcore.storage.segment import map_file
@@ -21,25 +22,30 @@ SCHEMA = pa.schema([("file", pa.string()), ("topic", pa.string()), ("partition",
 
 
 def record_rows(path: Path) -> Iterator[pa.RecordBatch]:
-    """A row a record, of one segment or snapshot; DecodeError with its offset where the bytes are no records."""
+    """A row a record, of one segment or snapshot; DecodeError, with file and offset, for bytes that are no records."""
     partition = partition_of(path.resolve().parent)
     data = map_file(path)
-    batches, first = scan_batches(data), 0
-    while first < len(batches):
-        bound = batches.position[first] + BYTES_AT_ONCE
-        end = max(first + 1, int(np.searchsorted(batches.position, bound)))
-        records = decode_records(data, batches.take(slice(first, end)))
-        yield rows_of(records, str(path), *(partition or (None, None)))
-        first = end
+    try:
+        batches, first = scan_batches(data), 0
+        while first < len(batches):
+            bound = batches.position[first] + BYTES_AT_ONCE
+            end = max(first + 1, int(np.searchsorted(batches.position, bound)))
+            records = decode_records(data, batches.take(slice(first, end)))
+            yield rows_of(records, str(path), *(partition or (None, None)))
+            first = end
+    except DecodeError as error:
+        raise DecodeError(f"{path}: {error.message}", error.offset) from None
 
 
-def rows_of(records: Records, file: str, topic: str | None, partition: int | None) -> pa.RecordBatch:
-    """Columns as SCHEMA has them."""
+def rows_of(
+    records: Records, file: str, topic: str | None, partition: int | None, columns: Sequence[str] = tuple(SCHEMA.names)
+) -> pa.RecordBatch:
+    """These columns of SCHEMA: what is not asked for is not copied either."""
     count = len(records)
-    arrays = [
-        pa.repeat(pa.scalar(file, pa.string()), count),
-        pa.repeat(pa.scalar(topic, pa.string()), count),
-        pa.repeat(pa.scalar(partition, pa.int32()), count),
-        *record_columns(records, 0, count),
-    ]
-    return pa.RecordBatch.from_arrays(arrays, schema=SCHEMA)
+    places = {"file": (file, pa.string()), "topic": (topic, pa.string()), "partition": (partition, pa.int32())}
+    names = [name for name in columns if name not in places]
+    made = dict(zip(names, record_columns(records, 0, count, names), strict=True))
+    made |= {name: pa.repeat(pa.scalar(*place), count) for name, place in places.items() if name in columns}
+    return pa.RecordBatch.from_arrays(
+        [made[name] for name in columns], schema=pa.schema([SCHEMA.field(name) for name in columns])
+    )

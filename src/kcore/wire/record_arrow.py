@@ -1,6 +1,6 @@
 """Records as Apache Arrow, a row a record; keys, values and headers are copied, some megabytes at a time."""
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any, Final
 
 import numpy as np
@@ -46,21 +46,26 @@ def _batches(records: Records) -> Iterator[pa.RecordBatch]:
         first = end
 
 
-def record_columns(records: Records, first: int, end: int) -> list[Any]:
-    """The columns of RECORD_SCHEMA for the records [first, end)."""
+def record_columns(
+    records: Records, first: int, end: int, names: Sequence[str] = tuple(RECORD_SCHEMA.names)
+) -> list[Any]:
+    """These columns of RECORD_SCHEMA for the records [first, end); what is not asked for is not copied."""
     rows = slice(first, end)
     batch = records.batch[rows]
-    return [
-        pa.array(records.batches.position[batch]),
-        pa.array(records.batches.partition_leader_epoch[batch]),
-        pa.array(records.offset[rows]),
-        pa.array(records.timestamp[rows]),
-        pa.array(records.sequence[rows]),
-        pa.array([control_name(number) for number in records.control_type[rows].tolist()], pa.string()),
-        _binary(records, records.key_offset[rows], records.key_length[rows], pa.binary()),
-        _binary(records, records.value_offset[rows], records.value_length[rows], pa.binary()),
-        _headers(records, first, end),
-    ]
+    made: dict[str, Callable[[], Any]] = {
+        "batchPosition": lambda: pa.array(records.batches.position[batch]),
+        "partitionLeaderEpoch": lambda: pa.array(records.batches.partition_leader_epoch[batch]),
+        "offset": lambda: pa.array(records.offset[rows]),
+        "timestamp": lambda: pa.array(records.timestamp[rows]),
+        "sequence": lambda: pa.array(records.sequence[rows]),
+        "controlType": lambda: pa.array(
+            [control_name(number) for number in records.control_type[rows].tolist()], pa.string()
+        ),
+        "key": lambda: _binary(records, records.key_offset[rows], records.key_length[rows], pa.binary()),
+        "value": lambda: _binary(records, records.value_offset[rows], records.value_length[rows], pa.binary()),
+        "headers": lambda: _headers(records, first, end),
+    }
+    return [made[name]() for name in names]
 
 
 def control_name(number: int) -> str | None:

@@ -1,0 +1,57 @@
+"""Spark's failures as one sentence: its own messages are a hundred lines of Java and Python, with the cause inside."""
+
+import re
+from typing import Final
+
+LOST: Final = "executor lost"  # How the sentence begins if an executor, not the work on it, was the cause.
+ENDED: Final = "Spark ended the application"
+_EXECUTOR: Final = re.compile(r"ExecutorLostFailure \(executor (\S+) .*?\)(?: Reason: ([^\n]*))?")
+_HOST: Final = re.compile(r"\(TID \d+\) \((\S+) executor")
+_NO_MODULE: Final = re.compile(r"ModuleNotFoundError: No module named '([\w.]+)'")
+_NO_PYTHON: Final = re.compile(r'Cannot run program "([^"]+)"')
+_VERSIONS: Final = re.compile(r"\[PYTHON_VERSION_MISMATCH\] ([^\n]*)")
+_APPLICATION_ENDED: Final = re.compile(r"SparkContext was shut down|stopped SparkContext|masters are unresponsive")
+_PYTHON_ERROR: Final = re.compile(r"^(?:[\w.]+\.)?(\w*(?:Error|Exception|Interrupt)): (.+)$", re.MULTILINE)
+_DEAD: Final = re.compile(r"^.*(?:Lost task|Caused by:).*$", re.MULTILINE)
+INSTALL: Final = (
+    "install the same kcore in the Python of the executors (PYSPARK_PYTHON names that Python), or send it along: "
+    "`kcore spark archive FILE` writes an archive and prints the options"
+)
+
+
+def is_spark_at_fault(error: str) -> bool:
+    """Whether a sentence of this module is about a lost executor or master: the work itself has not failed."""
+    return error.startswith((LOST, ENDED))
+
+
+def sentence(error: BaseException) -> str:
+    """The cause of what PySpark or Py4J raised, in one line; with what to do where that is known."""
+    return sentence_of(str(error)) or type(error).__name__
+
+
+def sentence_of(text: str) -> str:
+    """As `sentence`, of the text of Spark's error."""
+    if found := _EXECUTOR.search(text):
+        host = _HOST.search(text)
+        where = f" on {host[1]}" if host else ""
+        return f"{LOST}: {found[1]}{where}: {(found[2] or 'no reason is known').split('. ')[0].rstrip('.')}"
+    if _APPLICATION_ENDED.search(text):
+        return f"{ENDED}: its master or its driver's Java is gone"
+    if "[JAVA_GATEWAY_EXITED]" in text:
+        return "Spark's Java did not start: its reason is above; a --conf may be wrong"
+    if found := _NO_MODULE.search(text):
+        return f"the executors' Python has no module {found[1]}: {INSTALL}"
+    if found := _NO_PYTHON.search(text):
+        return (
+            f"an executor has no {found[1]}: name the executors' Python by PYSPARK_PYTHON or "
+            "--conf spark.pyspark.python=python3"
+        )
+    if found := _VERSIONS.search(text):
+        return f"{found[1]} PYSPARK_PYTHON names the executors' Python"
+    if raised := _PYTHON_ERROR.findall(text):
+        name, message = next(((name, said) for name, said in raised if not name.startswith("Py")), raised[-1])
+        return message.strip() if name.endswith(("StorageError", "DecodeError")) else f"{name}: {message.strip()}"
+    lines = [line.strip() for line in text.splitlines() if line.strip()]
+    if dead := _DEAD.search(text):
+        return dead[0].strip()
+    return lines[0] if lines else ""

@@ -1,0 +1,123 @@
+"""What the formats "kcore.log" and "kcore.metadata" share: paths, which may be globs and file:// URIs, and options.
+
+`mode` (failfast, permissive, dropmalformed) says what becomes of what cannot be read, `columns` which columns are made,
+and `where` which files, batches and rows are read at all. PySpark's sources are not told which columns a query needs;
+why its filters are not pushed down: conditions.py.
+"""
+
+import os
+import re
+from abc import abstractmethod
+from collections.abc import Iterable, MutableMapping
+from difflib import get_close_matches
+from glob import glob, has_magic
+from json import loads
+from pathlib import Path
+from typing import Any, Final
+from urllib.parse import unquote, urlsplit
+
+from kcore.errors import StorageError
+from kcore.extras import needs
+from kcore.spark.conditions import Condition, parse_where
+
+with needs("spark"):
+    import pyarrow as pa
+    from pyspark.sql.datasource import DataSource, DataSourceReader
+    from pyspark.sql.pandas.types import from_arrow_schema, to_arrow_schema
+    from pyspark.sql.types import StructType
+
+CORRUPT: Final = "_corrupt"  # In permissive mode: why a row has nothing else to tell.
+FAILFAST: Final = "failfast"
+PERMISSIVE: Final = "permissive"
+MODES: Final = (FAILFAST, PERMISSIVE, "dropmalformed")
+OPTIONS: Final = ("mode", "columns", "where")
+_PATHS: Final = ("path", "paths")  # Spark's own: what `load` was given.
+_SCHEME: Final = re.compile(r"([A-Za-z][A-Za-z0-9+.-]+):/")
+
+
+class FileReader(DataSourceReader):
+    """What both readers share: paths, columns, mode, and the conditions on what is read."""
+
+    def __init__(self, paths: list[Path], schema: pa.Schema, mode: str, conditions: list[Condition]) -> None:
+        self.paths, self.schema, self.mode, self.conditions = paths, schema, mode, conditions
+
+    def corrupt_row(self, problem: str, **known: Any) -> list[pa.RecordBatch]:
+        """In permissive mode the one row that stands for what cannot be read; none if that is to be dropped.
+
+        `where` does not exclude it: what cannot be read may be what is asked for.
+        """
+        if self.mode != PERMISSIVE:
+            return []
+        row = {name: value for name, value in (known | {CORRUPT: problem}).items() if name in self.schema.names}
+        return [pa.RecordBatch.from_pylist([row], schema=self.schema)]
+
+
+class FileSource(DataSource):
+    """What both formats share: the paths that `load` names, found where Spark's driver runs, and the options."""
+
+    columns: pa.Schema
+
+    def __init__(self, options: MutableMapping[str, str]) -> None:
+        """StorageError for an option that there is not, or a value that it does not take."""
+        super().__init__(options)
+        for option in options:
+            if option not in (*OPTIONS, *_PATHS):
+                raise StorageError(f"{self.name()}: there is no option {option!r}: {_hint(option, OPTIONS)}")
+        self.mode = options.get("mode", FAILFAST).lower()
+        if self.mode not in MODES:
+            raise StorageError(f"{self.name()}: there is no mode {self.mode!r}: {_hint(self.mode, MODES)}")
+        self._schema = self.columns
+        if wanted := [name.strip() for name in options.get("columns", "").split(",") if name.strip()]:
+            self._schema = pa.schema([self._field(name) for name in wanted])
+        self.conditions = parse_where(options.get("where", ""), self.columns)
+        if self.mode == PERMISSIVE:
+            self._schema = self._schema.append(pa.field(CORRUPT, pa.string()))
+
+    def _field(self, name: str) -> pa.Field:
+        if name not in self.columns.names:
+            raise StorageError(f"{self.name()}: there is no column {name!r}: {_hint(name, self.columns.names)}")
+        return self.columns.field(name)
+
+    def schema(self) -> StructType:
+        return from_arrow_schema(self._schema)
+
+    def reader(self, schema: StructType) -> FileReader:
+        """Of the columns of `schema`, which a user may give: StorageError where one is not there or of another type."""
+        for field in to_arrow_schema(schema, timezone="UTC"):
+            if field.name == CORRUPT and self.mode == PERMISSIVE:
+                continue
+            if field.type != (known := self._field(field.name)).type:
+                raise StorageError(f"{self.name()}: the column {field.name} is {known.type}, not {field.type}")
+        names = schema.fieldNames()
+        fields = [pa.field(CORRUPT, pa.string()) if name == CORRUPT else self._field(name) for name in names]
+        return self.reader_of(self._paths(), pa.schema(fields))
+
+    @abstractmethod
+    def reader_of(self, paths: list[Path], schema: pa.Schema) -> FileReader:
+        """The format's reader."""
+
+    def _paths(self) -> list[Path]:
+        given = loads(self.options["paths"]) if "paths" in self.options else [self.options.get("path", "")]
+        if not all(given):
+            raise StorageError(f"{self.name()}: name a file or a folder: spark.read.format(...).load(PATH)")
+        return list(dict.fromkeys(path for text in given for path in named_paths(text)))
+
+
+def named_paths(text: str) -> list[Path]:
+    """The files and folders that a path, a glob or a file:// URI names. StorageError if there is none, or no way."""
+    if scheme := _SCHEME.match(text):
+        parts = urlsplit(text)
+        if scheme[1].lower() != "file" or parts.netloc not in ("", "localhost"):
+            raise StorageError(f"{text}: only files of the machines themselves are read: a path or file:///PATH")
+        text = unquote(parts.path)
+    if os.path.lexists(text):
+        return [Path(text).resolve()]
+    found = sorted(glob(text, recursive=True)) if has_magic(text) else []
+    if not found:
+        raise StorageError(f"{text}: {'no file matches' if has_magic(text) else 'no such file or folder'}")
+    return [Path(each).resolve() for each in found]
+
+
+def _hint(wrong: str, known: Iterable[str]) -> str:
+    close = get_close_matches(wrong, list(known), n=1)
+    return f"did you mean {close[0]!r}?" if close else f"there are {', '.join(known)}"

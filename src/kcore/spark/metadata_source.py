@@ -1,0 +1,73 @@
+"""Format "kcore.metadata": the partitions of a metadata log as a DataFrame, a row each."""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final
+
+from kcore.errors import KcoreError
+from kcore.extras import needs
+from kcore.metadata.arrow import SCHEMA, partitions_as_arrow
+from kcore.spark.conditions import kept
+from kcore.spark.file_source import FAILFAST, FileReader, FileSource
+from kcore.storage.metadata_log import LoadedMetadata, load_metadata
+
+with needs("spark"):
+    import pyarrow as pa
+    from pyspark.sql.datasource import InputPartition
+
+ROWS_A_TASK: Final = 250_000
+
+
+@dataclass
+class PartitionRange(InputPartition):
+    """Rows of the partition table; to its end where there is none."""
+
+    path: str
+    start: int
+    end: int | None
+
+
+class MetadataReader(FileReader):
+    """A task some hundred thousand partitions. Each loads the log for itself: nothing large is sent."""
+
+    def partitions(self) -> Sequence[InputPartition]:
+        found = []
+        for path in map(str, self.paths):
+            image, _ = self._load(path)
+            starts = list(range(0, max(len(image.table), 1), ROWS_A_TASK))
+            found += [PartitionRange(path, *each) for each in zip(starts, [*starts[1:], None], strict=True)]
+        return found
+
+    def _load(self, path: str) -> tuple[LoadedMetadata, str]:
+        """The image, up to what cannot be read, and what that is; an error in mode failfast."""
+        if self.mode == FAILFAST:
+            return load_metadata(path), ""
+        try:
+            image = load_metadata(path, stop=True)
+        except (KcoreError, OSError) as error:
+            return LoadedMetadata(), str(error)
+        return image, image.problem
+
+    def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
+        assert isinstance(partition, PartitionRange)
+        image, problem = self._load(partition.path)
+        found = kept(partitions_as_arrow(image.table, partition.start, partition.end), self.conditions)
+        nulls = pa.nulls(len(found), pa.string())  # `_corrupt`: these rows are not.
+        columns = [found[name] if name in SCHEMA.names else nulls for name in self.schema.names]
+        yield from pa.Table.from_arrays(columns, schema=self.schema).to_batches()
+        if problem and partition.start == 0:
+            yield from self.corrupt_row(problem)
+
+
+class MetadataSource(FileSource):
+    """Partitions, a row each: what `kcore image --arrow` writes."""
+
+    columns = SCHEMA
+
+    @classmethod
+    def name(cls) -> str:
+        return "kcore.metadata"
+
+    def reader_of(self, paths: list[Path], schema: pa.Schema) -> MetadataReader:
+        return MetadataReader(paths, schema, self.mode, self.conditions)

@@ -1,0 +1,95 @@
+"""`--out`: checked before anything is measured, never overwritten unless asked."""
+
+import os
+from pathlib import Path
+
+import pytest
+import typer
+from typer.testing import CliRunner, Result
+
+from kcore.bench import results
+from kcore.cli import results_folder
+from kcore.cli.commands import app
+from kcore.report.keep import RESULT_FILES
+
+PLAN = '[[workload]]\nname = "fake"\npartitions = [10]\nbrokers = [3]\nrepeat = 2\nseed = 1\n'
+COMMANDS = [
+    ["bench", "mine.toml", "--no-spark"],
+    ["bench", "designs", "--quick"],
+    ["sim", "raft", "--seeds", "2", "--events", "100", "--processes", "1"],
+    ["storm", "broker-lost"],
+    ["rivals", "codec"],
+]
+
+
+@pytest.fixture(autouse=True)
+def in_a_folder_with_a_plan(fake_workload: None, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    Path("mine.toml").write_text(PLAN)
+
+
+def kcore(*arguments: str) -> Result:
+    return CliRunner().invoke(app, list(arguments))
+
+
+@pytest.mark.parametrize("command", COMMANDS, ids=lambda command: " ".join(command[:2]))
+@pytest.mark.parametrize("folder", ["mine.toml", "mine.toml/below", "/proc/kcore"])
+def test_01_a_folder_that_cannot_be_written_is_found_before_anything_is_measured(
+    command: list[str], folder: str
+) -> None:
+    done = kcore(*command, "--out", folder)
+    assert done.exit_code == 2
+    said = [line for line in done.stderr.splitlines() if not line.startswith("left out: ")]
+    assert len(said) == 1 and said[0].startswith("kcore: --out: ") and not done.stdout
+
+
+def test_01_permissions_are_tried_since_they_tell_root_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
+    def refuses(**_: object) -> None:
+        raise OSError(30, os.strerror(30), "here")
+
+    monkeypatch.setattr(results_folder, "TemporaryFile", refuses)
+    done = kcore("bench", "mine.toml", "--no-spark", "--out", "here")
+    assert (done.exit_code, done.stdout) == (2, "") and "Read-only file system" in done.stderr
+
+
+@pytest.mark.parametrize("command", COMMANDS, ids=lambda command: " ".join(command[:2]))
+@pytest.mark.parametrize("name", ["results.parquet", "report.html", "rivals.jsonl"])
+def test_01_results_are_not_overwritten_unasked(command: list[str], name: str) -> None:
+    Path("here").mkdir()
+    Path("here", name).write_text("mine")
+    done = kcore(*command, "--out", "here")
+    assert done.exit_code == 2 and not done.stdout
+    assert f"here holds the results of an earlier run ({name}): name another folder or add --overwrite" in done.stderr
+    assert Path("here", name).read_text() == "mine"
+
+
+def test_01_overwrite_replaces_all_of_an_earlier_run_and_nothing_else() -> None:
+    Path("here").mkdir()
+    for name in (*RESULT_FILES, "notes.txt"):
+        Path("here", name).write_text("mine")
+    assert kcore("bench", "mine.toml", "--no-spark", "--out", "here", "--overwrite").exit_code == 0
+    assert sorted(path.name for path in Path("here").iterdir()) == [
+        *("notes.txt", "plan.toml", "report.html", "results.jsonl", "results.parquet")
+    ]
+    assert len(results.read(Path("here"))) == 4 and Path("here/notes.txt").read_text() == "mine"
+
+
+def test_01_a_folder_named_as_a_result_is_not_replaced() -> None:
+    Path("here/results.parquet").mkdir(parents=True)
+    done = kcore("bench", "mine.toml", "--no-spark", "--out", "here", "--overwrite")
+    assert done.exit_code == 2 and "here/results.parquet is a folder" in done.stderr
+
+
+def test_a_folder_with_other_files_is_taken() -> None:
+    Path("here").mkdir()
+    Path("here/notes.txt").write_text("mine")
+    assert kcore("bench", "mine.toml", "--no-spark", "--out", "here").exit_code == 0
+
+
+def test_two_runs_in_the_same_second_have_a_folder_each(monkeypatch: pytest.MonkeyPatch) -> None:
+    folders = [results_folder.results_directory(None, "bench") for _ in range(5)]
+    assert len(set(folders)) == 5 and all(folder.is_dir() for folder in folders)
+    Path("out").rename("before")
+    Path("out").write_text("a file")
+    with pytest.raises(typer.Exit):
+        results_folder.results_directory(None, "bench")

@@ -1,0 +1,87 @@
+"""Before a cluster measures anything: masters, executors, and what the command says of them."""
+
+import socket
+from pathlib import Path
+
+import pytest
+from typer.testing import CliRunner
+
+from kcore.cli import spark_options
+from kcore.cli.commands import app
+from kcore.errors import SparkError
+from kcore.spark.pieces import Outcome
+from kcore.spark.preflight import check_master, judge
+from kcore.version import __version__
+
+DEAD = "spark://127.0.0.1:1"
+COMMANDS = {
+    "bench": ["bench", "smoke"],
+    "sim": ["sim", "raft", "--seeds", "2"],
+    "storm": ["storm", "broker-lost"],
+}
+
+
+@pytest.mark.parametrize("command", COMMANDS)
+def test_03_a_dead_master_is_one_line_and_leaves_no_folder(
+    command: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    done = CliRunner().invoke(app, [*COMMANDS[command], "--master", DEAD])
+    assert done.exit_code == 2
+    assert f"kcore: --master {DEAD}: no Spark master there (127.0.0.1:1: Connection refused)" in done.stderr
+    assert "Traceback" not in done.output and done.output.count("\n") <= 2
+
+
+def test_03_one_of_several_masters_is_enough() -> None:
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        port = server.getsockname()[1]
+        check_master(f"spark://127.0.0.1:1,127.0.0.1:{port}")
+    with pytest.raises(SparkError, match=f"127.0.0.1:1: .*; 127.0.0.1:{port}: "):
+        check_master(f"spark://127.0.0.1:1,127.0.0.1:{port}")
+
+
+@pytest.mark.parametrize("master", ["", "foo", "local[x]", "spark:/h:1", "spark://h", "spark://h:99999", "http://h:1"])
+def test_03_what_is_no_master_is_not_tried(master: str) -> None:
+    with pytest.raises(SparkError, match=f"--master {master.replace('[', '.')}"):
+        check_master(master)
+
+
+@pytest.mark.parametrize("master", ["local", "local[*]", "local[2, 3]", "local-cluster[1,1,1024]", "yarn", "k8s://h:1"])
+def test_masters_without_an_address_of_their_own(master: str) -> None:
+    check_master(master)
+
+
+def test_03_executors_without_kcore_or_with_another_one() -> None:
+    judge({("a", __version__, "")}, __version__)
+    with pytest.raises(
+        SparkError, match=r"executors without kcore: b \(No module named 'kcore'\): .*kcore spark archive"
+    ):
+        judge({("a", __version__, ""), ("b", "", "No module named 'kcore'")}, __version__)
+    with pytest.raises(SparkError, match=rf"than the driver's {__version__}: c has 0.0.9: "):
+        judge({("a", __version__, ""), ("c", "0.0.9", "")}, __version__)
+
+
+@pytest.mark.parametrize(
+    ("option", "said"),
+    [
+        ("memory=4g", "give KEY=VALUE"),
+        ("spark.x", "give KEY=VALUE"),
+        ("spark.master=yarn", "name the master by --master"),
+    ],
+)
+def test_a_setting_that_is_none(option: str, said: str) -> None:
+    done = CliRunner().invoke(app, ["bench", "smoke", "--conf", option])
+    assert (done.exit_code, done.stderr.count("\n")) == (2, 1) and said in done.stderr
+
+
+def test_settings_and_archives() -> None:
+    wanted = spark_options.settings_of("local", ["spark.a=b=c", "spark.archives=x.zip"], "k.tar.gz#k")
+    assert wanted.settings == {"spark.a": "b=c", "spark.archives": "x.zip,k.tar.gz#k"}
+
+
+def test_03_rows_are_missing_only_if_the_work_of_a_lost_executor_was_not_done_again() -> None:
+    rows: list[int] = []
+    healed = [Outcome(0, [1]), Outcome(1, None, "executor lost: 1", again=True), Outcome(1, [2])]
+    found = spark_options.gather(iter(healed), rows)
+    assert (rows, found) == ([1, 2], (["executor lost: 1; its work was done again"], False))
+    assert spark_options.gather(iter([Outcome(0, None, "ValueError: x")]), rows) == (["ValueError: x"], True)
