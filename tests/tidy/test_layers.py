@@ -11,7 +11,7 @@ PACKAGE = Path(__file__).parents[2] / "src" / "kcore"
 
 # A unit (module or package under kcore) may import units of lower layers only.
 LAYERS = (
-    {"constants", "errors", "java_hash", "types"},
+    {"constants", "errors", "java_hash", "suggestions", "types"},
     {"protocol_errors"},
     {"_ext"},
     {"schema"},

@@ -43,6 +43,7 @@ from kcore.bench.rival_targets import (
     outcomes,
 )
 from kcore.errors import PlanError
+from kcore.suggestions import did_you_mean
 
 EXIT_GOOD: Final = 0
 EXIT_DISAGREE: Final = 1
@@ -119,7 +120,7 @@ class Options:
         """PlanError for what cannot be run."""
         for kind, given, known in (("group", self.only, GROUPS), ("peer", self.peers, [peer.name for peer in PEERS])):
             for unknown in set(given) - set(known):
-                raise PlanError(f"no {kind} {unknown!r}; there are {', '.join(known)}")
+                raise PlanError(f"no {kind} {unknown!r}; there are {', '.join(known)}{did_you_mean(unknown, known)}")
         if self.partitions < 100 or self.repeat < 1:
             raise PlanError("at least 100 partitions and 1 repetition")
 

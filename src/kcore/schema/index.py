@@ -7,6 +7,7 @@ from typing import Final, TypeVar, cast
 
 from kcore.errors import UnknownMessageError
 from kcore.schema.structure import Message
+from kcore.suggestions import did_you_mean
 
 # Each API is a <name>Request and a <name>Response, found in the file whose name stands before it.
 APIS: Final[dict[str, dict[int, str]]] = {
@@ -192,7 +193,7 @@ METADATA_RECORDS: Final[Mapping[int, type[Message]]] = Lazy(
 
 
 def message_class(name: str | type[Message], dialect: str | None = None) -> type[Message]:
-    """The class of that name (or the class itself); UnknownMessageError names what there is."""
+    """The class of that name (or the class itself); UnknownMessageError names the closest ones."""
     if isinstance(name, type):
         return name
     if dialect is not None and name in (own := dialect_module(dialect).MESSAGES):
@@ -200,11 +201,13 @@ def message_class(name: str | type[Message], dialect: str | None = None) -> type
     try:
         return MESSAGES[name]
     except KeyError:
-        raise UnknownMessageError(f"no message is called {name!r}; there are {', '.join(sorted(MESSAGES))}") from None
+        close = did_you_mean(name, MESSAGES, "`kcore messages` lists them")
+        raise UnknownMessageError(f"no message is called {name!r}{close}") from None
 
 
 def dialect_module(dialect: str) -> ModuleType:
     """What a dialect has of its own: `MESSAGES` by name, and `versions` of a class; UnknownMessageError."""
     if dialect not in DIALECTS:
-        raise UnknownMessageError(f"no dialect is called {dialect!r}; there is {', '.join(DIALECTS)}")
+        close = did_you_mean(dialect, DIALECTS, f"there is {', '.join(DIALECTS)}")
+        raise UnknownMessageError(f"no dialect is called {dialect!r}{close}")
     return import_module(f"kcore.schema.{dialect}")

@@ -11,6 +11,7 @@ from kcore.errors import PlanError
 from kcore.storm.kraft.scenarios import ALL, LIMITS, SCENARIOS
 from kcore.storm.targets import Target
 from kcore.storm.zk.scenarios import SCENARIOS as ZK_SCENARIOS
+from kcore.suggestions import did_you_mean
 
 MINDS: Final = ("full", "count")
 # Not for brokers that only count.
@@ -60,7 +61,8 @@ class StormPlan:
         self.cells()
         known = dict.fromkeys([*ALL, *ZK_SCENARIOS])
         for name in self.scenarios:
-            _must(name in known, f"no scenario {name!r}; ./kcore storm --list names them: {', '.join(known)}")
+            others = f"`kcore storm --list` names them: {', '.join(known)}"
+            _must(name in known, f"no scenario {name!r}{did_you_mean(name, known, others)}")
         _must(bool(self.targets), "name a --target")
         for target in map(Target.parse, self.targets):
             _must(bool(self.scenarios_of(target)), f"nothing is left to run: {'; '.join(self.left_out())}")
