@@ -14,7 +14,7 @@ from kcore.errors import DecodeError, KcoreError, StorageError, TableError
 from kcore.metadata.partition_table import PartitionTable
 from kcore.report.exits import Exit
 from kcore.storage.dump import compact
-from kcore.storage.files import MOST_CLUSTER_FILE, open_reader, read_text
+from kcore.storage.files import MOST_CLUSTER_FILE, is_there, open_reader, read_text
 from kcore.storage.log import partition_of
 from kcore.storage.metadata_log import load_metadata
 
@@ -53,6 +53,8 @@ def run(path: Path, as_json: bool, arrow: Path | None) -> Exit:
 
 def table_of(path: Path) -> tuple[PartitionTable, str]:
     """The partitions, and what ended reading before the file did."""
+    if not is_there(path):
+        raise StorageError(f"{path}: there is no such file or folder")
     if path.is_file():
         with open_reader(path) as file:
             is_dump = file.read(1) == DUMP_BEGINS
