@@ -100,7 +100,8 @@ def departures_of(names: list[str]) -> frozenset[str]:
     for name in names:
         if name not in KAFKA_WAY:
             known = ("all", *sorted(KAFKA_WAY))
-            fail(f"--kafka-way {name}: no such departure{did_you_mean(name, known, f'there are {", ".join(known)}')}")
+            close = did_you_mean(name, known, f"there are {', '.join(known)}")
+            fail(f"--kafka-way {name}: no such departure{close}")
     return frozenset(names)
 
 

@@ -32,10 +32,9 @@ def command(
     """
     try:
         found = [message_class(each, dialect) for each in _names(name)]
-        if version is not None or only_skeleton or dialect is not None:
-            if len(found) != 1:
-                fail("--version, --skeleton and --dialect are for one message: give its whole name")
         is_one = len(found) == 1 and found[0].__name__.casefold() == name.casefold()
+        if not is_one and (version is not None or only_skeleton or dialect is not None):
+            fail("--version, --skeleton and --dialect are for one message: give its whole name")
         lines = [_whole(found[0], version, only_skeleton, dialect, json)] if is_one else _listed(found, json)
     except KcoreError as error:
         fail(str(error))
@@ -57,7 +56,7 @@ def _listed(found: list[type[Message]], json: bool) -> list[str]:
     """A line a message: its type, API key, versions, and what it is for."""
     if json:
         return [json_module.dumps(_facts(each)) for each in found]
-    rows = [("name", "type", "key", "versions", "")]
+    rows: list[tuple[str, ...]] = [("name", "type", "key", "versions", "")]
     for each in found:
         key = "" if each.api_key < 0 else str(each.api_key)
         rows.append((each.__name__, message_type(each), key, str(each.versions), _sentence(each)))
