@@ -39,21 +39,12 @@ def command(
     duration_s: bench_options.Duration = None,
     repeat: bench_options.Repeat = None,
     seed: bench_options.Seed = None,
-    cluster: Annotated[
-        str | None,
-        typer.Option(
-            metavar="FILE",
-            help="A ZooKeeper dump or a raw request with its header, in place of generated clusters: "
-            "as it is, or scaled up to --partitions and --brokers.",
-        ),
-    ] = None,
+    cluster: bench_options.Cluster = None,
     out: Annotated[Path | None, typer.Option(metavar="DIR", help="For the results; default out/bench-<time>.")] = None,
     no_spark: Annotated[bool, typer.Option("--no-spark", help="Run the cells in this process.")] = False,
     json: Annotated[bool, typer.Option("--json", help="JSON lines on stdout, the rest on stderr.")] = False,
     print_plan: Annotated[bool, typer.Option("--print-plan", help="Show the plan as TOML and stop.")] = False,
-    names: Annotated[
-        bool, typer.Option("--list", help="Name the workloads and their operations, with --json as JSON, and stop.")
-    ] = False,
+    names: bench_options.Names = False,
 ) -> None:
     """Run a plan's workloads over Spark; print, keep and draw what was measured.
 

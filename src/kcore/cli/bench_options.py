@@ -25,3 +25,14 @@ WarmUp = Annotated[
 Duration = Annotated[
     float | None, typer.Option(metavar="S", help="How long it is sampled; 0: 0.3 s or 200 samples, what is first.")
 ]
+Cluster = Annotated[
+    str | None,
+    typer.Option(
+        metavar="FILE",
+        help="A ZooKeeper dump or a raw request with its header, in place of generated clusters: "
+        "as it is, or scaled up to --partitions and --brokers.",
+    ),
+]
+Names = Annotated[
+    bool, typer.Option("--list", help="Name the workloads and their operations, with --json as JSON, and stop.")
+]

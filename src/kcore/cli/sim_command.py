@@ -123,17 +123,15 @@ def run(campaign: Campaign, master: str | None, processes: int | None, out: Path
     found: list[Row] = []
     is_whole = True
     try:
-        found += _over_spark(campaign, master) if master else []
-        for row in [] if master else _here(campaign, processes or cores(), console):
+        for row in _over_spark(campaign, master) if master else _here(campaign, processes or cores(), console):
             found.append(row)
+            if as_json:
+                typer.echo(json.dumps(row | {"coverage": dict(row["coverage"])}))
     except KeyboardInterrupt:
         is_whole = False
     except (NoJavaError, PlantError) as error:
         fail(str(error))
     elapsed_s = perf_counter() - began_s
-    if as_json:
-        for row in found:
-            typer.echo(json.dumps(row | {"coverage": dict(row["coverage"])}))
     if found:
         _show(console, campaign, found, elapsed_s)
     if directory is not None:
