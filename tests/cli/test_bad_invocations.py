@@ -61,7 +61,7 @@ WRONG = f"""
 benh | did you mean 'bench'?
 -x | No such option: -x
 sim raftt | did you mean 'raft'?
-controller kraft rum | no command 'kraft'
+controller kraft rum | did you mean 'kraft run'
 quorum serv | did you mean 'serve'?
 bench smok --print-plan | did you mean 'smoke'?
 bench --partitons 5 | did you mean '--partitions'?

@@ -166,9 +166,9 @@ class _Group(TyperGroup):
             if not args[0].startswith("-"):
                 from kcore.suggestions import did_you_mean
 
-                known = [each for each in self.commands if " " not in each]
-                others = f"there are {', '.join(known)}"
-                error.message = f"no command {args[0]!r}{did_you_mean(args[0], known, others)}"
+                others = f"there are {', '.join(self.commands)}"
+                close = did_you_mean(args[0], self.commands) or did_you_mean(two_words, self.commands, others)
+                error.message = f"no command {args[0]!r}{close}"
             raise
         return name, self.table[name].load(name) if name in self.table else command, rest
 
