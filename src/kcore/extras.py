@@ -40,10 +40,10 @@ def needs(extra: str) -> Iterator[None]:
     """
     try:
         yield
-    except ModuleNotFoundError as error:
+    except ModuleNotFoundError:
         subject, packages = EXTRAS[extra]
         missing = [package for package in packages if find_spec(package) is None]
-        if error.name is None or error.name.partition(".")[0] not in missing:
+        if not missing:
             raise
         raise MissingExtraError(f"{subject} needs {missing[0]}: {install_command(extra)}", name=missing[0]) from None
 

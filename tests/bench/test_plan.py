@@ -1,3 +1,4 @@
+import re
 from pathlib import Path
 
 import pytest
@@ -95,3 +96,62 @@ def test_a_plan_comes_from_a_file_a_mapping_or_a_name(tmp_path: Path):
         Plan.of("nothing-of-the-kind")
     with pytest.raises(PlanError, match="plan, workload 1: unknown key 'x'"):
         Plan.of({"workload": [{"name": "codec", "x": 1}]})
+
+
+CLUSTER = {
+    "replication_factor": 5,
+    "topics": 10,
+    "racks": 2,
+    "isr": "mixed",
+    "brokers_gone": 0.5,
+    "warm_up_s": 0.5,
+    "duration_s": 2.0,
+}
+
+
+def test_what_a_plan_says_of_the_cluster_is_in_its_cells_and_in_its_text():
+    plan = Plan.of({"workload": [{"name": "election", "partitions": [100], "brokers": [10], "repeat": 1} | CLUSTER]})
+    assert plan.cells() == [Cell("election", 100, 10, 1, 0, **CLUSTER)]
+    assert Plan.parse(plan.to_toml()).workloads == plan.workloads
+    assert Plan.parse(GOOD).with_options(**CLUSTER, brokers=(10,), partitions=(100,)).cells()[0] in [
+        Cell("codec", 100, 10, 1, 0, **CLUSTER),
+        Cell("election", 100, 10, 7, 0, **CLUSTER),
+    ]
+    [cell] = Plan.of({"workload": [{"name": "codec", "partitions_per_topic": 4, "repeat": 1}]}).cells()
+    assert cell.topics == 25_000
+
+
+def test_a_workload_without_a_cluster_leaves_such_options_out_and_refuses_such_keys():
+    entry = {"name": "divergence", "partitions": [10], "brokers": [3], "repeat": 1}
+    assert Plan.of({"workload": [entry]}).with_options(racks=2).cells() == [Cell("divergence", 10, 3, 1, 0)]
+    with pytest.raises(PlanError, match="plan, divergence: it has logs and no cluster, so no 'racks'"):
+        Plan.of({"workload": [entry | {"racks": 2}]})
+
+
+@pytest.mark.parametrize(
+    ("keys", "said"),
+    [
+        ({"replication_factor": 4}, "'replication_factor' 4 is more than the 3 brokers"),
+        ({"replication_factor": 33}, "an integer from 1 to 32, not 33"),
+        ({"racks": 4}, "'racks' 4 is more than the 3 brokers"),
+        ({"topics": 11}, "'topics' 11 is more than the 10 partitions"),
+        ({"topics": 5, "partitions_per_topic": 2}, "give 'topics' or 'partitions_per_topic', not both"),
+        ({"brokers_gone": 0.5}, "'brokers_gone' 0.5 is 2 of 3 brokers, and 2 must stay"),
+        ({"brokers_gone": 1}, "a share of the brokers, from 0 to 0.99, not 1"),
+        ({"isr": "mixd"}, "'isr' must be one of in-sync, mixed, not 'mixd'; did you mean 'mixed'?"),
+        ({"warm_up_s": -1}, "'warm_up_s' must be seconds from 0 to 3,600, not -1"),
+        ({"duration_s": True}, "'duration_s' must be seconds from 0 to 3,600, not True"),
+        ({"replication_facto": 3}, "unknown key 'replication_facto'; did you mean 'replication_factor'?"),
+    ],
+)
+def test_clusters_that_cannot_be(keys: dict[str, object], said: str):
+    with pytest.raises(PlanError, match=re.escape(said)):
+        Plan.of({"workload": [{"name": "codec", "partitions": [10], "brokers": [3]} | keys]})
+
+
+def test_a_cluster_file_has_replicas_topics_and_racks_of_its_own():
+    entry = {"name": "codec", "partitions": [10], "brokers": [3], "repeat": 1}
+    [cell] = Plan.of({"cluster": "file", "workload": [entry | {"isr": "mixed"}]}).cells()
+    assert (cell.replication_factor, cell.topics, cell.racks, cell.isr) == (None, None, None, "mixed")
+    with pytest.raises(PlanError, match="'racks' is of generated clusters, and the plan has a cluster file"):
+        Plan.of({"cluster": "file", "workload": [entry | {"racks": 2}]})

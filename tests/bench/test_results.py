@@ -8,7 +8,7 @@ from kcore.bench import results
 from kcore.report import keep
 from kcore.report.exits import Exit
 from kcore.workloads.cell import Cell
-from kcore.workloads.rows import ROW_SCHEMA
+from kcore.workloads.rows import ROW_SCHEMA, VARIANT
 from workloads.fakes import row
 
 CELLS = [Cell("codec", 100, 10, 1, 0), Cell("codec", 100, 10, 1, 1)]
@@ -72,3 +72,10 @@ def test_rows_are_put_in_the_order_of_workloads_and_sizes():
     rows = [row(workload="election"), row(partitions=200), row(repetition=1), row(operation="z"), row(operation="a")]
     table = results.in_order(pa.Table.from_pylist(rows, schema=ROW_SCHEMA))
     assert table.to_pylist() == [rows[3], rows[4], rows[2], rows[1], rows[0]]
+
+
+def test_results_from_before_clusters_could_differ_are_read(tmp_path: Path):
+    old = pa.Table.from_pylist([FIRST], schema=ROW_SCHEMA).drop_columns(list(VARIANT))
+    keep.write(old, tmp_path)
+    [row] = results.read(tmp_path).to_pylist()
+    assert row == FIRST | dict.fromkeys(VARIANT)

@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 from typer.testing import CliRunner, Result
 
-from kcore.cli import app
+from kcore.cli.commands import app
 from kcore.processes.machine import free_ports
 
 

@@ -131,7 +131,7 @@ def test_json_is_alone_on_stdout():
         (["bench", "--speed"], "No such option"),
         (["compare", "nowhere", "mine.toml"], "nowhere"),
         (["compare", "mine.toml", "mine.toml"], "mine.toml"),
-        (["measure"], "No such command"),
+        (["measure"], "no command 'measure'"),
     ],
 )
 def test_what_cannot_be_done_is_exit_code_2(arguments: list[str], said: str):

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 from typer.testing import CliRunner, Result
 
-from kcore.cli import app
+from kcore.cli.commands import app
 from kcore.processes.machine import free_ports
 from kcore.zookeeper.connect_string import check_connect_string
 

@@ -235,7 +235,7 @@ def test_headers_in_front(name: str, version: int, header: str):
         (["image", "."], 2, "neither a segment nor a snapshot"),
         (["decode", "NoSuchRequest", "0", "00"], 2, "NoSuchRequest"),
         (["decode", "VoteRequest", "99", "00"], 2, "99"),
-        (["decode", "VoteRequest", "0", "0"], 1, "odd number of hex digits"),
+        (["decode", "VoteRequest", "0", "0"], 2, "odd number of hex digits"),
         (["decode", "VoteRequest", "0", "00"], 1, "at offset"),
         (["decode", "VoteRequest", "0", "00", "--header"], 1, "at offset"),
         (["decode", "PartitionRecord", "0", "00", "--header"], 2, "PartitionRecord has no header"),
@@ -252,3 +252,15 @@ def test_what_cannot_be_done(
     done = kcore(*arguments)
     assert said in done.stderr
     assert done.exit_code == exit_code
+
+
+@pytest.mark.parametrize("records", [b"", None])
+def test_a_replica_of_another_topic_is_no_cluster(records: bytes | None, tmp_path: Path):
+    """An empty one would be an empty cluster, one with records a damaged metadata log."""
+    folder = tmp_path / "orders-1"
+    folder.mkdir()
+    (folder / LOG).write_bytes((ORDERS / LOG).read_bytes() if records is None else records)
+    for path in (folder, folder / LOG):
+        done = kcore("image", path)
+        assert done.exit_code == 2
+        assert "a replica of orders-1, not of __cluster_metadata: `kcore dump` shows it" in done.stderr

@@ -11,7 +11,8 @@ from pathlib import Path
 import pytest
 from typer.testing import CliRunner, Result
 
-from kcore.cli import app, quorum_serve
+from kcore.cli import quorum_serve
+from kcore.cli.commands import app
 from kcore.cli.processes import use_all_descriptors
 from kcore.constants import METADATA_TOPIC
 from kcore.net.connect import connect

@@ -1,4 +1,5 @@
 import asyncio
+import socket
 from random import Random
 
 import pytest
@@ -10,6 +11,7 @@ from kcore.schema.topics import DeletableTopicResult, DeleteTopicsRequest, Delet
 from kcore.storm import targets
 from kcore.storm.kraft.scenarios import LIMITS, SCENARIOS
 from kcore.storm.plan import StormPlan
+from kcore.storm.run import check_targets
 from kcore.storm.targets import Left, Target, free_ids
 
 
@@ -176,3 +178,11 @@ def test_what_is_refused_is_told_with_the_reason(monkeypatch: pytest.MonkeyPatch
 def test_what_is_gone_already_is_no_problem(monkeypatch: pytest.MonkeyPatch):
     there = Left("here:9093", ["storm-a"], [7])
     assert cleared(monkeypatch, Refusing(3, 102), there, Left("here:9093", [], [])) == []
+
+
+def test_a_target_at_which_nothing_listens_is_told_before_anything_runs() -> None:
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+        port = listener.getsockname()[1]
+    with pytest.raises(TargetError, match=f"no connection to 127.0.0.1:{port}: .*is a controller running there"):
+        check_targets(StormPlan(targets=("kafka-4.3.1", f"127.0.0.1:{port}")))
+    check_targets(StormPlan(targets=("kafka-4.3.1",)))  # The storm starts that one: nothing listens yet.

@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 import kcore
 from kcore.schema.structure import Message
 from kcore.types import Uuid
+from kcore.wire.jsonform import skeleton
 from kcore.wire.plan import plan
 from wire.every_kind import EveryKind, Part
 from wire.golden import newest_names, put_back, vectors
@@ -132,3 +133,14 @@ def test_what_is_missing_is_named() -> None:
 def test_tagged_fields_may_be_missing() -> None:
     message = kcore.from_json(EveryKind, 3, FULL)
     assert isinstance(message, Message) and message == EveryKind(parts=[Part()], records=None)
+
+
+@pytest.mark.parametrize("name", kcore.messages)
+def test_the_skeleton_of_every_message_and_version_encodes_as_it_is(name: str) -> None:
+    kind = kcore.messages[name]
+    for version in range(kind.versions.lowest, kind.versions.highest + 1):
+        blank = skeleton(name, version)
+        message = kcore.from_json(name, version, json.loads(json.dumps(blank)))
+        assert kcore.decode(name, version, kcore.encode(message, version)) == message
+        steps = plan(kind, version)
+        assert blank.keys() == {step.field.json_name for step in (*steps.in_line, *steps.tagged)}

@@ -67,3 +67,14 @@ def test_the_peak_of_a_process_is_its_own() -> None:
     program = "from kcore.workloads.memory import process_peak; print(process_peak())"
     done = subprocess.run([sys.executable, "-c", program], capture_output=True, check=True)
     assert int(done.stdout) < len(large) <= memory.process_peak()
+
+
+def test_a_warm_up_and_a_duration_are_kept_to_and_the_samples_thinned(monkeypatch: pytest.MonkeyPatch):
+    now_ns = itertools.count(step=1_000_000)  # A millisecond between two looks at the clock.
+    monkeypatch.setattr(time, "perf_counter_ns", lambda: next(now_ns))
+    monkeypatch.setattr("kcore.workloads.measure.MOST_KEPT", 100)
+    runs = itertools.count()
+    measured = measure(operation(lambda: b"%d" % (next(runs) * 0)), warm_up_s=0.05, duration_s=1.5)
+    assert next(runs) == 2 + 50 + 1500  # The first, the weighed one; those of the warm-up; the samples.
+    assert 50 <= len(measured.samples_ns) < 100
+    assert len(measure(operation(lambda: b"same"), duration_s=0.0001).samples_ns) == SAMPLES_AT_LEAST

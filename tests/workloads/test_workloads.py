@@ -62,3 +62,13 @@ def test_a_failing_set_up_is_a_row():
     assert row["operation"] == "" and row["error"].startswith(
         "TableError: the cluster has 3 brokers and cannot do with 2"
     )
+
+
+@pytest.mark.parametrize("workload", ["codec", "election", "fan-out", "shapes"])
+@pytest.mark.parametrize("factor", [1, 5])
+def test_another_cluster_is_named_in_the_group_of_each_operation(workload: str, factor: int) -> None:
+    rows = run_cell(Cell(workload, 60, 10, 1, 0, replication_factor=factor, topics=3, isr="mixed", brokers_gone=0.2))
+    for row in rows:
+        group, _, action = row["operation"].partition(": ")
+        assert group.endswith(f" (RF {factor}, 3 topics, mixed ISRs, 0.2 of the brokers gone)") and action
+        assert (row["replication_factor"], row["topics"], row["isr"]) == (factor, 3, "mixed")

@@ -3,25 +3,26 @@
 import json
 import re
 import tomllib
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass, replace
+from collections.abc import Mapping
+from dataclasses import dataclass, fields, replace
 from itertools import product
 from pathlib import Path
 from typing import Any, Self
 
 from kcore.bench.builtin import BUILT_IN
-from kcore.constants import MAX_BROKERS
+from kcore.bench.plan_rules import RULES
 from kcore.errors import PlanError, StorageError
 from kcore.storage.files import read_text
+from kcore.suggestions import did_you_mean
 from kcore.workloads.catalog import WORKLOADS
-from kcore.workloads.cell import Cell
+from kcore.workloads.cell import IN_SYNC, PARTITIONS_A_TOPIC, REPLICATION_FACTOR, Cell
+from kcore.workloads.clusters import LEAST_LIVE, brokers_gone
 
-LEAST_BROKERS = 3  # As many as the replicas of a generated partition.
-MOST_PARTITIONS = 100_000_000
-MOST_REPETITIONS = 1_000
-MOST_SEED = 2**63 - 1
 MOST_CELLS = 100_000
 TOP_KEYS = ("workload", "cluster")
+GENERATED_KEYS = ("replication_factor", "topics", "partitions_per_topic", "racks")
+CLUSTER_KEYS = (*GENERATED_KEYS, "isr", "brokers_gone")
+TOPICS = ("topics", "partitions_per_topic")
 HEADER = re.compile(r"^\s*\[\[\s*workload\s*\]\]")
 
 
@@ -34,11 +35,39 @@ class WorkloadPlan:
     brokers: tuple[int, ...] = (100,)
     repeat: int = 3
     seed: int = 1
+    replication_factor: int = REPLICATION_FACTOR
+    topics: int | None = None
+    partitions_per_topic: int = PARTITIONS_A_TOPIC
+    racks: int = 0
+    isr: str = IN_SYNC
+    brokers_gone: float = 0.0
+    warm_up_s: float = 0.0
+    duration_s: float = 0.0
 
-    def cells(self) -> list[Cell]:
-        """A cell a size and repetition."""
+    @property
+    def has_cluster(self) -> bool:
+        return WORKLOADS[self.name].has_cluster
+
+    def cells(self, of_file: bool = False) -> list[Cell]:
+        """A cell a size and repetition; `of_file`: the cluster is a file's."""
         sizes = product(self.partitions, self.brokers, range(self.repeat))
-        return [Cell(self.name, partitions, brokers, self.seed, nth) for partitions, brokers, nth in sizes]
+        return [self._cell(partitions, brokers, nth, of_file) for partitions, brokers, nth in sizes]
+
+    def _cell(self, partitions: int, brokers: int, nth: int, of_file: bool) -> Cell:
+        cell = Cell(self.name, partitions, brokers, self.seed, nth)
+        cell = replace(cell, warm_up_s=self.warm_up_s, duration_s=self.duration_s)
+        if not self.has_cluster:
+            return cell
+        cell = replace(cell, isr=self.isr, brokers_gone=self.brokers_gone)
+        if of_file:
+            return replace(cell, replication_factor=None, racks=None)
+        topics = self.topics
+        if topics is None and self.partitions_per_topic != PARTITIONS_A_TOPIC:
+            topics = max(1, partitions // self.partitions_per_topic)
+        return replace(cell, replication_factor=self.replication_factor, topics=topics, racks=self.racks)
+
+
+DEFAULTS: dict[str, Any] = {each.name: each.default for each in fields(WorkloadPlan)}
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,7 +91,10 @@ class Plan:
             text = read_text(Path(str(plan)))
         except (OSError, StorageError) as error:
             names = " and ".join(f"'{name}'" for name in BUILT_IN)
-            raise PlanError(f"{plan}: neither a built-in plan ({names}) nor a file that can be read: {error}") from None
+            close = did_you_mean(plan, BUILT_IN)
+            raise PlanError(
+                f"{plan}: neither a built-in plan ({names}) nor a file that can be read: {error}{close}"
+            ) from None
         return cls.parse(text, str(plan))
 
     @classmethod
@@ -78,7 +110,8 @@ class Plan:
     def _of_mapping(cls, mapping: Mapping[str, Any], title: str, text: str) -> Self:
         for key in mapping:
             if key not in TOP_KEYS:
-                raise PlanError(f"{_place(title, text, key)}unknown key '{key}'; a plan has {', '.join(TOP_KEYS)}")
+                close = did_you_mean(key, TOP_KEYS, f"a plan has {', '.join(TOP_KEYS)}")
+                raise PlanError(f"{_place(title, text, key)}unknown key '{key}'{close}")
         cluster = mapping.get("cluster")
         if cluster is not None and not isinstance(cluster, str):
             raise PlanError(f"{_place(title, text, 'cluster')}'cluster' must be a file name, not {cluster!r}")
@@ -86,20 +119,37 @@ class Plan:
         if not isinstance(entries, list) or not entries:
             raise PlanError(f"{_place(title, text, 'workload')}'workload' must be one or more [[workload]] tables")
         plan = cls(tuple(_entry(entry, nth, title, text) for nth, entry in enumerate(entries)), cluster, title)
-        if len(plan.cells()) > MOST_CELLS:
-            raise PlanError(f"{title}: {len(plan.cells()):,} cells are more than {MOST_CELLS:,}")
+        plan.check()
         return plan
 
+    def check(self) -> None:
+        """PlanError for values that do not go together, such as more replicas than brokers."""
+        for workload in self.workloads:
+            if wrong := contradiction(workload, self.cluster is not None):
+                raise PlanError(f"{self.title}, {workload.name}: {wrong}")
+        if len(self.cells()) > MOST_CELLS:
+            raise PlanError(f"{self.title}: {len(self.cells()):,} cells are more than {MOST_CELLS:,}")
+
     def with_options(self, **options: Any) -> "Plan":
-        """The same plan with what is not None replaced in every workload: partitions, brokers, repeat, seed."""
+        """The same plan with what is not None replaced in every workload: any of its keys but the name.
+
+        Keys of clusters are left out of workloads that have none. PlanError for a value that cannot be.
+        """
         given = {key: value for key, value in options.items() if value is not None}
         for key, value in given.items():
             check_value(key, value, f"{key}: ")
-        return replace(self, workloads=tuple(replace(workload, **given) for workload in self.workloads))
+        for one, other in (TOPICS, TOPICS[::-1]):
+            if one in given and other not in given:
+                given[other] = DEFAULTS[other]  # The option stands in place of what the plan has.
+        usual = {key: value for key, value in given.items() if key not in CLUSTER_KEYS}
+        workloads = (replace(each, **(given if each.has_cluster else usual)) for each in self.workloads)
+        plan = replace(self, workloads=tuple(workloads))
+        plan.check()
+        return plan
 
     def cells(self) -> list[Cell]:
         """Every cell, the largest first: a long one that starts last would be waited for alone."""
-        cells = [cell for workload in self.workloads for cell in workload.cells()]
+        cells = [cell for workload in self.workloads for cell in workload.cells(self.cluster is not None)]
         return sorted(dict.fromkeys(cells), key=lambda cell: -cell.partitions)
 
     def to_toml(self) -> str:
@@ -109,35 +159,41 @@ class Plan:
 
 
 def _toml(workload: WorkloadPlan) -> str:
-    return (
-        f"[[workload]]\nname = {json.dumps(workload.name)}\npartitions = {list(workload.partitions)}\n"
-        f"brokers = {list(workload.brokers)}\nrepeat = {workload.repeat}\nseed = {workload.seed}\n"
-    )
+    always = ("name", "partitions", "brokers", "repeat", "seed")
+    values = {each.name: getattr(workload, each.name) for each in fields(workload)}
+    shown = {key: value for key, value in values.items() if key in always or value != DEFAULTS[key]}
+    lines = (f"{key} = {json.dumps(value)}" for key, value in shown.items())
+    return "\n".join(["[[workload]]", *lines, ""])
 
 
-def _is_integer(low: int, high: int) -> Callable[[Any], bool]:
-    return lambda value: isinstance(value, int) and not isinstance(value, bool) and low <= value <= high
-
-
-def _is_sizes(low: int, high: int) -> Callable[[Any], bool]:
-    fits = _is_integer(low, high)
-    return lambda value: isinstance(value, list | tuple) and len(value) > 0 and all(map(fits, value))
-
-
-RULES: dict[str, tuple[Callable[[Any], bool], str]] = {
-    "name": (lambda value: isinstance(value, str) and value in WORKLOADS, f"one of {', '.join(WORKLOADS)}"),
-    "partitions": (_is_sizes(1, MOST_PARTITIONS), f"a list of integers from 1 to {MOST_PARTITIONS:,}"),
-    "brokers": (_is_sizes(LEAST_BROKERS, MAX_BROKERS), f"a list of integers from {LEAST_BROKERS} to {MAX_BROKERS:,}"),
-    "repeat": (_is_integer(1, MOST_REPETITIONS), f"an integer from 1 to {MOST_REPETITIONS:,}"),
-    "seed": (_is_integer(0, MOST_SEED), f"an integer from 0 to {MOST_SEED}"),
-}
+def contradiction(workload: WorkloadPlan, of_file: bool) -> str:
+    """What does not go together in a workload, empty if all does; `of_file`: the cluster is a file's."""
+    given = [key for key in CLUSTER_KEYS if getattr(workload, key) != DEFAULTS[key]]
+    if not workload.has_cluster:
+        return f"it has logs and no cluster, so no '{given[0]}'" if given else ""
+    own = [key for key in given if key in GENERATED_KEYS]
+    if of_file:
+        return f"'{own[0]}' is of generated clusters, and the plan has a cluster file" if own else ""
+    brokers, partitions = min(workload.brokers), min(workload.partitions)
+    if workload.replication_factor > brokers:
+        return f"'replication_factor' {workload.replication_factor} is more than the {brokers} brokers"
+    if workload.racks > brokers:
+        return f"'racks' {workload.racks} is more than the {brokers} brokers"
+    if (workload.topics or 0) > partitions:
+        return f"'topics' {workload.topics} is more than the {partitions} partitions"
+    if all(key in given for key in TOPICS):
+        return "give 'topics' or 'partitions_per_topic', not both"
+    gone = brokers_gone(workload.brokers_gone, brokers)
+    if gone > brokers - LEAST_LIVE:
+        return f"'brokers_gone' {workload.brokers_gone} is {gone} of {brokers} brokers, and {LEAST_LIVE} must stay"
+    return ""
 
 
 def check_value(key: str, value: Any, where: str) -> None:
     """PlanError if a workload's key cannot have that value."""
-    fits, wanted = RULES[key]
+    fits, wanted, names = RULES[key]
     if not fits(value):
-        raise PlanError(f"{where}'{key}' must be {wanted}, not {value!r}")
+        raise PlanError(f"{where}'{key}' must be {wanted}, not {value!r}{did_you_mean(value, names)}")
 
 
 def _entry(entry: Any, nth: int, title: str, text: str) -> WorkloadPlan:
@@ -146,7 +202,8 @@ def _entry(entry: Any, nth: int, title: str, text: str) -> WorkloadPlan:
     for key, value in entry.items():
         where = _place(title, text, key, nth)
         if key not in RULES:
-            raise PlanError(f"{where}unknown key '{key}'; a workload has {', '.join(RULES)}")
+            close = did_you_mean(key, RULES, f"a workload has {', '.join(RULES)}")
+            raise PlanError(f"{where}unknown key '{key}'{close}")
         check_value(key, value, where)
     if "name" not in entry:
         raise PlanError(f"{_place(title, text, None, nth)}'name' is missing")

@@ -3,7 +3,7 @@
 import json
 from collections import defaultdict
 from collections.abc import Iterable, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, fields
 from pathlib import Path
 from typing import Any, Final
 
@@ -17,7 +17,7 @@ from kcore.spark.failures import is_spark_at_fault
 from kcore.storage.files import open_reader, read_text
 from kcore.workloads.catalog import WORKLOADS
 from kcore.workloads.cell import Cell
-from kcore.workloads.rows import KEY, ROW_SCHEMA
+from kcore.workloads.rows import KEY, ROW_SCHEMA, VARIANT
 
 Row = dict[str, Any]
 _MEASURED: Final = ("samples_ns", "handled_partitions", "memcpy_ns", "moved_bytes", "digest")
@@ -144,7 +144,7 @@ def disagreements(rows: Iterable[Row]) -> list[str]:
 
 def missing(rows: Iterable[Row], cells: Sequence[Cell]) -> list[Cell]:
     """The cells of a plan that no row speaks of."""
-    names = ("workload", "partitions", "brokers", "seed", "repetition")
+    names = [each.name for each in fields(Cell)]
     seen = {Cell(**{name: row[name] for name in names}) for row in rows}
     return [cell for cell in cells if cell not in seen]
 
@@ -178,6 +178,9 @@ def read(path: Path) -> pa.Table:
     else:
         open_reader(path).close()  # Arrow would wait for whoever writes to a FIFO.
         table = pq.read_table(path)
+    for name in VARIANT:
+        if name not in table.schema.names:  # Of a run before there were such cells.
+            table = table.append_column(name, pa.nulls(len(table), ROW_SCHEMA.field(name).type))
     if not set(ROW_SCHEMA.names) <= set(table.schema.names):
         raise ValueError("no results of kcore bench: columns are missing")
     table = table.select(ROW_SCHEMA.names).cast(ROW_SCHEMA.with_metadata(table.schema.metadata))

@@ -46,6 +46,7 @@ from kcore.errors import PlanError
 from kcore.report import keep
 from kcore.report.keep import with_facts
 from kcore.report.machine import Load, facts, jvm_name
+from kcore.suggestions import did_you_mean
 
 EXIT_GOOD: Final = 0
 EXIT_DISAGREE: Final = 1
@@ -105,7 +106,7 @@ class Options:
         """PlanError for what cannot be run."""
         for kind, given, known in (("group", self.only, GROUPS), ("peer", self.peers, [peer.name for peer in PEERS])):
             for unknown in set(given) - set(known):
-                raise PlanError(f"no {kind} {unknown!r}; there are {', '.join(known)}")
+                raise PlanError(f"no {kind} {unknown!r}; there are {', '.join(known)}{did_you_mean(unknown, known)}")
         if self.partitions < 100 or self.repeat < 1:
             raise PlanError("at least 100 partitions and 1 repetition")
 

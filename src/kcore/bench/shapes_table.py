@@ -1,10 +1,12 @@
 """The table of shapes: what a partition takes before KIP-380 and after, on the wire and in memory."""
 
+import re
 from collections.abc import Sequence
 
 from kcore.bench.results import Summary
 from kcore.report.units import three_digits
 
+_VERSION = re.compile(r" v\d+")
 HEAD = ("message", "on the wire", "as columns", "as objects", "wire, against the shape before")
 
 
@@ -16,7 +18,7 @@ def shape_rows(summaries: Sequence[Summary]) -> list[tuple[str, ...]]:
     rows: list[tuple[str, ...]] = [HEAD]
     before: dict[str, float] = {}  # By message; its versions come oldest first.
     for group, actions in by_version.items():
-        message = group.partition(" v")[0]
+        message = _VERSION.sub("", group)
         wire = _a_partition(actions["as columns"], "wire_bytes")
         change = f"{wire / before[message] - 1:+.0%}" if message in before else ""
         before.setdefault(message, wire)

@@ -1,10 +1,10 @@
 """`kcore bench`: from options to an exit code."""
 
-import json
 import sys
 from dataclasses import replace
+from json import dumps
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import pyarrow as pa
 import typer
@@ -12,7 +12,9 @@ from rich.console import Console
 from rich.markup import escape
 
 from kcore.bench import job, report, results, tables
+from kcore.bench.builtin import BUILT_IN
 from kcore.bench.plan import Plan
+from kcore.cli import bench_options
 from kcore.cli.console import fail, wide_console
 from kcore.cli.progress import progress_display
 from kcore.cli.results_folder import Overwrite, results_directory
@@ -22,25 +24,25 @@ from kcore.report import keep
 from kcore.report.exits import Exit
 from kcore.report.units import parse_counts
 from kcore.spark.progress import Progress
-
-Sizes = typer.Option(metavar="N,N,...", help="Instead of the plan's sizes, such as 10k,1M.")
+from kcore.workloads.catalog import WORKLOADS, operations_of
 
 
 def command(
     plan: Annotated[str, typer.Argument(help="A plan file (TOML) or a built-in plan: default, smoke.")] = "default",
     master: Annotated[str, typer.Option(help="Spark's master URL.")] = "local[*]",
-    partitions: Annotated[str | None, Sizes] = None,
-    brokers: Annotated[str | None, Sizes] = None,
-    repeat: Annotated[int | None, typer.Option(help="Repetitions of every cell.")] = None,
-    seed: Annotated[int | None, typer.Option(help="Seed of every cell.")] = None,
-    cluster: Annotated[
-        str | None,
-        typer.Option(
-            metavar="FILE",
-            help="A ZooKeeper dump or a raw request with its header, in place of generated clusters: "
-            "as it is, or scaled up to --partitions and --brokers.",
-        ),
-    ] = None,
+    partitions: bench_options.Partitions = None,
+    brokers: bench_options.Brokers = None,
+    replication_factor: bench_options.Factor = None,
+    topics: bench_options.Topics = None,
+    partitions_per_topic: bench_options.PerTopic = None,
+    racks: bench_options.Racks = None,
+    isr: bench_options.Isr = None,
+    brokers_gone: bench_options.Gone = None,
+    warm_up_s: bench_options.WarmUp = None,
+    duration_s: bench_options.Duration = None,
+    repeat: bench_options.Repeat = None,
+    seed: bench_options.Seed = None,
+    cluster: bench_options.Cluster = None,
     out: Annotated[Path | None, typer.Option(metavar="DIR", help="For the results; default out/bench-<time>.")] = None,
     overwrite: Overwrite = False,
     conf: Conf = None,
@@ -48,12 +50,20 @@ def command(
     no_spark: Annotated[bool, typer.Option("--no-spark", help="Run the cells in this process.")] = False,
     json: Annotated[bool, typer.Option("--json", help="JSON lines on stdout, the rest on stderr.")] = False,
     print_plan: Annotated[bool, typer.Option("--print-plan", help="Show the plan as TOML and stop.")] = False,
+    names: bench_options.Names = False,
 ) -> None:
     """Run a plan's workloads over Spark; print, keep and draw what was measured.
 
     Exit code: 0 good, 1 a cell failed, 2 usage, 3 a partial run or results that disagree.
     """
-    wanted = effective_plan(plan, partitions, brokers, repeat, seed, cluster)
+    if names:
+        list_workloads(json)
+        return
+    sizes = {"partitions": partitions, "brokers": brokers, "topics": topics}
+    clusters = {"replication_factor": replication_factor, "racks": racks, "isr": isr, "brokers_gone": brokers_gone}
+    clusters["partitions_per_topic"] = partitions_per_topic
+    runs = {"warm_up_s": warm_up_s, "duration_s": duration_s, "repeat": repeat, "seed": seed}
+    wanted = effective_plan(plan, cluster, **sizes, **clusters, **runs)
     if print_plan:
         typer.echo(wanted.to_toml(), nl=False)
         return
@@ -61,18 +71,35 @@ def command(
     raise typer.Exit(run(wanted, spark, out, json, overwrite=overwrite))
 
 
-def effective_plan(
-    plan: str, partitions: str | None, brokers: str | None, repeat: int | None, seed: int | None, cluster: str | None
-) -> Plan:
+def list_workloads(as_json: bool) -> None:
+    """Each workload with what it measures, and its operations, a line a group."""
+    for each in WORKLOADS.values():
+        groups = operations_of(each)
+        if as_json:
+            listed = [{"group": group, "actions": actions} for group, actions in groups.items()]
+            typer.echo(dumps({"workload": each.name, "summary": each.summary, "operations": listed}))
+            continue
+        typer.echo(f"{each.name:12} {each.summary}")
+        for group, actions in groups.items():
+            typer.echo(f"    {group}: {'; '.join(actions)}")
+    if not as_json:
+        typer.echo(f"\nA plan (TOML) names workloads; built-in plans: {', '.join(BUILT_IN)} (--print-plan shows one).")
+
+
+def effective_plan(plan: str, cluster: str | None, **options: Any) -> Plan:
     """The plan with the options in it; ends the command with exit code 2 if there is none."""
     try:
         wanted = Plan.of(plan)
         if cluster is not None:
             wanted = replace(wanted, cluster=cluster)
-            if partitions is None:
+            if options["partitions"] is None:
                 wanted = job.as_it_is(wanted)
-        sizes = {"partitions": _counts("partitions", partitions), "brokers": _counts("brokers", brokers)}
-        return wanted.with_options(**sizes, repeat=repeat, seed=seed)
+        sizes = {name: _counts(name, options[name]) for name in ("partitions", "brokers", "topics")}
+        if topics := sizes.pop("topics"):
+            if len(topics) > 1:
+                raise PlanError(f"--topics: {options['topics']!r} is more than one count")
+            options["topics"] = topics[0]
+        return wanted.with_options(**options | sizes)
     except (PlanError, ClusterFileError) as error:
         fail(str(error))
 
@@ -95,7 +122,7 @@ def run(plan: Plan, spark: SparkSettings | None, out: Path | None, as_json: bool
     exit_code = _keep_and_show(table, plan, directory, console)
     if as_json:
         for summary in results.summarise(table.to_pylist()):
-            sys.stdout.write(json.dumps(summary.as_row()) + "\n")
+            sys.stdout.write(dumps(summary.as_row()) + "\n")
     return exit_code
 
 

@@ -11,6 +11,9 @@ from kcore.report.exits import Exit
 from kcore.spark.java import NoJavaError
 
 SYSTEMS = (f"{KAFKA}4.3.1", f"{KAFKA}3.9.1", KCORE)
+MOST_RATE = 10_000_000
+MOST_BYTES = 1 << 20  # What a controller takes in one batch is 8 MiB.
+MOST_S = 86_400.0
 WIDTHS = (12, 8, 18, 8, 8, 8, 9, 5)
 
 
@@ -18,12 +21,16 @@ def command(
     system: Annotated[
         list[str] | None, typer.Option(help="kafka-4.3.1, kafka-3.9.1 or kcore; default: the first and the last.")
     ] = None,
-    rate: Annotated[list[int] | None, typer.Option(min=1, help="Records a second; default 1000 and 20000.")] = None,
+    rate: Annotated[
+        list[int] | None, typer.Option(min=1, max=MOST_RATE, help="Records a second; default 1000 and 20000.")
+    ] = None,
     linger: Annotated[
         list[str] | None, typer.Option(metavar="MS", help="default: the system's own. If not given: default, and 0.")
     ] = None,
-    record_bytes: Annotated[int, typer.Option(min=1, help="Of each record.")] = 256,
-    seconds: Annotated[float, typer.Option(min=10, help="Measured, after half as many to get warm.")] = 60.0,
+    record_bytes: Annotated[int, typer.Option(min=1, max=MOST_BYTES, help="Of each record.")] = 256,
+    seconds: Annotated[
+        float, typer.Option(min=10, max=MOST_S, help="Measured, after half as many to get warm.")
+    ] = 60.0,
     json: Annotated[bool, typer.Option("--json", help="A line of JSON each.")] = False,
 ) -> None:
     """Measure three voters with fsync on loopback: kcore's beside Kafka's own (kafka.tools.TestRaftServer).

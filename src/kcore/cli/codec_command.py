@@ -13,11 +13,14 @@ from kcore.report.exits import Exit
 from kcore.schema.index import message_class
 from kcore.schema.structure import Message
 from kcore.storage.dump import compact
+from kcore.storage.files import read_bytes
 from kcore.wire.codec import decode, decode_from, encode
 from kcore.wire.jsonform import from_json, to_json
 
-HEX_DIGITS = frozenset(b"0123456789abcdefABCDEF \t\r\n")
+HEX_DIGITS = frozenset(b"0123456789abcdefABCDEF")
+HEX_PREFIX = b"0x"
 MOST_INPUT = 1 << 28  # Bytes: a request of 100 MiB, socket.request.max.bytes, as hex.
+STDIN, FILE = "-", "@"
 _HEADERS = ("RequestHeader", "ResponseHeader")
 
 
@@ -28,7 +31,12 @@ Dialect = Annotated[str | None, typer.Option(help="Another dialect than Kafka's 
 def decode_command(
     name: Annotated[str, typer.Argument(help="The message's name, such as FetchRequest.")],
     version: Annotated[int, typer.Argument(help="Its version.")],
-    hex: Annotated[str | None, typer.Argument(help="Its bytes as hex; from stdin (hex or binary) if left out.")] = None,
+    hex: Annotated[
+        str,
+        typer.Argument(
+            metavar="[HEX | @FILE | -]", help="Its bytes as hex; or a file's or, by default, stdin's, hex or binary."
+        ),
+    ] = STDIN,
     header: Header = False,
     dialect: Dialect = None,
 ) -> None:
@@ -42,7 +50,7 @@ def decode_command(
 def encode_command(
     name: Annotated[str, typer.Argument(help="The message's name, such as FetchRequest.")],
     version: Annotated[int, typer.Argument(help="Its version.")],
-    json: Annotated[str | None, typer.Argument(help="Its JSON; from stdin if left out.")] = None,
+    json: Annotated[str, typer.Argument(metavar="[JSON | @FILE | -]", help="Its JSON; by default stdin's.")] = STDIN,
     header: Header = False,
     dialect: Dialect = None,
     binary: Annotated[bool, typer.Option("--binary", help="The bytes themselves instead of hex.")] = False,
@@ -54,11 +62,12 @@ def encode_command(
     raise typer.Exit(run_encode(name, version, json, header, dialect, binary))
 
 
-def run_decode(name: str, version: int, text: str | None, header: bool, dialect: str | None) -> Exit:
+def run_decode(name: str, version: int, text: str, header: bool, dialect: str | None) -> Exit:
     """Bytes in, JSON out; exit code 1 for bytes that are not the message."""
     try:
         kind = message_class(name, dialect)
-        data = _bytes_of(_stdin() if text is None else text.encode())
+        read = _read(text)
+        data = _of_argument(text) if read is None else _bytes_of(read)
         json_value = (
             _decoded_with_header(kind, version, data, dialect) if header else _decoded(kind, version, data, dialect)
         )
@@ -70,11 +79,12 @@ def run_decode(name: str, version: int, text: str | None, header: bool, dialect:
     return Exit.GOOD
 
 
-def run_encode(name: str, version: int, text: str | None, header: bool, dialect: str | None, binary: bool) -> Exit:
+def run_encode(name: str, version: int, text: str, header: bool, dialect: str | None, binary: bool) -> Exit:
     """JSON in, bytes out, as hex unless `binary`; exit code 1 for JSON that is not the message."""
     try:
         kind = message_class(name, dialect)
-        json_value = json.loads(_stdin() if text is None else text)
+        read = _read(text)
+        json_value = json.loads(text if read is None else read)
         parts = [(kind, version, dialect, json_value)]
         if header:
             if not isinstance(json_value, dict) or json_value.keys() != {"header", "body"}:
@@ -85,17 +95,29 @@ def run_encode(name: str, version: int, text: str | None, header: bool, dialect:
                 (kind, version, dialect, json_value["body"]),
             ]
         data = b"".join(encode(from_json(*each[:2], each[3], each[2]), each[1], dialect=each[2]) for each in parts)
-    except (EncodeError, ValueError, RecursionError) as error:
-        if isinstance(error, KcoreError) and not isinstance(error, EncodeError):
-            fail(str(error))
+    except (json.JSONDecodeError, UnicodeDecodeError, RecursionError) as error:
+        return _report(f"not JSON: {error}")
+    except EncodeError as error:
         return _report(error)
     except KcoreError as error:
         fail(str(error))
+    except ValueError as error:  # A number of more digits than Python reads.
+        return _report(error)
     if binary:
         sys.stdout.buffer.write(data)
     else:
         typer.echo(data.hex())
     return Exit.GOOD
+
+
+def _read(text: str) -> bytes | None:
+    """What an argument refers to, stdin or a file; None where it is the message itself."""
+    if text.startswith(FILE):
+        try:
+            return read_bytes(text.removeprefix(FILE), MOST_INPUT)
+        except OSError as error:
+            fail(str(error))
+    return _stdin() if text == STDIN else None
 
 
 def _stdin() -> bytes:
@@ -105,19 +127,36 @@ def _stdin() -> bytes:
     return data
 
 
-def _report(error: Exception) -> Exit:
+def _report(error: Exception | str) -> Exit:
     typer.echo(f"kcore: {error}", err=True)
     return Exit.FAILED
 
 
+def _of_argument(text: str) -> bytes:
+    """The bytes of hex digits; ends the command for any other text, which nobody means as bytes."""
+    digits = _digits(text.encode(errors="replace"))
+    try:
+        return binascii.unhexlify(digits)
+    except ValueError:
+        why = "an odd number of hex digits" if HEX_DIGITS.issuperset(digits) else "not hex"
+        fail(f"{text!r:.60} is {why}: give two hex digits a byte, with 0x in front or not; or @FILE, or - for stdin")
+
+
 def _bytes_of(given: bytes) -> bytes:
-    """Hex, in which blanks do not count, or else the bytes themselves."""
-    if not HEX_DIGITS.issuperset(given):
+    """Hex, in which blanks and 0x in front do not count, or else the bytes themselves."""
+    digits = _digits(given)
+    if not HEX_DIGITS.issuperset(digits):
         return given
     try:
-        return binascii.unhexlify(b"".join(given.split()))
+        return binascii.unhexlify(digits)
     except binascii.Error:
         raise DecodeError("an odd number of hex digits", len(given)) from None
+
+
+def _digits(given: bytes) -> bytes:
+    """What is left without blanks and without 0x in front."""
+    digits = b"".join(given.split())
+    return digits[len(HEX_PREFIX) :] if digits[: len(HEX_PREFIX)].lower() == HEX_PREFIX else digits
 
 
 def _decoded(kind: type[Message], version: int, data: bytes, dialect: str | None) -> dict[str, Any]:

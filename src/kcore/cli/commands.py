@@ -1,20 +1,27 @@
 """The commands by name. A command's module is imported when the command is used: `--help` imports none of them.
 
 A command is one function in a module of its own, `command` unless `COMMANDS` names another: its parameters are the
-options, its docstring is the help, and it ends by `typer.Exit` with an exit code.
+options, its docstring is the help, and it ends by `typer.Exit` with an exit code. A wrong invocation is told in one
+line on stderr; its exit code is 2.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from importlib import import_module
-from typing import Annotated, Any, Final, NamedTuple
+from typing import Annotated, Any, Final, NamedTuple, NoReturn
 
 import typer
 from typer.core import TyperCommand, TyperGroup
 
+from kcore.errors import KcoreError, MissingExtraError
 from kcore.extras import needs
 from kcore.version import __version__
 
+INTERRUPTED: Final = 130  # As a shell has it: 128 and the number of SIGINT.
+_FAILED: Final = 1
+_USAGE: Final = 2
 _OPTIONS: Final = {"help_option_names": ["-h", "--help"]}
+_UsageError: Final[Any] = typer.BadParameter.__base__  # Typer exports no other one of its usage errors.
 
 
 class Command(NamedTuple):
@@ -57,11 +64,6 @@ COMMANDS: Final[dict[str, Command]] = {
         "Put a controller of Kafka or kcore under the load of hollow brokers; report when the last one has the change.",
         extra="report",
     ),
-    "sim raft": Command(
-        "sim_command",
-        "Simulate raft quorums: networks, disks and clocks that fail, invariants after every event.",
-        extra="report",
-    ),
     "spark archive": Command(
         "spark_archive_command", "Write an archive of kcore, NumPy and PyArrow for Spark's executors."
     ),
@@ -76,6 +78,7 @@ COMMANDS: Final[dict[str, Command]] = {
         "image_command",
         "Sum up a cluster: its brokers, topics and partitions, and which of those are in trouble.",
     ),
+    "messages": Command("messages_command", "List Kafka's messages, or show the fields of one and its JSON."),
     "decode": Command("codec_command", "Show a message's bytes as Kafka's JSON.", "decode_command"),
     "encode": Command("codec_command", "Write a message's bytes from Kafka's JSON.", "encode_command"),
     "test": Command("test_command", "Run the tests of a checkout; arguments go to pytest.", passes_on=True),
@@ -107,11 +110,53 @@ QUORUM: Final[dict[str, Command]] = {
     ),
     "describe": Command("quorum_describe", "Describe a metadata quorum, as kafka-metadata-quorum.sh does it."),
 }
+SIM: Final[dict[str, Command]] = {
+    "raft": Command(
+        "sim_command",
+        "Simulate raft quorums: networks, disks and clocks that fail, invariants after every event.",
+    ),
+}
 GROUPS: Final = {
     "controller": ("Control a cluster of real brokers.", CONTROLLER),
     "broker": ("Be a broker of a cluster that a controller of Kafka or of kcore controls.", BROKER),
     "quorum": ("Take part in a KRaft quorum of Kafka's controllers or of kcore's, or ask one how it is.", QUORUM),
+    "sim": ("Simulate the protocols of kcore, many worlds by seed.", SIM),
 }
+
+
+@contextmanager
+def _told_in_one_line() -> Iterator[None]:
+    """Ends the command with one line on stderr for wrong arguments, errors of kcore and files, and Ctrl-C."""
+    try:
+        yield
+    except _UsageError as error:
+        if type(error).__name__ == "NoArgsIsHelpError":  # A group by itself: Typer shows its help.
+            raise
+        _end(_usage(error), _USAGE)
+    except (BrokenPipeError, MissingExtraError):
+        raise
+    except (KcoreError, OSError) as error:
+        _end(str(error), _FAILED)
+    except KeyboardInterrupt:
+        _end("interrupted", INTERRUPTED)
+
+
+def _end(message: str, code: int) -> NoReturn:
+    typer.echo(f"kcore: {message}", err=True)
+    raise typer.Exit(code) from None
+
+
+def _usage(error: Any) -> str:
+    """What is wrong with the arguments, the closest option where one is unknown, and where the help is."""
+    context = error.ctx
+    if hasattr(error, "option_name") and hasattr(error, "possibilities") and context is not None:
+        from kcore.suggestions import did_you_mean
+
+        known = [name for parameter in context.command.params for name in parameter.opts if name.startswith("-")]
+        text = f"{error.message}{did_you_mean(error.option_name, known)}"
+    else:
+        text = " ".join(error.format_message().split()).removesuffix(".")
+    return text if context is None else f"{text} (see {context.command_path} --help)"
 
 
 class _Group(TyperGroup):
@@ -129,8 +174,25 @@ class _Group(TyperGroup):
         two_words = " ".join(args[:2])
         if two_words in self.table:
             args = [two_words, *args[2:]]
-        name, command, rest = super().resolve_command(ctx, args)
+        try:
+            name, command, rest = super().resolve_command(ctx, args)
+        except _UsageError as error:
+            if not args[0].startswith("-"):
+                from kcore.suggestions import did_you_mean
+
+                others = f"there are {', '.join(self.commands)}"
+                close = did_you_mean(args[0], self.commands) or did_you_mean(two_words, self.commands, others)
+                error.message = f"no command {args[0]!r}{close}"
+            raise
         return name, self.table[name].load(name) if name in self.table else command, rest
+
+    def make_context(self, *arguments: Any, **settings: Any) -> Any:
+        with _told_in_one_line():
+            return super().make_context(*arguments, **settings)
+
+    def invoke(self, ctx: Any) -> Any:
+        with _told_in_one_line():
+            return super().invoke(ctx)
 
 
 def _show_version(wanted: bool) -> None:
@@ -154,6 +216,7 @@ def _group(table: dict[str, Command], summary: str, callback: Callable[..., None
         no_args_is_help=True,
         add_completion=False,
         pretty_exceptions_enable=False,
+        suggest_commands=False,  # `did_you_mean` does it.
         context_settings=_OPTIONS,
     )
     group.callback()(callback)

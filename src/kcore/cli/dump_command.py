@@ -25,6 +25,7 @@ from kcore.storage.dump import (
     shown_name,
 )
 from kcore.storage.dump_beside import beside_rows, is_beside
+from kcore.storage.files import is_there
 from kcore.storage.log import partition_of
 from kcore.storage.segment import LOG
 from kcore.storage.snapshot import SUFFIX
@@ -62,6 +63,8 @@ def command(
 def run(path: Path, detail: Detail, as_json: bool, arrow: Path | None) -> Exit:
     """Prints or stores the contents; a damaged file gives a line on stderr and exit code 1, after what is readable."""
     try:
+        if not is_there(path):
+            raise StorageError(f"{path}: there is no such file or folder")
         files = files_of(path)
         if not files:
             raise StorageError(f"{path}: neither a segment nor a snapshot there")

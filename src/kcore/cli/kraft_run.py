@@ -29,6 +29,7 @@ from kcore.server.quorum.process import Elections
 from kcore.storage.files import is_there
 from kcore.storage.raft_dir import RaftDirectory
 from kcore.storage.snapshot import BOOTSTRAP, read_snapshot
+from kcore.suggestions import did_you_mean
 from kcore.wire.metadata_frames import decode_metadata_record
 
 RAFT_LEVELS: Final[dict[str, tuple[str, Level]]] = {  # By release: what it speaks, and whose rules its log has.
@@ -98,7 +99,9 @@ def departures_of(names: list[str]) -> frozenset[str]:
         return KAFKA_WAY
     for name in names:
         if name not in KAFKA_WAY:
-            fail(f"--kafka-way {name}: all, {', '.join(sorted(KAFKA_WAY))}")
+            known = ("all", *sorted(KAFKA_WAY))
+            close = did_you_mean(name, known, f"there are {', '.join(known)}")
+            fail(f"--kafka-way {name}: no such departure{close}")
     return frozenset(names)
 
 

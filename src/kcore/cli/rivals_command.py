@@ -19,8 +19,8 @@ def command(
             metavar="[GROUP]...", help="codec, memory, election, divergence, messages, records; all if left out."
         ),
     ] = None,
-    partitions: Annotated[int, typer.Option(min=1_000, help="Partitions of the cluster.")] = 100_000,
-    repeat: Annotated[int, typer.Option(min=1, help="Turns that every peer has.")] = 5,
+    partitions: Annotated[int, typer.Option(min=1_000, max=10_000_000, help="Partitions of the cluster.")] = 100_000,
+    repeat: Annotated[int, typer.Option(min=1, max=1_000, help="Turns that every peer has.")] = 5,
     out: Annotated[Path | None, typer.Option(metavar="DIR", help="For the results, if they are to be kept.")] = None,
     overwrite: Overwrite = False,
 ) -> None:

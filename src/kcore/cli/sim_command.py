@@ -2,7 +2,7 @@
 
 import json
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import closing
 from pathlib import Path
 from time import perf_counter
@@ -22,10 +22,12 @@ from kcore.report.machine import Load, facts
 from kcore.sim.kernel.violation import RAISES
 from kcore.sim.raft.campaign import Campaign, Row, cores, rows, table_of
 from kcore.sim.raft.coverage import never_seen
-from kcore.sim.raft.hunting import BROKEN, CAUGHT, hunt_all
+from kcore.sim.raft.hunting import BROKEN, CAUGHT, Hunt, hunt_all
 from kcore.sim.raft.options import LEVELS
 from kcore.sim.raft.planted import PLANTED, PlantError
+from kcore.suggestions import did_you_mean
 
+MOST_SEED = 2**63 - 1  # What a row can hold.
 QUIET_S = 5.0  # Between two lines of progress.
 ALL = "all"  # Of the planted bugs.
 MOST_SHOWN = 5  # Failures, with their stories; all are kept.
@@ -59,6 +61,8 @@ def command(
     At the end of a world all faults end, and its quorum must then elect a leader. A broken invariant is printed with
     the last events and with the command that replays them.
 
+    Ctrl-C ends it early: the seeds that are done are shown and kept.
+
     Exit code: 0 all held (with --planted: the bug was caught by the invariant that it names), 1 not, 2 usage,
     3 seeds are missing.
     """
@@ -66,6 +70,9 @@ def command(
         list_planted()
         return
     check(level, planted)
+    first = first_seed if seed is None else seed
+    if first + (seeds if seed is None else 1) > MOST_SEED:
+        fail(f"the last seed is past {MOST_SEED:,}: choose a smaller --first-seed, --seed or --seeds")
     chosen = range(first_seed, first_seed + seeds) if seed is None else range(seed, seed + 1)
     if planted == ALL:
         raise typer.Exit(run_planted(chosen, events, processes))
@@ -84,27 +91,34 @@ def list_planted() -> None:
 def check(level: str | None, plant: str | None) -> None:
     """Ends the command with exit code 2 for words that name nothing."""
     if level is not None and level not in LEVELS:
-        fail(f"--level: {level!r} is none of {', '.join(LEVELS)}")
+        fail(f"--level: {level!r} is none of {', '.join(LEVELS)}{did_you_mean(level, LEVELS)}")
     if plant is not None and plant not in (*PLANTED, ALL):
-        fail(f"--planted: {plant!r} is none of {', '.join(PLANTED)}, {ALL}")
+        close = did_you_mean(plant, (*PLANTED, ALL), "`kcore sim raft --names` lists them")
+        fail(f"--planted: no bug is called {plant!r}{close}")
 
 
 def run_planted(seeds: range, events: int, processes: int | None) -> Exit:
     """Looks for all planted bugs, a line each; good if each is caught by the invariant that it names."""
-    console, found = wide_console(), []
-    for each in hunt_all(seeds, events, processes or cores()):
-        found.append(each)
-        where = f"by {each.invariant}, seed {each.seed}" if each.verdict == CAUGHT else f"{each.invariant} must do it"
-        others = ", ".join(f"{name} in {count}" for name, count in each.others.items())
-        line = f"{each.name:48} {each.verdict} {where}, {each.seconds:.1f} s" + (
-            f"; before: {others}" if others else ""
-        )
-        console.print(line, soft_wrap=True, highlight=False, style=None if each.verdict == CAUGHT else "bold red")
-        if each.verdict == BROKEN:
-            console.print(escape(each.text), soft_wrap=True, highlight=False)
+    console, found = wide_console(), list[Hunt]()
+    try:
+        for each in hunt_all(seeds, events, processes or cores()):
+            found.append(each)
+            _tell_hunt(console, each)
+    except KeyboardInterrupt:
+        console.print(f"interrupted: {len(found)} of {len(PLANTED)} planted bugs were looked for", soft_wrap=True)
+        return Exit.INVALID
     caught = sum(each.verdict == CAUGHT for each in found)
     console.print(f"{len(found)} planted bugs, {caught} caught within {len(seeds)} seeds of {events:,} events")
     return Exit.GOOD if caught == len(found) else Exit.FAILED
+
+
+def _tell_hunt(console: Console, each: Hunt) -> None:
+    where = f"by {each.invariant}, seed {each.seed}" if each.verdict == CAUGHT else f"{each.invariant} must do it"
+    others = ", ".join(f"{name} in {count}" for name, count in each.others.items())
+    line = f"{each.name:48} {each.verdict} {where}, {each.seconds:.1f} s" + (f"; before: {others}" if others else "")
+    console.print(line, soft_wrap=True, highlight=False, style=None if each.verdict == CAUGHT else "bold red")
+    if each.verdict == BROKEN:
+        console.print(escape(each.text), soft_wrap=True, highlight=False)
 
 
 def run(
@@ -120,35 +134,30 @@ def run(
     console = wide_console(stderr=as_json)
     directory = results_directory(out, "sim", overwrite) if len(campaign.seeds) > 1 else None
     began_s, before = perf_counter(), Load.now()
+    found: list[Row] = []
     gathered = Gathered([], is_partial=False)
     try:
         if spark:
-            found, gathered = _over_spark(campaign, spark)
-        else:
-            found = _here(campaign, processes or cores(), console)
+            gathered = _over_spark(campaign, spark, found)
+        for row in found if spark else _here(campaign, processes or cores(), console):
+            if not spark:
+                found.append(row)
+            if as_json:
+                typer.echo(json.dumps(row | {"coverage": dict(row["coverage"])}))
+    except KeyboardInterrupt:
+        gathered = Gathered(gathered.troubles, is_partial=True)
     except PlantError as error:
         fail(str(error))
     elapsed_s = perf_counter() - began_s
     for trouble in gathered.troubles:
         console.print(f"[bold red]Spark[/] {escape(trouble)}", soft_wrap=True)
-    if not found:
-        return Exit.INVALID
-    if as_json:
-        for row in found:
-            typer.echo(json.dumps(row | {"coverage": dict(row["coverage"])}))
-    _show(console, campaign, found, elapsed_s)
-    if directory is not None:
-        _keep(
-            campaign,
-            found,
-            spark.master if spark else None,
-            directory,
-            console,
-            facts(before),
-            summary(found, elapsed_s),
-        )
+    if found:
+        _show(console, campaign, found, elapsed_s)
+        if directory is not None:
+            master = spark.master if spark else None
+            _keep(campaign, found, master, directory, console, facts(before), summary(found, elapsed_s))
     if gathered.is_partial:
-        console.print(f"[bold red]partial run[/] {len(found)} of {len(campaign.seeds)} seeds", soft_wrap=True)
+        console.print(f"partial run: {len(found):,} of {len(campaign.seeds):,} seeds are done", soft_wrap=True)
         return Exit.INVALID
     is_good = any(_is_catch(campaign, row) for row in found) if campaign.plant is not None else not _failed(found)
     return Exit.GOOD if is_good else Exit.FAILED
@@ -159,32 +168,32 @@ def _is_catch(campaign: Campaign, row: Row) -> bool:
     return campaign.plant is not None and row["invariant"] == PLANTED[campaign.plant].invariant
 
 
-def _here(campaign: Campaign, processes: int, console: Console) -> list[Row]:
+def _here(campaign: Campaign, processes: int, console: Console) -> Iterator[Row]:
     """Runs all seeds, reports each failure at once; with a planted bug, up to the first seed that finds it or fails."""
-    found: list[Row] = []
+    done = failed = 0
     last_s = perf_counter()
     with closing(rows(campaign, processes)) as coming:
         for row in coming:
-            found.append(row)
+            yield row
+            done, failed = done + 1, failed + (row["invariant"] is not None)
             if campaign.plant is None and row["invariant"] is not None:
                 line = f"seed {row['seed']}: {row['invariant']} {row['text']}"
                 console.print(escape(line), soft_wrap=True, highlight=False)
             if perf_counter() - last_s > QUIET_S:
                 last_s = perf_counter()
-                console.print(f"{len(found):,} of {len(campaign.seeds):,} seeds, {len(_failed(found))} failed")
+                console.print(f"{done:,} of {len(campaign.seeds):,} seeds, {failed} failed")
             if campaign.plant is not None and (_is_catch(campaign, row) or _is_broken(row)):
                 break
-    return found
 
 
-def _over_spark(campaign: Campaign, wanted: SparkSettings) -> tuple[list[Row], Gathered]:
-    """The rows by seed, and what went wrong."""
+def _over_spark(campaign: Campaign, wanted: SparkSettings, found: list[Row]) -> Gathered:
+    """Adds the rows, by seed; what went wrong."""
     from kcore.spark.simulation import simulate_pieces
 
-    found: list[Row] = []
     with session_on(wanted) as spark:
         gathered = gather(simulate_pieces(spark, campaign), found)
-    return sorted(found, key=lambda row: int(row["seed"])), gathered
+    found.sort(key=lambda row: int(row["seed"]))
+    return gathered
 
 
 def _is_broken(row: Row) -> bool:

@@ -125,6 +125,11 @@ def run(
     plan: StormPlan, out: Path | None, as_json: bool, spark: SparkSettings | None = None, *, overwrite: bool = False
 ) -> Exit:
     """Run, show and keep. Ctrl-C and SIGTERM end it early: what there is by then is shown and kept as partial."""
+    try:
+        storms.check_targets(plan)
+    except TargetError as error:
+        typer.echo(f"kcore: {error}", err=True)
+        return Exit.FAILED
     progress = wide_console(stderr=True, log_width=LOG_WIDTH)
     logging.getLogger("kazoo").setLevel(logging.ERROR)  # The end of a server at the end of the run is not logged.
     directory = results_directory(out, "storm", overwrite)

@@ -58,6 +58,22 @@ class Quorum:
         assert self.versions is not None
         return self.versions.answer
 
+    async def check_listens(self) -> None:
+        """TargetError, at once, where every address refuses the connection or is unknown: nothing listens there."""
+        problems = []
+        for address in self.bootstrap:
+            try:
+                await (await self._connect(address)).close()
+            except DisconnectedError as error:
+                if not isinstance(error.__cause__, OSError) or isinstance(error.__cause__, ConnectionResetError):
+                    return  # Something listens.
+                problems.append(str(error))
+                continue
+            except NetworkError:
+                return  # It may be starting.
+            return
+        raise TargetError(f"{'; '.join(problems)}: is a controller running there?")
+
     async def open(self) -> None:
         """Finds the active controller. TargetError if none answers within a minute."""
         try:

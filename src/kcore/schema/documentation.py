@@ -12,14 +12,14 @@ from kcore.schema.structure import UNSET, Field, Message, Struct
 Row = tuple[str, ...]
 
 
-def documentation(struct: type[Struct]) -> str:
-    """The docstring of the class and what its fields say."""
+def documentation(struct: type[Struct], *, json_names: bool = False) -> str:
+    """The docstring of the class and what its fields say, under Python's names or those of Kafka's JSON."""
     parts = [_words(struct)]
     if issubclass(struct, Message) and struct.versions.highest >= 0:
         key = f"API key {struct.api_key}, " if struct.api_key >= 0 else ""
         parts.append(f"{message_type(struct)}: {key}versions {struct.versions}, flexible {struct.flexible_versions}")
     if struct.__fields__:
-        parts.append(table([("field", "type", "versions", ""), *_rows(struct, "")]))
+        parts.append(table([("field", "type", "versions", ""), *_rows(struct, "", json_names)]))
     return "\n\n".join(parts)
 
 
@@ -27,15 +27,25 @@ def _words(struct: type[Struct]) -> str:
     return inspect.cleandoc(vars(struct).get("__doc__") or "")
 
 
-def _rows(struct: type[Struct], indent: str) -> Iterator[Row]:
+def _rows(struct: type[Struct], indent: str, json_names: bool) -> Iterator[Row]:
     """Of every field, and after it, further in, of the struct that it holds."""
     for field in struct.__fields__:
-        inner = (field.type.element or field.type).struct
-        comment = comments(struct).get(field.name) or (_words(inner).partition("\n")[0] if inner else "")
-        about = "  ".join(filter(None, (_notes(field), comment)))
-        yield indent + field.name, str(field.type), str(field.options.versions), about
-        if inner is not None:
-            yield from _rows(inner, f"{indent}  ")
+        text = "  ".join(filter(None, (_notes(field), about(struct, field))))
+        name = field.json_name if json_names else field.name
+        yield indent + name, str(field.type), str(field.options.versions), text
+        if (inner := struct_of(field)) is not None:
+            yield from _rows(inner, f"{indent}  ", json_names)
+
+
+def struct_of(field: Field) -> type[Struct] | None:
+    """The struct that a field holds, or that the elements of its list are."""
+    return (field.type.element or field.type).struct
+
+
+def about(struct: type[Struct], field: Field) -> str:
+    """What the field is for: its comment, or the first line of the struct that it holds."""
+    inner = struct_of(field)
+    return comments(struct).get(field.name) or (_words(inner).partition("\n")[0] if inner else "")
 
 
 def _notes(field: Field) -> str:

@@ -1,13 +1,13 @@
 """What messages there are and which file has them. A file is read when a message of it is first asked for."""
 
 from collections.abc import Iterator, Mapping
-from difflib import get_close_matches
 from importlib import import_module
 from types import ModuleType
 from typing import Final, TypeVar, cast
 
 from kcore.errors import UnknownMessageError
 from kcore.schema.structure import Message
+from kcore.suggestions import did_you_mean
 
 # Each API is a <name>Request and a <name>Response, found in the file whose name stands before it.
 APIS: Final[dict[str, dict[int, str]]] = {
@@ -193,7 +193,7 @@ METADATA_RECORDS: Final[Mapping[int, type[Message]]] = Lazy(
 
 
 def message_class(name: str | type[Message], dialect: str | None = None) -> type[Message]:
-    """The class of that name (or the class itself); UnknownMessageError names what there is."""
+    """The class of that name (or the class itself); UnknownMessageError names the closest ones."""
     if isinstance(name, type) and issubclass(name, Message):
         return name
     if dialect is not None and isinstance(name, str) and name in (own := dialect_module(dialect).MESSAGES):
@@ -201,13 +201,15 @@ def message_class(name: str | type[Message], dialect: str | None = None) -> type
     try:
         return MESSAGES[name]
     except (KeyError, TypeError):  # What has no hash is no name.
-        close = get_close_matches(name, MESSAGES, n=1) if isinstance(name, str) else []
-        hint = f"did you mean {close[0]}?" if close else "`kcore.messages` lists all"
-        raise UnknownMessageError(f"no message is called {name!r:.60}: {hint}") from None
+        listed = "`kcore messages` lists them"
+        close = did_you_mean(name, MESSAGES, listed) if isinstance(name, str) else f": {listed}"
+        raise UnknownMessageError(f"no message is called {name!r:.60}{close}") from None
 
 
 def dialect_module(dialect: str) -> ModuleType:
     """What a dialect has of its own: `MESSAGES` by name, and `versions` of a class; UnknownMessageError."""
     if not isinstance(dialect, str) or dialect not in DIALECTS:
-        raise UnknownMessageError(f"no dialect is called {dialect!r:.60}; there is {', '.join(DIALECTS)}")
+        listed = f"there is {', '.join(DIALECTS)}"
+        close = did_you_mean(dialect, DIALECTS, listed) if isinstance(dialect, str) else f": {listed}"
+        raise UnknownMessageError(f"no dialect is called {dialect!r:.60}{close}")
     return import_module(f"kcore.schema.{dialect}")

@@ -17,6 +17,7 @@ from kcore.wire.records import Records, decode_records
 class LoadedMetadata(ClusterImage):
     """An image and where it comes from."""
 
+    records: int = 0  # Metadata records that were read.
     problem: str = ""  # What ended reading before the log did, if that was allowed.
 
 
@@ -77,6 +78,7 @@ def _apply(image: LoadedMetadata, records: Records, path: Path) -> None:
         raise DecodeError(f"{path}: {error.message}", error.offset) from None
     except TableError as error:
         raise TableError(f"{path}: {error}") from None
+    image.records += int((records.control_type < 0).sum())
     batches = records.batches
     if len(batches):
         image.end_offset = max(image.end_offset, int(batches.last_offset[-1]) + 1)

@@ -11,12 +11,15 @@ from kcore.errors import PlanError
 from kcore.storm.kraft.scenarios import ALL, LIMITS, SCENARIOS
 from kcore.storm.targets import Target
 from kcore.storm.zk.scenarios import SCENARIOS as ZK_SCENARIOS
+from kcore.suggestions import did_you_mean
 
 MINDS: Final = ("full", "count")
 # Not for brokers that only count.
 NEEDS_IMAGE: Final = ("preferred-election", "isr-storm", "reassign", "dir-lost", *LIMITS)
 FIRST: Final = ("register", "create")  # Without brokers and partitions there is nothing to storm.
 MOST_SECONDS: Final = 600  # A scenario ends after 15 minutes.
+MOST_REPETITIONS: Final = 1_000
+MOST_SEED: Final = 2**63 - 1
 MOST_PARTITIONS: Final = 10_000_000
 MOST_A_TOPIC: Final = 9_899  # The most partitions that CreateTopics takes of one topic, with its own record.
 
@@ -57,10 +60,12 @@ class StormPlan:
 
     def check(self) -> None:
         """PlanError, or TargetError, for the first thing that cannot be."""
+        _must(1 <= self.repeat <= MOST_REPETITIONS, f"--repeat {self.repeat} is not from 1 to {MOST_REPETITIONS:,}")
         self.cells()
         known = dict.fromkeys([*ALL, *ZK_SCENARIOS])
         for name in self.scenarios:
-            _must(name in known, f"no scenario {name!r}; ./kcore storm --list names them: {', '.join(known)}")
+            others = f"`kcore storm --list` names them: {', '.join(known)}"
+            _must(name in known, f"no scenario {name!r}{did_you_mean(name, known, others)}")
         _must(bool(self.targets), "name a --target")
         for target in map(Target.parse, self.targets):
             _must(bool(self.scenarios_of(target)), f"nothing is left to run: {'; '.join(self.left_out())}")
@@ -86,7 +91,7 @@ class StormPlan:
         _must(0.05 <= self.heartbeat_s <= 8, f"--heartbeat-s {self.heartbeat_s:g} is not from 0.05 to 8, within a "
               "session of 9 s")  # fmt: skip
         _must(0 < self.seconds <= MOST_SECONDS, f"--seconds {self.seconds:g} is not from 0 to {MOST_SECONDS}")
-        _must(self.repeat >= 1, f"--repeat {self.repeat} is less than 1")
+        _must(0 <= self.seed <= MOST_SEED, f"--seed {self.seed} is not from 0 to {MOST_SEED}")
         _must(self.heap[:-1].isdecimal() and self.heap[-1:] in "kmgKMG", f"--heap {self.heap!r} is not such as 2g")
 
     def cells(self) -> list[Cell]:

@@ -27,6 +27,13 @@ _SCENARIO_S: Final = 900.0  # All waits have shorter time-outs; this ends anythi
 _PREFIX_BYTES: Final = 4
 
 
+def check_targets(plan: StormPlan) -> None:
+    """TargetError where nothing listens at a target that runs already: found before anything is measured."""
+    for target in dict.fromkeys(cell.target for cell in plan.cells()):
+        if target.addresses:
+            asyncio.run(Quorum(target.addresses, random=Random(plan.seed)).check_listens())
+
+
 def run(plan: StormPlan, rows: list[Row], tell: Tell, spark: "SparkSession | None" = None) -> list[str]:
     """Runs it all; each row goes into `rows` when it is there, so that an interrupted run has what it measured.
 

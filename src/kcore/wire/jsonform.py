@@ -11,7 +11,7 @@ from typing import Any
 
 from kcore.errors import EncodeError
 from kcore.schema.index import message_class
-from kcore.schema.kinds import INTEGER_RANGES, Kind
+from kcore.schema.kinds import INTEGER_RANGES, FieldType, Kind
 from kcore.schema.structure import Message, Struct
 from kcore.types import Uuid
 from kcore.wire.codec import encode
@@ -56,6 +56,31 @@ def _json(value: Any, step: Step) -> Any:
     if step.kind is Kind.BYTES:
         return b64encode(value).decode("ascii")
     return "" if step.kind is Kind.RECORDS else int(value)
+
+
+def skeleton(name: str | type[Message], version: int, dialect: str | None = None) -> JsonObject:
+    """A JSON object that `from_json` takes: every field of the version at its default, each list with one element.
+
+    Structs and lists are filled even where they may be null, so that their fields are seen. UnknownMessageError,
+    UnsupportedVersionError.
+    """
+    return _blank_struct(plan(message_class(name, dialect), version, dialect))
+
+
+def _blank_struct(struct_plan: StructPlan) -> JsonObject:
+    steps = {step.field.name: step.step for step in (*struct_plan.in_line, *struct_plan.tagged)}
+    fields = [field for field in struct_plan.struct.__fields__ if field.name in steps]
+    return {field.json_name: _blank(field.type, steps[field.name], field.default()) for field in fields}
+
+
+def _blank(type_: FieldType, step: Step, default: Any) -> Any:
+    if step.struct is not None:
+        return _blank_struct(step.struct)
+    if type_.element is not None and step.element is not None:
+        return [_blank(type_.element, step.element, type_.element.default())]
+    if default is None and not step.nullable:  # Null by default, which this version cannot carry.
+        default = type_.default()
+    return "" if step.kind is Kind.RECORDS and not step.nullable else _json(default, step)
 
 
 def from_json(name: str | type[Message], version: int, obj: JsonObject, dialect: str | None = None) -> Message:

@@ -15,6 +15,16 @@ class Workload:
     name: str
     summary: str
     setup: Callable[[Cell, bytes | None], list[Operation]]
+    has_cluster: bool = True  # What a plan says of clusters means nothing to the others.
+
+
+def operations_of(workload: Workload) -> dict[str, list[str]]:
+    """The actions of a workload by group, as it makes them ready for a small cluster."""
+    groups: dict[str, list[str]] = {}
+    for operation in workload.setup(Cell(workload.name, 100, 3, 1, 0), None):
+        group, _, action = operation.name.partition(": ")
+        groups.setdefault(group, []).append(action or group)
+    return groups
 
 
 WORKLOADS = {
@@ -23,7 +33,7 @@ WORKLOADS = {
         Workload("codec", "control requests to bytes and back, as columns and as objects", codec.setup),
         Workload("election", "a broker fails, is shut down, or all preferred leaders return", election.setup),
         Workload("fan-out", "decide, then the bytes of the requests to every broker", fan_out.setup),
-        Workload("divergence", "end offsets for leader epochs, and where followers truncate", divergence.setup),
+        Workload("divergence", "end offsets for leader epochs, and where followers truncate", divergence.setup, False),
         Workload("shapes", "bytes a partition before and after KIP-380", shapes.setup),
     )
 }

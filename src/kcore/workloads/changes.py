@@ -34,7 +34,7 @@ def led_by_second(table: PartitionTable) -> PartitionChanges:
     rows: Int32s = np.flatnonzero(two).astype(np.int32)
     ids, isr = table.brokers.ids, table.isr__pi[rows]
     first = table.replicas__ps[rows, 0] == isr[:, 0]
-    leaders = np.where(first, isr[:, 1], isr[:, 0])
+    leaders = np.where(first, isr[:, min(1, isr.shape[1] - 1)], isr[:, 0])
     sizes = (isr >= 0).sum(axis=1)
     return PartitionChanges(
         rows=rows,

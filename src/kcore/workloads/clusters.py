@@ -12,24 +12,60 @@ from kcore.metadata.arrays import Array
 from kcore.metadata.broker_table import BrokerTable
 from kcore.metadata.partition_table import PartitionTable
 from kcore.metadata.topics import TopicTable
+from kcore.replication.election import elect
 from kcore.schema.index import REQUESTS
 from kcore.types import Int16s, Int64s, Uuid
 from kcore.wire.codec import decode
 from kcore.wire.column_codec import decode_columns
-from kcore.workloads.cell import Cell
-from kcore.workloads.generate import generate
+from kcore.workloads.cell import MIXED, PARTITIONS_A_TOPIC, REPLICATION_FACTOR, Cell
+from kcore.workloads.generate import generate, scramble
 
-REPLICATION_FACTOR = 3
-PARTITIONS_A_TOPIC = 100
 FIRST_BROKER_EPOCH = 25
+LEAST_LIVE = 2  # Brokers: one that is lost, and another.
 
 
 def cluster_of(cell: Cell, file: bytes | None) -> PartitionTable:
-    """The cell's cluster: the file's, scaled to the cell's sizes, or without a file a generated one."""
-    if file is None:
-        topics = max(1, cell.partitions // PARTITIONS_A_TOPIC)
-        return generate(cell.partitions, cell.brokers, REPLICATION_FACTOR, topics, cell.seed)
-    return scaled(table_of_file(file), cell.partitions, cell.brokers)
+    """The cell's cluster: the file's, scaled to the cell's sizes, or without a file a generated one.
+
+    Its ISRs are as the cell has them, and the cell's share of the live brokers is gone.
+    """
+    table = _usual(cell) if file is None else scaled(table_of_file(file), cell.partitions, cell.brokers)
+    if cell.isr == MIXED:
+        scramble(table, cell.seed)
+    live = table.brokers.ids[table.brokers.live]
+    gone = brokers_gone(cell.brokers_gone, len(live))
+    if gone and len(live) - gone < LEAST_LIVE:
+        raise TableError(f"of {len(live)} live brokers {gone} cannot be gone: {LEAST_LIVE} must stay")
+    lose(table, np.random.default_rng(cell.seed).choice(live, gone, replace=False).tolist())
+    return table
+
+
+def mixed_states_of(table: PartitionTable, cell: Cell) -> PartitionTable:
+    """A copy with the mixed states of a cluster with a past, in which brokers that the cell has taken stay gone."""
+    mixed = table.copy()
+    scramble(mixed, cell.seed)
+    if cell.brokers_gone:
+        lose(mixed, mixed.brokers.ids[~mixed.brokers.live].tolist())
+    return mixed
+
+
+def brokers_gone(share: float, brokers: int) -> int:
+    """How many of the brokers a share of them is: at least one where it is not 0."""
+    return max(1, round(share * brokers)) if share else 0
+
+
+def lose(table: PartitionTable, broker_ids: list[int]) -> None:
+    """Makes brokers gone, as a controller in ZooKeeper mode leaves the partitions once all of them have failed."""
+    if broker_ids:
+        table.apply(elect(table, "offline", leaving=broker_ids).written())
+        for broker_id in broker_ids:
+            table.brokers.set_gone(broker_id)
+
+
+def _usual(cell: Cell) -> PartitionTable:
+    topics = cell.topics or max(1, cell.partitions // PARTITIONS_A_TOPIC)
+    factor = cell.replication_factor or REPLICATION_FACTOR
+    return generate(cell.partitions, cell.brokers, factor, topics, cell.seed, cell.racks or None)
 
 
 def cluster_size(file: bytes) -> tuple[int, int]:

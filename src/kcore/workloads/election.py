@@ -10,8 +10,7 @@ from kcore.metadata.partition_table import PartitionTable
 from kcore.replication.election import elect
 from kcore.workloads.cell import Cell
 from kcore.workloads.changes import arrays_of, led_by_second, moved_bytes
-from kcore.workloads.clusters import cluster_of
-from kcore.workloads.generate import scramble
+from kcore.workloads.clusters import cluster_of, mixed_states_of
 from kcore.workloads.measure import Operation
 
 
@@ -20,8 +19,7 @@ def setup(cell: Cell, cluster: bytes | None) -> list[Operation]:
     table = cluster_of(cell, cluster)
     row = middle_broker(table)
     broker_id, held = int(table.brokers.ids[row]), len(table.index.rows(row))
-    mixed, moved = table.copy(), table.copy()
-    scramble(mixed, cell.seed)
+    mixed, moved = mixed_states_of(table, cell), table.copy()
     moved.apply(led_by_second(moved))
     return [
         _operation("one broker: fails", table, held, lambda: elect(table, "offline", leaving=(broker_id,))),

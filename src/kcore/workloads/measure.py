@@ -14,6 +14,7 @@ from kcore.workloads.memory import peak_growth
 
 SAMPLES_AT_LEAST = 5
 SAMPLES_AT_MOST = 200
+MOST_KEPT = 10_000
 BUDGET_NS = 300_000_000  # An operation is sampled for so long, once it has its least number of samples.
 MEMCPY_AT_MOST = 64 << 20  # Longer copies cost in proportion, so they are not tried.
 MEMCPY_SAMPLES = 5
@@ -47,13 +48,19 @@ class Measurement:
     digest: str
 
 
-def measure(operation: Operation) -> Measurement:
-    """Run the operation until it is warm, weigh it once, time it; UnsteadyResultError if its result changes."""
+def measure(operation: Operation, warm_up_s: float = 0.0, duration_s: float = 0.0) -> Measurement:
+    """Run the operation until it is warm, weigh it once, time it; UnsteadyResultError if its result changes.
+
+    `warm_up_s`: how long it runs after its first run and before it is sampled. `duration_s`: how long it is sampled,
+    of which at most MOST_KEPT samples are kept, evenly spread; 0: BUDGET_NS or SAMPLES_AT_MOST.
+    """
     digest = _digest(operation, _run(operation))  # The first run compiles and loads what is compiled and loaded late.
     if operation.before is not None:
         operation.before()
     peak_bytes = peak_growth(operation.run)
-    samples_ns, last = _sample(operation)
+    if warm_up_s:
+        _sample(operation, warm_up_s)
+    samples_ns, last = _sample(operation, duration_s)
     if _digest(operation, last) != digest:
         raise UnsteadyResultError(f"{operation.name}: the last run's result is not the first one's")
     return Measurement(samples_ns, memcpy_ns(operation.moved_bytes), peak_bytes, digest)
@@ -81,19 +88,25 @@ def _run(operation: Operation) -> Any:
     return operation.run()
 
 
-def _sample(operation: Operation) -> tuple[list[int], Any]:
+def _sample(operation: Operation, duration_s: float) -> tuple[list[int], Any]:
     """The times of several runs, and the last run's result. The previous result is freed off the clock."""
     samples_ns: list[int] = []
-    spent, result, clock = 0, None, time.perf_counter_ns
+    spent, runs, every, result, clock = 0, 0, 1, None, time.perf_counter_ns
+    budget_ns = int(duration_s * 1e9) or BUDGET_NS
     with _collector_off():
-        while len(samples_ns) < SAMPLES_AT_LEAST or (spent < BUDGET_NS and len(samples_ns) < SAMPLES_AT_MOST):
+        while runs < SAMPLES_AT_LEAST or (spent < budget_ns and (duration_s or runs < SAMPLES_AT_MOST)):
             result = None
             if operation.before is not None:
                 operation.before()
             start = clock()
             result = operation.run()
-            samples_ns.append(clock() - start)
-            spent += samples_ns[-1]
+            took_ns = clock() - start
+            if runs % every == 0:
+                samples_ns.append(took_ns)
+            if len(samples_ns) == MOST_KEPT:
+                samples_ns, every = samples_ns[::2], 2 * every
+            runs += 1
+            spent += took_ns
     return samples_ns, result
 
 

@@ -5,14 +5,20 @@ from kcore.extras import needs
 with needs("arrow"):
     import pyarrow as pa
 
+VARIANT = {
+    **{"replication_factor": pa.int32(), "topics": pa.int64(), "racks": pa.int32()},
+    **{"isr": pa.string(), "brokers_gone": pa.float64()},
+    **{"warm_up_s": pa.float64(), "duration_s": pa.float64()},
+}
 ROW_SCHEMA = pa.schema(
     [
         ("workload", pa.string()),
-        ("operation", pa.string()),  # "group: action"; empty in the row of a failed cell
+        ("operation", pa.string()),  # "group: action", with Cell.variant in the group; empty where the cell failed
         ("partitions", pa.int64()),  # of the cluster
         ("brokers", pa.int32()),
         ("seed", pa.int64()),
         ("repetition", pa.int32()),
+        *VARIANT.items(),  # as in Cell
         ("handled_partitions", pa.int64()),  # what a time is divided by
         ("samples_ns", pa.list_(pa.int64())),
         ("min_ns", pa.int64()),

@@ -23,7 +23,10 @@ def run_cell(cell: Cell, cluster: bytes | None = None) -> list[Row]:
     started_ms = time.time_ns() // 1_000_000
     start = time.perf_counter_ns()
     try:
-        rows = [_row(operation, measure(operation)) for operation in WORKLOADS[cell.workload].setup(cell, cluster)]
+        rows = [
+            _row(operation, measure(operation, cell.warm_up_s, cell.duration_s), cell.variant)
+            for operation in WORKLOADS[cell.workload].setup(cell, cluster)
+        ]
     except Exception as error:
         rows = [{"operation": "", "error": _story(error)}]
     took_ns = time.perf_counter_ns() - start
@@ -36,10 +39,10 @@ def failed_row(cell: Cell, error: str) -> Row:
     return asdict(cell) | {"operation": "", "error": error}
 
 
-def _row(operation: Operation, measured: Measurement) -> Row:
+def _row(operation: Operation, measured: Measurement, variant: str) -> Row:
     samples_ns = np.array(measured.samples_ns)
     return {
-        "operation": operation.name,
+        "operation": _name(operation.name, variant),
         "handled_partitions": operation.partitions,
         "samples_ns": measured.samples_ns,
         "min_ns": int(samples_ns.min()),
@@ -52,6 +55,12 @@ def _row(operation: Operation, measured: Measurement) -> Row:
         "peak_bytes": measured.peak_bytes,
         "digest": measured.digest,
     }
+
+
+def _name(operation: str, variant: str) -> str:
+    """A variant is part of the group, so that no chart and no comparison takes it for the usual cluster."""
+    group, colon, action = operation.partition(": ")
+    return f"{group} ({variant}){colon}{action}" if variant else operation
 
 
 def _story(error: Exception) -> str:

@@ -152,6 +152,19 @@ def _deleted_topics_settings(difference: Difference, story: Json, step: Json) ->
     )
 
 
+def _lost_scram(difference: Difference, story: Json, step: Json) -> bool:
+    """Kafka's snapshot lacks SCRAM credentials, and nothing else."""
+    if difference.what != "snapshot":
+        return False
+    missing = [each for each in difference.found["records"] if each not in difference.expected["records"]]
+    rest = [each for each in difference.found["records"] if each not in missing]
+    return (
+        bool(missing)
+        and all(each["type"] == "UserScramCredentialRecord" for each in missing)
+        and rest == difference.expected["records"]
+    )
+
+
 def _topics_of(snapshot: Json) -> set[str]:
     return {each["json"]["name"] for each in snapshot["records"] if each["type"] == "TopicRecord"}
 
@@ -320,6 +333,7 @@ EXPLANATIONS: Final[dict[str, Explains]] = {
     departures.STALE_ELIGIBLE: _stale_eligible,
     departures.ABORTED_RECORDS: _aborted_records,
     departures.DELETED_SETTINGS: _deleted_topics_settings,
+    departures.LOST_SCRAM: _lost_scram,
     departures.STANDBYS: _standbys,
     departures.LEADERS_NAMED: _leaders_named,
     departures.RECORD_LIMITS: _record_limits,

@@ -39,6 +39,7 @@ from kcore.schema.metadata_records_log import (
     EndTransactionRecord,
     NoOpRecord,
 )
+from kcore.schema.metadata_records_security import RemoveUserScramCredentialRecord, UserScramCredentialRecord
 from kcore.schema.metadata_records_settings import ConfigRecord, FeatureLevelRecord
 from kcore.schema.metadata_records_topics import (
     ClearElrRecord,
@@ -340,6 +341,22 @@ def test_settings_of_a_topic_that_comes_and_goes_at_once_stay() -> None:
     for offset in (0, 3):  # The second time the image has settings of that name, and all of them go.
         published.hand_over(batch(settings_then_gone(offset), offset))
     assert published.image.configs.get(resource) is None
+
+
+@pytest.mark.parametrize(("names", "is_lost"), [(("a", "b"), True), (("b", "a"), False)])
+def test_credentials_that_come_behind_the_removal_of_the_last_one_are_lost(
+    names: tuple[str, str], is_lost: bool
+) -> None:
+    """In the order of the hash table; "a" comes before "b" there."""
+    old, new = names
+    before = batch([UserScramCredentialRecord(name=old, mechanism=2)])
+    delta = [UserScramCredentialRecord(name=new, mechanism=2), RemoveUserScramCredentialRecord(name=old, mechanism=2)]
+    for way in (KAFKA, KAFKA - {departures.LOST_SCRAM}):
+        published = PublishedImage(way)
+        published.hand_over(before)
+        published.hand_over(batch(delta, 1))
+        lost = is_lost and way == KAFKA
+        assert [*published.image.scram] == ([] if lost else [(2, new)])
 
 
 def test_the_active_controllers_own_batches_are_taken_one_by_one() -> None:

@@ -23,6 +23,7 @@ STALE_ELIGIBLE: Final = "stale-eligible-replicas"
 SNAPSHOT_ENDS: Final = "transaction-behind-a-snapshot"
 ABORTED_RECORDS: Final = "aborted-records-return"
 DELETED_SETTINGS: Final = "deleted-topics-settings"
+LOST_SCRAM: Final = "lost-scram-credentials"
 STANDBYS: Final = "standbys-check-first"
 LEADERS_NAMED: Final = "standbys-name-no-leader"
 
@@ -120,6 +121,12 @@ DEPARTURES: Final[Mapping[str, Departure]] = {
         "log",
         "drops them with the topic",
         "a later topic of that name must not inherit them",
+    ),
+    LOST_SCRAM: Departure(
+        "leaves out of its snapshots all SCRAM credentials of a mechanism where it reads the removal of the last one "
+        "along with new ones, and takes the removal first",
+        "keeps the new ones",
+        "what was created must not be lost",
     ),
     STANDBYS: Departure(
         "checks on a standby who asks, and parts of the request, before it answers NOT_CONTROLLER",

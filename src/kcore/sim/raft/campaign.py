@@ -1,11 +1,13 @@
 """Many seeds: what came of each as a row, over the cores of this machine."""
 
 import gc
-from collections.abc import Generator, Sequence
+from collections.abc import Generator, Iterator, Sequence
 from concurrent.futures import ProcessPoolExecutor
+from contextlib import contextmanager
 from dataclasses import asdict, dataclass, field
-from multiprocessing import get_context
+from multiprocessing import active_children, get_context
 from os import sched_getaffinity
+from signal import SIG_IGN, SIGINT, signal
 from typing import Any, Final
 
 from kcore.extras import needs
@@ -63,11 +65,23 @@ def rows(campaign: Campaign, processes: int) -> Generator[Row, None, None]:
     if processes == 1 or len(campaign.seeds) == 1:
         yield from map(campaign.row, campaign.seeds)
         return
-    with ProcessPoolExecutor(min(processes, len(campaign.seeds)), get_context("fork")) as pool:
-        try:
-            yield from pool.map(campaign.row, campaign.seeds)
-        finally:
-            pool.shutdown(cancel_futures=True)
+    with worker_processes(min(processes, len(campaign.seeds))) as pool:
+        yield from pool.map(campaign.row, campaign.seeds)
+
+
+@contextmanager
+def worker_processes(count: int) -> Iterator[ProcessPoolExecutor]:
+    """A pool of so many processes. They ignore Ctrl-C, which a terminal sends to all; an early exit ends them."""
+    others = set(active_children())
+    pool = ProcessPoolExecutor(count, get_context("fork"), initializer=signal, initargs=(SIGINT, SIG_IGN))
+    try:
+        yield pool
+    except BaseException:  # GeneratorExit: the caller wants no more of it.
+        for process in set(active_children()) - others:
+            process.terminate()
+        raise
+    finally:
+        pool.shutdown(cancel_futures=True)
 
 
 def table_of(found: Sequence[Row]) -> pa.Table:

@@ -2,12 +2,12 @@
 
 from collections import Counter
 from collections.abc import Iterator, Sequence
-from concurrent.futures import ProcessPoolExecutor, as_completed
+from concurrent.futures import as_completed
 from dataclasses import dataclass, field
 from functools import partial
-from multiprocessing import get_context
 
 from kcore.sim.kernel.violation import RAISES
+from kcore.sim.raft.campaign import worker_processes
 from kcore.sim.raft.planted import PLANTED, PlantError
 from kcore.sim.raft.run import run_seed
 
@@ -55,6 +55,6 @@ def hunt_all(seeds: range, events: int, processes: int, names: Sequence[str] = (
     if processes == 1 or len(wanted) == 1:
         yield from map(search, wanted)
         return
-    with ProcessPoolExecutor(processes, get_context("fork")) as pool:
+    with worker_processes(processes) as pool:
         for found in as_completed([pool.submit(search, name) for name in wanted]):
             yield found.result()

@@ -2,13 +2,15 @@
 
 Kafka takes the records of one commit into one delta. If a transaction is aborted within, and further records follow,
 the aborted ones stay in the delta ("aborted-records-return"). If a topic is created and deleted within, its settings
-stay in the image ("deleted-topics-settings").
+stay in the image ("deleted-topics-settings"). If the last SCRAM credential of a mechanism is removed within, those that
+come behind it in the delta's hash table are lost ("lost-scram-credentials").
 """
 
 from collections.abc import Collection, Iterator, Mapping
 from typing import Final
 
-from kcore.controller.kraft.departures import ABORTED_RECORDS, DELETED_SETTINGS
+from kcore.controller.kraft.departures import ABORTED_RECORDS, DELETED_SETTINGS, LOST_SCRAM
+from kcore.java_hash import hash_map_order
 from kcore.metadata.image import ClusterImage
 from kcore.metadata.image_state import ConfigResource
 from kcore.raft.batches import split_batches
@@ -18,6 +20,7 @@ from kcore.schema.metadata_records_log import (
     BeginTransactionRecord,
     EndTransactionRecord,
 )
+from kcore.schema.metadata_records_security import RemoveUserScramCredentialRecord, UserScramCredentialRecord
 from kcore.schema.metadata_records_settings import ConfigRecord
 from kcore.schema.metadata_records_topics import RemoveTopicRecord, TopicRecord
 from kcore.schema.structure import MetadataRecord
@@ -34,6 +37,7 @@ class PublishedImage:
     def __init__(self, kafka_way: Collection[str]) -> None:
         self._keeps_aborted = ABORTED_RECORDS in kafka_way
         self._keeps_settings = DELETED_SETTINGS in kafka_way
+        self._loses_credentials = LOST_SCRAM in kafka_way
         self.held: int | None = None  # A snapshot needs the journal from that offset on.
         self.image = ClusterImage()
         self._transaction = _NONE
@@ -59,8 +63,12 @@ class PublishedImage:
     def _begin_delta(self) -> None:
         self._begin: int | None = None  # The offset of its first record.
         self._had_settings: dict[ConfigResource, bool] = {}  # Before the delta.
+        self._had_users: dict[int, set[str]] = {}  # Before the delta, by mechanism; of those that it changes.
+        self._changed_users: dict[int, dict[str, bool]] = {}  # By mechanism: whether each has a credential then.
 
     def _publish(self) -> None:
+        if self._loses_credentials:
+            self._lose_credentials()
         end = self.image.end_offset
         self.image.commit(end if self.held is None else min(end, self.held))
         self._begin_delta()
@@ -91,6 +99,8 @@ class PublishedImage:
         if self._begin is None:
             self._begin = offset
             self.image.begin(offset)
+        if isinstance(record, UserScramCredentialRecord | RemoveUserScramCredentialRecord):
+            self._note_credential(record)
         resource = self._resource_of(record)
         kept: list[ConfigRecord] = []
         if resource is not None:
@@ -103,6 +113,28 @@ class PublishedImage:
             self.image.apply(RemoveTopicRecord(topic_id=topics.ids[topics.row(record.name)]), offset)
         for each in (record, *kept):
             self.image.apply(each, offset)
+
+    def _note_credential(self, record: UserScramCredentialRecord | RemoveUserScramCredentialRecord) -> None:
+        mechanism = record.mechanism
+        if mechanism not in self._had_users:
+            self._had_users[mechanism] = {name for kind, name in self.image.scram if kind == mechanism}
+        changed = self._changed_users.setdefault(mechanism, {})
+        changed[record.name] = isinstance(record, UserScramCredentialRecord)
+
+    def _lose_credentials(self) -> None:
+        """Source: ScramDelta.apply, which drops the table of a mechanism once it is empty, and fills it further."""
+        for mechanism, changed in self._changed_users.items():
+            users = set(self._had_users[mechanism])
+            for name in hash_map_order(changed):
+                users = users | {name} if changed[name] else users - {name}
+                if not users:
+                    self._drop_credentials(mechanism)
+                    break
+
+    def _drop_credentials(self, mechanism: int) -> None:
+        for kind, name in [*self.image.scram]:
+            if kind == mechanism:
+                self.image.apply(RemoveUserScramCredentialRecord(name=name, mechanism=mechanism))
 
     def _resource_of(self, record: MetadataRecord) -> ConfigResource | None:
         """Whose settings the record changes."""

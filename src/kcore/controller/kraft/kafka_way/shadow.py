@@ -7,6 +7,7 @@ from typing import Final
 from kcore.controller.kraft.departures import (
     ABORTED_RECORDS,
     DELETED_SETTINGS,
+    LOST_SCRAM,
     REFUSED_KRAFT_VERSION,
     SNAPSHOT_ENDS,
     STALE_ELIGIBLE,
@@ -20,7 +21,8 @@ from kcore.raft.batches import StoredBatch, split_batches
 from kcore.schema.metadata_records_log import BeginTransactionRecord
 from kcore.wire.records import decode_records
 
-_NEEDED_BY: Final = frozenset({ABORTED_RECORDS, DELETED_SETTINGS, REFUSED_KRAFT_VERSION, SNAPSHOT_ENDS, STALE_ELIGIBLE})
+_OF_IMAGES: Final = frozenset({ABORTED_RECORDS, DELETED_SETTINGS, LOST_SCRAM})
+_NEEDED_BY: Final = _OF_IMAGES | {REFUSED_KRAFT_VERSION, SNAPSHOT_ENDS, STALE_ELIGIBLE}
 
 
 class Shadow:
@@ -71,8 +73,7 @@ class KafkaShadow(Shadow):
         self._asked_kraft_version: int | None = None  # By a refused request: the next records bring it.
         self.eligible = EligibleIndex() if STALE_ELIGIBLE in kafka_way else None
         self._committed_eligible = deepcopy(self.eligible)
-        has_image = bool({ABORTED_RECORDS, DELETED_SETTINGS} & kafka_way)
-        self.published = PublishedImage(kafka_way) if has_image else None
+        self.published = PublishedImage(kafka_way) if kafka_way & _OF_IMAGES else None
         self._written: deque[StoredBatch] = deque()  # By this node, and not committed.
         self._snapshot_end: int | None = None
 

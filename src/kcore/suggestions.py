@@ -1,0 +1,24 @@
+"""What to add to an error about an unknown name: the known names that are closest to it."""
+
+from collections.abc import Iterable
+from typing import Final
+
+_ABOUT: Final = 0.08  # Of difflib's ratio: what is that much less close is not named.
+_MOST_CHARACTERS: Final = 200
+
+
+def did_you_mean(name: object, known: Iterable[str], otherwise: str = "") -> str:
+    """`; did you mean 'fetch'?` with the closest of the `known` names, whatever its case, and those about as close.
+
+    Where none is close: `; ` and `otherwise`, or nothing if that is empty.
+    """
+    from difflib import SequenceMatcher, get_close_matches  # 5 ms that only an error has to take.
+
+    folded = str(name).casefold()[:_MOST_CHARACTERS]
+    by_folded = {each.casefold(): each for each in known}
+    close = get_close_matches(folded, by_folded)
+    if close:
+        ratios = [SequenceMatcher(None, each, folded).ratio() for each in close]
+        named = [repr(by_folded[each]) for each, ratio in zip(close, ratios, strict=True) if ratio > ratios[0] - _ABOUT]
+        return f"; did you mean {' or '.join(named)}?"
+    return f"; {otherwise}" if otherwise else ""
