@@ -199,6 +199,6 @@ def test_what_the_errors_say() -> None:
     with pytest.raises(kcore.TableError, match="leaving is a list of broker ids, not 7"):
         kcore.elect(TABLE, "offline", leaving=7)  # type: ignore[call-overload]
     with pytest.raises(
-        kcore.UnknownMessageError, match=r"no message is called 'FetchReqest': did you mean FetchRequest\?"
+        kcore.UnknownMessageError, match=r"no message is called 'FetchReqest'; did you mean 'FetchRequest'\?"
     ):
         kcore.decode("FetchReqest", 4, b"")

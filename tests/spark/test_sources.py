@@ -219,10 +219,10 @@ def test_paths_that_cannot_be_read(spark: SparkSession, logs: Path) -> None:
 @pytest.mark.parametrize(
     ("option", "value", "said"),
     [
-        ("bogus", "1", "there is no option 'bogus': there are mode, columns, where"),
-        ("modus", "x", "there is no option 'modus': did you mean 'mode'?"),
-        ("mode", "permisive", "there is no mode 'permisive': did you mean 'permissive'?"),
-        ("columns", "ofset", "there is no column 'ofset': did you mean 'offset'?"),
+        ("bogus", "1", "there is no option 'bogus'; there are mode, columns, where"),
+        ("modus", "x", "there is no option 'modus'; did you mean 'mode'?"),
+        ("mode", "permisive", "there is no mode 'permisive'; did you mean 'permissive'?"),
+        ("columns", "ofset", "there is no column 'ofset'; did you mean 'offset'?"),
     ],
 )
 def test_04_unknown_options_are_refused(option: str, value: str, said: str) -> None:

@@ -12,12 +12,12 @@ A field's name is the snake_case of Kafka's. Instances are slotted and hold one 
 import sys
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from difflib import get_close_matches
 from typing import TYPE_CHECKING, Any, ClassVar, Final, dataclass_transform, get_origin
 
 from kcore.errors import ArgumentError
 from kcore.schema.kinds import FieldType
 from kcore.schema.versions import ALL, NONE, Versions
+from kcore.suggestions import did_you_mean
 
 UNSET: Any = object()
 
@@ -213,9 +213,8 @@ def _refused(struct: Struct, positional: tuple[Any, ...], unknown: dict[str, Any
     if positional:
         return ArgumentError(f"{name} takes keywords alone, such as {name}({fields[0] if fields else ''}=...)")
     wrong = next(iter(unknown))
-    close = get_close_matches(wrong, fields, n=1)
-    hint = f"did you mean {close[0]}?" if close else f"its fields are {', '.join(fields)}"
-    return ArgumentError(f"{name} has no field {wrong}: {hint}")
+    close = did_you_mean(wrong, fields, f"its fields are {', '.join(fields)}")
+    return ArgumentError(f"{name} has no field {wrong!r}{close}")
 
 
 def _pieces(value: Any) -> Iterator[str]:

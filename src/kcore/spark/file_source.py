@@ -8,8 +8,7 @@ why its filters are not pushed down: conditions.py.
 import os
 import re
 from abc import abstractmethod
-from collections.abc import Iterable, MutableMapping
-from difflib import get_close_matches
+from collections.abc import Collection, MutableMapping
 from glob import glob, has_magic
 from json import loads
 from pathlib import Path
@@ -19,6 +18,7 @@ from urllib.parse import unquote, urlsplit
 from kcore.errors import StorageError
 from kcore.extras import needs
 from kcore.spark.conditions import Condition, parse_where
+from kcore.suggestions import did_you_mean
 
 with needs("spark"):
     import pyarrow as pa
@@ -62,10 +62,10 @@ class FileSource(DataSource):
         super().__init__(options)
         for option in options:
             if option not in (*OPTIONS, *_PATHS):
-                raise StorageError(f"{self.name()}: there is no option {option!r}: {_hint(option, OPTIONS)}")
+                raise StorageError(f"{self.name()}: there is no option {option!r}{_close(option, OPTIONS)}")
         self.mode = options.get("mode", FAILFAST).lower()
         if self.mode not in MODES:
-            raise StorageError(f"{self.name()}: there is no mode {self.mode!r}: {_hint(self.mode, MODES)}")
+            raise StorageError(f"{self.name()}: there is no mode {self.mode!r}{_close(self.mode, MODES)}")
         self._schema = self.columns
         if wanted := [name.strip() for name in options.get("columns", "").split(",") if name.strip()]:
             self._schema = pa.schema([self._field(name) for name in wanted])
@@ -75,7 +75,7 @@ class FileSource(DataSource):
 
     def _field(self, name: str) -> pa.Field:
         if name not in self.columns.names:
-            raise StorageError(f"{self.name()}: there is no column {name!r}: {_hint(name, self.columns.names)}")
+            raise StorageError(f"{self.name()}: there is no column {name!r}{_close(name, self.columns.names)}")
         return self.columns.field(name)
 
     def schema(self) -> StructType:
@@ -118,6 +118,5 @@ def named_paths(text: str) -> list[Path]:
     return [Path(each).resolve() for each in found]
 
 
-def _hint(wrong: str, known: Iterable[str]) -> str:
-    close = get_close_matches(wrong, list(known), n=1)
-    return f"did you mean {close[0]!r}?" if close else f"there are {', '.join(known)}"
+def _close(wrong: str, known: Collection[str]) -> str:
+    return did_you_mean(wrong, known, f"there are {', '.join(known)}")
