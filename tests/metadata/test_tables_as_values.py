@@ -183,9 +183,16 @@ def test_an_old_change_makes_no_broker_lead_that_has_left() -> None:
 def test_leader_epochs_count_as_well() -> None:
     of = PartitionTable.from_arrays([[1, 2]], leader_epochs=[4], partition_epochs=[7])
     decided = elect(of, "online", leaving=[1])
-    decided.leader_epochs = decided.leader_epochs + 1
-    with pytest.raises(TableError, match="topic-0 has leader epoch 4, and the change gives it 6"):
+    decided.leader_epochs = decided.leader_epochs - 2
+    with pytest.raises(TableError, match="topic-0 has leader epoch 4, and the change gives it 3"):
         of.apply(decided)
+
+
+def test_the_loss_of_several_brokers_can_be_applied() -> None:
+    """In ZooKeeper mode each of them takes the leader with it: its epoch rises more than once."""
+    of = PartitionTable.from_arrays([[1, 2, 3]], leader_epochs=[4], partition_epochs=[7])
+    of.apply(elect(of, "offline", leaving=[1, 2]).written())
+    assert of.state(0).leader == 3 and of.state(0).leader_epoch > 5
 
 
 def test_what_is_no_change_is_refused() -> None:

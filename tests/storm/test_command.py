@@ -20,7 +20,7 @@ def storm(*arguments: str) -> Result:
 @pytest.mark.parametrize(
     ("arguments", "said"),
     [
-        (["flood"], "./kcore storm --list"),
+        (["flood"], "`kcore storm --list`"),
         (["--target", "kafka-0.7"], "kcore can start kafka-4.3.1"),
         (["--target", "localhost"], "give HOST:PORT"),
         (["--brokers", "many"], "no list of counts such as 20,100"),

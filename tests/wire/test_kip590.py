@@ -115,5 +115,5 @@ def test_no_such_dialect() -> None:
         lambda: kcore.encode(kcore.schema.RequestHeader(), 2, dialect="kip500"),
         lambda: kcore.from_json("RequestHeader", 2, {}, dialect="kip500"),
     ):
-        with pytest.raises(kcore.UnknownMessageError, match="no dialect is called 'kip500'; there is kip590"):
+        with pytest.raises(kcore.UnknownMessageError, match="no dialect is called 'kip500'; did you mean 'kip590'"):
             call()

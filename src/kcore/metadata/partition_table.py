@@ -172,14 +172,15 @@ class PartitionTable(PartitionQueries):
     def _check_decided_here(self, rows: Int32s, changes: PartitionChanges) -> None:
         """TableError unless the changes follow from the states that their partitions have now."""
         steps = (
-            ("partition", self.partition_epoch__p, changes.partition_epochs, 1),
-            ("leader", self.leader_epoch__p, changes.leader_epochs, 0),
+            ("partition", self.partition_epoch__p, changes.partition_epochs, 1, 1),
+            # Of several brokers that fail at once, each may take the leader with it.
+            ("leader", self.leader_epoch__p, changes.leader_epochs, 0, MAX_EPOCH),
         )
-        for name, column, given, least in steps:
+        for name, column, given, least, most in steps:
             epochs = as_integers(f"{name} epochs", given, np.int32, rows.shape)
             risen = np.subtract(epochs, column[rows], out=epochs, dtype=np.int32)
-            if len(rows) and (risen.min() < least or risen.max() > 1):
-                at = int(((risen < least) | (risen > 1)).argmax())
+            if len(rows) and (risen.min() < least or risen.max() > most):
+                at = int(((risen < least) | (risen > most)).argmax())
                 partition = "-".join(map(str, self.state(int(rows[at]))[:2]))
                 raise TableError(
                     f"decided on another state: {partition} has {name} epoch {column[rows[at]]}, and the change gives "
