@@ -34,7 +34,9 @@ STUBS = generator()
 def test_an_unknown_field_is_told_with_the_one_that_was_meant() -> None:
     with pytest.raises(ArgumentError, match=r"^FetchRequest has no field 'max_wayt_ms'; did you mean 'max_wait_ms'\?$"):
         FetchRequest(max_wayt_ms=3)  # type: ignore[call-arg]
-    with pytest.raises(ArgumentError, match="FetchTopic has no field 'zzz'; its fields are topic, topic_id, partitions"):
+    with pytest.raises(
+        ArgumentError, match="FetchTopic has no field 'zzz'; its fields are topic, topic_id, partitions"
+    ):
         FetchTopic(zzz=3)  # type: ignore[call-arg]
     with pytest.raises(ArgumentError, match=r"FetchRequest takes keywords alone, such as FetchRequest\(cluster_id="):
         FetchRequest(3)  # type: ignore[call-arg]
