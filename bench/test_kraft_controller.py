@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 from pytest_benchmark.fixture import BenchmarkFixture
 
-from kcore.cli.kraft_run import COLLECTION_EVERY
+from kcore.collector import rare_collections
 from kcore.controller.kraft.activation import Bootstrap
 from kcore.controller.kraft.config import KraftControllerConfig
 from kcore.controller.kraft.context import RequestInfo
@@ -157,10 +157,8 @@ def settings(names: list[str]) -> Message:
 
 @pytest.fixture(autouse=True)
 def collections_as_in_the_process() -> Iterator[None]:
-    before = gc.get_threshold()
-    gc.set_threshold(COLLECTION_EVERY)
-    yield
-    gc.set_threshold(*before)
+    with rare_collections():
+        yield
 
 
 def report(benchmark: BenchmarkFixture, pair: Pair, event: Callable[[], list[float]]) -> None:

@@ -2,9 +2,11 @@
 
 import hashlib
 import os
+import resource
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import ExitStack
 from pathlib import Path
 
 import pytest
@@ -15,6 +17,7 @@ from kcore.spark.java import NoJavaError
 
 DATA = {"org/example/a/1/a-1.jar": b"first", "org/example/deep/b_2.13/2.0/b_2.13-2.0.jar": b"second"}
 NAMES = ["a-1.jar", "b_2.13-2.0.jar"]
+FD_SETSIZE = 1024  # Of glibc.
 
 
 @pytest.fixture
@@ -150,6 +153,24 @@ def test_an_ivy_that_falls_silent_is_ended(tmp_path: Path, monkeypatch: pytest.M
     monkeypatch.setattr(jars, "_SILENCE_S", 0.1)
     with pytest.raises(TargetError, match="no answer for 0 seconds"):
         jars.fetch(lock(DATA), tmp_path / "jars")
+
+
+@pytest.fixture
+def many_open_files() -> Iterator[None]:
+    """The next file's descriptor is past what select() can take."""
+    with ExitStack() as stack:
+        soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+        resource.setrlimit(resource.RLIMIT_NOFILE, (max(soft, FD_SETSIZE + 100), hard))
+        stack.callback(resource.setrlimit, resource.RLIMIT_NOFILE, (soft, hard))
+        null = stack.enter_context(open(os.devnull, "rb"))
+        while (copy := os.dup(null.fileno())) < FD_SETSIZE:
+            stack.callback(os.close, copy)
+        stack.callback(os.close, copy)
+        yield
+
+
+def test_ivy_is_heard_though_a_thousand_files_are_open(many_open_files: None, central: Path, tmp_path: Path) -> None:
+    assert names_in(jars.fetch(lock(DATA), tmp_path / "jars")) == NAMES
 
 
 def test_without_java_the_error_says_so(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

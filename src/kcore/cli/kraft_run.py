@@ -1,7 +1,6 @@
 """`kcore controller kraft run`: a KRaft controller as a process, until it is told to stop."""
 
 import asyncio
-import gc
 import logging
 from pathlib import Path
 from random import SystemRandom
@@ -13,6 +12,7 @@ from kcore.cli.console import fail
 from kcore.cli.kraft_settings import read_settings
 from kcore.cli.processes import begin_log, stop_signal, until_first, use_all_descriptors
 from kcore.cli.quorum_serve import DirectoryElections
+from kcore.collector import rare_collections
 from kcore.controller.kraft.activation import Bootstrap
 from kcore.controller.kraft.config import DEFAULT_RELEASE, KraftControllerConfig
 from kcore.controller.kraft.decision import Versioned
@@ -37,8 +37,6 @@ RAFT_LEVELS: Final[dict[str, tuple[str, Level]]] = {  # By release: what it spea
     "4.1.2": ("4.3", "4.1.2"),
     "3.9.1": ("3.9", "3.9.1"),
 }
-# Objects. Python looks for cycles after 700 by default: half of the time of a request for 50,000 topics.
-COLLECTION_EVERY: Final = 100_000
 Parts = tuple[RaftLog, Elections, Bootstrap]
 
 
@@ -119,13 +117,12 @@ async def _serve(config: KraftControllerConfig, raft: RaftConfig, settings: Kraf
     """Until a signal comes, or a fault."""
     stopped = stop_signal()
     host, port = settings.listen
-    gc.freeze()  # What the imports made stays: no collection need look at it.
-    gc.set_threshold(COLLECTION_EVERY)
     try:
-        async with KraftServer(config, raft, *parts, host=host or "0.0.0.0", port=port) as server:
-            logging.info("controller %s listens at %s:%s", config.node_id, host, server.port)
-            await until_first(stopped.wait(), server.wait_failed())
-            logging.info("stopping")
+        with rare_collections():
+            async with KraftServer(config, raft, *parts, host=host or "0.0.0.0", port=port) as server:
+                logging.info("controller %s listens at %s:%s", config.node_id, host, server.port)
+                await until_first(stopped.wait(), server.wait_failed())
+                logging.info("stopping")
     except (OSError, KcoreError) as error:
         fail(str(error))
     return Exit.GOOD if stopped.is_set() else Exit.FAILED

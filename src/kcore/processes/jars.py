@@ -7,7 +7,7 @@ by a rename, once its SHA-256 is right; a lock on the folder lets one process at
 import fcntl
 import hashlib
 import os
-import select
+import selectors
 import subprocess
 import sys
 import time
@@ -187,16 +187,17 @@ def _output(process: subprocess.Popen[bytes], count: int, say: Say) -> str:
     """All that Ivy prints, with progress said on the way; TargetError if it prints nothing for too long."""
     assert process.stdout is not None
     printed, next_s = b"", time.monotonic() + _PROGRESS_S
-    while True:
-        ready, _, _ = select.select([process.stdout], [], [], _SILENCE_S)
-        if not ready:
-            raise TargetError(f"Apache Ivy could not fetch the jars: no answer for {_SILENCE_S:.0f} seconds")
-        if not (piece := os.read(process.stdout.fileno(), 1 << 16)):
-            return printed.decode(errors="replace")
-        printed += piece
-        if time.monotonic() >= next_s:
-            say(f"{printed.count(_FETCHED.encode())} of {count} jars")
-            next_s = time.monotonic() + _PROGRESS_S
+    with selectors.DefaultSelector() as selector:  # select() alone refuses file descriptors from 1,024 on.
+        selector.register(process.stdout, selectors.EVENT_READ)
+        while True:
+            if not selector.select(_SILENCE_S):
+                raise TargetError(f"Apache Ivy could not fetch the jars: no answer for {_SILENCE_S:.0f} seconds")
+            if not (piece := os.read(process.stdout.fileno(), 1 << 16)):
+                return printed.decode(errors="replace")
+            printed += piece
+            if time.monotonic() >= next_s:
+                say(f"{printed.count(_FETCHED.encode())} of {count} jars")
+                next_s = time.monotonic() + _PROGRESS_S
 
 
 def reason_in(printed: str) -> str:

@@ -201,15 +201,13 @@ def message_class(name: str | type[Message], dialect: str | None = None) -> type
     try:
         return MESSAGES[name]
     except (KeyError, TypeError):  # What has no hash is no name.
-        listed = "`kcore messages` lists them"
-        close = did_you_mean(name, MESSAGES, listed) if isinstance(name, str) else f": {listed}"
+        close = did_you_mean(name, MESSAGES, "`kcore messages` lists them")
         raise UnknownMessageError(f"no message is called {name!r:.60}{close}") from None
 
 
 def dialect_module(dialect: str) -> ModuleType:
     """What a dialect has of its own: `MESSAGES` by name, and `versions` of a class; UnknownMessageError."""
     if not isinstance(dialect, str) or dialect not in DIALECTS:
-        listed = f"there is {', '.join(DIALECTS)}"
-        close = did_you_mean(dialect, DIALECTS, listed) if isinstance(dialect, str) else f": {listed}"
+        close = did_you_mean(dialect, DIALECTS, f"there is {', '.join(DIALECTS)}")
         raise UnknownMessageError(f"no dialect is called {dialect!r:.60}{close}")
     return import_module(f"kcore.schema.{dialect}")

@@ -1,6 +1,5 @@
 """Many seeds: what came of each as a row, over the cores of this machine."""
 
-import gc
 from collections.abc import Generator, Iterator, Sequence
 from concurrent.futures import ProcessPoolExecutor
 from contextlib import contextmanager
@@ -10,13 +9,13 @@ from os import sched_getaffinity
 from signal import SIG_IGN, SIGINT, signal
 from typing import Any, Final
 
+from kcore.collector import rare_collections
 from kcore.extras import needs
 from kcore.sim.raft.run import EVENTS, replay_command, run_seed
 
 with needs("arrow"):
     import pyarrow as pa
 
-COLLECTION_EVERY: Final = 100_000  # Objects: little in a world refers to itself before the world has ended.
 Row = dict[str, Any]
 SCHEMA: Final = pa.schema(
     [
@@ -60,13 +59,12 @@ def cores() -> int:
 
 def rows(campaign: Campaign, processes: int) -> Generator[Row, None, None]:
     """In the order of the seeds, as they come; who stops listening stops the campaign."""
-    gc.freeze()  # What the imports made stays: no collection need look at it.
-    gc.set_threshold(COLLECTION_EVERY)
-    if processes == 1 or len(campaign.seeds) == 1:
-        yield from map(campaign.row, campaign.seeds)
-        return
-    with worker_processes(min(processes, len(campaign.seeds))) as pool:
-        yield from pool.map(campaign.row, campaign.seeds)
+    with rare_collections():
+        if processes == 1 or len(campaign.seeds) == 1:
+            yield from map(campaign.row, campaign.seeds)
+            return
+        with worker_processes(min(processes, len(campaign.seeds))) as pool:
+            yield from pool.map(campaign.row, campaign.seeds)
 
 
 @contextmanager

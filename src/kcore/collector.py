@@ -1,0 +1,22 @@
+"""Python's garbage collector in programs that keep many objects and make few cycles."""
+
+import gc
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Final
+
+# Objects. With CPython's 700, collections take half of the time of a request for 50,000 topics.
+_COLLECTION_EVERY: Final = 100_000
+
+
+@contextmanager
+def rare_collections() -> Iterator[None]:
+    """The collector looks seldom, and never at what is there already (the imports); afterwards it is as it was."""
+    before = gc.get_threshold()
+    gc.freeze()
+    gc.set_threshold(_COLLECTION_EVERY)
+    try:
+        yield
+    finally:
+        gc.set_threshold(*before)
+        gc.unfreeze()

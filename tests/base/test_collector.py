@@ -1,0 +1,35 @@
+"""The garbage collector is lent to a program and given back."""
+
+import gc
+
+import pytest
+
+from kcore.collector import rare_collections
+from kcore.sim.raft.campaign import Campaign, rows
+
+
+def state() -> tuple[bool, tuple[int, int, int], int]:
+    return gc.isenabled(), gc.get_threshold(), gc.get_freeze_count()
+
+
+def test_it_looks_seldom_inside_and_is_as_before_afterwards() -> None:
+    before = state()
+    with rare_collections():
+        assert gc.get_threshold()[0] > before[1][0]
+        assert gc.get_freeze_count() > 0
+    assert state() == before
+
+
+def test_an_error_gives_it_back() -> None:
+    before = state()
+    with pytest.raises(KeyError), rare_collections():
+        raise KeyError
+    assert state() == before
+
+
+@pytest.mark.parametrize("seeds", [range(1), range(2)])
+def test_a_campaign_in_another_program_gives_it_back(seeds: range) -> None:
+    """Whoever runs worlds in a process of their own keeps their collections: cycles there hold open files."""
+    before = state()
+    assert len(list(rows(Campaign(seeds, 50), 1))) == len(seeds)
+    assert state() == before
