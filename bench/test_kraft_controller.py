@@ -4,7 +4,6 @@ Run with `pytest bench/test_kraft_controller.py --benchmark-enable`; `--topics` 
 the work on it; the longest, the last and a follower's longest slice, in ms of the processor.
 """
 
-import gc
 import time
 from collections.abc import Callable, Iterator
 from typing import Any

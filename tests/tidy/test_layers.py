@@ -11,7 +11,7 @@ PACKAGE = Path(__file__).parents[2] / "src" / "kcore"
 
 # A unit (module or package under kcore) may import units of lower layers only.
 LAYERS = (
-    {"constants", "errors", "java_hash", "suggestions", "version"},
+    {"collector", "constants", "errors", "java_hash", "suggestions", "version"},
     {"types"},
     {"extras", "protocol_errors"},
     {"_ext"},
