@@ -13,10 +13,13 @@ _COLLECTION_EVERY: Final = 100_000
 def rare_collections() -> Iterator[None]:
     """The collector looks seldom, and never at what is there already (the imports); afterwards it is as it was."""
     before = gc.get_threshold()
-    gc.freeze()
+    is_first = gc.get_freeze_count() == 0  # Else the program has said itself what stays.
+    if is_first:
+        gc.freeze()
     gc.set_threshold(_COLLECTION_EVERY)
     try:
         yield
     finally:
         gc.set_threshold(*before)
-        gc.unfreeze()
+        if is_first:
+            gc.unfreeze()
