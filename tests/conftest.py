@@ -1,6 +1,10 @@
-"""Test options: `--cases DIR` runs the golden and decision tests alone, on other recorded files."""
+"""Which tests run: the quick ones where no test is named, else and with `--all` the long ones too. `--cases DIR` runs
+the golden and decision tests alone, on other recorded files."""
 
+import gc
+from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import pytest
 from hypothesis import Phase, settings
@@ -10,14 +14,38 @@ import cases
 # For ci/planted: that a fault is found is enough; to make the story small takes minutes.
 settings.register_profile("planted", phases=(Phase.explicit, Phase.generate), database=None)
 
+LONG = "long: takes seconds by itself. A run in which nothing is named leaves it out; --all, as in CI, does not"
+LEFT_OUT = pytest.StashKey[int]()  # How many long tests a quick run has left out.
+
+
+def is_quick(config: pytest.Config) -> bool:
+    """Nothing says which tests: no file or folder, no -k or -m, no --all, no --cases."""
+    if hasattr(config, "workerinput"):
+        return config.workerinput["is_quick"]
+    if config.args_source is not pytest.Config.ArgsSource.TESTPATHS:
+        return False
+    return not any(config.getoption(name) for name in ("all", "cases", "keyword", "markexpr"))
+
+
+@pytest.hookimpl(optionalhook=True)  # pytest-xdist's: its workers see other arguments.
+def pytest_configure_node(node: Any) -> None:
+    node.workerinput["is_quick"] = is_quick(node.config)
+
+
+@pytest.hookimpl(optionalhook=True)  # pytest-xdist's. Each worker collects all tests, and nobody else does.
+def pytest_testnodedown(node: Any) -> None:
+    node.config.stash[LEFT_OUT] = getattr(node, "workeroutput", {}).get("left_out", 0)
+
 
 def pytest_addoption(parser: pytest.Parser) -> None:
+    parser.addoption("--all", action="store_true", help="also the long tests where no file, folder, -k or -m names any")
     parser.addoption("--cases", metavar="DIR", help="other recorded files than tests/data, same names and forms")
 
 
 def pytest_configure(config: pytest.Config) -> None:
     config.addinivalue_line("markers", "recorded: compares with what the real Kafka did, as recorded")
     config.addinivalue_line("markers", "covers(item, ...): a bug, an assumption or a step of tests/citations.toml")
+    config.addinivalue_line("markers", LONG)
     if directory := config.getoption("--cases"):
         cases.directory = Path(directory).resolve()
         if not cases.directory.is_dir():
@@ -28,9 +56,20 @@ def pytest_configure(config: pytest.Config) -> None:
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
     if config.getoption("--cases"):
-        chosen = [item for item in items if item.get_closest_marker("recorded")]
-        config.hook.pytest_deselected(items=[item for item in items if item not in chosen])
-        items[:] = chosen
+        keep(config, items, lambda item: item.get_closest_marker("recorded") is not None)
+    if is_quick(config):
+        collected = len(items)
+        keep(config, items, lambda item: item.get_closest_marker("long") is None)
+        config.stash[LEFT_OUT] = collected - len(items)
+
+
+def pytest_collection_finish() -> None:
+    gc.freeze()  # 14,000 tests, which stay: hundreds of tests collect garbage, and need not look at them.
+
+
+def keep(config: pytest.Config, items: list[pytest.Item], is_wanted: Callable[[pytest.Item], bool]) -> None:
+    config.hook.pytest_deselected(items=[item for item in items if not is_wanted(item)])
+    items[:] = [item for item in items if is_wanted(item)]
 
 
 def nothing_was_compared(config: pytest.Config) -> bool:
@@ -44,9 +83,13 @@ def nothing_was_compared(config: pytest.Config) -> bool:
 def pytest_sessionfinish(session: pytest.Session) -> None:
     if nothing_was_compared(session.config):
         session.exitstatus = pytest.ExitCode.NO_TESTS_COLLECTED
+    if hasattr(session.config, "workeroutput"):
+        session.config.workeroutput["left_out"] = session.config.stash.get(LEFT_OUT, 0)
 
 
 def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter, config: pytest.Config) -> None:
     if nothing_was_compared(config):
         folder = config.getoption("--cases")
         terminalreporter.write_line(f"--cases {folder}: every test was skipped: nothing compared", red=True)
+    if count := config.stash.get(LEFT_OUT, 0):
+        terminalreporter.write_line(f"{count} long tests deselected: ./kcore test --all runs them, as CI does")

@@ -69,6 +69,11 @@ def test_a_cluster_file_is_part_of_the_plan():
         ("[[workload]]\nname = 'codec'\nrepeat = 0", "p.toml, workload 1, line 3: 'repeat' must be an integer from 1"),
         ("[[workload]]\nname = 'codec'\nseed = -1", "'seed' must be an integer from 0"),
         (f"[[workload]]\nname = 'codec'\nrepeat = 1000\npartitions = {list(range(1, 102))}", "101,000 cells are more"),
+        (
+            f"[[workload]]\nname = 'codec'\nrepeat = 1000\npartitions = {list(range(1, 2001))}\n"
+            f"brokers = {list(range(3, 2003))}",
+            "4,000,000,000 cells are more than 100,000",
+        ),
     ],
 )
 def test_what_a_plan_may_not_say_is_named_with_its_place(text: str, said: str):

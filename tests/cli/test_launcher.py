@@ -1,4 +1,5 @@
-"""`./kcore setup` in a clone of nothing: what it says and does about the disk, with a uv that only notes its calls."""
+"""`./kcore setup` in a clone of nothing: what it says and does about the disk, with a uv that only notes its calls; and
+how `./kcore test` starts pytest, with one that only tells it."""
 
 import os
 import shutil
@@ -95,3 +96,29 @@ def test_a_cache_that_holds_pyspark_twice_is_pruned_after_the_installation(clone
     _, calls = clone.set_up()
     at = calls.index("cache prune")
     assert "-r" in calls[at - 1] and calls[at + 1].startswith("pip install")
+
+
+PASSED_ON = {
+    "": "-n auto --dist loadfile",
+    "--all -q": "-n auto --dist loadfile --all -q",
+    "tests/raft -q": "tests/raft -q",
+    "oracle -k quorum": "tests/oracle -k quorum",
+}
+
+
+@pytest.mark.parametrize("writes_bytecode", [True, False])
+def test_pytest_has_a_process_a_core_unless_something_is_named(clone: Clone, *, writes_bytecode: bool) -> None:
+    """Where Python may not write what it compiled beside the sources, the tests' processes share another folder."""
+    clone.set_up()
+    (clone.folder / "tests" / "oracle").mkdir(parents=True)
+    clone.script(clone.folder / ".venv" / "bin" / "kcore", "#!/bin/sh\n")
+    told = 'echo "${PYTHONDONTWRITEBYTECODE-} $PYTHONPYCACHEPREFIX|$*"'
+    clone.script(clone.folder / ".venv" / "bin" / "pytest", f"#!/bin/sh\n{told}\n")
+    environment = {name: value for name, value in os.environ.items() if not name.startswith("PYTHON")}
+    if not writes_bytecode:
+        environment["PYTHONDONTWRITEBYTECODE"] = "1"
+    folder = "" if writes_bytecode else f"{clone.folder.resolve()}/build/pycache"
+    for arguments, passed_on in PASSED_ON.items():
+        command = [clone.folder / "kcore", "test", *arguments.split()]
+        done = subprocess.run(command, env=environment, capture_output=True, text=True, check=True)
+        assert done.stdout == f" {folder}|{passed_on}\n"

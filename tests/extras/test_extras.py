@@ -78,7 +78,13 @@ def test_02_the_library_needs_numpy_alone() -> None:
         assert done.returncode == 0, done.stderr
 
 
-@pytest.mark.parametrize("extra", sorted(EXTRAS.keys() - {"java"}))
+ALL_BUT_JAVA = [
+    pytest.param(extra, marks=pytest.mark.long) if extra == "spark" else extra
+    for extra in sorted(EXTRAS.keys() - {"java"})
+]
+
+
+@pytest.mark.parametrize("extra", ALL_BUT_JAVA)
 def test_02_each_extra_works_by_itself(extra: str) -> None:
     done = run(RUN, hidden_but(*EXTRAS[extra].packages), str(WORKS_WITH), extra)
     assert done.returncode == 0, done.stderr

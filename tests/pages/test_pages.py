@@ -27,7 +27,10 @@ def check(shown: str, printed: str) -> None:
     assert CHECKER.check_output(wanted, found, ELLIPSIS), f"the page shows\n{wanted}\nbut this is printed:\n{found}"
 
 
-WITH_PYTHON = [page for page in PAGES if python_of(page.read_text(encoding="utf-8"))]
+WITH_SPARK = [
+    page for page in PAGES if any("kcore.spark" in block.body for block, _ in python_of(page.read_text("utf-8")))
+]
+WITH_PYTHON = [page for page in PAGES if python_of(page.read_text(encoding="utf-8")) and page not in WITH_SPARK]
 WITH_TRANSCRIPTS = [page for page in PAGES if [*transcripts_of(page.read_text(encoding="utf-8"))]]
 
 
@@ -43,6 +46,25 @@ def test_every_block_says_what_it_is(page: Path) -> None:
 @pytest.mark.parametrize("page", WITH_PYTHON, ids=names(WITH_PYTHON))
 def test_python_blocks(page: Path, folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(folder)
+    run_python(page)
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("page", WITH_SPARK, ids=names(WITH_SPARK))
+def test_python_blocks_over_spark(page: Path, folder: Path) -> None:
+    """In a process of its own: Spark's Java stays in the folder in which it was started."""
+    code = (
+        "import sys; from pathlib import Path; from pages.test_pages import run_python; run_python(Path(sys.argv[1]))"
+    )
+    environment = os.environ | {"PYTHONPATH": str(ROOT / "tests")}
+    done = subprocess.run(
+        [sys.executable, "-c", code, page], cwd=folder, env=environment, capture_output=True, text=True, check=False
+    )
+    assert done.returncode == 0, done.stderr
+
+
+def run_python(page: Path) -> None:
+    """The blocks of a page, in one namespace, in the current folder; AssertionError where they print something else."""
     namespace: dict[str, Any] = {"__name__": "__main__"}
     for block, shown in python_of(page.read_text(encoding="utf-8")):
         code = compile("\n" * block.line + block.body, str(page), "exec")

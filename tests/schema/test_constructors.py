@@ -80,6 +80,7 @@ FetchRequest(3)
 """
 
 
+@pytest.mark.long
 def test_a_type_checker_knows_the_fields(tmp_path: Path) -> None:
     program = tmp_path / "program.py"
     program.write_text(PROGRAM)

@@ -1,6 +1,6 @@
 """Names that no topic can have, at every door of a broker: refused, and no path comes out of them."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -82,15 +82,17 @@ def notices(manager: ControlledManager) -> list[str]:
 
 
 @pytest.fixture(name="broker")
-def broker_over_files(tmp_path: Path) -> tuple[ControlledManager, Callable[[], list[str]]]:
+def broker_over_files(tmp_path: Path) -> Iterator[tuple[ControlledManager, Callable[[], list[str]]]]:
     """With a log directory that has a neighbour; and what lies in and around it."""
     (tmp_path / "logs").mkdir()
     (tmp_path / "x-0").mkdir()
     (tmp_path / "x-0" / "precious").write_text("mine")
-    manager = ControlledManager(BrokerConfig(1), 1, BrokerLogs([tmp_path / "logs"]))
+    logs = BrokerLogs([tmp_path / "logs"])
+    manager = ControlledManager(BrokerConfig(1), 1, logs)
     assert lead(manager, "good", 0) == Errors.NONE
     manager.take_outputs()
-    return manager, lambda: sorted(str(each.relative_to(tmp_path)) for each in tmp_path.rglob("*"))
+    yield manager, lambda: sorted(str(each.relative_to(tmp_path)) for each in tmp_path.rglob("*"))
+    logs.close()
 
 
 Broker = tuple[ControlledManager, Callable[[], list[str]]]

@@ -51,6 +51,7 @@ def packed(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, str]:
     return path, done.stdout
 
 
+@pytest.mark.long
 def test_02_executors_whose_python_has_no_package_use_the_archive(packed: tuple[Path, str], tmp_path: Path) -> None:
     """So does the Python that plans a read for the driver, from a folder into which the archive was unpacked."""
     bare, unpacked, log = tmp_path / "bare", tmp_path / "unpacked", tmp_path / "t-0" / "00000000000000000000.log"

@@ -18,6 +18,8 @@ from kcore.spark.session import start
 from kcore.spark.spark_runner import SparkRunner
 from kcore.workloads.cell import Cell
 
+pytestmark = pytest.mark.long  # Each starts a Spark whose executors are processes.
+
 CLUSTER = "local-cluster[1,1,1024]"
 
 

@@ -263,6 +263,7 @@ spark.stop()
 """
 
 
+@pytest.mark.long
 def test_03_a_program_of_a_user_needs_no_pyspark_python(logs: Path) -> None:
     """The first python3 on PATH has none of this environment's packages."""
     environment = {name: value for name, value in os.environ.items() if not name.startswith("PYSPARK_")}

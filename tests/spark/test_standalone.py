@@ -69,6 +69,7 @@ def master(tmp_path: Path) -> Iterator[str]:
         yield url
 
 
+@pytest.mark.long
 def test_a_plan_runs_on_both_workers_of_a_standalone_cluster(master: str):
     # As many cores as the workers have: the first cell waits until both have registered.
     both = {"spark.cores.max": "2", "spark.scheduler.minRegisteredResourcesRatio": "1.0"}

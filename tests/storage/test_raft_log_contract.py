@@ -1,5 +1,6 @@
 """DiskRaftLog: the contract of all raft logs, in one segment and in many."""
 
+from collections.abc import Iterator
 from itertools import count
 from pathlib import Path
 
@@ -14,10 +15,18 @@ from storage.raft_logs import FOLDER
 
 class TestDiskRaftLog(LogContract):
     @pytest.fixture
-    def new_log(self, tmp_path: Path) -> NewLog:
-        numbers = count()
+    def new_log(self, tmp_path: Path) -> Iterator[NewLog]:
+        """A test has one open at a time: it opens hundreds, and each has files open."""
+        numbers, opened = count(), list[DiskRaftLog]()
 
         def make(level: Level) -> DiskRaftLog:
-            return DiskRaftLog(tmp_path / str(next(numbers)) / FOLDER, Settings(1 << 20, 100), level=level)
+            abandon()
+            opened.append(DiskRaftLog(tmp_path / str(next(numbers)) / FOLDER, Settings(1 << 20, 100), level=level))
+            return opened[-1]
 
-        return make
+        def abandon() -> None:
+            while opened:
+                opened.pop().abandon()
+
+        yield make
+        abandon()

@@ -3,6 +3,7 @@
 import ast
 import re
 from collections.abc import Iterator
+from functools import cache
 from pathlib import Path
 
 import pytest
@@ -70,8 +71,19 @@ def sources(*suffixes: str) -> list[Path]:
     return [path for path in files if path != PACKAGE / "__init__.py"]  # Only re-exports, from everywhere.
 
 
-def imported(path: Path) -> Iterator[str]:
+@cache
+def imported(path: Path) -> frozenset[str]:
     """Every module that a file imports, at its top or inside a function, with full names."""
+    return frozenset(_imported(path))
+
+
+@cache
+def called(path: Path) -> tuple[ast.expr, ...]:
+    """What a Python file calls: the part of each call in front of the bracket."""
+    return tuple(node.func for node in ast.walk(ast.parse(path.read_text("utf-8"))) if isinstance(node, ast.Call))
+
+
+def _imported(path: Path) -> Iterator[str]:
     text = path.read_text(encoding="utf-8")
     if path.suffix != ".py":
         for origin, names, module in CIMPORT.findall(text):
@@ -198,9 +210,8 @@ def test_the_core_is_pure(path: Path) -> None:
     assert not edge
     if path.suffix != ".py":
         return
-    calls = [node.func for node in ast.walk(ast.parse(path.read_text("utf-8"))) if isinstance(node, ast.Call)]
-    called = {func.attr if isinstance(func, ast.Attribute) else getattr(func, "id", "") for func in calls}
-    assert not called & OPENS_FILES
+    names = {func.attr if isinstance(func, ast.Attribute) else getattr(func, "id", "") for func in called(path)}
+    assert not names & OPENS_FILES
 
 
 def crate_of(path: Path) -> str:
@@ -232,10 +243,8 @@ def test_17_deadlines_know_no_wall_clock() -> None:
     """Whoever calls time.time or time.time_ns says what for in WALL_CLOCK."""
     found = set()
     for path in sources(".py"):
-        calls = [node.func for node in ast.walk(ast.parse(path.read_text("utf-8"))) if isinstance(node, ast.Call)]
-        if any(
-            isinstance(func, ast.Attribute) and ast.unparse(func) in {"time.time", "time.time_ns"} for func in calls
-        ):
+        clocks = [func for func in called(path) if isinstance(func, ast.Attribute) and func.attr in {"time", "time_ns"}]
+        if any(ast.unparse(func) in {"time.time", "time.time_ns"} for func in clocks):
             found.add(str(path.relative_to(PACKAGE)))
-        found |= {str(path)} if {"time.time", "time.time_ns"} & {*imported(path)} else set()
+        found |= {str(path)} if {"time.time", "time.time_ns"} & imported(path) else set()
     assert found == set(WALL_CLOCK)

@@ -2,6 +2,7 @@
 
 import ast
 import tomllib
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -15,6 +16,12 @@ FAULTS: list[dict[str, Any]] = [
 ]
 
 
+@cache
+def functions_of(path: str) -> frozenset[str]:
+    tree = ast.parse((ROOT / path).read_text(encoding="utf-8"))
+    return frozenset(node.name for node in tree.body if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef))
+
+
 @pytest.mark.parametrize("fault", FAULTS, ids=lambda fault: f"{fault['covers']}: {fault['bug']}")
 def test_it_can_be_planted(fault: dict[str, Any]) -> None:
     assert fault.keys() == {"covers", "bug", "file", "find", "replace", "tests"}
@@ -24,9 +31,7 @@ def test_it_can_be_planted(fault: dict[str, Any]) -> None:
     assert fault["tests"]
     for test in fault["tests"]:
         path, _, name = test.partition("::")
-        tree = ast.parse((ROOT / path).read_text(encoding="utf-8"))
-        functions = {node.name for node in tree.body if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef)}
-        assert not name or name.partition("[")[0] in functions
+        assert not name or name.partition("[")[0] in functions_of(path)
 
 
 def test_every_bug_has_one() -> None:

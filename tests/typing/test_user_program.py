@@ -31,6 +31,7 @@ def test_it_runs() -> None:
     )
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("checker", CHECKERS)
 def test_type_checkers_pass_it_and_not_one_that_is_wrong(checker: str, tmp_path: Path) -> None:
     wrong = tmp_path / "wrong.py"

@@ -81,7 +81,9 @@ COMMANDS: Final[dict[str, Command]] = {
     "messages": Command("messages_command", "List Kafka's messages, or show the fields of one and its JSON."),
     "decode": Command("codec_command", "Show a message's bytes as Kafka's JSON.", "decode_command"),
     "encode": Command("codec_command", "Write a message's bytes from Kafka's JSON.", "encode_command"),
-    "test": Command("test_command", "Run the tests of a checkout; arguments go to pytest.", passes_on=True),
+    "test": Command(
+        "test_command", "Run a checkout's quick tests, --all: all; arguments go to pytest.", passes_on=True
+    ),
 }
 CONTROLLER: Final[dict[str, Command]] = {
     "zk": Command(

@@ -13,7 +13,7 @@ from kcore.report.exits import Exit
 
 
 def command(context: typer.Context) -> None:
-    """Run the tests of a checkout; arguments go to pytest."""
+    """Run a checkout's quick tests, --all: all; arguments go to pytest."""
     raise typer.Exit(run(context.args))
 
 

@@ -17,6 +17,7 @@ KCORE_WAY: frozenset[str] = frozenset()
 WAYS = pytest.mark.parametrize("kafka_way", [KAFKA_WAY, KCORE_WAY], ids=["kafka's way", "kcore's way"])
 
 
+@pytest.mark.long
 @pytest.mark.recorded
 @WAYS
 @pytest.mark.parametrize("release", RELEASES)
@@ -28,6 +29,7 @@ def test_every_step_is_decided_as_kafka_did(release: str, kafka_way: frozenset[s
     assert not found, f"{len(found)} steps differ; the first: {found[0]}"
 
 
+@pytest.mark.long
 @pytest.mark.recorded
 @WAYS
 @pytest.mark.parametrize("release", RELEASES)
@@ -39,6 +41,7 @@ def test_a_controller_runs_every_story_as_kafka_did(release: str, kafka_way: fro
     assert not found, f"{len(found)} steps differ; the first: {found[0]}"
 
 
+@pytest.mark.long
 @pytest.mark.recorded
 @WAYS
 @pytest.mark.parametrize("release", RELEASES)

@@ -8,7 +8,7 @@ import logging
 import time
 import uuid
 from collections.abc import Callable, Coroutine, Mapping, Sequence
-from contextlib import AsyncExitStack, suppress
+from contextlib import AsyncExitStack, ExitStack, suppress
 from pathlib import Path, PurePosixPath
 from typing import Any, Final, Self
 
@@ -109,13 +109,16 @@ class BrokerServer:
         self._allocating = asyncio.Lock()
 
     async def __aenter__(self) -> Self:
+        # Before the session: recovery may outlast one, and a broker whose directories are of no use needs none.
+        self.logs = BrokerLogs(self._log_dirs, self._settings)
         async with AsyncExitStack() as stack:
+            opened = stack.enter_context(ExitStack())
+            opened.callback(self.logs.close)
             await stack.enter_async_context(self._zookeeper)
+            stack.callback(opened.pop_all().close)  # At the end before the session, which the znode ends with.
             for path in znodes.PERSISTENT_PATHS:
                 await self._zookeeper.make_path(path)
             cluster_id = await self._cluster_id()
-            self.logs = BrokerLogs(self._log_dirs, self._settings)
-            stack.callback(self.logs.close)
             self.logs.claim(self.config.broker_id, cluster_id)
             self._compose(cluster_id)
             server = await self._serve()

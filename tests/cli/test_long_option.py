@@ -1,0 +1,58 @@
+"""Which tests run: `./kcore test` leaves the long ones out and says so, `--all` and whatever is named do not."""
+
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[2]
+TESTS = """
+import pytest
+
+def test_quick() -> None: ...
+
+@pytest.mark.long
+def test_long() -> None: ...
+"""
+LEFT_OUT = "1 long tests deselected: ./kcore test --all runs them, as CI does"
+
+
+@pytest.fixture(scope="module")
+def project(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A folder with kcore's conftest.py and two tests, one of them long."""
+    folder = tmp_path_factory.mktemp("project")
+    (folder / "pytest.ini").write_text(f"[pytest]\ntestpaths = tests\npythonpath = {ROOT / 'tests'}\n")
+    (folder / "tests").mkdir()
+    (folder / "tests/conftest.py").write_text((ROOT / "tests/conftest.py").read_text())
+    (folder / "tests/test_two.py").write_text(TESTS)
+    return folder
+
+
+def ran(project: Path, *arguments: str) -> str:
+    command = [sys.executable, "-m", "pytest", "-p", "no:cacheprovider", *arguments]
+    done = subprocess.run(command, cwd=project, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stdout + done.stderr
+    return done.stdout
+
+
+@pytest.mark.parametrize("arguments", [[], ["-n", "2"]], ids=["one process", "workers"])
+def test_long_tests_are_left_out_where_nothing_is_named_and_counted_once(project: Path, arguments: list[str]) -> None:
+    out = ran(project, *arguments)
+    assert "1 passed" in out
+    assert LEFT_OUT in out.splitlines()
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [["--all"], ["--all", "-n", "2"], ["tests"], ["-n", "2", "tests/test_two.py"], ["-k", "test_"], ["-m", "not slow"]],
+    ids=" ".join,
+)
+def test_long_tests_run_with_all_and_where_something_is_named(project: Path, arguments: list[str]) -> None:
+    out = ran(project, *arguments)
+    assert "2 passed" in out
+    assert "deselected" not in out
+
+
+def test_ci_runs_all() -> None:
+    assert "./kcore test --all" in (ROOT / "ci" / "all").read_text()
