@@ -12,15 +12,17 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from kcore.report.exits import Exit
+from kcore.report.keep import filled
 from kcore.report.noise import Spread, interval
 from kcore.spark.failures import is_spark_at_fault
 from kcore.storage.files import open_reader, read_text
 from kcore.workloads.catalog import WORKLOADS
 from kcore.workloads.cell import Cell
-from kcore.workloads.rows import KEY, ROW_SCHEMA, VARIANT
+from kcore.workloads.rows import KEY, ROW_SCHEMA
 
 Row = dict[str, Any]
 _MEASURED: Final = ("samples_ns", "handled_partitions", "memcpy_ns", "moved_bytes", "digest")
+NEEDED: Final = (*KEY, *_MEASURED, "error")  # Results of older versions may lack the other columns.
 _SHARES: Final = {"quarter_ns": 25, "median_ns": 50, "three_quarters_ns": 75, "p99_ns": 99}
 _BOUNDS: Final = ("low_ns", "high_ns")
 _MOST_BYTES: Final = 1 << 28  # Of results.jsonl.
@@ -178,12 +180,10 @@ def read(path: Path) -> pa.Table:
     else:
         open_reader(path).close()  # Arrow would wait for whoever writes to a FIFO.
         table = pq.read_table(path)
-    for name in VARIANT:
-        if name not in table.schema.names:  # Of a run before there were such cells.
-            table = table.append_column(name, pa.nulls(len(table), ROW_SCHEMA.field(name).type))
-    if not set(ROW_SCHEMA.names) <= set(table.schema.names):
-        raise ValueError("no results of kcore bench: columns are missing")
-    table = table.select(ROW_SCHEMA.names).cast(ROW_SCHEMA.with_metadata(table.schema.metadata))
+    try:
+        table = filled(table, ROW_SCHEMA, NEEDED)
+    except ValueError as error:
+        raise ValueError(f"no results of kcore bench: {error}") from None
     for number, row in enumerate(table.to_pylist()):
         wanted = KEY if row["error"] is not None else (*KEY, *_MEASURED)
         if any(row[name] in (None, []) for name in wanted) or None in (row["samples_ns"] or ()):

@@ -130,4 +130,4 @@ def _run(plan: DesignsPlan, zookeeper: str | None, rows: list[Row], console: Con
 def _keep(plan: DesignsPlan, rows: list[Row], directory: Path, facts_of_run: dict[str, Any]) -> None:
     about = facts_of_run | {"plan": asdict(plan)}
     keep.write(keep.with_facts(table_of(rows), about), directory)
-    (directory / "report.html").write_text(report.render(rows, about), encoding="utf-8")
+    (directory / "report.html").write_text(report.render(rows, about, directory), encoding="utf-8")

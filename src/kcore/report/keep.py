@@ -1,6 +1,7 @@
 """Results on disk: Arrow tables, with what the figures need beside them in the schema's metadata."""
 
 import json
+from collections.abc import Collection
 from pathlib import Path
 from typing import Any, Final
 
@@ -25,8 +26,26 @@ def with_facts(table: pa.Table, facts: dict[str, Any]) -> pa.Table:
 
 def facts_of(table: pa.Table) -> dict[str, Any]:
     """What `with_facts` put in; empty if nothing did."""
-    facts: dict[str, Any] = json.loads((table.schema.metadata or {}).get(METADATA_KEY, b"{}"))
+    return facts_in(table.schema)
+
+
+def facts_in(schema: pa.Schema) -> dict[str, Any]:
+    """The same of the schema alone."""
+    facts: dict[str, Any] = json.loads((schema.metadata or {}).get(METADATA_KEY, b"{}"))
     return facts
+
+
+def filled(table: pa.Table, schema: pa.Schema, needed: Collection[str]) -> pa.Table:
+    """The table with the columns of `schema`: those that are missing, as in results of older versions, are null.
+
+    ValueError if one of `needed` is missing, or a column cannot be cast.
+    """
+    if lacking := [name for name in needed if name not in table.schema.names]:
+        raise ValueError(f"it has no column {', '.join(lacking)}")
+    for each in schema:
+        if each.name not in table.schema.names:
+            table = table.append_column(each.name, pa.nulls(len(table), each.type))
+    return table.select(schema.names).cast(schema.with_metadata(table.schema.metadata))
 
 
 def write(table: pa.Table, directory: Path) -> None:
