@@ -190,6 +190,24 @@ def test_wrong_options_are_exit_code_2(arguments: list[str], said: str):
     assert said in result.stderr
 
 
+@pytest.mark.parametrize(
+    ("zookeeper", "said"),
+    [
+        ("localhost:1", "--zookeeper localhost:1: Connection refused: is ZooKeeper running there?"),
+        ("localhost", "--zookeeper 'localhost': give HOST:PORT, such as localhost:2181"),
+        ("localhost:99999", "--zookeeper 'localhost:99999': give HOST:PORT, such as localhost:2181"),
+        ("", "--zookeeper '': give HOST:PORT, such as localhost:2181"),
+    ],
+)
+def test_06_a_zookeeper_that_does_not_listen_is_told_before_anything_is_tried(
+    zookeeper: str, said: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+):
+    monkeypatch.setattr(run, "CountedClient", None)
+    result = designs("--zookeeper", zookeeper, "--out", str(tmp_path / "out"))
+    assert (result.exit_code, result.stdout, result.stderr) == (2, "", f"kcore: {said}\n")
+    assert not (tmp_path / "out").exists()
+
+
 @pytest.mark.parametrize("changed", [{"partitions": 10**9}, {"brokers": 10**6}, {"seed": -1}])
 def test_a_plan_has_bounds(changed: dict[str, int]):
     with pytest.raises(PlanError):
@@ -208,6 +226,7 @@ def fake(monkeypatch: pytest.MonkeyPatch, rows: list[Row], error: BaseException 
             raise error
 
     monkeypatch.setattr(run, "run", run_plan)
+    monkeypatch.setattr(run, "check_listens", lambda zookeeper: None)
     return asked_for
 
 

@@ -16,7 +16,7 @@ from kcore.sim.raft.campaign import Campaign, Row, rows, table_of
 from kcore.sim.raft.hunting import CAUGHT, NOT_CAUGHT, Hunt
 from kcore.sim.raft.planted import PLANTED
 from kcore.spark.session import start
-from kcore.spark.simulation import simulate
+from kcore.spark.simulation import pieces_of, simulate
 
 
 def kcore(*arguments: str) -> Result:
@@ -133,6 +133,14 @@ def test_usage() -> None:
     assert all(name in kcore("--names").stdout for name in PLANTED)
     assert kcore("--planted", "nothing").exit_code == 2
     assert kcore("--level", "2.8").exit_code == 2
+
+
+def test_07_a_piece_of_spark_is_some_seconds_of_work() -> None:
+    """Ctrl-C loses the pieces that are not done."""
+    assert pieces_of(Campaign(range(3_000), events=4_000), cores=2) == 120
+    assert pieces_of(Campaign(range(10), events=4_000), cores=2) == 10
+    assert pieces_of(Campaign(range(20), events=100), cores=2) == 16
+    assert pieces_of(Campaign(range(10**6), events=20_000), cores=2) == 1_000
 
 
 def test_the_rows_of_spark_are_those_without() -> None:
