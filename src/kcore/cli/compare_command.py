@@ -82,7 +82,9 @@ def _read(path: Path) -> _Run:
         if columns.isdisjoint(BENCH | STORM):
             raise ValueError("results of neither kcore bench nor kcore storm")
         return _read_storm(path) if columns >= STORM else _read_bench(path)
-    except (OSError, ValueError, pa.ArrowException) as error:
+    except OSError as error:
+        fail(f"{path}: {error.strerror}" if error.strerror else str(error))
+    except (ValueError, pa.ArrowException) as error:
         fail(f"{path}: {error}")
 
 

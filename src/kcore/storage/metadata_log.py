@@ -43,7 +43,9 @@ def load_metadata(path: str | Path, *, stop: bool = False) -> LoadedMetadata:
     if image.records or has_snapshot or (partition is not None and not others):
         return image
     if others or not image.problem:
-        raise StorageError(f"{path}: no metadata record is in it; {told if others else '`kcore dump` shows what is'}")
+        raise StorageError(
+            f"{path}: no metadata record is in it; {f'it is {told}' if others else '`kcore dump` shows what is'}"
+        )
     return image
 
 
