@@ -2,8 +2,10 @@
 
 import json
 from collections.abc import Callable, Iterator
+from dataclasses import asdict
 from pathlib import Path
 
+import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 from typer.testing import CliRunner, Result
@@ -120,6 +122,12 @@ def test_all_planted_bugs_are_kept_and_one_that_is_not_caught_is_a_failure(
     done = kcore("--planted", "all", "--out", str(tmp_path))
     assert done.exit_code == 1 and f"{len(PLANTED)} planted bugs, {len(PLANTED) - 1} caught" in done.stdout
     assert len((tmp_path / "results.jsonl").read_text().splitlines()) == len(PLANTED)
+    found = [Hunt("a-bug", "An invariant", CAUGHT, 8, 0.5, "")]
+    facts = keep.facts_of(pq.read_table(tmp_path / "results.parquet")) | {"when": "9"}
+    assert "Earlier runs" not in sim_planted.render(found, "told", facts, tmp_path / "later")
+    before = pa.Table.from_pylist([asdict(found[0]) | {"seed": 2, "others": []}], schema=sim_planted.SCHEMA)
+    keep.write(keep.with_facts(before, facts | {"when": "8"}), tmp_path / "earlier")
+    assert ">4.00x</td>" in sim_planted.render(found, "told", facts, tmp_path / "later")
 
 
 @pytest.mark.parametrize("option", [("--level", "4.3"), ("--voters", "3"), ("--observers", "0"), ("--master", "local")])

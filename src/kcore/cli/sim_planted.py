@@ -14,7 +14,9 @@ from rich.markup import escape
 from kcore.cli.console import fail, wide_console
 from kcore.cli.results_folder import results_directory
 from kcore.report import keep
+from kcore.report.earlier import EarlierRun, ResultKind, earlier_runs
 from kcore.report.exits import Exit
+from kcore.report.history import Figures, history_section
 from kcore.report.machine import Load, facts
 from kcore.report.page import fact_lists, html_table, page, paragraphs
 from kcore.sim.raft.hunting import BROKEN, CAUGHT, Hunt, hunt_all
@@ -31,6 +33,7 @@ SCHEMA: Final = pa.schema(
         ("others", pa.map_(pa.string(), pa.int64())),  # Invariants that found it before, and in how many worlds.
     ]
 )
+_KIND: Final = ResultKind(SCHEMA, ("name", "verdict", "seed"), own=("verdict", "others"))
 _HEAD: Final = ("planted bug", "invariant that must catch it", "verdict", "seed", "seconds", "found before by", "what")
 _TEXT: Final = ("invariant that must catch it", "verdict", "found before by", "what")
 
@@ -95,11 +98,11 @@ def _others(each: Hunt) -> str:
 def _keep(found: list[Hunt], told: str, about: dict[str, Any], directory: Path) -> None:
     rows = [asdict(each) | {"others": [*each.others.items()]} for each in found]
     keep.write(keep.with_facts(pa.Table.from_pylist(rows, schema=SCHEMA), about), directory)
-    (directory / "report.html").write_text(render(found, told, about), encoding="utf-8")
+    (directory / "report.html").write_text(render(found, told, about, directory), encoding="utf-8")
 
 
-def render(found: list[Hunt], told: str, about: dict[str, Any]) -> str:
-    """The page: those that were not caught first."""
+def render(found: list[Hunt], told: str, about: dict[str, Any], directory: Path | None = None) -> str:
+    """The page: those that were not caught first; earlier runs lie beside `directory`."""
     ordered = sorted(found, key=lambda each: (each.verdict == CAUGHT, each.name))
     lines = [
         (
@@ -117,5 +120,23 @@ def render(found: list[Hunt], told: str, about: dict[str, Any]) -> str:
         fact_lists(about),
         "<h2>Planted bugs</h2>",
         html_table(_HEAD, lines, _TEXT, ["" if each.verdict == CAUGHT else "bad" for each in ordered]),
+        _history(found, about, directory),
     ]
     return page("kcore sim raft: planted bugs", body)
+
+
+def _history(found: list[Hunt], about: dict[str, Any], directory: Path | None) -> str:
+    """The seed that caught each bug, here and in earlier runs."""
+    earlier = earlier_runs(directory, about, _KIND)
+    now = _seeds([asdict(each) for each in found], about)
+    told = "The seed that caught each bug, of runs with as many events a seed: other code may need another one."
+    return history_section(("planted bug", "worlds"), now, earlier, _read, lambda seed: f"{seed:,.0f}", told)
+
+
+def _read(run: EarlierRun) -> Figures:
+    return _seeds(run.table.to_pylist(), run.facts)
+
+
+def _seeds(rows: list[dict[str, Any]], about: dict[str, Any]) -> Figures:
+    worlds = f"{about.get('events', 0):,} events a seed"
+    return {(row["name"], worlds): row["seed"] for row in rows if row["verdict"] == CAUGHT}
