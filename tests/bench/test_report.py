@@ -6,7 +6,7 @@ import pyarrow as pa
 import pytest
 
 from kcore import bench
-from kcore.bench import Plan, report
+from kcore.bench import Plan, report, results
 from kcore.report import keep, noise
 from kcore.workloads.rows import ROW_SCHEMA
 from workloads.fakes import PLAN, row
@@ -81,6 +81,26 @@ def test_earlier_runs_are_the_baseline_and_the_history(tmp_path: Path):
     assert "Runs of this machine, oldest first: a (1), b (2)." in page
     assert 'aria-label="codec: what moved most"' in page
     assert 'id="history"' not in report.render(now, [], tmp_path / "now" / "alone")
+
+
+def test_earlier_runs_of_older_versions_are_read_as_far_as_they_go(tmp_path: Path):
+    facts = {"machine": {"host": "here", "cores": 2}}
+    fast = keep.with_facts(pa.Table.from_pylist([row(samples_ns=[50, 51, 52])], schema=ROW_SCHEMA), facts)
+    for name, when, lacking in (("older", "1", ["isr", "peak_bytes", "task"]), ("oldest", "0", ["digest", "task"])):
+        table = keep.with_facts(fast, facts | {"when": when}).drop_columns(lacking)
+        keep.write(table, tmp_path / name)
+    assert results.summarise(results.read(tmp_path / "older").to_pylist())[0].peak_bytes is None
+    with pytest.raises(ValueError, match="no results of kcore bench: it has no column digest"):
+        results.read(tmp_path / "oldest")
+    keep.write(pa.table({"scenario": ["not of bench"]}), tmp_path / "storm")
+    now = keep.with_facts(pa.Table.from_pylist([row()], schema=ROW_SCHEMA), facts | {"when": "4"})
+    page = report.render(now, [], tmp_path / "now")
+    assert "Against the run before (older): slower: 1 of 1 operation, up to 2.00x" in page
+    assert (
+        "oldest (0) is passed over: it has no column digest." in page
+        and "storm (" not in page
+        and "storm is" not in page
+    )
 
 
 def shape_rows() -> list[dict[str, object]]:

@@ -7,6 +7,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 from rich.console import Console
@@ -16,6 +17,7 @@ from kcore.bench import rivals, rivals_page
 from kcore.bench.rival_peers import MissingToolchainError, Peer, cache_directory, need
 from kcore.bench.rival_targets import BIG_MESSAGES, KCORE, OBJECTS, SHORT_MESSAGES, SMALL_MESSAGES, outcomes
 from kcore.errors import PlanError
+from kcore.report import keep
 
 INPUTS = rivals.SOURCES / "messages.py"
 
@@ -242,7 +244,7 @@ def test_need_names_what_is_missing() -> None:
         need("sh", "no-such-compiler")
 
 
-def test_the_page_tells_the_speed_against_the_fastest_rival_and_what_is_missed() -> None:
+def test_the_page_tells_the_speed_against_the_fastest_rival_what_is_missed_and_earlier_runs(tmp_path: Path) -> None:
     case = "decode:FetchRequest:18:big"
 
     def row(peer: str, ns: float, **given: Any) -> dict[str, Any]:
@@ -257,3 +259,8 @@ def test_the_page_tells_the_speed_against_the_fastest_rival_and_what_is_missed()
     assert "java: left out, &lt;no&gt; javac" in page and "kcore columns 1.50x, go 1.50x, rust 1.50x" in page
     wrong = [row(KCORE, 4.0), row("go", 8.0, agrees=False)]
     assert f"go: {case} gives another result" in rivals_page.render(wrong, [], [], "", {})
+    past = {"machine": {"host": "here"}, "when": "1"}
+    keep.clear(tmp_path / "old")
+    pq.write_table(keep.with_facts(pa.Table.from_pylist(rows), past), tmp_path / "old" / "rivals.parquet")
+    later = rivals_page.render([row(KCORE, 2.0)], [], [], "", past | {"when": "2"}, tmp_path / "new")
+    assert "old (1)" in later and ">4.00 ns</td>" in later and ">0.500x</td>" in later

@@ -138,6 +138,7 @@ encode VoteRequest -- -1
 encode VoteRequest 0 {{ | not JSON
 encode VoteRequest 0 {{}} --header
 messages VoteReqest | did you mean 'VoteRequest'
+diverge a b --read byte | --read byte: give one of bytes, headers, epochs; did you mean 'bytes'?
 messages VoteRequest --version 99
 messages --skeleton
 controller zk --broker-id 1 --listen nope

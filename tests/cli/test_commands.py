@@ -6,27 +6,17 @@ from pathlib import Path
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
-from typer.testing import CliRunner, Result
 
+from cli.invoking import kcore
 from kcore.bench.plan import Plan
-from kcore.cli.commands import COMMANDS, GROUPS, Command, app
+from kcore.cli.commands import COMMANDS, GROUPS, Command
 from kcore.report import keep
 from kcore.version import __version__
 from kcore.workloads.catalog import WORKLOADS, Workload
 from kcore.workloads.rows import ROW_SCHEMA
 from workloads.fakes import FAKE, row, setup
 
-PLAN = '[[workload]]\nname = "fake"\npartitions = [10]\nbrokers = [3]\nrepeat = 2\nseed = 1\n'
-
-
-@pytest.fixture(autouse=True)
-def in_a_folder_with_a_plan(fake_workload: None, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.chdir(tmp_path)
-    Path("mine.toml").write_text(PLAN)
-
-
-def kcore(*arguments: str) -> Result:
-    return CliRunner().invoke(app, list(arguments))
+pytestmark = pytest.mark.usefixtures("in_a_folder_with_a_plan")
 
 
 def test_help_names_every_command():

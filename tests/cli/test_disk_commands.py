@@ -6,10 +6,9 @@ from typing import Any
 
 import pytest
 from pyarrow import feather
-from typer.testing import CliRunner, Result
 
 import cases
-from kcore.cli.commands import app
+from cli.invoking import kcore
 from kcore.schema import TopicRecord
 from kcore.storage.log_writer import LogWriter
 from kcore.storage.producer_snapshot import ProducerState, format_producers
@@ -22,10 +21,6 @@ from storage.samples import KRAFT43, METADATA_43, SAMPLES
 
 ORDERS = KRAFT43 / "broker2-a" / "orders-1"
 LOG = f"{0:020}.log"
-
-
-def kcore(*arguments: object, stdin: bytes | None = None) -> Result:
-    return CliRunner().invoke(app, [str(each) for each in arguments], input=stdin)
 
 
 def test_help_names_the_commands():

@@ -8,10 +8,9 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-from typer.testing import CliRunner, Result
 
+from cli.invoking import kcore
 from kcore.cli import codec_command
-from kcore.cli.commands import app
 from kcore.storage.raft_dir import RaftDirectory
 from kcore.storage.raft_format import format_directory
 from kcore.wire.record_building import encode_records
@@ -19,10 +18,6 @@ from kcore.wire.records import Record
 from storage.test_irregular_files import no_hang  # noqa: F401
 
 LOG = f"{0:020}.log"
-
-
-def kcore(*arguments: object, stdin: bytes | None = None) -> Result:
-    return CliRunner().invoke(app, [str(each) for each in arguments], input=stdin)
 
 
 def sparse(path: Path) -> None:

@@ -5,31 +5,22 @@ from pathlib import Path
 
 import pytest
 import typer
-from typer.testing import CliRunner, Result
 
+from cli.invoking import kcore
 from kcore.bench import results
 from kcore.cli import results_folder
-from kcore.cli.commands import app
 from kcore.report.keep import RESULT_FILES
 
-PLAN = '[[workload]]\nname = "fake"\npartitions = [10]\nbrokers = [3]\nrepeat = 2\nseed = 1\n'
+pytestmark = pytest.mark.usefixtures("in_a_folder_with_a_plan")
 COMMANDS = [
     ["bench", "mine.toml", "--no-spark"],
     ["bench", "designs", "--quick"],
     ["sim", "raft", "--seeds", "2", "--events", "100", "--processes", "1"],
     ["storm", "broker-lost"],
     ["rivals", "codec"],
+    ["bench", "quorum"],
+    ["sim", "raft", "--planted", "all"],
 ]
-
-
-@pytest.fixture(autouse=True)
-def in_a_folder_with_a_plan(fake_workload: None, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.chdir(tmp_path)
-    Path("mine.toml").write_text(PLAN)
-
-
-def kcore(*arguments: str) -> Result:
-    return CliRunner().invoke(app, list(arguments))
 
 
 @pytest.mark.parametrize("command", COMMANDS, ids=lambda command: " ".join(command[:2]))
@@ -41,6 +32,15 @@ def test_01_a_folder_that_cannot_be_written_is_found_before_anything_is_measured
     assert done.exit_code == 2
     said = [line for line in done.stderr.splitlines() if not line.startswith("left out: ")]
     assert len(said) == 1 and said[0].startswith("kcore: --out: ") and not done.stdout
+
+
+@pytest.mark.parametrize("folder", ["mine.toml", "mine.toml/below", "link"])
+def test_01_what_is_no_folder_is_named(folder: str) -> None:
+    Path("link").symlink_to("nowhere")
+    for out in (Path(folder), Path(folder).absolute()):
+        named = out.parent if out.name == "below" else out
+        told = f"kcore: --out: {named} is no folder: name another one for the results\n"
+        assert kcore("rivals", "codec", "--out", out).stderr == told
 
 
 def test_01_permissions_are_tried_since_they_tell_root_nothing(monkeypatch: pytest.MonkeyPatch) -> None:

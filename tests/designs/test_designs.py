@@ -13,9 +13,10 @@ from kcore.cli.commands import app
 from kcore.designs import report, run
 from kcore.designs.meter import Meter, read_meter
 from kcore.designs.plan import QUICK, DesignsPlan
-from kcore.designs.rows import Row, merged, one_write_ms, predicted
+from kcore.designs.rows import Row, merged, one_write_ms, predicted, table_of
 from kcore.designs.sessions import Knowledge, Work
 from kcore.errors import PlanError, TargetError
+from kcore.report import keep
 from net.loops import story
 
 V3 = Row("design", "v3", 1, 200, 5, count=40, watchers=14, znodes=428, reads=121, writes=120, events=1, ms=30.0,
@@ -81,6 +82,14 @@ def test_the_page_draws_what_each_design_takes():
     for title in ("a broker is lost: time", "a broker is lost: writes", "a command to one broker: time"):
         assert f'aria-label="{title}"' in page
     assert "predicted of the writes" in page and "a load average of 2.00 on 1 cores" in page
+
+
+def test_earlier_designs_are_beside_this_run(tmp_path: Path) -> None:
+    past = {"machine": {"host": "here"}, "when": "1"}
+    keep.write(keep.with_facts(table_of([replace(V3, ms=V3.ms * 2)]).drop_columns(["note"]), past), tmp_path / "old")
+    page = report.render([V3], past | {"when": "2"}, tmp_path / "new")
+    assert "old (1)" in page and ">0.500x</td>" in page
+    assert "Earlier runs" not in report.render([V3], past, tmp_path / "new")
 
 
 # What ZooKeeper says
@@ -181,6 +190,24 @@ def test_wrong_options_are_exit_code_2(arguments: list[str], said: str):
     assert said in result.stderr
 
 
+@pytest.mark.parametrize(
+    ("zookeeper", "said"),
+    [
+        ("localhost:1", "--zookeeper localhost:1: Connection refused: is ZooKeeper running there?"),
+        ("localhost", "--zookeeper 'localhost': give HOST:PORT, such as localhost:2181"),
+        ("localhost:99999", "--zookeeper 'localhost:99999': give HOST:PORT, such as localhost:2181"),
+        ("", "--zookeeper '': give HOST:PORT, such as localhost:2181"),
+    ],
+)
+def test_06_a_zookeeper_that_does_not_listen_is_told_before_anything_is_tried(
+    zookeeper: str, said: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+):
+    monkeypatch.setattr(run, "CountedClient", None)
+    result = designs("--zookeeper", zookeeper, "--out", str(tmp_path / "out"))
+    assert (result.exit_code, result.stdout, result.stderr) == (2, "", f"kcore: {said}\n")
+    assert not (tmp_path / "out").exists()
+
+
 @pytest.mark.parametrize("changed", [{"partitions": 10**9}, {"brokers": 10**6}, {"seed": -1}])
 def test_a_plan_has_bounds(changed: dict[str, int]):
     with pytest.raises(PlanError):
@@ -199,6 +226,7 @@ def fake(monkeypatch: pytest.MonkeyPatch, rows: list[Row], error: BaseException 
             raise error
 
     monkeypatch.setattr(run, "run", run_plan)
+    monkeypatch.setattr(run, "check_listens", lambda zookeeper: None)
     return asked_for
 
 

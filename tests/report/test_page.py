@@ -4,6 +4,7 @@ from html.parser import HTMLParser
 from kcore.report.charts import Axis, Bar, Part, bar_chart
 from kcore.report.markdown import markdown_table
 from kcore.report.page import FILTERED_FROM, figure, html_table, page
+from kcore.report.style import STYLE
 from kcore.report.svg import SERIES
 from kcore.report.units import short_duration
 
@@ -26,6 +27,12 @@ def test_every_cell_names_its_column_for_narrow_screens():
     cells = Cells(table).cells
     assert [cell["data-name"] for cell in cells] == ["name", "a < b", "words"]
     assert [cell.get("class") for cell in cells] == [None, None, "text"]
+
+
+def test_long_words_of_cells_are_broken_on_narrow_screens():
+    """A flex item is as wide as its longest word otherwise: the name of an invariant was cut off."""
+    narrow = STYLE.split("@media (max-width: 44rem)")[1]
+    assert "overflow-wrap: anywhere" in re.findall(r"td, td:first-child[^{]*\{([^}]*)", narrow)[0]
 
 
 def test_tables_can_be_copied_and_long_ones_filtered():

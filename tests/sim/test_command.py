@@ -1,19 +1,24 @@
 """`kcore sim raft`, and a campaign's rows over Spark."""
 
 import json
+from collections.abc import Callable, Iterator
+from dataclasses import asdict
 from pathlib import Path
 
+import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 from typer.testing import CliRunner, Result
 
-from kcore.cli import sim_page
+from kcore.cli import sim_page, sim_planted
 from kcore.cli.commands import app
 from kcore.cli.sim_command import summary
-from kcore.sim.raft.campaign import Campaign, Row, rows
+from kcore.report import keep
+from kcore.sim.raft.campaign import Campaign, Row, rows, table_of
+from kcore.sim.raft.hunting import CAUGHT, NOT_CAUGHT, Hunt
 from kcore.sim.raft.planted import PLANTED
 from kcore.spark.session import start
-from kcore.spark.simulation import simulate
+from kcore.spark.simulation import pieces_of, simulate
 
 
 def kcore(*arguments: str) -> Result:
@@ -59,6 +64,15 @@ def test_the_page_tells_failures_with_their_stories_and_what_happened() -> None:
     assert "All invariants held in 2 seeds." in good and 'class="bad"' not in good
 
 
+def test_earlier_campaigns_of_the_same_worlds_are_beside_this_one(tmp_path: Path) -> None:
+    facts = {"machine": {"host": "here"}, "events": 100, "options": {"voters": None}}
+    for name, events in (("old", 100), ("other", 200)):
+        table = table_of([a_row(1, seconds=0.25), a_row(2, seconds=0.25)])
+        keep.write(keep.with_facts(table, facts | {"when": name, "events": events}), tmp_path / name)
+    page = sim_page.render([a_row(1), a_row(2)], "told", facts | {"when": "this"}, tmp_path / "this")
+    assert "old (old)" in page and "other (other)" not in page and ">0.500x</td>" in page
+
+
 def test_one_seed_that_fails(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
     done = kcore("--seed", "1", "--events", "400", "--planted", "timer-does-nothing", "--voters", "3")
@@ -73,10 +87,68 @@ def test_a_bug_that_is_not_caught_is_a_failure() -> None:
     assert done.exit_code == 1 and "not caught" in done.stdout
 
 
+def hunts(*, until_interrupted: int | None = None) -> Callable[..., Iterator[Hunt]]:
+    """In place of the search: every planted bug is caught but the first; Ctrl-C after so many."""
+
+    def hunt_all(*_: object) -> Iterator[Hunt]:
+        for at, plant in enumerate(PLANTED.values()):
+            if at == until_interrupted:
+                raise KeyboardInterrupt
+            verdict = CAUGHT if at else NOT_CAUGHT
+            yield Hunt(plant.name, plant.invariant, verdict, 3, 0.5, "<told>", {"Another": 2})
+
+    return hunt_all
+
+
+def test_07_ctrl_c_keeps_the_planted_bugs_that_were_looked_for(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(sim_planted, "hunt_all", hunts(until_interrupted=3))
+    done = kcore("--planted", "all", "--out", str(tmp_path / "some"), "--json")
+    assert done.exit_code == 3
+    assert f"interrupted: 3 of {len(PLANTED)} planted bugs were looked for, 2 caught within 100" in done.stderr
+    kept = pq.read_table(tmp_path / "some" / "results.parquet").to_pylist()
+    assert [row["name"] for row in kept] == [*PLANTED][:3]
+    assert [json.loads(line)["name"] for line in done.stdout.splitlines()] == [*PLANTED][:3]
+    page = (tmp_path / "some" / "report.html").read_text()
+    assert "interrupted: 3 of" in page and "&lt;told&gt;" in page and '<tr class="bad">' in page
+    monkeypatch.setattr(sim_planted, "hunt_all", hunts(until_interrupted=0))
+    assert kcore("--planted", "all", "--out", str(tmp_path / "none")).exit_code == 3
+    assert not list((tmp_path / "none").iterdir())
+
+
+def test_all_planted_bugs_are_kept_and_one_that_is_not_caught_is_a_failure(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(sim_planted, "hunt_all", hunts())
+    done = kcore("--planted", "all", "--out", str(tmp_path))
+    assert done.exit_code == 1 and f"{len(PLANTED)} planted bugs, {len(PLANTED) - 1} caught" in done.stdout
+    assert len((tmp_path / "results.jsonl").read_text().splitlines()) == len(PLANTED)
+    found = [Hunt("a-bug", "An invariant", CAUGHT, 8, 0.5, "")]
+    facts = keep.facts_of(pq.read_table(tmp_path / "results.parquet")) | {"when": "9"}
+    assert "Earlier runs" not in sim_planted.render(found, "told", facts, tmp_path / "later")
+    before = pa.Table.from_pylist([asdict(found[0]) | {"seed": 2, "others": []}], schema=sim_planted.SCHEMA)
+    keep.write(keep.with_facts(before, facts | {"when": "8"}), tmp_path / "earlier")
+    assert ">4.00x</td>" in sim_planted.render(found, "told", facts, tmp_path / "later")
+
+
+@pytest.mark.parametrize("option", [("--level", "4.3"), ("--voters", "3"), ("--observers", "0"), ("--master", "local")])
+def test_options_that_all_planted_bugs_would_ignore_are_refused(option: tuple[str, str]) -> None:
+    done = kcore("--planted", "all", *option)
+    assert done.exit_code == 2
+    assert done.stderr == f"kcore: --planted all takes no {option[0]}: name one bug, or leave {option[0]} out\n"
+
+
 def test_usage() -> None:
     assert all(name in kcore("--names").stdout for name in PLANTED)
     assert kcore("--planted", "nothing").exit_code == 2
     assert kcore("--level", "2.8").exit_code == 2
+
+
+def test_07_a_piece_of_spark_is_some_seconds_of_work() -> None:
+    """Ctrl-C loses the pieces that are not done."""
+    assert pieces_of(Campaign(range(3_000), events=4_000), cores=2) == 120
+    assert pieces_of(Campaign(range(10), events=4_000), cores=2) == 10
+    assert pieces_of(Campaign(range(20), events=100), cores=2) == 16
+    assert pieces_of(Campaign(range(10**6), events=20_000), cores=2) == 1_000
 
 
 def test_the_rows_of_spark_are_those_without() -> None:

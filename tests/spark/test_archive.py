@@ -6,6 +6,7 @@ import sys
 import tarfile
 from pathlib import Path
 
+import pyarrow.parquet as pq
 import pyspark
 import pytest
 from typer.testing import CliRunner
@@ -16,6 +17,7 @@ from kcore.errors import TargetError
 from kcore.spark import archive
 from kcore.spark.java import java_home
 
+MASTER = "local-cluster[2,1,1024]"
 # A program of a user: partitions are elected on two executors, and a log is read as a DataFrame.
 PROGRAM = """
 import sys
@@ -67,6 +69,22 @@ def test_02_executors_whose_python_has_no_package_use_the_archive(packed: tuple[
     assert done.stdout.splitlines() == [f"{place} {kcore.__version__} True", "2 records"], done.stderr
 
 
+PLAN = '[[workload]]\nname = "election"\npartitions = [1000]\nbrokers = [5]\nrepeat = 2\nseed = 1\nduration_s = 0.01\n'
+
+
+def test_02_bench_runs_on_executors_whose_python_has_no_package(packed: tuple[Path, str], tmp_path: Path) -> None:
+    """With the options that the command printed."""
+    bare = tmp_path / "bare"
+    subprocess.run([sys.executable, "-m", "venv", "--without-pip", bare], check=True)
+    (tmp_path / "mine.toml").write_text(PLAN)
+    home, out = spark_home(tmp_path), tmp_path / "out"
+    bench = ["-m", "kcore", "bench", str(tmp_path / "mine.toml"), "--master", MASTER, "--out", str(out)]
+    done = run_python([*bench, *packed[1].split()], home, bare / "bin" / "python")
+    assert done.returncode == 0, done.stderr
+    rows = pq.read_table(out / "results.parquet").to_pylist()
+    assert rows and all(row["error"] is None and row["task"] is not None for row in rows)
+
+
 def spark_home(folder: Path) -> Path:
     """PySpark's, but executors work below `folder`."""
     home = folder / "spark"
@@ -78,6 +96,13 @@ def spark_home(folder: Path) -> Path:
 
 def run_program(arguments: list[str], home: Path, python: Path, packages: Path) -> subprocess.CompletedProcess[str]:
     """On a master with two executors, processes of their own; `python` theirs, `packages` the driver's for it."""
+    return run_python(["-c", PROGRAM, *arguments], home, python, packages)
+
+
+def run_python(
+    arguments: list[str], home: Path, python: Path, packages: Path | None = None
+) -> subprocess.CompletedProcess[str]:
+    """The driver; executors have `python`."""
     environment = {
         "HOME": str(Path.home()),
         "PATH": "/usr/bin:/bin",
@@ -85,9 +110,9 @@ def run_program(arguments: list[str], home: Path, python: Path, packages: Path) 
         "SPARK_HOME": str(home),
         "SPARK_LOCAL_IP": "127.0.0.1",
         "PYSPARK_PYTHON": str(python),
-        "PYTHONPATH": str(packages),
+        **({"PYTHONPATH": str(packages)} if packages else {}),
     }
-    command = [sys.executable, "-c", PROGRAM, *arguments]
+    command = [sys.executable, *arguments]
     return subprocess.run(command, env=environment, cwd=home, capture_output=True, text=True, check=False)
 
 

@@ -174,6 +174,33 @@ def test_what_is_neither_log_nor_snapshot(tmp_path: Path):
         load_metadata(tmp_path / f"{0:020}.log")
 
 
+OF_ORDERS = "a replica of orders-1, not of __cluster_metadata: `kcore dump` shows it"
+
+
+def test_06_a_replica_of_another_topic_is_no_empty_cluster(tmp_path: Path):
+    folder = tmp_path / "orders-1"
+    folder.mkdir()
+    path = folder / f"{0:020}.log"
+    for data in (b"", encode_records([Record(0, TIME_MS, None, b"an order")]), topics_from(0, 1)[:-1]):
+        path.write_bytes(data)
+        for given in (folder, path):
+            with pytest.raises(StorageError, match=re.escape(OF_ORDERS)):
+                load_metadata(given)
+    for data in (b"", topics_from(0, 1)[:-1]):
+        path.write_bytes(data)
+        with pytest.raises(StorageError, match=re.escape(OF_ORDERS)):
+            load_metadata(folder, stop=True)
+
+
+def test_06_an_empty_log_is_an_empty_cluster_where_its_folder_says_that_it_is_the_metadata_log_s(tmp_path: Path):
+    for name in ("__cluster_metadata-0", "elsewhere"):
+        (tmp_path / name).mkdir()
+        (tmp_path / name / f"{0:020}.log").touch()
+    assert load_metadata(tmp_path / "__cluster_metadata-0").records == 0
+    with pytest.raises(StorageError, match=r"no metadata record is in it; `kcore dump` shows what is"):
+        load_metadata(tmp_path / "elsewhere")
+
+
 def test_an_unfinished_snapshot_is_none(tmp_path: Path):
     path = write_snapshot(tmp_path, SnapshotId(1, 1), [topic(0)], time_ms=1, last_contained_log_timestamp=1)
     snapshot = read_snapshot(path)

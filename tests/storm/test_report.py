@@ -210,6 +210,15 @@ def test_earlier_storms_are_shown_beside_this_one(tmp_path: Path):
     assert 'id="history"' not in first
 
 
+def test_a_storm_of_an_older_version_is_passed_over_with_the_reason(tmp_path: Path):
+    """Its times do not tell the session from the controller's work."""
+    facts = {"machine": {"host": "here"}, "targets": []}
+    before = table_of([row(last_ms=80.0)]).drop_columns(["session_ms", "waves_ms"])
+    keep.write(keep.with_facts(before, facts | {"when": "1"}), tmp_path / "old")
+    page = report.render([row()], facts | {"when": "2"}, [], tmp_path / "new")
+    assert "old (1) is passed over: it has no column session_ms." in page and ">x</td>" not in page
+
+
 def test_the_work_of_repetitions_is_the_median_of_their_works_and_never_negative():
     """Medians of the whole and of the session alone would come from different repetitions."""
     figures = [(9400.0, 9000.0), (7600.0, 7500.0), (8700.0, 8500.0), (8000.0, 8600.0)]

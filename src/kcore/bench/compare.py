@@ -2,9 +2,8 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Protocol
 
-from kcore.bench.results import Summary
 from kcore.report.earlier import is_same_machine
 from kcore.report.exits import Exit
 from kcore.report.noise import about_the_machine
@@ -12,12 +11,43 @@ from kcore.report.noise import about_the_machine
 THRESHOLD = 1.25
 
 
+class Compared(Protocol):
+    """One named operation of one run: a `Summary` of `kcore bench`, or a scenario of `kcore storm`."""
+
+    @property
+    def key(self) -> tuple[Any, ...]: ...
+    @property
+    def title(self) -> str: ...
+    @property
+    def workload(self) -> str: ...
+    @property
+    def operation(self) -> str: ...
+    @property
+    def partitions(self) -> int: ...
+    @property
+    def brokers(self) -> int: ...
+    @property
+    def named(self) -> dict[str, Any]: ...
+    @property
+    def digest(self) -> str: ...
+    @property
+    def median_ns(self) -> int: ...
+    @property
+    def min_ns(self) -> int: ...
+    @property
+    def low_ns(self) -> int: ...
+    @property
+    def high_ns(self) -> int: ...
+    @property
+    def noise(self) -> list[str]: ...
+
+
 @dataclass(frozen=True, slots=True)
 class Pair:
     """One named operation at one size, in both runs."""
 
-    old: Summary
-    new: Summary
+    old: Compared
+    new: Compared
 
     @property
     def median_ratio(self) -> float:
@@ -52,8 +82,8 @@ class Pair:
     @property
     def noise(self) -> str:
         """In words, for both runs."""
-        words = [f"old {', '.join(self.old.spread.noise)}"] if self.old.spread.noise else []
-        return "; ".join(words + ([f"new {', '.join(self.new.spread.noise)}"] if self.new.spread.noise else []))
+        both = (("old", self.old.noise), ("new", self.new.noise))
+        return "; ".join(f"{name} {', '.join(noise)}" for name, noise in both if noise)
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,6 +95,8 @@ class Comparison:
     only_new: Sequence[str]
     threshold: float
     remarks: Sequence[str] = ()  # What makes the comparison doubtful.
+    what: str = "operation"  # In the singular.
+    about: str = ""  # What the times are, where the name of an operation does not say it.
 
     @property
     def regressions(self) -> list[Pair]:
@@ -97,27 +129,31 @@ class Comparison:
 
     @property
     def rule(self) -> str:
-        """One sentence."""
-        return (
+        """One sentence, and what the times are."""
+        sentence = (
             f"Slower: the smaller of two ratios, of the medians and of the best times, is above {self.threshold:g}; "
             f"faster: the larger of the two is below 1/{self.threshold:g}."
         )
+        return f"{sentence} {self.about}".rstrip()
 
     @property
     def verdict(self) -> str:
         """One line."""
         if not self.pairs:
-            return "no verdict: the runs have no operation in common"
+            return f"no verdict: the runs have no {self.what} in common"
         parts = [self._no_verdict] if self._no_verdict else []
         if slower := self.regressions:
-            parts.append(f"slower: {len(slower)} of {_operations(len(self.pairs))}, up to {slower[0].slower:.2f}x")
+            parts.append(f"slower: {len(slower)} of {self._counted(len(self.pairs))}, up to {slower[0].slower:.2f}x")
         else:
-            parts.append(f"none of {_operations(len(self.pairs))} is slower")
+            parts.append(f"none of {self._counted(len(self.pairs))} is slower")
         if faster := self.improvements:
             parts.append(f"faster: {len(faster)}, up to {faster[0].faster:.2f}x")
         changed = len(self.pairs) - len(self.unchanged)
         rest = ("the rest" if changed else "all") + " within the rule"
         return "; ".join([*parts, *([rest] if self.unchanged else [])])
+
+    def _counted(self, count: int) -> str:
+        return f"{count} {self.what}" if count == 1 else f"{count} {self.what}s"
 
     @property
     def _no_verdict(self) -> str:
@@ -127,15 +163,14 @@ class Comparison:
         return f"no verdict: {' and '.join(why)}" if why else ""
 
 
-def _operations(count: int) -> str:
-    return "1 operation" if count == 1 else f"{count} operations"
-
-
 def compare(
-    old: Sequence[Summary], new: Sequence[Summary], threshold: float = THRESHOLD, remarks: Sequence[str] = ()
+    old: Sequence[Compared],
+    new: Sequence[Compared],
+    threshold: float = THRESHOLD,
+    remarks: Sequence[str] = (),
 ) -> Comparison:
     """Pair the named operations of two runs; a ratio above `threshold` is a regression."""
-    before, after = ({summary.key: summary for summary in summaries} for summaries in (old, new))
+    before, after = ({each.key: each for each in run} for run in (old, new))
     return Comparison(
         pairs=[Pair(before[key], after[key]) for key in before if key in after],
         only_old=[before[key].title for key in before if key not in after],

@@ -7,7 +7,7 @@ from matplotlib.lines import Line2D
 from matplotlib.ticker import FixedLocator, FuncFormatter
 
 from kcore.bench.compare import Comparison, Pair
-from kcore.bench.compare_views import HEAD, TEXT, cells_of, pairs_of
+from kcore.bench.compare_views import TEXT, cells_of, head_of, pairs_of
 from kcore.report.charts import draw_legend, lane_label, lanes_inches, set_lanes
 from kcore.report.exits import Exit
 from kcore.report.noise import INTERVAL, LIMITS
@@ -30,26 +30,26 @@ def as_html(comparison: Comparison, names: tuple[str, str]) -> str:
         paragraphs([comparison.verdict], kind),
         paragraphs([comparison.rule]),
         paragraphs(comparison.remarks, "warn"),
-        _only("Missing: in the old run only", comparison.only_old),
-        _only("New: in the new run only", comparison.only_new),
+        _only("Missing: in the old run only", comparison.only_old, comparison.what),
+        _only("New: in the new run only", comparison.only_new, comparison.what),
         "<h2>What changed</h2>",
-        _html_rows(changed) if changed else paragraphs(["Nothing changed by more than the rule allows."]),
+        _html_rows(comparison, changed) if changed else paragraphs(["Nothing changed by more than the rule allows."]),
         "<h2>All ratios</h2>",
         charts((figure(chart) for chart in ratio_charts(comparison)), packed=True),
-        f"<h3>Every operation</h3>{_html_rows(pairs_of(comparison, everything=True))}",
+        f"<h3>Every {comparison.what}</h3>{_html_rows(comparison, pairs_of(comparison, everything=True))}",
         f'<h2 id="method">How to read it</h2>{paragraphs([LIMITS, INTERVAL])}',
     ]
     return page("kcore compare", body)
 
 
-def _only(what: str, titles: Sequence[str]) -> str:
-    """Operations of one run, folded."""
-    return folded_numbers(bullets(titles), f"{what}, {len(titles)} operations") if titles else ""
+def _only(where: str, titles: Sequence[str], what: str) -> str:
+    """What is in one run only, folded."""
+    return folded_numbers(bullets(titles), f"{where}, {len(titles)} {what}s") if titles else ""
 
 
-def _html_rows(rows: Sequence[tuple[str, Pair]]) -> str:
+def _html_rows(comparison: Comparison, rows: Sequence[tuple[str, Pair]]) -> str:
     cells = [(cells_of(word, pair), False) for word, pair in rows]
-    return html_table(HEAD, cells, TEXT, [_MARKS.get(word, "") for word, _ in rows])
+    return html_table(head_of(comparison), cells, TEXT, [_MARKS.get(word, "") for word, _ in rows])
 
 
 def ratio_charts(comparison: Comparison) -> list[str]:

@@ -29,6 +29,11 @@ def pairs_of(comparison: Comparison, everything: bool) -> list[tuple[str, Pair]]
     return found + ([("", pair) for pair in comparison.unchanged] if everything else [])
 
 
+def head_of(comparison: Comparison) -> tuple[str, ...]:
+    """HEAD, with the word for what is compared."""
+    return (comparison.what, *HEAD[1:])
+
+
 def cells_of(word: str, pair: Pair) -> tuple[str, ...]:
     """As HEAD names them."""
     medians = (f"{duration(each.median_ns)}" for each in (pair.old, pair.new))
@@ -40,11 +45,11 @@ def others(comparison: Comparison, everything: bool = False) -> list[str]:
     missing, new = comparison.only_old, comparison.only_new
     lines = [f"missing: {title}: in the old run only" for title in _some(missing, everything)]
     if len(missing) > len(lines):
-        lines.append(f"missing: {len(missing) - len(lines)} more operations: --all names them")
+        lines.append(f"missing: {len(missing) - len(lines)} more {comparison.what}s: --all names them")
     if everything:
         lines += [f"new: {title}: in the new run only" for title in new]
     elif new:
-        lines.append(f"new: {len(new)} operations in the new run only: --all names them")
+        lines.append(f"new: {len(new)} {comparison.what}s in the new run only: --all names them")
     return [*lines, *comparison.remarks]
 
 
@@ -59,7 +64,7 @@ def show(console: Console, comparison: Comparison, everything: bool = False) -> 
     console.print(f"[dim]{escape(comparison.rule)}[/]", soft_wrap=True, highlight=False)
     rows = pairs_of(comparison, everything)
     if rows:
-        console.print(_table(rows))
+        console.print(_table(head_of(comparison), rows))
     for line in others(comparison, everything):
         console.print(escape(line), soft_wrap=True, highlight=False)
     hidden = 0 if everything else len(comparison.unchanged)
@@ -67,10 +72,10 @@ def show(console: Console, comparison: Comparison, everything: bool = False) -> 
         console.print(f"[dim]{hidden} within the rule are not shown: --all[/]", highlight=False)
 
 
-def _table(rows: Sequence[tuple[str, Pair]]) -> Table:
+def _table(head: Sequence[str], rows: Sequence[tuple[str, Pair]]) -> Table:
     table = Table(header_style="dim", box=box.SIMPLE_HEAD, pad_edge=False)
-    for name in HEAD:
-        is_text = name in TEXT or name == HEAD[0]
+    for name in head:
+        is_text = name in TEXT or name == head[0]
         table.add_column(name, overflow="fold", justify="left" if is_text else "right", no_wrap=not is_text)
     for word, pair in rows:
         table.add_row(*map(escape, cells_of(word, pair)), style=_STYLES.get(word, ""))
@@ -82,18 +87,18 @@ def as_markdown(comparison: Comparison, everything: bool = False) -> str:
     symbol = _SYMBOLS[comparison.exit]
     parts = [f"**{symbol} kcore compare: {comparison.verdict}**\n", f"{comparison.rule}\n"]
     if rows := pairs_of(comparison, everything):
-        parts.append(_markdown_rows(rows))
+        parts.append(_markdown_rows(head_of(comparison), rows))
     if lines := others(comparison, everything):
         parts.append("".join(f"- {line}\n" for line in lines))
     if not everything and comparison.unchanged:
-        within = _markdown_rows([("", pair) for pair in comparison.unchanged])
+        within = _markdown_rows(head_of(comparison), [("", pair) for pair in comparison.unchanged])
         summary = f"<summary>{len(comparison.unchanged)} within the rule</summary>"
         parts.append(f"<details>{summary}\n\n{within}\n</details>\n")
     return "\n".join(parts)
 
 
-def _markdown_rows(rows: Sequence[tuple[str, Pair]]) -> str:
-    return markdown_table(HEAD, [cells_of(word, pair) for word, pair in rows], TEXT)
+def _markdown_rows(head: Sequence[str], rows: Sequence[tuple[str, Pair]]) -> str:
+    return markdown_table(head, [cells_of(word, pair) for word, pair in rows], TEXT)
 
 
 def as_json(comparison: Comparison) -> str:
@@ -113,9 +118,8 @@ def as_json(comparison: Comparison) -> str:
 
 
 def _as_row(word: str, pair: Pair) -> dict[str, Any]:
-    names = ("workload", "operation", "partitions", "brokers", "seed")
     return {
-        **{name: getattr(pair.new, name) for name in names},
+        **pair.new.named,
         "verdict": word or "within the rule",
         "median_ratio": pair.median_ratio,
         "min_ratio": pair.min_ratio,

@@ -7,12 +7,13 @@ from typing import Any, Final
 from kcore.bench.charts import history_chart
 from kcore.bench.compare import THRESHOLD, Comparison, compare
 from kcore.bench.compare_views import HEAD, TEXT, cells_of, pairs_of
-from kcore.bench.results import Summary, summarise
-from kcore.report.earlier import EarlierRun, earlier_runs
+from kcore.bench.results import NEEDED, Summary, summarise
+from kcore.report.earlier import EarlierRun, ResultKind, earlier_runs
 from kcore.report.page import charts, figure, folded_numbers, html_table, paragraphs
 from kcore.report.units import duration
 from kcore.workloads.rows import ROW_SCHEMA
 
+_KIND: Final = ResultKind(ROW_SCHEMA, NEEDED, own=("workload", "operation"))
 _MOST_LINES: Final = 6  # Of a chart: the operations that changed most.
 
 
@@ -21,9 +22,10 @@ class History:
 
     def __init__(self, directory: Path | None, facts: Mapping[str, Any], summaries: Sequence[Summary]) -> None:
         self.now = list(summaries)
-        runs = earlier_runs(directory, facts, ROW_SCHEMA.names) if directory is not None else []
+        earlier = earlier_runs(directory, facts, _KIND)
+        self.passed_over = earlier.passed_over
         keys = {summary.key for summary in summaries}
-        read = [(run, [each for each in summarise(run.table.to_pylist()) if each.key in keys]) for run in runs]
+        read = [(run, [each for each in summarise(run.table.to_pylist()) if each.key in keys]) for run in earlier.runs]
         self.runs: list[tuple[EarlierRun, list[Summary]]] = [(run, found) for run, found in read if found]
 
     @property
@@ -40,14 +42,16 @@ class History:
     def section(self) -> str:
         """Of the page; empty without earlier runs."""
         if not (found := self.baseline):
-            return ""
+            told = paragraphs(self.passed_over, "note")
+            return f'<h2 id="history">Earlier runs</h2>{told}' if told else ""
         changed = pairs_of(found, everything=False)
         table = html_table(HEAD, [(cells_of(*each), False) for each in changed], TEXT) if changed else ""
-        names = ", ".join(f"{run.path.name} ({run.when})" for run, _ in self.runs)
+        names = ", ".join(run.name for run, _ in self.runs)
         return "".join(
             (
                 '<h2 id="history">Earlier runs</h2>',
                 paragraphs([*self.verdict(), found.rule, f"Runs of this machine, oldest first: {names}."]),
+                paragraphs(self.passed_over, "note"),
                 table,
                 charts(figure(chart) for chart in self._charts()),
                 folded_numbers(self._numbers(), "The medians of all runs"),

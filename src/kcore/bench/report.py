@@ -58,8 +58,9 @@ def render(table: pa.Table, cells: Sequence[Cell], directory: Path | None = None
     rows, facts = table.to_pylist(), facts_of(table)
     summaries = summarise(rows)
     history = History(directory, facts, summaries)
+    past = history.section()
     names = list(dict.fromkeys(summary.workload for summary in summaries))
-    anchors = [*names, *(["history"] if history.runs else []), "workers", "plan", "method"]
+    anchors = [*names, *(["history"] if past else []), "workers", "plan", "method"]
     title = f"kcore bench: {facts.get('title', 'plan')}"
     body = (
         f"<h1>{escape(title)}</h1>",
@@ -71,7 +72,7 @@ def render(table: pa.Table, cells: Sequence[Cell], directory: Path | None = None
         fact_lists(facts),
         _overview(summaries),
         *(_workload(name, list(group)) for name, group in groupby(summaries, lambda summary: summary.workload)),
-        history.section(),
+        past,
         _workers(rows),
         f'<h2 id="plan">Plan</h2><pre>{escape(facts.get("plan", ""))}</pre>',
         f'<h2 id="method">How it was measured</h2>{paragraphs(NOTES)}',

@@ -1,6 +1,5 @@
 """Results: one row an operation a cell; what they come to; whether they can be trusted; how they are kept."""
 
-import json
 from collections import defaultdict
 from collections.abc import Iterable, Sequence
 from dataclasses import asdict, dataclass, fields
@@ -9,21 +8,20 @@ from typing import Any, Final
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.parquet as pq
 
+from kcore.report import keep
 from kcore.report.exits import Exit
 from kcore.report.noise import Spread, interval
 from kcore.spark.failures import is_spark_at_fault
-from kcore.storage.files import open_reader, read_text
 from kcore.workloads.catalog import WORKLOADS
 from kcore.workloads.cell import Cell
-from kcore.workloads.rows import KEY, ROW_SCHEMA, VARIANT
+from kcore.workloads.rows import KEY, ROW_SCHEMA
 
 Row = dict[str, Any]
 _MEASURED: Final = ("samples_ns", "handled_partitions", "memcpy_ns", "moved_bytes", "digest")
+NEEDED: Final = (*KEY, *_MEASURED, "error")  # Results of older versions may lack the other columns.
 _SHARES: Final = {"quarter_ns": 25, "median_ns": 50, "three_quarters_ns": 75, "p99_ns": 99}
 _BOUNDS: Final = ("low_ns", "high_ns")
-_MOST_BYTES: Final = 1 << 28  # Of results.jsonl.
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,6 +74,16 @@ class Summary:
         return Spread(self.samples, self.min_ns, *middle, self.p99_ns, self.low_ns, self.high_ns)
 
     @property
+    def noise(self) -> list[str]:
+        """In words, what makes the figures doubtful."""
+        return self.spread.noise
+
+    @property
+    def named(self) -> Row:
+        """What tells it from the others of a run."""
+        return {name: getattr(self, name) for name in KEY}
+
+    @property
     def group(self) -> str:
         return self.operation.partition(": ")[0]
 
@@ -93,7 +101,7 @@ class Summary:
 
     def as_row(self) -> Row:
         """For JSON: what is kept and what follows from it."""
-        noise = {"noise": self.spread.noise}
+        noise = {"noise": self.noise}
         derived = ("ns_per_partition", "partitions_per_s", "bytes_per_s", "times_memcpy")
         return asdict(self) | {name: getattr(self, name) for name in derived} | noise
 
@@ -171,34 +179,13 @@ def _sort_key(rows: Sequence[Row]) -> Any:
 
 def read(path: Path) -> pa.Table:
     """From a folder that `write` filled, or one of its files; ValueError or OSError if it is none."""
-    if path.is_dir():
-        path = path / "results.parquet"
-    if path.suffix == ".jsonl":
-        table = _table_of_lines(read_text(path, _MOST_BYTES))
-    else:
-        open_reader(path).close()  # Arrow would wait for whoever writes to a FIFO.
-        table = pq.read_table(path)
-    for name in VARIANT:
-        if name not in table.schema.names:  # Of a run before there were such cells.
-            table = table.append_column(name, pa.nulls(len(table), ROW_SCHEMA.field(name).type))
-    if not set(ROW_SCHEMA.names) <= set(table.schema.names):
-        raise ValueError("no results of kcore bench: columns are missing")
-    table = table.select(ROW_SCHEMA.names).cast(ROW_SCHEMA.with_metadata(table.schema.metadata))
+    table = keep.read_results(keep.results_file(path), lambda rows: pa.Table.from_pylist(rows, schema=ROW_SCHEMA))
+    try:
+        table = keep.filled(table, ROW_SCHEMA, NEEDED)
+    except ValueError as error:
+        raise ValueError(f"no results of kcore bench: {error}") from None
     for number, row in enumerate(table.to_pylist()):
         wanted = KEY if row["error"] is not None else (*KEY, *_MEASURED)
         if any(row[name] in (None, []) for name in wanted) or None in (row["samples_ns"] or ()):
             raise ValueError(f"no results of kcore bench: row {number} lacks one of {', '.join(wanted)}")
     return table
-
-
-def _table_of_lines(text: str) -> pa.Table:
-    rows = []
-    for number, line in enumerate(text.splitlines(), start=1):
-        try:
-            row = json.loads(line)
-        except (ValueError, RecursionError) as error:
-            raise ValueError(f"line {number}: {error}") from None
-        if not isinstance(row, dict):
-            raise ValueError(f"line {number}: not a JSON object")
-        rows.append(row)
-    return pa.Table.from_pylist(rows, schema=ROW_SCHEMA)

@@ -345,7 +345,7 @@ def write(report: Report, directory: Path, about: dict[str, Any]) -> None:
     if report.rows:
         pq.write_table(with_facts(pa.Table.from_pylist(report.rows), about), directory / "rivals.parquet")
     (directory / "report.html").write_text(
-        rivals_page.render(report.rows, report.targets, report.notes, options, about), encoding="utf-8"
+        rivals_page.render(report.rows, report.targets, report.notes, options, about, directory), encoding="utf-8"
     )
 
 

@@ -2,17 +2,23 @@
 
 from collections.abc import Sequence
 from html import escape
+from pathlib import Path
 from typing import Any, Final
+
+import pyarrow as pa
 
 from kcore.bench.rival_peers import GROUPS
 from kcore.bench.rival_targets import KCORE, OBJECTS, RIVALS, Figures, TargetResult
 from kcore.bench.rival_words import TITLES, figure, short_name, view_of
 from kcore.report.charts import Axis, Bar, Part, bar_chart
+from kcore.report.earlier import EarlierRun, ResultKind, earlier_runs
+from kcore.report.history import Figures as PastFigures
+from kcore.report.history import history_section
 from kcore.report.noise import LIMITS, about_the_machine
 from kcore.report.page import bullets, charts, fact_lists, html_table, navigation, page, paragraphs
 from kcore.report.page import figure as html_figure
 from kcore.report.svg import BAD, SERIES
-from kcore.report.units import three_digits
+from kcore.report.units import duration, three_digits
 
 _TOLD: Final = (
     "Every peer is a process of its own. Its results are compared before its times are believed; peers take turns, "
@@ -21,6 +27,13 @@ _TOLD: Final = (
     "left of 1x is slower.",
     LIMITS,
 )
+_KIND: Final = ResultKind(
+    pa.schema([("peer", pa.string()), ("case", pa.string()), ("partitions", pa.int64()), ("ns_min", pa.float64())]),
+    ("peer", "case", "partitions", "ns_min"),
+    own=("peer", "case"),
+    file="rivals.parquet",
+)
+_HEAD: Final = ("case", "peer", "partitions")
 _NOISY: Final = 1.25  # The median over the least.
 
 
@@ -30,27 +43,49 @@ def render(
     notes: Sequence[str],
     options: str,
     facts: dict[str, Any],
+    directory: Path | None = None,
 ) -> str:
-    """The page of a run: a row a peer and case, the targets, what was left out, how it was run."""
+    """The page of a run: a row a peer and case, the targets, what was left out, how it was run; earlier runs lie
+    beside `directory`.
+    """
     sections = [
         (view or group, [row for row in rows if row["group"] == group and view_of(row["case"]) == view])
         for group in GROUPS
         for view in dict.fromkeys(view_of(row["case"]) for row in rows if row["group"] == group)
     ]
-    figures = Figures(rows)
+    figures, past = Figures(rows), _history(rows, facts, directory)
     body = [
         "<h1>kcore rivals</h1>",
         f'<p class="lead">{escape(facts.get("when", ""))} · {escape(options)}</p>',
         _verdict(rows, targets),
         paragraphs(about_the_machine(facts), "warn"),
         bullets(notes, "note"),
-        navigation(["targets", *(name for name, _ in sections), "method"]),
+        navigation(["targets", *(name for name, _ in sections), *(["history"] if past else []), "method"]),
         fact_lists(facts),
         _targets(targets),
         *(_section(name, mine, figures) for name, mine in sections),
+        past,
         f'<h2 id="method">How it was measured</h2>{paragraphs(_TOLD)}',
     ]
     return page("kcore rivals", body)
+
+
+def _history(rows: Sequence[dict[str, Any]], facts: dict[str, Any], directory: Path | None) -> str:
+    """The least time of kcore in each case, here and in earlier runs."""
+    earlier = earlier_runs(directory, facts, _KIND)
+    about = "kcore's least time of each case; a partition each, or a message. A single run varies by several percent."
+    return history_section(_HEAD, _leasts(rows), earlier, _read, duration, about)
+
+
+def _read(run: EarlierRun) -> PastFigures:
+    return _leasts(run.table.to_pylist())
+
+
+def _leasts(rows: Sequence[dict[str, Any]]) -> PastFigures:
+    """In ns."""
+    mine = [row for row in rows if row["peer"] in (KCORE, OBJECTS) and row["ns_min"]]
+    sizes = [f"{row['partitions']:,}" if row["partitions"] else "" for row in mine]
+    return {(row["case"], row["peer"], size): row["ns_min"] for row, size in zip(mine, sizes, strict=True)}
 
 
 def _verdict(rows: Sequence[dict[str, Any]], targets: Sequence[TargetResult]) -> str:

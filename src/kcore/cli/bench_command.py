@@ -60,10 +60,10 @@ def command(
         list_workloads(json)
         return
     sizes = {"partitions": partitions, "brokers": brokers, "topics": topics}
-    clusters = {"replication_factor": replication_factor, "racks": racks, "isr": isr, "brokers_gone": brokers_gone}
-    clusters["partitions_per_topic"] = partitions_per_topic
+    layout = {"partitions_per_topic": partitions_per_topic, "replication_factor": replication_factor}
+    replicas = {"racks": racks, "isr": isr, "brokers_gone": brokers_gone}
     runs = {"warm_up_s": warm_up_s, "duration_s": duration_s, "repeat": repeat, "seed": seed}
-    wanted = effective_plan(plan, cluster, **sizes, **clusters, **runs)
+    wanted = effective_plan(plan, cluster, **sizes, **layout, **replicas, **runs)
     if print_plan:
         typer.echo(wanted.to_toml(), nl=False)
         return

@@ -55,9 +55,12 @@ COMMANDS: Final[dict[str, Command]] = {
     "bench quorum": Command(
         "bench_quorum_command",
         "Measure three voters with fsync on loopback: kcore's beside Kafka's own (kafka.tools.TestRaftServer).",
+        extra="report",
     ),
     "compare": Command(
-        "compare_command", "Tell which named operations became slower between two runs.", extra="report"
+        "compare_command",
+        "Tell which named operations became slower between two runs of `kcore bench`, or scenarios of `kcore storm`.",
+        extra="report",
     ),
     "storm": Command(
         "storm_command",

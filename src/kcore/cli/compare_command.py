@@ -1,33 +1,40 @@
 """`kcore compare`: two result files, a verdict, an exit code."""
 
+from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated, Any, Final, NamedTuple
 
 import pyarrow as pa
 import typer
 
 from kcore.bench import compare, compare_views, results
-from kcore.bench.compare import Comparison
-from kcore.bench.results import Summary
+from kcore.bench.compare import Compared, Comparison
 from kcore.cli.console import fail, wide_console
 from kcore.cli.pipes import write_text
-from kcore.report.keep import facts_of
+from kcore.report import keep
+
+BENCH: Final = {"workload", "operation"}  # Columns of its results.
+STORM: Final = {"scenario", "target"}  # The same of a storm.
 
 
 def command(
-    old: Annotated[Path, typer.Argument(help="A result folder, or its results.parquet or results.jsonl.")],
+    old: Annotated[
+        Path, typer.Argument(help="A result folder, its results.parquet or results.jsonl, or what --json printed.")
+    ],
     new: Annotated[Path, typer.Argument(help="The same of the run to judge.")],
     threshold: Annotated[float, typer.Option(min=1.0, help="Slower by more than this ratio is a regression.")] = 1.25,
-    everything: Annotated[bool, typer.Option("--all", help="Show operations within the rule, too.")] = False,
+    everything: Annotated[bool, typer.Option("--all", help="Show what is within the rule, too.")] = False,
     markdown: Annotated[bool, typer.Option("--markdown", help="Markdown on stdout, for a pull request.")] = False,
     html: Annotated[Path | None, typer.Option(metavar="FILE", help="Write a page, with a chart of all ratios.")] = None,
     json: Annotated[bool, typer.Option("--json", help="One JSON object on stdout.")] = False,
 ) -> None:
-    """Tell which named operations became slower between two runs.
+    """Tell which named operations became slower between two runs of `kcore bench`, or scenarios of `kcore storm`.
 
-    An operation is slower if both ratios, of the medians and of the best times, are above the threshold.
+    One is slower if both ratios, of the medians and of the best times, are above the threshold. Of a storm the time is
+    the controllers' work until the last broker knew, without session time-outs, over the repetitions.
 
-    Exit code: 0 none, 1 a regression, 2 usage, 3 no verdict: operations are missing or their results differ.
+    Exit code: 0 none, 1 a regression, 2 usage, 3 no verdict: something is missing, or results differ.
     """
     if markdown and json:
         fail("--markdown and --json both go to stdout: choose one")
@@ -45,21 +52,58 @@ def command(
     raise typer.Exit(comparison.exit)
 
 
+class _Run(NamedTuple):
+    """The results of one run."""
+
+    of_storm: bool
+    found: Sequence[Compared]
+    facts: dict[str, Any]
+
+
 def run(old: Path, new: Path, threshold: float) -> Comparison:
-    """Compare; ends the command with exit code 2 if a file cannot be read."""
-    (before, old_facts), (after, new_facts) = _summaries(old), _summaries(new)
-    return compare.compare(before, after, threshold, compare.remarks_on(old_facts, new_facts))
+    """Compare; ends the command with exit code 2 if a file cannot be read, or one is of a storm and one is not."""
+    before, after = _read(old), _read(new)
+    remarks = compare.remarks_on(before.facts, after.facts)
+    if before.of_storm != after.of_storm:
+        storm, bench = (old, new) if before.of_storm else (new, old)
+        fail(f"{storm} is of kcore storm, {bench} of kcore bench: give two of the same command")
+    if not before.of_storm:
+        return compare.compare(before.found, after.found, threshold, remarks)
+    from kcore.storm import compared
+
+    remarks += compared.remarks_on(before.facts, after.facts)
+    comparison = compare.compare(before.found, after.found, threshold, remarks)
+    return replace(comparison, what="scenario", about=compared.ABOUT)
 
 
-def _summaries(path: Path) -> tuple[list[Summary], dict[str, Any]]:
+def _read(path: Path) -> _Run:
     try:
-        table = results.read(path)
-    except (OSError, ValueError, pa.ArrowException) as error:
+        columns = set(keep.columns_in(keep.results_file(path)))
+        if columns.isdisjoint(BENCH | STORM):
+            raise ValueError("results of neither kcore bench nor kcore storm")
+        return _read_storm(path) if columns >= STORM else _read_bench(path)
+    except OSError as error:
+        fail(f"{path}: {error.strerror}" if error.strerror else str(error))
+    except (ValueError, pa.ArrowException) as error:
         fail(f"{path}: {error}")
+
+
+def _read_bench(path: Path) -> _Run:
+    table = results.read(path)
     rows = table.to_pylist()
     for row in results.failures(rows):
         typer.echo(f"kcore: {path}: a failed cell of {row['workload']} is left out: {row['error']}", err=True)
-    return results.summarise(rows), facts_of(table)
+    return _Run(False, results.summarise(rows), keep.facts_of(table))
+
+
+def _read_storm(path: Path) -> _Run:
+    from kcore.storm import compared
+
+    table = compared.read(path)
+    rows = table.to_pylist(maps_as_pydicts="strict")
+    for line in compared.left_out(rows):
+        typer.echo(f"kcore: {path}: {line}", err=True)
+    return _Run(True, compared.figures_of(rows), keep.facts_of(table))
 
 
 def _write(path: Path, text: str) -> None:

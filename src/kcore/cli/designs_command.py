@@ -18,7 +18,7 @@ from kcore.designs import report
 from kcore.designs import run as designs
 from kcore.designs.plan import QUICK, DesignsPlan
 from kcore.designs.rows import Row, predicted, table_of
-from kcore.errors import KcoreError, PlanError
+from kcore.errors import KcoreError, PlanError, TargetError
 from kcore.report import keep
 from kcore.report.exits import Exit
 from kcore.report.machine import Load, facts
@@ -84,6 +84,11 @@ def _count(text: str) -> int:
 
 def run(plan: DesignsPlan, zookeeper: str | None, out: Path | None, as_json: bool, *, overwrite: bool = False) -> Exit:
     """Run, show and keep. Ctrl-C and SIGTERM end it early: what there is by then is shown and kept."""
+    if zookeeper is not None:
+        try:
+            designs.check_listens(zookeeper)
+        except TargetError as error:
+            fail(str(error))
     progress = wide_console(stderr=True, log_width=LOG_WIDTH)
     directory = results_directory(out, "designs", overwrite)
     rows: list[Row] = []
@@ -130,4 +135,4 @@ def _run(plan: DesignsPlan, zookeeper: str | None, rows: list[Row], console: Con
 def _keep(plan: DesignsPlan, rows: list[Row], directory: Path, facts_of_run: dict[str, Any]) -> None:
     about = facts_of_run | {"plan": asdict(plan)}
     keep.write(keep.with_facts(table_of(rows), about), directory)
-    (directory / "report.html").write_text(report.render(rows, about), encoding="utf-8")
+    (directory / "report.html").write_text(report.render(rows, about, directory), encoding="utf-8")

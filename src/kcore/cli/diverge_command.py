@@ -10,11 +10,12 @@ from kcore.cli.spark_options import Archives, Conf, Gathered, SparkSettings, gat
 from kcore.errors import KcoreError, StorageError
 from kcore.report.exits import Exit
 from kcore.storage.checkpoints import TopicPartition
-from kcore.storage.diverge import SAME, diverge
+from kcore.storage.diverge import READS, SAME, Read, diverge
 from kcore.storage.diverge_dirs import diverge_log_dirs
 from kcore.storage.divergence_rows import divergence_row
 from kcore.storage.dump import compact
 from kcore.storage.log import partition_of, segment_files
+from kcore.suggestions import did_you_mean
 
 Row = dict[str, Any]
 _ALL = Gathered([], is_partial=False)
@@ -24,7 +25,8 @@ def command(
     a: Annotated[Path, typer.Argument(help="A replica's folder, or a log directory with many.")],
     b: Annotated[Path, typer.Argument(help="The other replica's folder, or the other log directory.")],
     read: Annotated[
-        str, typer.Option(help="bytes: all that may be equal; headers: each batch's; epochs: from the last common one.")
+        str,
+        typer.Option(help="bytes: all that may be equal; headers: each batch's; epochs: from the last common one."),
     ] = "bytes",
     master: Annotated[
         str | None, typer.Option(help="Compare log directories over Spark, at this master URL such as local[*].")
@@ -37,10 +39,18 @@ def command(
 
     Exit code: 0 they do not, 1 they do, 2 usage, 3 some were not compared.
     """
-    raise typer.Exit(run(a, b, read, settings_of(master, conf, archives) if master else None, json))
+    raise typer.Exit(run(a, b, read_of(read), settings_of(master, conf, archives) if master else None, json))
 
 
-def run(folder_a: Path, folder_b: Path, read: str, spark: SparkSettings | None, as_json: bool) -> Exit:
+def read_of(text: str) -> Read:
+    """Ends the command with exit code 2 for a word that is none of READS."""
+    for each in READS:
+        if each == text:
+            return each
+    fail(f"--read {text}: give one of {', '.join(READS)}{did_you_mean(text, READS)}")
+
+
+def run(folder_a: Path, folder_b: Path, read: Read, spark: SparkSettings | None, as_json: bool) -> Exit:
     """Compare and show: one line a partition that differs, and what was read; exit code 1 if any does."""
     try:
         rows, gathered = _rows(folder_a, folder_b, read, spark)
@@ -63,7 +73,7 @@ def run(folder_a: Path, folder_b: Path, read: str, spark: SparkSettings | None, 
     return Exit.FAILED if differ else Exit.GOOD
 
 
-def _rows(folder_a: Path, folder_b: Path, read: str, spark: SparkSettings | None) -> tuple[list[Row], Gathered]:
+def _rows(folder_a: Path, folder_b: Path, read: Read, spark: SparkSettings | None) -> tuple[list[Row], Gathered]:
     if segment_files(folder_a) or segment_files(folder_b):
         if spark is not None:
             raise StorageError(f"--master is for log directories: {folder_a} and {folder_b} are one partition's")
@@ -78,7 +88,7 @@ def _rows(folder_a: Path, folder_b: Path, read: str, spark: SparkSettings | None
     return [divergence_row(*partition, found) for partition, found in compared.items()], _ALL
 
 
-def _over_spark(folder_a: Path, folder_b: Path, read: str, wanted: SparkSettings) -> tuple[list[Row], Gathered]:
+def _over_spark(folder_a: Path, folder_b: Path, read: Read, wanted: SparkSettings) -> tuple[list[Row], Gathered]:
     """The rows by partition, and what went wrong."""
     from kcore.spark.divergence import diverge_pieces, pairs_of
 

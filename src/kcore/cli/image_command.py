@@ -9,14 +9,13 @@ from rich.console import Console
 from rich.table import Table
 
 from kcore.cli.console import fail, wide_console
-from kcore.constants import METADATA_TOPIC, NO_BROKER_ROW
-from kcore.errors import DecodeError, KcoreError, StorageError, TableError
+from kcore.constants import NO_BROKER_ROW
+from kcore.errors import KcoreError, StorageError
 from kcore.extras import needs
 from kcore.metadata.partition_table import PartitionTable
 from kcore.report.exits import Exit
 from kcore.storage.dump import compact
 from kcore.storage.files import MOST_CLUSTER_FILE, is_there, open_reader, read_text
-from kcore.storage.log import partition_of
 from kcore.storage.metadata_log import load_metadata
 
 DUMP_BEGINS = b"/"  # A ZooKeeper dump's first line is a node's path.
@@ -61,23 +60,10 @@ def table_of(path: Path) -> tuple[PartitionTable, str]:
             is_dump = file.read(1) == DUMP_BEGINS
         if is_dump:
             return PartitionTable.from_zookeeper_dump(read_text(path, MOST_CLUSTER_FILE)), ""
-    try:
-        image = load_metadata(path, stop=True)
-    except (DecodeError, TableError) as error:
-        if (other := _other_topic(path)) is None:
-            raise
-        raise StorageError(f"{error}; it is {other}") from None
+    image = load_metadata(path, stop=True)
     if not image.records and not image.problem:
-        raise StorageError(f"{path}: no metadata record is in it; {_other_topic(path) or '`kcore dump` shows what is'}")
+        raise StorageError(f"{path}: no metadata record is in it: `kcore dump` shows what is")
     return image.table, image.problem
-
-
-def _other_topic(path: Path) -> str | None:
-    """What the folder's name says of a replica of another topic than the metadata log's; None for others."""
-    partition = partition_of((path if path.is_dir() else path.parent).resolve())
-    if partition is None or partition.topic == METADATA_TOPIC:
-        return None
-    return f"a replica of {partition}, not of {METADATA_TOPIC}: `kcore dump` shows it"
 
 
 def summary(table: PartitionTable) -> dict[str, Any]:

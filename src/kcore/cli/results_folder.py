@@ -1,6 +1,7 @@
 """The folder of `--out`: checked before anything is measured, and never overwritten unless asked."""
 
 import atexit
+import os
 from contextlib import suppress
 from datetime import datetime
 from pathlib import Path
@@ -33,6 +34,8 @@ def results_directory(out: Path | None, command: str, overwrite: bool = False) -
             _remove_if_empty_at_the_end(out)
         with TemporaryFile(dir=out):
             pass  # Permission bits do not tell of a full or read-only file system, nor of a quota.
+    except (FileExistsError, NotADirectoryError) as error:
+        fail(f"--out: {_no_folder(Path(error.filename))} is no folder: name another one for the results")
     except OSError as error:
         fail(f"--out: {error}")
     if is_new or not (present := [name for name in RESULT_FILES if (out / name).exists()]):
@@ -42,6 +45,11 @@ def results_directory(out: Path | None, command: str, overwrite: bool = False) -
     if folders := [name for name in present if (out / name).is_dir()]:
         fail(f"--out: {out / folders[0]} is a folder: name another one for the results")
     return out
+
+
+def _no_folder(path: Path) -> Path:
+    """The path, or the one above it, that is there and is not a folder."""
+    return next(each for each in (path, *path.parents) if os.path.lexists(each) and not each.is_dir())
 
 
 def _new_folder(command: str) -> Path:

@@ -13,6 +13,7 @@ from rich.console import Console
 from rich.markup import escape
 from rich.table import Table
 
+from kcore.cli import sim_planted
 from kcore.cli.console import fail, wide_console
 from kcore.cli.results_folder import Overwrite, results_directory
 from kcore.cli.spark_options import Archives, Conf, Gathered, SparkSettings, gather, session_on, settings_of
@@ -21,8 +22,7 @@ from kcore.report.exits import Exit
 from kcore.report.machine import Load, facts
 from kcore.sim.kernel.violation import RAISES
 from kcore.sim.raft.campaign import Campaign, Row, cores, rows, table_of
-from kcore.sim.raft.coverage import never_seen
-from kcore.sim.raft.hunting import BROKEN, CAUGHT, Hunt, hunt_all
+from kcore.sim.raft.coverage import counted, never_seen
 from kcore.sim.raft.options import LEVELS
 from kcore.sim.raft.planted import PLANTED, PlantError
 from kcore.suggestions import did_you_mean
@@ -61,10 +61,10 @@ def command(
     At the end of a world all faults end, and its quorum must then elect a leader. A broken invariant is printed with
     the last events and with the command that replays them.
 
-    Ctrl-C ends it early: the seeds that are done are shown and kept.
+    Ctrl-C ends it early: the seeds, or planted bugs, that are done are shown and kept.
 
     Exit code: 0 all held (with --planted: the bug was caught by the invariant that it names), 1 not, 2 usage,
-    3 seeds are missing.
+    3 seeds or planted bugs are missing.
     """
     if names:
         list_planted()
@@ -74,9 +74,10 @@ def command(
     if first + (seeds if seed is None else 1) > MOST_SEED:
         fail(f"the last seed is past {MOST_SEED:,}: choose a smaller --first-seed, --seed or --seeds")
     chosen = range(first_seed, first_seed + seeds) if seed is None else range(seed, seed + 1)
-    if planted == ALL:
-        raise typer.Exit(run_planted(chosen, events, processes))
     fixed = {"level": level, "voters": voters, "observers": observers}
+    if planted == ALL:
+        sim_planted.refuse(**fixed, master=master)
+        raise typer.Exit(sim_planted.run(chosen, events, processes or cores(), out, json, overwrite=overwrite))
     spark = settings_of(master, conf, archives) if master else None
     campaign = Campaign(chosen, events, planted, fixed)
     raise typer.Exit(run(campaign, spark, processes, out, json, overwrite=overwrite))
@@ -97,30 +98,6 @@ def check(level: str | None, plant: str | None) -> None:
         fail(f"--planted: no bug is called {plant!r}{close}")
 
 
-def run_planted(seeds: range, events: int, processes: int | None) -> Exit:
-    """Looks for all planted bugs, a line each; good if each is caught by the invariant that it names."""
-    console, found = wide_console(), list[Hunt]()
-    try:
-        for each in hunt_all(seeds, events, processes or cores()):
-            found.append(each)
-            _tell_hunt(console, each)
-    except KeyboardInterrupt:
-        console.print(f"interrupted: {len(found)} of {len(PLANTED)} planted bugs were looked for", soft_wrap=True)
-        return Exit.INVALID
-    caught = sum(each.verdict == CAUGHT for each in found)
-    console.print(f"{len(found)} planted bugs, {caught} caught within {len(seeds)} seeds of {events:,} events")
-    return Exit.GOOD if caught == len(found) else Exit.FAILED
-
-
-def _tell_hunt(console: Console, each: Hunt) -> None:
-    where = f"by {each.invariant}, seed {each.seed}" if each.verdict == CAUGHT else f"{each.invariant} must do it"
-    others = ", ".join(f"{name} in {count}" for name, count in each.others.items())
-    line = f"{each.name:48} {each.verdict} {where}, {each.seconds:.1f} s" + (f"; before: {others}" if others else "")
-    console.print(line, soft_wrap=True, highlight=False, style=None if each.verdict == CAUGHT else "bold red")
-    if each.verdict == BROKEN:
-        console.print(escape(each.text), soft_wrap=True, highlight=False)
-
-
 def run(
     campaign: Campaign,
     spark: SparkSettings | None,
@@ -139,11 +116,13 @@ def run(
     try:
         if spark:
             gathered = _over_spark(campaign, spark, found)
-        for row in found if spark else _here(campaign, processes or cores(), console):
-            if not spark:
+            for row in found if as_json else ():
+                _print_json(row)
+        else:
+            for row in _here(campaign, processes or cores(), console):
                 found.append(row)
-            if as_json:
-                typer.echo(json.dumps(row | {"coverage": dict(row["coverage"])}))
+                if as_json:
+                    _print_json(row)
     except KeyboardInterrupt:
         gathered = Gathered(gathered.troubles, is_partial=True)
     except PlantError as error:
@@ -161,6 +140,10 @@ def run(
         return Exit.INVALID
     is_good = any(_is_catch(campaign, row) for row in found) if campaign.plant is not None else not _failed(found)
     return Exit.GOOD if is_good else Exit.FAILED
+
+
+def _print_json(row: Row) -> None:
+    typer.echo(json.dumps(row | {"coverage": dict(row["coverage"])}))
 
 
 def _is_catch(campaign: Campaign, row: Row) -> bool:
@@ -245,11 +228,7 @@ def summary(found: Sequence[Row], elapsed_s: float) -> str:
 
 def _coverage(found: Sequence[Row]) -> Table:
     """How often everything happened, and in how many seeds; then what never did."""
-    times: Counter[str] = Counter()
-    seeds: Counter[str] = Counter()
-    for row in found:
-        times.update(dict(row["coverage"]))
-        seeds.update(name for name, _ in row["coverage"])
+    times, seeds = counted(row["coverage"] for row in found)
     table = Table("what", "times", "seeds", title="what happened")
     for column in table.columns[1:]:
         column.justify = "right"
@@ -273,5 +252,5 @@ def _keep(
 
     about |= {"events": campaign.events, "planted": campaign.plant, "options": campaign.fixed, "master": master}
     keep.write(keep.with_facts(table_of(found), about), directory)
-    (directory / "report.html").write_text(sim_page.render(found, told, about), encoding="utf-8")
+    (directory / "report.html").write_text(sim_page.render(found, told, about, directory), encoding="utf-8")
     console.print(f"Results in {directory}: results.parquet, results.jsonl, report.html", soft_wrap=True)

@@ -1,11 +1,14 @@
 """A campaign of simulated quorums as a page: what failed with its story, how much was simulated, what happened."""
 
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from html import escape
+from pathlib import Path
 from typing import Any, Final
 
 from kcore.report.charts import Axis, Bar, Part, bar_chart
+from kcore.report.earlier import EarlierRun, ResultKind, earlier_runs
+from kcore.report.history import Figures, history_section
 from kcore.report.page import (
     bullets,
     charts,
@@ -18,31 +21,65 @@ from kcore.report.page import (
     paragraphs,
 )
 from kcore.report.svg import SERIES
-from kcore.sim.raft.campaign import Row
-from kcore.sim.raft.coverage import never_seen
+from kcore.report.units import three_digits
+from kcore.sim.raft.campaign import SCHEMA, Row
+from kcore.sim.raft.coverage import counted, never_seen
 
 _MOST_STORIES: Final = 20
 _MOST_SEEDS: Final = 300  # In the table; all are in the results. Those that failed come first.
 _MOST_BARS: Final = 12
+_KIND: Final = ResultKind(
+    SCHEMA, ("seed", "events", "committed", "seconds", "invariant"), own=("invariant", "coverage")
+)
+_HEAD: Final = ("what", "worlds")
 _MEASURES: Final = {"events": "events", "committed": "records committed", "epochs": "epochs"}
 
 
-def render(rows: Sequence[Row], summary: str, facts: dict[str, Any]) -> str:
-    """The page of all seeds."""
+def render(rows: Sequence[Row], summary: str, facts: dict[str, Any], directory: Path | None = None) -> str:
+    """The page of all seeds; earlier runs lie beside `directory`."""
     failed = [row for row in rows if row["invariant"] is not None]
     verdict = f"All invariants held in {len(rows):,} seeds." if not failed else f"{len(failed):,} seeds failed."
+    past = _history(rows, facts, directory)
     body = [
         "<h1>kcore sim raft</h1>",
         paragraphs([f"{facts.get('when', '')} · {len(rows):,} seeds of {facts.get('events', 0):,} events"], "lead"),
         paragraphs([verdict], "bad" if failed else "good"),
         paragraphs([summary]),
-        navigation([*(["failures"] if failed else []), "seeds", "coverage"]),
+        navigation([*(["failures"] if failed else []), "seeds", "coverage", *(["history"] if past else [])]),
         fact_lists(facts),
         _failures(failed),
         _seeds(rows),
         _coverage(rows),
+        past,
     ]
     return page("kcore sim raft", body)
+
+
+def _history(rows: Sequence[Row], facts: Mapping[str, Any], directory: Path | None) -> str:
+    """How much was simulated, and how fast, here and in earlier runs of the same worlds."""
+    earlier = earlier_runs(directory, facts, _KIND)
+    about = (
+        "Of runs with as many events a seed and the same options. More work in an event makes fewer events a minute."
+    )
+    return history_section(_HEAD, _speeds(rows, facts), earlier, _read, three_digits, about)
+
+
+def _read(run: EarlierRun) -> Figures:
+    return _speeds(run.table.to_pylist(), run.facts)
+
+
+def _speeds(rows: Sequence[Row], facts: Mapping[str, Any]) -> Figures:
+    """By measure and worlds; the seeds that failed are counted, too."""
+    options = {"planted": facts.get("planted"), **facts.get("options", {})}
+    given = "".join(f", {name} {value}" for name, value in options.items() if value is not None)
+    worlds = f"{facts.get('events', 0):,} events a seed{given}"
+    minutes = sum(row["seconds"] for row in rows) / 60
+    figures: dict[tuple[str, ...], float] = {("seeds", worlds): len(rows)}
+    figures["seeds that failed", worlds] = sum(row["invariant"] is not None for row in rows)
+    if minutes:
+        for name in ("events", "committed"):
+            figures[f"{_MEASURES[name]} a minute of a core", worlds] = sum(row[name] for row in rows) / minutes
+    return figures
 
 
 def _failures(failed: Sequence[Row]) -> str:
@@ -95,11 +132,7 @@ def _histogram(title: str, values: Sequence[int]) -> str:
 
 def _coverage(rows: Sequence[Row]) -> str:
     """How often everything happened, the rarest first; then what never did."""
-    times: Counter[str] = Counter()
-    seeds: Counter[str] = Counter()
-    for row in rows:
-        times.update(dict(row["coverage"]))
-        seeds.update(name for name, _ in row["coverage"])
+    times, seeds = counted(row["coverage"] for row in rows)
     never = never_seen(times)
     lines = [(name, f"{times[name]:,}", f"{seeds[name]:,}") for name in sorted(times, key=lambda name: times[name])]
     told = paragraphs([f"{len(times):,} kinds of events happened; {len(never):,} never did."])

@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Sequence
 from html import escape
+from pathlib import Path
 from typing import Any, Final
 
 from rich import box
@@ -9,14 +10,18 @@ from rich.console import Console
 from rich.markup import escape as escape_markup
 from rich.table import Table
 
-from kcore.designs.rows import Row, merged, one_write_ms, predicted
+from kcore.designs.rows import NEEDED, SCHEMA, Row, merged, one_write_ms, predicted
 from kcore.report.charts import Axis, Bar, Part, bar_chart
+from kcore.report.earlier import EarlierRun, ResultKind, earlier_runs
+from kcore.report.history import Figures, history_section
 from kcore.report.noise import about_the_machine
 from kcore.report.page import charts, fact_lists, figure, html_table, page, paragraphs
 from kcore.report.svg import SERIES
 from kcore.report.units import duration, size, three_digits
 
 _NS: Final = 1e6  # in a millisecond
+_KIND: Final = ResultKind(SCHEMA, NEEDED, own=("name", "article_ms"))
+_HEAD: Final = ("what", "size")
 Columns = dict[str, Callable[[Row], str]]
 
 
@@ -139,15 +144,31 @@ def _table(title: str, head: Sequence[str], lines: Sequence[tuple[Sequence[str],
     return table
 
 
-def render(rows: Sequence[Row], facts: dict[str, Any]) -> str:
-    """The same as a page that can be sent to a colleague."""
+def render(rows: Sequence[Row], facts: dict[str, Any], directory: Path | None = None) -> str:
+    """The same as a page that can be sent to a colleague; earlier runs lie beside `directory`."""
     failed = "".join(f'<p class="bad">{escape(line)}</p>' for line in troubles(rows))
     tables = (_section(rows, kind, title) for kind, (title, _) in TABLES.items())
     lead = f'<p class="lead">{escape(facts.get("when", ""))} · {escape(headline(rows))}</p>'
     notes = "".join(f"<p>{escape(line)}</p>" for line in [*findings(rows), LEGEND])
     busy = paragraphs(about_the_machine(facts), "warn")
     head = ["<h1>kcore bench designs</h1>", lead, failed, busy, fact_lists(facts)]
-    return page("kcore bench designs", [*head, *tables, notes])
+    return page("kcore bench designs", [*head, *tables, notes, _history(rows, facts, directory)])
+
+
+def _history(rows: Sequence[Row], facts: dict[str, Any], directory: Path | None) -> str:
+    """The time of each here and in earlier runs."""
+    earlier = earlier_runs(directory, facts, _KIND)
+    about = "The time of each, the median of the repetitions. A single run varies: a ratio of it says little."
+    return history_section(_HEAD, _times(rows), earlier, _read, lambda ms: duration(ms * _NS), about)
+
+
+def _read(run: EarlierRun) -> Figures:
+    return _times([Row.of(row) for row in run.table.select(NEEDED).to_pylist()])
+
+
+def _times(rows: Sequence[Row]) -> Figures:
+    """In ms."""
+    return {(row.name, f"{row.brokers:,} x {row.partitions:,}"): row.ms for row in merged(rows) if row.ms > 0}
 
 
 def _section(rows: Sequence[Row], kind: str, title: str) -> str:

@@ -53,6 +53,9 @@ SCHEMA: Final = pa.schema(
     ]
 )
 
+NEEDED: Final = ("kind", "name", "repetition", "partitions", "brokers", "ms", "error")
+"""The columns that say what took how long."""
+
 
 def table_of(rows: Sequence[Row]) -> pa.Table:
     """All rows, to be kept."""

@@ -2,6 +2,7 @@
 
 import asyncio
 import secrets
+import socket
 from collections.abc import AsyncIterator, Callable, Coroutine, Iterator
 from contextlib import asynccontextmanager, contextmanager
 from dataclasses import replace
@@ -17,7 +18,8 @@ from kcore.designs.v1 import LeaderWatchers
 from kcore.designs.v2 import StateQueues
 from kcore.designs.v3 import Controlled, OneByOne
 from kcore.designs.views import OneView, ViewAPartition
-from kcore.errors import KcoreError
+from kcore.errors import KcoreError, TargetError
+from kcore.net.address import address_flaw
 from kcore.processes.zk_cluster import ZookeeperProcess
 
 DESIGNS: Final[tuple[type[Design], ...]] = (LeaderWatchers, StateQueues, OneByOne, Controlled, OneView, ViewAPartition)
@@ -30,6 +32,18 @@ _TIMEOUT_S: Final = 600.0  # for one step
 
 Tell: TypeAlias = Callable[[Row], None]
 Step: TypeAlias = Callable[[str], Coroutine[Any, Any, list[Row]]]  # in the chroot of these hosts
+
+
+def check_listens(zookeeper: str) -> None:
+    """TargetError, at once, for what is not HOST:PORT, and where nothing accepts a connection."""
+    host, _, port = zookeeper.rpartition(":")
+    host = host.strip("[]")
+    if not port.isdecimal() or not host or address_flaw(host, int(port)):
+        raise TargetError(f"--zookeeper {zookeeper!r}: give HOST:PORT, such as localhost:2181")
+    try:
+        socket.create_connection((host, int(port)), _CONNECT_S).close()
+    except OSError as error:
+        raise TargetError(f"--zookeeper {zookeeper}: {error.strerror or error}: is ZooKeeper running there?") from None
 
 
 def run(plan: DesignsPlan, zookeeper: str | None, rows: list[Row], tell: Tell) -> None:

@@ -1,8 +1,7 @@
 """Commit latency and throughput of three kcore voters beside three of Kafka's own raft nodes, one after the other."""
 
-import json
-from collections.abc import Iterator, Sequence
-from typing import Final, NamedTuple
+from collections.abc import Generator, Mapping, Sequence
+from typing import Any, Final, NamedTuple, Self
 
 from kcore.errors import TargetError
 from kcore.raft_bench.nodes import KafkaRaftNodes, KcoreRaftNodes, Load, Measured, RaftNodes
@@ -30,10 +29,17 @@ class Row(NamedTuple):
         times = (f"{each:,.1f}" for each in measured[1:4])
         return (self.system, linger, wanted, f"{measured.bytes_per_s / 1e6:.2f}", *times, f"{measured.cpu_s_per_s:.2f}")
 
-    def as_json(self) -> str:
-        """One line."""
+    def as_dict(self) -> dict[str, Any]:
+        """Plain values by name: those of the load, then what was measured or the fault."""
         found = {"fault": self.fault} if self.measured is None else self.measured._asdict()
-        return json.dumps({"system": self.system, **self.load._asdict(), **found})
+        return {"system": self.system, **self.load._asdict(), **found}
+
+    @classmethod
+    def of(cls, row: Mapping[str, Any]) -> Self:
+        """From what was kept."""
+        load = Load(*(row[name] for name in Load._fields))
+        figures = [row[name] for name in Measured._fields]
+        return cls(row["system"], load, None if None in figures else Measured(*figures), row["fault"] or "")
 
 
 def nodes_of(system: str, load: Load) -> RaftNodes:
@@ -41,7 +47,7 @@ def nodes_of(system: str, load: Load) -> RaftNodes:
     return KcoreRaftNodes(load) if system == KCORE else KafkaRaftNodes(load, system.removeprefix(KAFKA))
 
 
-def run(systems: Sequence[str], loads: Sequence[Load], warm_up_s: float, seconds: float) -> Iterator[Row]:
+def run(systems: Sequence[str], loads: Sequence[Load], warm_up_s: float, seconds: float) -> Generator[Row, None, None]:
     """A row as soon as it is measured; one without figures if a process ends, or commits nothing."""
     for load in loads:
         for system in systems:

@@ -1,12 +1,12 @@
 """Earlier runs beside a folder of results: the baseline and the history of a report."""
 
-from collections.abc import Collection, Mapping
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Final
 
 from kcore.extras import needs
-from kcore.report.keep import METADATA_KEY, facts_of
+from kcore.report.keep import METADATA_KEY, facts_in, filled
 
 with needs("report"):
     import pyarrow as pa
@@ -20,7 +20,7 @@ _SAME: Final = ("host", "processor", "cores")
 
 @dataclass(frozen=True, slots=True)
 class EarlierRun:
-    """One run: its folder, its facts, its rows."""
+    """One run: its folder, its facts, its rows in the columns of today."""
 
     path: Path
     facts: dict[str, Any]
@@ -30,18 +30,39 @@ class EarlierRun:
     def when(self) -> str:
         return str(self.facts.get("when", ""))
 
+    @property
+    def name(self) -> str:
+        return f"{self.path.name} ({self.when})"
 
-def earlier_runs(directory: Path, facts: Mapping[str, Any], columns: Collection[str]) -> list[EarlierRun]:
-    """Runs of the same machine before the one with these facts, in folders beside its own; oldest first.
 
-    `columns`: those that results of the same kind have. What cannot be read as such is no earlier run.
-    """
-    found = []
-    for folder in _newest(directory):
-        run = _read(folder / FILE, columns)
-        if run is not None and run.when < str(facts.get("when", "")) and is_same_machine(run.facts, facts):
-            found.append(run)
-    return sorted(found, key=lambda run: run.when)[-MOST_RUNS:]
+@dataclass(frozen=True, slots=True)
+class ResultKind:
+    """What the results of one command look like."""
+
+    schema: pa.Schema  # Columns that older versions did not write are null.
+    needed: Sequence[str]  # The columns without which a history cannot be made of them.
+    own: Sequence[str]  # Columns that tell them from the results of other commands.
+    file: str = FILE
+
+
+@dataclass(frozen=True, slots=True)
+class EarlierRuns:
+    """Those that can be read, oldest first, and a line for each one that cannot."""
+
+    runs: Sequence[EarlierRun] = ()
+    passed_over: Sequence[str] = field(default_factory=tuple)
+
+
+def earlier_runs(directory: Path | None, facts: Mapping[str, Any], kind: ResultKind) -> EarlierRuns:
+    """Runs of the same machine before the one with these facts, in folders beside its own."""
+    runs, passed_over = [], []
+    for folder in [] if directory is None else _newest(directory, kind.file):
+        found = _read(folder / kind.file, facts, kind)
+        if isinstance(found, EarlierRun):
+            runs.append(found)
+        elif found:
+            passed_over.append(found)
+    return EarlierRuns(sorted(runs, key=lambda run: run.when)[-MOST_RUNS:], passed_over)
 
 
 def is_same_machine(one: Mapping[str, Any], other: Mapping[str, Any]) -> bool:
@@ -50,23 +71,29 @@ def is_same_machine(one: Mapping[str, Any], other: Mapping[str, Any]) -> bool:
     return all(mine.get(name) == theirs.get(name) for name in _SAME)
 
 
-def _newest(directory: Path) -> list[Path]:
+def _newest(directory: Path, file: str) -> list[Path]:
     """Folders with results beside this one, without it."""
     here = directory.resolve()
     try:
-        files = [path for path in here.parent.glob(f"*/{FILE}") if path.is_file() and path.parent.resolve() != here]
+        files = [path for path in here.parent.glob(f"*/{file}") if path.is_file() and path.parent.resolve() != here]
         files.sort(key=lambda path: path.stat().st_mtime)
     except OSError:
         return []
     return [path.parent for path in files[-_MOST_FOLDERS:]]
 
 
-def _read(path: Path, columns: Collection[str]) -> EarlierRun | None:
+def _read(path: Path, now: Mapping[str, Any], kind: ResultKind) -> EarlierRun | str | None:
+    """The run; or why it is passed over; or None for a file that is no earlier run of this kind and machine."""
     try:
         schema = pq.read_schema(path)
-        if not set(columns) <= set(schema.names) or METADATA_KEY not in (schema.metadata or {}):
+        if not set(kind.own) <= set(schema.names) or METADATA_KEY not in (schema.metadata or {}):
             return None
-        table = pq.read_table(path)
-        return EarlierRun(path.parent, facts_of(table), table)
+        facts = facts_in(schema)
+        if str(facts.get("when", "")) >= str(now.get("when", "")) or not is_same_machine(facts, now):
+            return None
     except (OSError, ValueError, pa.ArrowException):
         return None
+    try:
+        return EarlierRun(path.parent, facts, filled(pq.read_table(path), kind.schema, kind.needed))
+    except (OSError, ValueError, pa.ArrowException) as error:
+        return f"{path.parent.name} ({facts.get('when', '')}) is passed over: {error}."

@@ -1,16 +1,19 @@
 """Results on disk: Arrow tables, with what the figures need beside them in the schema's metadata."""
 
 import json
+from collections.abc import Callable, Collection, Iterator
 from pathlib import Path
 from typing import Any, Final
 
 from kcore.extras import needs
+from kcore.storage.files import open_reader, read_text
 
 with needs("report"):
     import pyarrow as pa
     import pyarrow.parquet as pq
 
 METADATA_KEY = b"kcore"
+_MOST_BYTES: Final = 1 << 28  # Of results.jsonl.
 # All that commands keep in a results folder.
 RESULT_FILES: Final = (
     *("results.parquet", "results.jsonl", "plan.toml", "report.html"),
@@ -25,8 +28,65 @@ def with_facts(table: pa.Table, facts: dict[str, Any]) -> pa.Table:
 
 def facts_of(table: pa.Table) -> dict[str, Any]:
     """What `with_facts` put in; empty if nothing did."""
-    facts: dict[str, Any] = json.loads((table.schema.metadata or {}).get(METADATA_KEY, b"{}"))
+    return facts_in(table.schema)
+
+
+def facts_in(schema: pa.Schema) -> dict[str, Any]:
+    """The same of the schema alone."""
+    facts: dict[str, Any] = json.loads((schema.metadata or {}).get(METADATA_KEY, b"{}"))
     return facts
+
+
+def results_file(path: Path) -> Path:
+    """Of a folder that `write` filled, or the file itself."""
+    return path / "results.parquet" if path.is_dir() else path
+
+
+def columns_in(path: Path) -> list[str]:
+    """The columns of a `results_file`; of lines those of the first one. OSError or ValueError if it is none."""
+    if is_lines(path):
+        return [*next(rows_of_lines(read_text(path, _MOST_BYTES)), {})]
+    open_reader(path).close()  # Arrow would wait for whoever writes to a FIFO.
+    names: list[str] = pq.read_schema(path).names
+    return names
+
+
+def is_lines(path: Path) -> bool:
+    """JSON lines by its name, as commands keep them and print them with --json; else Parquet."""
+    return path.suffix in (".jsonl", ".json")
+
+
+def read_results(path: Path, table_of: Callable[[list[dict[str, Any]]], pa.Table]) -> pa.Table:
+    """From a `results_file`; `table_of` makes a table of rows. OSError or ValueError if it is none."""
+    if is_lines(path):
+        return table_of([*rows_of_lines(read_text(path, _MOST_BYTES))])
+    open_reader(path).close()
+    return pq.read_table(path)
+
+
+def rows_of_lines(text: str) -> Iterator[dict[str, Any]]:
+    """A JSON object a line; ValueError for anything else, with its line."""
+    for number, line in enumerate(text.splitlines(), start=1):
+        try:
+            row = json.loads(line)
+        except (ValueError, RecursionError) as error:
+            raise ValueError(f"line {number}: {error}") from None
+        if not isinstance(row, dict):
+            raise ValueError(f"line {number}: not a JSON object")
+        yield row
+
+
+def filled(table: pa.Table, schema: pa.Schema, needed: Collection[str]) -> pa.Table:
+    """The table with the columns of `schema`: those that are missing, as in results of older versions, are null.
+
+    ValueError if one of `needed` is missing, or a column cannot be cast.
+    """
+    if lacking := [name for name in needed if name not in table.schema.names]:
+        raise ValueError(f"it has no column {', '.join(lacking)}")
+    for each in schema:
+        if each.name not in table.schema.names:
+            table = table.append_column(each.name, pa.nulls(len(table), each.type))
+    return table.select(schema.names).cast(schema.with_metadata(table.schema.metadata))
 
 
 def write(table: pa.Table, directory: Path) -> None:

@@ -9,7 +9,7 @@ from kcore.errors import StorageError
 from kcore.extras import needs
 from kcore.spark.pieces import Outcome, outcomes
 from kcore.storage.checkpoints import TopicPartition
-from kcore.storage.diverge import READS
+from kcore.storage.diverge import READS, Read
 from kcore.storage.diverge_dirs import Pair, compare, pairs_in
 from kcore.storage.divergence_rows import divergence_row
 
@@ -41,7 +41,7 @@ def diverge_log_dirs(
     log_dir_a: str | Path,
     log_dir_b: str | Path,
     *,
-    read: str = "bytes",
+    read: Read = "bytes",
     partitions: Iterable[TopicPartition] | None = None,
     tasks: int | None = None,
 ) -> DataFrame:
@@ -57,14 +57,14 @@ def diverge_log_dirs(
     return spread.mapInArrow(partial(_compared, read), from_arrow_schema(SCHEMA))
 
 
-def diverge_pieces(spark: SparkSession, pairs: Sequence[Pair], read: str = "bytes") -> Iterator[Outcome]:
+def diverge_pieces(spark: SparkSession, pairs: Sequence[Pair], read: Read = "bytes") -> Iterator[Outcome]:
     """Rows of some partitions after the other, as they are done: a lost executor costs no other partition its row."""
     count = min(len(pairs), spark.sparkContext.defaultParallelism * _TASKS_A_SLOT)
     return outcomes(spark, partial(_rows_of, read), [pairs[first::count] for first in range(count)])
 
 
 def pairs_of(
-    log_dir_a: str | Path, log_dir_b: str | Path, read: str, partitions: Iterable[TopicPartition] | None = None
+    log_dir_a: str | Path, log_dir_b: str | Path, read: Read, partitions: Iterable[TopicPartition] | None = None
 ) -> list[Pair]:
     """What there is to compare; StorageError if there is nothing, or for another `read`."""
     if read not in READS:
@@ -75,12 +75,12 @@ def pairs_of(
     return pairs
 
 
-def _rows_of(read: str, pairs: Sequence[Pair]) -> list[dict[str, Any]]:
+def _rows_of(read: Read, pairs: Sequence[Pair]) -> list[dict[str, Any]]:
     found = zip(pairs, compare(pairs, read), strict=True)
     return [divergence_row(pair.topic, pair.partition, each) for pair, each in found]
 
 
-def _compared(read: str, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+def _compared(read: Read, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
     """In the executor: the rows of its share."""
     for batch in batches:
         pairs = [Pair(**row) for row in batch.to_pylist()]

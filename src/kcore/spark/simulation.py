@@ -14,6 +14,8 @@ with needs("spark"):
     from kcore.sim.raft.campaign import SCHEMA, Campaign, Row
     from kcore.spark.pieces import Outcome, outcomes
 
+_EVENTS_A_PIECE: Final = 100_000  # Some seconds of a core.
+_MOST_PIECES: Final = 1_000  # Every job of Spark's goes through the list of all pieces.
 _TASKS_A_SLOT: Final = 8  # Worlds take different times: an executor that is done early takes another task.
 
 
@@ -30,8 +32,15 @@ def simulate(spark: SparkSession, campaign: Campaign, tasks: int | None = None) 
 
 def simulate_pieces(spark: SparkSession, campaign: Campaign) -> Iterator[Outcome]:
     """The rows of some seeds after the other, as they are done: a lost executor costs no other seed its row."""
-    count = min(len(campaign.seeds), spark.sparkContext.defaultParallelism * _TASKS_A_SLOT)
+    count = pieces_of(campaign, spark.sparkContext.defaultParallelism)
     return outcomes(spark, partial(_rows_of, campaign), [campaign.seeds[first::count] for first in range(count)])
+
+
+def pieces_of(campaign: Campaign, cores: int) -> int:
+    """How many pieces: small ones, since an interruption or a lost executor costs those that are not done."""
+    seeds = len(campaign.seeds)
+    small = -(-seeds * campaign.events // _EVENTS_A_PIECE)
+    return min(seeds, max(cores * _TASKS_A_SLOT, min(small, _MOST_PIECES)))
 
 
 def _rows_of(campaign: Campaign, seeds: range) -> list[Row]:

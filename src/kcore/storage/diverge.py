@@ -8,7 +8,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 from itertools import zip_longest
 from pathlib import Path
-from typing import Final, NamedTuple
+from typing import Final, Literal, NamedTuple, get_args
 
 import numpy as np
 
@@ -20,7 +20,8 @@ from kcore.storage.segment import map_file
 from kcore.wire.record_batch import BATCH_COLUMNS, HEADER_END, RecordBatches, scan_batches
 from kcore.wire.records import decode_records
 
-READS: Final = ("bytes", "headers", "epochs")
+Read = Literal["bytes", "headers", "epochs"]
+READS: Final[tuple[Read, ...]] = get_args(Read)
 _BATCHES: Final = 1 << 14  # Headers of each file at a time.
 _COMPARED: Final = tuple(name for name, _ in BATCH_COLUMNS if name not in ("position", "crc_matches"))
 _CHUNK: Final = 1 << 18  # Bytes of each file at a time: both stay in the cache while they are compared.
@@ -57,7 +58,7 @@ class Divergence:
     bytes_read: int = 0  # Of both, checkpoints and indexes included.
 
 
-def diverge(folder_a: str | Path, folder_b: str | Path, *, read: str = "bytes") -> Divergence:
+def diverge(folder_a: str | Path, folder_b: str | Path, *, read: Read = "bytes") -> Divergence:
     """The first offset at which two replicas of a partition differ, from where both have begun.
 
     `read` says how much is read of what may be equal. "bytes": all of it. "headers": of every batch its header, whose

@@ -10,7 +10,7 @@ from typing import Final, NamedTuple
 
 from kcore.errors import StorageError
 from kcore.storage.checkpoints import TopicPartition
-from kcore.storage.diverge import MISSING, Divergence, diverge
+from kcore.storage.diverge import MISSING, Divergence, Read, diverge
 from kcore.storage.files import checked_path
 from kcore.storage.log import partition_of, segment_files
 
@@ -51,7 +51,7 @@ def pairs_in(
     return pairs
 
 
-def compare(pairs: Iterable[Pair], read: str = "bytes") -> list[Divergence]:
+def compare(pairs: Iterable[Pair], read: Read = "bytes") -> list[Divergence]:
     """How each pair differs. StorageError or OSError, with its path, for a folder that cannot be compared."""
     return [_compared(pair.folder_a, pair.folder_b, read) for pair in pairs]
 
@@ -60,7 +60,7 @@ def diverge_log_dirs(
     log_dir_a: str | Path,
     log_dir_b: str | Path,
     *,
-    read: str = "bytes",
+    read: Read = "bytes",
     threads: int | None = None,
     partitions: Iterable[TopicPartition] | None = None,
 ) -> dict[TopicPartition, Divergence]:
@@ -76,7 +76,7 @@ def diverge_log_dirs(
         return {TopicPartition(pair.topic, pair.partition): each for pair, each in zip(pairs, found, strict=True)}
 
 
-def _compared(folder_a: str | None, folder_b: str | None, read: str) -> Divergence:
+def _compared(folder_a: str | None, folder_b: str | None, read: Read) -> Divergence:
     if folder_a is not None and folder_b is not None:
         return diverge(folder_a, folder_b, read=read)
     begin = segment_files(Path(folder_a or folder_b or ""))

@@ -3,11 +3,12 @@
 from dataclasses import dataclass
 from pathlib import Path
 
+from kcore.constants import METADATA_TOPIC
 from kcore.errors import DecodeError, StorageError, TableError
 from kcore.metadata.image import ClusterImage
 from kcore.metadata.replay import replay
 from kcore.storage.files import checked_path
-from kcore.storage.log import segment_files
+from kcore.storage.log import partition_of, segment_files
 from kcore.storage.segment import SEGMENT_NAME, map_file
 from kcore.storage.snapshot import SUFFIX, Snapshot, read_snapshot, snapshots_in
 from kcore.wire.records import Records, decode_records
@@ -26,24 +27,46 @@ def load_metadata(path: str | Path, *, stop: bool = False) -> LoadedMetadata:
 
     A folder is read from its newest snapshot on. Every record on disk is applied, committed or not: the folder does not
     say which are. DecodeError with path and position for what cannot be read; with `stop`, `problem` has it, and the
-    image what comes before. StorageError for what is neither.
+    image what comes before. StorageError for what is neither, for a replica of another topic, and for an empty log
+    whose folder does not say that it is one of the metadata log's.
     """
     path = checked_path(path)
+    partition = partition_of((path if path.is_dir() else path.parent).resolve())
+    others = partition is not None and partition.topic != METADATA_TOPIC
+    told = f"a replica of {partition}, not of {METADATA_TOPIC}: `kcore dump` shows it"
+    try:
+        image, has_snapshot = _load(path, stop)
+    except (DecodeError, TableError) as error:
+        if not others:
+            raise
+        raise StorageError(f"{error}; it is {told}") from None
+    if image.records or has_snapshot or (partition is not None and not others):
+        return image
+    if others or not image.problem:
+        raise StorageError(
+            f"{path}: no metadata record is in it; {f'it is {told}' if others else '`kcore dump` shows what is'}"
+        )
+    return image
+
+
+def _load(path: Path, stop: bool) -> tuple[LoadedMetadata, bool]:
+    """The image, and whether a snapshot is part of it."""
     image = LoadedMetadata()
+    segments: list[Path] = []
+    snapshots: list[Path] = []
     if path.is_dir():
-        newest = snapshots_in(path)[-1:]
+        snapshots = [path / found.file_name for found in snapshots_in(path)[-1:]]
         segments = segment_files(path)
-        if not newest and not segments:
+        if not snapshots and not segments:
             raise StorageError(f"{path}: neither a segment nor a snapshot there")
-        for found in newest:
-            _apply_snapshot(image, path / found.file_name)
     elif SEGMENT_NAME.fullmatch(path.name):
         segments = [path]
     elif path.name.endswith(SUFFIX):
-        segments = []
-        _apply_snapshot(image, path)
+        snapshots = [path]
     else:
         raise StorageError(f"{path}: neither a metadata log's folder nor a segment nor a snapshot")
+    for snapshot in snapshots:
+        _apply_snapshot(image, snapshot)
     for number, segment in enumerate(segments):
         behind = segments[number + 1 : number + 2]
         if behind and int(behind[0].stem) <= image.end_offset:
@@ -53,7 +76,7 @@ def load_metadata(path: str | Path, *, stop: bool = False) -> LoadedMetadata:
         if records.problem:
             image.problem = f"{segment}: {records.problem}"
             break
-    return image
+    return image, bool(snapshots)
 
 
 def _segment_records(path: Path, stop: bool) -> Records:

@@ -2,55 +2,40 @@
 
 from collections.abc import Mapping, Sequence
 from pathlib import Path
+from statistics import median
 from typing import Any, Final
 
-from kcore.hollow.histograms import NOT_KNOWN
-from kcore.report.earlier import earlier_runs
-from kcore.report.page import html_table, paragraphs
-from kcore.report.units import duration, three_digits
-from kcore.storm.phases import work_ms
-from kcore.storm.report_rows import KEY, Row, is_good, merged
+from kcore.report.earlier import EarlierRun, ResultKind, earlier_runs
+from kcore.report.history import Figures, history_section
+from kcore.report.units import duration
+from kcore.storm.report_rows import KEY, ROW_SCHEMA, Row, is_good, repetitions, works
 
 _NS: Final = 1e6  # in a millisecond
-_NEEDED: Final = (*KEY, "first_ms", "last_ms", "append_gap_ms", "error", "valid", "partial")
-_SESSION: Final = "session_ms"  # Not in results of older versions.
+_HEAD: Final = ("scenario", "target", "size")
+# Results of older versions do not tell a session's time-out from the controller's work.
+_NEEDED: Final = (*KEY, "last_ms", "session_ms", "error", "valid", "partial")
+_KIND: Final = ResultKind(ROW_SCHEMA, _NEEDED, own=("scenario", "target"))
+_ABOUT: Final = (
+    "Work until the last broker knew, without session time-outs; medians where there are repetitions. A single run "
+    "varies: a ratio of it says little."
+)
 
 
-class History:
-    """Earlier runs with scenarios, sizes and targets in common with this one."""
-
-    def __init__(self, directory: Path | None, facts: Mapping[str, Any], rows: Sequence[Row]) -> None:
-        self.now = {_key(row): work_ms(row) for row in rows if is_good(row) and work_ms(row) > 0}
-        runs = earlier_runs(directory, facts, _NEEDED) if directory is not None else []
-        works = [_works(run.table.to_pylist(maps_as_pydicts="strict")) for run in runs]
-        read = zip((f"{run.path.name} ({run.when})" for run in runs), works, strict=True)
-        self.runs = [(name, found) for name, found in read if found.keys() & self.now.keys()]
-
-    def section(self) -> str:
-        """Of the page; empty without earlier runs."""
-        if not self.runs:
-            return ""
-        head = ["scenario", "target", "size", *(name for name, _ in self.runs), "this run", "over the run before"]
-        rows = [(self._cells(key, work), False) for key, work in self.now.items()]
-        told = (
-            "Work until the last broker knew, without session time-outs; medians where there are repetitions. A single "
-            "run varies: a ratio of it says little."
-        )
-        return f'<h2 id="history">Earlier runs</h2>{paragraphs([told])}{html_table(head, rows, ("target", "size"))}'
-
-    def _cells(self, key: tuple[Any, ...], work: float) -> list[str]:
-        brokers, partitions, scenario, target = key
-        before = [works.get(key, NOT_KNOWN) for _, works in self.runs]
-        times = ["" if ms == NOT_KNOWN else duration(ms * _NS) for ms in (*before, work)]
-        ratio = f"{three_digits(work / before[-1])}x" if before[-1] > 0 else ""
-        return [scenario, target, f"{brokers:,} x {partitions:,}", *times, ratio]
+def section(directory: Path | None, facts: Mapping[str, Any], rows: Sequence[Row]) -> str:
+    """Of the page of these rows; empty without earlier runs."""
+    earlier = earlier_runs(directory, facts, _KIND)
+    return history_section(_HEAD, _works(rows), earlier, _read, lambda ms: duration(ms * _NS), _ABOUT)
 
 
-def _key(row: Row) -> tuple[Any, ...]:
-    return tuple(row[name] for name in KEY)
+def _read(run: EarlierRun) -> Figures:
+    return _works(run.table.to_pylist(maps_as_pydicts="strict"))
 
 
-def _works(rows: Sequence[Row]) -> dict[tuple[Any, ...], float]:
-    """The controllers' work by KEY. What an older version did not tell apart from the session is left out."""
-    told = [row for row in rows if _SESSION in row]
-    return {_key(row): work_ms(row) for row in merged(told) if is_good(row) and work_ms(row) > 0}
+def _works(rows: Sequence[Row]) -> Figures:
+    """The controllers' work in ms, the median of the valid repetitions."""
+    found: dict[tuple[str, ...], float] = {}
+    for (brokers, partitions, scenario, target), group in repetitions(rows).items():
+        times = works([row for row in group if is_good(row)])
+        if times and median(times) > 0:
+            found[scenario, target, f"{brokers:,} x {partitions:,}"] = median(times)
+    return found

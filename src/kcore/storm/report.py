@@ -10,6 +10,7 @@ from kcore.processes.kcore_quorum import KCORE_KRAFT
 from kcore.report.noise import INTERVAL, LIMITS, about_the_machine
 from kcore.report.page import bullets, charts, fact_lists, figure, html_table, navigation, page, paragraphs
 from kcore.report.units import duration
+from kcore.storm import history
 from kcore.storm.charts import (
     curve_chart,
     heartbeat_chart,
@@ -20,7 +21,6 @@ from kcore.storm.charts import (
     timeline,
     work_charts,
 )
-from kcore.storm.history import History
 from kcore.storm.kraft.scenarios import ALL as SCENARIOS
 from kcore.storm.phases import phases_of
 from kcore.storm.report_rows import Row, merged, repetitions
@@ -64,9 +64,9 @@ def render(rows: Sequence[Row], facts: dict[str, Any], missing: Sequence[str], d
     together = merged(rows)
     targets = facts.get("targets", [])
     notes = (*NOTES, *(OF_KCORE if KCORE_KRAFT in targets else ()))
-    history = History(directory, facts, together).section()
+    past = history.section(directory, facts, rows)
     scenarios = list(dict.fromkeys(row["scenario"] for row in together))
-    anchors = [*scenarios, *(["history"] if history else []), "plan", "method"]
+    anchors = [*scenarios, *(["history"] if past else []), "plan", "method"]
     body = [
         "<h1>kcore storm</h1>",
         f'<p class="lead">{escape(facts.get("when", ""))} · {escape(", ".join(targets))}</p>',
@@ -79,7 +79,7 @@ def render(rows: Sequence[Row], facts: dict[str, Any], missing: Sequence[str], d
         paragraphs(findings(together)),
         _curve(together),
         *(_scenario(name, rows, together) for name in scenarios),
-        history,
+        past,
         f'<h2 id="plan">Plan</h2><pre>{escape(facts.get("plan", ""))}</pre>',
         f'<h2 id="method">How it was measured</h2>{paragraphs(notes)}',
     ]

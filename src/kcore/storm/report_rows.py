@@ -98,8 +98,8 @@ def _merged(rows: Sequence[Row]) -> Row:
         return rows[0] | {"repetitions": 1}
     one = rows[0] | {"repetitions": len(rows)} | _work_interval(rows)
     one |= {name: _typical([row[name] for row in rows]) for name in _TYPICAL}
-    if one["session_ms"] != NOT_KNOWN and (works := _works(rows)):
-        one["session_ms"] = one["last_ms"] - median(works)  # The rest is the median of the work.
+    if one["session_ms"] != NOT_KNOWN and (times := works(rows)):
+        one["session_ms"] = one["last_ms"] - median(times)  # The rest is the median of the work.
     one |= {name: max(row[name] for row in rows) for name in _WORST}
     one["false_fencings"] = sum(row["false_fencings"] for row in rows)
     one["errors"] = dict(sum((Counter(row["errors"]) for row in rows), Counter()))
@@ -117,14 +117,14 @@ def _merged(rows: Sequence[Row]) -> Row:
 
 def _work_interval(rows: Sequence[Row]) -> Row:
     """The interval of the median of the controllers' work over repetitions; none where one of them has no time."""
-    times = _works(rows)
+    times = works(rows)
     if len(times) < len(rows):
         return {}
     low, high = interval(len(times))
     return {"work_low_ms": times[low], "work_high_ms": times[high]}
 
 
-def _works(rows: Sequence[Row]) -> list[float]:
+def works(rows: Sequence[Row]) -> list[float]:
     """The time of each to the last broker without that of sessions, in order, where anything changed."""
     timed = [row for row in rows if row["last_ms"] != NOT_KNOWN]
     return sorted(max(0.0, row["last_ms"] - max(0.0, row["session_ms"])) for row in timed)

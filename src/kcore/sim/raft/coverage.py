@@ -1,7 +1,7 @@
 """What happened in a world, by name, and what a campaign should have seen and has not."""
 
 from collections import Counter
-from collections.abc import Collection
+from collections.abc import Collection, Iterable
 from typing import Any, Final
 
 from kcore.raft.transitions import transitions
@@ -27,6 +27,16 @@ def coverage_of(world: World) -> dict[str, int]:
 
 def _way(source: str, event: Any, target: str) -> str:
     return f"way: {source} to {target}, {event.value}"
+
+
+def counted(worlds: Iterable[Iterable[tuple[str, int]]]) -> tuple[Counter[str], Counter[str]]:
+    """Of the coverages of worlds: how often everything happened, and in how many of them."""
+    times: Counter[str] = Counter()
+    seen_in: Counter[str] = Counter()
+    for coverage in worlds:
+        times.update(dict(coverage))
+        seen_in.update(name for name, _ in coverage)
+    return times, seen_in
 
 
 def never_seen(seen: Collection[str]) -> list[str]:

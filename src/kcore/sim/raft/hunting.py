@@ -1,7 +1,7 @@
 """Planted bugs, each looked for in one world after another, until the invariant that it names has found it."""
 
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Generator, Sequence
 from concurrent.futures import as_completed
 from dataclasses import dataclass, field
 from functools import partial
@@ -48,7 +48,7 @@ def hunt(seeds: range, events: int, name: str) -> Hunt:
     return Hunt(name, invariant, NOT_CAUGHT, seed, seconds, "", dict(others))
 
 
-def hunt_all(seeds: range, events: int, processes: int, names: Sequence[str] = ()) -> Iterator[Hunt]:
+def hunt_all(seeds: range, events: int, processes: int, names: Sequence[str] = ()) -> Generator[Hunt, None, None]:
     """All of them, or some, each as soon as its search ends."""
     wanted = names or tuple(PLANTED)
     search = partial(hunt, seeds, events)

@@ -1,0 +1,131 @@
+"""Results of `kcore storm` for `kcore compare`: what was kept, a named figure a scenario, target and size."""
+
+import tomllib
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Final
+
+import pyarrow as pa
+
+from kcore.hollow.histograms import NOT_KNOWN
+from kcore.report import keep
+from kcore.report.noise import Spread, spread
+from kcore.storm.report_rows import KEY, ROW_SCHEMA, Row, is_good, repetitions, table_of, works
+
+NEEDED: Final = (*KEY, "last_ms", "session_ms", "heartbeat_p99_ms", "error", "valid", "partial")
+ABOUT: Final = (
+    "Times are the controllers' work until the last broker knew, without session time-outs; of scenarios that change "
+    "nothing the p99 of heartbeats."
+)
+_WORK: Final = "work"
+_HEARTBEAT: Final = "heartbeat p99"
+_NS: Final = 1e6  # in a millisecond
+_PLANNED: Final = frozenset({"brokers", "partitions", "targets", "scenarios", "repeat", "seed", "master"})
+
+
+@dataclass(frozen=True, slots=True)
+class ScenarioFigure:
+    """The controllers' work in a scenario, over its repetitions; where nothing changes the p99 of heartbeats."""
+
+    scenario: str
+    target: str
+    brokers: int
+    partitions: int
+    what: str
+    spread: Spread
+    digest: str = ""  # Two storms never write the same records.
+
+    @property
+    def key(self) -> tuple[Any, ...]:
+        return (self.scenario, self.target, self.brokers, self.partitions, self.what)
+
+    @property
+    def title(self) -> str:
+        return f"{self.scenario} / {self.operation} / {self.partitions:,} partitions / {self.brokers:,} brokers"
+
+    @property
+    def workload(self) -> str:
+        return self.scenario
+
+    @property
+    def operation(self) -> str:
+        return self.target if self.what == _WORK else f"{self.target}, {self.what}"
+
+    @property
+    def named(self) -> dict[str, Any]:
+        """What tells it from the others of a run."""
+        names = ("scenario", "target", "brokers", "partitions", "what")
+        return {name: getattr(self, name) for name in names}
+
+    @property
+    def median_ns(self) -> int:
+        return round(self.spread.median)
+
+    @property
+    def min_ns(self) -> int:
+        return round(self.spread.least)
+
+    @property
+    def low_ns(self) -> int:
+        return round(self.spread.low)
+
+    @property
+    def high_ns(self) -> int:
+        return round(self.spread.high)
+
+    @property
+    def noise(self) -> list[str]:
+        """In words, what makes the figures doubtful."""
+        return ["a single repetition"] if self.spread.count == 1 else self.spread.noise
+
+
+def read(path: Path) -> pa.Table:
+    """From a folder of results, or one of its files, or what --json printed; ValueError or OSError if it is none."""
+    try:
+        table = keep.filled(keep.read_results(keep.results_file(path), table_of), ROW_SCHEMA, NEEDED)
+    except (AttributeError, TypeError, ValueError) as error:  # `table_of` on rows that are no storm's, too.
+        raise ValueError(f"no results of kcore storm that can be compared: {error}") from None
+    for number, row in enumerate(table.to_pylist()):
+        if lacking := [name for name in NEEDED if name != "error" and row[name] is None]:
+            raise ValueError(f"no results of kcore storm that can be compared: row {number} lacks {', '.join(lacking)}")
+    return table
+
+
+def left_out(rows: Sequence[Row]) -> list[str]:
+    """Of repetitions that do not count, a line each."""
+    lines = []
+    for row in rows:
+        if not is_good(row):
+            why = row["error"] or ("only a part of it ran" if row["partial"] else "its load generator was late")
+            size = f"{row['wanted_partitions']:,} partitions, {row['wanted_brokers']:,} brokers"
+            lines.append(f"{row['scenario']} on {row['target']}, {size}, is left out: {why.splitlines()[0]}")
+    return lines
+
+
+def figures_of(rows: Sequence[Row]) -> list[ScenarioFigure]:
+    """Of the repetitions that count."""
+    found = []
+    for (brokers, partitions, scenario, target), group in repetitions([row for row in rows if is_good(row)]).items():
+        what, times = _WORK, [ms for ms in works(group) if ms > 0]
+        if not times:
+            what, times = _HEARTBEAT, [row["heartbeat_p99_ms"] for row in group]
+            times = [ms for ms in times if ms != NOT_KNOWN]
+        if times:
+            its = spread([ms * _NS for ms in times])
+            found.append(ScenarioFigure(scenario, target, brokers, partitions, what, its))
+    return found
+
+
+def remarks_on(old: Mapping[str, Any], new: Mapping[str, Any]) -> list[str]:
+    """How the plans of two storms differ, but for what names a figure and how often it is measured."""
+    plans = [tomllib.loads(facts.get("plan", "")).get("storm", {}) for facts in (old, new)]
+    if not all(plans):
+        return []
+    flat = [{name: value for name, value in plan.items() if name not in _PLANNED} for plan in plans]
+    lines = []
+    for name in sorted(flat[0].keys() | flat[1].keys()):
+        before, after = (each.get(name) for each in flat)
+        if before != after:
+            lines.append(f"The plans differ in {name}: {before} in the old run, {after} in the new one.")
+    return lines
