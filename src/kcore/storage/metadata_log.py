@@ -32,20 +32,19 @@ def load_metadata(path: str | Path, *, stop: bool = False) -> LoadedMetadata:
     """
     path = checked_path(path)
     partition = partition_of((path if path.is_dir() else path.parent).resolve())
-    others = partition is not None and partition.topic != METADATA_TOPIC
-    told = f"a replica of {partition}, not of {METADATA_TOPIC}: `kcore dump` shows it"
+    is_log = partition is not None and partition.topic == METADATA_TOPIC
+    hint = "`kcore dump` shows what is"
+    if partition is not None and not is_log:
+        hint = f"it is a replica of {partition}, not of {METADATA_TOPIC}: `kcore dump` shows it"
     try:
         image, has_snapshot = _load(path, stop)
     except (DecodeError, TableError) as error:
-        if not others:
+        if partition is None or is_log:
             raise
-        raise StorageError(f"{error}; it is {told}") from None
-    if image.records or has_snapshot or (partition is not None and not others):
-        return image
-    if others or not image.problem:
-        raise StorageError(
-            f"{path}: no metadata record is in it; {f'it is {told}' if others else '`kcore dump` shows what is'}"
-        )
+        raise StorageError(f"{error}; {hint}") from None
+    is_damaged_log = partition is None and image.problem
+    if not image.records and not has_snapshot and not is_log and not is_damaged_log:
+        raise StorageError(f"{path}: no metadata record is in it; {hint}")
     return image
 
 
