@@ -14,7 +14,7 @@ import cases
 # For ci/planted: that a fault is found is enough; to make the story small takes minutes.
 settings.register_profile("planted", phases=(Phase.explicit, Phase.generate), database=None)
 
-LONG = "long: takes seconds by itself. A run in which nothing is named leaves it out; --all, as in CI, does not"
+LONG = "long: takes over three seconds of a core. A run in which nothing is named leaves it out; --all does not"
 LEFT_OUT = pytest.StashKey[int]()  # How many long tests a quick run has left out.
 
 
@@ -34,7 +34,8 @@ def pytest_configure_node(node: Any) -> None:
 
 @pytest.hookimpl(optionalhook=True)  # pytest-xdist's. Each worker collects all tests, and nobody else does.
 def pytest_testnodedown(node: Any) -> None:
-    node.config.stash[LEFT_OUT] = getattr(node, "workeroutput", {}).get("left_out", 0)
+    left_out = getattr(node, "workeroutput", {}).get("left_out", 0)  # A worker that crashed tells nothing.
+    node.config.stash[LEFT_OUT] = max(node.config.stash.get(LEFT_OUT, 0), left_out)
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
