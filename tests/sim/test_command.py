@@ -130,7 +130,10 @@ def test_all_planted_bugs_are_kept_and_one_that_is_not_caught_is_a_failure(
     assert ">4.00x</td>" in sim_planted.render(found, "told", facts, tmp_path / "later")
 
 
-@pytest.mark.parametrize("option", [("--level", "4.3"), ("--voters", "3"), ("--observers", "0"), ("--master", "local")])
+@pytest.mark.parametrize(
+    "option",
+    [("--level", "4.3"), ("--voters", "3"), ("--observers", "0"), ("--conf", "spark.a=1"), ("--master", "local")],
+)
 def test_options_that_all_planted_bugs_would_ignore_are_refused(option: tuple[str, str]) -> None:
     done = kcore("--planted", "all", *option)
     assert done.exit_code == 2

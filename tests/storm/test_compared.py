@@ -136,3 +136,5 @@ def test_figures_are_those_of_the_work() -> None:
     [lost, _, steady] = compared.figures_of(rows(lost=OLD, bounce=OLD))
     assert (lost.median_ns, lost.min_ns, lost.low_ns, lost.high_ns) == (10**8, 9 * 10**7, 9 * 10**7, 11 * 10**7)
     assert (steady.what, steady.median_ns) == ("heartbeat p99", 3_000_000)
+    [lost] = compared.figures_of([row("broker-lost", ms, nth) for nth, ms in enumerate([0.0, 0.0, 5.0])])
+    assert (lost.what, lost.median_ns, lost.high_ns) == ("work", 0, 5_000_000)  # A session may outlast all work.

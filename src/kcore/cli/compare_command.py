@@ -20,7 +20,8 @@ STORM: Final = {"scenario", "target"}  # The same of a storm.
 
 def command(
     old: Annotated[
-        Path, typer.Argument(help="A result folder, its results.parquet or results.jsonl, or what --json printed.")
+        Path,
+        typer.Argument(help="A result folder, or its results.parquet or results.jsonl; what storm --json printed."),
     ],
     new: Annotated[Path, typer.Argument(help="The same of the run to judge.")],
     threshold: Annotated[float, typer.Option(min=1.0, help="Slower by more than this ratio is a regression.")] = 1.25,

@@ -76,7 +76,7 @@ def command(
     chosen = range(first_seed, first_seed + seeds) if seed is None else range(seed, seed + 1)
     fixed = {"level": level, "voters": voters, "observers": observers}
     if planted == ALL:
-        sim_planted.refuse(**fixed, master=master)
+        sim_planted.refuse(**fixed, master=master, conf=conf, archives=archives)
         raise typer.Exit(sim_planted.run(chosen, events, processes or cores(), out, json, overwrite=overwrite))
     spark = settings_of(master, conf, archives) if master else None
     campaign = Campaign(chosen, events, planted, fixed)

@@ -1,7 +1,7 @@
 """Earlier runs beside a folder of results: the baseline and the history of a report."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
 
@@ -47,10 +47,10 @@ class ResultKind:
 
 @dataclass(frozen=True, slots=True)
 class EarlierRuns:
-    """Those that can be read, oldest first, and a line for each one that cannot."""
+    """The newest that can be read, oldest first, and a line for each of the newest that cannot."""
 
     runs: Sequence[EarlierRun] = ()
-    passed_over: Sequence[str] = field(default_factory=tuple)
+    passed_over: Sequence[str] = ()
 
 
 def earlier_runs(directory: Path | None, facts: Mapping[str, Any], kind: ResultKind) -> EarlierRuns:
@@ -62,7 +62,7 @@ def earlier_runs(directory: Path | None, facts: Mapping[str, Any], kind: ResultK
             runs.append(found)
         elif found:
             passed_over.append(found)
-    return EarlierRuns(sorted(runs, key=lambda run: run.when)[-MOST_RUNS:], passed_over)
+    return EarlierRuns(sorted(runs, key=lambda run: run.when)[-MOST_RUNS:], passed_over[-MOST_RUNS:])
 
 
 def is_same_machine(one: Mapping[str, Any], other: Mapping[str, Any]) -> bool:

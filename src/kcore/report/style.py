@@ -84,8 +84,9 @@ summary { cursor: pointer; color: var(--series-0); font-size: .86rem; }
   thead { display: none; }
   tr { border: 1px solid var(--rule); border-radius: 8px; padding: .35rem .7rem; margin: .5rem 0; }
   td, td:first-child, tr.size > td { display: flex; justify-content: space-between; gap: 1rem; border: 0;
-    padding: .1rem 0; min-width: 0; text-align: right; white-space: normal; overflow-wrap: anywhere; }
+    padding: .1rem 0; min-width: 0; text-align: right; white-space: normal; }
   td:first-child { font-weight: 600; text-align: left; }
+  td, .text { overflow-wrap: anywhere; min-width: 0; }
   td:empty, tr.size > td:empty { display: none; }
   td::before { content: attr(data-name); color: var(--faint); font-weight: 400; text-align: left; flex: none; }
   td:first-child::before { content: none; }

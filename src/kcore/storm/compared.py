@@ -107,7 +107,7 @@ def figures_of(rows: Sequence[Row]) -> list[ScenarioFigure]:
     """Of the repetitions that count."""
     found = []
     for (brokers, partitions, scenario, target), group in repetitions([row for row in rows if is_good(row)]).items():
-        what, times = _WORK, [ms for ms in works(group) if ms > 0]
+        what, times = _WORK, works(group)
         if not times:
             what, times = _HEARTBEAT, [row["heartbeat_p99_ms"] for row in group]
             times = [ms for ms in times if ms != NOT_KNOWN]
