@@ -225,7 +225,7 @@ def test_headers_in_front(name: str, version: int, header: str):
         (["dump", str(ORDERS / "leader-epoch-checkpoint"), "--json"], 2, "neither a segment nor a snapshot, nor"),
         (["diverge", "nowhere", "."], 2, "nowhere"),
         (["diverge", ".", "."], 2, "neither . nor . holds a partition"),
-        (["diverge", str(ORDERS), str(ORDERS), "--read", "all"], 2, "'all' is not one of"),
+        (["diverge", str(ORDERS), str(ORDERS), "--read", "all"], 2, "--read all: give one of bytes, headers, epochs"),
         (["image", "nowhere"], 2, "nowhere"),
         (["image", "."], 2, "neither a segment nor a snapshot"),
         (["decode", "NoSuchRequest", "0", "00"], 2, "NoSuchRequest"),
