@@ -155,7 +155,7 @@ for table in (COMMANDS, *(table for _, table in GROUPS.values())):
             print(f"{type(error).__name__} {name}: {error}")
 """
 NEED_MORE = {
-    "report": {"bench", "bench designs", "compare", "storm", "raft", "rivals"},
+    "report": {"bench", "bench designs", "bench quorum", "compare", "storm", "raft", "rivals"},
     "zookeeper": {"zk"},
 }
 

@@ -6,13 +6,13 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import Any, Final
 
-import pyarrow as pa
 import typer
 from rich.console import Console
 from rich.markup import escape
 
 from kcore.cli.console import fail, wide_console
 from kcore.cli.results_folder import results_directory
+from kcore.extras import needs
 from kcore.report import keep
 from kcore.report.earlier import EarlierRun, ResultKind, earlier_runs
 from kcore.report.exits import Exit
@@ -21,6 +21,9 @@ from kcore.report.machine import Load, facts
 from kcore.report.page import fact_lists, html_table, page, paragraphs
 from kcore.sim.raft.hunting import BROKEN, CAUGHT, Hunt, hunt_all
 from kcore.sim.raft.planted import PLANTED
+
+with needs("report"):
+    import pyarrow as pa
 
 SCHEMA: Final = pa.schema(
     [

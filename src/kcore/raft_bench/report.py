@@ -4,8 +4,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, Final
 
-import pyarrow as pa
-
+from kcore.extras import needs
 from kcore.raft_bench.run import HEADER, KCORE, Row
 from kcore.report.charts import Axis, Bar, Part, bar_chart
 from kcore.report.earlier import EarlierRun, ResultKind, earlier_runs
@@ -14,6 +13,9 @@ from kcore.report.noise import about_the_machine
 from kcore.report.page import charts, fact_lists, figure, html_table, navigation, page, paragraphs
 from kcore.report.svg import SERIES
 from kcore.report.units import duration, three_digits
+
+with needs("report"):
+    import pyarrow as pa
 
 SCHEMA: Final = pa.schema(
     [
