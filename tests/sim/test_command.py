@@ -79,6 +79,7 @@ def test_usage() -> None:
     assert kcore("--level", "2.8").exit_code == 2
 
 
+@pytest.mark.long
 def test_the_rows_of_spark_are_those_without() -> None:
     campaign = Campaign(range(1, 5), events=300, fixed={"voters": 3})
     spark = start("local[2]")
