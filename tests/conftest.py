@@ -2,7 +2,7 @@
 the golden and decision tests alone, on other recorded files."""
 
 import gc
-from collections.abc import Callable
+from collections.abc import Callable, Generator
 from pathlib import Path
 from typing import Any
 
@@ -65,7 +65,21 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
 
 
 def pytest_collection_finish() -> None:
-    gc.freeze()  # 14,000 tests, which stay: hundreds of tests collect garbage, and need not look at them.
+    freeze()
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_protocol(item: pytest.Item, nextitem: pytest.Item | None) -> Generator[None, object, object]:
+    done = yield
+    if nextitem is None or nextitem.path != item.path:
+        freeze()
+    return done
+
+
+def freeze() -> None:
+    """What stays, such as 14,000 tests and their recorded cases, no garbage collection of a later test looks at."""
+    gc.collect()
+    gc.freeze()
 
 
 def keep(config: pytest.Config, items: list[pytest.Item], is_wanted: Callable[[pytest.Item], bool]) -> None:

@@ -2,6 +2,7 @@
 
 from random import Random
 
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -34,6 +35,7 @@ def test_one_by_one(dice: Random, count: int) -> None:
     assert twin == image
 
 
+@pytest.mark.long
 @given(Dice, st.integers(1, 400), st.sampled_from(["none", "zstd"]), st.integers(1, 400))
 @settings(max_examples=200, deadline=None)
 def test_in_bulk(dice: Random, count: int, codec: str, batch: int) -> None:

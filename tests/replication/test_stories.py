@@ -198,7 +198,7 @@ def check_dead_sessions(state: StoryState, records: Sequence[Record]) -> int:
 
 
 @pytest.mark.recorded
-@pytest.mark.parametrize("release", ["4.3.1", "4.1.2", "3.9.1"])
+@pytest.mark.parametrize("release", [pytest.param("4.3.1", marks=pytest.mark.long), "4.1.2", "3.9.1"])
 def test_every_change_of_every_story(release: str) -> None:
     compared_records: Counter[str] = Counter()
     stories = cases.load(f"controller_stories_{release}")

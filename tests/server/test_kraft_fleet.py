@@ -12,6 +12,7 @@ from random import Random
 from typing import Any, Final
 
 import numpy as np
+import pytest
 
 from kcore.hollow.fleet import Fleet, HollowBroker, Options
 from kcore.hollow.quorum import Quorum
@@ -146,6 +147,7 @@ def registrations_and_fencings(node: Node) -> Iterator[tuple[int, int, bool]]:
             yield record.broker_id, at_ms, False
 
 
+@pytest.mark.long
 def test_a_fleet_restarts_while_partitions_are_created_and_nobody_is_falsely_fenced() -> None:
     with KcoreQuorum(controllers=3, properties=f"broker.session.timeout.ms={SESSION_MS}") as processes:
 

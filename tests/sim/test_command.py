@@ -154,6 +154,7 @@ def test_07_a_piece_of_spark_is_some_seconds_of_work() -> None:
     assert pieces_of(Campaign(range(10**6), events=20_000), cores=2) == 1_000
 
 
+@pytest.mark.long
 def test_the_rows_of_spark_are_those_without() -> None:
     campaign = Campaign(range(1, 5), events=300, fixed={"voters": 3})
     spark = start("local[2]")

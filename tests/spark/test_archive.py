@@ -116,6 +116,7 @@ def run_python(
     return subprocess.run(command, env=environment, cwd=home, capture_output=True, text=True, check=False)
 
 
+@pytest.mark.long
 def test_02_it_holds_what_executors_import_and_no_machine_s_paths(packed: tuple[Path, str]) -> None:
     with tarfile.open(packed[0]) as packed_files:
         names = packed_files.getnames()

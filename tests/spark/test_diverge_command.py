@@ -3,12 +3,14 @@
 import json
 from pathlib import Path
 
+import pytest
 from typer.testing import CliRunner
 
 from kcore.cli.commands import app
 from spark.log_dirs import COUNT
 
 
+@pytest.mark.long
 def test_the_command_says_the_same_over_spark(log_dirs: tuple[Path, Path]) -> None:
     command = ["diverge", *map(str, log_dirs), "--json"]
     over_spark = CliRunner().invoke(app, [*command, "--master", "local[2]"])

@@ -44,6 +44,7 @@ def test_spark_and_this_process_compute_the_same(spark: SparkSession):
     assert {row["task"] for row in there} == {0, 1, 2, 3}  # One cell a task.
 
 
+@pytest.mark.long
 def test_progress_ends_with_all_cells_done(spark: SparkSession):
     seen: list[Progress] = []
     cells = Plan.of(PLAN).cells()
@@ -54,6 +55,7 @@ def test_progress_ends_with_all_cells_done(spark: SparkSession):
     assert all(0 <= progress.running <= 4 - progress.done for progress in seen)  # None, if they are done too soon.
 
 
+@pytest.mark.long
 def test_a_cell_that_fails_or_kills_its_worker_costs_no_other_cell_its_row(spark: SparkSession):
     good = [Cell("election", 500, 7, 1, nth) for nth in range(3)]
     unknown = Cell("no such workload", 500, 7, 1, 0)

@@ -308,6 +308,7 @@ def requests() -> list[tuple[Message, int]]:
     ]
 
 
+@pytest.mark.long
 def test_every_request_for_many_is_decided_in_parts_as_it_is_at_once() -> None:
     """One that comes whole has the same records and response: nothing that a decision reads changes between parts."""
     for place in range(len(requests())):

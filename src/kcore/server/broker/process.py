@@ -115,7 +115,7 @@ class BrokerServer:
             opened = stack.enter_context(ExitStack())
             opened.callback(self.logs.close)
             await stack.enter_async_context(self._zookeeper)
-            stack.callback(opened.pop_all().close)  # At the end before the session, which the znode ends with.
+            stack.callback(opened.pop_all().close)  # At the end: closed before the session and its znode end.
             for path in znodes.PERSISTENT_PATHS:
                 await self._zookeeper.make_path(path)
             cluster_id = await self._cluster_id()
