@@ -72,6 +72,7 @@ def test_02_executors_whose_python_has_no_package_use_the_archive(packed: tuple[
 PLAN = '[[workload]]\nname = "election"\npartitions = [1000]\nbrokers = [5]\nrepeat = 2\nseed = 1\nduration_s = 0.01\n'
 
 
+@pytest.mark.long
 def test_02_bench_runs_on_executors_whose_python_has_no_package(packed: tuple[Path, str], tmp_path: Path) -> None:
     """With the options that the command printed."""
     bare = tmp_path / "bare"
