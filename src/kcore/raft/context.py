@@ -27,6 +27,7 @@ class NodeContext:
 
     __slots__ = (
         "announced",
+        "announced_state",
         "clean_deadline_ms",
         "cluster_id",
         "config",
@@ -66,7 +67,8 @@ class NodeContext:
         self.is_stopped = False
         self.noticed: set[str] = set()  # Kinds of notices that were given in this state.
         self.writing: set[OffsetAndEpoch] = set()  # Snapshots that a SnapshotWriter has begun.
-        self.announced = (NO_LEADER, 0)  # The leader and the epoch that the state machine was notified of last.
+        self.announced = (NO_LEADER, 0)  # The leader and the epoch that the state machine was notified of last,
+        self.announced_state: State | None = None  # and the state of this node that they were of.
 
     @property
     def state(self) -> State:

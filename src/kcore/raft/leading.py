@@ -131,10 +131,10 @@ class LeaderState:
 
     def count_fetch(self, node: NodeContext, key: ReplicaKey, now_ms: int) -> None:
         """Fetches of a majority, the leader counted if it is a voter, prove that it still leads (KAFKA-15489)."""
-        if key.id == self.local.id or not self.is_voter(key):
+        if key.id == self.local.id or not _find(self.voters, key):
             return
         self.fetched_voters.add(key.id)
-        itself = 1 if self.is_voter(self.local) else 0
+        itself = 1 if _find(self.voters, self.local) else 0
         if len(self.fetched_voters) + itself >= len(self.voters) // 2 + 1:
             self.restart_check_quorum(node, now_ms)
 
@@ -150,12 +150,13 @@ class LeaderState:
         """A replica has everything below `offset` on its disk. Observers do not advance the high watermark."""
         if key.id < 0:
             return  # An anonymous replica.
-        progress = self.progress_of(key)
+        voter = _find(self.voters, key)
+        progress = voter or self.progress_of(key)
         progress.fetched(offset, node.log.end_offset, now_ms)
-        if self.observers.pop(key, None) is not None:
-            self.observers[key] = progress
         self.count_fetch(node, key, now_ms)
-        if self.is_voter(key):
+        if voter is None:
+            self.observers.move_to_end(key)
+        elif offset > (node.quorum.high_watermark or 0):  # Else it makes no majority that was not there before.
             self._advance(node, now_ms)
 
     def on_flushed(self, node: NodeContext, now_ms: int) -> None:

@@ -164,8 +164,11 @@ class Edge:
 
     def perform(self, machine: Machine, effects: list[Effect]) -> None:
         """Performs what came of an event, and what the state machine makes of it; then what has changed is checked."""
+        node = machine.node
         while True:
-            self._checkers.on_event(machine)
+            state = node.quorum.state
+            if state is not machine.state:
+                self._checkers.on_state(machine, state)
             for k, effect in enumerate(effects):
                 if type(effect) is StoreElection:
                     self._store(machine, effect, effects[k + 1 :])
@@ -179,7 +182,9 @@ class Edge:
             if not effects:
                 break
         self._checkers.after_event(machine)
-        self.arm(machine)
+        deadline_ms = node.next_deadline_ms
+        if deadline_ms is not None and deadline_ms < machine.timer_ms:
+            self.arm(machine)
 
     def submit(self, machine: Machine, outputs: list[AnyAppend | Resign]) -> None:
         """An event of the state machine's own has led to these."""
@@ -190,6 +195,7 @@ class Edge:
     def _run_state_machine(self, machine: Machine) -> list[Effect]:
         """Tells it all that is to be told; the node's effects of what it returned."""
         driver = machine.driver
+        machine.is_unchecked = True
         machine.consumer.read_on()
         while driver.has_more:
             machine.outputs += driver.catch_up()

@@ -98,9 +98,14 @@ class Requests(Checker):
 
     def before_response(self, machine: Machine, reply: Reply) -> None:
         if reply.is_damaged:
-            self._alarmed[machine.index] = "a damaged answer"
+            self._alarm(machine, "a damaged answer")
             if type(reply.response) is FetchSnapshotResponse:
                 self._given_damage.add(machine.index)
+
+    def _alarm(self, machine: Machine, why: str) -> None:
+        """Until the event at hand is over, and what was stored in it."""
+        self._alarmed[machine.index] = why
+        machine.is_unchecked = True
 
     def on_notice(self, machine: Machine, effect: Notice) -> None:
         """Where all nodes do what they should, there is nothing to tell but of damage, and of strangers' epochs."""
@@ -139,7 +144,7 @@ class Requests(Checker):
 
     def on_request(self, machine: Machine, call: Call) -> None:
         if call.source is None:
-            self._alarmed[machine.index] = "a stranger"
+            self._alarm(machine, "a stranger")
         elif type(call.request) in OF_REPLICAS:
             self._heard_us.setdefault(machine.index, {})[call.source.index] = self.world.now_us
 
