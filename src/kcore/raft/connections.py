@@ -70,6 +70,8 @@ class Connections:
 
     def busy_until_ms(self, now_ms: int) -> int:
         """When the first answer of all that are owed is overdue; 0 if none is owed."""
+        if not self._open:
+            return 0
         first_ms = NEVER_MS
         for connection in self._by_destination.values():
             if now_ms < connection.ready_ms < first_ms and not connection.is_backing_off:
@@ -84,7 +86,8 @@ class Connections:
         first = self._jitter_ms(count)
         for i in range(count):
             server = self.bootstrap[(first + i) % count]
-            if self.is_ready(server[0], now_ms):
+            connection = self._by_destination.get(server[0])
+            if connection is None or connection.ready_ms <= now_ms:
                 return server
         return None
 

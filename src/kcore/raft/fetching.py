@@ -172,21 +172,35 @@ def replica_key(request: FetchRequest, partition: FetchPartition) -> ReplicaKey:
 
 def response_of(node: NodeContext, fetch: WaitingFetch, found: Found) -> FetchResponse:
     """The response to a fetch, with the flushed offset that was counted if it names one."""
-    response = fetch_response(node, fetch.version, *found)
-    if found.error is Errors.NONE and fetch.partition.log_start_offset >= 0:
-        response.responses[0].partitions[0].last_stable_offset = flushed_end_offset(fetch.partition)
-    return response
+    counts = found.error is Errors.NONE and fetch.partition.log_start_offset >= 0
+    counted = flushed_end_offset(fetch.partition) if counts else -1
+    return fetch_response(node, fetch.version, found.error, found.records, found.valid, counted)
 
 
 def fetch_response(
-    node: NodeContext, version: int, error: Errors, records: bytes, valid: ValidOffsetAndEpoch | None
+    node: NodeContext,
+    version: int,
+    error: Errors,
+    records: bytes,
+    valid: ValidOffsetAndEpoch | None,
+    counted: int = -1,
 ) -> FetchResponse:
-    """The error response, with the leader's id, and from version 17 on its endpoint."""
-    state = node.quorum.state
+    """With the leader's id, and from version 17 on its endpoint, also beside an error.
+
+    The same object as the last one where the same is said, as to all followers that wait; nobody changes it.
+    """
+    with_endpoint, state = version >= ENDPOINTS_VERSION, node.quorum.state
+    high_watermark = -1 if error else known_high_watermark(node)
+    kind, end = valid or (None, None)
+    elsewhere = None if kind == "VALID" else valid
+    said = state, with_endpoint, error, high_watermark, node.log.start_offset, records, elsewhere, counted
+    if node.last_fetched is not None and said == node.last_fetched[0]:
+        return node.last_fetched[1]
     data = PartitionData(
         partition_index=PARTITION,
         error_code=error,
-        high_watermark=-1 if error else known_high_watermark(node),
+        high_watermark=high_watermark,
+        last_stable_offset=counted,
         log_start_offset=node.log.start_offset,
         diverging_epoch=NOT_DIVERGING,
         snapshot_id=NO_SNAPSHOT,
@@ -194,18 +208,18 @@ def fetch_response(
         aborted_transactions=None,
         records=records,
     )
-    if valid and valid.kind == "DIVERGING":
-        end = valid.offset_and_epoch
+    if end and kind == "DIVERGING":
         data.diverging_epoch = EpochEndOffset(epoch=end.epoch, end_offset=end.offset)
-    elif valid and valid.kind == "SNAPSHOT":
-        end = valid.offset_and_epoch
+    elif end and kind == "SNAPSHOT":
         data.snapshot_id = SnapshotId(epoch=end.epoch, end_offset=end.offset)
     address = state.leader_endpoints.get(node.config.listener)
     endpoints = []
-    if version >= ENDPOINTS_VERSION and address and state.leader_id >= 0:
+    if with_endpoint and address and state.leader_id >= 0:
         endpoints = [NodeEndpoint(node_id=state.leader_id, host=address.host, port=address.port)]
     topic = FetchableTopicResponse(topic_id=METADATA_TOPIC_ID, partitions=[data])
-    return FetchResponse(responses=[topic], node_endpoints=endpoints)
+    response = FetchResponse(responses=[topic], node_endpoints=endpoints)
+    node.last_fetched = said, response
+    return response
 
 
 def error_response(node: NodeContext, version: int, error: Errors) -> FetchResponse:

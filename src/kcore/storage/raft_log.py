@@ -303,6 +303,8 @@ class DiskRaftLog:
         return self._rules().end_offset_for_epoch(epoch)
 
     def validate_offset_and_epoch(self, offset: int, epoch: int) -> ValidOffsetAndEpoch:
+        if epoch == self.last_epoch and self.start_offset < offset <= self.end_offset:
+            return ValidOffsetAndEpoch("VALID", OffsetAndEpoch(offset, epoch))  # As by the rules: of most fetches.
         return self._rules().validate_offset_and_epoch(offset, epoch)
 
     # Cut.

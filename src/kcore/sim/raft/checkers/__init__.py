@@ -120,11 +120,9 @@ class Checkers:
         `is_unchecked` says.
         """
         node, log = machine.node, machine.log
-        quorum = node.quorum
-        now = (
-            *(quorum.state, quorum.high_watermark, node.flushed_end_offset, log.end_offset, log.start_offset),
-            *(machine.disk.count, machine.stored, machine.storing, machine.fsync),
-        )
+        state, high_watermark = node.quorum.state, node.quorum.high_watermark
+        offsets = high_watermark, node.flushed_end_offset, log.end_offset, log.start_offset
+        now = state, offsets, machine.disk.count, machine.stored, machine.storing, machine.fsync
         if now == machine.checked and not machine.is_unchecked:
             return
         for check in self._after_event:
