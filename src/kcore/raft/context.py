@@ -123,7 +123,7 @@ class NodeContext:
     @property
     def is_voter(self) -> bool:
         """Whether this node is in the latest voter set, with this directory."""
-        return self.voter_history.last_voters.is_voter(self.local)
+        return self.voter_history.voters.last.is_voter(self.local)
 
     @property
     def may_stand(self) -> bool:

@@ -85,7 +85,8 @@ class StateMachineDriver(Generic[E]):
         """Whether there is a call to make now."""
         if self._reader is not None and not self._reader.is_done:
             return False  # The machine still reads; its own event reports the end.
-        return self._wants_snapshot or self._has_committed or self._may_lead
+        may_lead = self._unled_epoch is not None and self._may_lead
+        return self.position < self._committed or may_lead or self._wants_snapshot
 
     @property
     def _wants_snapshot(self) -> bool:
@@ -108,9 +109,10 @@ class StateMachineDriver(Generic[E]):
         if self._wants_snapshot:
             return self._snapshot()
         self._reader = None
-        if self._led_epoch is not None or (self._has_committed and not self._machine.reads_batches):
+        has_committed = self._has_committed
+        if self._led_epoch is not None or (has_committed and not self._machine.reads_batches):
             return self._committed_unread()
-        if self._has_committed:
+        if has_committed:
             return self._read()
         assert self._unled_epoch is not None
         self._led_epoch, self._unled_epoch = self._unled_epoch, None

@@ -94,6 +94,7 @@ class DiskRaftLog:
         self._partition, self._level = partition, level
         self._writing = _Writing(folder)
         self._newest = -1, -1, b""  # First offset, end offset and bytes of the last append.
+        self._valid = ValidOffsetAndEpoch("VALID", OffsetAndEpoch(-1, -1))  # The end of a fetcher's log that was last.
         with Refusals(folder):
             files.mkdir(folder)
             sync_folder(folder.parent, files)
@@ -131,6 +132,7 @@ class DiskRaftLog:
             raise StorageError(f"{self.folder}: the log begins at {self.start_offset}, and no snapshot there or later")
         self._snapshots.forget(self._snapshots.below(self.start_offset))
         self.truncate_to_latest_snapshot()
+        self._find_end()
 
     @property
     def _recovery_point(self) -> int:
@@ -172,10 +174,11 @@ class DiskRaftLog:
 
     # Where it begins and ends.
 
-    @property
-    def last_epoch(self) -> int:
+    def _find_end(self) -> None:
+        """Behind each change of it; `last_epoch` as RaftLog has it."""
+        self.end_offset = self._log.end_offset
         entries = self._log.epochs.entries
-        return entries[-1].epoch if entries else self._rules().last_fetched_epoch
+        self.last_epoch = entries[-1].epoch if entries else self._rules().last_fetched_epoch
 
     @property
     def latest_snapshot(self) -> OffsetAndEpoch | None:
@@ -233,7 +236,7 @@ class DiskRaftLog:
         first_offset = self.end_offset
         with self._writing:
             is_new = self._log.write(data, batches)
-            self.end_offset = self._log.end_offset
+            self._find_end()
             if is_new:
                 self._raise_recovery_point()
         self._newest = first_offset, self.end_offset, data
@@ -303,8 +306,10 @@ class DiskRaftLog:
         return self._rules().end_offset_for_epoch(epoch)
 
     def validate_offset_and_epoch(self, offset: int, epoch: int) -> ValidOffsetAndEpoch:
-        if epoch == self.last_epoch and self.start_offset < offset <= self.end_offset:
-            return ValidOffsetAndEpoch("VALID", OffsetAndEpoch(offset, epoch))  # As by the rules: of most fetches.
+        if epoch == self.last_epoch and self.start_offset < offset <= self.end_offset:  # As by the rules: most fetches.
+            if self._valid.offset_and_epoch != (offset, epoch):
+                self._valid = ValidOffsetAndEpoch("VALID", OffsetAndEpoch(offset, epoch))
+            return self._valid
         return self._rules().validate_offset_and_epoch(offset, epoch)
 
     # Cut.
@@ -316,7 +321,7 @@ class DiskRaftLog:
         with self._writing:
             self._lower_recovery_point(offset)
             self._log.truncate_to(offset)
-            self.end_offset = self._log.end_offset
+            self._find_end()
         return self.end_offset
 
     def _batch_at(self, offset: int) -> int:
@@ -337,7 +342,8 @@ class DiskRaftLog:
         with self._writing:
             self._lower_recovery_point(self._log.first_offset)
             self._log.start_anew(latest.offset)
-            self.start_offset = self.end_offset = self.high_watermark = latest.offset
+            self.start_offset = self.high_watermark = latest.offset
+            self._find_end()
             self._snapshots.forget(self._snapshots.older_than(latest))
         return True
 

@@ -19,7 +19,7 @@ from kcore.raft.effects import (
 )
 from kcore.raft.state_machine import AnyAppend, Resign
 from kcore.schema.api_versions import ApiVersionsRequest
-from kcore.schema.raft_votes import VoteResponse
+from kcore.schema.raft_votes import VoteRequest, VoteResponse
 from kcore.schema.structure import Message
 from kcore.sim.kernel.events import EXPIRY, FLUSHED, REQUEST, RESPONSE, STORED, TIMER, Handler
 from kcore.sim.kernel.process import NEVER_US, STORING
@@ -69,7 +69,8 @@ class Edge:
                 world.push(world.now_us + REFUSED_US, RESPONSE, call.source, Reply(call, None))
             return
         call.arrived_us, call.served_by = world.now_us, machine.incarnation
-        self._checkers.on_request(machine, call)
+        for check in self._checkers.on_request[type(call.request)]:
+            check(machine, call)
         if type(call.request) is ApiVersionsRequest:
             self._answer(machine, SendResponse(call, WHAT_A_VOTER_CAN))
             return
@@ -85,7 +86,8 @@ class Edge:
             world.seen["answer again"] += 1
         if world.dice() < world.network.mistaken:
             reply = self._mistake(machine, reply)
-        self._checkers.before_response(machine, reply)
+        for check in self._checkers.before_response[type(call.request)]:
+            check(machine, reply)
         effects = machine.node.on_response(call.correlation_id, reply.response, machine.clock.ms(world.now_us))
         self.perform(machine, effects)
 
@@ -125,17 +127,17 @@ class Edge:
         if is_due:
             del machine.open[call.correlation_id]
         # One an event: it may close the gate for the next.
-        for other in machine.open.values():
-            self._expire_at(machine, max(other.deadline_us, world.now_us))
+        if machine.open:
+            first_us = min([other.deadline_us for other in machine.open.values()])
+            self._expire_at(machine, max(first_us, world.now_us))
         if is_due:
             world.seen["request timed out"] += 1
             self._checkers.on_expired(call)
             self.perform(machine, machine.node.on_response(call.correlation_id, None, machine.clock.ms(world.now_us)))
 
     def _expire_at(self, machine: Machine, due_us: int) -> None:
-        if due_us < machine.expiry_us:
-            machine.expiry_us = due_us
-            self._world.push(due_us, EXPIRY, machine, due_us)
+        machine.expiry_us = due_us
+        self._world.push(due_us, EXPIRY, machine, due_us)
 
     def _on_flushed(self, machine: Machine, fsync: Flush) -> None:
         if machine.fsync is not fsync:
@@ -237,16 +239,18 @@ class Edge:
         version = version_between(type(request), level, other)
         deadline_us = world.now_us + effect.timeout_ms * 1000
         delays_us = world.network.delays_us(machine.index, destination.index)
-        if not can_say(request, version):
+        if type(request) is VoteRequest and not can_say(request, version):
             self._refuse_version(machine, effect, destination, delays_us)
             return
         if level != other or world.dice() < self._codec_sample:
             request = through_codec(request, version)
         sent_ms = machine.clock.ms(world.now_us)
         call = Call(machine, effect.correlation_id, destination, request, version, deadline_us, sent_ms)
-        self._checkers.on_send(machine, call)
+        for check in self._checkers.on_send[type(request)]:
+            check(machine, call)
         machine.open[effect.correlation_id] = call
-        self._expire_at(machine, deadline_us)
+        if deadline_us < machine.expiry_us:
+            self._expire_at(machine, deadline_us)
         if not delays_us:
             world.seen["request lost"] += 1
         for k, delay_us in enumerate(delays_us):
@@ -263,7 +267,8 @@ class Edge:
         deadline_us = world.now_us + effect.timeout_ms * 1000
         call = Call(machine, effect.correlation_id, destination, effect.request, 0, deadline_us)
         machine.open[effect.correlation_id] = call
-        self._expire_at(machine, deadline_us)
+        if deadline_us < machine.expiry_us:
+            self._expire_at(machine, deadline_us)
         error = VoteResponse(error_code=Errors.UNSUPPORTED_VERSION)
         for delay_us in delays_us[:1]:
             reply = Reply(call, error if destination.is_up else None)
@@ -271,9 +276,10 @@ class Edge:
 
     def _answer(self, machine: Machine, effect: SendResponse) -> None:
         call, response = effect.reply_to, effect.response
-        assert isinstance(call, Call)
+        assert type(call) is Call
         world = self._world
-        self._checkers.on_answer(machine, call, response)
+        for check in self._checkers.on_answer[type(response)]:
+            check(machine, call, response)
         kind = kind_of_answer(response)
         world.seen[kind] += 1
         if machine.trap is not None:

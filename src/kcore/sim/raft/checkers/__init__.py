@@ -20,7 +20,6 @@ from typing import TYPE_CHECKING, Any, Final
 from kcore.raft.batches import StoredBatch
 from kcore.raft.states import State
 from kcore.replication.raft_log import OffsetAndEpoch
-from kcore.schema.structure import Message
 from kcore.sim.raft.checkers.base import Checker, is_for
 from kcore.sim.raft.checkers.commits import Commits
 from kcore.sim.raft.checkers.consumers import Consumers
@@ -31,7 +30,7 @@ from kcore.sim.raft.checkers.snapshots import Snapshots
 from kcore.sim.raft.checkers.voter_changes import VoterChanges
 from kcore.sim.raft.checkers.votes import Votes
 from kcore.sim.raft.disk import LogWatcher
-from kcore.sim.raft.machine import Call, Machine, Reply
+from kcore.sim.raft.machine import Machine
 
 if TYPE_CHECKING:
     from kcore.sim.raft.world import World
@@ -94,10 +93,11 @@ class Checkers:
         self.on_asked = _all(checkers, "on_asked")
         self.on_expired = _all(checkers, "on_expired")
         self.at_end = _all(checkers, "at_end")
-        self._on_send = _ByKind(checkers, "on_send")
-        self._on_request = _ByKind(checkers, "on_request")
-        self._on_answer = _ByKind(checkers, "on_answer")
-        self._before_response = _ByKind(checkers, "before_response")
+        # Of messages: the hooks by kind, which the edge calls one by one.
+        self.on_send = _ByKind(checkers, "on_send")
+        self.on_request = _ByKind(checkers, "on_request")
+        self.on_answer = _ByKind(checkers, "on_answer")  # By the kind of the response, the others by the request's.
+        self.before_response = _ByKind(checkers, "before_response")
         self.on_boot = _all(checkers, "on_boot")
         self._audit = _all(checkers, "audit")
         self._on_state = _all(checkers, "on_state")
@@ -134,28 +134,6 @@ class Checkers:
         for machine in self._machines:
             machine.is_unchecked = True
         self._audit()
-
-    # Messages, as Checker has them.
-
-    def on_send(self, machine: Machine, call: Call) -> None:
-        """A node's request leaves."""
-        for check in self._on_send[type(call.request)]:
-            check(machine, call)
-
-    def on_request(self, machine: Machine, call: Call) -> None:
-        """A request arrives."""
-        for check in self._on_request[type(call.request)]:
-            check(machine, call)
-
-    def on_answer(self, machine: Machine, call: Call, response: Message) -> None:
-        """An answer leaves."""
-        for check in self._on_answer[type(response)]:
-            check(machine, call, response)
-
-    def before_response(self, machine: Machine, reply: Reply) -> None:
-        """An answer arrives."""
-        for check in self._before_response[type(reply.call.request)]:
-            check(machine, reply)
 
 
 class _Watcher(LogWatcher):
