@@ -67,7 +67,7 @@ def on_fetch_request(
         return error_response(node, version, Errors.INVALID_REQUEST)
     found = find(node, fetch, now_ms)
     if request.max_wait_ms == 0 or has_news(node, partition, found) or has_early_news(node, fetch):
-        return remember_sent_watermark(node, fetch, response_of(node, fetch, found))
+        return response_of(node, fetch, found)
     leading = node.leading
     if len(leading.fetches) >= MOST_WAITING:
         _end_wait(node, next(iter(leading.fetches)))  # The oldest one, as if its time were up.
@@ -111,15 +111,6 @@ def known_high_watermark(node: NodeContext) -> int:
     """As a response has it: -1 if unknown."""
     known = node.quorum.high_watermark
     return -1 if known is None else known
-
-
-def remember_sent_watermark(node: NodeContext, fetch: WaitingFetch, response: FetchResponse) -> FetchResponse:
-    """Remembers the high watermark in a response that is sent. Returns the response."""
-    if node.config.early_high_watermark and node.leading is not None:
-        progress = node.leading.known(fetch.replica)
-        if progress is not None:
-            progress.sent_high_watermark = response.responses[0].partitions[0].high_watermark
-    return response
 
 
 def find(node: NodeContext, fetch: WaitingFetch, now_ms: int, *, is_new: bool = True) -> Found:
@@ -171,10 +162,18 @@ def replica_key(request: FetchRequest, partition: FetchPartition) -> ReplicaKey:
 
 
 def response_of(node: NodeContext, fetch: WaitingFetch, found: Found) -> FetchResponse:
-    """The response to a fetch, with the flushed offset that was counted if it names one."""
+    """The response to a fetch, with the flushed offset that was counted if it names one.
+
+    With the option of `has_early_news`, the high watermark in it is remembered: it is sent now.
+    """
     counts = found.error is Errors.NONE and fetch.partition.log_start_offset >= 0
     counted = flushed_end_offset(fetch.partition) if counts else -1
-    return fetch_response(node, fetch.version, found.error, found.records, found.valid, counted)
+    response = fetch_response(node, fetch.version, found.error, found.records, found.valid, counted)
+    if node.config.early_high_watermark and node.leading is not None:
+        progress = node.leading.known(fetch.replica)
+        if progress is not None:
+            progress.sent_high_watermark = response.responses[0].partitions[0].high_watermark
+    return response
 
 
 def fetch_response(
@@ -234,8 +233,7 @@ def complete(node: NodeContext, now_ms: int, *, below: int | None = None) -> Non
     fetches = node.leading.fetches
     for reply_to, fetch in list(fetches.items()):
         if (below is None or fetch.partition.fetch_offset < below) and fetches.pop(reply_to, None) is not None:
-            response = response_of(node, fetch, find(node, fetch, now_ms, is_new=False))
-            node.answer(reply_to, remember_sent_watermark(node, fetch, response))
+            node.answer(reply_to, response_of(node, fetch, find(node, fetch, now_ms, is_new=False)))
 
 
 def fail(node: NodeContext, error: Errors) -> None:

@@ -197,9 +197,9 @@ def _loadable(
 
     `batches`: those before the first one that is damaged. Gaps and later epochs are checked by the log itself.
     """
-    size, end_offset = 0, node.log.end_offset
+    size, end_offset, epoch = 0, node.log.end_offset, node.epoch
     for batch in batches:
-        if batch.base_offset != end_offset or batch.epoch > node.epoch:
+        if batch.base_offset != end_offset or batch.epoch > epoch:
             break
         if batch.is_control:
             try:

@@ -12,7 +12,7 @@ from types import TracebackType
 from typing import Final, Self
 
 from kcore.errors import RaftLogError, StorageError
-from kcore.raft.batches import SplitBatches, StoredBatch, check_sequence, split_batches
+from kcore.raft.batches import SplitBatches, StoredBatch, check_sequence, size_of, split_batches
 from kcore.raft.log import Appended, SnapshotPiece, gives_way_to
 from kcore.replication.raft_log import Level, OffsetAndEpoch, ValidOffsetAndEpoch
 from kcore.replication.raft_log import RaftLog as Rules
@@ -213,7 +213,7 @@ class DiskRaftLog:
         found, problem = split_batches(batches)
         if problem is not None:
             raise problem
-        if not found or sum(len(batch.data) for batch in found) < len(batches):
+        if not found or size_of(found) < len(batches):
             raise RaftLogError("a leader appends whole batches")
         if any(batch.epoch != epoch for batch in found):
             raise RaftLogError(f"a leader of epoch {epoch} appends batches of that epoch only")
@@ -224,8 +224,7 @@ class DiskRaftLog:
         newer = next((row for row, batch in enumerate(found) if batch.epoch > epoch), None)
         if newer is not None:  # Of a leader after the one that was asked: its epoch is learnt first (KAFKA-18723).
             found, problem = found[:newer], None
-        end = sum(len(batch.data) for batch in found)
-        appended = self._append(batches[:end], found) if found else None
+        appended = self._append(batches[: size_of(found)], found) if found else None
         if problem is not None:
             raise problem
         return appended
@@ -402,6 +401,6 @@ def _is_whole(data: bytes) -> bool:
     """Whether these are batches with the right CRC. Of a few, headers one by one are read sooner than columns."""
     if len(data) <= FEW_BYTES:
         batches, problem = split_batches(data)
-        return problem is None and sum(len(batch.data) for batch in batches) == len(data)
+        return problem is None and size_of(batches) == len(data)
     found = scan_batches(data, stop=True)
     return found.problem is None and bool(found.crc_matches.all())
