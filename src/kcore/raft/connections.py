@@ -84,6 +84,8 @@ class Connections:
         if count == 0:
             return None
         first = self._jitter_ms(count)
+        if not self._by_destination:
+            return self.bootstrap[first % count]
         for i in range(count):
             server = self.bootstrap[(first + i) % count]
             connection = self._by_destination.get(server[0])

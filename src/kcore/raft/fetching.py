@@ -128,8 +128,9 @@ def find(node: NodeContext, fetch: WaitingFetch, now_ms: int, *, is_new: bool = 
     valid = validate(node.log, partition.fetch_offset, partition.last_fetched_epoch)
     records = b""
     if valid.kind == "VALID":
-        max_bytes = min(fetch.request.max_bytes, MAX_BATCH_BYTES)
-        records = node.log.read(partition.fetch_offset, max_bytes, node.log.end_offset)
+        if partition.fetch_offset < node.log.end_offset:
+            max_bytes = min(fetch.request.max_bytes, MAX_BATCH_BYTES)
+            records = node.log.read(partition.fetch_offset, max_bytes, node.log.end_offset)
         if is_new or partition.log_start_offset < 0:
             node.leading.on_fetch(node, fetch.replica, flushed_end_offset(partition), now_ms)
     return Found(Errors.NONE, records, valid)

@@ -116,13 +116,11 @@ class Checkers:
     def after_event(self, machine: Machine) -> None:
         """As Checker has it, where the event changed anything that a checker looks at; most events do not.
 
-        A node's voters follow from its log. What its state machine is told, and what one of the checkers has noted,
-        `is_unchecked` says.
+        Log, voters and what is stored change with operations on files, which the disk counts. What the state machine is
+        told, and what one of the checkers has noted, `is_unchecked` says.
         """
-        node, log = machine.node, machine.log
-        state, high_watermark = node.quorum.state, node.quorum.high_watermark
-        offsets = high_watermark, node.flushed_end_offset, log.end_offset, log.start_offset
-        now = state, offsets, machine.disk.count, machine.stored, machine.storing, machine.fsync
+        quorum = machine.node.quorum
+        now = quorum.state, quorum.high_watermark, machine.disk.count, machine.storing, machine.fsync
         if now == machine.checked and not machine.is_unchecked:
             return
         for check in self._after_event:
