@@ -246,13 +246,12 @@ def fail(node: NodeContext, error: Errors) -> None:
 
 
 def poll(node: NodeContext, now_ms: int) -> int:
-    """Answers those whose wait is over with nothing; when the next one's is, at the earliest. At least one waits."""
+    """Answers those whose wait is over with nothing. Returns when the next one's is, at the earliest."""
     leading = node.leading
-    if leading.fetch_deadline_ms <= now_ms:  # Else no wait is over: with thousands of them it is not looked at each.
-        for reply_to, fetch in list(leading.fetches.items()):
-            if fetch.deadline_ms <= now_ms:
-                _end_wait(node, reply_to)
-        leading.fetch_deadline_ms = min((fetch.deadline_ms for fetch in leading.fetches.values()), default=NEVER_MS)
+    for reply_to, fetch in list(leading.fetches.items()):
+        if fetch.deadline_ms <= now_ms:
+            _end_wait(node, reply_to)
+    leading.fetch_deadline_ms = min((fetch.deadline_ms for fetch in leading.fetches.values()), default=NEVER_MS)
     return leading.fetch_deadline_ms
 
 

@@ -290,8 +290,9 @@ def poll(node: NodeContext, now_ms: int) -> int:
     deadline_ms = NEVER_MS
     if leading.change is not None:
         deadline_ms = voter_changes.poll(node, now_ms)
-    if leading.fetches:
-        deadline_ms = min(deadline_ms, fetching.poll(node, now_ms))
+    if leading.fetches:  # No wait is over before that time: with thousands of them it is not looked at each.
+        is_due = leading.fetch_deadline_ms <= now_ms
+        deadline_ms = min(deadline_ms, fetching.poll(node, now_ms) if is_due else leading.fetch_deadline_ms)
     linger_ms = leading.accumulator.deadline_ms
     if linger_ms is not None and linger_ms <= now_ms:
         leading.drain(node, now_ms)

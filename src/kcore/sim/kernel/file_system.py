@@ -71,10 +71,12 @@ class SimFile:
     def sync(self, count: int) -> None:
         """The first so many changes that were ever made are durable."""
         done = count - self.count_synced
-        if done > 0:
+        if done == len(self.unsynced):
+            self.settle()
+        elif done > 0:
             del self.unsynced[:done]
             self.count_synced = count
-            self.safe = min([change.position for change in self.unsynced], default=len(self.data))
+            self.safe = min([change.position for change in self.unsynced])
 
     def lose(self, kept: int) -> bytes:
         """Undoes all unsynced changes but the first so many; the bytes of the first one that is undone."""

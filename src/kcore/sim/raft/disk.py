@@ -98,14 +98,16 @@ class WatchedLog(DiskRaftLog):
         return self._known
 
     def _flushed_end(self) -> int:
+        # An append that a crash ended has moved the log's end, and is not among the batches.
+        lowest = self.batches[-1].last_offset + 1 if self.batches else self.start_offset
         names = self._names
+        if not self._disk.unsynced and not names.unsynced:
+            return lowest
         at_risk = {file: file.safe for file in self._disk.unsynced if file in self._files_of_log}
         for name in names.unsynced_names() if names.unsynced else ():
             entry = names.entries.get(name)
             if isinstance(entry, SimFile) and name.endswith(LOG):
                 at_risk[entry] = 0
-        # An append that a crash ended has moved the log's end, and is not among the batches.
-        lowest = self.batches[-1].last_offset + 1 if self.batches else self.start_offset
         last = self._files_of_log[-1]
         for row in range(len(self.batches) - 1, -1, -1):
             file, end = self._places[row]

@@ -24,7 +24,7 @@ from kcore.schema.structure import Message
 from kcore.sim.kernel.events import EXPIRY, FLUSHED, REQUEST, RESPONSE, STORED, TIMER, Handler
 from kcore.sim.kernel.process import NEVER_US, STORING
 from kcore.sim.raft import faults, processes, traps
-from kcore.sim.raft.answers import kind_of_answer
+from kcore.sim.raft.answers import Kind, kind_of_answer
 from kcore.sim.raft.damage import damaged, mistaken
 from kcore.sim.raft.machine import FIRST_PORT, Call, Machine, PendingStore, Reply
 from kcore.sim.raft.processes import REFUSED_US
@@ -41,6 +41,8 @@ class Edge:
         self._world = world
         self._checkers = world.checkers
         self._codec_sample = world.options.codec_sample
+        self._answered: Message | None = None  # The last answer,
+        self._kind: Kind = "", 0, ""  # and its kind.
         self._performers: dict[type[Effect], Callable[[Machine, Any], None]] = {
             Send: self._send,
             SendResponse: self._answer,
@@ -280,7 +282,9 @@ class Edge:
         world = self._world
         for check in self._checkers.on_answer[type(response)]:
             check(machine, call, response)
-        kind = kind_of_answer(response)
+        if response is not self._answered:  # Many in a row are the same object.
+            self._answered, self._kind = response, kind_of_answer(response)
+        kind = self._kind
         world.seen[kind] += 1
         if machine.trap is not None:
             machine.trap(f"{kind[0]} {kind[2]}".rstrip())
