@@ -109,10 +109,9 @@ class StateMachineDriver(Generic[E]):
         if self._wants_snapshot:
             return self._snapshot()
         self._reader = None
-        has_committed = self._has_committed
-        if self._led_epoch is not None or (has_committed and not self._machine.reads_batches):
+        if self._led_epoch is not None or (self._has_committed and not self._machine.reads_batches):
             return self._committed_unread()
-        if has_committed:
+        if self._has_committed:
             return self._read()
         assert self._unled_epoch is not None
         self._led_epoch, self._unled_epoch = self._unled_epoch, None
