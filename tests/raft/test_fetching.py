@@ -172,6 +172,18 @@ def test_divergence(offset: int, last_epoch: int, diverging: tuple[int, int] | N
         assert data.records == b""
 
 
+def test_the_same_answer_is_made_once() -> None:
+    """One object for all who are told the same; another one for other records, and for a later high watermark."""
+    node = leader_of_epochs(1, 1)
+    first, _ = fetch(node, fetch_request(1, 1, 2, max_wait_ms=0), 1000)
+    again, _ = fetch(node, fetch_request(1, 1, 2, max_wait_ms=0), 1001)
+    assert again is first and (first.high_watermark, bytes(first.records)) == (-1, node.log.read(1, 1 << 20, 3))
+    observer, _ = fetch(node, fetch_request(3, 2, 2, replica=9, max_wait_ms=0), 1002)
+    assert (observer.high_watermark, observer.records) == (-1, b"")
+    voter, _ = fetch(node, fetch_request(3, 2, 2, max_wait_ms=0), 1003)
+    assert (voter.high_watermark, voter.records) == (3, b"")
+
+
 @pytest.mark.covers("E10", "KIP-595 fetch 3")
 def test_a_diverging_answer_does_not_wait() -> None:
     """E10: it is answered at once, whatever the wait."""

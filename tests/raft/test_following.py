@@ -59,6 +59,16 @@ def test_tells_the_high_watermark_that_it_knows() -> None:
     assert (asked.fetch_offset, asked.high_watermark) == (1, 1)
 
 
+@pytest.mark.covers("E11")
+def test_asks_again_with_the_high_watermark_that_it_has_learnt() -> None:
+    """One object for the same request; another one as soon as it would say something else."""
+    node, fetch = follows(log=log_of(0, 0, 1))
+    same = open_fetch(answered(node, fetch, fetch_response()))
+    assert same.request is fetch.request
+    learnt = open_fetch(answered(node, same, fetch_response(high_watermark=2))).request
+    assert learnt.topics[0].partitions[0].high_watermark == 2
+
+
 def test_fetches_only_what_is_behind_the_flushed() -> None:
     """The leader counts its fetch offset as written for good."""
     node, fetch = follows()

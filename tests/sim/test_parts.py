@@ -335,3 +335,26 @@ def test_a_hook_is_for_the_kinds_of_messages_that_it_names_or_for_all() -> None:
     checker = OfFetches(World(1, draw(1)))
     assert is_for(checker.on_send, FetchRequest) and not is_for(checker.on_send, VoteRequest)
     assert is_for(checker.on_answer, VoteRequest)
+
+
+def test_checkers_look_at_a_machine_again_where_something_changed() -> None:
+    """Behind an event that changed nothing they do not, but once behind each audit."""
+    world = World(1, draw(1))
+    world.begin()
+    world.take(100)
+    machine = next(machine for machine in world.machines if machine.is_up)
+    looked: list[int] = []
+    world.checkers._after_event[:] = [lambda each: looked.append(each.index)]
+    changes: list[Callable[[], object]] = [
+        lambda: setattr(machine.disk, "count", machine.disk.count + 1),
+        lambda: setattr(machine.node.quorum, "high_watermark", 1_000),
+        lambda: setattr(machine, "is_unchecked", True),
+        world.checkers.audit,
+    ]
+    world.checkers.after_event(machine)
+    for change in changes:
+        change()
+        looked.clear()
+        world.checkers.after_event(machine)
+        world.checkers.after_event(machine)
+        assert looked == [machine.index]

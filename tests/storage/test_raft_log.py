@@ -39,6 +39,23 @@ def test_what_is_written_is_there_after_opening_again(tmp_path: Path) -> None:
         assert again.end_offset == 35
 
 
+def test_a_fetchers_end_is_judged_as_by_the_rules(tmp_path: Path) -> None:
+    """`validate_offset_and_epoch` asks the rules but for ends of the last epoch, which it knows to be valid."""
+    with opened(tmp_path) as log:
+        fill(log, 3)
+        fill(log, 6, epoch=3)
+        log.update_high_watermark(5)
+        snapshot(log, 5, 3)
+        for _ in range(2):
+            rules = log._rules()
+            for offset in range(11):
+                for epoch in range(5):
+                    judged = log.validate_offset_and_epoch(offset, epoch)
+                    assert judged == rules.validate_offset_and_epoch(offset, epoch), (offset, epoch)
+            log.delete_before(OffsetAndEpoch(5, 3))
+        assert log.start_offset == 5
+
+
 class Reads(OsFileSystem):
     """Notes where files were read from."""
 

@@ -3,7 +3,7 @@
 A node handles few batches at a time, so that unpacking a header beats making columns of it by far.
 """
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from struct import Struct
 from typing import Final, NamedTuple, TypeAlias
 
@@ -37,6 +37,11 @@ class StoredBatch(NamedTuple):
     def record_count(self) -> int:
         """The record count in the header."""
         return int.from_bytes(self.data[HEADER_END - 4 : HEADER_END], signed=True)
+
+
+def size_of(batches: Iterable[StoredBatch]) -> int:
+    """Bytes."""
+    return sum([len(batch.data) for batch in batches])
 
 
 SplitBatches: TypeAlias = tuple[list[StoredBatch], DecodeError | None]

@@ -1,7 +1,6 @@
 """Requests on their way: one a destination, back-off behind errors, bootstrap servers. Source: RequestManager."""
 
 from collections.abc import Callable, Sequence
-from typing import NamedTuple
 
 from kcore.raft.effects import Effect, Send
 from kcore.raft.replicas import Address
@@ -9,13 +8,6 @@ from kcore.raft.states import NEVER_MS
 from kcore.schema.structure import Message
 
 FIRST_BOOTSTRAP_ID = -2  # As Kafka's clients number servers whose id they do not know: -2, -3, ...
-
-
-class OpenRequest(NamedTuple):
-    """A request that is not answered."""
-
-    destination: int
-    request: Message
 
 
 class Connection:
@@ -48,7 +40,7 @@ class Connections:
         self._request_timeout_ms = request_timeout_ms
         self._jitter_ms = jitter_ms
         self._by_destination: dict[int, Connection] = {}
-        self._open: dict[int, OpenRequest] = {}
+        self._open: dict[int, Send] = {}  # Requests that are not answered, by correlation id.
         self._next_id = 0
 
     def is_ready(self, destination: int, now_ms: int) -> bool:
@@ -71,8 +63,15 @@ class Connections:
         connection = self._by_destination.get(destination)
         return connection is not None and connection.is_backing_off and connection.ready_ms > now_ms
 
+    @property
+    def are_all_ready(self) -> bool:
+        """Whether no answer is owed, and no error was returned since the destination was asked last."""
+        return not self._by_destination
+
     def busy_until_ms(self, now_ms: int) -> int:
         """When the first answer of all that are owed is overdue; 0 if none is owed."""
+        if not self._open:
+            return 0
         first_ms = NEVER_MS
         for connection in self._by_destination.values():
             if now_ms < connection.ready_ms < first_ms and not connection.is_backing_off:
@@ -85,9 +84,12 @@ class Connections:
         if count == 0:
             return None
         first = self._jitter_ms(count)
+        if not self._by_destination:
+            return self.bootstrap[first % count]
         for i in range(count):
             server = self.bootstrap[(first + i) % count]
-            if self.is_ready(server[0], now_ms):
+            connection = self._by_destination.get(server[0])
+            if connection is None or connection.ready_ms <= now_ms:
                 return server
         return None
 
@@ -104,20 +106,29 @@ class Connections:
         now_ms: int,
         *,
         beside: bool = False,
-    ) -> None:
-        """Asks, whether it is ready or not; `beside` what it was asked before, which stays open and alone counts."""
+    ) -> int:
+        """Asks, whether it is ready or not; `beside` what it was asked before, which stays open and alone counts.
+
+        Returns when the answer is overdue.
+        """
         correlation_id = self._next_id
         self._next_id = (correlation_id + 1) & 0x7FFFFFFF
+        overdue_ms = now_ms + self._request_timeout_ms
         if not beside:
-            connection = self._by_destination.setdefault(destination, Connection())
-            self._open.pop(connection.correlation_id, None)
+            connection = self._by_destination.get(destination)
+            if connection is None:
+                connection = self._by_destination[destination] = Connection()
+            else:
+                self._open.pop(connection.correlation_id, None)
             connection.correlation_id = correlation_id
             connection.is_backing_off = False
-            connection.ready_ms = now_ms + self._request_timeout_ms
-        self._open[correlation_id] = OpenRequest(destination, request)
-        effects.append(Send(destination, address, correlation_id, request, self._request_timeout_ms))
+            connection.ready_ms = overdue_ms
+        send = Send(destination, address, correlation_id, request, self._request_timeout_ms)
+        self._open[correlation_id] = send
+        effects.append(send)
+        return overdue_ms
 
-    def expected(self, correlation_id: int) -> OpenRequest | None:
+    def expected(self, correlation_id: int) -> Send | None:
         """The request of this response; None if it is not waited for any more."""
         return self._open.get(correlation_id)
 

@@ -15,6 +15,7 @@ from kcore.raft.replicas import ReplicaKey
 from kcore.raft.states import NO_LEADER, State
 from kcore.raft.voters import VoterHistory, VoterSet
 from kcore.replication.raft_log import OffsetAndEpoch
+from kcore.schema.fetch import FetchRequest, FetchResponse
 from kcore.schema.structure import Message
 
 if TYPE_CHECKING:
@@ -27,6 +28,7 @@ class NodeContext:
 
     __slots__ = (
         "announced",
+        "announced_state",
         "clean_deadline_ms",
         "cluster_id",
         "config",
@@ -35,6 +37,8 @@ class NodeContext:
         "effects",
         "flushed_end_offset",
         "is_stopped",
+        "last_fetch",
+        "last_fetched",
         "leading",
         "local",
         "log",
@@ -66,7 +70,11 @@ class NodeContext:
         self.is_stopped = False
         self.noticed: set[str] = set()  # Kinds of notices that were given in this state.
         self.writing: set[OffsetAndEpoch] = set()  # Snapshots that a SnapshotWriter has begun.
-        self.announced = (NO_LEADER, 0)  # The leader and the epoch that the state machine was notified of last.
+        # The Fetch that was sent last, and the one that was answered last: what they were made of, and the messages.
+        self.last_fetch: tuple[object, FetchRequest] | None = None
+        self.last_fetched: tuple[object, FetchResponse] | None = None
+        self.announced = (NO_LEADER, 0)  # The leader and the epoch that the state machine was notified of last,
+        self.announced_state: State | None = None  # and the state of this node that they were of.
 
     @property
     def state(self) -> State:
@@ -115,7 +123,7 @@ class NodeContext:
     @property
     def is_voter(self) -> bool:
         """Whether this node is in the latest voter set, with this directory."""
-        return self.voter_history.last_voters.is_voter(self.local)
+        return self.voter_history.voters.last.is_voter(self.local)
 
     @property
     def may_stand(self) -> bool:

@@ -85,7 +85,8 @@ class StateMachineDriver(Generic[E]):
         """Whether there is a call to make now."""
         if self._reader is not None and not self._reader.is_done:
             return False  # The machine still reads; its own event reports the end.
-        return self._wants_snapshot or self._has_committed or self._may_lead
+        may_lead = self._unled_epoch is not None and self._may_lead
+        return self.position < self._committed or may_lead or self._wants_snapshot
 
     @property
     def _wants_snapshot(self) -> bool:

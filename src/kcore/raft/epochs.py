@@ -69,13 +69,11 @@ def _answers(node: NodeContext, error: Errors) -> list[QuorumEpochTopicData]:
     return [QuorumEpochTopicData(topic_name=METADATA_TOPIC, partitions=[partition])]
 
 
-def announce(node: NodeContext, state: Leader, now_ms: int) -> int:
-    """Sends BeginQuorumEpoch to voters, repeatedly while they do not fetch.
+def announce(node: NodeContext, state: Leader, now_ms: int) -> None:
+    """At its deadline: sends BeginQuorumEpoch to voters, repeatedly while they do not fetch.
 
-    Returns the next deadline. 3.9 sends to all voters each time. Source: maybeSendBeginQuorumEpochRequests.
+    3.9 sends to all voters each time. Source: maybeSendBeginQuorumEpochRequests.
     """
-    if state.begin_epoch_deadline_ms > now_ms:
-        return state.begin_epoch_deadline_ms
     interval_ms = node.config.fetch_timeout_ms // 2
     voters = node.voter_history.last_voters
     for voter in voters.keys:
@@ -87,7 +85,6 @@ def announce(node: NodeContext, state: Leader, now_ms: int) -> int:
         request = _begin_quorum_epoch_request(node, state, voter)
         node.connections.send(node.effects, voter.id, address, request, now_ms)
     state.begin_epoch_deadline_ms = now_ms + max(interval_ms, 1)
-    return state.begin_epoch_deadline_ms
 
 
 def _begin_quorum_epoch_request(node: NodeContext, state: Leader, voter: ReplicaKey) -> BeginQuorumEpochRequest:

@@ -67,7 +67,7 @@ def on_fetch_request(
         return error_response(node, version, Errors.INVALID_REQUEST)
     found = find(node, fetch, now_ms)
     if request.max_wait_ms == 0 or has_news(node, partition, found) or has_early_news(node, fetch):
-        return remember_sent_watermark(node, fetch, response_of(node, fetch, found))
+        return response_of(node, fetch, found)
     leading = node.leading
     if len(leading.fetches) >= MOST_WAITING:
         _end_wait(node, next(iter(leading.fetches)))  # The oldest one, as if its time were up.
@@ -113,15 +113,6 @@ def known_high_watermark(node: NodeContext) -> int:
     return -1 if known is None else known
 
 
-def remember_sent_watermark(node: NodeContext, fetch: WaitingFetch, response: FetchResponse) -> FetchResponse:
-    """Remembers the high watermark in a response that is sent. Returns the response."""
-    if node.config.early_high_watermark and node.leading is not None:
-        progress = node.leading.known(fetch.replica)
-        if progress is not None:
-            progress.sent_high_watermark = response.responses[0].partitions[0].high_watermark
-    return response
-
-
 def find(node: NodeContext, fetch: WaitingFetch, now_ms: int, *, is_new: bool = True) -> Found:
     """What there is for it as of now.
 
@@ -137,8 +128,9 @@ def find(node: NodeContext, fetch: WaitingFetch, now_ms: int, *, is_new: bool = 
     valid = validate(node.log, partition.fetch_offset, partition.last_fetched_epoch)
     records = b""
     if valid.kind == "VALID":
-        max_bytes = min(fetch.request.max_bytes, MAX_BATCH_BYTES)
-        records = node.log.read(partition.fetch_offset, max_bytes, node.log.end_offset)
+        if partition.fetch_offset < node.log.end_offset:
+            max_bytes = min(fetch.request.max_bytes, MAX_BATCH_BYTES)
+            records = node.log.read(partition.fetch_offset, max_bytes, node.log.end_offset)
         if is_new or partition.log_start_offset < 0:
             node.leading.on_fetch(node, fetch.replica, flushed_end_offset(partition), now_ms)
     return Found(Errors.NONE, records, valid)
@@ -171,22 +163,44 @@ def replica_key(request: FetchRequest, partition: FetchPartition) -> ReplicaKey:
 
 
 def response_of(node: NodeContext, fetch: WaitingFetch, found: Found) -> FetchResponse:
-    """The response to a fetch, with the flushed offset that was counted if it names one."""
-    response = fetch_response(node, fetch.version, *found)
-    if found.error is Errors.NONE and fetch.partition.log_start_offset >= 0:
-        response.responses[0].partitions[0].last_stable_offset = flushed_end_offset(fetch.partition)
+    """The response to a fetch, with the flushed offset that was counted if it names one.
+
+    With the option of `has_early_news`, the high watermark in it is remembered: it is sent now.
+    """
+    counts = found.error is Errors.NONE and fetch.partition.log_start_offset >= 0
+    counted = flushed_end_offset(fetch.partition) if counts else -1
+    response = fetch_response(node, fetch.version, found.error, found.records, found.valid, counted)
+    if node.config.early_high_watermark and node.leading is not None:
+        progress = node.leading.known(fetch.replica)
+        if progress is not None:
+            progress.sent_high_watermark = response.responses[0].partitions[0].high_watermark
     return response
 
 
 def fetch_response(
-    node: NodeContext, version: int, error: Errors, records: bytes, valid: ValidOffsetAndEpoch | None
+    node: NodeContext,
+    version: int,
+    error: Errors,
+    records: bytes,
+    valid: ValidOffsetAndEpoch | None,
+    counted: int = -1,
 ) -> FetchResponse:
-    """The error response, with the leader's id, and from version 17 on its endpoint."""
-    state = node.quorum.state
+    """With the leader's id, and from version 17 on its endpoint, also beside an error.
+
+    The same object as the last one where the same is said, as to all followers that wait; nobody changes it.
+    """
+    with_endpoint, state = version >= ENDPOINTS_VERSION, node.quorum.state
+    high_watermark = -1 if error else known_high_watermark(node)
+    kind, end = valid or (None, None)
+    elsewhere = None if kind == "VALID" else valid
+    said = state, with_endpoint, error, high_watermark, node.log.start_offset, records, elsewhere, counted
+    if node.last_fetched is not None and said == node.last_fetched[0]:
+        return node.last_fetched[1]
     data = PartitionData(
         partition_index=PARTITION,
         error_code=error,
-        high_watermark=-1 if error else known_high_watermark(node),
+        high_watermark=high_watermark,
+        last_stable_offset=counted,
         log_start_offset=node.log.start_offset,
         diverging_epoch=NOT_DIVERGING,
         snapshot_id=NO_SNAPSHOT,
@@ -194,18 +208,18 @@ def fetch_response(
         aborted_transactions=None,
         records=records,
     )
-    if valid and valid.kind == "DIVERGING":
-        end = valid.offset_and_epoch
+    if end and kind == "DIVERGING":
         data.diverging_epoch = EpochEndOffset(epoch=end.epoch, end_offset=end.offset)
-    elif valid and valid.kind == "SNAPSHOT":
-        end = valid.offset_and_epoch
+    elif end and kind == "SNAPSHOT":
         data.snapshot_id = SnapshotId(epoch=end.epoch, end_offset=end.offset)
     address = state.leader_endpoints.get(node.config.listener)
     endpoints = []
-    if version >= ENDPOINTS_VERSION and address and state.leader_id >= 0:
+    if with_endpoint and address and state.leader_id >= 0:
         endpoints = [NodeEndpoint(node_id=state.leader_id, host=address.host, port=address.port)]
     topic = FetchableTopicResponse(topic_id=METADATA_TOPIC_ID, partitions=[data])
-    return FetchResponse(responses=[topic], node_endpoints=endpoints)
+    response = FetchResponse(responses=[topic], node_endpoints=endpoints)
+    node.last_fetched = said, response
+    return response
 
 
 def error_response(node: NodeContext, version: int, error: Errors) -> FetchResponse:
@@ -220,8 +234,7 @@ def complete(node: NodeContext, now_ms: int, *, below: int | None = None) -> Non
     fetches = node.leading.fetches
     for reply_to, fetch in list(fetches.items()):
         if (below is None or fetch.partition.fetch_offset < below) and fetches.pop(reply_to, None) is not None:
-            response = response_of(node, fetch, find(node, fetch, now_ms, is_new=False))
-            node.answer(reply_to, remember_sent_watermark(node, fetch, response))
+            node.answer(reply_to, response_of(node, fetch, find(node, fetch, now_ms, is_new=False)))
 
 
 def fail(node: NodeContext, error: Errors) -> None:
@@ -233,13 +246,12 @@ def fail(node: NodeContext, error: Errors) -> None:
 
 
 def poll(node: NodeContext, now_ms: int) -> int:
-    """Answers those whose wait is over with nothing; when the next one's is, at the earliest. At least one waits."""
+    """Answers those whose wait is over with nothing. Returns when the next one's is, at the earliest."""
     leading = node.leading
-    if leading.fetch_deadline_ms <= now_ms:  # Else no wait is over: with thousands of them it is not looked at each.
-        for reply_to, fetch in list(leading.fetches.items()):
-            if fetch.deadline_ms <= now_ms:
-                _end_wait(node, reply_to)
-        leading.fetch_deadline_ms = min((fetch.deadline_ms for fetch in leading.fetches.values()), default=NEVER_MS)
+    for reply_to, fetch in list(leading.fetches.items()):
+        if fetch.deadline_ms <= now_ms:
+            _end_wait(node, reply_to)
+    leading.fetch_deadline_ms = min((fetch.deadline_ms for fetch in leading.fetches.values()), default=NEVER_MS)
     return leading.fetch_deadline_ms
 
 

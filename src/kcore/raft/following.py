@@ -46,29 +46,35 @@ def pipelines(node: NodeContext) -> bool:
 
 
 def _fetch_request(node: NodeContext, max_wait_ms: int) -> FetchRequest:
+    """The same object as the last one where the same is asked for; nobody changes it."""
     state = node.quorum.state
     known = -1 if node.quorum.high_watermark is None else node.quorum.high_watermark
     if type(state) is Follower and pipelines(node):
         # Its disk may be behind what it has heard. To a request that names less than the leader's high watermark the
         # leader answers at once (KIP-1166), again and again until the flush is done.
         known = max(known, state.leader_high_watermark)
-    partition = FetchPartition(
-        partition=PARTITION,
-        current_leader_epoch=state.epoch,
-        fetch_offset=node.log.end_offset,
-        last_fetched_epoch=node.log.last_epoch,
-        log_start_offset=node.flushed_end_offset if node.config.pipelined_fetch else -1,
-        partition_max_bytes=0,
-        replica_directory_id=node.local.directory_id,
-        high_watermark=known,
-    )
-    return FetchRequest(
-        cluster_id=node.cluster_id,
-        replica_state=ReplicaState(replica_id=node.local.id),
-        max_wait_ms=max_wait_ms,
-        max_bytes=node.config.fetch_max_bytes,
-        topics=[FetchTopic(topic=METADATA_TOPIC, topic_id=METADATA_TOPIC_ID, partitions=[partition])],
-    )
+    log, flushed = node.log, node.flushed_end_offset if node.config.pipelined_fetch else -1
+    asked = state.epoch, log.end_offset, log.last_epoch, flushed, known, max_wait_ms, node.cluster_id
+    if node.last_fetch is None or asked != node.last_fetch[0]:
+        partition = FetchPartition(
+            partition=PARTITION,
+            current_leader_epoch=state.epoch,
+            fetch_offset=log.end_offset,
+            last_fetched_epoch=log.last_epoch,
+            log_start_offset=flushed,
+            partition_max_bytes=0,
+            replica_directory_id=node.local.directory_id,
+            high_watermark=known,
+        )
+        request = FetchRequest(
+            cluster_id=node.cluster_id,
+            replica_state=ReplicaState(replica_id=node.local.id),
+            max_wait_ms=max_wait_ms,
+            max_bytes=node.config.fetch_max_bytes,
+            topics=[FetchTopic(topic=METADATA_TOPIC, topic_id=METADATA_TOPIC_ID, partitions=[partition])],
+        )
+        node.last_fetch = asked, request
+    return node.last_fetch[1]
 
 
 def on_fetch_response(
@@ -78,19 +84,17 @@ def on_fetch_response(
     data = metadata_partition(response)
     if response.error_code != Errors.NONE or data is None:
         return False
-    leader = data.current_leader
-    endpoints = leader_endpoints(node, leader.leader_id, response.node_endpoints)
-    handled = handle_common(node, data.error_code, leader.leader_id, leader.leader_epoch, endpoints, now_ms)
-    if handled is not None:
-        return handled
-    state = node.quorum.state
+    leader, state = data.current_leader, node.quorum.state
+    if data.error_code != Errors.NONE or leader.leader_id != state.leader_id or leader.leader_epoch != state.epoch:
+        endpoints = leader_endpoints(node, leader.leader_id, response.node_endpoints)
+        handled = handle_common(node, data.error_code, leader.leader_id, leader.leader_epoch, endpoints, now_ms)
+        if handled is not None:
+            return handled
+        state = node.quorum.state
     if data.error_code != Errors.NONE or type(state) is not Follower:
         return False
-    fetch_partition = request.topics[0].partitions[0]
-    is_current = (fetch_partition.fetch_offset, fetch_partition.last_fetched_epoch) == (
-        node.log.end_offset,
-        node.log.last_epoch,
-    )
+    asked, log = request.topics[0].partitions[0], node.log
+    is_current = asked.fetch_offset == log.end_offset and asked.last_fetched_epoch == log.last_epoch
     if not is_current or state.fetching_snapshot is not None:
         # The log of this node is a prefix of this leader's, so the leader's high watermark counts.
         if state.counts_flushed:
@@ -193,9 +197,9 @@ def _loadable(
 
     `batches`: those before the first one that is damaged. Gaps and later epochs are checked by the log itself.
     """
-    size, end_offset = 0, node.log.end_offset
+    size, end_offset, epoch = 0, node.log.end_offset, node.epoch
     for batch in batches:
-        if batch.base_offset != end_offset or batch.epoch > node.epoch:
+        if batch.base_offset != end_offset or batch.epoch > epoch:
             break
         if batch.is_control:
             try:

@@ -131,10 +131,10 @@ class LeaderState:
 
     def count_fetch(self, node: NodeContext, key: ReplicaKey, now_ms: int) -> None:
         """Fetches of a majority, the leader counted if it is a voter, prove that it still leads (KAFKA-15489)."""
-        if key.id == self.local.id or not self.is_voter(key):
+        if key.id == self.local.id or not _find(self.voters, key):
             return
         self.fetched_voters.add(key.id)
-        itself = 1 if self.is_voter(self.local) else 0
+        itself = 1 if _find(self.voters, self.local) else 0
         if len(self.fetched_voters) + itself >= len(self.voters) // 2 + 1:
             self.restart_check_quorum(node, now_ms)
 
@@ -150,12 +150,13 @@ class LeaderState:
         """A replica has everything below `offset` on its disk. Observers do not advance the high watermark."""
         if key.id < 0:
             return  # An anonymous replica.
-        progress = self.progress_of(key)
+        voter = _find(self.voters, key)
+        progress = voter or self.progress_of(key)
         progress.fetched(offset, node.log.end_offset, now_ms)
-        if self.observers.pop(key, None) is not None:
-            self.observers[key] = progress
         self.count_fetch(node, key, now_ms)
-        if self.is_voter(key):
+        if voter is None:
+            self.observers.move_to_end(key)
+        elif offset > (node.quorum.high_watermark or 0):  # Else it makes no majority that was not there before.
             self._advance(node, now_ms)
 
     def on_flushed(self, node: NodeContext, now_ms: int) -> None:
@@ -289,8 +290,9 @@ def poll(node: NodeContext, now_ms: int) -> int:
     deadline_ms = NEVER_MS
     if leading.change is not None:
         deadline_ms = voter_changes.poll(node, now_ms)
-    if leading.fetches:
-        deadline_ms = min(deadline_ms, fetching.poll(node, now_ms))
+    if leading.fetches:  # No wait is over before that time: with thousands of them it is not looked at each.
+        is_due = leading.fetch_deadline_ms <= now_ms
+        deadline_ms = min(deadline_ms, fetching.poll(node, now_ms) if is_due else leading.fetch_deadline_ms)
     linger_ms = leading.accumulator.deadline_ms
     if linger_ms is not None and linger_ms <= now_ms:
         leading.drain(node, now_ms)

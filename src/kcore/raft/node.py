@@ -126,7 +126,7 @@ class RaftNode(NodeContext):
         open_request = self.connections.expected(correlation_id)
         if open_request is None:
             return []  # Of another round.
-        destination, request = open_request
+        destination, request = open_request.destination, open_request.request
         ok = False
         if response is not None:
             ok = RESPONSE_HANDLERS[type(request)](self, destination, request, response, now_ms)

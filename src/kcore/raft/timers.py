@@ -38,11 +38,12 @@ def poll(node: NodeContext, now_ms: int) -> None:
     if node.clean_deadline_ms <= now_ms:
         cleaning.poll(node, now_ms)
     node.next_deadline_ms = min(deadline_ms, node.clean_deadline_ms)
-    _announce_leader(node)
+    if node.announced_state is not node.quorum.state:
+        _announce_leader(node)
 
 
 def _announce_leader(node: NodeContext) -> None:
-    """Notifies the state machine of leader changes; `node.announced` is the last one.
+    """Notifies the state machine of leader changes; `node.announced` is the last one, as of `node.announced_state`.
 
     `leading` notifies it of this node's own leadership, once that is safe; a resignation is notified at once
     (KAFKA-13104), and no leadership after it (KAFKA-17333).
@@ -50,11 +51,13 @@ def _announce_leader(node: NodeContext) -> None:
     state = node.quorum.state
     kind = type(state)
     known = (NO_LEADER if kind is Resigned else state.leader_id, state.epoch)
-    if known == node.announced or (kind is Leader and node.quorum.high_watermark is None):
+    if kind is Leader and node.quorum.high_watermark is None:
         return
-    node.announced = known
-    if kind is not Leader:
-        node.effects.append(LeaderChanged(*known))
+    node.announced_state = state
+    if known != node.announced:
+        node.announced = known
+        if kind is not Leader:
+            node.effects.append(LeaderChanged(*known))
 
 
 # Shutdown.
@@ -135,7 +138,10 @@ def _poll_leader(node: NodeContext, state: Leader, now_ms: int) -> int:
         else:
             node.quorum.become_resigned(Event.PROGRESS_TIMEOUT, node.leading.successors(), now_ms)
         return now_ms
-    return min(progress_deadline_ms, leading.poll(node, now_ms), epochs.announce(node, state, now_ms))
+    deadline_ms = min(progress_deadline_ms, leading.poll(node, now_ms))
+    if state.begin_epoch_deadline_ms <= now_ms:
+        epochs.announce(node, state, now_ms)
+    return min(deadline_ms, state.begin_epoch_deadline_ms)
 
 
 def _poll_resigned(node: NodeContext, state: Resigned, now_ms: int) -> int:
@@ -176,25 +182,25 @@ def _fetch_from_best_node(node: NodeContext, state: Follower, now_ms: int) -> in
     Source: maybeSendFetchToBestNode.
     """
     connections, leader_id = node.connections, state.leader_id
-    if connections.is_overdue(leader_id, now_ms):
-        connections.reset(leader_id)
-        return _fetch_from_bootstrap(node, now_ms)
-    if connections.is_backing_off(leader_id, now_ms):
-        return _fetch_from_bootstrap(node, now_ms)
-    busy_until_ms = connections.busy_until_ms(now_ms)
-    if busy_until_ms:
-        return busy_until_ms
+    if not connections.are_all_ready:
+        if connections.is_overdue(leader_id, now_ms):
+            connections.reset(leader_id)
+            return _fetch_from_bootstrap(node, now_ms)
+        if connections.is_backing_off(leader_id, now_ms):
+            return _fetch_from_bootstrap(node, now_ms)
+        busy_until_ms = connections.busy_until_ms(now_ms)
+        if busy_until_ms:
+            return busy_until_ms
     request = following.fetch_request(node)
     if request is None:
         return NEVER_MS
-    connections.send(node.effects, leader_id, state.leader_endpoints[node.config.listener], request, now_ms)
-    return connections.ready_ms(leader_id)
+    return connections.send(node.effects, leader_id, state.leader_endpoints[node.config.listener], request, now_ms)
 
 
 def _fetch_from_bootstrap(node: NodeContext, now_ms: int) -> int:
     """Any node responds with the leader it knows. Source: maybeSendFetchToAnyBootstrap."""
     connections = node.connections
-    busy_until_ms = connections.busy_until_ms(now_ms)
+    busy_until_ms = 0 if connections.are_all_ready else connections.busy_until_ms(now_ms)
     if busy_until_ms:  # Two open fetches could bring the same records twice.
         return busy_until_ms
     server = connections.ready_bootstrap_server(now_ms)
@@ -203,8 +209,7 @@ def _fetch_from_bootstrap(node: NodeContext, now_ms: int) -> int:
     request = following.fetch_request(node)
     if request is None:
         return NEVER_MS
-    connections.send(node.effects, server[0], server[1], request, now_ms)
-    return connections.ready_ms(server[0])
+    return connections.send(node.effects, server[0], server[1], request, now_ms)
 
 
 _POLLS: dict[type[Any], Callable[[NodeContext, Any, int], int]] = {

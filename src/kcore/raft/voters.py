@@ -119,17 +119,19 @@ class VoterSet:
 
 
 class LogHistory(Generic[T]):
-    """Values by the offset of the record that set them, ascending."""
+    """Values by the offset of the record that set them, ascending; `last` is the latest one, or else the configured."""
 
-    def __init__(self) -> None:
+    def __init__(self, configured: T) -> None:
         self.offsets: list[int] = []
         self.values: list[T] = []
+        self.last = self._configured = configured
 
     def add(self, offset: int, value: T) -> None:
         """Sets the value from `offset` on, in place of one at that offset or later."""
         self.truncate_new_entries(offset)
         self.offsets.append(offset)
         self.values.append(value)
+        self.last = value
 
     def at(self, offset: int) -> T | None:
         """The value that the record at `offset` found, or set."""
@@ -141,6 +143,7 @@ class LogHistory(Generic[T]):
         while self.offsets and self.offsets[-1] >= end_offset:
             self.offsets.pop()
             self.values.pop()
+        self.last = self.values[-1] if self.values else self._configured
 
     def truncate_old_entries(self, start_offset: int) -> None:
         """The log begins at `start_offset`: what held there is the oldest that counts.
@@ -154,6 +157,7 @@ class LogHistory(Generic[T]):
     def clear(self) -> None:
         self.offsets.clear()
         self.values.clear()
+        self.last = self._configured
 
 
 class VoterHistory:
@@ -164,12 +168,12 @@ class VoterHistory:
 
     def __init__(self, static_voters: VoterSet) -> None:
         self.static_voters = static_voters
-        self.voters: LogHistory[VoterSet] = LogHistory()
-        self.kraft_versions: LogHistory[int] = LogHistory()
+        self.voters = LogHistory(static_voters)
+        self.kraft_versions = LogHistory(0)
 
     @property
     def last_voters(self) -> VoterSet:
-        return self.voters.values[-1] if self.voters.values else self.static_voters
+        return self.voters.last
 
     @property
     def last_voters_offset(self) -> int | None:
@@ -178,7 +182,7 @@ class VoterHistory:
 
     @property
     def kraft_version(self) -> int:
-        return self.kraft_versions.values[-1] if self.kraft_versions.values else 0
+        return self.kraft_versions.last
 
     def voters_at(self, offset: int) -> VoterSet | None:
         """The voters for a snapshot that ends at `offset`; None where the configuration has them."""

@@ -4,7 +4,6 @@ import os
 from bisect import bisect_right
 from collections.abc import Sequence
 from pathlib import Path
-from struct import Struct
 from typing import Final
 
 import numpy as np
@@ -14,7 +13,7 @@ from kcore.broker.replicas.producers import Producers
 from kcore.broker.replicas.transactions import AbortedTransaction, end_markers
 from kcore.errors import DecodeError, StorageError
 from kcore.protocol_errors import Errors, exception_of
-from kcore.raft.batches import StoredBatch
+from kcore.raft.batches import HEADER, StoredBatch
 from kcore.storage.files import OS, FileSystem, opened
 from kcore.storage.segment import Segment, base_offset_of
 from kcore.storage.transaction_index import TransactionIndex
@@ -24,8 +23,6 @@ from kcore.wire.records import Records, decode_records
 
 TIME_BEGIN, TIME_END = 35, 43  # Where a batch has its largest timestamp.
 MOST_DECOMPRESSED: Final = 2**28  # Of a batch whose records are searched for a time.
-LAST_DELTA, LAST_DELTA_END = 23, 27  # And where the last of its offsets is told.
-_HEADER: Final = Struct(">qi")  # Of a batch: its base offset, its length from there on.
 FEW_BYTES: Final = 1 << 12  # Of batches.
 READ_AHEAD: Final = 64 * 1024  # At least so much is looked at, so that most reads are one.
 
@@ -134,9 +131,8 @@ class LiveSegment:
         data = self._bytes(position, FEW_BYTES)
         begin, at, next_offset = -1, 0, offset
         while len(data) - at >= HEADER_END:
-            base_offset, length = _HEADER.unpack_from(data, at)
-            last_offset = base_offset + int.from_bytes(data[at + LAST_DELTA : at + LAST_DELTA_END], signed=True)
-            end = at + LENGTH_END + length
+            base_offset, length, _, _, _, _, last_delta = HEADER.unpack_from(data, at)
+            last_offset, end = base_offset + last_delta, at + LENGTH_END + length
             if length < HEADER_END - LENGTH_END or end > len(data) or last_offset >= end_offset:
                 break
             if begin < 0 and last_offset >= offset:

@@ -1,7 +1,7 @@
 """Appending to a partition's log: batches as they are, indexes and leader epochs as Kafka would have them beside."""
 
 import os
-from collections.abc import Iterable
+from collections.abc import Sequence
 from pathlib import Path
 from types import TracebackType
 from typing import Final, Self
@@ -131,7 +131,7 @@ class LogWriter:
         return self.end_offset
 
     def write(
-        self, data: bytes, first_offset: int, last_offset: int, epochs: Iterable[tuple[int, int]], *, sync: bool
+        self, data: bytes, first_offset: int, last_offset: int, epochs: Sequence[tuple[int, int]], *, sync: bool
     ) -> None:
         """Appends checked batches, and the (epoch, start offset) that begin in them."""
         full = self._size + len(data) > self._segment_bytes or self._file < 0  # By a roll that failed.
@@ -139,7 +139,8 @@ class LogWriter:
             self._roll(first_offset)
         known = self._epochs.entries[:]
         try:
-            self._assign_epochs(epochs)
+            if epochs:
+                self._assign_epochs(epochs)
             self._write(data)
         except OSError:
             self._epochs.entries = known  # An epoch of which there is no record has not begun.
@@ -168,7 +169,7 @@ class LogWriter:
         rows = np.flatnonzero(np.diff(epochs, prepend=-1 if latest is None else latest) > 0).tolist()
         return [(int(epochs[row]), int(batches.base_offset[row])) for row in rows]
 
-    def _assign_epochs(self, epochs: Iterable[tuple[int, int]]) -> None:
+    def _assign_epochs(self, epochs: Sequence[tuple[int, int]]) -> None:
         """As UnifiedLog.append: the epochs are on the disk before the first record of theirs."""
         changed = False
         for epoch, start_offset in epochs:

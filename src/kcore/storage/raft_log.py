@@ -12,7 +12,7 @@ from types import TracebackType
 from typing import Final, Self
 
 from kcore.errors import RaftLogError, StorageError
-from kcore.raft.batches import SplitBatches, StoredBatch, check_sequence, split_batches
+from kcore.raft.batches import SplitBatches, StoredBatch, check_sequence, size_of, split_batches
 from kcore.raft.log import Appended, SnapshotPiece, gives_way_to
 from kcore.replication.raft_log import Level, OffsetAndEpoch, ValidOffsetAndEpoch
 from kcore.replication.raft_log import RaftLog as Rules
@@ -94,6 +94,7 @@ class DiskRaftLog:
         self._partition, self._level = partition, level
         self._writing = _Writing(folder)
         self._newest = -1, -1, b""  # First offset, end offset and bytes of the last append.
+        self._valid = ValidOffsetAndEpoch("VALID", OffsetAndEpoch(-1, -1))  # The end of a fetcher's log that was last.
         with Refusals(folder):
             files.mkdir(folder)
             sync_folder(folder.parent, files)
@@ -131,6 +132,7 @@ class DiskRaftLog:
             raise StorageError(f"{self.folder}: the log begins at {self.start_offset}, and no snapshot there or later")
         self._snapshots.forget(self._snapshots.below(self.start_offset))
         self.truncate_to_latest_snapshot()
+        self._find_end()
 
     @property
     def _recovery_point(self) -> int:
@@ -172,10 +174,11 @@ class DiskRaftLog:
 
     # Where it begins and ends.
 
-    @property
-    def last_epoch(self) -> int:
+    def _find_end(self) -> None:
+        """Behind each change of it; `last_epoch` as RaftLog has it."""
+        self.end_offset = self._log.end_offset
         entries = self._log.epochs.entries
-        return entries[-1].epoch if entries else self._rules().last_fetched_epoch
+        self.last_epoch = entries[-1].epoch if entries else self._rules().last_fetched_epoch
 
     @property
     def latest_snapshot(self) -> OffsetAndEpoch | None:
@@ -210,7 +213,7 @@ class DiskRaftLog:
         found, problem = split_batches(batches)
         if problem is not None:
             raise problem
-        if not found or sum(len(batch.data) for batch in found) < len(batches):
+        if not found or size_of(found) < len(batches):
             raise RaftLogError("a leader appends whole batches")
         if any(batch.epoch != epoch for batch in found):
             raise RaftLogError(f"a leader of epoch {epoch} appends batches of that epoch only")
@@ -221,8 +224,7 @@ class DiskRaftLog:
         newer = next((row for row, batch in enumerate(found) if batch.epoch > epoch), None)
         if newer is not None:  # Of a leader after the one that was asked: its epoch is learnt first (KAFKA-18723).
             found, problem = found[:newer], None
-        end = sum(len(batch.data) for batch in found)
-        appended = self._append(batches[:end], found) if found else None
+        appended = self._append(batches[: size_of(found)], found) if found else None
         if problem is not None:
             raise problem
         return appended
@@ -233,7 +235,7 @@ class DiskRaftLog:
         first_offset = self.end_offset
         with self._writing:
             is_new = self._log.write(data, batches)
-            self.end_offset = self._log.end_offset
+            self._find_end()
             if is_new:
                 self._raise_recovery_point()
         self._newest = first_offset, self.end_offset, data
@@ -303,6 +305,10 @@ class DiskRaftLog:
         return self._rules().end_offset_for_epoch(epoch)
 
     def validate_offset_and_epoch(self, offset: int, epoch: int) -> ValidOffsetAndEpoch:
+        if epoch == self.last_epoch and self.start_offset < offset <= self.end_offset:  # As by the rules: most fetches.
+            if self._valid.offset_and_epoch != (offset, epoch):
+                self._valid = ValidOffsetAndEpoch("VALID", OffsetAndEpoch(offset, epoch))
+            return self._valid
         return self._rules().validate_offset_and_epoch(offset, epoch)
 
     # Cut.
@@ -314,7 +320,7 @@ class DiskRaftLog:
         with self._writing:
             self._lower_recovery_point(offset)
             self._log.truncate_to(offset)
-            self.end_offset = self._log.end_offset
+            self._find_end()
         return self.end_offset
 
     def _batch_at(self, offset: int) -> int:
@@ -335,7 +341,8 @@ class DiskRaftLog:
         with self._writing:
             self._lower_recovery_point(self._log.first_offset)
             self._log.start_anew(latest.offset)
-            self.start_offset = self.end_offset = self.high_watermark = latest.offset
+            self.start_offset = self.high_watermark = latest.offset
+            self._find_end()
             self._snapshots.forget(self._snapshots.older_than(latest))
         return True
 
@@ -394,6 +401,6 @@ def _is_whole(data: bytes) -> bool:
     """Whether these are batches with the right CRC. Of a few, headers one by one are read sooner than columns."""
     if len(data) <= FEW_BYTES:
         batches, problem = split_batches(data)
-        return problem is None and sum(len(batch.data) for batch in batches) == len(data)
+        return problem is None and size_of(batches) == len(data)
     found = scan_batches(data, stop=True)
     return found.problem is None and bool(found.crc_matches.all())

@@ -275,7 +275,7 @@ def records_of(batch: bytes) -> list[Record]:
         raise DecodeError(*found)
     if header_columns[0] or decompressed:
         return list(decode_records(batch, check_crc=False))
-    rows = zip(*(column.cast(kind) for column, kind in zip(columns, _FORMATS, strict=True)), strict=True)
+    rows = zip(*map(memoryview.cast, columns, _FORMATS), strict=True)
     return [
         Record(
             offset,

@@ -25,6 +25,7 @@ Spans = Sequence[range]
 MayFlip = Callable[[str, bytes], Spans]  # A file's name and a write: the bytes whose damage its reader notices.
 NEVER: Final = -1
 ALL_LOST, ALL_KEPT, PART, TORN, FLIPPED = "tail lost", "tail kept", "tail lost in part", "torn write", "bit flip"
+READ, WRITE = 1, 2  # Bits: what a descriptor refuses.
 FATES: Final = (ALL_LOST, ALL_KEPT, PART, TORN, FLIPPED)
 
 
@@ -70,10 +71,12 @@ class SimFile:
     def sync(self, count: int) -> None:
         """The first so many changes that were ever made are durable."""
         done = count - self.count_synced
-        if done > 0:
+        if done == len(self.unsynced):
+            self.settle()
+        elif done > 0:
             del self.unsynced[:done]
             self.count_synced = count
-            self.safe = min([change.position for change in self.unsynced], default=len(self.data))
+            self.safe = min([change.position for change in self.unsynced])
 
     def lose(self, kept: int) -> bytes:
         """Undoes all unsynced changes but the first so many; the bytes of the first one that is undone."""
@@ -133,10 +136,11 @@ class _Position:
 
 
 class _Descriptor:
-    __slots__ = ("covers", "file", "flags", "position")
+    __slots__ = ("covers", "file", "flags", "position", "refuses")
 
     def __init__(self, file: SimFile, flags: int, position: _Position) -> None:
         self.file, self.flags, self.position = file, flags, position
+        self.refuses = READ if flags & os.O_WRONLY else 0 if flags & os.O_RDWR else WRITE
         self.covers = NEVER  # Changes that an fsync of it makes durable; NEVER: all that there are then.
 
 
@@ -290,13 +294,10 @@ class SimFileSystem:
         self._next += 1
         return self._next - 1
 
-    def _of(self, file: int, *, to_read: bool = False, to_write: bool = False) -> _Descriptor:
+    def _of(self, file: int, refusing: int = 0) -> _Descriptor:
+        """EBADF of one that is not open, or that refuses to be read or written."""
         found = self._open.get(file)
-        if (
-            found is None
-            or (to_write and not found.flags & (os.O_WRONLY | os.O_RDWR))
-            or (to_read and found.flags & os.O_WRONLY)
-        ):
+        if found is None or found.refuses & refusing:
             raise OSError(errno.EBADF, "Bad file descriptor")
         return found
 
@@ -317,7 +318,7 @@ class SimFileSystem:
         return len(self._of(file).file.data)
 
     def pread(self, file: int, size: int, position: int) -> bytes:
-        found = self._of(file, to_read=True)
+        found = self._of(file, READ)
         return bytes(found.file.data[position : position + size])
 
     def map(self, file: int, size: int) -> bytes:
@@ -329,7 +330,7 @@ class SimFileSystem:
         return bytes(found.file.data[:size])
 
     def write(self, file: int, data: bytes | memoryview) -> int:
-        found = self._of(file, to_write=True)
+        found = self._of(file, WRITE)
         self._before_change()
         if self.is_full:
             self.has_refused = True
@@ -355,7 +356,7 @@ class SimFileSystem:
         self.unsynced[file] = None
 
     def ftruncate(self, file: int, size: int) -> None:
-        found = self._of(file, to_write=True).file
+        found = self._of(file, WRITE).file
         self._before_change()
         if size < len(found.data):
             self._change(found, size, bytes(found.data[size:]), b"")
@@ -377,7 +378,7 @@ class SimFileSystem:
 
     def lock(self, file: int) -> bool:
         """The one process that there is holds whatever is locked."""
-        self._of(file, to_write=True)
+        self._of(file, WRITE)
         return True
 
     # Names.

@@ -69,7 +69,8 @@ class WatchedLog(DiskRaftLog):
                 self.batches.append(batch)
                 self._places.append((file, end))
         self._find_segments()
-        self._known = -1, 0, 0  # The file system's count of changes, the log's end, and what was durable then.
+        # The file system's count of changes, the log's end, and what was durable then: of the log, and with a snapshot.
+        self._known = -1, 0, 0, 0
 
     def _find_segments(self) -> None:
         """Behind a change of which there are."""
@@ -85,22 +86,28 @@ class WatchedLog(DiskRaftLog):
     @property
     def flushed_end(self) -> int:
         """Whatever crash comes, what is below this stays in the files; as the file system knows it."""
-        count, end, known = self._known
+        count, end, known, _ = self._known
         if self.is_over or (count == self._disk.count and end == self.end_offset):
             return known
-        known = self._flushed_end()
-        self._known = self._disk.count, self.end_offset, known
-        return known
+        return self._find_durable()[2]
+
+    def _find_durable(self) -> tuple[int, int, int, int]:
+        known, latest = self._flushed_end(), self._snapshots.latest
+        durable = known if latest is None else max(known, latest.offset)
+        self._known = self._disk.count, self.end_offset, known, durable
+        return self._known
 
     def _flushed_end(self) -> int:
+        # An append that a crash ended has moved the log's end, and is not among the batches.
+        lowest = self.batches[-1].last_offset + 1 if self.batches else self.start_offset
         names = self._names
+        if not self._disk.unsynced and not names.unsynced:
+            return lowest
         at_risk = {file: file.safe for file in self._disk.unsynced if file in self._files_of_log}
         for name in names.unsynced_names() if names.unsynced else ():
             entry = names.entries.get(name)
             if isinstance(entry, SimFile) and name.endswith(LOG):
                 at_risk[entry] = 0
-        # An append that a crash ended has moved the log's end, and is not among the batches.
-        lowest = self.batches[-1].last_offset + 1 if self.batches else self.start_offset
         last = self._files_of_log[-1]
         for row in range(len(self.batches) - 1, -1, -1):
             file, end = self._places[row]
@@ -119,8 +126,10 @@ class WatchedLog(DiskRaftLog):
     @property
     def durable_end(self) -> int:
         """Whatever crash comes, what is below this stays: in the log, or in a snapshot."""
-        latest = self.latest_snapshot
-        return self.flushed_end if latest is None else max(self.flushed_end, latest.offset)
+        count, end, _, known = self._known
+        if self.is_over or (count == self._disk.count and end == self.end_offset):
+            return known
+        return self._find_durable()[3]
 
     @property
     def durable_epoch(self) -> int:
@@ -132,7 +141,7 @@ class WatchedLog(DiskRaftLog):
 
     def end_process(self) -> None:
         """Its process is gone: what was durable until now is known, whatever else the disk still has."""
-        self._known = -1, 0, self.flushed_end
+        self._known = -1, 0, self.flushed_end, self.durable_end
         self.is_over = True
 
     # What is in it.
@@ -191,7 +200,9 @@ class WatchedLog(DiskRaftLog):
 
     def _crashed_in_cut(self, offset: int) -> None:
         """What is below `offset` was not to be cut."""
-        self.is_over, self._known = True, (-1, 0, min(self.flushed_end, offset) if self._is_open else 0)
+        flushed, latest = min(self.flushed_end, offset) if self._is_open else 0, self._snapshots.latest
+        self._known = -1, 0, flushed, flushed if latest is None else max(flushed, latest.offset)
+        self.is_over = True
 
     def _forget_from(self, row: int) -> tuple[StoredBatch, ...]:
         removed = tuple(self.batches[row:])

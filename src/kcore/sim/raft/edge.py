@@ -19,12 +19,12 @@ from kcore.raft.effects import (
 )
 from kcore.raft.state_machine import AnyAppend, Resign
 from kcore.schema.api_versions import ApiVersionsRequest
-from kcore.schema.raft_votes import VoteResponse
+from kcore.schema.raft_votes import VoteRequest, VoteResponse
 from kcore.schema.structure import Message
 from kcore.sim.kernel.events import EXPIRY, FLUSHED, REQUEST, RESPONSE, STORED, TIMER, Handler
 from kcore.sim.kernel.process import NEVER_US, STORING
 from kcore.sim.raft import faults, processes, traps
-from kcore.sim.raft.answers import kind_of_answer
+from kcore.sim.raft.answers import Kind, kind_of_answer
 from kcore.sim.raft.damage import damaged, mistaken
 from kcore.sim.raft.machine import FIRST_PORT, Call, Machine, PendingStore, Reply
 from kcore.sim.raft.processes import REFUSED_US
@@ -41,6 +41,8 @@ class Edge:
         self._world = world
         self._checkers = world.checkers
         self._codec_sample = world.options.codec_sample
+        self._answered: Message | None = None  # The last answer,
+        self._kind: Kind = "", 0, ""  # and its kind.
         self._performers: dict[type[Effect], Callable[[Machine, Any], None]] = {
             Send: self._send,
             SendResponse: self._answer,
@@ -69,7 +71,8 @@ class Edge:
                 world.push(world.now_us + REFUSED_US, RESPONSE, call.source, Reply(call, None))
             return
         call.arrived_us, call.served_by = world.now_us, machine.incarnation
-        self._checkers.on_request(machine, call)
+        for check in self._checkers.on_request[type(call.request)]:
+            check(machine, call)
         if type(call.request) is ApiVersionsRequest:
             self._answer(machine, SendResponse(call, WHAT_A_VOTER_CAN))
             return
@@ -85,7 +88,8 @@ class Edge:
             world.seen["answer again"] += 1
         if world.dice() < world.network.mistaken:
             reply = self._mistake(machine, reply)
-        self._checkers.before_response(machine, reply)
+        for check in self._checkers.before_response[type(call.request)]:
+            check(machine, reply)
         effects = machine.node.on_response(call.correlation_id, reply.response, machine.clock.ms(world.now_us))
         self.perform(machine, effects)
 
@@ -125,17 +129,17 @@ class Edge:
         if is_due:
             del machine.open[call.correlation_id]
         # One an event: it may close the gate for the next.
-        for other in machine.open.values():
-            self._expire_at(machine, max(other.deadline_us, world.now_us))
+        if machine.open:
+            first_us = min([other.deadline_us for other in machine.open.values()])
+            self._expire_at(machine, max(first_us, world.now_us))
         if is_due:
             world.seen["request timed out"] += 1
             self._checkers.on_expired(call)
             self.perform(machine, machine.node.on_response(call.correlation_id, None, machine.clock.ms(world.now_us)))
 
     def _expire_at(self, machine: Machine, due_us: int) -> None:
-        if due_us < machine.expiry_us:
-            machine.expiry_us = due_us
-            self._world.push(due_us, EXPIRY, machine, due_us)
+        machine.expiry_us = due_us
+        self._world.push(due_us, EXPIRY, machine, due_us)
 
     def _on_flushed(self, machine: Machine, fsync: Flush) -> None:
         if machine.fsync is not fsync:
@@ -164,8 +168,11 @@ class Edge:
 
     def perform(self, machine: Machine, effects: list[Effect]) -> None:
         """Performs what came of an event, and what the state machine makes of it; then what has changed is checked."""
+        node = machine.node
         while True:
-            self._checkers.on_event(machine)
+            state = node.quorum.state
+            if state is not machine.state:
+                self._checkers.on_state(machine, state)
             for k, effect in enumerate(effects):
                 if type(effect) is StoreElection:
                     self._store(machine, effect, effects[k + 1 :])
@@ -179,7 +186,9 @@ class Edge:
             if not effects:
                 break
         self._checkers.after_event(machine)
-        self.arm(machine)
+        deadline_ms = node.next_deadline_ms
+        if deadline_ms is not None and deadline_ms < machine.timer_ms:
+            self.arm(machine)
 
     def submit(self, machine: Machine, outputs: list[AnyAppend | Resign]) -> None:
         """An event of the state machine's own has led to these."""
@@ -190,6 +199,7 @@ class Edge:
     def _run_state_machine(self, machine: Machine) -> list[Effect]:
         """Tells it all that is to be told; the node's effects of what it returned."""
         driver = machine.driver
+        machine.is_unchecked = True
         machine.consumer.read_on()
         while driver.has_more:
             machine.outputs += driver.catch_up()
@@ -231,16 +241,18 @@ class Edge:
         version = version_between(type(request), level, other)
         deadline_us = world.now_us + effect.timeout_ms * 1000
         delays_us = world.network.delays_us(machine.index, destination.index)
-        if not can_say(request, version):
+        if type(request) is VoteRequest and not can_say(request, version):
             self._refuse_version(machine, effect, destination, delays_us)
             return
         if level != other or world.dice() < self._codec_sample:
             request = through_codec(request, version)
         sent_ms = machine.clock.ms(world.now_us)
         call = Call(machine, effect.correlation_id, destination, request, version, deadline_us, sent_ms)
-        self._checkers.on_send(machine, call)
+        for check in self._checkers.on_send[type(request)]:
+            check(machine, call)
         machine.open[effect.correlation_id] = call
-        self._expire_at(machine, deadline_us)
+        if deadline_us < machine.expiry_us:
+            self._expire_at(machine, deadline_us)
         if not delays_us:
             world.seen["request lost"] += 1
         for k, delay_us in enumerate(delays_us):
@@ -257,7 +269,8 @@ class Edge:
         deadline_us = world.now_us + effect.timeout_ms * 1000
         call = Call(machine, effect.correlation_id, destination, effect.request, 0, deadline_us)
         machine.open[effect.correlation_id] = call
-        self._expire_at(machine, deadline_us)
+        if deadline_us < machine.expiry_us:
+            self._expire_at(machine, deadline_us)
         error = VoteResponse(error_code=Errors.UNSUPPORTED_VERSION)
         for delay_us in delays_us[:1]:
             reply = Reply(call, error if destination.is_up else None)
@@ -265,10 +278,13 @@ class Edge:
 
     def _answer(self, machine: Machine, effect: SendResponse) -> None:
         call, response = effect.reply_to, effect.response
-        assert isinstance(call, Call)
+        assert type(call) is Call
         world = self._world
-        self._checkers.on_answer(machine, call, response)
-        kind = kind_of_answer(response)
+        for check in self._checkers.on_answer[type(response)]:
+            check(machine, call, response)
+        if response is not self._answered:  # Many in a row are the same object.
+            self._answered, self._kind = response, kind_of_answer(response)
+        kind = self._kind
         world.seen[kind] += 1
         if machine.trap is not None:
             machine.trap(f"{kind[0]} {kind[2]}".rstrip())

@@ -8,6 +8,7 @@ from kcore.raft.effects import Effect, Flush
 from kcore.raft.node import RaftNode
 from kcore.raft.replicas import Address, ElectionState, ReplicaKey, Voter
 from kcore.raft.state_machine import AnyAppend, Resign
+from kcore.raft.states import State
 from kcore.schema.structure import Message
 from kcore.sim.kernel.clock import Clock
 from kcore.sim.kernel.file_system import SimFileSystem
@@ -131,6 +132,9 @@ class Machine(Process):
         self.wants_fsync: Flush | None = None
         self.flush: Callable[[], None] | None = None  # The end of the one under way.
         self.is_told = True  # Something was said that its state machine may have to be told.
+        self.state: State | None = None  # Of its node, as the checkers have seen it last.
+        self.checked: tuple[Any, ...] | None = None  # What they looked at last,
+        self.is_unchecked = True  # and whether they must look again, were it the same.
         self.outputs: list[AnyAppend | Resign] = []  # Of the state machine, still to be performed.
         self.resumed_us = 0
 

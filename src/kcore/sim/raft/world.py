@@ -44,8 +44,8 @@ class World(Kernel):
         self.facts = Facts()
         size = options.voters + options.observers
         self.network = Network(options, size, self.random)
-        self.checkers = Checkers(self)
         self.machines: list[Machine] = []
+        self.checkers = Checkers(self)
         for index in range(size):
             self.machines.append(self._new_machine(index))
         voters = [machine.as_voter(directory_known=True) for machine in self.machines[: options.voters]]

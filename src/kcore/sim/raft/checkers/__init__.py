@@ -20,7 +20,6 @@ from typing import TYPE_CHECKING, Any, Final
 from kcore.raft.batches import StoredBatch
 from kcore.raft.states import State
 from kcore.replication.raft_log import OffsetAndEpoch
-from kcore.schema.structure import Message
 from kcore.sim.raft.checkers.base import Checker, is_for
 from kcore.sim.raft.checkers.commits import Commits
 from kcore.sim.raft.checkers.consumers import Consumers
@@ -31,7 +30,7 @@ from kcore.sim.raft.checkers.snapshots import Snapshots
 from kcore.sim.raft.checkers.voter_changes import VoterChanges
 from kcore.sim.raft.checkers.votes import Votes
 from kcore.sim.raft.disk import LogWatcher
-from kcore.sim.raft.machine import Call, Machine, Reply
+from kcore.sim.raft.machine import Machine
 
 if TYPE_CHECKING:
     from kcore.sim.raft.world import World
@@ -77,7 +76,7 @@ class Checkers:
 
     def __init__(self, world: "World") -> None:
         checkers = [kind(world) for kind in CHECKERS]
-        self._states: dict[int, State] = {}  # By the machine's index, behind its last event.
+        self._machines = world.machines
         self.on_open = _all(checkers, "on_open")
         self.on_end = _all(checkers, "on_end")
         self.on_forgotten = _all(checkers, "on_forgotten")
@@ -93,13 +92,14 @@ class Checkers:
         self.on_frozen = _all(checkers, "on_frozen")
         self.on_asked = _all(checkers, "on_asked")
         self.on_expired = _all(checkers, "on_expired")
-        self.audit = _all(checkers, "audit")
         self.at_end = _all(checkers, "at_end")
-        self._on_send = _ByKind(checkers, "on_send")
-        self._on_request = _ByKind(checkers, "on_request")
-        self._on_answer = _ByKind(checkers, "on_answer")
-        self._before_response = _ByKind(checkers, "before_response")
-        self._on_boot = _all(checkers, "on_boot")
+        # Of messages: the hooks by kind, which the edge calls one by one.
+        self.on_send = _ByKind(checkers, "on_send")
+        self.on_request = _ByKind(checkers, "on_request")
+        self.on_answer = _ByKind(checkers, "on_answer")  # By the kind of the response, the others by the request's.
+        self.before_response = _ByKind(checkers, "before_response")
+        self.on_boot = _all(checkers, "on_boot")
+        self._audit = _all(checkers, "audit")
         self._on_state = _all(checkers, "on_state")
         self._after_event = _own(checkers, "after_event")
         self.on_crash_in_event = _all(checkers, "on_crash_in_event")
@@ -108,45 +108,30 @@ class Checkers:
         """What a machine's log tells."""
         return _Watcher(self, machine)
 
-    def on_boot(self, machine: Machine) -> None:
-        """Nothing is known of the new process."""
-        self._states.pop(machine.index, None)
-        self._on_boot(machine)
-
-    def on_event(self, machine: Machine) -> None:
-        """The node has taken an event, and its effects are not performed yet."""
-        state = machine.node.quorum.state
-        before = self._states.get(machine.index)
-        if state is not before:
-            self._states[machine.index] = state
-            self._on_state(machine, before, state)
+    def on_state(self, machine: Machine, state: State) -> None:
+        """The node has taken an event that changed its state; the effects are not performed yet."""
+        before, machine.state = machine.state, state
+        self._on_state(machine, before, state)
 
     def after_event(self, machine: Machine) -> None:
-        """As Checker has it: the hook that is called most often."""
+        """As Checker has it, where the event changed anything that a checker looks at; most events do not.
+
+        Log, voters and what is stored change with operations on files, which the disk counts. What the state machine is
+        told, and what one of the checkers has noted, `is_unchecked` says.
+        """
+        quorum = machine.node.quorum
+        now = quorum.state, quorum.high_watermark, machine.disk.count, machine.storing, machine.fsync
+        if now == machine.checked and not machine.is_unchecked:
+            return
         for check in self._after_event:
             check(machine)
+        machine.checked, machine.is_unchecked = now, False
 
-    # Messages, as Checker has them.
-
-    def on_send(self, machine: Machine, call: Call) -> None:
-        """A node's request leaves."""
-        for check in self._on_send[type(call.request)]:
-            check(machine, call)
-
-    def on_request(self, machine: Machine, call: Call) -> None:
-        """A request arrives."""
-        for check in self._on_request[type(call.request)]:
-            check(machine, call)
-
-    def on_answer(self, machine: Machine, call: Call, response: Message) -> None:
-        """An answer leaves."""
-        for check in self._on_answer[type(response)]:
-            check(machine, call, response)
-
-    def before_response(self, machine: Machine, reply: Reply) -> None:
-        """An answer arrives."""
-        for check in self._before_response[type(reply.call.request)]:
-            check(machine, reply)
+    def audit(self) -> None:
+        """Some time has passed: whatever has changed, all is looked at behind the next event of each machine."""
+        for machine in self._machines:
+            machine.is_unchecked = True
+        self._audit()
 
 
 class _Watcher(LogWatcher):

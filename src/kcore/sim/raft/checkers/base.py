@@ -73,7 +73,11 @@ class Checker:
         """The machine is about to crash in the middle of an event, some of whose messages may have left it."""
 
     def after_event(self, machine: Machine) -> None:
-        """The effects are through, up to a barrier (`machine.storing`); once more when that is open."""
+        """The effects are through, up to a barrier (`machine.storing`); once more when that is open.
+
+        It is not called behind an event that changed nothing: no state, no high watermark, no file, nothing that the
+        state machine was told. A checker that notes anything else sets `machine.is_unchecked`.
+        """
 
     def on_timer(self, machine: Machine, now_ms: int) -> None:
         """Its timer was due, and the node has had it."""

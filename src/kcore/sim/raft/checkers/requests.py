@@ -98,9 +98,14 @@ class Requests(Checker):
 
     def before_response(self, machine: Machine, reply: Reply) -> None:
         if reply.is_damaged:
-            self._alarmed[machine.index] = "a damaged answer"
+            self._alarm(machine, "a damaged answer")
             if type(reply.response) is FetchSnapshotResponse:
                 self._given_damage.add(machine.index)
+
+    def _alarm(self, machine: Machine, why: str) -> None:
+        """Until the event at hand is over, and what was stored in it."""
+        self._alarmed[machine.index] = why
+        machine.is_unchecked = True
 
     def on_notice(self, machine: Machine, effect: Notice) -> None:
         """Where all nodes do what they should, there is nothing to tell but of damage, and of strangers' epochs."""
@@ -117,7 +122,12 @@ class Requests(Checker):
     def on_send(self, machine: Machine, call: Call) -> None:
         """Who asks for the same again and again waits in between."""
         request, now_us = call.request, self.world.now_us
-        asked = type(request), call.destination.index, machine.node.quorum.state.epoch, _progress(machine, request)
+        log, quorum = machine.log, machine.node.quorum
+        # What differs where something has come of the last request.
+        progress: tuple[int | None, ...] = quorum.high_watermark, log.end_offset, log.flushed_end, log.start_offset
+        if type(request) is FetchSnapshotRequest:
+            progress = (request.topics[0].partitions[0].position,)
+        asked = type(request), call.destination.index, quorum.state.epoch, progress
         before, since_us, count = self._bursts.get(machine.index, (None, 0, 0))
         if before != asked or now_us - since_us > BURST_US:
             self._bursts[machine.index] = asked, now_us, 1
@@ -139,7 +149,7 @@ class Requests(Checker):
 
     def on_request(self, machine: Machine, call: Call) -> None:
         if call.source is None:
-            self._alarmed[machine.index] = "a stranger"
+            self._alarm(machine, "a stranger")
         elif type(call.request) in OF_REPLICAS:
             self._heard_us.setdefault(machine.index, {})[call.source.index] = self.world.now_us
 
@@ -203,11 +213,3 @@ def _may_be_answered(call: Call) -> bool:
     server = call.destination
     is_served = call.arrived_us < 0 or call.served_by == server.incarnation
     return is_served and server.is_up and not call.is_answered
-
-
-def _progress(machine: Machine, request: Any) -> tuple[int | None, ...]:
-    """What differs where something has come of the last request."""
-    log = machine.log
-    if type(request) is FetchSnapshotRequest:
-        return (request.topics[0].partitions[0].position,)
-    return machine.node.quorum.high_watermark, log.end_offset, log.flushed_end, log.start_offset

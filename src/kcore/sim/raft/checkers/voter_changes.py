@@ -60,7 +60,7 @@ class VoterChanges(Checker):
     def after_event(self, machine: Machine) -> None:
         """Who votes is what the node's own log says, a truncated one too; and the log knows their directories."""
         known, said = machine.node.voter_history, self._said[machine.index].last
-        version, voters = known.kraft_version, known.last_voters
+        version, voters = known.kraft_versions.last, known.voters.last
         same = self._same.get(machine.index)
         if same and same[0] is voters and same[1] is said.voters and version == said.kraft_version:
             return
