@@ -14,7 +14,7 @@ cdef extern from *:
         return member->type == T_OBJECT_EX ? member->offset : -1;
     }
 
-    /* Memory of instances that are gone, by size in pointers, each linked to the next by its first slot. */
+    /* Memory of instances that are gone, by size in pointers: empty slots, but for the first, which links to the next. */
     enum { SPARE_SIZES = 64, MOST_SPARES = 64 };
     static struct { PyObject *first; int count; } spares[SPARE_SIZES];
 
@@ -30,10 +30,17 @@ cdef extern from *:
         if (instance != NULL) {
             spares[size].first = *(PyObject **)(instance + 1);
             spares[size].count--;
-            PyObject_Init(instance, type);
-        } else if ((instance = _PyObject_GC_New(type)) == NULL) {
-            return NULL;
+            *(PyObject **)(instance + 1) = NULL;
+    #if defined(Py_TRACE_REFS) || defined(Py_GIL_DISABLED)
+            return PyObject_Init(instance, type);
+    #else
+            Py_SET_TYPE(instance, type);  /* What PyObject_Init does, without its two calls. */
+            Py_INCREF(type);
+            Py_SET_REFCNT(instance, 1);
+            return instance;
+    #endif
         }
+        if ((instance = _PyObject_GC_New(type)) == NULL) return NULL;
         memset(instance + 1, 0, type->tp_basicsize - sizeof(PyObject));
         return instance;
     }
@@ -44,8 +51,11 @@ cdef extern from *:
         PyTypeObject *type = Py_TYPE(self), *own = type;
         Py_ssize_t size = size_class(type);
         while (own->tp_dealloc != free_slots) own = own->tp_base;
-        for (PyObject **slot = (PyObject **)(self + 1); (char *)slot < (char *)self + own->tp_basicsize; slot++)
-            Py_XDECREF(*slot);
+        for (PyObject **slot = (PyObject **)(self + 1); (char *)slot < (char *)self + own->tp_basicsize; slot++) {
+            PyObject *value = *slot;
+            *slot = NULL;
+            Py_XDECREF(value);
+        }
         if (own == type && size > 0 && spares[size].count < MOST_SPARES) {
             *(PyObject **)(self + 1) = spares[size].first;
             spares[size].first = self;
