@@ -195,7 +195,7 @@ cdef void copy_block(Walk* w, const Steps* steps, const uint8_t* records, int64_
         if step.kind == FIELD:
             copy_field(w.columns[op.column] + row * op.width, each, source, steps.size, count, op)
         elif step.kind <= DUO:
-            gather_fused(w.columns, step, records, steps.size, row, count)
+            gather_fused(w.columns, step, each, records, steps.size, row, count)
             step += fields_of(step.kind) - 1
         elif step.kind == ENDS:
             copy_ends(<int32_t*>w.columns[op.column] + row + 1, each, step, steps, count)

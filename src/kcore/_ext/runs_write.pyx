@@ -40,7 +40,7 @@ cdef void write_block(
         elif step.kind == VALUES:
             write_values(s, target, step, steps, done, count)
         elif step.kind in (QUAD, TRIO, PAIR, DUO):
-            scatter_fused(records, steps.size, s.columns, step, row, count)
+            scatter_fused(records, steps.size, s.columns, step, each, row, count)
             step += fields_of(step.kind) - 1
         elif each == 1:
             scatter(target, steps.size, s.columns[op.column] + row * op.width, count, op.width, op.code == BOOL)

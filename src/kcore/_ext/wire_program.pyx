@@ -14,7 +14,7 @@ cdef extern from *:
         return member->type == T_OBJECT_EX ? member->offset : -1;
     }
 
-    /* Memory of instances that are gone, by size in pointers: empty slots, but for the first, which links to the next. */
+    /* Memory of instances that are gone, by size in pointers: empty slots but for the first, which links to the next. */
     enum { SPARE_SIZES = 64, MOST_SPARES = 64 };
     static struct { PyObject *first; int count; } spares[SPARE_SIZES];
 
@@ -87,10 +87,38 @@ cdef extern from *:
         if (type->tp_basicsize == (Py_ssize_t)(sizeof(PyObject) + slots * sizeof(PyObject *)) && !type->tp_finalize)
             type->tp_dealloc = free_slots;
     }
+
+    static PyObject *explain = NULL;
+
+    /* As type.__call__, but for a TypeError that `explain` has a better error for. */
+    static PyObject *call_class(PyObject *type, PyObject *args, PyObject *keywords) {
+        PyObject *made = PyType_Type.tp_call(type, args, keywords);
+        if (made != NULL || !PyErr_ExceptionMatches(PyExc_TypeError)) return made;
+        PyObject *kind, *value, *trace;
+        PyErr_Fetch(&kind, &value, &trace);
+        PyObject *better = PyObject_CallFunctionObjArgs(explain, type, args, keywords ? keywords : Py_None, NULL);
+        if (better == Py_None) {
+            PyErr_Restore(kind, value, trace);
+        } else {
+            Py_XDECREF(kind);
+            Py_XDECREF(value);
+            Py_XDECREF(trace);
+            if (better != NULL) PyErr_SetObject((PyObject *)Py_TYPE(better), better);
+        }
+        Py_XDECREF(better);
+        return NULL;
+    }
+
+    static void set_call(PyTypeObject *metaclass, PyObject *function) {
+        Py_INCREF(function);
+        Py_XSETREF(explain, function);
+        metaclass->tp_call = call_class;
+    }
     """
     Py_ssize_t slot_offset(object descriptor)
     PyObject *make_instance(PyTypeObject *type)
     void set_dealloc(PyTypeObject *type, Py_ssize_t slots)
+    void set_call(PyTypeObject *metaclass, PyObject *function)
 
 
 FIXED_SIZES = {BOOL: 1, INT8: 1, INT16: 2, UINT16: 2, INT32: 4, UINT32: 4, INT64: 8, FLOAT64: 8, UUID: 16}
@@ -102,6 +130,15 @@ RANGES = {
     UINT32: (0, 2**32 - 1),
     INT64: (-(2**63), 2**63 - 1),
 }
+
+
+def explain_calls(metaclass: type, explain: object) -> None:
+    """Has `explain(cls, args, keywords)` look at calls of the metaclass' classes that raised a TypeError.
+
+    It returns a better exception or None. `keywords` is None where there were none. Calls that are right pay nothing,
+    as they would for an `__init__` that takes any keyword, or for a `__call__` in Python.
+    """
+    set_call(<PyTypeObject *>metaclass, <PyObject *>explain)
 
 
 cdef class Program:
