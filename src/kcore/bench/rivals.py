@@ -22,6 +22,7 @@ import pyarrow.parquet as pq
 from rich.console import Console
 from rich.table import Column, Table
 
+from kcore.bench import rival_ranges
 from kcore.bench.rival_peers import (
     GROUPS,
     PEERS,
@@ -92,7 +93,8 @@ TIME_SHARES: Final = {"messages": 0.12}
 
 @dataclass(frozen=True, slots=True)
 class Options:
-    """One run. `seconds` is the timed work of a case in one turn; `only` limits the groups, `peers` the peers."""
+    """What is run, and how often. `seconds` is the timed work of a case in one turn; `only` limits the groups,
+    `peers` the peers."""
 
     partitions: int = 100_000
     only: tuple[str, ...] = GROUPS
@@ -101,14 +103,15 @@ class Options:
     out: Path | None = None
     peers: tuple[str, ...] = tuple(peer.name for peer in PEERS)
     warm: bool = True
+    runs: int = 1
 
     def __post_init__(self) -> None:
         """PlanError for what cannot be run."""
         for kind, given, known in (("group", self.only, GROUPS), ("peer", self.peers, [peer.name for peer in PEERS])):
             for unknown in set(given) - set(known):
                 raise PlanError(f"no {kind} {unknown!r}; there are {', '.join(known)}{did_you_mean(unknown, known)}")
-        if self.partitions < 100 or self.repeat < 1:
-            raise PlanError("at least 100 partitions and 1 repetition")
+        if self.partitions < 100 or self.repeat < 1 or self.runs < 1:
+            raise PlanError("at least 100 partitions, 1 repetition and 1 run")
 
 
 @dataclass(slots=True)
@@ -380,12 +383,33 @@ def _table(name: str, rows: list[dict[str, Any]], figures: Figures) -> Table:
 
 
 def main(options: Options, console: Console | None = None) -> int:
-    """Run, print, keep under `options.out`; the exit code: 0 good, 1 results disagree, 3 a peer failed."""
+    """Run, print, keep under `options.out`; the exit code: 0 good, 1 results disagree, 3 a peer failed.
+
+    Of several runs each is kept in a folder of its own, run-1 and so on, beside `ranges.jsonl`.
+    """
     console = console or Console()
-    before = Load.now()
-    report = run(options, lambda text: console.print(text, markup=False, highlight=False))
-    show(report, console)
-    if options.out is not None:
-        write(report, options.out, facts(before) | ({"jvm": jvm_name(Path("java"))} if _has_java(report) else {}))
-        console.print(f"written to {options.out}: rivals.jsonl, targets.jsonl, report.html", markup=False)
-    return report.exit_code
+    reports = []
+    for number in range(1, options.runs + 1):
+        before = Load.now()
+        report = run(options, lambda text: console.print(text, markup=False, highlight=False))
+        reports.append(report)
+        show(report, console)
+        if options.out is not None:
+            out = options.out if options.runs == 1 else options.out / f"run-{number}"
+            write(report, out, facts(before) | ({"jvm": jvm_name(Path("java"))} if _has_java(report) else {}))
+            console.print(f"written to {out}: rivals.jsonl, targets.jsonl, report.html", markup=False)
+    if options.runs > 1:
+        _show_ranges(reports, options.out, console)
+    codes = {report.exit_code for report in reports}
+    return EXIT_DISAGREE if EXIT_DISAGREE in codes else max(codes)
+
+
+def _show_ranges(reports: Sequence[Report], out: Path | None, console: Console) -> None:
+    """Print, and keep, between which figures each target lay."""
+    found = rival_ranges.ranges([report.targets for report in reports])
+    console.print(rival_ranges.table(found))
+    console.print(rival_ranges.summary(found), markup=False)
+    if out is not None:
+        keep.clear(out)
+        _write_lines(out / "ranges.jsonl", [{name: getattr(each, name) for name in each.__slots__} for each in found])
+        console.print(f"written to {out}: ranges.jsonl, and a folder a run", markup=False)

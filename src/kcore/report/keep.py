@@ -14,7 +14,7 @@ METADATA_KEY = b"kcore"
 # All that commands keep in a results folder.
 RESULT_FILES: Final = (
     *("results.parquet", "results.jsonl", "plan.toml", "report.html"),
-    *("rivals.parquet", "rivals.jsonl", "targets.jsonl"),
+    *("rivals.parquet", "rivals.jsonl", "targets.jsonl", "ranges.jsonl"),
 )
 
 
