@@ -126,6 +126,24 @@ def test_results_are_kept_and_shown(echo: Any, tmp_path: Path) -> None:
     assert max(map(len, shown.splitlines())) <= 120
 
 
+def test_a_run_that_others_stopped_does_not_cost_a_peer_its_turns() -> None:
+    """The warm-up's only run took long; the next one does not, or does."""
+
+    class Stopped:
+        peer = Peer("one", ("codec",), 1, lambda sources, cache: [])
+
+        def __init__(self, *ns: float) -> None:
+            self.ns = [*ns]
+
+        def ask(self, *words: object) -> dict[str, Any]:
+            return {"ns": [self.ns.pop(0)]}
+
+    group = rivals._Group("messages", {}, Path(), rivals.Report(rivals.Options(repeat=5)), silent, silent)
+    slow, fast = 80e6, 0.2e6
+    turns = [group._turns(Stopped(*ns), "decode:a:1:big") for ns in ((fast,), (slow, fast), (slow, slow))]  # type: ignore[arg-type]
+    assert turns == [5, 5, 1]
+
+
 def test_several_runs_have_ranges(echo: Any, tmp_path: Path) -> None:
     console = Console(record=True, width=120, file=(tmp_path / "console").open("w"))
     options = replace(echo(**{KCORE: "honest", "java": "honest"}), runs=2, out=tmp_path / "out")

@@ -18,6 +18,27 @@ from kcore._ext.wire_program cimport (
 
 cdef extern from *:
     """
+    /* PyBytes_FromStringAndSize without its four calls, which take as long as the memory does. */
+    static PyObject *new_bytes(const char *data, Py_ssize_t size) {
+    #if !defined(Py_TRACE_REFS) && !defined(Py_GIL_DISABLED)
+        if (size > 1) {  /* Shorter ones are shared. */
+            PyBytesObject *bytes = PyObject_Malloc(offsetof(PyBytesObject, ob_sval) + size + 1);
+            if (bytes == NULL) return PyErr_NoMemory();
+            Py_SET_REFCNT((PyObject *)bytes, 1);
+            Py_SET_TYPE((PyObject *)bytes, &PyBytes_Type);
+            Py_SET_SIZE((PyVarObject *)bytes, size);
+            _Py_COMP_DIAG_PUSH
+            _Py_COMP_DIAG_IGNORE_DEPR_DECLS
+            bytes->ob_shash = -1;
+            _Py_COMP_DIAG_POP
+            memcpy(bytes->ob_sval, data, size);
+            bytes->ob_sval[size] = 0;
+            return (PyObject *)bytes;
+        }
+    #endif
+        return PyBytes_FromStringAndSize(data, size);
+    }
+
     /* A Uuid is a bytes subclass with nothing added: made as bytes makes its own subclasses. */
     static PyObject *new_uuid(PyTypeObject *type, const unsigned char *data) {
         PyObject *uuid = type->tp_alloc(type, 16);
@@ -45,12 +66,12 @@ cdef extern from *:
         return view;
     }
     """
+    PyObject *new_bytes(const char *data, Py_ssize_t size)
     PyObject *new_uuid(PyTypeObject *type, const uint8_t *data)
     PyObject *new_view(PyObject *source, PyObject *last, const uint8_t *begin, Py_ssize_t length)
 
 cdef extern from "Python.h":
     PyObject *new_list "PyList_New" (Py_ssize_t size)
-    PyObject *new_bytes "PyBytes_FromStringAndSize" (const char *data, Py_ssize_t size)
     PyObject *new_text "PyUnicode_DecodeUTF8" (const char *data, Py_ssize_t size, const char *errors)
     PyObject *new_int "PyLong_FromLongLong" (int64_t value)
     PyObject *new_float "PyFloat_FromDouble" (double value)
