@@ -245,7 +245,7 @@ class _Group:
     def _is_slow(self, reply: dict[str, Any]) -> bool:
         a_run = 1 if self.group == "messages" else self.options.partitions
         run_s = min(reply.get("ns", [0])) * a_run / 1e9
-        return run_s > 3 * self.options.seconds * self.share > 0
+        return bool(run_s > 3 * self.options.seconds * self.share > 0)
 
     def _check(self, processes: Sequence[PeerProcess], case: str) -> dict[str, dict[str, Any]]:
         """A row a peer that has the case, with its result's hash and whether it is the right one."""
