@@ -14,7 +14,7 @@ cdef extern from *:
         return member->type == T_OBJECT_EX ? member->offset : -1;
     }
 
-    /* Memory of instances that are gone, by size in pointers: empty slots but for the first, which links to the next. */
+    /* Memory of instances that are gone, by size in pointers: empty slots, the first links to the next. */
     enum { SPARE_SIZES = 64, MOST_SPARES = 64 };
     static struct { PyObject *first; int count; } spares[SPARE_SIZES];
 
