@@ -13,9 +13,17 @@ import pytest
 from rich.console import Console
 
 import kcore
-from kcore.bench import rivals, rivals_page
+from kcore.bench import rival_ranges, rivals, rivals_page
 from kcore.bench.rival_peers import MissingToolchainError, Peer, cache_directory, need
-from kcore.bench.rival_targets import BIG_MESSAGES, KCORE, OBJECTS, SHORT_MESSAGES, SMALL_MESSAGES, outcomes
+from kcore.bench.rival_targets import (
+    BIG_MESSAGES,
+    KCORE,
+    OBJECTS,
+    SHORT_MESSAGES,
+    SMALL_MESSAGES,
+    TargetResult,
+    outcomes,
+)
 from kcore.errors import PlanError
 from kcore.report import keep
 
@@ -118,6 +126,47 @@ def test_results_are_kept_and_shown(echo: Any, tmp_path: Path) -> None:
     shown = console.export_text()
     assert "LISR v7 decode" in shown
     assert max(map(len, shown.splitlines())) <= 120
+
+
+def test_a_run_that_others_stopped_does_not_cost_a_peer_its_turns() -> None:
+    """The warm-up's only run took long; the next one does not, or does."""
+
+    class Stopped:
+        peer = Peer("one", ("codec",), 1, lambda sources, cache: [])
+
+        def __init__(self, *ns: float) -> None:
+            self.ns = [*ns]
+
+        def ask(self, *words: object) -> dict[str, Any]:
+            return {"ns": [self.ns.pop(0)]}
+
+    group = rivals._Group("messages", {}, Path(), rivals.Report(rivals.Options(repeat=5)), silent, silent)
+    slow, fast = 80e6, 0.2e6
+    turns = [group._turns(Stopped(*ns), "decode:a:1:big") for ns in ((fast,), (slow, fast), (slow, slow))]  # type: ignore[arg-type]
+    assert turns == [5, 5, 1]
+
+
+def test_several_runs_have_ranges(echo: Any, tmp_path: Path) -> None:
+    console = Console(record=True, width=120, file=(tmp_path / "console").open("w"))
+    options = replace(echo(**{KCORE: "honest", "java": "honest"}), runs=2, out=tmp_path / "out")
+    assert rivals.main(options, console) == rivals.EXIT_GOOD
+    kept = [json.loads(line) for line in (tmp_path / "out" / "ranges.jsonl").read_text().splitlines()]
+    [decode] = [each for each in kept if each["target"] == "LeaderAndIsr v7 column decode, against Java"]
+    assert decode == decode | {"least": 1.0, "most": 1.0, "unit": "x", "met": 0, "runs": 2}
+    assert sorted(each.name for each in (tmp_path / "out").iterdir()) == ["ranges.jsonl", "run-1", "run-2"]
+    assert "1.00 to 1.00 x" in console.export_text()
+
+
+def test_ranges_of_targets_over_runs() -> None:
+    runs = [
+        [TargetResult("a", ">= 3x", value, "x", value >= 3), TargetResult("b", "reported", value, "x", None)]
+        for value in (2.5, 4.0, 3.5)
+    ]
+    missing = [TargetResult("a", ">= 3x", None, "x", None)]
+    first, second = rival_ranges.ranges([*runs, missing])
+    assert (first.least, first.most, first.met, first.runs) == (2.5, 4.0, 2, 3)
+    assert (second.least, second.most, second.met) == (2.5, 4.0, None)
+    assert rival_ranges.summary([first, second]) == "0 of 1 targets met in each of 3 runs; not a (met in 2 of 3)"
 
 
 @pytest.fixture(scope="module")

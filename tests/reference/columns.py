@@ -2,8 +2,9 @@
 
 The twin of `kcore._ext.columns_read` and `kcore._ext.columns_write` (with `kcore._ext.columns_size`), and of those that
 do the same for runs of structs with one layout: `kcore._ext.layout_read`, `kcore._ext.layout_write`,
-`kcore._ext.runs_read`, `kcore._ext.runs_write`. A struct is a dict by field name, with
-its unknown tags under "unknown" where it has any.
+`kcore._ext.runs_read`, `kcore._ext.runs_write`, or with one layout but for the lengths of some arrays:
+`kcore._ext.mixed_read`, `kcore._ext.mixed_write`. A struct is a dict by field name, with its unknown tags under
+"unknown" where it has any.
 """
 
 import struct

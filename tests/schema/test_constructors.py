@@ -13,7 +13,7 @@ import pytest
 
 import kcore
 from kcore.errors import ArgumentError, KcoreError
-from kcore.schema import FetchRequest, FetchResponse, LeaderAndIsrRequest
+from kcore.schema import ControlledShutdownRequest, FetchRequest, FetchResponse, LeaderAndIsrRequest
 from kcore.schema.fetch import FetchableTopicResponse, FetchTopic, PartitionData
 from kcore.schema.structure import Message, Struct
 
@@ -42,6 +42,27 @@ def test_an_unknown_field_is_told_with_the_one_that_was_meant() -> None:
         FetchRequest(3)  # type: ignore[call-arg]
     assert issubclass(ArgumentError, TypeError) and issubclass(ArgumentError, KcoreError)
     assert FetchRequest(max_wait_ms=3).max_wait_ms == 3
+
+
+class OfAUser(ControlledShutdownRequest, versions="0-3", flexible="3+"):
+    """A subclass with an `__init__` of its own."""
+
+    __slots__ = ()
+
+    def __init__(self, broker: int) -> None:
+        super().__init__(broker_id=broker)
+
+
+def test_an_init_of_a_users_own_says_itself_what_it_lacks() -> None:
+    assert OfAUser(4).broker_id == 4
+    with pytest.raises(TypeError, match="missing 1 required positional argument: 'broker'") as raised:
+        OfAUser()  # type: ignore[call-arg]
+    assert not isinstance(raised.value, ArgumentError)
+
+
+def test_a_refused_call_names_no_field_that_was_right() -> None:
+    with pytest.raises(ArgumentError, match="FetchTopic has no field 'topicId'"):
+        FetchTopic(topic="a", unknown_tagged_fields=(), topicId=1)  # type: ignore[call-arg]
 
 
 def test_every_class_of_the_schema_has_its_fields_in_a_stub() -> None:

@@ -4,20 +4,20 @@
 """
 
 from cpython.buffer cimport PyBUF_SIMPLE, PyBUF_WRITABLE, PyBuffer_Release, PyObject_GetBuffer
-from libc.stdint cimport int32_t, int64_t, uint8_t, uint32_t
+from libc.stdint cimport int32_t, int64_t, uint8_t, uint32_t, uint64_t
 from libc.stdlib cimport calloc, free, malloc
 from libc.string cimport memcpy, memset
 
 from kcore._ext.column_tables cimport Tables
 from kcore._ext.program cimport (
-    BOOL, FEW, INT16, MAX_TEXT, MIN_RUN, OTHERS, ROWS, STRUCT, VARINT, VECTOR, Extent, Node, Op, is_utf8, move, move_one
+    BOOL, FEW, INT16, MAX_TEXT, ROWS, STRUCT, VARINT, VECTOR, Extent, Node, Op, is_utf8, move, move_one
 )
-from kcore._ext.layout_read cimport count_alike, is_alike, learn
+from kcore._ext.layout_read cimport find_run, is_alike, learn, learn_all
+from kcore._ext.mixed_read cimport copy_mixed, find_varying, take_mixed
 from kcore._ext.runs_read cimport chain, copy_others, copy_run, count_others, count_run
-from kcore._ext.steps cimport MAX_BACKOFF
 from kcore._ext.walk cimport (
-    BAD_COUNT, BAD_LENGTH, BAD_TAG_ORDER, BAD_TAG_SIZE, BAD_TEXT, BAD_VARINT, LEFT_OVER, NO_MEMORY, NULL_VALUE, SHORT,
-    Layout, Places, Problem, Walk, fail, is_left_out, peek_big, push_run,
+    ALIKE, BAD_COUNT, BAD_LENGTH, BAD_TAG_ORDER, BAD_TAG_SIZE, BAD_TEXT, BAD_VARINT, LEFT_OVER, MIXED, NO_MEMORY,
+    NULL_VALUE, SHORT, WALKED, Layout, Places, Problem, Walk, fail, is_left_out, peek_big,
 )
 
 cdef enum:
@@ -277,20 +277,6 @@ cdef void set_default(Walk* w, const Op* op, int64_t row) noexcept nogil:
         move(w.columns[op.column] + row * op.width, <const uint8_t*>&op.fallback, 1, op.width, op.code == BOOL)
 
 
-cdef bint find_run(Walk* w, int64_t child, int64_t count) noexcept nogil:
-    """How many of the next records are handled at once, and how."""
-    cdef Layout* layout = &w.layouts[child]
-    cdef int64_t fit, alike = 0, is_flat = w.nodes[child].flat
-    if layout.steps.size:
-        fit = (w.size - w.at) // layout.steps.size
-        alike = count_alike(w.data + w.at, min(count, fit), layout)
-    if alike and (alike >= MIN_RUN or alike == count or not is_flat):
-        layout.misses = 0
-        return push_run(w, alike << 1 | 1)
-    layout.misses += layout.misses < MAX_BACKOFF
-    return push_run(w, min(count, <int64_t>OTHERS if is_flat else <int64_t>1 << layout.misses - 1) << 1)
-
-
 cdef bint read_records(Walk* w, int64_t child, int64_t count) noexcept nogil:
     """The `count` next structs of an array: runs of equal layout at once, others one by one."""
     cdef int64_t run, begin
@@ -299,16 +285,18 @@ cdef bint read_records(Walk* w, int64_t child, int64_t count) noexcept nogil:
             return False
         run = w.runs[w.next_run]
         w.next_run += 1
-        count -= run >> 1
-        if run & 1:
-            if not run_of_equals(w, child, run >> 1):
-                return False
+        count -= run >> 2
+        if run & 3 == ALIKE and not run_of_equals(w, child, run >> 2):
+            return False
+        if run & 3 == MIXED:
+            run_of_mixed(w, child, run >> 2)
+        if run & 3 != WALKED:
             continue
         begin = w.at
-        if not (run_of_others if w.nodes[child].flat else walk_rows)(w, child, run >> 1, &begin):
+        if not (run_of_others if w.nodes[child].flat else walk_rows)(w, child, run >> 2, &begin):
             return False
         if w.columns == NULL:
-            learn(w, child, &w.layouts[child], begin)
+            learn_all(w, child, begin)
     return True
 
 
@@ -326,9 +314,11 @@ cdef bint run_of_others(Walk* w, int64_t child, int64_t count, int64_t* begin) n
     """`count` flat records of any layout: a chain of lengths, then field by field; what is unusual by `read_row`."""
     cdef Places places
     cdef int64_t chained
+    w.varying = 0
     while count:
         chained = chain(w, &w.nodes[child], count, &places)
         if chained:
+            w.varying |= find_varying(w, &w.nodes[child], chained, &places)
             begin[0] = places.begin[0][chained - 1]
             if w.columns != NULL:
                 copy_others(w, &w.nodes[child], w.rows[child], chained, &places)
@@ -353,6 +343,15 @@ cdef bint run_of_equals(Walk* w, int64_t child, int64_t count) noexcept nogil:
         learn(w, child, layout, w.at)
     copy_run(w, layout, count)
     return True
+
+
+cdef void run_of_mixed(Walk* w, int64_t child, int64_t count) noexcept nogil:
+    cdef uint64_t varying = <uint64_t>w.runs[w.next_run]
+    w.next_run += 1
+    if w.columns == NULL:
+        take_mixed(w, count)
+    else:
+        copy_mixed(w, child, varying, count)
 
 
 cdef void forget_layouts(Walk* w, int64_t nodes) noexcept nogil:
@@ -426,6 +425,7 @@ cdef class Reader:
         free(self.w.totals)
         free(self.w.sent)
         free(self.w.layouts)
+        free(self.w.mixed)
         free(self.w.runs)
         free(self.places)
 

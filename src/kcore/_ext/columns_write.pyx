@@ -15,6 +15,7 @@ from libc.string cimport memcpy
 from kcore._ext.column_tables cimport Tables
 from kcore._ext.columns_size cimport find_absent, first_tag, has_tags, size_op, size_rows
 from kcore._ext.layout_write cimport find_layout
+from kcore._ext.mixed_write cimport can_be_mixed, write_mixed
 from kcore._ext.program cimport BOOL, FEW, MAX_TEXT, OTHERS, ROWS, STRUCT, VECTOR, Node, Op, is_utf8, move, move_one
 from kcore._ext.runs_write cimport write_others, write_run
 from kcore._ext.sink cimport Layout, Sink, is_null, is_unset, length_at, offset_at, put_length, put_varint_at, values_of
@@ -169,8 +170,7 @@ cdef void write_op(Sink* s, const Op* op, int64_t row) noexcept nogil:
 
 
 cdef void write_rows(Sink* s, int64_t child, int64_t begin, int64_t end) noexcept nogil:
-    """Rows of a layout that is known by its steps, flat ones field by field, others one by one."""
-    cdef const Node* node = &s.nodes[child]
+    """Rows of a layout that is known by its steps at once, others as `write_some` has it."""
     cdef Layout* layout = &s.layouts[child]
     cdef int64_t count
     if end - begin < FEW:
@@ -180,17 +180,33 @@ cdef void write_rows(Sink* s, int64_t child, int64_t begin, int64_t end) noexcep
         if layout.first < begin < layout.end:
             count = min(end, layout.end) - begin
             write_run(s, layout, begin, count)
-        elif find_layout(s, child, begin):
-            layout.template, count, layout.misses = s.at, 1, 0
-            write_row(s, child, begin)
-        elif node.flat and not s.tag_counts[child]:
-            count = min(end - begin, <int64_t>OTHERS)
-            write_others(s, node, begin, count)
         else:
-            count = min(end - begin, <int64_t>1 << layout.misses)
-            layout.misses += layout.misses < MAX_BACKOFF
-            write_each(s, child, begin, begin + count)
+            count = write_some(s, child, begin, end)
         begin += count
+
+
+cdef int64_t write_some(Sink* s, int64_t child, int64_t begin, int64_t end) noexcept nogil:
+    """The first of many rows that are alike, mixed rows, other flat ones field by field, or others one by one."""
+    cdef const Node* node = &s.nodes[child]
+    cdef Layout* layout = &s.layouts[child]
+    cdef bint is_flat = node.flat and not s.tag_counts[child], is_mixed = is_flat and can_be_mixed(s, child)
+    cdef int64_t count
+    if find_layout(s, child, begin, is_mixed):
+        layout.template, layout.misses = s.at, 0
+        write_row(s, child, begin)
+        return 1
+    if is_mixed:
+        count = write_mixed(s, begin, end - begin)
+        if count:
+            return count
+    if is_flat:
+        count = min(end - begin, <int64_t>OTHERS)
+        write_others(s, node, begin, count)
+        return count
+    count = min(end - begin, <int64_t>1 << layout.misses)
+    layout.misses += layout.misses < MAX_BACKOFF
+    write_each(s, child, begin, begin + count)
+    return count
 
 
 cdef void write_each(Sink* s, int64_t child, int64_t begin, int64_t end) noexcept nogil:
@@ -321,6 +337,7 @@ cdef class Writer:
         free(self.s.absent)
         free(self.s.is_absent)
         free(self.s.layouts)
+        free(self.s.mixed)
         free(self.flags)
         free(self.rows)
 

@@ -69,6 +69,24 @@ cdef extern from *:
             KF_STORE(to + step, _mm_shuffle_epi8(_mm_unpackhi_epi64(a, b), order));
         }
     }
+    /* The same where a record has `each` of a node's rows. */
+    KF_FAST kc_gather_pair_apart(
+        uint8_t *e, uint8_t *f, int64_t each, const uint8_t *from, int64_t step, int64_t n, const uint8_t *mask
+    ) {
+        const __m128i order = KF_LOAD(mask);
+        for (; n > 0; n--, e += 8 * each, f += 8 * each, from += step) {
+            __m128i both = KF_FIELDS(from);
+            _mm_storel_epi64((__m128i *)e, both);
+            _mm_storeh_pd((double *)f, _mm_castsi128_pd(both));
+        }
+    }
+    KF_FAST kc_scatter_pair_apart(
+        uint8_t *to, int64_t step, const uint8_t *e, const uint8_t *f, int64_t each, int64_t n, const uint8_t *mask
+    ) {
+        const __m128i order = KF_LOAD(mask);
+        for (; n > 0; n--, e += 8 * each, f += 8 * each, to += step)
+            KF_STORE(to, _mm_shuffle_epi8(_mm_unpacklo_epi64(KF_EIGHT(e), KF_EIGHT(f)), order));
+    }
     /* Fields e and f of four bytes, of n records (n a multiple of 4). */
     KF_FAST kc_scatter_duos(uint8_t *to, int64_t step, const uint8_t *e, const uint8_t *f, int64_t n) {
         const __m128i swap = _mm_set_epi8(12, 13, 14, 15, 8, 9, 10, 11, 4, 5, 6, 7, 0, 1, 2, 3);
@@ -100,6 +118,8 @@ cdef extern from *:
     #define kc_scatter_trio(to, step, e, f, g, n, mask)
     #define kc_gather_pair(e, f, from, step, n, mask)
     #define kc_scatter_pair(to, step, e, f, n, mask)
+    #define kc_gather_pair_apart(e, f, each, from, step, n, mask)
+    #define kc_scatter_pair_apart(to, step, e, f, each, n, mask)
     #endif
     /* Fields e and f of four bytes, of n records. */
     static inline void kc_gather_duo(uint8_t *e, uint8_t *f, const uint8_t *from, int64_t step, int64_t n) {
@@ -128,7 +148,12 @@ cdef extern from *:
         uint8_t *e, uint8_t *f, const uint8_t *source, int64_t step, int64_t n, const uint8_t *mask) noexcept nogil
     void scatter_pair "kc_scatter_pair"(
         uint8_t *to, int64_t step, const uint8_t *e, const uint8_t *f, int64_t n, const uint8_t *mask) noexcept nogil
-
+    void gather_pair_apart "kc_gather_pair_apart"(
+        uint8_t *e, uint8_t *f, int64_t each, const uint8_t *source, int64_t step, int64_t n, const uint8_t *mask
+    ) noexcept nogil
+    void scatter_pair_apart "kc_scatter_pair_apart"(
+        uint8_t *to, int64_t step, const uint8_t *e, const uint8_t *f, int64_t each, int64_t n, const uint8_t *mask
+    ) noexcept nogil
     void gather_duo "kc_gather_duo"(
         uint8_t *e, uint8_t *f, const uint8_t *source, int64_t step, int64_t n) noexcept nogil
     void gather_duos "kc_gather_duos"(
@@ -145,7 +170,7 @@ cdef inline int64_t fields_of(int64_t kind) noexcept nogil:
 
 
 cdef inline void fuse(Steps* steps, bint to_record) noexcept nogil:
-    """Make one step of fields that fill sixteen or eight bytes, one row of them a record."""
+    """Make one step of fields that fill sixteen or eight bytes; where a record has several such rows, of two alone."""
     cdef int64_t k = 0, kind
     while k < steps.count:
         kind = fused_kind(steps, &steps.step[k], steps.count - k)
@@ -156,11 +181,11 @@ cdef inline void fuse(Steps* steps, bint to_record) noexcept nogil:
 
 cdef inline int64_t fused_kind(const Steps* steps, const Step* step, int64_t left) noexcept nogil:
     """What the step and those after it are together; FIELD for nothing in particular."""
-    cdef int64_t k, size = 0, found = FIELD
+    cdef int64_t k, size = 0, found = FIELD, each = steps.counter[step.rows].each
     for k in range(min(left, <int64_t>4)):
         if step[k].kind != FIELD or step[k].offset != step.offset + size or step[k].rows != step.rows:
             return found
-        if step[k].op.width != 4 and step[k].op.width != 8 or steps.counter[step.rows].each != 1:
+        if step[k].op.width != 8 and (step[k].op.width != 4 or each != 1) or step[k].row != step.row:
             return found
         size += step[k].op.width
         if size == 16 and can_shuffle:
@@ -187,13 +212,19 @@ cdef inline void join(Step* step, int64_t kind, bint to_record) noexcept nogil:
 
 
 cdef inline void gather_fused(
-    uint8_t** columns, const Step* step, const uint8_t* source, int64_t size, int64_t row, int64_t count
+    uint8_t** columns, const Step* step, int64_t each, const uint8_t* source, int64_t size, int64_t row, int64_t count
 ) noexcept nogil:
-    """From `count` records, the first at `source`, to the columns; the odd records at the end field by field."""
+    """From `count` records, the first at `source`, to the columns; the odd records at the end field by field.
+
+    A record has `each` of the rows.
+    """
     cdef uint8_t* to[4]
     cdef int64_t k, width, even = count & ~<int64_t>3, fields = fields_of(step.kind)
     for k in range(fields):
         to[k] = columns[step[k].op.column] + row * step[k].op.width
+    if each != 1:
+        gather_pair_apart(to[0], to[1], each, source + step.length, size, count, step.mask)
+        return
     if count > even:
         for k in range(fields):
             width = step[k].op.width
@@ -212,13 +243,16 @@ cdef inline void gather_fused(
 
 
 cdef inline void scatter_fused(
-    uint8_t* target, int64_t size, const uint8_t** columns, const Step* step, int64_t row, int64_t count
+    uint8_t* target, int64_t size, const uint8_t** columns, const Step* step, int64_t each, int64_t row, int64_t count
 ) noexcept nogil:
     """The other way round."""
     cdef const uint8_t* source[4]
     cdef int64_t k, width, even = count & ~<int64_t>3, fields = fields_of(step.kind)
     for k in range(fields):
         source[k] = columns[step[k].op.column] + row * step[k].op.width
+    if each != 1:
+        scatter_pair_apart(target + step.length, size, source[0], source[1], each, count, step.mask)
+        return
     if count > even:
         for k in range(fields):
             width = step[k].op.width

@@ -8,11 +8,19 @@ from libc.stdint cimport int32_t, int64_t, uint8_t, uint64_t
 from libc.string cimport memcpy, memset
 
 from kcore._ext.fused cimport fuse
-from kcore._ext.program cimport BLOCK, BOOL, MAX_WINDOWS, MIN_RUN, STRUCT, VECTOR, Node, Op, differ, load64
-from kcore._ext.steps cimport (
-    BEGINS, DEFAULT, ENDS, FIELD, MAX_NESTED, VALID, VALUES, Step, Steps, add_step, elements_key, find_counter
+from kcore._ext.mixed_read cimport count_mixed, learn_mixed
+from kcore._ext.program cimport (
+    BLOCK, BOOL, MAX_WINDOWS, MIN_RUN, OTHERS, STRUCT, VECTOR, Node, Op, differ, load64
 )
-from kcore._ext.walk cimport Layout, Walk, is_left_out, peek_prefix, peek_varint
+from kcore._ext.steps cimport (
+    BEGINS, DEFAULT, ENDS, FIELD, MAX_BACKOFF, MAX_NESTED, VALID, VALUES, Step, Steps, add_step, elements_key,
+    find_counter,
+)
+from kcore._ext.walk cimport ALIKE, MIXED, WALKED, Layout, Walk, is_left_out, peek_prefix, peek_varint, push_run
+
+cdef enum:
+    MOST_MIXED = 1024  # Records that are mixed, before it is asked again whether they are alike.
+    RARELY = 7
 
 cdef struct Learner:
     const Walk* walk
@@ -226,3 +234,37 @@ cdef int64_t count_alike(const uint8_t* record, int64_t limit, const Layout* lay
         done += 1
         record += size
     return done
+
+
+cdef bint find_run(Walk* w, int64_t child, int64_t count) noexcept nogil:
+    """Note how many of the next records are handled at once, and how."""
+    cdef Layout* layout = &w.layouts[child]
+    cdef int64_t fit, alike = 0, mixed, is_flat = w.nodes[child].flat
+    cdef bint was_mixed = w.mixed != NULL and w.mixed.child == child
+    if layout.steps.size:
+        fit = (w.size - w.at) // layout.steps.size
+        fit = min(count, fit)
+        alike = count_alike(w.data + w.at, min(fit, <int64_t>MIN_RUN) if was_mixed else fit, layout)
+        if was_mixed and alike == MIN_RUN:
+            alike = count_alike(w.data + w.at, fit, layout)
+    if was_mixed and alike < count and alike < BLOCK:  # Runs between records that differ are too short to be alone.
+        mixed = count_mixed(w, child, min(count, <int64_t>MOST_MIXED))
+        if mixed > alike and (mixed >= MIN_RUN or mixed == count):
+            w.mixed.turns += 1
+            if w.mixed.turns & RARELY == 0:
+                learn(w, child, layout, w.at)  # Those that are alike later may be like this one.
+            return push_run(w, mixed << 2 | MIXED) and push_run(w, <int64_t>w.mixed.varying)
+    if alike and (alike >= MIN_RUN or alike == count or not is_flat):
+        layout.misses = 0
+        return push_run(w, alike << 2 | ALIKE)
+    layout.misses += layout.misses < MAX_BACKOFF
+    return push_run(w, min(count, <int64_t>OTHERS if is_flat else <int64_t>1 << layout.misses - 1) << 2 | WALKED)
+
+
+cdef void learn_all(Walk* w, int64_t child, int64_t begin) noexcept nogil:
+    """Learn from records that were walked, the last of which begins there."""
+    learn(w, child, &w.layouts[child], begin)
+    if w.nodes[child].flat and w.varying:
+        if w.mixed != NULL and w.mixed.child == child:
+            w.varying |= w.mixed.varying
+        learn_mixed(w, child, w.varying, begin)

@@ -19,8 +19,11 @@ cdef enum:
     MANY = 8192   # and at most: so that a field of long runs is not compared again and again.
 
 
-cdef bint find_layout(Sink* s, int64_t child, int64_t row) noexcept nogil:
-    """The layout of `row`, where enough rows after it have the same; not only those of the same parent."""
+cdef bint find_layout(Sink* s, int64_t child, int64_t row, bint is_mixed) noexcept nogil:
+    """The layout of `row`, where enough rows after it have the same; not only those of the same parent.
+
+    More must have it where those that differ are mixed: such rows take little longer than rows that are alike.
+    """
     cdef Layout* layout = &s.layouts[child]
     cdef Learner one = Learner(s, &layout.steps)
     cdef int64_t left = s.rows[child] - row
@@ -28,7 +31,7 @@ cdef bint find_layout(Sink* s, int64_t child, int64_t row) noexcept nogil:
     if alike == SOME:
         alike = alike_rows(s, child, row, 1, min(left, <int64_t>MANY))
     layout.first = layout.end = row
-    if alike < MIN_RUN:
+    if alike < (SOME if is_mixed else MIN_RUN):
         return False
     layout.steps.size = layout.steps.count = layout.steps.counters = 0
     if not learn_next(&one, child, row):

@@ -283,14 +283,15 @@ cdef extern from *:
         return (a | b) & mask;
     }
     static inline void kc_repeat(uint8_t *to, int64_t step, const uint8_t *value, int64_t width, int64_t n) {
-        uint32_t word; uint64_t wide[2];  /* The same value to each; the compiler makes whole vectors of dense ones. */
+        uint32_t word; uint64_t wide[2];  /* 1, 2, 4, 8 or 16 bytes to each; whole vectors where they are dense. */
         memcpy(&word, value, 4); memcpy(wide, value, 16);
         if (width == 8 && step == 8) for (int64_t k = 0; k < n; k++) memcpy(to + 8 * k, wide, 8);
         else if (width == 4 && step == 4) for (int64_t k = 0; k < n; k++) memcpy(to + 4 * k, &word, 4);
         else if (width == 16) for (int64_t k = 0; k < n; k++) memcpy(to + step * k, wide, 16);
         else if (width == 8) for (int64_t k = 0; k < n; k++) memcpy(to + step * k, wide, 8);
         else if (width == 4) for (int64_t k = 0; k < n; k++) memcpy(to + step * k, &word, 4);
-        else for (int64_t k = 0; k < n; k++) memcpy(to + step * k, value, width);
+        else if (width == 2) for (int64_t k = 0; k < n; k++) memcpy(to + step * k, value, 2);
+        else for (int64_t k = 0; k < n; k++) to[step * k] = value[0];
     }
     /* Clear the flags of values that are another; `value`: 16 bytes. */
     #define KC_MARK(WIDTH) { \

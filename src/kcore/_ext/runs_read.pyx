@@ -165,11 +165,6 @@ cdef bint count_run(Walk* w, const Layout* layout, int64_t count) noexcept nogil
     return True
 
 
-cdef inline int64_t* total_of(const Walk* w, int64_t key) noexcept nogil:
-    """How many rows a node has so far, or elements a column."""
-    return &w.rows[key] if key >= 0 else &w.totals[-1 - key]
-
-
 cdef void copy_run(Walk* w, Layout* layout, int64_t count) noexcept nogil:
     """Fill columns from the `count` records at `w.at`, a block at a time so that it stays in the cache."""
     cdef Steps* steps = &layout.steps
@@ -178,7 +173,7 @@ cdef void copy_run(Walk* w, Layout* layout, int64_t count) noexcept nogil:
         steps.counter[k].base = total_of(w, steps.counter[k].key)[0]
     while count:
         block = min(count, block_of(steps))
-        copy_block(w, steps, block)
+        copy_block(w, steps, w.data + w.at, block)
         for k in range(steps.counters):
             steps.counter[k].base += block * steps.counter[k].each
         w.at += block * steps.size
@@ -187,26 +182,27 @@ cdef void copy_run(Walk* w, Layout* layout, int64_t count) noexcept nogil:
         total_of(w, steps.counter[k].key)[0] = steps.counter[k].base
 
 
-cdef void copy_block(Walk* w, const Steps* steps, int64_t count) noexcept nogil:
+cdef void copy_block(Walk* w, const Steps* steps, const uint8_t* records, int64_t count) noexcept nogil:
+    """Fill columns from `count` records, which are not those of the message where only parts of it are of a layout."""
     cdef int64_t row, each
     cdef const uint8_t* source
     cdef const Op* op
     cdef const Step* step = &steps.step[0]
     cdef const Step* end = step + steps.count
     while step < end:
-        op, source = step.op, w.data + w.at + step.offset
+        op, source = step.op, records + step.offset
         row, each = steps.counter[step.rows].base + step.row, steps.counter[step.rows].each
         if step.kind == FIELD:
             copy_field(w.columns[op.column] + row * op.width, each, source, steps.size, count, op)
         elif step.kind <= DUO:
-            gather_fused(w.columns, step, w.data + w.at, steps.size, row, count)
+            gather_fused(w.columns, step, each, records, steps.size, row, count)
             step += fields_of(step.kind) - 1
         elif step.kind == ENDS:
             copy_ends(<int32_t*>w.columns[op.column] + row + 1, each, step, steps, count)
         elif step.kind == VALUES:
             copy_values(w.columns[op.column + 1], source, steps.size, step, steps, count)
         elif step.kind == BEGINS:
-            copy_begins(<int64_t*>w.columns[op.begins] + row, each, w.at + step.offset, steps.size, count)
+            copy_begins(<int64_t*>w.columns[op.begins] + row, each, source - w.data, steps.size, count)
         elif step.kind == VALID:
             put_bytes(w.columns[op.column + (2 if op.code == VECTOR else 1)] + row, each, step.length, count)
         else:

@@ -17,29 +17,30 @@ cdef void write_run(Sink* s, const Layout* layout, int64_t row, int64_t count) n
     cdef int64_t block
     while count:
         block = min(count, block_of(&layout.steps))
-        write_block(s, layout, row - layout.first, block)
+        write_block(s, &layout.steps, s.out + s.at, s.out + layout.template, row - layout.first, block)
         s.at += block * layout.steps.size
         row += block
         count -= block
 
 
-cdef void write_block(const Sink* s, const Layout* layout, int64_t done, int64_t count) noexcept nogil:
-    """`count` records after the first `done` of the layout."""
-    cdef const Steps* steps = &layout.steps
+cdef void write_block(
+    const Sink* s, const Steps* steps, uint8_t* records, const uint8_t* same, int64_t done, int64_t count
+) noexcept nogil:
+    """`count` records after the first `done` of a layout; `same` is a record with the bytes that all of them have."""
     cdef int64_t row, each
     cdef const Op* op
     cdef const Step* step = &steps.step[0]
     cdef const Step* end = step + steps.count
     cdef uint8_t* target
     while step < end:
-        op, target, each = step.op, s.out + s.at + step.offset, steps.counter[step.rows].each
+        op, target, each = step.op, records + step.offset, steps.counter[step.rows].each
         row = steps.counter[step.rows].base + done * each + step.row
         if step.kind == SPAN:
-            write_span(target, steps.size, s.out + layout.template + step.offset, step.length, count)
+            write_span(target, steps.size, same + step.offset, step.length, count)
         elif step.kind == VALUES:
             write_values(s, target, step, steps, done, count)
         elif step.kind in (QUAD, TRIO, PAIR, DUO):
-            scatter_fused(s.out + s.at, steps.size, s.columns, step, row, count)
+            scatter_fused(records, steps.size, s.columns, step, each, row, count)
             step += fields_of(step.kind) - 1
         elif each == 1:
             scatter(target, steps.size, s.columns[op.column] + row * op.width, count, op.width, op.code == BOOL)
@@ -61,7 +62,7 @@ cdef inline void write_span(
         put_bytes(target, size, same[0], count)
         return
     while length:
-        width = 8 if length >= 8 else 4 if length >= 4 else 1
+        width = 8 if length >= 8 else 4 if length >= 4 else 2 if length >= 2 else 1
         memcpy(value, same, width)
         repeat(target, size, value, width, count)
         target, same, length = target + width, same + width, length - width

@@ -2,6 +2,7 @@
 
 from libc.stdint cimport int16_t, int32_t, int64_t, uint8_t
 
+from kcore._ext.mixed cimport Mixed
 from kcore._ext.program cimport INT16, STRUCT, VARINT, VECTOR, Node, Op, move16, move32
 from kcore._ext.steps cimport Steps
 
@@ -25,6 +26,7 @@ cdef struct Sink:
     uint8_t** absent     # by op, of a tagged field: whether a row leaves it out
     int64_t* is_absent   # likewise: whether all rows do
     Layout* layouts      # by node
+    Mixed* mixed         # of the node whose rows differ in lengths; NULL while none was seen
     uint8_t* out
     int64_t at
     int64_t size         # of the whole message

@@ -3,6 +3,7 @@
 from libc.stdint cimport int32_t, int64_t, uint8_t, uint32_t, uint64_t
 from libc.stdlib cimport realloc
 
+from kcore._ext.mixed cimport Mixed
 from kcore._ext.program cimport BLOCK, INT16, MAX_VECTORS, MAX_WINDOWS, VARINT, Node, Op
 from kcore._ext.steps cimport Steps
 
@@ -17,6 +18,11 @@ cdef enum Problem:
     BAD_TAG_SIZE = 8
     LEFT_OVER = 9
     NO_MEMORY = 10
+
+cdef enum Way:  # How records are read.
+    WALKED = 0  # flat ones as a chain, others one by one
+    ALIKE = 1   # of one layout
+    MIXED = 2   # of one layout but for the lengths of some vectors
 
 cdef struct Layout:
     int64_t misses     # how often the records after it were of other layouts
@@ -41,7 +47,9 @@ cdef struct Walk:
     int64_t* totals    # elements of a VECTOR's values, tags and bytes of unknown tags, by column
     uint8_t* sent      # by op, of a tagged field: whether any row has it; known when measuring has ended
     Layout* layouts    # by node: of the last record
-    int64_t* runs      # what measuring found: count * 2 + whether the layout is one
+    Mixed* mixed       # of the node whose records were mixed last; NULL while none were
+    uint64_t varying   # fields of the last records walked that differ in length, a bit each
+    int64_t* runs      # what measuring found: count * 4 + a Way; behind MIXED the fields that differ
     int64_t run_count
     int64_t run_room
     int64_t next_run

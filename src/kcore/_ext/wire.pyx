@@ -1,6 +1,10 @@
-"""The object codec's front: finds the program of a message and version, and runs it."""
+# cython: embedsignature=True, embedsignature.format=clinic
+"""The object codec's front: finds the program of a message and version, and runs it.
 
-from cython cimport final
+`binding(False)`: a method that is not Python's kind of function saves a tenth of a small message's time.
+"""
+
+from cython cimport binding, final
 from cpython.buffer cimport PyBUF_FORMAT, PyBUF_ND, PyBUF_SIMPLE, PyBUF_WRITABLE, PyBuffer_Release, PyObject_GetBuffer
 from cpython.bytes cimport PyBytes_AS_STRING, PyBytes_CheckExact, PyBytes_FromStringAndSize, PyBytes_GET_SIZE
 from cpython.dict cimport PyDict_GetItemWithError
@@ -129,6 +133,7 @@ cdef class Codec:
         self.programs[message] = programs
         return programs[plan.version]
 
+    @binding(False)
     def decode(self, message: object, version: object, data: object, dialect: object = None) -> object:
         """The message in all of `data`, any bytes-like object; no header inside, no bytes left over.
 
@@ -151,6 +156,7 @@ cdef class Codec:
         finally:
             PyBuffer_Release(&view)
 
+    @binding(False)
     def decode_from(
         self,
         message: object,
@@ -186,6 +192,7 @@ cdef class Codec:
         finally:
             PyBuffer_Release(&view)
 
+    @binding(False)
     def encode(self, message: object, version: object, out: object = None, dialect: object = None) -> object:
         """The message as bytes; with `out`, a writable buffer, fills it from its start and says how many bytes it took.
 

@@ -1,4 +1,6 @@
+from collections.abc import Callable
 from enum import IntEnum
+from typing import Any
 
 from kcore._ext.wire import Words
 
@@ -17,6 +19,10 @@ class Kind(IntEnum):
     RECORDS = 11
     STRUCT = 12
     ARRAY = 13
+
+def explain_calls(
+    metaclass: type, explain: Callable[[Any, tuple[Any, ...], dict[str, Any] | None], Exception | None]
+) -> None: ...
 
 class Program:
     words: Words

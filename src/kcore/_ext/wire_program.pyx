@@ -14,7 +14,7 @@ cdef extern from *:
         return member->type == T_OBJECT_EX ? member->offset : -1;
     }
 
-    /* Memory of instances that are gone, by size in pointers, each linked to the next by its first slot. */
+    /* Memory of instances that are gone, by size in pointers: empty slots, the first links to the next. */
     enum { SPARE_SIZES = 64, MOST_SPARES = 64 };
     static struct { PyObject *first; int count; } spares[SPARE_SIZES];
 
@@ -30,10 +30,17 @@ cdef extern from *:
         if (instance != NULL) {
             spares[size].first = *(PyObject **)(instance + 1);
             spares[size].count--;
-            PyObject_Init(instance, type);
-        } else if ((instance = _PyObject_GC_New(type)) == NULL) {
-            return NULL;
+            *(PyObject **)(instance + 1) = NULL;
+    #if defined(Py_TRACE_REFS) || defined(Py_GIL_DISABLED)
+            return PyObject_Init(instance, type);
+    #else
+            Py_SET_TYPE(instance, type);  /* What PyObject_Init does, without its two calls. */
+            Py_INCREF(type);
+            Py_SET_REFCNT(instance, 1);
+            return instance;
+    #endif
         }
+        if ((instance = _PyObject_GC_New(type)) == NULL) return NULL;
         memset(instance + 1, 0, type->tp_basicsize - sizeof(PyObject));
         return instance;
     }
@@ -44,8 +51,11 @@ cdef extern from *:
         PyTypeObject *type = Py_TYPE(self), *own = type;
         Py_ssize_t size = size_class(type);
         while (own->tp_dealloc != free_slots) own = own->tp_base;
-        for (PyObject **slot = (PyObject **)(self + 1); (char *)slot < (char *)self + own->tp_basicsize; slot++)
-            Py_XDECREF(*slot);
+        for (PyObject **slot = (PyObject **)(self + 1); (char *)slot < (char *)self + own->tp_basicsize; slot++) {
+            PyObject *value = *slot;
+            *slot = NULL;
+            Py_XDECREF(value);
+        }
         if (own == type && size > 0 && spares[size].count < MOST_SPARES) {
             *(PyObject **)(self + 1) = spares[size].first;
             spares[size].first = self;
@@ -77,10 +87,38 @@ cdef extern from *:
         if (type->tp_basicsize == (Py_ssize_t)(sizeof(PyObject) + slots * sizeof(PyObject *)) && !type->tp_finalize)
             type->tp_dealloc = free_slots;
     }
+
+    static PyObject *explain = NULL;
+
+    /* As type.__call__, but for a TypeError that `explain` has a better error for. */
+    static PyObject *call_class(PyObject *type, PyObject *args, PyObject *keywords) {
+        PyObject *made = PyType_Type.tp_call(type, args, keywords);
+        if (made != NULL || !PyErr_ExceptionMatches(PyExc_TypeError)) return made;
+        PyObject *kind, *value, *trace;
+        PyErr_Fetch(&kind, &value, &trace);
+        PyObject *better = PyObject_CallFunctionObjArgs(explain, type, args, keywords ? keywords : Py_None, NULL);
+        if (better == Py_None) {
+            PyErr_Restore(kind, value, trace);
+        } else {
+            Py_XDECREF(kind);
+            Py_XDECREF(value);
+            Py_XDECREF(trace);
+            if (better != NULL) PyErr_SetObject((PyObject *)Py_TYPE(better), better);
+        }
+        Py_XDECREF(better);
+        return NULL;
+    }
+
+    static void set_call(PyTypeObject *metaclass, PyObject *function) {
+        Py_INCREF(function);
+        Py_XSETREF(explain, function);
+        metaclass->tp_call = call_class;
+    }
     """
     Py_ssize_t slot_offset(object descriptor)
     PyObject *make_instance(PyTypeObject *type)
     void set_dealloc(PyTypeObject *type, Py_ssize_t slots)
+    void set_call(PyTypeObject *metaclass, PyObject *function)
 
 
 FIXED_SIZES = {BOOL: 1, INT8: 1, INT16: 2, UINT16: 2, INT32: 4, UINT32: 4, INT64: 8, FLOAT64: 8, UUID: 16}
@@ -92,6 +130,15 @@ RANGES = {
     UINT32: (0, 2**32 - 1),
     INT64: (-(2**63), 2**63 - 1),
 }
+
+
+def explain_calls(metaclass: type, explain: object) -> None:
+    """Has `explain(cls, args, keywords)` look at calls of the metaclass' classes that raised a TypeError.
+
+    It returns a better exception or None. `keywords` is None where there were none. Calls that are right pay nothing,
+    as they would for an `__init__` that takes any keyword, or for a `__call__` in Python.
+    """
+    set_call(<PyTypeObject *>metaclass, <PyObject *>explain)
 
 
 cdef class Program:

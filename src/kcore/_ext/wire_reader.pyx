@@ -5,7 +5,7 @@ A function that fails returns NULL or -1 with `why` set (or a Python exception, 
 callers leave a crumb each, so an error names its field at no cost to a message that has none.
 """
 
-from cpython.object cimport PyObject, PyTypeObject
+from cpython.object cimport PyObject
 from libc.stdint cimport int8_t, int16_t, int32_t, int64_t, uint8_t, uint64_t
 from libc.string cimport memcpy
 
@@ -14,43 +14,11 @@ from kcore._ext.wire_program cimport (
     ARRAY, BOOL, BYTES, INT8, INT16, INT32, INT64, MAX_DEPTH, MAX_STRING, STRING, STRUCT, UINT16, UINT32, UUID, Crumb,
     Layout, Program, Step, new_instance, path_text,
 )
+from kcore._ext.wire_values cimport new_bytes, new_uuid, new_view
 
-
-cdef extern from *:
-    """
-    /* A Uuid is a bytes subclass with nothing added: made as bytes makes its own subclasses. */
-    static PyObject *new_uuid(PyTypeObject *type, const unsigned char *data) {
-        PyObject *uuid = type->tp_alloc(type, 16);
-        if (uuid == NULL) return NULL;
-        memcpy(((PyBytesObject *)uuid)->ob_sval, data, 16);
-        _Py_COMP_DIAG_PUSH
-        _Py_COMP_DIAG_IGNORE_DEPR_DECLS
-        ((PyBytesObject *)uuid)->ob_shash = -1;
-        _Py_COMP_DIAG_POP
-        return uuid;
-    }
-
-    /* A view of bytes, whatever the elements of the source are; narrowed in place, while nobody else has it.
-       `last`: the view before it of the same source, which it then shares the buffer with: half the price. */
-    static PyObject *new_view(PyObject *source, PyObject *last, const unsigned char *begin, Py_ssize_t length) {
-        PyObject *view = PyMemoryView_FromObject(last ? last : source), *whole = view;
-        if (view != NULL && last == NULL && !PyBytes_CheckExact(source)) {
-            view = PyObject_CallMethod(whole, "cast", "s", "B");
-            Py_DECREF(whole);
-        }
-        if (view == NULL) return NULL;
-        Py_buffer *buffer = PyMemoryView_GET_BUFFER(view);
-        buffer->buf = (char *)begin;
-        buffer->len = buffer->shape[0] = length;
-        return view;
-    }
-    """
-    PyObject *new_uuid(PyTypeObject *type, const uint8_t *data)
-    PyObject *new_view(PyObject *source, PyObject *last, const uint8_t *begin, Py_ssize_t length)
 
 cdef extern from "Python.h":
     PyObject *new_list "PyList_New" (Py_ssize_t size)
-    PyObject *new_bytes "PyBytes_FromStringAndSize" (const char *data, Py_ssize_t size)
     PyObject *new_text "PyUnicode_DecodeUTF8" (const char *data, Py_ssize_t size, const char *errors)
     PyObject *new_int "PyLong_FromLongLong" (int64_t value)
     PyObject *new_float "PyFloat_FromDouble" (double value)

@@ -22,6 +22,7 @@ import pyarrow.parquet as pq
 from rich.console import Console
 from rich.table import Column, Table
 
+from kcore.bench import rival_ranges
 from kcore.bench.rival_peers import (
     GROUPS,
     PEERS,
@@ -92,7 +93,8 @@ TIME_SHARES: Final = {"messages": 0.12}
 
 @dataclass(frozen=True, slots=True)
 class Options:
-    """One run. `seconds` is the timed work of a case in one turn; `only` limits the groups, `peers` the peers."""
+    """What is run, and how often. `seconds` is the timed work of a case in one turn; `only` limits the groups,
+    `peers` the peers."""
 
     partitions: int = 100_000
     only: tuple[str, ...] = GROUPS
@@ -101,14 +103,15 @@ class Options:
     out: Path | None = None
     peers: tuple[str, ...] = tuple(peer.name for peer in PEERS)
     warm: bool = True
+    runs: int = 1
 
     def __post_init__(self) -> None:
         """PlanError for what cannot be run."""
         for kind, given, known in (("group", self.only, GROUPS), ("peer", self.peers, [peer.name for peer in PEERS])):
             for unknown in set(given) - set(known):
                 raise PlanError(f"no {kind} {unknown!r}; there are {', '.join(known)}{did_you_mean(unknown, known)}")
-        if self.partitions < 100 or self.repeat < 1:
-            raise PlanError("at least 100 partitions and 1 repetition")
+        if self.partitions < 100 or self.repeat < 1 or self.runs < 1:
+            raise PlanError("at least 100 partitions, 1 repetition and 1 run")
 
 
 @dataclass(slots=True)
@@ -218,10 +221,7 @@ class _Group:
         trusted = [process for process in processes if rows.get(process.peer.name, {}).get("agrees") is not False]
         trusted = [process for process in trusted if process.peer.name in rows]
         timings: dict[str, list[float]] = {process.peer.name: [] for process in trusted}
-        turns = {}
-        for process in trusted:
-            warmed = process.ask("time", case, process.peer.warm_s * self.share if self.options.warm else 0)
-            turns[process.peer.name] = self._turns(warmed)
+        turns = {process.peer.name: self._turns(process, case) for process in trusted}
         for turn in range(self.options.repeat):
             for process in trusted if turn % 2 else reversed(trusted):
                 if turn >= turns[process.peer.name]:
@@ -235,11 +235,17 @@ class _Group:
                 rows[name] |= {"ns_min": min(ns), "ns_median": statistics.median(ns), "rounds": len(ns)}
         return list(rows.values())
 
-    def _turns(self, warmed: dict[str, Any]) -> int:
-        """One turn for who needs several times a turn's time for a single run, as kio's writer does: a second."""
+    def _turns(self, process: PeerProcess, case: str) -> int:
+        """Warm a peer up. One turn for who needs several times a turn's time for a single run, as kio's writer does: a
+        second. That is looked at twice, since other work on the machine may have stopped the first run."""
+        warmed = process.ask("time", case, process.peer.warm_s * self.share if self.options.warm else 0)
+        is_slow = self._is_slow(warmed) and self._is_slow(process.ask("time", case, 0))
+        return 1 if is_slow else self.options.repeat
+
+    def _is_slow(self, reply: dict[str, Any]) -> bool:
         a_run = 1 if self.group == "messages" else self.options.partitions
-        run_s = min(warmed.get("ns", [0])) * a_run / 1e9
-        return 1 if run_s > 3 * self.options.seconds * self.share > 0 else self.options.repeat
+        run_s = min(reply.get("ns", [0])) * a_run / 1e9
+        return bool(run_s > 3 * self.options.seconds * self.share > 0)
 
     def _check(self, processes: Sequence[PeerProcess], case: str) -> dict[str, dict[str, Any]]:
         """A row a peer that has the case, with its result's hash and whether it is the right one."""
@@ -380,12 +386,33 @@ def _table(name: str, rows: list[dict[str, Any]], figures: Figures) -> Table:
 
 
 def main(options: Options, console: Console | None = None) -> int:
-    """Run, print, keep under `options.out`; the exit code: 0 good, 1 results disagree, 3 a peer failed."""
+    """Run, print, keep under `options.out`; the exit code: 0 good, 1 results disagree, 3 a peer failed.
+
+    Of several runs each is kept in a folder of its own, run-1 and so on, beside `ranges.jsonl`.
+    """
     console = console or Console()
-    before = Load.now()
-    report = run(options, lambda text: console.print(text, markup=False, highlight=False))
-    show(report, console)
-    if options.out is not None:
-        write(report, options.out, facts(before) | ({"jvm": jvm_name(Path("java"))} if _has_java(report) else {}))
-        console.print(f"written to {options.out}: rivals.jsonl, targets.jsonl, report.html", markup=False)
-    return report.exit_code
+    reports = []
+    for number in range(1, options.runs + 1):
+        before = Load.now()
+        report = run(options, lambda text: console.print(text, markup=False, highlight=False))
+        reports.append(report)
+        show(report, console)
+        if options.out is not None:
+            out = options.out if options.runs == 1 else options.out / f"run-{number}"
+            write(report, out, facts(before) | ({"jvm": jvm_name(Path("java"))} if _has_java(report) else {}))
+            console.print(f"written to {out}: rivals.jsonl, targets.jsonl, report.html", markup=False)
+    if options.runs > 1:
+        _show_ranges(reports, options.out, console)
+    codes = {report.exit_code for report in reports}
+    return EXIT_DISAGREE if EXIT_DISAGREE in codes else max(codes)
+
+
+def _show_ranges(reports: Sequence[Report], out: Path | None, console: Console) -> None:
+    """Print, and keep, between which figures each target lay."""
+    found = rival_ranges.ranges([report.targets for report in reports])
+    console.print(rival_ranges.table(found))
+    console.print(rival_ranges.summary(found), markup=False)
+    if out is not None:
+        keep.clear(out)
+        _write_lines(out / "ranges.jsonl", [{name: getattr(each, name) for name in each.__slots__} for each in found])
+        console.print(f"written to {out}: ranges.jsonl, and a folder a run", markup=False)

@@ -21,6 +21,7 @@ def command(
     ] = None,
     partitions: Annotated[int, typer.Option(min=1_000, max=10_000_000, help="Partitions of the cluster.")] = 100_000,
     repeat: Annotated[int, typer.Option(min=1, max=1_000, help="Turns that every peer has.")] = 5,
+    runs: Annotated[int, typer.Option(min=1, max=100, help="Runs of all of it; several print ranges.")] = 1,
     out: Annotated[Path | None, typer.Option(metavar="DIR", help="For the results, if they are to be kept.")] = None,
     overwrite: Overwrite = False,
 ) -> None:
@@ -29,13 +30,13 @@ def command(
     Exit code: 0 good, 1 results disagree, 2 usage, 3 a peer failed. A missing toolchain is a line, not a failure.
     """
     directory = None if out is None else results_directory(out, "rivals", overwrite)
-    raise typer.Exit(run(only or [], partitions, repeat, directory))
+    raise typer.Exit(run(only or [], partitions, repeat, runs, directory))
 
 
-def run(only: list[str], partitions: int, repeat: int, out: Path | None) -> int:
+def run(only: list[str], partitions: int, repeat: int, runs: int, out: Path | None) -> int:
     """Run and show; ends the command with exit code 2 if that cannot be run."""
     try:
-        options = rivals.Options(partitions=partitions, repeat=repeat, out=out)
+        options = rivals.Options(partitions=partitions, repeat=repeat, runs=runs, out=out)
         return rivals.main(replace(options, only=tuple(only)) if only else options, wide_console())
     except PlanError as error:
         fail(str(error))

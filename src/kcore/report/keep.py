@@ -17,7 +17,7 @@ _MOST_BYTES: Final = 1 << 28  # Of results.jsonl.
 # All that commands keep in a results folder.
 RESULT_FILES: Final = (
     *("results.parquet", "results.jsonl", "plan.toml", "report.html"),
-    *("rivals.parquet", "rivals.jsonl", "targets.jsonl"),
+    *("rivals.parquet", "rivals.jsonl", "targets.jsonl", "ranges.jsonl"),
 )
 
 

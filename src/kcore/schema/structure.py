@@ -14,6 +14,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, ClassVar, Final, dataclass_transform, get_origin
 
+from kcore._ext.wire_program import explain_calls
 from kcore.errors import ArgumentError
 from kcore.schema.kinds import FieldType
 from kcore.schema.versions import ALL, NONE, Versions
@@ -157,7 +158,8 @@ class Struct(metaclass=StructType):
     # A type checker makes the one of each class of its fields (dataclass_transform); of a class that it does not know,
     # such as a `type[Message]`, it knows no fields.
     def __init__(self, *positional: Any, **values: Any) -> None:
-        cls: Any = type(self)
+        # The class that this was called for: the instance's own may be a user's, with another `__init__`.
+        cls: Any = next(each for each in type(self).__mro__ if vars(each).get("__init__") is Struct.__init__)
         cls.__init__ = _init_of(cls)
         cls.__init__(self, *positional, **values)
 
@@ -187,34 +189,41 @@ def _init_of(cls: type[Struct]) -> Any:
 
     What is mutable by default is made anew for each instance.
     """
-    keywords = ["self", "*positional"]
-    lines = ["    if positional or unknown: raise refused(self, positional, unknown)"]
-    names: dict[str, Any] = {"UNSET": UNSET, "refused": _refused}
+    keywords, lines = ["self", "*"], []
+    names: dict[str, Any] = {"UNSET": UNSET, "REFUSES_BY_NAME": True}
     for number, spec in enumerate(cls.__fields__):
         default = spec.default()
         if isinstance(default, Struct | list):
             names[f"Fresh_{number}"] = type(default)
+            fresh = "[]" if type(default) is list else f"Fresh_{number}()"  # No call, which takes three times as long.
             keywords.append(f"{spec.name}=UNSET")
-            lines.append(f"    self.{spec.name} = Fresh_{number}() if {spec.name} is UNSET else {spec.name}")
+            lines.append(f"    self.{spec.name} = {fresh} if {spec.name} is UNSET else {spec.name}")
         else:
             names[f"default_{number}"] = default
             keywords.append(f"{spec.name}=default_{number}")
             lines.append(f"    self.{spec.name} = {spec.name}")
-    keywords += ["unknown_tagged_fields=()", "**unknown"]
+    keywords.append("unknown_tagged_fields=()")
     lines.append("    self.unknown_tagged_fields = unknown_tagged_fields")
     exec("\n".join([f"def __init__({', '.join(keywords)}):", *lines]), names)
     names["__init__"].__qualname__ = f"{cls.__qualname__}.__init__"
     return names["__init__"]
 
 
-def _refused(struct: Struct, positional: tuple[Any, ...], unknown: dict[str, Any]) -> ArgumentError:
-    """Why a struct cannot be made of these arguments."""
-    name, fields = type(struct).__name__, type(struct).__match_args__
+def _refused(cls: type[Struct], positional: tuple[Any, ...], given: dict[str, Any] | None) -> ArgumentError | None:
+    """Why a struct cannot be made of these arguments; None where an `__init__` of a user's own said why."""
+    name, fields = cls.__name__, cls.__match_args__
+    if "REFUSES_BY_NAME" not in getattr(cls.__init__, "__globals__", ()):
+        return None
     if positional:
         return ArgumentError(f"{name} takes keywords alone, such as {name}({fields[0] if fields else ''}=...)")
-    wrong = next(iter(unknown))
+    wrong = next((word for word in given or () if word not in (*fields, "unknown_tagged_fields")), None)
+    if wrong is None:
+        return None
     close = did_you_mean(wrong, fields, f"its fields are {', '.join(fields)}")
     return ArgumentError(f"{name} has no field {wrong!r}{close}")
+
+
+explain_calls(StructType, _refused)
 
 
 def _pieces(value: Any) -> Iterator[str]:
