@@ -59,7 +59,7 @@ DEPARTURES: Final[Mapping[str, Departure]] = {
         "a busy controller is not the brokers' fault",
     ),
     FENCES_AT_INTERVALS: Departure(
-        "looks eight times in a session timeout whether a session has ended, and fences the broker up to an eighth late",
+        "looks eight times in a session timeout whether a session has ended, and fences a broker up to an eighth late",
         "looks when the first session ends, too, as Kafka 3.9 does",
         "the partitions of a lost broker wait no longer for new leaders than the timeout says",
     ),

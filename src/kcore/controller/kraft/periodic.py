@@ -1,8 +1,9 @@
 """The periodic tasks of the active controller, and when they are due: fencing, elections, expiry of tokens, no-ops.
 
 In 4.x a task is due one period after its last run or after activation; if it has more to do, after 10 ms; if it
-failed, after 5 minutes. Fencing is due earlier if a session ends before ("fences-at-intervals"). In 3.9.1 elections and fencing are scheduled only while there is a reason for them. Tasks that
-are due at the same time run in the order in which they fell due.
+failed, after 5 minutes. Fencing is due earlier if a session ends before ("fences-at-intervals"). In 3.9.1 elections and
+fencing are scheduled only while there is a reason for them. Tasks that are due at the same time run in the order in
+which they fell due.
 Source: PeriodicTaskControlManager of 4.3.1; QuorumController.maybeScheduleNext* and
 rescheduleMaybeFenceStaleBrokers of 3.9.1.
 """
