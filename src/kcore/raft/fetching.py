@@ -29,6 +29,7 @@ from kcore.types import METADATA_TOPIC_ID
 
 ENDPOINTS_VERSION: Final = 17  # From then on Kafka names the leader's listener (KIP-853).
 HIGH_WATERMARK_VERSION: Final = 18  # From this version on a replica sends the high watermark that it knows (KIP-1166).
+WOKEN_IN_A_MS: Final = 40  # Observers: so many are answered by one record, and then no more for a millisecond.
 NOT_DIVERGING: Final = EpochEndOffset()
 NO_SNAPSHOT: Final = SnapshotId()
 BOOTSTRAP_SNAPSHOT: Final = OffsetAndEpoch(0, 0)  # What a dynamic quorum begins with; its leader writes it to the log.
@@ -170,11 +171,31 @@ def replica_key(request: FetchRequest, partition: FetchPartition) -> ReplicaKey:
 # The response.
 
 
+class Sent(NamedTuple):
+    """The last response with records, and what it depends on: all followers at one offset get the same object."""
+
+    version: int
+    records: bytes
+    high_watermark: int | None
+    start_offset: int
+    response: FetchResponse
+
+
 def response_of(node: NodeContext, fetch: WaitingFetch, found: Found) -> FetchResponse:
-    """The response to a fetch, with the flushed offset that was counted if it names one."""
-    response = fetch_response(node, fetch.version, *found)
-    if found.error is Errors.NONE and fetch.partition.log_start_offset >= 0:
+    """The response to a fetch, with the flushed offset that was counted if it names one. It must not be changed."""
+    if found.error is not Errors.NONE:
+        return fetch_response(node, fetch.version, *found)
+    if fetch.partition.log_start_offset >= 0:
+        response = fetch_response(node, fetch.version, *found)
         response.responses[0].partitions[0].last_stable_offset = flushed_end_offset(fetch.partition)
+        return response
+    sent, version, records = node.leading.sent, fetch.version, found.records
+    end, start = node.quorum.high_watermark, node.log.start_offset
+    if sent is not None and records == sent.records and (version, end, start) == (sent[0], sent[2], sent[3]):
+        return sent.response
+    response = fetch_response(node, version, *found)
+    if records:
+        node.leading.sent = Sent(version, records, end, start, response)
     return response
 
 
@@ -216,12 +237,41 @@ def error_response(node: NodeContext, version: int, error: Errors) -> FetchRespo
 
 
 def complete(node: NodeContext, now_ms: int, *, below: int | None = None) -> None:
-    """Answers those that wait, or those that fetch from `below` some offset: there are records for them."""
-    fetches = node.leading.fetches
-    for reply_to, fetch in list(fetches.items()):
-        if (below is None or fetch.partition.fetch_offset < below) and fetches.pop(reply_to, None) is not None:
+    """Answers those that wait, or those of voters that fetch from `below` some offset: there are records for them.
+
+    An observer applies no record before it is committed. It gets records and high watermark together, in one response
+    where two would be needed otherwise. Thousands of observers are answered at intervals, so that what is committed
+    meanwhile costs one response each, too.
+    """
+    leading = node.leading
+    if below is not None and leading.is_alone:
+        return
+    with_observers = below is None and _may_wake_observers(node, now_ms)
+    woken = 0
+    for reply_to, fetch in list(leading.fetches.items()):
+        if leading.is_voter(fetch.replica):
+            is_meant = fetch.partition.fetch_offset < below if below is not None else _may_have_news(node, fetch)
+        else:
+            is_meant = with_observers and _may_have_news(node, fetch)
+            woken += is_meant
+        if is_meant and leading.fetches.pop(reply_to, None) is not None:
             response = response_of(node, fetch, find(node, fetch, now_ms, is_new=False))
             node.answer(reply_to, remember_sent_watermark(node, fetch, response))
+    if woken:
+        leading.wake_ms = now_ms + woken // WOKEN_IN_A_MS
+
+
+def _may_wake_observers(node: NodeContext, now_ms: int) -> bool:
+    """Whether their next turn has come; if not, they are answered when it has."""
+    node.leading.has_news = node.leading.wake_ms > now_ms
+    return not node.leading.has_news
+
+
+def _may_have_news(node: NodeContext, fetch: WaitingFetch) -> bool:
+    """Whether there are records for it, or a high watermark that it may not know."""
+    if fetch.version < HIGH_WATERMARK_VERSION or fetch.partition.fetch_offset < node.log.end_offset:
+        return True
+    return fetch.partition.high_watermark < known_high_watermark(node)
 
 
 def fail(node: NodeContext, error: Errors) -> None:
@@ -235,12 +285,14 @@ def fail(node: NodeContext, error: Errors) -> None:
 def poll(node: NodeContext, now_ms: int) -> int:
     """Answers those whose wait is over with nothing; when the next one's is, at the earliest. At least one waits."""
     leading = node.leading
+    if leading.has_news and leading.wake_ms <= now_ms:
+        complete(node, now_ms)
     if leading.fetch_deadline_ms <= now_ms:  # Else no wait is over: with thousands of them it is not looked at each.
         for reply_to, fetch in list(leading.fetches.items()):
             if fetch.deadline_ms <= now_ms:
                 _end_wait(node, reply_to)
         leading.fetch_deadline_ms = min((fetch.deadline_ms for fetch in leading.fetches.values()), default=NEVER_MS)
-    return leading.fetch_deadline_ms
+    return min(leading.fetch_deadline_ms, leading.wake_ms) if leading.has_news else leading.fetch_deadline_ms
 
 
 def _end_wait(node: NodeContext, reply_to: Hashable) -> None:

@@ -16,7 +16,7 @@ from kcore.raft.config import LONGEST_LINGER_MS, MAX_BATCH_BYTES, MOST_OBSERVERS
 from kcore.raft.context import NodeContext
 from kcore.raft.control_records import control_batch, kraft_version_record, leader_change, replay_batches
 from kcore.raft.effects import Committed, LeaderChanged
-from kcore.raft.fetching import WaitingFetch
+from kcore.raft.fetching import Sent, WaitingFetch
 from kcore.raft.log import Appended
 from kcore.raft.progress import UNKNOWN, ReplicaProgress
 from kcore.raft.replicas import NO_DIRECTORY, ReplicaKey
@@ -41,10 +41,13 @@ class LeaderState:
         "fetched_voters",
         "fetches",
         "flushing",
+        "has_news",
         "known_voters",
         "local",
         "observers",
+        "sent",
         "voters",
+        "wake_ms",
     )
 
     def __init__(self, node: NodeContext, now_ms: int) -> None:
@@ -61,6 +64,9 @@ class LeaderState:
         self.flushing = 0  # Up to where a flush is under way.
         self.fetches: OrderedDict[Hashable, WaitingFetch] = OrderedDict()  # By whom to answer, oldest first.
         self.fetch_deadline_ms = NEVER_MS  # No wait of these is over before.
+        self.sent: Sent | None = None
+        self.wake_ms = -NEVER_MS  # Observers that wait are answered no sooner.
+        self.has_news = False  # There is something for them then.
         self.change: PendingChange | None = None  # The one change of the voters that may be on its way.
         self.known_voters: VoterSet | None = None  # At kraft.version 0: the voters as they reported themselves.
         self.set_voters(node.voter_history.last_voters)

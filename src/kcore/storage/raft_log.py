@@ -18,6 +18,7 @@ from kcore.replication.raft_log import Level, OffsetAndEpoch, ValidOffsetAndEpoc
 from kcore.replication.raft_log import RaftLog as Rules
 from kcore.storage.checkpoints import OFFSETS, read_offsets, write_offsets
 from kcore.storage.files import OS, FileSystem, is_there, lock_directory, sync_folder
+from kcore.storage.last_reads import LastReads
 from kcore.storage.log import partition_of
 from kcore.storage.raft_recovery import recover, remove_left_behind, sync_segments
 from kcore.storage.raft_snapshots import RaftSnapshots
@@ -94,6 +95,7 @@ class DiskRaftLog:
         self._partition, self._level = partition, level
         self._writing = _Writing(folder)
         self._newest = -1, -1, b""  # First offset, end offset and bytes of the last append.
+        self._last_reads = LastReads()
         with Refusals(folder):
             files.mkdir(folder)
             sync_folder(folder.parent, files)
@@ -281,10 +283,14 @@ class DiskRaftLog:
         first_offset, end, data = self._newest  # What most followers are about to ask for.
         if offset == first_offset and self.end_offset == end <= end_offset and len(data) <= max_bytes:
             return data
+        up_to = min(end_offset, self.end_offset)
+        if (known := self._last_reads.get(offset, max_bytes, up_to)) is not None:
+            return known
         with Refusals(self.folder):
             data = self._log.read(offset, max_bytes, end_offset, at_least_one=True)
         if not _is_whole(data) or (not data and offset < self.end_offset <= end_offset):
             raise self._damage_near(offset)
+        self._last_reads.put(offset, max_bytes, up_to, data)
         return data
 
     def _damage_near(self, offset: int) -> StorageError:
@@ -303,6 +309,9 @@ class DiskRaftLog:
         return self._rules().end_offset_for_epoch(epoch)
 
     def validate_offset_and_epoch(self, offset: int, epoch: int) -> ValidOffsetAndEpoch:
+        entries = self._log.epochs.entries
+        if entries and epoch == entries[-1].epoch and self.start_offset < offset <= self.end_offset:
+            return ValidOffsetAndEpoch("VALID", OffsetAndEpoch(offset, epoch))  # By the rules; what nearly all ask.
         return self._rules().validate_offset_and_epoch(offset, epoch)
 
     # Cut.
@@ -313,6 +322,7 @@ class DiskRaftLog:
             raise RaftLogError(f"a cut at {offset} is below the high watermark {self.high_watermark}")
         with self._writing:
             self._lower_recovery_point(offset)
+            self._last_reads.clear()
             self._log.truncate_to(offset)
             self.end_offset = self._log.end_offset
         return self.end_offset
@@ -334,6 +344,7 @@ class DiskRaftLog:
             return False
         with self._writing:
             self._lower_recovery_point(self._log.first_offset)
+            self._last_reads.clear()
             self._log.start_anew(latest.offset)
             self.start_offset = self.end_offset = self.high_watermark = latest.offset
             self._snapshots.forget(self._snapshots.older_than(latest))
