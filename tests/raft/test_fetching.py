@@ -421,7 +421,15 @@ def test_many_observers_are_answered_at_intervals() -> None:
     found = answered(node.on_timer(1011), observers)
     assert len(found) == len(observers)
     assert {(len(split_batches(bytes(each.records))[0]), each.high_watermark) for each in found} == {(2, 4)}
-    assert not answered(node.on_timer(1100), many(1012)), "nothing was committed since"
+    commit(1012)
+    late = object()
+    assert fetched(node.on_request(fetch_request(4, replica=99), 18, late, 1013), late) is None, "its turn is at 1021"
+    behind = object()
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("kcore.raft.fetching.FEW_BYTES", 100)
+        assert fetched(node.on_request(fetch_request(1, replica=98), 18, behind, 1013), behind) is not None
+    assert node.next_deadline_ms == 1021 and fetched(node.on_timer(1021), late).high_watermark == 5
+    assert not answered(node.on_timer(1100), many(1022)), "nothing was committed since"
 
 
 def test_followers_at_one_offset_get_the_same_response() -> None:

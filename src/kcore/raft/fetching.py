@@ -29,7 +29,8 @@ from kcore.types import METADATA_TOPIC_ID
 
 ENDPOINTS_VERSION: Final = 17  # From then on Kafka names the leader's listener (KIP-853).
 HIGH_WATERMARK_VERSION: Final = 18  # From this version on a replica sends the high watermark that it knows (KIP-1166).
-WOKEN_IN_A_MS: Final = 40  # Observers: so many are answered by one record, and then no more for a millisecond.
+WOKEN_IN_A_MS: Final = 20  # Observers: so many are answered together, and then none for a millisecond.
+FEW_BYTES: Final = 1 << 16  # An observer that is so far behind waits for no others.
 NOT_DIVERGING: Final = EpochEndOffset()
 NO_SNAPSHOT: Final = SnapshotId()
 BOOTSTRAP_SNAPSHOT: Final = OffsetAndEpoch(0, 0)  # What a dynamic quorum begins with; its leader writes it to the log.
@@ -67,7 +68,8 @@ def on_fetch_request(
     if request.max_wait_ms < 0 or not is_sane(partition):
         return error_response(node, version, Errors.INVALID_REQUEST)
     found = find(node, fetch, now_ms)
-    if request.max_wait_ms == 0 or has_news(node, partition, found) or has_early_news(node, fetch):
+    is_due = has_news(node, partition, found) or has_early_news(node, fetch)
+    if request.max_wait_ms == 0 or (is_due and not waits_for_its_turn(node, fetch, found, now_ms)):
         return remember_sent_watermark(node, fetch, response_of(node, fetch, found))
     leading = node.leading
     if len(leading.fetches) >= MOST_WAITING:
@@ -106,6 +108,17 @@ def has_early_news(node: NodeContext, fetch: WaitingFetch) -> bool:
         return False
     progress = node.leading.known(fetch.replica)
     return progress is not None and known_high_watermark(node) > progress.sent_high_watermark
+
+
+def waits_for_its_turn(node: NodeContext, fetch: WaitingFetch, found: Found, now_ms: int) -> bool:
+    """Whether the few records that there are for an observer are answered with those that wait: see `complete`."""
+    if found.error or found.valid is None or found.valid.kind != "VALID" or len(found.records) > FEW_BYTES:
+        return False
+    leading = node.leading
+    if leading.wake_ms <= now_ms or leading.is_voter(fetch.replica):
+        return False
+    leading.has_news = True
+    return True
 
 
 def known_high_watermark(node: NodeContext) -> int:
