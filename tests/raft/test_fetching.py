@@ -444,25 +444,6 @@ def test_many_observers_are_answered_at_intervals() -> None:
     assert not answered(node.on_timer(1100), many(1022)), "nothing was committed since"
 
 
-def test_followers_at_one_offset_get_the_same_response() -> None:
-    """So that it is encoded once. Another version of the request, and a later high watermark, make another one."""
-    node = committed_leader()
-    append(node, b"a")
-    end = node.log.end_offset
-
-    def response(replica: int, version: int = 18) -> Any:
-        request = fetch_request(end - 1, replica=replica, max_wait_ms=0)
-        [answer] = of(SendResponse, node.on_request(request, version, "it", 1000))
-        return answer.response
-
-    first = response(7)
-    assert response(8) is first and response(9, 17) is not first
-    before = response(7)
-    fetch(node, fetch_request(end, max_wait_ms=0), 1000)
-    after = response(7)
-    assert after is not before and after.responses[0].partitions[0].high_watermark == end
-
-
 def test_a_leader_no_more_wakes_those_that_wait() -> None:
     node = committed_leader()
     reply_to = waiting(node)
