@@ -5,7 +5,9 @@ from typing import Any
 import pytest
 
 from kcore.protocol_errors import Errors
+from kcore.raft.batches import split_batches
 from kcore.raft.effects import SendResponse
+from kcore.raft.fetching import WOKEN_IN_A_MS
 from kcore.replication.raft_log import OffsetAndEpoch
 from kcore.types import Uuid
 from raft.batches import snapshot
@@ -391,6 +393,55 @@ def test_a_new_high_watermark_wakes_those_that_wait() -> None:
     first, second = waiting(node, replica=7, high_watermark=1), waiting(node, replica=8, high_watermark=1)
     _, effects = fetch(node, fetch_request(2, max_wait_ms=0), 1000)
     assert [fetched(effects, reply_to).high_watermark for reply_to in (first, second)] == [2, 2]
+
+
+def test_an_observer_that_waits_is_answered_once_at_the_commit() -> None:
+    """Records and high watermark together. Voters get records at once, for it is they who commit them."""
+    node = committed_leader()
+    observer, voter = waiting(node, replica=7), waiting(node, replica=2)
+    _, effects = take(node, [b"a"], 1100)
+    assert fetched(effects, observer) is None
+    assert bytes(fetched(effects, voter).records) == values(b"a", base_offset=1, now_ms=1100)
+    flush(node, effects, 1101)
+    _, effects = fetch(node, fetch_request(2, max_wait_ms=0), 1102)
+    data = fetched(effects, observer)
+    assert (bytes(data.records), data.high_watermark) == (values(b"a", base_offset=1, now_ms=1100), 2)
+
+
+def test_many_observers_are_answered_at_intervals() -> None:
+    """What is committed meanwhile costs them one response. Voters do not wait for that."""
+    node = committed_leader()
+
+    def commit(now_ms: int) -> list[Any]:
+        effects = append(node, b"a", now_ms=now_ms)
+        return effects + fetch(node, fetch_request(node.log.end_offset, max_wait_ms=0), now_ms)[1]
+
+    def many(now_ms: int) -> list[object]:
+        known = node.high_watermark
+        return [waiting(node, now_ms, replica=100 + at, high_watermark=known) for at in range(10 * WOKEN_IN_A_MS)]
+
+    def answered(effects: list[Any], observers: list[object]) -> list[Any]:
+        return [each for each in (fetched(effects, reply_to) for reply_to in observers) if each is not None]
+
+    observers = many(1000)
+    assert len(answered(commit(1001), observers)) == len(observers)
+    observers = many(1002)
+    follower = waiting(node, 1002, replica=3, high_watermark=node.high_watermark)
+    effects = commit(1003)
+    assert fetched(effects, follower) is not None and not answered(effects, observers)
+    assert not answered(commit(1004), observers) and node.next_deadline_ms == 1011
+    found = answered(node.on_timer(1011), observers)
+    assert len(found) == len(observers)
+    assert {(len(split_batches(bytes(each.records))[0]), each.high_watermark) for each in found} == {(2, 4)}
+    commit(1012)
+    late = object()
+    assert fetched(node.on_request(fetch_request(4, replica=99), 18, late, 1013), late) is None, "its turn is at 1021"
+    behind = object()
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("kcore.raft.fetching.FEW_BYTES", 100)
+        assert fetched(node.on_request(fetch_request(1, replica=98), 18, behind, 1013), behind) is not None
+    assert node.next_deadline_ms == 1021 and fetched(node.on_timer(1021), late).high_watermark == 5
+    assert not answered(node.on_timer(1100), many(1022)), "nothing was committed since"
 
 
 def test_a_leader_no_more_wakes_those_that_wait() -> None:

@@ -105,7 +105,9 @@ def test_so_many_fetches_wait_at_most() -> None:
         assert answer.reply_to == number - MANY
         assert answer.response.responses[0].partitions[0].error_code == Errors.NONE  # type: ignore[attr-defined]
     assert len(node.leading.fetches) == MANY
-    assert len(of(SendResponse, append(node, b"a"))) == MANY
+    append(node, b"a")
+    _, effects = fetch(node, fetch_request(2, max_wait_ms=0), 1002)  # A voter's: the record is committed.
+    assert len(of(SendResponse, effects)) == MANY + 1 and not node.leading.fetches
 
 
 def test_waits_of_different_lengths_end_each_in_its_time() -> None:
@@ -123,6 +125,7 @@ def test_a_wait_that_ended_early_leaves_the_others_theirs() -> None:
     node = committed_leader()
     node.on_request(stranger(1, max_wait_ms=100), 18, "short", 1000)
     append(node, b"a")
+    fetch(node, fetch_request(2, max_wait_ms=0), 1000)  # A voter's: the record is committed.
     node.on_request(fetch_request(2, replica=FORGED, max_wait_ms=300), 18, "long", 1050)
     assert of(SendResponse, node.on_timer(1100)) == []
     assert [answer.reply_to for answer in of(SendResponse, node.on_timer(1350))] == ["long"]

@@ -1,6 +1,8 @@
 """A KRaft controller as a process of one voter: what clients get over the wire."""
 
 import asyncio
+import subprocess
+import sys
 from collections.abc import Awaitable, Callable
 from struct import Struct
 from typing import Any
@@ -84,6 +86,13 @@ def registration() -> BrokerRegistrationRequest:
         features=features,
         log_dirs=[OWN],
     )
+
+
+def test_no_event_pays_for_an_import() -> None:
+    """NumPy imports a module at the first call of np.unique, which takes longer than an event may."""
+    lines = ("import sys, numpy, kcore.server.kraft.process", "before = {*sys.modules}", "numpy.unique(numpy.zeros(3))")
+    check = "sys.exit(sorted({*sys.modules} - before) or None)"
+    subprocess.run([sys.executable, "-c", "; ".join((*lines, check))], check=True)
 
 
 def test_api_versions_tell_what_is_finalized(port: int) -> None:

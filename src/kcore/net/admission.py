@@ -53,6 +53,7 @@ class Admission(Generic[G]):
         self._of_address: Counter[str] = Counter()
         self._waiting: tuple[dict[str, dict[G, None]], ...] = tuple({} for _ in Rank)
         self._running: dict[str, dict[G, None]] = {}
+        self._place: dict[G, dict[str, dict[G, None]]] = {}  # Which of these a connection is in.
 
     def __len__(self) -> int:
         return len(self._all)
@@ -79,14 +80,15 @@ class Admission(Generic[G]):
         if guest in self._all:
             self._take_out(guest)
             to.setdefault(guest.address, {})[guest] = None
+            self._place[guest] = to
 
     def _take_out(self, guest: G) -> None:
-        for addresses in (*self._waiting, self._running):
-            guests = addresses.get(guest.address, {})
-            if guest in guests:
-                del guests[guest]
-                if not guests:
-                    del addresses[guest.address]
+        addresses = self._place.pop(guest, None)
+        if addresses is not None:
+            guests = addresses[guest.address]
+            del guests[guest]
+            if not guests:
+                del addresses[guest.address]
 
     def leave(self, guest: G) -> None:
         """Removes a connection."""

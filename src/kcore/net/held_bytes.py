@@ -38,6 +38,8 @@ class HeldBytes(Generic[H]):
     def hold(self, holder: H, count: int) -> None:
         """A connection holds so many bytes from now on. This may close it."""
         before = self._held.get(holder, 0)
+        if count == before:
+            return
         if count:
             self._held[holder] = count
         elif before:

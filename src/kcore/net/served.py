@@ -14,6 +14,7 @@ from kcore.net.request_context import ClientSession, RequestContext
 from kcore.net.versions import api_name, for_version, names_itself, refusal, response_of
 from kcore.protocol_errors import Errors
 from kcore.schema.api_versions import ApiVersionsRequest, ApiVersionsResponse
+from kcore.schema.fetch import FetchResponse
 from kcore.schema.headers import RequestHeader, ResponseHeader
 from kcore.schema.index import REQUESTS
 from kcore.schema.structure import Message
@@ -30,6 +31,38 @@ QUIET_BYTES = 4096  # The buffer of a connection that waits for its client.
 
 
 Handler: TypeAlias = Callable[[RequestContext, Any], Awaitable[Message | None]]
+"""What it returns is not changed later: a Fetch response that is returned again is not encoded again."""
+Answer: TypeAlias = Callable[[Message | None], None]
+
+
+class DirectHandler(Protocol):
+    """A handler that needs no task a request: for those that come by thousands a second."""
+
+    def takes(self, api_key: int) -> bool:
+        """Whether such requests are for it."""
+
+    def begin(self, context: RequestContext, request: Any, answer: Answer) -> None:
+        """Calls `answer` once, now or later, with what a handler would return; None closes the connection.
+
+        A NetworkError or a DecodeError closes it, too.
+        """
+
+
+class SharedBody:
+    """The bytes of the last response: one object that answers many clients is encoded once, and never changed."""
+
+    __slots__ = ("_body", "_response", "_version")
+
+    def __init__(self) -> None:
+        self._response: Message | None = None
+        self._version, self._body = -1, b""
+
+    def body(self, response: Message, version: int) -> bytes:
+        """Of that response, without its header."""
+        if response is not self._response or version != self._version:
+            self._body = encode(response, version)
+            self._response, self._version = response, version
+        return self._body
 
 
 class Relay(Protocol):
@@ -59,7 +92,9 @@ class ServedConnection(Framed):
         self._server, self._arrival = server, arrival
         self._id = next(server.connection_ids)
         self._session = ClientSession(server.listener_name, arrival.address)
-        self._next: asyncio.Future[bytes | None] | None = None  # Waited for while no request runs; None ends it.
+        # The task waits for it while it has no request: a frame, or what is left to be written; None ends the task.
+        self._next: asyncio.Future[bytes | list[Piece] | None] | None = None
+        self._direct: tuple[RequestHeader, Message] | None = None  # A request that runs without the task.
         self._drained: asyncio.Future[None] | None = None
         self._reading_paused = False
         self._handling = False
@@ -96,8 +131,8 @@ class ServedConnection(Framed):
         return 0.0 if self._handling else self._loop.time() - self._active_s
 
     def finish(self) -> None:
-        """No more requests."""
-        if self._next is not None and not self._next.done():
+        """No more requests. One that runs without the task ends first, while the client is here."""
+        if self._next is not None and not self._next.done() and (self._direct is None or self.closed):
             self._next.set_result(None)
 
     def end_for(self, what: str, why: str) -> None:
@@ -112,6 +147,9 @@ class ServedConnection(Framed):
         PEER.set(self.peer)
         try:
             while (frame := await self._next_frame()) is not None:
+                if isinstance(frame, list):
+                    await self._write(frame)
+                    continue
                 self._begin_request(frame)
                 answer = await self._answer(frame)
                 del frame  # An answer may take its time to leave.
@@ -119,7 +157,7 @@ class ServedConnection(Framed):
                 if answer is not None:
                     await self._write(answer)
                     del answer
-        except (FrameError, DecodeError) as error:
+        except (FrameError, DecodeError, NetworkError) as error:
             self._refuse(error)
         finally:
             self._handling = False
@@ -148,22 +186,26 @@ class ServedConnection(Framed):
         """Tells what this connection holds of its client's."""
         self._server.received.hold(self, self._splitter.held_bytes - QUIET_BYTES + self._running_bytes)
 
-    async def _next_frame(self) -> bytes | None:
-        assert self._transport is not None
+    async def _next_frame(self) -> bytes | list[Piece] | None:
         await self._drain()
         if self._server.closing or self.closed:
             return None
         frame = self._splitter.next_frame()
         if frame is not None:
             return frame
+        self._next = self._loop.create_future()
+        self._rest()
+        return await self._next
+
+    def _rest(self) -> None:
+        """The connection waits for its client from now on."""
+        assert self._transport is not None
         self._splitter.trim()
         self._weigh()
         self._server.admission.wait(self)
-        self._next = self._loop.create_future()
         if self._reading_paused:
             self._reading_paused = False
             self._transport.resume_reading()
-        return await self._next
 
     async def _drain(self, rest: int = 0) -> None:
         """Returns once the client has taken enough for more to be written; of its answer `rest` bytes are still to be.
@@ -193,12 +235,16 @@ class ServedConnection(Framed):
             return await self._serve(header, message)
         except (NetworkError, DecodeError) as error:
             self._refuse(error)
-        except Exception as error:  # Our own fault: only this connection pays for it.
-            self.metrics.errors[type(error).__name__] += 1
-            name = api_name(REQUESTS[api_key]) if api_key in REQUESTS else f"API {api_key}"
-            self._server.log.exception("%s: %s %s was not answered", self.peer, name, version)
+        except Exception as error:
+            self._blame_us(error, api_key, version)
         self.close_soon()
         return None
+
+    def _blame_us(self, error: Exception, api_key: int, version: int) -> None:
+        """A handler's fault: only this connection pays for it."""
+        self.metrics.errors[type(error).__name__] += 1
+        name = api_name(REQUESTS[api_key]) if api_key in REQUESTS else f"API {api_key}"
+        self._server.log.exception("%s: %s %s was not answered", self.peer, name, version)
 
     def _read(self, frame: bytes, api_key: int, version: int) -> tuple[RequestHeader, Message | None]:
         """None stands for an ApiVersions request in an unknown version, which cannot be decoded (KIP-511)."""
@@ -223,10 +269,16 @@ class ServedConnection(Framed):
             return _encoded(for_version(self._server.versions_answer, version), version, header)
         context = RequestContext(self.peer, self._id, header, self._session, self._gone)
         response = await self._server.handler(context, message)
-        if response is None:
-            return None
+        return None if response is None else self._response_frame(header, message, response)
+
+    def _response_frame(self, header: RequestHeader, message: Message, response: Message) -> list[Piece]:
+        version = header.request_api_version
         if type(response) is not response_of(type(message)):
             raise TypeError(f"{type(response).__name__} is no answer to {type(message).__name__}")
+        if isinstance(response, FetchResponse):
+            body = self._server.fetched.body(response, version)
+            head = ResponseHeader(correlation_id=header.correlation_id)
+            return frame_of(head, response.header_version(version), body)
         return _encoded(response, version, header)
 
     async def _write(self, frame: list[Piece]) -> None:
@@ -237,27 +289,96 @@ class ServedConnection(Framed):
                 return
             self.write(piece)
             rest -= len(piece)
-        self.metrics.responses += 1
+        self.metrics.responses += bool(frame)
 
     def _refuse(self, error: KcoreError) -> None:
         self.metrics.errors[type(error).__name__] += 1
         self._server.log.warning("%s: %s: closed", self.peer, error)
 
+    # Requests without the task, which waits meanwhile.
+
+    def _begin_directly(self, frame: bytes) -> bool:
+        """Whether the direct handler has the request; what it cannot read is left to the task."""
+        direct = self._server.direct
+        if direct is None or len(frame) < KEY_AND_VERSION.size or not self._may_write:
+            return False
+        api_key, version = KEY_AND_VERSION.unpack_from(frame)
+        if not direct.takes(api_key):
+            return False
+        try:
+            header, message = self._read(frame, api_key, version)
+        except KcoreError:
+            return False
+        if message is None:
+            return False
+        self.metrics.requests += 1
+        self._begin_request(frame)
+        self._direct = header, message
+        context = RequestContext(self.peer, self._id, header, self._session, self._gone)
+        try:
+            direct.begin(context, message, self._answer_directly)
+        except (NetworkError, DecodeError) as error:
+            self._end_directly(error)
+        except Exception as error:
+            self._blame_us(error, api_key, version)
+            self._end_directly(None)
+        return True
+
+    def _answer_directly(self, response: Message | None) -> None:
+        """Writes the response and waits for the next request; what cannot be written at once is left to the task."""
+        if self._direct is None or self._next is None or self._next.done():
+            return  # The connection has ended.
+        (header, message), self._direct = self._direct, None
+        if response is None or self.closed:
+            self._end_directly(None)
+            return
+        try:
+            frame = self._response_frame(header, message, response)
+        except Exception as error:
+            self._blame_us(error, header.request_api_key, header.request_api_version)
+            self._end_directly(None)
+            return
+        self._end_request()
+        for place, piece in enumerate(frame):
+            if not self._may_write or self._server.closing:
+                self._next.set_result(frame[place:])
+                return
+            self.write(piece)
+        self.metrics.responses += 1
+        try:
+            following = self._splitter.next_frame()
+        except FrameError as error:
+            self._next.set_exception(error)
+            return
+        if following is not None or not self._may_write:
+            self._next.set_result([] if following is None else following)
+        else:
+            self._rest()
+
+    def _end_directly(self, error: KcoreError | None) -> None:
+        """Ends the connection, for that reason if there is one."""
+        self._direct = None
+        if self._next is not None and not self._next.done():
+            if error is None:
+                self._next.set_result(None)
+            else:
+                self._next.set_exception(error)
+
     # What wakes it.
 
     def frames_may_be_here(self) -> None:
         assert self._transport is not None
-        if self._next is None or self._next.done():
+        if self._next is None or self._next.done() or self._direct is not None:
             self._reading_paused = True  # The client sends on before its answer.
             self._transport.pause_reading()
             self._weigh()
             return
         try:
             frame = self._splitter.next_frame()
-            if frame is not None:
-                self._next.set_result(frame)
-            else:
+            if frame is None:
                 self._weigh()
+            elif not self._begin_directly(frame):
+                self._next.set_result(frame)
         except FrameError as error:
             self._next.set_exception(error)
 

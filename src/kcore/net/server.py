@@ -22,7 +22,7 @@ from kcore.net.limits import Limits
 from kcore.net.listener import Listener, bound_sockets
 from kcore.net.metrics import Metrics
 from kcore.net.request_context import RequestContext
-from kcore.net.served import Handler, Relay, ServedConnection
+from kcore.net.served import DirectHandler, Handler, Relay, ServedConnection, SharedBody
 from kcore.net.versions import answer_of
 from kcore.schema.api_versions import ApiVersionsRequest
 from kcore.schema.index import message_class
@@ -90,11 +90,13 @@ class Server:
         self.limits = limits
         self.metrics = metrics
         self.relay = relay
+        self.direct: DirectHandler | None = None  # It is asked before `handler`.
         self.tls: ssl.SSLContext | None = None
         self.listener_name = "PLAINTEXT"
         self.versions_answer = answer_of(dict(served.values()))  # Another may be put here, if a relay takes more.
         self.port = 0
         self.closing = False
+        self.fetched = SharedBody()
         self.connections: set[ServedConnection] = set()
         self.tasks: set[asyncio.Task[None]] = set()
         self.connection_ids = count()

@@ -10,9 +10,9 @@ LONGEST_LINGER_MS = 25
 FETCH_MAX_WAIT_MS = 500
 MAX_BATCH_BYTES = 8 << 20
 FETCH_SNAPSHOT_MAX_BYTES = 8 << 20
-# Bounds on what a leader remembers of replicas, whose ids any client can invent: far above any cluster's size.
-MOST_OBSERVERS = 4096
-MOST_WAITING = 4096  # Fetches.
+# Bounds on what a leader remembers of replicas, whose ids any client can invent: above any cluster's size.
+MOST_OBSERVERS = 40_000
+MOST_WAITING = 40_000  # Fetches.
 
 
 @dataclass(frozen=True, slots=True)

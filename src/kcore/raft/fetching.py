@@ -29,6 +29,8 @@ from kcore.types import METADATA_TOPIC_ID
 
 ENDPOINTS_VERSION: Final = 17  # From then on Kafka names the leader's listener (KIP-853).
 HIGH_WATERMARK_VERSION: Final = 18  # From this version on a replica sends the high watermark that it knows (KIP-1166).
+WOKEN_IN_A_MS: Final = 20  # Observers: so many are answered together, and then none for a millisecond.
+FEW_BYTES: Final = 1 << 16  # An observer that is so far behind waits for no others.
 NOT_DIVERGING: Final = EpochEndOffset()
 NO_SNAPSHOT: Final = SnapshotId()
 BOOTSTRAP_SNAPSHOT: Final = OffsetAndEpoch(0, 0)  # What a dynamic quorum begins with; its leader writes it to the log.
@@ -66,7 +68,8 @@ def on_fetch_request(
     if request.max_wait_ms < 0 or not is_sane(partition):
         return error_response(node, version, Errors.INVALID_REQUEST)
     found = find(node, fetch, now_ms)
-    if request.max_wait_ms == 0 or has_news(node, partition, found) or has_early_news(node, fetch):
+    is_due = has_news(node, partition, found) or has_early_news(node, fetch)
+    if request.max_wait_ms == 0 or (is_due and not waits_for_its_turn(node, fetch, found, now_ms)):
         return response_of(node, fetch, found)
     leading = node.leading
     if len(leading.fetches) >= MOST_WAITING:
@@ -105,6 +108,18 @@ def has_early_news(node: NodeContext, fetch: WaitingFetch) -> bool:
         return False
     progress = node.leading.known(fetch.replica)
     return progress is not None and known_high_watermark(node) > progress.sent_high_watermark
+
+
+def waits_for_its_turn(node: NodeContext, fetch: WaitingFetch, found: Found, now_ms: int) -> bool:
+    """Whether the few records that there are for an observer are answered with those that wait: see `complete`."""
+    if found.error or found.valid is None or found.valid.kind != "VALID" or len(found.records) > FEW_BYTES:
+        return False
+    leading = node.leading
+    if leading.wake_ms <= now_ms or leading.is_voter(fetch.replica):
+        return False
+    leading.has_news = True
+    leading.fetch_deadline_ms = min(leading.fetch_deadline_ms, leading.wake_ms)
+    return True
 
 
 def known_high_watermark(node: NodeContext) -> int:
@@ -230,11 +245,43 @@ def error_response(node: NodeContext, version: int, error: Errors) -> FetchRespo
 
 
 def complete(node: NodeContext, now_ms: int, *, below: int | None = None) -> None:
-    """Answers those that wait, or those that fetch from `below` some offset: there are records for them."""
-    fetches = node.leading.fetches
-    for reply_to, fetch in list(fetches.items()):
-        if (below is None or fetch.partition.fetch_offset < below) and fetches.pop(reply_to, None) is not None:
+    """Answers those that wait, or those of voters that fetch from `below` some offset: there are records for them.
+
+    An observer applies no record before it is committed. It gets records and high watermark together, in one response
+    where two would be needed otherwise. Thousands of observers are answered at intervals, so that what is committed
+    meanwhile costs one response each, too.
+    """
+    leading = node.leading
+    if below is not None and leading.is_alone:
+        return
+    with_observers = below is None and _may_wake_observers(node, now_ms)
+    woken = 0
+    for reply_to, fetch in list(leading.fetches.items()):
+        if leading.is_voter(fetch.replica):
+            is_meant = fetch.partition.fetch_offset < below if below is not None else _may_have_news(node, fetch)
+        else:
+            is_meant = with_observers and _may_have_news(node, fetch)
+            woken += is_meant
+        if is_meant and leading.fetches.pop(reply_to, None) is not None:
             node.answer(reply_to, response_of(node, fetch, find(node, fetch, now_ms, is_new=False)))
+    if woken:
+        leading.wake_ms = now_ms + woken // WOKEN_IN_A_MS
+
+
+def _may_wake_observers(node: NodeContext, now_ms: int) -> bool:
+    """Whether their next turn has come; if not, they are answered when it has."""
+    leading = node.leading
+    leading.has_news = leading.wake_ms > now_ms
+    if leading.has_news:
+        leading.fetch_deadline_ms = min(leading.fetch_deadline_ms, leading.wake_ms)
+    return not leading.has_news
+
+
+def _may_have_news(node: NodeContext, fetch: WaitingFetch) -> bool:
+    """Whether there are records for it, or a high watermark that it may not know."""
+    if fetch.version < HIGH_WATERMARK_VERSION or fetch.partition.fetch_offset < node.log.end_offset:
+        return True
+    return fetch.partition.high_watermark < known_high_watermark(node)
 
 
 def fail(node: NodeContext, error: Errors) -> None:
@@ -248,10 +295,14 @@ def fail(node: NodeContext, error: Errors) -> None:
 def poll(node: NodeContext, now_ms: int) -> int:
     """Answers those whose wait is over with nothing. Returns when the next one's is, at the earliest."""
     leading = node.leading
+    if leading.has_news and leading.wake_ms <= now_ms:
+        complete(node, now_ms)
     for reply_to, fetch in list(leading.fetches.items()):
         if fetch.deadline_ms <= now_ms:
             _end_wait(node, reply_to)
     leading.fetch_deadline_ms = min((fetch.deadline_ms for fetch in leading.fetches.values()), default=NEVER_MS)
+    if leading.has_news:
+        leading.fetch_deadline_ms = min(leading.fetch_deadline_ms, leading.wake_ms)
     return leading.fetch_deadline_ms
 
 

@@ -41,10 +41,12 @@ class LeaderState:
         "fetched_voters",
         "fetches",
         "flushing",
+        "has_news",
         "known_voters",
         "local",
         "observers",
         "voters",
+        "wake_ms",
     )
 
     def __init__(self, node: NodeContext, now_ms: int) -> None:
@@ -60,7 +62,9 @@ class LeaderState:
         self.accumulator = Accumulator(node.log.end_offset)
         self.flushing = 0  # Up to where a flush is under way.
         self.fetches: OrderedDict[Hashable, WaitingFetch] = OrderedDict()  # By whom to answer, oldest first.
-        self.fetch_deadline_ms = NEVER_MS  # No wait of these is over before.
+        self.fetch_deadline_ms = NEVER_MS  # No wait of these is over before, nor is a turn of the observers.
+        self.wake_ms = -NEVER_MS  # Observers that wait are answered no sooner.
+        self.has_news = False  # There is something for them then.
         self.change: PendingChange | None = None  # The one change of the voters that may be on its way.
         self.known_voters: VoterSet | None = None  # At kraft.version 0: the voters as they reported themselves.
         self.set_voters(node.voter_history.last_voters)

@@ -18,6 +18,7 @@ from kcore.replication.raft_log import Level, OffsetAndEpoch, ValidOffsetAndEpoc
 from kcore.replication.raft_log import RaftLog as Rules
 from kcore.storage.checkpoints import OFFSETS, read_offsets, write_offsets
 from kcore.storage.files import OS, FileSystem, is_there, lock_directory, sync_folder
+from kcore.storage.last_reads import LastReads
 from kcore.storage.log import partition_of
 from kcore.storage.raft_recovery import recover, remove_left_behind, sync_segments
 from kcore.storage.raft_snapshots import RaftSnapshots
@@ -95,6 +96,7 @@ class DiskRaftLog:
         self._writing = _Writing(folder)
         self._newest = -1, -1, b""  # First offset, end offset and bytes of the last append.
         self._valid = ValidOffsetAndEpoch("VALID", OffsetAndEpoch(-1, -1))  # The end of a fetcher's log that was last.
+        self._last_reads = LastReads()
         with Refusals(folder):
             files.mkdir(folder)
             sync_folder(folder.parent, files)
@@ -283,10 +285,14 @@ class DiskRaftLog:
         first_offset, end, data = self._newest  # What most followers are about to ask for.
         if offset == first_offset and self.end_offset == end <= end_offset and len(data) <= max_bytes:
             return data
+        up_to = min(end_offset, self.end_offset)
+        if (known := self._last_reads.get(offset, max_bytes, up_to)) is not None:
+            return known
         with Refusals(self.folder):
             data = self._log.read(offset, max_bytes, end_offset, at_least_one=True)
         if not _is_whole(data) or (not data and offset < self.end_offset <= end_offset):
             raise self._damage_near(offset)
+        self._last_reads.put(offset, max_bytes, up_to, data)
         return data
 
     def _damage_near(self, offset: int) -> StorageError:
@@ -319,6 +325,7 @@ class DiskRaftLog:
             raise RaftLogError(f"a cut at {offset} is below the high watermark {self.high_watermark}")
         with self._writing:
             self._lower_recovery_point(offset)
+            self._last_reads.clear()
             self._log.truncate_to(offset)
             self._find_end()
         return self.end_offset
@@ -340,6 +347,7 @@ class DiskRaftLog:
             return False
         with self._writing:
             self._lower_recovery_point(self._log.first_offset)
+            self._last_reads.clear()
             self._log.start_anew(latest.offset)
             self.start_offset = self.high_watermark = latest.offset
             self._find_end()

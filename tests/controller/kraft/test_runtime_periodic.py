@@ -4,13 +4,23 @@ from typing import Any
 
 import pytest
 
-from controller.kraft.broker_clusters import BEGIN_MS, a_cluster, put
+from controller.kraft.broker_clusters import BEGIN_MS, SESSION_MS, a_cluster, beat, look, put, records_of
 from controller.kraft.broker_clusters import a_topic as put_topic
 from controller.kraft.runtime import controller_of, setting
 from kcore.controller.kraft import periodic
 from kcore.controller.kraft.config import KraftControllerConfig
 from kcore.controller.kraft.decision import Decision
-from kcore.controller.kraft.periodic import AFTER_FAULT_MS, AGAIN_MS, BALANCING, UNCLEAN, PeriodicTasks, Task
+from kcore.controller.kraft.departures import FENCES_AT_INTERVALS
+from kcore.controller.kraft.periodic import (
+    AFTER_FAULT_MS,
+    AGAIN_MS,
+    BALANCING,
+    FENCING,
+    SAMPLES,
+    UNCLEAN,
+    PeriodicTasks,
+    Task,
+)
 from kcore.controller.kraft.tasks import all_tasks
 from kcore.schema.metadata_records_topics import PartitionChangeRecord
 
@@ -56,6 +66,23 @@ def test_what_has_more_to_do_is_due_at_once_and_what_failed_in_five_minutes(cont
     assert tasks.next_due_ms == 6010
     tasks.ran(task, context, 6010, written=0, failed=True)
     assert tasks.next_due_ms == 6010 + AFTER_FAULT_MS
+
+
+@pytest.mark.parametrize(("kafka_way", "late_ms"), [(frozenset(), 1), ({FENCES_AT_INTERVALS}, SESSION_MS // 8)])
+def test_a_session_is_looked_at_when_it_ends(kafka_way: frozenset[str], late_ms: int) -> None:
+    """In Kafka's way at the next of eight looks in a session timeout."""
+    context = a_cluster((1, 2, 3), kafka_way=frozenset(kafka_way))
+    [fencing] = [each for each in all_tasks(context.config) if each.name == FENCING]
+    tasks = PeriodicTasks([fencing])
+    tasks.activate(context, BEGIN_MS)
+    looks = 0
+    while (due_ms := tasks.next_due_ms) is not None and (decision := look(context, due_ms)) is None:
+        beat(context, 1, due_ms)
+        beat(context, 3, due_ms)
+        tasks.ran(fencing, context, due_ms, written=0)
+        looks += 1
+    assert due_ms == BEGIN_MS + SESSION_MS + late_ms
+    assert looks == SAMPLES and decision is not None and records_of(decision)[0].broker_id == 2
 
 
 def test_a_task_of_3_9_waits_only_for_a_reason(context: Any) -> None:

@@ -11,6 +11,7 @@ RECORD_LIMITS: Final = "record-limits"
 CLEAN_BOUNCE_WAITS: Final = "clean-bounce-waits"
 FENCES_ONE_BY_ONE: Final = "fences-one-by-one"
 FENCES_AFTER_A_PAUSE: Final = "fences-after-a-pause"
+FENCES_AT_INTERVALS: Final = "fences-at-intervals"
 ACLS_FAIL_TOGETHER: Final = "acls-fail-together"
 REFUSED_PARTITIONS_STAY: Final = "refused-partitions-stay"
 EARLIER_MOVES: Final = "earlier-moves-stay"
@@ -56,6 +57,11 @@ DEPARTURES: Final[Mapping[str, Departure]] = {
         "fences at its first look after a pause of its own whoever was not heard of meanwhile",
         "reads the heartbeats that have come meanwhile before it fences anybody",
         "a busy controller is not the brokers' fault",
+    ),
+    FENCES_AT_INTERVALS: Departure(
+        "looks eight times in a session timeout whether a session has ended, and fences a broker up to an eighth late",
+        "looks when the first session ends, too, as Kafka 3.9 does",
+        "the partitions of a lost broker wait no longer for new leaders than the timeout says",
     ),
     ACLS_FAIL_TOGETHER: Departure(
         "answers -1 to every entry of a CreateAcls request of which one has a code that is for filters (ANY, MATCH)",

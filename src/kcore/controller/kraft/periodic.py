@@ -1,8 +1,9 @@
 """The periodic tasks of the active controller, and when they are due: fencing, elections, expiry of tokens, no-ops.
 
 In 4.x a task is due one period after its last run or after activation; if it has more to do, after 10 ms; if it
-failed, after 5 minutes. In 3.9.1 elections and fencing are scheduled only while there is a reason for them. Tasks that
-are due at the same time run in the order in which they fell due.
+failed, after 5 minutes. Fencing is due earlier if a session ends before ("fences-at-intervals"). In 3.9.1 elections and
+fencing are scheduled only while there is a reason for them. Tasks that are due at the same time run in the order in
+which they fell due.
 Source: PeriodicTaskControlManager of 4.3.1; QuorumController.maybeScheduleNext* and
 rescheduleMaybeFenceStaleBrokers of 3.9.1.
 """
@@ -14,6 +15,7 @@ from typing import Final, TypeAlias
 from kcore.controller.kraft.config import KraftControllerConfig
 from kcore.controller.kraft.context import ControllerContext
 from kcore.controller.kraft.decision import Decision, Versioned
+from kcore.controller.kraft.departures import FENCES_AT_INTERVALS
 from kcore.replication.elections import rows_not_led_by_first
 from kcore.replication.kraft_events import leaderless_rows
 from kcore.schema.metadata_records_log import NoOpRecord
@@ -28,7 +30,7 @@ BALANCING: Final = "electPreferred"
 UNCLEAN: Final = "electUnclean"
 TOKENS: Final = "expireDelegationTokens"
 NO_OP: Final = "writeNoOpRecord"
-SAMPLES: Final = 8  # Looks for stale brokers in a session (maybeFenceStaleBrokerPeriodNs).
+SAMPLES: Final = 8  # Looks for stale brokers in a session, at least (maybeFenceStaleBrokerPeriodNs).
 
 Work: TypeAlias = Callable[[ControllerContext, int], Decision | None]
 
@@ -44,6 +46,7 @@ class Task:
     is_wanted: Callable[[ControllerContext], bool] | None = None  # 3.9.1: it is scheduled only while this holds.
     is_wanted_by: Callable[[ControllerContext, Int32s], bool] | None = None  # The same for these partitions alone.
     next_ms: Callable[[ControllerContext], int | None] | None = None  # 3.9.1: when it has something to do.
+    sooner_ms: Callable[[ControllerContext], int | None] | None = None  # When it is due if that is within its period.
 
 
 class PeriodicTasks:
@@ -103,7 +106,10 @@ class PeriodicTasks:
             if (next_ms := task.next_ms(context)) is not None:
                 self._set(task, next_ms)
         elif task.is_wanted is None or task.is_wanted(context):
-            self._set(task, now_ms + task.period_ms)
+            at_ms = now_ms + task.period_ms
+            if task.sooner_ms is not None and (sooner_ms := task.sooner_ms(context)) is not None:
+                at_ms = min(at_ms, max(sooner_ms, now_ms + 1))
+            self._set(task, at_ms)
 
     @property
     def next_due_ms(self) -> int | None:
@@ -174,6 +180,10 @@ def _next_session_end(context: ControllerContext) -> int | None:
     return min(contacts) + heartbeats.session_timeout_ms if contacts else None
 
 
+def _first_session_end(context: ControllerContext) -> int | None:
+    return context.heartbeats.next_deadline_ms()
+
+
 def tasks_of(
     config: KraftControllerConfig, *, fence: Work, elect_unclean: Work, balance: Work, expire_tokens: Work
 ) -> list[Task]:
@@ -197,6 +207,7 @@ def tasks_of(
             fence,
             continues_from=None if is_old else 1,
             next_ms=_next_session_end if is_old else None,
+            sooner_ms=None if is_old or FENCES_AT_INTERVALS in config.kafka_way else _first_session_end,
         ),
     ]
     if config.auto_leader_rebalance_enable:

@@ -19,14 +19,17 @@ from kcore.errors import NetworkError
 from kcore.java_hash import hash_map_order
 from kcore.metadata.metadata_version import FEATURE_NAME
 from kcore.metadata.principal import KafkaPrincipal
+from kcore.net.served import Answer
 from kcore.net.server import RequestContext
 from kcore.net.versions import api_name
 from kcore.protocol_errors import Errors
 from kcore.raft.node import REQUEST_HANDLERS
 from kcore.schema.api_versions import FinalizedFeatureKey, SupportedFeatureKey
+from kcore.schema.broker_lifecycle import BrokerHeartbeatRequest
 from kcore.schema.cluster_metadata import DescribeClusterResponse
 from kcore.schema.describe_quorum import DescribeQuorumRequest, DescribeQuorumResponse
 from kcore.schema.envelope import EnvelopeRequest, EnvelopeResponse
+from kcore.schema.fetch import FetchRequest
 from kcore.schema.raft_voters import (
     AddRaftVoterRequest,
     AddRaftVoterResponse,
@@ -40,6 +43,7 @@ from kcore.server.kraft.envelopes import unwrapped, wrapped
 from kcore.server.quorum.front import QuorumFront, TakeRequest
 
 NEEDS: Final = {DescribeQuorumRequest: DESCRIBE, AddRaftVoterRequest: ALTER, RemoveRaftVoterRequest: ALTER}
+_DIRECT: Final = {FetchRequest.api_key, BrokerHeartbeatRequest.api_key}
 _VOTER_CHANGES: Final = (AddRaftVoterResponse, RemoveRaftVoterResponse)
 ALREADY: Final = "SaslAuthenticate request received after successful authentication"
 
@@ -57,6 +61,13 @@ class _Asked(NamedTuple):
     is_forwarded: bool = False
     is_token_authenticated: bool = False
     client_id: str | None = None
+
+
+def _asked_of(context: RequestContext, request: Message) -> _Asked:
+    return _Asked(
+        *(request, context.version, context.principal, context.client_address, context.listener_name),
+        client_id=context.header.client_id,
+    )
 
 
 def _senseless(asked: _Asked) -> NetworkError:
@@ -148,11 +159,23 @@ class ControllerFront(QuorumFront):
             for name in _listed([name for name, level in finalized.items() if level > 0])
         ]
 
+    def takes(self, api_key: int) -> bool:
+        """Fetches and heartbeats."""
+        return api_key in _DIRECT
+
+    def begin(self, context: RequestContext, request: Message, answer: Answer) -> None:
+        asked = _asked_of(context, request)
+        if not is_parsed(request):
+            raise _senseless(asked)
+        if isinstance(request, BrokerHeartbeatRequest):
+            self._begin(partial(self._control, request, self._info(asked)), answer)
+        elif self._is_allowed(asked, CLUSTER_ACTION):
+            super().begin(context, request, answer)
+        else:
+            answer(refused(request, Errors.CLUSTER_AUTHORIZATION_FAILED))
+
     async def _handle(self, context: RequestContext, request: Message) -> Message | None:
-        version, principal, address = context.version, context.principal, context.client_address
-        asked = _Asked(
-            *(request, version, principal, address, context.listener_name), client_id=context.header.client_id
-        )
+        asked, version = _asked_of(context, request), context.version
         if isinstance(request, EnvelopeRequest):
             return await self._enveloped(context, request, asked)
         if not is_parsed(request):

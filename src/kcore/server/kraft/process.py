@@ -8,6 +8,7 @@ import logging
 import time
 from collections.abc import Callable, Hashable, Sequence
 from functools import partial
+from importlib import import_module
 from random import Random, SystemRandom
 from typing import Any, Final
 
@@ -33,6 +34,7 @@ from kcore.server.quorum.front import QuorumFront
 from kcore.server.quorum.process import STOP_MS, Clock, Elections, QuorumServer
 from kcore.storage.raft_dir import random_directory_id
 
+import_module("numpy.ma")  # np.unique imports it at its first call: that would be in the middle of an event.
 logger = logging.getLogger(__name__)
 SNAPSHOT_CHECK_S: Final = 1.0
 

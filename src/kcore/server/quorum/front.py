@@ -6,12 +6,15 @@ Which APIs real brokers and controllers expect is what Kafka advertises for a CO
 """
 
 import asyncio
+from collections import deque
 from collections.abc import Callable, Hashable, Mapping
 from functools import partial
 from itertools import count
 from typing import Final
 
-from kcore.constants import KRAFT_VERSION
+from kcore.constants import KRAFT_VERSION, MAX_BROKERS
+from kcore.net.limits import Limits
+from kcore.net.served import Answer
 from kcore.net.server import RequestContext, Server, serve
 from kcore.net.versions import response_of
 from kcore.protocol_errors import Errors
@@ -25,6 +28,7 @@ from kcore.schema.cluster_metadata import (
     DescribeClusterResponse,
     EndpointType,
 )
+from kcore.schema.fetch import FetchRequest
 from kcore.schema.index import message_class
 from kcore.schema.structure import Message
 from kcore.server.quorum.peers import NEWEST
@@ -36,6 +40,8 @@ OTHERS: Final = {
     "ControllerRegistration": (0, 0),
     "Envelope": (0, 0),
 }
+MOST_CONNECTIONS: Final = 4 * MAX_BROKERS  # Two of a broker; Kafka's max.connections has no bound either.
+WRITTEN_AT_ONCE: Final = 64  # Answers between two looks at what has come.
 _OTHERS: Final = {message_class(f"{name}Request") for name in OTHERS}
 
 TakeRequest = Callable[[Message, int, Hashable], None]
@@ -69,12 +75,17 @@ class QuorumFront:
         self._listener = listener
         self._level, self._take, self._describe = level, take, describe
         self._waiting: dict[Hashable, asyncio.Future[Message | None]] = {}
+        self._direct: dict[Hashable, Answer] = {}  # Of requests that have no task.
+        self._begins: Hashable = None  # The one of them that is being asked now.
+        self._late: deque[tuple[Answer, Message | None]] = deque()  # Answers that are to be written.
         self._ids = count()
         self._server: Server | None = None
 
     async def open(self, host: str, port: int) -> int:
         """Listens; the port, also where 0 was asked for. OSError if it cannot be had."""
-        server = self._server = await serve(host, port, self._handle, self._apis(), listener_name=self._listener)
+        limits = Limits(connections=MOST_CONNECTIONS)
+        server = await serve(host, port, self._handle, self._apis(), listener_name=self._listener, limits=limits)
+        self._server, server.direct = server, self
         server.versions_answer.supported_features = [
             # A leader asks a node for that before it makes it a voter (KIP-853).
             SupportedFeatureKey(name=KRAFT_VERSION, min_version=0, max_version=MAX_KRAFT_VERSION)
@@ -90,6 +101,9 @@ class QuorumFront:
         for future in self._waiting.values():
             future.cancel()
         self._waiting.clear()
+        for answer in self._direct.values():
+            answer(None)
+        self._direct.clear()
         if self._server is not None:
             await self._server.close()
 
@@ -99,9 +113,42 @@ class QuorumFront:
 
     def answer_to(self, reply_to: Hashable, response: Message | None) -> None:
         """Hands the response to that request; None closes its connection."""
-        future = self._waiting.pop(reply_to, None)
-        if future is not None and not future.done():
-            future.set_result(response)
+        if (answer := self._direct.pop(reply_to, None)) is None:
+            future = self._waiting.pop(reply_to, None)
+            if future is not None and not future.done():
+                future.set_result(response)
+        elif reply_to == self._begins:
+            answer(response)
+        else:
+            self._late.append((answer, response))
+            if len(self._late) == 1:
+                asyncio.get_running_loop().call_soon(self._write_late)
+
+    def _write_late(self) -> None:
+        """Some of the answers: one record may be for thousands of followers, and heartbeats come in between."""
+        for _ in range(min(WRITTEN_AT_ONCE, len(self._late))):
+            answer, response = self._late.popleft()
+            answer(response)
+        if self._late:
+            asyncio.get_running_loop().call_soon(self._write_late)
+
+    # Requests without a task each (DirectHandler).
+
+    def takes(self, api_key: int) -> bool:
+        """Fetches come from all brokers at once whenever there is a record."""
+        return api_key == FetchRequest.api_key
+
+    def begin(self, context: RequestContext, request: Message, answer: Answer) -> None:
+        """As `_handle`."""
+        self._begin(partial(self._take, request, context.version), answer)
+
+    def _begin(self, ask: Callable[[Hashable], None], answer: Answer) -> None:
+        reply_to = self._begins = next(self._ids)
+        self._direct[reply_to] = answer
+        try:
+            ask(reply_to)
+        finally:
+            self._begins = None
 
     async def _handle(self, context: RequestContext, request: Message) -> Message | None:
         if type(request) in _OTHERS:
