@@ -254,18 +254,6 @@ def test_truncation(tmp_path: Path, end: tuple[int, int], kept: int) -> None:
         assert read_all(again) == b"".join([*batches[:kept], *later])
 
 
-def test_a_read_is_done_once_for_all_followers(tmp_path: Path) -> None:
-    """Until what was read is cut off: then others may be there."""
-    with opened(tmp_path, Settings(1 << 20)) as log:
-        batches = fill(log, 20)
-        before = log.read(5, 1 << 20, 20)
-        assert before == b"".join(batches[5:]) and log.read(5, 1 << 20, 20) is before
-        assert log.read(5, 1 << 20, 10) == b"".join(batches[5:10]) and log.read(5, 1, 20) == batches[5]
-        log.truncate_to_end_offset(OffsetAndEpoch(10, 1))
-        later = fill(log, 10, epoch=2)
-        assert log.read(5, 1 << 20, 20) == b"".join([*batches[5:10], *later])
-
-
 def test_a_batch_is_cut_off_whole(tmp_path: Path) -> None:
     with opened(tmp_path) as log:
         log.append_as_leader(building.batch(0, [b"a"] * 5, epoch=1), 1)
