@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 from typer.testing import CliRunner
 
-from kcore.cli import app
+from kcore.cli.commands import app
 from oracle.kafka_tools import TOPICS, dump_log, run_tool
 from oracle.raft_quorums import RaftQuorum
 

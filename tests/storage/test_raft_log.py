@@ -18,7 +18,6 @@ from kcore.storage.checkpoints import read_leader_epochs, read_offsets
 from kcore.storage.files import OsFileSystem
 from kcore.storage.log import Log
 from kcore.storage.raft_log import DiskRaftLog
-from kcore.storage.segmented_log import Settings
 from storage import building
 from storage.raft_logs import END, FOLDER, SMALL, crashed, files, fill, opened, read_all, snapshot
 
