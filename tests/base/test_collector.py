@@ -8,8 +8,8 @@ from kcore.collector import rare_collections
 from kcore.sim.raft.campaign import Campaign, rows
 
 
-def state() -> tuple[bool, tuple[int, int, int], int]:
-    return gc.isenabled(), gc.get_threshold(), gc.get_freeze_count()
+def state() -> tuple[bool, tuple[int, int, int], bool]:
+    return gc.isenabled(), gc.get_threshold(), gc.get_freeze_count() > 0
 
 
 def test_it_looks_seldom_inside_and_is_as_before_afterwards() -> None:

@@ -38,7 +38,7 @@ def test_01_a_folder_that_cannot_be_written_is_found_before_anything_is_measured
 def test_01_what_is_no_folder_is_named(folder: str) -> None:
     Path("link").symlink_to("nowhere")
     for out in (Path(folder), Path(folder).absolute()):
-        named = out.parent if out.name == "below" else out
+        named = f"{out}: {out.parent}" if out.name == "below" else out
         told = f"kcore: --out: {named} is no folder: name another one for the results\n"
         assert kcore("rivals", "codec", "--out", out).stderr == told
 

@@ -50,6 +50,17 @@ class LogContract:
             log.append_as_leader(data, epoch)
         assert log.end_offset == 0
 
+    def test_a_leader_checks_a_checksum_unless_it_has_split_the_batches(self, log: RaftLog) -> None:
+        """Of batches that it has just made itself it knows what they are."""
+        flipped = bytearray(batch(0, 3))
+        flipped[-1] ^= 1
+        with pytest.raises(DecodeError, match="damaged"):
+            log.append_as_leader(bytes(flipped), 3)
+        assert log.end_offset == 0
+        data = batch(0, 3, 2) + batch(2, 3)
+        assert log.append_as_leader(data, 3, split_batches(data, check_crc=False)) == Appended(0, 2)
+        assert log.read(0, MANY, 3) == data
+
     def test_epochs_never_go_back(self, log: RaftLog) -> None:
         append(log, (3, 1))
         with pytest.raises(RaftLogError, match="epoch 2 cannot follow epoch 3"):

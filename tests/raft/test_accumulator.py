@@ -4,6 +4,7 @@ import pytest
 
 from kcore.errors import RaftLogError
 from kcore.raft.accumulator import Accumulator, max_records
+from kcore.raft.batches import split_batches
 from kcore.raft.config import MAX_BATCH_BYTES
 from kcore.wire.record_building import encode_records
 from kcore.wire.records import Record, decode_records
@@ -14,7 +15,7 @@ def test_all_records_of_a_batch_have_its_first_time() -> None:
     accumulator = Accumulator(7)
     accumulator.add([b"a", b"b"], 1_000, 25)
     accumulator.add([b"c"], 1_022, 25)
-    records = decode_records(accumulator.drain(3))
+    records = decode_records(accumulator.drain(3).data)
     assert records.offset.tolist() == [7, 8, 9]
     assert records.timestamp_delta.tolist() == [0, 0, 0]
     assert records.batches.base_timestamp.tolist() == records.batches.max_timestamp.tolist() == [1_000]
@@ -24,9 +25,11 @@ def test_a_batch_is_as_any_other() -> None:
     accumulator = Accumulator(7)
     accumulator.add([b"one", b"", b"three"], 1_000, 25)
     records = [Record(7 + at, 1_000, None, value) for at, value in enumerate([b"one", b"", b"three"])]
-    assert accumulator.drain(3) == encode_records(records, partition_leader_epoch=3)
+    batch = accumulator.drain(3)
+    assert batch.data == encode_records(records, partition_leader_epoch=3)
+    assert split_batches(batch.data) == ([batch], None)
     accumulator.add([b"four"], 1_005, 25)
-    assert accumulator.drain(3) == encode_records([Record(10, 1_005, None, b"four")], partition_leader_epoch=3)
+    assert accumulator.drain(3).data == encode_records([Record(10, 1_005, None, b"four")], partition_leader_epoch=3)
 
 
 def test_how_many_records_fit() -> None:
@@ -36,4 +39,4 @@ def test_how_many_records_fit() -> None:
     with pytest.raises(RaftLogError, match="exceed a batch"):
         accumulator.has_room([bytes(100)] * (most + 1))
     accumulator.add([bytes(100)] * most, 1_000, 25)
-    assert len(accumulator.drain(1)) <= MAX_BATCH_BYTES
+    assert len(accumulator.drain(1).data) <= MAX_BATCH_BYTES

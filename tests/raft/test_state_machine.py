@@ -2,7 +2,7 @@
 
 import pytest
 
-from kcore.errors import RaftLogError
+from kcore.errors import DecodeError, RaftLogError
 from kcore.raft.batches import split_batches
 from kcore.raft.driver import StateMachineDriver
 from kcore.raft.effects import Committed, LeaderChanged
@@ -232,3 +232,12 @@ def test_what_are_no_batches_of_data_is_not_written(batches: bytes) -> None:
     with pytest.raises(RaftLogError, match="appends"):
         node.append_batches(batches, 1, 1, 1000)
     assert (node.log.end_offset, node.next_offset) == (1, 1)
+
+
+def test_a_damaged_batch_of_a_machine_is_not_written() -> None:
+    """Its checksum is checked, though those of the batches that the leader makes itself are not."""
+    node = committed_leader()
+    damaged = values(b"a")[:-1] + b"?"
+    with pytest.raises(DecodeError, match="damaged"):
+        node.append_batches(damaged, 1, 1, 1000)
+    assert node.log.end_offset == 1

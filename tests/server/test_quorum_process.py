@@ -11,6 +11,7 @@ import pytest
 
 from kcore.errors import NewerReleaseError, StorageError
 from kcore.net.connect import connect
+from kcore.raft.batches import SplitBatches
 from kcore.raft.control_records import control_batch, kraft_version_record
 from kcore.raft.effects import Effect, Flush, Notice, SendResponse, Stopped, StoreElection
 from kcore.raft.log import Appended
@@ -219,10 +220,10 @@ async def test_a_bug_ends_the_process() -> None:
 @story
 async def test_a_disk_that_refuses_an_append_ends_the_process() -> None:
     class Full(MemoryLog):
-        def append_as_leader(self, batches: bytes, epoch: int) -> Appended:
+        def append_as_leader(self, batches: bytes, epoch: int, split: SplitBatches | None = None) -> Appended:
             if b"one" in batches:
                 raise StorageError("no space left")
-            return super().append_as_leader(batches, epoch)
+            return super().append_as_leader(batches, epoch, split)
 
     nodes = Nodes(1)
     async with nodes.server(1, Full()) as server:

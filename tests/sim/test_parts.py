@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 
 from kcore.raft.batches import split_batches
+from kcore.raft.effects import Flush
 from kcore.raft.replicas import ElectionState, ReplicaKey
 from kcore.raft.transitions import transitions
 from kcore.replication.raft_log import OffsetAndEpoch
@@ -37,6 +38,7 @@ from kcore.sim.raft.disk import (
     formatted,
     power_cut,
 )
+from kcore.sim.raft.machine import PendingStore
 from kcore.sim.raft.options import FAULTS, draw
 from kcore.sim.raft.traps import MOMENTS
 from kcore.sim.raft.world import World
@@ -338,23 +340,28 @@ def test_a_hook_is_for_the_kinds_of_messages_that_it_names_or_for_all() -> None:
 
 
 def test_checkers_look_at_a_machine_again_where_something_changed() -> None:
-    """Behind an event that changed nothing they do not, but once behind each audit."""
+    """At its files where one has changed, at all else where that has; at both behind each audit, once."""
     world = World(1, draw(1))
     world.begin()
     world.take(100)
     machine = next(machine for machine in world.machines if machine.is_up)
-    looked: list[int] = []
-    world.checkers._after_event[:] = [lambda each: looked.append(each.index)]
-    changes: list[Callable[[], object]] = [
-        lambda: setattr(machine.disk, "count", machine.disk.count + 1),
-        lambda: setattr(machine.node.quorum, "high_watermark", 1_000),
-        lambda: setattr(machine, "is_unchecked", True),
-        world.checkers.audit,
+    looked: list[str] = []
+    world.checkers._after_event[:] = [lambda each: looked.append(f"event {each.index}")]
+    world.checkers._after_write[:] = [lambda each: looked.append(f"write {each.index}")]
+    event, write = f"event {machine.index}", f"write {machine.index}"
+    pending = PendingStore(ElectionState(1), 0, [])
+    changes: list[tuple[Callable[[], object], list[str]]] = [
+        (lambda: setattr(machine.disk, "count", machine.disk.count + 1), [write]),
+        (lambda: setattr(machine, "fsync", Flush(1_000)), [write]),
+        (lambda: setattr(machine, "storing", pending), [write, event]),
+        (lambda: setattr(machine.node.quorum, "high_watermark", 1_000), [event]),
+        (lambda: setattr(machine, "checked", None), [event]),
+        (world.checkers.audit, [write, event]),
     ]
     world.checkers.after_event(machine)
-    for change in changes:
+    for change, hooks in changes:
         change()
         looked.clear()
         world.checkers.after_event(machine)
         world.checkers.after_event(machine)
-        assert looked == [machine.index]
+        assert looked == hooks

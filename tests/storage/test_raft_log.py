@@ -77,6 +77,11 @@ def test_a_read_goes_on_where_the_last_one_ended(tmp_path: Path) -> None:
         assert log.read(5, len(batches[5]), END) == batches[5]
         assert log.read(7, len(batches[7]), 8) == batches[7]
         assert disk.positions == [ends[4], ends[5]]
+        disk.positions.clear()  # So does a reader that is behind another.
+        assert log.read(6, len(batches[6]), END) == batches[6]
+        assert log.read(8, len(batches[8]), END) == batches[8]
+        assert log.read(7, len(batches[7]), END) == batches[7]
+        assert disk.positions == [ends[5], ends[7], ends[6]]
         assert log.read(3, len(batches[3]), END) == batches[3]  # From before it, too; and from behind a cut.
         log.truncate_to_end_offset(OffsetAndEpoch(7, 1))
         again = fill(log, 3, epoch=2)

@@ -15,7 +15,7 @@ from kcore.errors import DecodeError, EncodeError
 from kcore.wire.jsonform import to_json
 from kcore.wire.record_batch import crc32c, scan_batches
 from kcore.wire.record_building import CODECS, encode_batches, encode_records
-from kcore.wire.records import Record, Records, control_message, decode_records, records_of
+from kcore.wire.records import Record, Records, control_message, decode_records, records_of, values_of
 from reference import record_fields as twin
 
 CODEC_NAMES = pytest.mark.parametrize("codec", CODECS)
@@ -84,9 +84,12 @@ def test_records_of_one_batch_are_those_of_its_columns() -> None:
         for begin, size in zip(batches.position.tolist(), batches.size.tolist(), strict=True):
             one = data[begin : begin + size]
             assert records_of(one) == list(decode_records(one))
+            assert values_of(one) == {record.offset: record.value for record in records_of(one)}
     for broken in (batch_of(b"", 1), batch_of(b"more", 0)[:-1]):
         with pytest.raises(DecodeError):
             records_of(broken)
+        with pytest.raises(DecodeError):
+            values_of(broken)
 
 
 @pytest.mark.recorded

@@ -35,7 +35,9 @@ def results_directory(out: Path | None, command: str, overwrite: bool = False) -
         with TemporaryFile(dir=out):
             pass  # Permission bits do not tell of a full or read-only file system, nor of a quota.
     except (FileExistsError, NotADirectoryError) as error:
-        fail(f"--out: {_no_folder(Path(error.filename))} is no folder: name another one for the results")
+        wrong = _no_folder(Path(error.filename))
+        where = f"{out}" if wrong == out else f"{out}: {wrong}"
+        fail(f"--out: {where} is no folder: name another one for the results")
     except OSError as error:
         fail(f"--out: {error}")
     if is_new or not (present := [name for name in RESULT_FILES if (out / name).exists()]):

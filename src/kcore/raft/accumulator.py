@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from typing import Final
 
 from kcore.errors import RaftLogError
+from kcore.raft.batches import StoredBatch
 from kcore.raft.config import MAX_BATCH_BYTES
 from kcore.raft.log import Appended
 from kcore.wire.record_batch import HEADER_END
@@ -54,11 +55,11 @@ class Accumulator:
             self.deadline_ms = now_ms + linger_ms
         return Appended(first, self.next_offset - 1)
 
-    def drain(self, epoch: int) -> bytes:
+    def drain(self, epoch: int) -> StoredBatch:
         """Takes the waiting records as one batch, uncompressed."""
         first = self.next_offset - len(self.records)
-        batch = encode_values(self.records, base_offset=first, timestamp=self.time_ms, partition_leader_epoch=epoch)
+        data = encode_values(self.records, base_offset=first, timestamp=self.time_ms, partition_leader_epoch=epoch)
         self.records = []
         self.size = HEADER_END
         self.deadline_ms = None
-        return batch
+        return StoredBatch(first, self.next_offset - 1, epoch, False, data)

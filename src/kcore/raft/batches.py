@@ -14,6 +14,7 @@ from kcore.wire.record_building import CONTROL
 HEADER: Final = Struct(">qiibIhi")  # Base offset, length, epoch, magic, CRC, attributes, last offset delta.
 _BASE_OFFSET: Final = Struct(">q")
 _INT32: Final = Struct(">i")
+LEAST_LENGTH: Final = HEADER_END - LENGTH_END  # Of what is behind the length.
 MAGIC: Final = 2
 CRC_END: Final = 21
 ATTRIBUTES_END: Final = 23
@@ -41,7 +42,10 @@ class StoredBatch(NamedTuple):
 
 def size_of(batches: Iterable[StoredBatch]) -> int:
     """Bytes."""
-    return sum([len(batch.data) for batch in batches])
+    size = 0
+    for batch in batches:
+        size += len(batch.data)
+    return size
 
 
 SplitBatches: TypeAlias = tuple[list[StoredBatch], DecodeError | None]
@@ -54,19 +58,19 @@ def split_batches(data: bytes, *, check_crc: bool = True) -> SplitBatches:
     """
     batches: list[StoredBatch] = []
     position, size = 0, len(data)
-    while size - position >= LENGTH_END:
-        (length,) = _INT32.unpack_from(data, position + LENGTH_END - 4)
-        if length < HEADER_END - LENGTH_END:
-            return batches, DecodeError("a record batch shorter than its header", position)
+    while size - position >= HEADER.size:
+        base_offset, length, epoch, magic, crc, attributes, last_delta = HEADER.unpack_from(data, position)
         end = position + LENGTH_END + length
-        if end > size:
+        if end > size or length < LEAST_LENGTH:
             break
-        base_offset, _, epoch, magic, crc, attributes, last_delta = HEADER.unpack_from(data, position)
         if magic != MAGIC or last_delta < 0 or (check_crc and crc32c(data[position + CRC_END : end]) != crc):
             return batches, DecodeError("a record batch that is damaged", position)
         is_control = attributes & CONTROL != 0
         batches.append(StoredBatch(base_offset, base_offset + last_delta, epoch, is_control, data[position:end]))
         position = end
+    rest = data[position : position + LENGTH_END]
+    if len(rest) == LENGTH_END and _INT32.unpack_from(rest, LENGTH_END - 4)[0] < LEAST_LENGTH:
+        return batches, DecodeError("a record batch shorter than its header", position)
     return batches, None
 
 

@@ -96,10 +96,10 @@ def snapshot_batches(
     filling = Accumulator(count)
     for value in values:
         if not filling.has_room([value]):
-            yield filling.drain(epoch)
+            yield filling.drain(epoch).data
         filling.add([value], now_ms, 0)
     if filling.records:
-        yield filling.drain(epoch)
+        yield filling.drain(epoch).data
     yield snapshot_footer(epoch, filling.next_offset, now_ms)
 
 

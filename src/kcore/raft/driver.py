@@ -85,8 +85,7 @@ class StateMachineDriver(Generic[E]):
         """Whether there is a call to make now."""
         if self._reader is not None and not self._reader.is_done:
             return False  # The machine still reads; its own event reports the end.
-        may_lead = self._unled_epoch is not None and self._may_lead
-        return self.position < self._committed or may_lead or self._wants_snapshot
+        return self.position < self._committed or self._wants_snapshot or self._may_lead
 
     @property
     def _wants_snapshot(self) -> bool:

@@ -49,7 +49,7 @@ def _fetch_request(node: NodeContext, max_wait_ms: int) -> FetchRequest:
     """The same object as the last one where the same is asked for; nobody changes it."""
     state = node.quorum.state
     known = -1 if node.quorum.high_watermark is None else node.quorum.high_watermark
-    if type(state) is Follower and pipelines(node):
+    if node.config.pipelined_fetch and type(state) is Follower and pipelines(node):
         # Its disk may be behind what it has heard. To a request that names less than the leader's high watermark the
         # leader answers at once (KIP-1166), again and again until the flush is done.
         known = max(known, state.leader_high_watermark)
@@ -216,9 +216,10 @@ def on_flushed(node: NodeContext, now_ms: int) -> None:
     if type(state) is not Follower:
         return
     update_high_watermark(node, state)
+    if not pipelines(node) or state.fetching_snapshot is not None:
+        return
     connections, leader_id = node.connections, state.leader_id
-    is_asked = not connections.is_ready(leader_id, now_ms) and not connections.is_backing_off(leader_id, now_ms)
-    if pipelines(node) and is_asked and state.fetching_snapshot is None:
+    if not connections.is_ready(leader_id, now_ms) and not connections.is_backing_off(leader_id, now_ms):
         # The waiting fetch has an older offset: send one more, which does not wait.
         address = state.leader_endpoints[node.config.listener]
         connections.send(node.effects, leader_id, address, _fetch_request(node, 0), now_ms, beside=True)
@@ -227,7 +228,7 @@ def on_flushed(node: NodeContext, now_ms: int) -> None:
 def update_high_watermark(node: NodeContext, state: Follower) -> None:
     """The minimum of the leader's high watermark and this node's flushed offset; it never decreases."""
     offset, known = min(state.leader_high_watermark, node.flushed_end_offset), node.quorum.high_watermark
-    if offset < max(node.log.high_watermark, 1) or (known is not None and offset <= known):
+    if (known is not None and offset <= known) or offset < max(node.log.high_watermark, 1):
         return
     node.quorum.high_watermark = offset
     node.log.update_high_watermark(offset)

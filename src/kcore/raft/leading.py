@@ -11,7 +11,7 @@ from kcore.errors import RaftLogError
 from kcore.protocol_errors import Errors
 from kcore.raft import fetching, voter_changes
 from kcore.raft.accumulator import Accumulator
-from kcore.raft.batches import restamped, split_batches
+from kcore.raft.batches import SplitBatches, restamped, split_batches
 from kcore.raft.config import LONGEST_LINGER_MS, MAX_BATCH_BYTES, MOST_OBSERVERS
 from kcore.raft.context import NodeContext
 from kcore.raft.control_records import control_batch, kraft_version_record, leader_change, replay_batches
@@ -227,8 +227,9 @@ class LeaderState:
         self.drain(node, now_ms)
         batch = control_batch(messages, self.accumulator.next_offset, self.epoch, now_ms)
         self.accumulator.next_offset += len(messages)
-        self._write(node, batch)
-        replay_batches(node.voter_history, split_batches(batch, check_crc=False)[0])
+        split = split_batches(batch, check_crc=False)
+        self._write(node, batch, split)
+        replay_batches(node.voter_history, split[0])
         self.set_voters(node.voter_history.last_voters)
         if self.is_alone != (self.check_quorum_deadline_ms == NEVER_MS):
             self.restart_check_quorum(node, now_ms)
@@ -239,11 +240,13 @@ class LeaderState:
     def drain(self, node: NodeContext, now_ms: int) -> None:
         """Writes the accumulated records."""
         if self.accumulator.records:
-            self._write(node, self.accumulator.drain(self.epoch))
+            batch = self.accumulator.drain(self.epoch)
+            self._write(node, batch.data, ([batch], None))
             fetching.complete(node, now_ms, below=node.log.end_offset)
 
-    def _write(self, node: NodeContext, batch: bytes) -> None:
-        node.log.append_as_leader(batch, self.epoch)
+    def _write(self, node: NodeContext, batches: bytes, split: SplitBatches | None = None) -> None:
+        """`split`: of batches that this node has just made; the checksums of others are checked."""
+        node.log.append_as_leader(batches, self.epoch, split)
         self.flushing = node.log.end_offset
         node.flush()
 

@@ -72,8 +72,11 @@ class RaftLog(Protocol):
     def update_high_watermark(self, offset: int) -> None:
         """RaftLogError below where it was, or above the end."""
 
-    def append_as_leader(self, batches: bytes, epoch: int) -> Appended:
-        """Writes whole batches of `epoch` that go on from the end; RaftLogError if they do not or it is older."""
+    def append_as_leader(self, batches: bytes, epoch: int, split: SplitBatches | None = None) -> Appended:
+        """Writes whole batches of `epoch` that go on from the end; RaftLogError if they do not or it is older.
+
+        `split`: what `split_batches(batches)` returns, where that is known already.
+        """
 
     def append_as_follower(self, batches: bytes, epoch: int, split: SplitBatches | None = None) -> Appended | None:
         """Writes what a leader of `epoch` sent, offsets and epochs as they are there; None if nothing was new.

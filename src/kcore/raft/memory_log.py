@@ -69,8 +69,8 @@ class MemoryLog:
 
     # Written.
 
-    def append_as_leader(self, batches: bytes, epoch: int) -> Appended:
-        found, problem = split_batches(batches)
+    def append_as_leader(self, batches: bytes, epoch: int, split: SplitBatches | None = None) -> Appended:
+        found, problem = split or split_batches(batches)
         if problem:
             raise problem
         first = self.end_offset

@@ -103,7 +103,7 @@ class SnapshotWriter:
 
     def _drain(self) -> None:
         if self._filling.records:
-            self._append(self._filling.drain(self.snapshot.epoch))
+            self._append(self._filling.drain(self.snapshot.epoch).data)
 
     def _append(self, batches: bytes) -> None:
         if batches:

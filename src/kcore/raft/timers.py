@@ -26,19 +26,20 @@ MAX_TURNS = 8  # An only voter that starts needs four.
 
 def poll(node: NodeContext, now_ms: int) -> None:
     """Leaves nothing undone that is due, and `next_deadline_ms` set."""
-    deadline_ms = NEVER_MS
+    deadline_ms, quorum = NEVER_MS, node.quorum
     for _ in range(MAX_TURNS):
         if node.shutdown_deadline_ms is not None and (node.is_stopped or _finishes_shutdown(node, now_ms)):
             node.next_deadline_ms = None
             return
-        state = node.quorum.state
+        state = quorum.state
         deadline_ms = _POLLS[type(state)](node, state, now_ms)
-        if node.quorum.state is state:
+        if quorum.state is state:
             break
     if node.clean_deadline_ms <= now_ms:
         cleaning.poll(node, now_ms)
-    node.next_deadline_ms = min(deadline_ms, node.clean_deadline_ms)
-    if node.announced_state is not node.quorum.state:
+    clean_deadline_ms = node.clean_deadline_ms
+    node.next_deadline_ms = deadline_ms if deadline_ms < clean_deadline_ms else clean_deadline_ms
+    if node.announced_state is not quorum.state:
         _announce_leader(node)
 
 

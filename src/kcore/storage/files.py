@@ -12,6 +12,7 @@ import os
 import stat
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
+from functools import lru_cache
 from io import FileIO
 from pathlib import Path
 from typing import Final, Protocol
@@ -261,13 +262,19 @@ def text_of(data: bytes) -> str:
         raise StorageError(f"line {line}: not UTF-8: {error.reason}") from None
 
 
+@lru_cache(maxsize=64)
+def _beside(path: Path) -> Path:
+    """Kept, since the same few files are replaced again and again, and making a path takes longer than a write."""
+    return Path(f"{path}.tmp")
+
+
 def write_atomically(path: Path, data: bytes, files: FileSystem = OS) -> None:
     """Replaces the file: after a crash at any moment it holds what it did, or all of `data`.
 
     As Kafka does: a file beside it is written and fsynced, renamed over it, and the folder is fsynced
     (Utils.atomicMoveWithFallback).
     """
-    beside = Path(f"{path}.tmp")
+    beside = _beside(path)
     file = files.open(beside, os.O_WRONLY | os.O_CREAT | os.O_TRUNC)
     try:
         try:

@@ -2,8 +2,10 @@
 
 import os
 from bisect import bisect_right
+from collections import deque
 from collections.abc import Sequence
 from pathlib import Path
+from struct import Struct
 from typing import Final
 
 import numpy as np
@@ -21,9 +23,10 @@ from kcore.types import Int64s
 from kcore.wire.record_batch import HEADER_END, LENGTH_END, NO_TIMESTAMP, RecordBatches, scan_batches
 from kcore.wire.records import Records, decode_records
 
-TIME_BEGIN, TIME_END = 35, 43  # Where a batch has its largest timestamp.
+TIME_BEGIN, _TIME = 35, Struct(">q")  # Where a batch has its largest timestamp.
 MOST_DECOMPRESSED: Final = 2**28  # Of a batch whose records are searched for a time.
 FEW_BYTES: Final = 1 << 12  # Of batches.
+READERS: Final = 8  # That read a few batches at a time, each from where it was.
 READ_AHEAD: Final = 64 * 1024  # At least so much is looked at, so that most reads are one.
 
 
@@ -42,7 +45,8 @@ class LiveSegment:
         self._offsets: list[int] = []
         self._positions: list[int] = []
         self._size = -1
-        self._read_to = -1, 0  # Where the last read ended, offset and position: most readers go on there.
+        # Where the last reads ended, offset and position: most readers go on there.
+        self._read_to: deque[tuple[int, int]] = deque(maxlen=READERS)
 
     def close(self) -> None:
         if self._file >= 0:
@@ -58,12 +62,14 @@ class LiveSegment:
         """As `appended`."""
         if not self._knows(position):
             return
+        next_entry = self._positions[-1] + self._interval_bytes if self._positions else -1
         for batch in batches:
-            if not self._positions or position > self._positions[-1] + self._interval_bytes:
+            if position > next_entry:
                 self._offsets.append(batch.base_offset)
                 self._positions.append(position)
+                next_entry = position + self._interval_bytes
             position += len(batch.data)
-            timestamp = int.from_bytes(batch.data[TIME_BEGIN:TIME_END], signed=True)
+            (timestamp,) = _TIME.unpack_from(batch.data, TIME_BEGIN)
             if timestamp > self._max_timestamp:
                 self._max_timestamp = timestamp
         self._size, self._end_offset = position, batches[-1].last_offset + 1
@@ -142,7 +148,7 @@ class LiveSegment:
             at, next_offset = end, last_offset + 1
         if begin < 0 or at == begin:
             return b""
-        self._read_to = next_offset, position + at
+        self._read_to.append((next_offset, position + at))
         return data[begin:at]
 
     def cut(self, offset: int) -> None:
@@ -186,7 +192,7 @@ class LiveSegment:
         """It is empty, as far as is known."""
         self._offsets.clear()
         self._positions.clear()
-        self._read_to = -1, 0
+        self._read_to.clear()
         self._size, self._end_offset, self._max_timestamp = 0, self.base_offset, NO_TIMESTAMP
 
     def _believe_indexes(self, segment: Segment) -> int:
@@ -221,9 +227,11 @@ class LiveSegment:
 
     def _entry_before(self, offset: int) -> int:
         """Where a batch begins that is a few before the one with that offset, or it itself."""
-        indexed = self._positions[max(bisect_right(self._offsets, offset) - 1, 0)]
-        read_offset, read_position = self._read_to
-        return max(indexed, read_position) if read_offset <= offset else indexed
+        position = self._positions[max(bisect_right(self._offsets, offset) - 1, 0)]
+        for read_offset, read_position in self._read_to:
+            if read_offset <= offset and read_position > position:
+                position = read_position
+        return position
 
     def _batch_that_reaches(self, offset: int) -> int:
         """Where it begins; the segment reaches `offset`."""

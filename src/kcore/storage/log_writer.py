@@ -92,7 +92,7 @@ class LogWriter:
         self._file = self._files.open(path, os.O_WRONLY | os.O_CREAT | os.O_APPEND)
         self._path = path
         self.base_offset = base_offset_of(path)
-        self._size = self._files.size(self._file)
+        self.size = self._files.size(self._file)  # Bytes of the segment that is written to.
         sync_folder(self.folder, self._files)
 
     def __enter__(self) -> Self:
@@ -100,11 +100,6 @@ class LogWriter:
 
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None) -> None:
         self.close()
-
-    @property
-    def size(self) -> int:
-        """Bytes of the segment that is written to."""
-        return self._size
 
     @property
     def epochs(self) -> EpochCache:
@@ -134,17 +129,13 @@ class LogWriter:
         self, data: bytes, first_offset: int, last_offset: int, epochs: Sequence[tuple[int, int]], *, sync: bool
     ) -> None:
         """Appends checked batches, and the (epoch, start offset) that begin in them."""
-        full = self._size + len(data) > self._segment_bytes or self._file < 0  # By a roll that failed.
-        if self._size and (full or last_offset - self.base_offset > MOST_RELATIVE_OFFSET):
+        full = self.size + len(data) > self._segment_bytes or self._file < 0  # By a roll that failed.
+        if self.size and (full or last_offset - self.base_offset > MOST_RELATIVE_OFFSET):
             self._roll(first_offset)
-        known = self._epochs.entries[:]
-        try:
-            if epochs:
-                self._assign_epochs(epochs)
+        if epochs:
+            self._write_with_epochs(data, epochs)
+        else:
             self._write(data)
-        except OSError:
-            self._epochs.entries = known  # An epoch of which there is no record has not begun.
-            raise
         if sync:
             self._files.fsync(self._file)
         self.end_offset = last_offset + 1
@@ -169,22 +160,28 @@ class LogWriter:
         rows = np.flatnonzero(np.diff(epochs, prepend=-1 if latest is None else latest) > 0).tolist()
         return [(int(epochs[row]), int(batches.base_offset[row])) for row in rows]
 
-    def _assign_epochs(self, epochs: Sequence[tuple[int, int]]) -> None:
+    def _write_with_epochs(self, data: bytes, epochs: Sequence[tuple[int, int]]) -> None:
         """As UnifiedLog.append: the epochs are on the disk before the first record of theirs."""
-        changed = False
-        for epoch, start_offset in epochs:
-            changed |= self._epochs.assign(epoch, start_offset)
-        if changed:
-            write_leader_epochs(self.folder / LEADER_EPOCHS, self._epochs.entries, self._files)
+        known = self._epochs.entries[:]
+        try:
+            changed = False
+            for epoch, start_offset in epochs:
+                changed |= self._epochs.assign(epoch, start_offset)
+            if changed:
+                write_leader_epochs(self.folder / LEADER_EPOCHS, self._epochs.entries, self._files)
+            self._write(data)
+        except OSError:
+            self._epochs.entries = known  # An epoch of which there is no record has not begun.
+            raise
 
     def _write(self, data: bytes) -> None:
         """All of it or nothing: a full disk leaves no half of a batch for the next to follow."""
         try:
             write_all(self._file, data, self._files)
         except OSError:
-            self._files.ftruncate(self._file, self._size)
+            self._files.ftruncate(self._file, self.size)
             raise
-        self._size += len(data)
+        self.size += len(data)
 
     def duplicate(self) -> int | None:
         """A descriptor of what fsync would have to write, the caller's to close; None once all is on the disk."""

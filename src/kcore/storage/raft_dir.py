@@ -51,6 +51,7 @@ class RaftDirectory:
         """Whose it must be, if that is given; `voters` are the static ones, for the file of the election."""
         self.path, self._voters, self._files = path, voters, files
         self.folder = path / METADATA_FOLDER
+        self._quorum_state = self.folder / QUORUM_STATE
         with Refusals(path):
             self.meta = self._read_meta(node_id, cluster_id)
 
@@ -116,7 +117,7 @@ class RaftDirectory:
 
     def read_election(self) -> ElectionState | None:
         """The last one that was stored, None before there is one."""
-        path = self.folder / QUORUM_STATE
+        path = self._quorum_state
         if not is_there(path, self._files):
             return None
         state, _ = read_quorum_state(path, self._files)
@@ -133,4 +134,4 @@ class RaftDirectory:
         else:
             state.current_voters = [Voter(voter_id=voter_id) for voter_id in self._voters]
         with Refusals(self.folder):
-            write_quorum_state(self.folder / QUORUM_STATE, state, version, self._files)
+            write_quorum_state(self._quorum_state, state, version, self._files)

@@ -66,6 +66,9 @@ class _Writing:
             raise StorageError(f"{self._folder}: {self.failure}") from self.failure
 
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None) -> None:
+        if error is None:
+            self.lock.release()
+            return
         if isinstance(error, OSError) and error.errno not in FULL:
             self.failure = error
         self.lock.release()
@@ -211,21 +214,23 @@ class DiskRaftLog:
 
     # Written.
 
-    def append_as_leader(self, batches: bytes, epoch: int) -> Appended:
-        found, problem = split_batches(batches)
+    def append_as_leader(self, batches: bytes, epoch: int, split: SplitBatches | None = None) -> Appended:
+        found, problem = split or split_batches(batches)
         if problem is not None:
             raise problem
         if not found or size_of(found) < len(batches):
             raise RaftLogError("a leader appends whole batches")
-        if any(batch.epoch != epoch for batch in found):
-            raise RaftLogError(f"a leader of epoch {epoch} appends batches of that epoch only")
+        for batch in found:
+            if batch.epoch != epoch:
+                raise RaftLogError(f"a leader of epoch {epoch} appends batches of that epoch only")
         return self._append(batches, found)
 
     def append_as_follower(self, batches: bytes, epoch: int, split: SplitBatches | None = None) -> Appended | None:
         found, problem = split or split_batches(batches)
-        newer = next((row for row, batch in enumerate(found) if batch.epoch > epoch), None)
-        if newer is not None:  # Of a leader after the one that was asked: its epoch is learnt first (KAFKA-18723).
-            found, problem = found[:newer], None
+        for row, batch in enumerate(found):
+            if batch.epoch > epoch:  # Of a later leader than the one that was asked: learnt first (KAFKA-18723).
+                found, problem = found[:row], None
+                break
         appended = self._append(batches[: size_of(found)], found) if found else None
         if problem is not None:
             raise problem
@@ -237,7 +242,7 @@ class DiskRaftLog:
         first_offset = self.end_offset
         with self._writing:
             is_new = self._log.write(data, batches)
-            self._find_end()
+            self.end_offset, self.last_epoch = batches[-1].last_offset + 1, batches[-1].epoch
             if is_new:
                 self._raise_recovery_point()
         self._newest = first_offset, self.end_offset, data
@@ -288,8 +293,10 @@ class DiskRaftLog:
         up_to = min(end_offset, self.end_offset)
         if (known := self._last_reads.get(offset, max_bytes, up_to)) is not None:
             return known
-        with Refusals(self.folder):
+        try:
             data = self._log.read(offset, max_bytes, end_offset, at_least_one=True)
+        except OSError as error:
+            raise StorageError(f"{self.folder}: {error}") from error
         if not _is_whole(data) or (not data and offset < self.end_offset <= end_offset):
             raise self._damage_near(offset)
         self._last_reads.put(offset, max_bytes, up_to, data)

@@ -134,9 +134,10 @@ class SegmentedLog:
             if batch.epoch != latest:
                 epochs.append((batch.epoch, batch.base_offset))
                 latest = batch.epoch
-        self._writer.write(data, batches[0].base_offset, batches[-1].last_offset, epochs, sync=False)
-        is_new = self._follow_roll()
-        self.segments[-1].wrote(batches, self._writer.size - len(data))
+        writer = self._writer
+        writer.write(data, batches[0].base_offset, batches[-1].last_offset, epochs, sync=False)
+        is_new = writer.base_offset != self.segments[-1].base_offset and self._follow_roll()
+        self.segments[-1].wrote(batches, writer.size - len(data))
         return is_new
 
     def _follow_roll(self) -> bool:

@@ -134,7 +134,7 @@ def encode_values(values: Sequence[bytes], *, base_offset: int, timestamp: int, 
     columns = (repeat(0, count), repeat(-1, count), range(base_offset, base_offset + count), sizes)
     cells = column_of(chain(header, *columns, accumulate(sizes, initial=0)))
     first = len(header)
-    zeros, nulls, offsets, lengths, starts = (cells[first + k * count : first + (k + 1) * count] for k in range(5))
+    zeros, nulls, offsets, lengths, starts = [cells[first + k * count : first + (k + 1) * count] for k in range(5)]
     return build(
         [cells[k : k + 1] for k in range(first)],
         (zeros, offsets, zeros, zeros, nulls, starts, lengths, zeros),

@@ -69,6 +69,7 @@ ROWS_AT_ONCE = 4096
 CRC_OFFSET = 17  # where a batch has its CRC
 _AT_FIRST_BYTE = memoryview(array("q", [0]))  # the position of a batch that stands alone
 _FORMATS: tuple[Any, ...] = tuple(np.dtype(kind).char for _, kind in RECORD_COLUMNS)
+_OF_VALUES = [[name for name, _ in RECORD_COLUMNS].index(name) for name in ("offset", "value_offset", "value_length")]
 
 
 @dataclass(frozen=True, slots=True)
@@ -263,6 +264,20 @@ def decode_records(
         end=end,
         problem=problem,
     )
+
+
+def values_of(batch: bytes) -> dict[int, bytes | None]:
+    """The records' values by their offsets: as `records_of`, and without all else that a record has."""
+    columns, _, decompressed, _, found = records.decode(batch, _AT_FIRST_BYTE, MAX_BYTES)
+    if found:
+        raise DecodeError(*found)
+    if decompressed:
+        return {record.offset: record.value for record in decode_records(batch, check_crc=False)}
+    offsets, values, lengths = (memoryview.cast(columns[at], _FORMATS[at]) for at in _OF_VALUES)
+    return {
+        offset: batch[value : value + length] if length >= 0 else None
+        for offset, value, length in zip(offsets, values, lengths, strict=True)
+    }
 
 
 def records_of(batch: bytes) -> list[Record]:

@@ -60,18 +60,20 @@ class Kernel:
 
     def take(self, events: int, until_us: int = NEVER_US) -> None:
         """Handles so many more events, or fewer if `until_us` comes first."""
-        heap, handlers = self.heap, self.handlers
+        heap, handlers, remember = self.heap, self.handlers, self.recent.append
         last = self.count + events
         while self.count < last and heap and heap[0][0] <= until_us:
             event = heappop(heap)
-            self.now_us, _, kind, process, what = event
-            if process is not None and process.gate and (kind != STORED or process.gate != STORING):
-                process.inbox.append(event)
-                continue
+            now_us, _, kind, process, what = event
+            self.now_us, place = now_us, THE_WORLD
+            if process is not None:
+                if process.gate and (kind != STORED or process.gate != STORING):
+                    process.inbox.append(event)
+                    continue
+                place = process.index
             self.count += 1
-            self.recent.append(event)
-            place = process.index if process is not None else THE_WORLD
-            self.hash = (self.hash * HASH_FACTOR ^ (self.now_us << 10) ^ (place << 3) ^ kind) & HASH_MASK
+            remember(event)
+            self.hash = (self.hash * HASH_FACTOR ^ (now_us << 10) ^ (place << 3) ^ kind) & HASH_MASK
             handlers[kind](process, what)
 
     def run_us(self, for_us: int, until: Callable[[], bool] = lambda: False) -> bool:

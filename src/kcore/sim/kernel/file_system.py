@@ -135,6 +135,18 @@ class _Position:
         self.bytes = 0
 
 
+class _Descriptors(dict[int, "_Descriptor"]):
+    """Those that are open."""
+
+    def __missing__(self, file: int) -> "_Descriptor":
+        raise _bad_descriptor()
+
+
+def _bad_descriptor() -> OSError:
+    """Of one that is not open, or that refuses to be read or written."""
+    return OSError(errno.EBADF, "Bad file descriptor")
+
+
 class _Descriptor:
     __slots__ = ("covers", "file", "flags", "position", "refuses")
 
@@ -155,7 +167,7 @@ class SimFileSystem:
         self.has_refused = False  # It has, since somebody last looked.
         self._crash_at = NEVER
         self._folders_by_path: dict[str, SimFolder] = {}  # Those found so far; a power cut may take one.
-        self._open: dict[int, _Descriptor] = {}
+        self._open = _Descriptors()
         self._next = 3
 
     # Crashes.
@@ -294,20 +306,20 @@ class SimFileSystem:
         self._next += 1
         return self._next - 1
 
-    def _of(self, file: int, refusing: int = 0) -> _Descriptor:
-        """EBADF of one that is not open, or that refuses to be read or written."""
-        found = self._open.get(file)
-        if found is None or found.refuses & refusing:
-            raise OSError(errno.EBADF, "Bad file descriptor")
+    def _to(self, do: int, file: int) -> _Descriptor:
+        """One that does not refuse that."""
+        found = self._open[file]
+        if found.refuses & do:
+            raise _bad_descriptor()
         return found
 
     def close(self, file: int) -> None:
-        self._of(file)
-        del self._open[file]
+        if self._open.pop(file, None) is None:
+            raise _bad_descriptor()
 
     def dup(self, file: int) -> int:
         """An fsync of the new one covers what was written before: it stands for one that begins now, and takes time."""
-        found = self._of(file)
+        found = self._open[file]
         twin = _Descriptor(found.file, found.flags, found.position)
         twin.covers = found.file.count_synced + len(found.file.unsynced)
         self._open[self._next] = twin
@@ -315,14 +327,14 @@ class SimFileSystem:
         return self._next - 1
 
     def size(self, file: int) -> int:
-        return len(self._of(file).file.data)
+        return len(self._open[file].file.data)
 
     def pread(self, file: int, size: int, position: int) -> bytes:
-        found = self._of(file, READ)
-        return bytes(found.file.data[position : position + size])
+        data = self._to(READ, file).file.data
+        return bytes(data[position : position + size])
 
     def map(self, file: int, size: int) -> bytes:
-        found = self._of(file)
+        found = self._open[file]
         if len(found.file.data) < size:
             raise ValueError(f"{size} bytes of a file that has {len(found.file.data)}")
         if found.flags & os.O_WRONLY:
@@ -330,7 +342,7 @@ class SimFileSystem:
         return bytes(found.file.data[:size])
 
     def write(self, file: int, data: bytes | memoryview) -> int:
-        found = self._of(file, WRITE)
+        found = self._to(WRITE, file)
         self._before_change()
         if self.is_full:
             self.has_refused = True
@@ -339,15 +351,16 @@ class SimFileSystem:
             data = data[: len(data) // 2]
         if not data:
             return 0
-        written = found.file.data
-        at = len(written) if found.flags & os.O_APPEND else found.position.bytes
-        if at == len(written):
+        written, size = found.file.data, len(data)
+        end = len(written)
+        at = end if found.flags & os.O_APPEND else found.position.bytes
+        if at == end:
             found.file.append(data)
             self.unsynced[found.file] = None
         else:
-            self._change(found.file, at, bytes(written[at : at + len(data)]), data)
-        found.position.bytes = at + len(data)
-        return len(data)
+            self._change(found.file, at, bytes(written[at : at + size]), data)
+        found.position.bytes = at + size
+        return size
 
     def _change(self, file: SimFile, position: int, before: bytes, data: bytes | memoryview) -> None:
         if position > len(file.data):  # A hole.
@@ -356,7 +369,7 @@ class SimFileSystem:
         self.unsynced[file] = None
 
     def ftruncate(self, file: int, size: int) -> None:
-        found = self._of(file, WRITE).file
+        found = self._to(WRITE, file).file
         self._before_change()
         if size < len(found.data):
             self._change(found, size, bytes(found.data[size:]), b"")
@@ -368,7 +381,7 @@ class SimFileSystem:
 
     def fsync(self, file: int) -> None:
         self._before_change()
-        found = self._of(file)
+        found = self._open[file]
         if found.covers == NEVER:
             found.file.settle()
         else:
@@ -378,7 +391,7 @@ class SimFileSystem:
 
     def lock(self, file: int) -> bool:
         """The one process that there is holds whatever is locked."""
-        self._of(file, WRITE)
+        self._to(WRITE, file)
         return True
 
     # Names.

@@ -7,7 +7,7 @@ from kcore.raft.batches import StoredBatch, end_offset_of
 from kcore.sim.kernel.violation import Violation
 from kcore.sim.raft.disk import WatchedLog
 from kcore.wire.record_batch import crc32c
-from kcore.wire.records import records_of
+from kcore.wire.records import values_of
 
 if TYPE_CHECKING:
     from kcore.sim.raft.consumer import Held
@@ -81,8 +81,7 @@ class CommittedLog:
         """What a leader replayed, and was told is committed, is where it replayed it."""
         last_offset = next((at for at in range(held.end_offset - 1, self.end) if at in self._values), -1)
         if last_offset >= 0 and last_offset != self._decoded[0]:
-            records = records_of(self._values[last_offset])
-            self._decoded = last_offset, {record.offset: record.value for record in records}
+            self._decoded = last_offset, values_of(self._values[last_offset])
         found = self._decoded[1] if last_offset >= 0 else {}
         for offset, value in enumerate(held.values, held.offset):
             if found.get(offset) != value:

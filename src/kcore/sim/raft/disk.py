@@ -8,6 +8,7 @@ files no crash can take.
 from bisect import bisect_left
 from collections.abc import Callable, Sequence
 from functools import lru_cache
+from operator import attrgetter
 from pathlib import Path
 from random import Random
 from typing import Final
@@ -29,6 +30,7 @@ from kcore.storage.segmented_log import Settings
 
 WHERE: Final = Path("/data")
 FEATURES: Final = {METADATA_VERSION: 25}
+_BASE_OFFSET, _LAST_OFFSET = attrgetter("base_offset"), attrgetter("last_offset")
 STORE_STEPS: Final = 5  # A file beside it is made, written and synced, gets its name, and the name is synced.
 
 
@@ -148,8 +150,8 @@ class WatchedLog(DiskRaftLog):
 
     def batches_between(self, begin: int, end: int) -> Sequence[StoredBatch]:
         """Those of these offsets, which are ends of batches."""
-        first = bisect_left(self.batches, begin, key=_base_offset)
-        return self.batches[first : bisect_left(self.batches, end, first, key=_base_offset)]
+        first = bisect_left(self.batches, begin, key=_BASE_OFFSET)
+        return self.batches[first : bisect_left(self.batches, end, first, key=_BASE_OFFSET)]
 
     def count_begun(self) -> int:
         """Snapshots that are not whole."""
@@ -178,10 +180,10 @@ class WatchedLog(DiskRaftLog):
         try:
             offset = super().truncate_to_end_offset(end)
         except CrashError:
-            row = bisect_left(self.batches, self._rules().truncation_offset(end), key=_last_offset)
+            row = bisect_left(self.batches, self._rules().truncation_offset(end), key=_LAST_OFFSET)
             self._crashed_in_cut(self.batches[row].base_offset if row < len(self.batches) else self.end_offset)
             raise
-        removed = self._forget_from(bisect_left(self.batches, offset, key=_base_offset))
+        removed = self._forget_from(bisect_left(self.batches, offset, key=_BASE_OFFSET))
         self._watcher.on_cut(removed, durable_end)
         return offset
 
@@ -213,7 +215,7 @@ class WatchedLog(DiskRaftLog):
     def delete_before(self, snapshot: OffsetAndEpoch) -> bool:
         if not super().delete_before(snapshot):
             return False
-        row = bisect_left(self.batches, snapshot.offset, key=_last_offset)
+        row = bisect_left(self.batches, snapshot.offset, key=_LAST_OFFSET)
         del self.batches[:row], self._places[:row]
         self._find_segments()
         return True
@@ -227,14 +229,6 @@ class WatchedLog(DiskRaftLog):
 def _batches_of(data: bytes) -> Sequence[StoredBatch]:
     """Of a segment; most segments are found as the process before has left them."""
     return split_batches(data, check_crc=False)[0]
-
-
-def _base_offset(batch: StoredBatch) -> int:
-    return batch.base_offset
-
-
-def _last_offset(batch: StoredBatch) -> int:
-    return batch.last_offset
 
 
 class SimDirectory(RaftDirectory):

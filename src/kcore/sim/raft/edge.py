@@ -168,7 +168,7 @@ class Edge:
 
     def perform(self, machine: Machine, effects: list[Effect]) -> None:
         """Performs what came of an event, and what the state machine makes of it; then what has changed is checked."""
-        node = machine.node
+        node, performers = machine.node, self._performers
         while True:
             state = node.quorum.state
             if state is not machine.state:
@@ -177,7 +177,7 @@ class Edge:
                 if type(effect) is StoreElection:
                     self._store(machine, effect, effects[k + 1 :])
                     break
-                self._performers[type(effect)](machine, effect)
+                performers[type(effect)](machine, effect)
             if not machine.is_up:
                 return
             if not machine.is_told or machine.storing is not None:
@@ -199,8 +199,9 @@ class Edge:
     def _run_state_machine(self, machine: Machine) -> list[Effect]:
         """Tells it all that is to be told; the node's effects of what it returned."""
         driver = machine.driver
-        machine.is_unchecked = True
-        machine.consumer.read_on()
+        machine.checked = None
+        if machine.consumer.reader is not None:
+            machine.consumer.read_on()
         while driver.has_more:
             machine.outputs += driver.catch_up()
         machine.is_told = machine.consumer.reader is not None
@@ -324,7 +325,8 @@ class Edge:
             self._begin_fsync(machine, effect)
         else:
             machine.wants_fsync = effect
-        self._tell_trap(machine, "log written")
+        if machine.trap is not None:
+            machine.trap("log written")
 
     def _begin_fsync(self, machine: Machine, asked: Flush) -> None:
         world, times = self._world, machine.fsync_times

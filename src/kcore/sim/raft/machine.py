@@ -133,8 +133,9 @@ class Machine(Process):
         self.flush: Callable[[], None] | None = None  # The end of the one under way.
         self.is_told = True  # Something was said that its state machine may have to be told.
         self.state: State | None = None  # Of its node, as the checkers have seen it last.
-        self.checked: tuple[Any, ...] | None = None  # What they looked at last,
-        self.is_unchecked = True  # and whether they must look again, were it the same.
+        # What they looked at last, and of its files; None: they look again, were it the same.
+        self.checked: tuple[Any, ...] | None = None
+        self.checked_files: tuple[Any, ...] | None = None
         self.outputs: list[AnyAppend | Resign] = []  # Of the state machine, still to be performed.
         self.resumed_us = 0
 

@@ -86,7 +86,7 @@ class Checkers:
         self.on_leader_changed = _all(checkers, "on_leader_changed")
         self.on_snapshot_loaded = _all(checkers, "on_snapshot_loaded")
         self.on_notice = _all(checkers, "on_notice")
-        self.on_appended = _all(checkers, "on_appended")
+        self.on_appended = _own(checkers, "on_appended")
         self.on_cut = _all(checkers, "on_cut")
         self.on_replaced = _all(checkers, "on_replaced")
         self.on_frozen = _all(checkers, "on_frozen")
@@ -102,6 +102,7 @@ class Checkers:
         self._audit = _all(checkers, "audit")
         self._on_state = _all(checkers, "on_state")
         self._after_event = _own(checkers, "after_event")
+        self._after_write = _own(checkers, "after_write")
         self.on_crash_in_event = _all(checkers, "on_crash_in_event")
 
     def watcher(self, machine: Machine) -> LogWatcher:
@@ -116,21 +117,25 @@ class Checkers:
     def after_event(self, machine: Machine) -> None:
         """As Checker has it, where the event changed anything that a checker looks at; most events do not.
 
-        Log, voters and what is stored change with operations on files, which the disk counts. What the state machine is
-        told, and what one of the checkers has noted, `is_unchecked` says.
+        Log, voters and what is stored change with operations on files, which the disk counts. Where the state machine
+        was told something, or one of the checkers has noted something, `machine.checked` was forgotten.
         """
+        written = machine.disk.count, machine.fsync, machine.storing
+        if written != machine.checked_files:
+            for check in self._after_write:
+                check(machine)
+            machine.checked_files = written
         quorum = machine.node.quorum
-        now = quorum.state, quorum.high_watermark, machine.disk.count, machine.storing, machine.fsync
-        if now == machine.checked and not machine.is_unchecked:
-            return
-        for check in self._after_event:
-            check(machine)
-        machine.checked, machine.is_unchecked = now, False
+        now = quorum.state, quorum.high_watermark, machine.storing
+        if now != machine.checked:
+            for check in self._after_event:
+                check(machine)
+            machine.checked = now
 
     def audit(self) -> None:
         """Some time has passed: whatever has changed, all is looked at behind the next event of each machine."""
         for machine in self._machines:
-            machine.is_unchecked = True
+            machine.checked = machine.checked_files = None
         self._audit()
 
 
@@ -139,7 +144,8 @@ class _Watcher(LogWatcher):
         self._checkers, self._machine = checkers, machine
 
     def on_appended(self, batch: StoredBatch, epoch_before: int) -> None:
-        self._checkers.on_appended(self._machine, batch, epoch_before)
+        for check in self._checkers.on_appended:
+            check(self._machine, batch, epoch_before)
 
     def on_cut(self, batches: tuple[StoredBatch, ...], durable_end: int) -> None:
         self._checkers.on_cut(self._machine, batches, durable_end)

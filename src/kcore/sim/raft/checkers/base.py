@@ -75,9 +75,12 @@ class Checker:
     def after_event(self, machine: Machine) -> None:
         """The effects are through, up to a barrier (`machine.storing`); once more when that is open.
 
-        It is not called behind an event that changed nothing: no state, no high watermark, no file, nothing that the
-        state machine was told. A checker that notes anything else sets `machine.is_unchecked`.
+        It is not called behind an event that changed nothing: no state, no high watermark, no election that is stored,
+        nothing that the state machine was told. A checker that notes anything else forgets `machine.checked`.
         """
+
+    def after_write(self, machine: Machine) -> None:
+        """As `after_event`, behind an event that changed a file, or began or ended a write: what is in the log."""
 
     def on_timer(self, machine: Machine, now_ms: int) -> None:
         """Its timer was due, and the node has had it."""

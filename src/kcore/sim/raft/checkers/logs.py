@@ -76,7 +76,7 @@ class Logs(Checker):
         is_there = machine.is_up and machine.incarnation == known[1] and machine.node.epoch == epoch
         return machine if is_there and type(machine.node.state) is Leader else None
 
-    def after_event(self, machine: Machine) -> None:
+    def after_write(self, machine: Machine) -> None:
         """Whatever is written is on its way to the disk."""
         if machine.fsync is not None or machine.storing is not None:
             return

@@ -105,7 +105,7 @@ class Requests(Checker):
     def _alarm(self, machine: Machine, why: str) -> None:
         """Until the event at hand is over, and what was stored in it."""
         self._alarmed[machine.index] = why
-        machine.is_unchecked = True
+        machine.checked = None
 
     def on_notice(self, machine: Machine, effect: Notice) -> None:
         """Where all nodes do what they should, there is nothing to tell but of damage, and of strangers' epochs."""

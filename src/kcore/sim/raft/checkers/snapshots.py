@@ -42,7 +42,7 @@ class Snapshots(Checker):
         if snapshot != FIRST and self.facts.committed.epochs.get(snapshot.offset) != snapshot.epoch:
             raise Violation("SnapshotIsCommitted", f"node {machine.index} has {snapshot}")
 
-    def after_event(self, machine: Machine) -> None:
+    def after_write(self, machine: Machine) -> None:
         if machine.log.start_offset != self._starts.get(machine.index):
             self._check_start(machine)
 

@@ -33,7 +33,7 @@ class VoterChanges(Checker):
     def __init__(self, world: "World") -> None:
         super().__init__(world)
         self._said: dict[int, VotersSaid] = {}  # By machine.
-        self._same: dict[int, tuple[VoterSet, VoterSet]] = {}  # What was found to be the same the last time.
+        self._same: dict[int, tuple[int, VoterSet, Said]] = {}  # What was found to be the same the last time.
         self._asked: set[Asked] = set()  # All that anybody ever asked for.
 
     def on_boot(self, machine: Machine) -> None:
@@ -57,16 +57,16 @@ class VoterChanges(Checker):
         if machine.is_up:
             self._said[machine.index] = VotersSaid(machine.node.voter_history.static_voters, machine.log)
 
-    def after_event(self, machine: Machine) -> None:
+    def after_write(self, machine: Machine) -> None:
         """Who votes is what the node's own log says, a truncated one too; and the log knows their directories."""
         known, said = machine.node.voter_history, self._said[machine.index].last
-        version, voters = known.kraft_versions.last, known.voters.last
-        same = self._same.get(machine.index)
-        if same and same[0] is voters and same[1] is said.voters and version == said.kraft_version:
+        now = known.kraft_versions.last, known.voters.last, said
+        if now == self._same.get(machine.index):
             return
+        version, voters, _ = now
         if (version, voters) != (said.kraft_version, said.voters):
             raise Violation("VotersAsInLog", f"node {machine.index}: {version}, {voters}; its log: {said}")
-        self._same[machine.index] = voters, said.voters
+        self._same[machine.index] = now
 
     # What a leader writes there.
 

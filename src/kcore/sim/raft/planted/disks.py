@@ -20,8 +20,8 @@ def leader_counts_what_is_not_flushed(patches: Patches) -> None:
     """Its own log's end goes into the high watermark as soon as it is written."""
 
     def make(write: Any) -> Any:
-        def broken(self: Any, node: Any, batch: bytes) -> None:
-            write(self, node, batch)
+        def broken(self: Any, node: Any, *given: Any) -> None:
+            write(self, node, *given)
             self.progress_of(self.local).end_offset = node.log.end_offset
 
         return broken
