@@ -56,40 +56,6 @@ def test_a_fetchers_end_is_judged_as_by_the_rules(tmp_path: Path) -> None:
         assert log.start_offset == 5
 
 
-class Reads(OsFileSystem):
-    """Notes where files were read from."""
-
-    def __init__(self) -> None:
-        self.positions: list[int] = []
-
-    def pread(self, file: int, size: int, position: int) -> bytes:
-        self.positions.append(position)
-        return super().pread(file, size, position)
-
-
-def test_a_read_goes_on_where_the_last_one_ended(tmp_path: Path) -> None:
-    disk = Reads()
-    with DiskRaftLog(tmp_path / FOLDER, files=disk) as log:
-        batches = fill(log, 12)
-        ends = [sum(map(len, batches[: count + 1])) for count in range(12)]
-        assert log.read(2, ends[4] - ends[1], END) == b"".join(batches[2:5])
-        disk.positions.clear()
-        assert log.read(5, len(batches[5]), END) == batches[5]
-        assert log.read(7, len(batches[7]), 8) == batches[7]
-        assert disk.positions == [ends[4], ends[5]]
-        disk.positions.clear()  # So does a reader that is behind another.
-        assert log.read(6, len(batches[6]), END) == batches[6]
-        assert log.read(8, len(batches[8]), END) == batches[8]
-        assert log.read(7, len(batches[7]), END) == batches[7]
-        assert disk.positions == [ends[5], ends[7], ends[6]]
-        assert log.read(3, len(batches[3]), END) == batches[3]  # From before it, too; and from behind a cut.
-        log.truncate_to_end_offset(OffsetAndEpoch(7, 1))
-        again = fill(log, 3, epoch=2)
-        assert log.read(7, 1 << 20, END) == b"".join(again)
-        for offset, batch in enumerate([*batches[:7], *again]):
-            assert log.read(offset, 1, END) == batch
-
-
 class Maps(OsFileSystem):
     """Notes how many files were mapped."""
 
