@@ -226,7 +226,8 @@ def test_an_observers_fetch_does_not() -> None:
     assert (committed(effects), data.high_watermark) == ([], 1)
     assert [key.id for key in node.leading.observers] == [7]
     _, effects = fetch(node, fetch_request(1, replica=3, max_wait_ms=0), 1000)
-    assert committed(effects) == []  # Nor does it count when a voter comes.
+    assert committed(effects) == []  # Nor does it count when a voter comes, nor when the leader has flushed more.
+    assert committed(append(node, b"b")) == []
 
 
 @pytest.mark.covers("KIP-595 fetch 4 observer")
