@@ -42,6 +42,7 @@ class Own:
     resources: list[ResourceConfig] = field(default_factory=list)
     quotas: list[Quota] = field(default_factory=list)
     scram: list[Scram] = field(default_factory=list)
+    deletes_scram: bool = True
     acls: list[Acl] = field(default_factory=list)
     tokens: list[Token] = field(default_factory=list)
     features: list[FeatureLevel] = field(default_factory=list)

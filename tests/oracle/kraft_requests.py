@@ -250,7 +250,7 @@ def alter_scram(own: Own) -> Step:
     chosen: Scram = own.dice.choice(own.scram)
     request = scram.AlterUserScramCredentialsRequest()
     outcome: Outcome
-    if own.dice.random() < 0.4:
+    if own.dice.random() < 0.4 and own.deletes_scram:
         request.deletions = [scram.ScramCredentialDeletion(name=chosen.name, mechanism=chosen.mechanism)]
 
         def outcome(state: Any) -> tuple[Any, Any]:
