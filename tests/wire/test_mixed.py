@@ -12,10 +12,10 @@ import numpy as np
 import pytest
 
 import kcore
-from kcore import DecodeError
 from kcore.schema import LeaderAndIsrRequest, UpdateMetadataRequest
 from kcore.schema.leader_and_isr import LeaderAndIsrPartitionState, LeaderAndIsrTopicState
 from kcore.schema.update_metadata import UpdateMetadataPartitionState, UpdateMetadataTopicState
+from wire.damage import assert_told_as_one_by_one
 
 MESSAGES = [("LeaderAndIsrRequest", 7), ("LeaderAndIsrRequest", 2), ("UpdateMetadataRequest", 8)]
 MESSAGES.append(("UpdateMetadataRequest", 5))
@@ -105,30 +105,12 @@ def test_more_of_them_than_are_taken_at_once(size: int) -> None:
     assert_same("LeaderAndIsrRequest", 7, data)
 
 
-def offset_of_error(decode: Any, name: str, version: int, data: bytes | bytearray) -> int | None:
-    try:
-        decode(name, version, data)
-    except DecodeError as error:
-        return error.offset
-    return None
-
-
 @pytest.mark.parametrize("shape", ["ISRs of 1 to 3", "all arrays differ", "few have lost a replica"])
 @pytest.mark.parametrize(("name", "version"), MESSAGES)
 def test_bytes_that_are_wrong_are_told_as_one_by_one(name: str, version: int, shape: str) -> None:
     """Cut short or with a flipped bit anywhere: the object codec finds the same, at the same place."""
     data = kcore.encode(request(name, (90, 40, 70), SHAPES[shape], 7), version)
-    rng = np.random.default_rng(11)
-    for cut in rng.integers(0, len(data), 60):
-        assert offset_of_error(kcore.decode_columns, name, version, data[:cut]) is not None
-    for bit in rng.integers(0, len(data) * 8, 600):
-        flipped = bytearray(data)
-        flipped[bit // 8] ^= 1 << bit % 8
-        found = offset_of_error(kcore.decode_columns, name, version, flipped)
-        assert found == offset_of_error(kcore.decode, name, version, flipped)
-        if found is None:
-            columns = kcore.decode_columns(name, version, flipped)
-            assert kcore.encode_columns(columns, version) == kcore.encode(kcore.decode(name, version, flipped), version)
+    assert_told_as_one_by_one(name, version, data, cuts=60, flips=600)
 
 
 def test_unknown_tags_among_them_are_kept() -> None:

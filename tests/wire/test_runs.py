@@ -7,10 +7,11 @@ import numpy as np
 import pytest
 
 import kcore
-from kcore import Columns, DecodeError, EncodeError, Rows
+from kcore import Columns, EncodeError, Rows
 from kcore.schema import FetchRequest, message_class
 from kcore.wire.plan import plan
 from reference.columns import write
+from wire.damage import assert_told_as_one_by_one
 from wire.growing import DIALS, GROWING, Dials, message_row
 from wire.test_columns import grouped, plain_rows
 
@@ -40,31 +41,13 @@ def test_columns_are_the_message(name: str, version: int, dials: str) -> None:
     assert kcore.encode(kcore.decode(name, version, data), version) == data
 
 
-def offset_of_error(decode: Any, name: str, version: int, data: bytes | bytearray) -> int | None:
-    try:
-        decode(name, version, data)
-    except DecodeError as error:
-        return error.offset
-    return None
-
-
 @pytest.mark.parametrize("dials", ["alike", "alike, tags and nulls", "counts differ"])
 @pytest.mark.parametrize("name", GROWING)
 def test_bytes_that_are_wrong_are_told_as_one_by_one(name: str, dials: str) -> None:
     """Cut short or with a flipped bit, in the middle of a run or at its ends: the object view walks value by value."""
     version = message_class(name).versions.highest
     _, data = drawn(name, version, DIALS[dials])
-    rng = np.random.default_rng(11)
-    for cut in rng.integers(0, len(data), 30):
-        assert offset_of_error(kcore.decode_columns, name, version, data[:cut]) is not None
-    for bit in rng.integers(0, len(data) * 8, 150):
-        flipped = bytearray(data)
-        flipped[bit // 8] ^= 1 << bit % 8
-        found = offset_of_error(kcore.decode_columns, name, version, flipped)
-        assert found == offset_of_error(kcore.decode, name, version, flipped)
-        if found is None:
-            columns = kcore.decode_columns(name, version, flipped)
-            assert kcore.encode_columns(columns, version) == kcore.encode(kcore.decode(name, version, flipped), version)
+    assert_told_as_one_by_one(name, version, data, cuts=30, flips=150)
 
 
 def fetch_request(partitions: int, **columns: Any) -> Columns:
