@@ -102,6 +102,10 @@ class DisconnectedError(NetworkError, ConnectionError):
     """There is no connection, or it ended before the answer came."""
 
 
+class RefusedError(DisconnectedError):
+    """The peer's host refuses the connection: no process listens there."""
+
+
 class RequestTimeoutError(NetworkError, TimeoutError):
     """What was asked of a peer took longer than it may."""
 

@@ -22,6 +22,7 @@ VERSIONS = {1: 17, 18: 4, 52: 2, 53: 1, 54: 1, 59: 1, 80: 1, 81: 0, 82: 0}
 LARGEST_ID: Final = 9
 MS: Final = 1_000  # In us.
 FLUSH_US: Final = 1 * MS
+MOST_OPEN: Final = 20  # Requests that a killed process may have owed.
 
 
 class Machine(Process):
@@ -43,6 +44,9 @@ class Cluster(Kernel):
         self.clock = Clock(0, drift=0.0)
         self.network = Network(Links(delay_ms * MS), LARGEST_ID + 1, self.random, jitter=0.0)
         self.machines: dict[int, Machine] = {}
+        self.open: dict[int, list[Callable[[], None]]] = {}  # By whom it was asked: what ends the last requests.
+        self.refusing: set[tuple[int, int]] = set()
+        self.resets = False  # Whether the connections of a killed process end at once.
         self.told: dict[int, list[tuple[int, int]]] = {}  # What each state machine heard of leaders.
         self.committed: dict[int, int] = {}
         for node_id in self.ids:
@@ -70,6 +74,8 @@ class Cluster(Kernel):
         """The log that is left."""
         machine = self.machines[node_id]
         machine.is_up = False
+        for reset in self.open.pop(node_id, []) if self.resets else ():
+            self.after_us(self.delay_ms * MS, reset)
         assert isinstance(machine.node.log, MemoryLog)
         return machine.node.log.crash()
 
@@ -83,6 +89,10 @@ class Cluster(Kernel):
         """Both ways."""
         self.network.cut(one, other)
         self.network.cut(other, one)
+
+    def refuse(self, one: int, other: int) -> None:
+        """Connections from one to the other are refused, though it lives."""
+        self.refusing.add((one, other))
 
     def heal(self) -> None:
         self.network.heal()
@@ -161,10 +171,16 @@ class Cluster(Kernel):
             if machine.node is node:
                 self.perform(machine.index, node.on_response(send.correlation_id, response, self.now_ms))
 
+        def refused() -> None:
+            if machine.node is node:
+                self.perform(machine.index, node.on_refused(send.correlation_id, self.now_ms))
+            back(None)
+
         self.after_us(send.timeout_ms * MS, partial(back, None), machine)
-        if target is None or not target.is_up:
-            self.after_us(self.delay_ms * MS, partial(back, None), machine)
+        if target is None or not target.is_up or (machine.index, target.index) in self.refusing:
+            self.after_us(self.delay_ms * MS, refused, machine)
             return
+        self.open[target.index] = [*self.open.get(target.index, [])[-MOST_OPEN:], partial(back, None)]
 
         def answered(response: Message) -> None:
             for delay_us in self.network.delays_us(target.index, machine.index):

@@ -2,10 +2,15 @@
 
 import pytest
 
+from kcore.raft.effects import Send
+from kcore.raft.states import Follower
 from kcore.raft.transitions import CANDIDATE, FOLLOWER, LEADER, PROSPECTIVE, Event
+from kcore.schema.fetch import FetchRequest
 from raft.cluster import Cluster
-from raft.nodes import log_of, voter
+from raft.nodes import LISTENER, address, answer, follower, log_of, partition, vote_request, voter
 
+FETCH_TIMEOUT_MS = 2000
+LEADER_ID, OTHER_ID = 2, 1
 LEVELS = pytest.mark.parametrize("level", ["4.3", "3.9"])
 
 
@@ -30,6 +35,70 @@ def test_a_dead_leader_is_replaced(level: str, seed: int) -> None:
     assert second.epoch > first.epoch
     cluster.add(first.local.id, log)
     assert cluster.run(5000, cluster.is_led)
+
+
+@pytest.mark.parametrize("ids", [(1, 2, 3), (1, 2, 3, 4, 5)])
+@pytest.mark.parametrize("seed", range(5))
+def test_a_leader_whose_address_refuses_is_replaced_at_once(ids: tuple[int, ...], seed: int) -> None:
+    """The option `elects_when_refused`; Kafka's followers wait for the fetch timeout of 2 s."""
+    for option in (False, True):
+        cluster = Cluster(ids, seed=seed, elects_when_refused=option)
+        cluster.resets = True
+        first = cluster.elect()
+        cluster.run(3000)
+        cluster.kill(first.local.id)
+        began_ms = cluster.now_ms
+        cluster.elect()
+        took_ms = cluster.now_ms - began_ms
+        assert took_ms < FETCH_TIMEOUT_MS // 4 if option else took_ms > FETCH_TIMEOUT_MS // 2
+
+
+def test_a_leader_that_is_only_silent_keeps_its_followers() -> None:
+    """A network that loses everything refuses nothing: the fetch timeout tells, as without the option."""
+    cluster = Cluster(elects_when_refused=True)
+    first = cluster.elect()
+    cluster.run(3000)
+    cluster.isolate(first.local.id)
+    cluster.run(1000)
+    assert {node.epoch for node in cluster.nodes.values()} == {first.epoch}
+
+
+def test_a_leader_that_only_one_finds_gone_keeps_the_others() -> None:
+    """One whose way to the leader is refused disturbs nobody: the others deny it the pre-vote."""
+    cluster = Cluster((1, 2, 3, 4, 5), elects_when_refused=True)
+    first = cluster.elect()
+    cluster.run(3000)
+    lone = next(i for i in cluster.ids if i != first.local.id)
+    cluster.refuse(lone, first.local.id)
+    cluster.run(10_000)
+    assert cluster.leader is first and first.epoch == cluster.nodes[lone].epoch
+
+
+def test_it_grants_pre_votes_once_the_leaders_address_refuses() -> None:
+    """Not where another address does, such as that of a voter that is asked who leads; not without the option."""
+    for option, refused, granted in ((True, LEADER_ID, True), (True, OTHER_ID, False), (False, LEADER_ID, False)):
+        node = follower(3, log=log_of(1, 1), elects_when_refused=option)  # Its turn is the second.
+        assert isinstance(node.state, Follower)
+        node.state.has_fetched_from_leader = True
+        where = node.state.leader_endpoints[LISTENER] if refused == LEADER_ID else address(refused)
+        node.connections._open[77] = Send(refused, where, 77, FetchRequest(), 2_000)
+        node.on_refused(77, 100)
+        ask = vote_request(1, OTHER_ID, (1, 2), pre_vote=True, voter_id=3)
+        assert partition(answer(node.on_request(ask, 2, "ask", 110))).vote_granted is granted
+
+
+def test_a_leader_that_is_back_counts_again() -> None:
+    """It was refused for a moment; once it answers, its follower denies pre-votes as before."""
+    cluster = Cluster(elects_when_refused=True)
+    first = cluster.elect()
+    cluster.run(3000)
+    other = next(i for i in cluster.ids if i != first.local.id)
+    follower = cluster.nodes[other].state
+    assert isinstance(follower, Follower)
+    follower.is_leader_gone = True
+    cluster.run(3000)
+    assert cluster.nodes[other].state is follower
+    assert not follower.is_leader_gone
 
 
 def test_a_follower_that_dies_and_comes_back_disturbs_nobody() -> None:

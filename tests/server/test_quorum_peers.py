@@ -9,6 +9,8 @@ from typing import Any
 
 import pytest
 
+from kcore.errors import DisconnectedError, RefusedError
+from kcore.net.address import network_errors
 from kcore.net.server import RequestContext, Server, serve
 from kcore.net.versions import api_versions_request
 from kcore.processes.machine import free_ports
@@ -52,7 +54,8 @@ class Heard:
 
     def __init__(self, level: str = "4.3") -> None:
         self.answers: dict[int, Message | None] = {}
-        self.peers = QuorumPeers(level, "raft-client-1", self._heard)
+        self.refused: list[int] = []
+        self.peers = QuorumPeers(level, "raft-client-1", self._heard, self.refused.append)
 
     def _heard(self, correlation_id: int, response: Message | None) -> None:
         assert correlation_id not in self.answers, "told once"
@@ -165,8 +168,20 @@ async def test_so_many_connections_are_kept_at_most() -> None:
 async def test_nobody_there() -> None:
     heard, [port] = Heard(), free_ports(1)
     heard.ask(1, VoteRequest(), Address("127.0.0.1", port))
+    await until(lambda: heard.refused == [1])
+    assert not heard.answers, "told of at once, and answered after the back-off"
     assert await heard.answer(1) is None
     heard.peers.close()
+
+
+@story
+async def test_a_name_with_several_addresses_that_all_refuse() -> None:
+    """And not where one of them is not known to: nobody may be there, or the network be cut."""
+    for errors, is_refused in (([111, 111], True), ([111, 113], False)):
+        text = ", ".join(f"[Errno {each}] Connect call failed ('host', 9)" for each in errors)
+        with pytest.raises(DisconnectedError) as caught, network_errors("a:9", 1.0):
+            raise OSError(f"Multiple exceptions: {text}")
+        assert isinstance(caught.value, RefusedError) == is_refused
 
 
 @pytest.mark.parametrize(("host", "port"), [("a" * 64, 9092), ("nul\0", 9092), ("\ud800", 1), ("127.0.0.1", 65_536)])

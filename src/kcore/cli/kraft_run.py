@@ -16,7 +16,7 @@ from kcore.collector import rare_collections
 from kcore.controller.kraft.activation import Bootstrap
 from kcore.controller.kraft.config import DEFAULT_RELEASE, KraftControllerConfig
 from kcore.controller.kraft.decision import Versioned
-from kcore.controller.kraft.departures import KAFKA_WAY
+from kcore.controller.kraft.departures import KAFKA_WAY, KILLED_LEADERS
 from kcore.errors import DecodeError, KcoreError, StorageError
 from kcore.metadata.metadata_version import FEATURE_NAME, RELEASES, MetadataVersion
 from kcore.raft.config import RaftConfig
@@ -81,6 +81,7 @@ def command(
         bootstrap_servers=settings.bootstrap,
         listener=settings.listener,
         level=raft_level,
+        elects_when_refused=KILLED_LEADERS not in departures,
         **settings.raft,
     )
     try:

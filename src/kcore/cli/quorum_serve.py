@@ -141,6 +141,7 @@ def run(plan: Plan, rate: float, record_bytes: int) -> Exit:
         listener=plan.listener,
         level=plan.level,
         can_become_voter=plan.data is not None,
+        elects_when_refused=True,
         **settings,
     )
     workload = AppendWorkload(rate, record_bytes, _report) if rate else None

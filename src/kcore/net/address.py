@@ -1,11 +1,13 @@
 """Hosts and ports from peers and znodes: checked; every failure to resolve or connect is a NetworkError."""
 
+import errno
+import re
 import ssl
 from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Final
 
-from kcore.errors import AuthenticationError, DisconnectedError, KcoreError, RequestTimeoutError
+from kcore.errors import AuthenticationError, DisconnectedError, KcoreError, RefusedError, RequestTimeoutError
 from kcore.net.bounded_log import one_line
 
 LARGEST_PORT: Final = 65_535
@@ -40,8 +42,9 @@ def address_text(host: str, port: int) -> str:
 def network_errors(address: str, timeout_s: float, *, failed: str = "no connection to") -> Iterator[None]:
     """What resolving, connecting and listening raise becomes a NetworkError that names the address.
 
-    AuthenticationError for TLS, RequestTimeoutError if `timeout_s` were over, DisconnectedError for the rest. Beside
-    OSError, the resolver and the sockets raise UnicodeError, ValueError and OverflowError for odd addresses.
+    AuthenticationError for TLS, RequestTimeoutError if `timeout_s` were over, RefusedError where no process listens,
+    DisconnectedError for the rest. Beside OSError, the resolver and the sockets raise UnicodeError, ValueError and
+    OverflowError for odd addresses.
     """
     try:
         yield
@@ -52,4 +55,12 @@ def network_errors(address: str, timeout_s: float, *, failed: str = "no connecti
     except TimeoutError as error:
         raise RequestTimeoutError(f"{address} is not ready within {timeout_s} s") from error
     except (OSError, ValueError, OverflowError) as error:
-        raise DisconnectedError(f"{failed} {address}: {error}") from error
+        kind = RefusedError if isinstance(error, OSError) and _is_refused(error) else DisconnectedError
+        raise kind(f"{failed} {address}: {error}") from error
+
+
+def _is_refused(error: OSError) -> bool:
+    """Also of a name with several addresses, each of which refuses: asyncio then gives their errors as one text."""
+    if error.errno is not None:
+        return error.errno == errno.ECONNREFUSED
+    return {*re.findall(r"\[Errno (\d+)\]", str(error))} == {str(errno.ECONNREFUSED)}

@@ -50,4 +50,6 @@ class RaftConfig:
     early_high_watermark: bool = False  # A leader sends a new high watermark at once to followers before KIP-1166, too.
     # A follower grants pre-votes after its leader's EndQuorumEpoch (KAFKA-20895).
     pre_votes_after_resignation: bool = False
+    # A follower whose leader's address refuses connections does not wait for the fetch timeout: no process leads there.
+    elects_when_refused: bool = False
     endless_elections: bool = False  # A leader without fetching followers starts elections; Kafka's resigns.

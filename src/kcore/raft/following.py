@@ -5,6 +5,7 @@ Source: KafkaRaftClient.handleFetchResponse, buildFetchRequest.
 """
 
 from collections.abc import Iterable, Iterator, Sequence
+from typing import Final
 
 from kcore.constants import METADATA_TOPIC
 from kcore.errors import DecodeError, RaftLogError
@@ -15,12 +16,15 @@ from kcore.raft.config import FETCH_MAX_WAIT_MS
 from kcore.raft.context import NodeContext
 from kcore.raft.control_records import control_messages, replay_batches
 from kcore.raft.effects import Committed
+from kcore.raft.replicas import Address
 from kcore.raft.responses import PARTITION, handle_common, leader_endpoints
 from kcore.raft.states import Follower
 from kcore.replication.raft_log import OffsetAndEpoch
 from kcore.schema.fetch import FetchPartition, FetchRequest, FetchResponse, FetchTopic, PartitionData, ReplicaState
 from kcore.schema.fetch_snapshot import FetchSnapshotRequest
 from kcore.types import METADATA_TOPIC_ID
+
+TURN_MS: Final = 100  # Between the elections of voters whose leader is gone: two back-offs and an election.
 
 
 def fetch_request(node: NodeContext) -> FetchRequest | FetchSnapshotRequest | None:
@@ -119,6 +123,24 @@ def succeeded(node: NodeContext, state: Follower, now_ms: int) -> None:
     """The leader responds: no election for another fetch time-out."""
     state.fetch_deadline_ms = now_ms + node.config.fetch_timeout_ms
     state.has_fetched_from_leader = True
+    state.is_leader_gone = False
+
+
+def on_refused(node: NodeContext, address: Address, now_ms: int) -> None:
+    """The option `elects_when_refused`: no process listens where the leader was, so a voter seeks an election soon.
+
+    It grants pre-votes from now on. The voters' turns come one after the other, as each must first have found out
+    itself, and two that stand at once take each other's votes.
+    """
+    state = node.quorum.state
+    if not node.config.elects_when_refused or not node.quorum.pre_vote or type(state) is not Follower:
+        return
+    if state.is_leader_gone or address != state.leader_endpoints.get(node.config.listener) or not node.may_stand:
+        return
+    state.is_leader_gone = True
+    others = sorted(node.voters.ids - {state.leader_id})
+    turn_ms = now_ms + TURN_MS * others.index(node.local.id)
+    state.fetch_deadline_ms = min(state.fetch_deadline_ms, turn_ms)
 
 
 def _take(node: NodeContext, state: Follower, data: PartitionData) -> bool:

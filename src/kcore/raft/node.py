@@ -135,6 +135,12 @@ class RaftNode(NodeContext):
         self.connections.answered(correlation_id, ok, now_ms)
         return self._finish(now_ms)
 
+    def on_refused(self, correlation_id: int, now_ms: int) -> list[Effect]:
+        """The address of that Send refuses connections: no process listens there. `on_response` comes for it, too."""
+        if open_request := self.connections.expected(correlation_id):
+            following.on_refused(self, open_request.address, now_ms)
+        return self._finish(now_ms)
+
     def on_timer(self, now_ms: int) -> list[Effect]:
         """Does what is due; at any time."""
         return self._finish(now_ms)

@@ -100,6 +100,7 @@ class Follower(EpochState):
         "has_fetched_from_leader",
         "has_leader_resigned",
         "has_updated_leader",
+        "is_leader_gone",
         "leader_high_watermark",
         "update_voter_deadline_ms",
     )
@@ -113,6 +114,7 @@ class Follower(EpochState):
         self.update_voter_deadline_ms = deadline_ms  # When a voter may send UpdateRaftVoter to the leader (KIP-853).
         self.has_fetched_from_leader = False  # From then on it denies pre-votes (KIP-996).
         self.has_leader_resigned = False  # It resigned (EndQuorumEpoch).
+        self.is_leader_gone = False  # Its address refuses connections (`following.on_refused`).
         self.has_updated_leader = False  # kraft.version 0: this leader knows the listeners.
         self.leader_high_watermark = -1  # As it sent last; the own one may be lower.
         # This leader has confirmed it, for a log that is a prefix of its own: `following.pipelines`.

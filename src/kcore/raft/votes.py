@@ -89,8 +89,11 @@ def can_grant_vote(node: NodeContext, candidate: ReplicaKey, partition: VoteRequ
 
 
 def _may_forget_leader(node: NodeContext, state: Follower) -> bool:
-    """The option `pre_votes_after_resignation`: the first of the leader's successors is elected at once."""
-    return node.config.pre_votes_after_resignation and state.has_leader_resigned
+    """The option `pre_votes_after_resignation`: the first of the leader's successors is elected at once.
+
+    Nor does a leader count whose address refuses connections, with the option `elects_when_refused`.
+    """
+    return state.is_leader_gone or (node.config.pre_votes_after_resignation and state.has_leader_resigned)
 
 
 def _vote_response(node: NodeContext, version: int, error: Errors, granted: bool) -> VoteResponse:

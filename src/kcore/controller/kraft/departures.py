@@ -27,6 +27,7 @@ DELETED_SETTINGS: Final = "deleted-topics-settings"
 LOST_SCRAM: Final = "lost-scram-credentials"
 STANDBYS: Final = "standbys-check-first"
 LEADERS_NAMED: Final = "standbys-name-no-leader"
+KILLED_LEADERS: Final = "killed-leaders-are-awaited"
 
 
 class Departure(NamedTuple):
@@ -143,6 +144,11 @@ DEPARTURES: Final[Mapping[str, Departure]] = {
         "names no leader in a standby's answer to DescribeQuorum, and does not say why it changes no voters",
         "names the leader, as KIP-595 has it, and says that the node does not lead",
         "a client finds the leader at once",
+    ),
+    KILLED_LEADERS: Departure(
+        "elects no new active controller before the fetch timeout, also where the last one's process has ended",
+        "elects one as soon as the last one's address refuses connections; one that is only silent it awaits as long",
+        "a killed controller is replaced in a tenth of the time",
     ),
 }
 """By name."""

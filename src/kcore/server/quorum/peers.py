@@ -7,7 +7,7 @@ from functools import partial
 from random import Random
 from typing import Final
 
-from kcore.errors import DisconnectedError, NetworkError, UnsupportedVersionError
+from kcore.errors import DisconnectedError, NetworkError, RefusedError, UnsupportedVersionError
 from kcore.net.bounded_log import BoundedLog
 from kcore.net.connect import connect
 from kcore.net.connection import Connection
@@ -65,6 +65,7 @@ def may_wait(request: Message) -> bool:
 
 
 OnResponse = Callable[[int, Message | None], None]
+OnRefused = Callable[[int], None]
 
 
 class _Lane:
@@ -82,10 +83,14 @@ class _Lane:
 
 
 class QuorumPeers:
-    """Sends what a raft node wants sent; `on_response` is called once for each, never from within `send`."""
+    """Sends what a raft node wants sent; `on_response` is called once for each, never from within `send`.
 
-    def __init__(self, level: str, client_id: str, on_response: OnResponse) -> None:
-        self._newest, self._client_id, self._on_response = NEWEST[level], client_id, on_response
+    `on_refused` is called before, at once, for what waits for a connection that is refused.
+    """
+
+    def __init__(self, level: str, client_id: str, on_response: OnResponse, on_refused: OnRefused) -> None:
+        self._newest, self._client_id = NEWEST[level], client_id
+        self._on_response, self._on_refused = on_response, on_refused
         self._lanes: dict[tuple[int, bool], _Lane] = {}
         self._random = Random()
         self._log = BoundedLog(logger)  # Any client may claim to be the leader, under any id.
@@ -153,6 +158,9 @@ class QuorumPeers:
             if str(error) != lane.problem:  # Once for each reason.
                 lane.problem = str(error)
                 self._log.info("%s; retrying", lane.problem)
+            if isinstance(error, RefusedError):
+                for effect in lane.waiting:
+                    self._on_refused(effect.correlation_id)
             lane.delays_s = lane.delays_s or RECONNECT.delays_s(self._random)
             await asyncio.sleep(next(lane.delays_s))
         finally:

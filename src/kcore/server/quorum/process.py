@@ -118,7 +118,7 @@ class QuorumServer:
         self._stopped = asyncio.Event()
         self._failed: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         self._front = self._new_front()
-        self._peers = QuorumPeers(config.level, f"raft-client-{config.node_id}", self._responded)
+        self._peers = QuorumPeers(config.level, f"raft-client-{config.node_id}", self._responded, self._refused)
         self._timer: asyncio.TimerHandle | None = None
         self._flusher = ThreadPoolExecutor(1, "flush")
         self._flushing: asyncio.Task[None] | None = None
@@ -205,6 +205,9 @@ class QuorumServer:
 
     def _responded(self, correlation_id: int, response: Message | None) -> None:
         self._take(partial(self.node.on_response, correlation_id, response))
+
+    def _refused(self, correlation_id: int) -> None:
+        self._take(partial(self.node.on_refused, correlation_id))
 
     def _timed(self) -> None:
         self._timer = None

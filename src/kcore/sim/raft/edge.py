@@ -68,7 +68,7 @@ class Edge:
         world = self._world
         if not machine.is_up:
             if call.source is not None:
-                world.push(world.now_us + REFUSED_US, RESPONSE, call.source, Reply(call, None))
+                world.push(world.now_us + REFUSED_US, RESPONSE, call.source, Reply(call, None, is_refused=True))
             return
         call.arrived_us, call.served_by = world.now_us, machine.incarnation
         for check in self._checkers.on_request[type(call.request)]:
@@ -90,7 +90,10 @@ class Edge:
             reply = self._mistake(machine, reply)
         for check in self._checkers.before_response[type(call.request)]:
             check(machine, reply)
-        effects = machine.node.on_response(call.correlation_id, reply.response, machine.clock.ms(world.now_us))
+        now_ms = machine.clock.ms(world.now_us)
+        if reply.is_refused:
+            self.perform(machine, machine.node.on_refused(call.correlation_id, now_ms))
+        effects = machine.node.on_response(call.correlation_id, reply.response, now_ms)
         self.perform(machine, effects)
 
     def _on_timer(self, machine: Machine, due_us: int) -> None:

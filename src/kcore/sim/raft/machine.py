@@ -70,6 +70,7 @@ class Reply(NamedTuple):
     call: Call
     response: Message | None
     is_damaged: bool = False
+    is_refused: bool = False  # No process listens there.
 
 
 class PendingStore:

@@ -56,6 +56,7 @@ class Options:
     early_high_watermark: bool
     pipelined_fetch: bool
     endless_elections: bool
+    elects_when_refused: bool
     segment_bytes: int  # Of the log, at most.
     codec_sample: float = 1 / 200  # Of all messages: encoded, and decoded again.
 
@@ -100,5 +101,6 @@ def draw(seed: int, **fixed: Any) -> Options:
         pipelined_fetch=random.random() < 0.5,
         endless_elections=random.random() < 0.1,
         segment_bytes=random.choice((2_000, 10_000, SEGMENT_BYTES)),
+        elects_when_refused=random.random() < 0.5,
     )
     return replace(options, **{name: value for name, value in fixed.items() if value is not None})

@@ -81,6 +81,7 @@ def _config(world: "World", machine: Machine) -> RaftConfig:
         early_high_watermark=options.early_high_watermark,
         pipelined_fetch=options.pipelined_fetch,
         endless_elections=options.endless_elections,
+        elects_when_refused=options.elects_when_refused,
     )
 
 

@@ -10,6 +10,8 @@ from kcore.protocol_errors import Errors
 from kcore.raft.replicas import NO_DIRECTORY
 from kcore.raft.states import Candidate, Follower, Leader, Prospective, State, Unattached
 from kcore.schema.fetch import FetchRequest, FetchResponse
+from kcore.schema.fetch_snapshot import FetchSnapshotRequest
+from kcore.schema.raft_voters import AddRaftVoterRequest, UpdateRaftVoterRequest
 from kcore.schema.raft_votes import VoteRequest, VoteRequestPartitionData, VoteResponse
 from kcore.sim.kernel.process import NEVER_US
 from kcore.sim.kernel.violation import Violation
@@ -102,11 +104,13 @@ class Votes(Checker):
         elif type(call.request) is VoteRequest and call.request.topics[0].partitions[0].pre_vote:
             call.note = self._rounds.setdefault(machine.index, Round(self.world.now_us))
 
-    @only_for(FetchRequest, VoteRequest)
+    @only_for(FetchRequest, FetchSnapshotRequest, VoteRequest, AddRaftVoterRequest, UpdateRaftVoterRequest)
     def before_response(self, machine: Machine, reply: Reply) -> None:
         call, response, state = reply.call, reply.response, machine.node.quorum.state
         if type(response) is VoteResponse and response.error_code == Errors.UNSUPPORTED_VERSION:
             self._rounds.setdefault(machine.index, Round(self.world.now_us)).has_older = True
+        if reply.is_refused and self.world.options.elects_when_refused and call.destination.index == state.leader_id:
+            self._heard.pop(machine.index, None)  # Its leader is gone, as far as it knows.
         if type(response) is FetchResponse and type(state) is Follower and call.state is state:
             heard = self._heard.get(machine.index)
             if (heard is None or heard[0] is not state) and self._counts(machine, reply, state):

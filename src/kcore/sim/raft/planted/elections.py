@@ -4,7 +4,7 @@ from types import SimpleNamespace
 from typing import Any
 
 from kcore.protocol_errors import Errors
-from kcore.raft import leading, timers, votes
+from kcore.raft import following, leading, timers, votes
 from kcore.raft.connections import Connections
 from kcore.raft.effects import LeaderChanged, StoreElection
 from kcore.raft.elections import Election
@@ -146,6 +146,19 @@ def leader_grants_pre_votes(patches: Patches) -> None:
 def follower_of_a_live_leader_grants_pre_votes(patches: Patches) -> None:
     """Whoever was cut off can replace a leader that all others hear from (KIP-996)."""
     _grants_pre_votes(patches, Follower)
+
+
+@plant("LeaderIsKept")
+def any_refusal_counts_as_the_leaders(patches: Patches) -> None:
+    """A follower gives its leader up because some other node's process has ended."""
+
+    def make(on_refused: Any) -> Any:
+        def broken(node: Any, address: Any, now_ms: int) -> None:
+            on_refused(node, node.quorum.state.leader_endpoints.get(node.config.listener), now_ms)
+
+        return broken
+
+    patches.put(following, "on_refused", make)
 
 
 def _grants_pre_votes(patches: Patches, kind: type) -> None:
