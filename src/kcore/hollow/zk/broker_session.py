@@ -1,0 +1,83 @@
+"""A ZooKeeper session of one hollow broker that can die as the broker does: its connection is cut, nothing is closed.
+
+ZooKeeper then keeps the broker's znode until the session's time-out is over. kazoo closes its sessions, or connects
+again: it cannot die. This has what such a session needs: to open, to make one ephemeral znode, to ping.
+"""
+
+import asyncio
+import struct
+from typing import Final
+
+import numpy as np
+
+from kcore.errors import TargetError
+from kcore.metadata.znode_operations import SetData
+from kcore.zookeeper.operations import Ephemeral, operations_of, results_of
+
+_MULTI, _PING, _PING_XID = 14, 11, -2  # ZooDefs.OpCode, ClientCnxn.PING_XID
+_CONNECT: Final = struct.Struct(">iqiqi16s?")  # ConnectRequest with a password of 16 bytes
+_REPLY: Final = struct.Struct(">iqi")  # ReplyHeader: xid, zxid, error
+_ANSWER_S: Final = 30.0
+
+
+class BrokerSession:
+    """Open from `open` to `cut`."""
+
+    def __init__(self, address: str, timeout_s: float) -> None:
+        """`address`: HOST:PORT of ZooKeeper. A server raises time-outs below 2 of its ticks to that."""
+        self._address, self._timeout_s = address, timeout_s
+        self._answers: asyncio.Queue[bytes] = asyncio.Queue()
+        self._tasks: list[asyncio.Task[None]] = []
+        self._writer: asyncio.StreamWriter | None = None
+
+    async def open(self) -> None:
+        """TargetError where ZooKeeper gives no session."""
+        host, _, port = self._address.rpartition(":")
+        reader, self._writer = await asyncio.open_connection(host, int(port))
+        timeout_ms = int(self._timeout_s * 1000)
+        self._send(_CONNECT.pack(0, 0, timeout_ms, 0, 16, bytes(16), False))
+        answer = await _frame(reader)
+        _, granted_ms = struct.unpack_from(">ii", answer)
+        if granted_ms <= 0:
+            raise TargetError(f"ZooKeeper at {self._address} gives no session")
+        self._timeout_s = granted_ms / 1000
+        self._tasks = [asyncio.create_task(self._read(reader)), asyncio.create_task(self._ping())]
+
+    async def create(self, path: str, data: bytes) -> int:
+        """Makes the ephemeral znode; its czxid. TargetError where it cannot be made."""
+        operations = operations_of([Ephemeral(path), SetData(path, data, 0)])
+        self._send(struct.pack(">ii", 1, _MULTI) + operations.request(np.arange(2)))
+        async with asyncio.timeout(_ANSWER_S):
+            answer = await self._answers.get()
+        _, zxid, error = _REPLY.unpack_from(answer)
+        results = results_of(answer, _REPLY.size, 2, zxid)
+        if error or results.errors.any():
+            raise TargetError(f"{path}: ZooKeeper's errors {[error, *results.errors.tolist()]}")
+        return int(results.zxids[0, 1])
+
+    def cut(self) -> None:
+        """The broker dies: its znode stays until ZooKeeper ends the session."""
+        for task in self._tasks:
+            task.cancel()
+        if self._writer is not None:
+            self._writer.transport.abort()
+
+    def _send(self, body: bytes) -> None:
+        assert self._writer is not None, "open it first"
+        self._writer.write(struct.pack(">i", len(body)) + body)
+
+    async def _read(self, reader: asyncio.StreamReader) -> None:
+        while True:
+            answer = await _frame(reader)
+            if _REPLY.unpack_from(answer)[0] != _PING_XID:
+                self._answers.put_nowait(answer)
+
+    async def _ping(self) -> None:
+        while True:
+            await asyncio.sleep(self._timeout_s / 3)
+            self._send(struct.pack(">ii", _PING_XID, _PING))
+
+
+async def _frame(reader: asyncio.StreamReader) -> bytes:
+    (size,) = struct.unpack(">i", await reader.readexactly(4))
+    return await reader.readexactly(size)
