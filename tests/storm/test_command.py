@@ -72,6 +72,7 @@ def test_json_is_alone_on_stdout_and_the_folder_holds_everything(tmp_path: Path,
     assert {path.name for path in tmp_path.iterdir()} == {
         "results.parquet",
         "results.jsonl",
+        "medians.json",
         "report.html",
         "plan.toml",
     }
