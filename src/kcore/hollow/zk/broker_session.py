@@ -28,6 +28,7 @@ class BrokerSession:
         self._address, self._timeout_s = address, timeout_s
         self._answers: asyncio.Queue[bytes] = asyncio.Queue()
         self._tasks: list[asyncio.Task[None]] = []
+        self.has_ended = False  # ZooKeeper closed it: not a single ping came in its time.
         self._writer: asyncio.StreamWriter | None = None
 
     async def open(self) -> None:
@@ -67,13 +68,16 @@ class BrokerSession:
         self._writer.write(struct.pack(">i", len(body)) + body)
 
     async def _read(self, reader: asyncio.StreamReader) -> None:
-        while True:
-            answer = await _frame(reader)
-            if _REPLY.unpack_from(answer)[0] != _PING_XID:
-                self._answers.put_nowait(answer)
+        try:
+            while True:
+                answer = await _frame(reader)
+                if _REPLY.unpack_from(answer)[0] != _PING_XID:
+                    self._answers.put_nowait(answer)
+        except (OSError, asyncio.IncompleteReadError):
+            self.has_ended = True
 
     async def _ping(self) -> None:
-        while True:
+        while not self.has_ended:
             await asyncio.sleep(self._timeout_s / 3)
             self._send(struct.pack(">ii", _PING_XID, _PING))
 

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 POLL_S: Final = 0.05
 LISTENER: Final = "PLAINTEXT"
-SESSION_S: Final = 6.0  # Of a broker that is to die; zookeeper.session.timeout.ms is 18 s by default, 6 s before 2.5.
+SESSION_S: Final = 18.0  # Of a broker that is to die: the default of zookeeper.session.timeout.ms.
 
 
 class HollowFleet:
@@ -127,6 +127,9 @@ class HollowFleet:
         while not so():
             if time.monotonic() > end:
                 raise TargetError(f"{what}: not within {timeout_s:g} s")
+            for broker_id, session in self._sessions.items():
+                if session.has_ended:
+                    raise TargetError(f"ZooKeeper ended the session of broker {broker_id}: is this machine too busy?")
             await asyncio.sleep(POLL_S)
 
     async def quiet(self, quiet_s: float, timeout_s: float) -> None:
