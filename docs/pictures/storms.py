@@ -5,8 +5,8 @@
 
 The results are those of one command, which takes about half an hour:
 
-    ./kcore storm --target kafka-4.3.1 --target kcore-kraft --target kafka-3.9.1-zk --target kcore-zk --repeat 3 --heap 3g
-        --out out/storms
+    ./kcore storm --target kafka-4.3.1 --target kcore-kraft --target kafka-3.9.1-zk --target kcore-zk
+        --repeat 3 --heap 3g --out out/storms
 
 Targets may also be recorded apart: give several folders. Only Python's own library is used.
 """

@@ -146,9 +146,9 @@ def test_the_session_time_out_is_told_apart_from_the_controllers_work():
     ("figures", "told"),
     [
         ({"first_ms": -1.0, "last_ms": -1.0}, None),
-        ({"append_gap_ms": -4.0}, Phases(0.0, 0.0, 10.0, 0.0, 30.0)),  # The controller's clock is ahead: no time of writing.
+        ({"append_gap_ms": -4.0}, Phases(0.0, 0.0, 10.0, 0.0, 30.0)),  # Its clock is ahead.
         ({"session_ms": 90.0}, Phases(40.0, 0.0, 0.0, 0.0, 0.0)),
-        ({"session_ms": 20.0, "append_gap_ms": 5.0}, Phases(20.0, 0.0, 0.0, 0.0, 20.0)),  # The first session ended before.
+        ({"session_ms": 20.0, "append_gap_ms": 5.0}, Phases(20.0, 0.0, 0.0, 0.0, 20.0)),  # It ended before.
     ],
 )
 def test_the_parts_of_a_scenario_are_its_time(figures: dict[str, float], told: Phases | None):

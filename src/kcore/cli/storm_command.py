@@ -142,7 +142,8 @@ def run(
     _keep(plan, rows, lacking, directory, before)
     console = progress if as_json else wide_console(log_width=LOG_WIDTH)
     report_table.show(console, merged(rows), [*report_table.troubles(rows, lacking), *left])
-    console.print(f"Results in {directory}: results.parquet, results.jsonl, medians.json, plan.toml, report.html", soft_wrap=True)
+    files = "results.parquet, results.jsonl, medians.json, plan.toml, report.html"
+    console.print(f"Results in {directory}: {files}", soft_wrap=True)
     if as_json:
         for row in rows:
             sys.stdout.write(json.dumps({name: value for name, value in row.items() if name not in BULKY}) + "\n")

@@ -124,7 +124,9 @@ def draw_grid(
     style: Any = STYLE | {"svg.hashsalt": title}
     head, _, below = title.partition("\n")
     with rc_context(style):
-        figure = Figure(figsize=inches, layout=ConstrainedLayoutEngine(rect=(0, 0, 1, 1 - 0.5 / inches[1]), hspace=0.04))
+        figure = Figure(
+            figsize=inches, layout=ConstrainedLayoutEngine(rect=(0, 0, 1, 1 - 0.5 / inches[1]), hspace=0.04)
+        )
         figure.text(0.01, 1 - 0.08 / inches[1], head, va="top", fontsize=13, fontweight="bold", color=INK)
         figure.text(0.01, 1 - 0.33 / inches[1], below, va="top", fontsize=10, color=FAINT)
         axes, tips = figure.subplots(rows, len(widths), squeeze=False, width_ratios=widths), list[str]()

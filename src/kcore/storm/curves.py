@@ -1,4 +1,4 @@
-"""One chart of all scenarios and targets over the size of the cluster: the time of the controllers' work, and their CPU.
+"""One chart of all scenarios and targets over the size of the cluster: the controllers' work, and their CPU.
 
 A row of panels a scenario; within it one for each number of brokers. All axes are logarithmic and the same in all rows:
 a line that is lower is better, and one that is flatter scales better. Its data is `medians.json`.

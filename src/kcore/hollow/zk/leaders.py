@@ -8,6 +8,7 @@ AlterPartition on its way at most; what comes meanwhile goes together in the nex
 import asyncio
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
+from itertools import pairwise
 from typing import Final, NamedTuple, TypeAlias
 
 from kcore.constants import RECOVERED
@@ -187,9 +188,9 @@ def states_of(columns: Columns) -> Iterator[tuple[TopicPartition, State]]:
 
 def _counts(offsets: Iterable[int]) -> list[int]:
     ends = [int(each) for each in offsets]
-    return [end - begin for begin, end in zip(ends, ends[1:], strict=False)]
+    return [end - begin for begin, end in pairwise(ends)]
 
 
 def _tuples(lists: Vectors) -> list[tuple[int, ...]]:
     values, offsets = lists.values.tolist(), lists.offsets.tolist()
-    return [tuple(values[begin:end]) for begin, end in zip(offsets, offsets[1:], strict=False)]
+    return [tuple(values[begin:end]) for begin, end in pairwise(offsets)]

@@ -18,7 +18,7 @@ from kcore.storm.zk.storm import QUIET_S, ZkStorm
 from kcore.workloads.generate import generate
 from kcore.zookeeper.client import ZookeeperClient
 
-_SCENARIO_S: Final = 600.0
+_SCENARIO_S: Final = 1800.0
 _ZOOKEEPER_HEAP: Final = "1g"
 
 

@@ -19,7 +19,7 @@ from kcore.storm.moves import replaced
 from kcore.storm.result import ScenarioResult
 from kcore.storm.zk.storm import ZkMeasure, ZkStorm
 
-WORK_S: Final = 570.0  # Within the ten minutes that a scenario has: Kafka's controller takes minutes.
+WORK_S: Final = 1750.0  # Within the half hour that a scenario has: Kafka's controller takes minutes.
 _POLL_S: Final = 0.02
 _MOVES_POLL_S: Final = 0.1
 
