@@ -3,6 +3,7 @@
 import asyncio
 import time
 from collections.abc import Callable
+from random import Random
 from types import SimpleNamespace
 from typing import Any
 from unittest.mock import Mock
@@ -20,7 +21,7 @@ from kcore.storm.report_rows import different_ends, row_of
 from kcore.storm.report_table import troubles
 from kcore.storm.result import ScenarioResult
 from kcore.storm.targets import Target
-from kcore.storm.zk.storm import ZkMeasure
+from kcore.storm.zk.storm import ZkMeasure, ZkStorm
 
 
 class Fleet:
@@ -108,3 +109,14 @@ def test_other_ends_under_another_target_are_a_trouble() -> None:
 
 def arrival(at_ns: int) -> Arrival:
     return Arrival(at_ns, LeaderAndIsrRequest, 1, 10, Mock())
+
+
+def test_the_broker_that_dies_is_picked_for_nothing_else() -> None:
+    """Back without its leaders, a controlled shutdown of it would change nothing."""
+    brokers = {each: SimpleNamespace(broker_id=each, keeps_columns=False) for each in range(4)}
+    fleet: Any = SimpleNamespace(brokers=brokers, live={0, 1, 2, 3})
+    controller, table = Mock(), Mock()
+    storm = ZkStorm(fleet, controller, table, Random(1), doomed=2)
+    assert {storm.pick() for _ in range(50)} == {1, 3}
+    fleet.live = {0, 2}
+    assert storm.pick() == 2

@@ -85,8 +85,9 @@ class ZkStorm:
         self.witness = Witness(self.fleet.brokers[min(self.fleet.brokers)])
 
     def pick(self) -> int:
-        """A live broker, not the witness."""
-        return self.random.choice(sorted(self.fleet.live - {self.witness.broker_id}))
+        """A live broker: not the witness, and not the one that dies, which leads nothing once it is back."""
+        others = self.fleet.live - {self.witness.broker_id}
+        return self.random.choice(sorted(others - {self.doomed} or others))
 
     def forget(self) -> None:
         """What came so far is no part of what is measured next."""
