@@ -71,7 +71,7 @@ def test_the_work_begins_when_the_znode_of_a_broker_that_died_is_gone() -> None:
     fleet = Fleet()
     measure = a_measure(fleet)
     measure.intended_ns -= 50_000_000
-    measure.session_ended()
+    measure.session_ended(0.01)
     assert measure.result.session_ms >= 50
     end_ns = measure.intended_ns + int(measure.result.session_ms * 1e6)
     fleet.found += [(1, arrival(end_ns + 2_000_000)), (2, arrival(end_ns + 5_000_000))]
@@ -85,8 +85,9 @@ def test_requests_before_a_late_watch_end_the_session() -> None:
     fleet = Fleet()
     measure = a_measure(fleet)
     measure.intended_ns -= 50_000_000
+    fleet.found.append((1, arrival(measure.intended_ns + 1_000_000)))  # Of something else: no session is so short.
     fleet.found.append((1, arrival(measure.intended_ns + 20_000_000)))
-    measure.session_ended()
+    measure.session_ended(0.01)
     assert measure.result.session_ms == 20
 
 

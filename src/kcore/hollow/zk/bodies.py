@@ -9,6 +9,7 @@ from struct import Struct
 from typing import Final, NamedTuple
 
 from kcore.broker.zk_control.control_requests import CONTROL_REQUESTS, RequestHead
+from kcore.errors import FrameError
 from kcore.net.served import KEY_AND_VERSION
 from kcore.schema import LeaderAndIsrRequest, StopReplicaRequest, UpdateMetadataRequest
 from kcore.schema.headers import RequestHeader
@@ -45,11 +46,13 @@ class Bodies:
         self._decoded: OrderedDict[tuple[type[Message], int, bytes], Columns] = OrderedDict()
 
     def read(self, frame: bytes) -> Received:
-        """DecodeError for what is no control request of these versions."""
+        """DecodeError or FrameError for what is no control request of these versions."""
         api_key, version = KEY_AND_VERSION.unpack_from(frame)
         request = CONTROL_REQUESTS[api_key]
         header, at = decode_from(RequestHeader, request.header_version(version), frame)
         layout = _HEAD_WITH_KRAFT if version >= _KRAFT_SINCE[request] else _HEAD
+        if len(frame) < at + layout.size:
+            raise FrameError(f"a control request of {len(frame)} bytes")
         controller_id, *_, controller_epoch, broker_epoch = layout.unpack_from(frame, at)
         head = RequestHead(request, controller_id, controller_epoch, broker_epoch)
         return Received(version, header.correlation_id, head, self._columns(request, version, frame, at, layout.size))

@@ -18,14 +18,16 @@ _MULTI, _PING, _PING_XID = 14, 11, -2  # ZooDefs.OpCode, ClientCnxn.PING_XID
 _CONNECT: Final = struct.Struct(">iqiqi16s?")  # ConnectRequest with a password of 16 bytes
 _REPLY: Final = struct.Struct(">iqi")  # ReplyHeader: xid, zxid, error
 _ANSWER_S: Final = 30.0
+SESSION_S: Final = 18.0  # The default of zookeeper.session.timeout.ms.
+PING_S: Final = 6.0  # The session ends so much sooner after the connection is cut, at most.
 
 
 class BrokerSession:
     """Open from `open` to `cut`."""
 
-    def __init__(self, address: str, timeout_s: float) -> None:
-        """`address`: HOST:PORT of ZooKeeper. A server raises time-outs below 2 of its ticks to that."""
-        self._address, self._timeout_s = address, timeout_s
+    def __init__(self, address: str) -> None:
+        """`address`: HOST:PORT of ZooKeeper."""
+        self._address = address
         self._answers: asyncio.Queue[bytes] = asyncio.Queue()
         self._tasks: list[asyncio.Task[None]] = []
         self.has_ended = False  # ZooKeeper closed it: not a single ping came in its time.
@@ -35,13 +37,11 @@ class BrokerSession:
         """TargetError where ZooKeeper gives no session."""
         host, _, port = self._address.rpartition(":")
         reader, self._writer = await asyncio.open_connection(host, int(port))
-        timeout_ms = int(self._timeout_s * 1000)
-        self._send(_CONNECT.pack(0, 0, timeout_ms, 0, 16, bytes(16), False))
+        self._send(_CONNECT.pack(0, 0, int(SESSION_S * 1000), 0, 16, bytes(16), False))
         answer = await _frame(reader)
         _, granted_ms = struct.unpack_from(">ii", answer)
-        if granted_ms <= 0:
-            raise TargetError(f"ZooKeeper at {self._address} gives no session")
-        self._timeout_s = granted_ms / 1000
+        if granted_ms != int(SESSION_S * 1000):
+            raise TargetError(f"ZooKeeper at {self._address} gives no session of {SESSION_S:g} s")
         self._tasks = [asyncio.create_task(self._read(reader)), asyncio.create_task(self._ping())]
 
     async def create(self, path: str, data: bytes) -> int:
@@ -78,7 +78,7 @@ class BrokerSession:
 
     async def _ping(self) -> None:
         while not self.has_ended:
-            await asyncio.sleep(self._timeout_s / 3)
+            await asyncio.sleep(PING_S)
             self._send(struct.pack(">ii", _PING_XID, _PING))
 
 

@@ -21,7 +21,6 @@ if TYPE_CHECKING:
 
 POLL_S: Final = 0.05
 LISTENER: Final = "PLAINTEXT"
-SESSION_S: Final = 18.0  # Of a broker that is to die: the default of zookeeper.session.timeout.ms.
 
 
 class HollowFleet:
@@ -59,7 +58,7 @@ class HollowFleet:
         """As a new incarnation, in a session of its own."""
         from kcore.hollow.zk.broker_session import BrokerSession
 
-        session = BrokerSession(self.client.session.hosts, SESSION_S)
+        session = BrokerSession(self.client.session.hosts)
         await session.open()
         self._sessions[broker_id] = session
         self._is_live(broker_id, await session.create(broker_path(broker_id), self._data(broker_id)))

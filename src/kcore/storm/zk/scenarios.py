@@ -5,6 +5,7 @@ from collections.abc import Awaitable, Callable
 from typing import Final
 
 from kcore.errors import TargetError
+from kcore.hollow.zk.broker_session import PING_S, SESSION_S
 from kcore.metadata.znode_operations import Delete
 from kcore.metadata.znodes import CONTROLLER
 from kcore.net.connect import connect
@@ -49,7 +50,7 @@ async def broker_lost(storm: ZkStorm) -> ScenarioResult:
     if not storm.fleet.kill(lost):
         raise TargetError(f"broker {lost} has no session that could end")
     async with asyncio.timeout(storm.timeout_s):
-        await storm.fleet.gone(lost, measure.session_ended)
+        await storm.fleet.gone(lost, lambda: measure.session_ended(SESSION_S - PING_S))
     return await measure.end("the others to be told of its partitions", lambda: _others_know(storm, lost))
 
 

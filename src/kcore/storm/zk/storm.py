@@ -150,9 +150,13 @@ class ZkMeasure:
         arrivals = [each.at_ns for _, each in self.storm.fleet.arrivals()]
         self.intended_ns = min([time.monotonic_ns(), *arrivals])
 
-    def session_ended(self) -> None:
-        """The znode of a broker that died is gone: now, or when the first request came, if that was sooner."""
-        arrivals = [each.at_ns for _, each in self.storm.fleet.arrivals() if each.at_ns >= self.intended_ns]
+    def session_ended(self, least_s: float) -> None:
+        """The znode of a broker that died is gone: now, or when the first request came, if that was sooner.
+
+        No request comes of it before the session has lasted so long.
+        """
+        soonest_ns = self.intended_ns + int(least_s * 1e9)
+        arrivals = [each.at_ns for _, each in self.storm.fleet.arrivals() if each.at_ns >= soonest_ns]
         self.result.session_ms = (min([time.monotonic_ns(), *arrivals]) - self.intended_ns) / _MILLIS
 
     def wave(self, name: str) -> None:

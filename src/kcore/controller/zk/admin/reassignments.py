@@ -50,6 +50,8 @@ def on_alter_partition_reassignments(context: ControllerContext, event: ApiParti
             if reassignment.keeps_data(isrs[row], move):
                 moves[row], names[row] = move, name
             else:
+                moves.pop(row, None)
+                names.pop(row, None)
                 results[name] = (Errors.INVALID_REPLICA_ASSIGNMENT, "No replica that is in sync would be left.")
     wanted = set(names.values())
     yield from reassignment.strike_out(context, lambda partition, _: partition in wanted)
