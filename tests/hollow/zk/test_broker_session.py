@@ -50,7 +50,7 @@ class Zookeeper:
 
 async def opened(zookeeper: Zookeeper) -> tuple[BrokerSession, asyncio.Server]:
     server = await asyncio.start_server(zookeeper.serve, "127.0.0.1", 0)
-    session = BrokerSession("127.0.0.1:{}".format(server.sockets[0].getsockname()[1]))
+    session = BrokerSession(f"127.0.0.1:{server.sockets[0].getsockname()[1]}")
     await session.open()
     return session, server
 
