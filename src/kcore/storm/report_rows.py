@@ -166,7 +166,7 @@ def medians(rows: Sequence[Row]) -> list[Row]:
 
 def _told(values: Sequence[float]) -> dict[str, Any]:
     rounded = [round(value, 3) for value in values]
-    return {"median": median(rounded), "min": min(rounded), "max": max(rounded), "values": rounded}
+    return {"median": round(median(rounded), 3), "min": min(rounded), "max": max(rounded), "values": rounded}
 
 
 def repetitions(rows: Sequence[Row]) -> dict[tuple[Any, ...], list[Row]]:
