@@ -121,3 +121,15 @@ def test_the_broker_that_dies_is_picked_for_nothing_else() -> None:
     assert {storm.pick() for _ in range(50)} == {1, 3}
     fleet.live = {0, 2}
     assert storm.pick() == 2
+
+
+def test_a_controller_that_is_minutes_behind_with_its_requests_is_waited_for() -> None:
+    waited: list[float] = []
+
+    class Slow(Fleet):
+        async def quiet(self, quiet_s: float, timeout_s: float) -> None:
+            waited.append(timeout_s)
+            self.found.append((1, arrival(time.monotonic_ns())))
+
+    asyncio.run(a_measure(Slow(), "reassign").end("the last request", lambda: True, 1750.0))
+    assert waited == [1750.0]

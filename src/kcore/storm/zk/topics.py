@@ -59,7 +59,7 @@ async def reassign(storm: ZkStorm) -> ScenarioResult:
             _check("AlterPartitionReassignments", {answer.error_code, *codes})
             await _until_moved(connection, leaders, len(rows))
             measure.wave("no partition moves any more")
-        result = await measure.end("the last request", lambda: True)
+        result = await measure.end("the last request", lambda: True, WORK_S)
     storm.table.set_replicas(rows, after)
     return result
 
@@ -106,7 +106,7 @@ async def delete_topics(storm: ZkStorm) -> ScenarioResult:
         await deletion
     finally:
         deletion.cancel()
-    result = await measure.end("the last request", lambda: True)
+    result = await measure.end("the last request", lambda: True, WORK_S)
     result.last_ms = max(result.last_ms, *result.waves_ms.values())
     return result
 
