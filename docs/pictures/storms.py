@@ -1,10 +1,14 @@
-"""Draws storms.svg from storms.json: how long each controller takes under the same storm.
+"""Draws storms.svg from storms.json: how long each controller works under the same storm, in KRaft and ZooKeeper mode.
 
-    python docs/pictures/storms.py                      # draw the picture again
-    python docs/pictures/storms.py out/storm-FOLDER     # first take these results in place of the recorded ones
+    python docs/pictures/storms.py                 # draw the picture again
+    python docs/pictures/storms.py out/storms      # first take these results in place of the recorded ones
 
-The results are those of `./kcore storm --target kafka-4.3.1 --target kcore-kraft --repeat 3`. Only Python's
-own library is used.
+The results are those of one command, which takes about half an hour:
+
+    ./kcore storm --target kafka-4.3.1 --target kcore-kraft --target kafka-3.9.1-zk --target kcore-zk
+        --repeat 3 --heap 3g --out out/storms
+
+Targets may also be recorded apart: give several folders. Only Python's own library is used.
 """
 
 import json
@@ -16,52 +20,60 @@ from typing import Any
 
 HERE = Path(__file__).parent
 DATA, PICTURE = HERE / "storms.json", HERE / "storms.svg"
-NAMES = {"kafka-4.3.1": "Kafka 4.3.1", "kcore-kraft": "kcore"}
-TARGETS = tuple(NAMES)
-WORK = {
-    "register": "20 brokers register",
-    "create": "all topics are created",
-    "preferred-election": "preferred leaders return",
-    "controlled-shutdown": "a broker shuts down",
-    "reassign": "a broker's replicas move",
-    "dir-lost": "a log directory fails",
-    "isr-storm": "followers leave ISRs and return",
-    "delete-topics": "a quarter of the topics goes",
-    "rolling-restart": "rolling restart of brokers",
+MODES = {
+    "KRaft mode": {"kafka-4.3.1": "Kafka 4.3.1", "kcore-kraft": "kcore"},
+    "ZooKeeper mode": {"kafka-3.9.1-zk": "Kafka 3.9.1", "kcore-zk": "kcore"},
 }
-"""Scenarios that wait for the controller alone, with their labels."""
-SESSION = {
+LABELS = {
+    "register": "all brokers register",
+    "create": "all topics are created",
+    "failover": "another controller takes over",
     "broker-lost": "a broker is killed",
     "rack-lost": "a rack is killed",
+    "broker-back": "a lost broker returns",
+    "controlled-shutdown": "a broker shuts down",
     "bounce": "a killed broker returns at once",
+    "rolling-restart": "rolling restart of brokers",
+    "preferred-election": "preferred leaders return",
+    "isr-storm": "followers leave ISRs and return",
+    "reassign": "a broker's replicas move",
+    "dir-lost": "a log directory fails",
+    "delete-topics": "topics are deleted",
 }
-"""Scenarios in which a broker's session must end first."""
 
-WIDTH, LEFT, RIGHT, TOP = 860, 236, 84, 96
-ROW, BAR, GAP = 34, 12, 44  # px: a scenario, one bar of it, the heading between both groups
-LOWEST_MS, HIGHEST_MS = 1, 60_000
-TICKS = {1: "1 ms", 10: "10 ms", 100: "100 ms", 1_000: "1 s", 10_000: "10 s", 60_000: "60 s"}
+WIDTH, LEFT, RIGHT, TOP = 860, 236, 132, 84
+ROW, BAR, HEADING = 34, 12, 46  # px: a scenario, one bar of it, the heading above a mode
+LOWEST_MS, HIGHEST_MS = 1, 120_000
+TICKS = {1: "1 ms", 10: "10 ms", 100: "100 ms", 1_000: "1 s", 10_000: "10 s", 100_000: "100 s"}
 STYLE = """
   .page { fill: #ffffff; stroke: #d5dae0 } .ink { fill: #1b2530 } .faint { fill: #5a6673 } .rule { stroke: #e1e5ea }
-  .kafka { fill: #b4762b } .kcore { fill: #1f6fb5 }
+  .kafka { fill: #b4762b } .kcore { fill: #1f6fb5 } .spread { stroke: #5a6673; stroke-width: 1.5 }
   text { font: 13px system-ui, sans-serif } .title { font-size: 17px; font-weight: 600 } .small { font-size: 12px }
-  .end { text-anchor: end } .middle { text-anchor: middle }
+  .head { font-weight: 600 } .end { text-anchor: end } .middle { text-anchor: middle }
   @media (prefers-color-scheme: dark) {
     .page { fill: #12171d; stroke: #2c3640 } .ink { fill: #e6ebf0 } .faint { fill: #9aa7b4 } .rule { stroke: #27313b }
-    .kafka { fill: #d99a4e } .kcore { fill: #58a6e8 }
+    .kafka { fill: #d99a4e } .kcore { fill: #58a6e8 } .spread { stroke: #9aa7b4 }
   }
 """
 
 
-def taken(folder: Path) -> dict[str, Any]:
-    """What the picture needs of a storm's results: for each scenario and target the times of all repetitions, in ms."""
-    rows = [json.loads(line) for line in (folder / "results.jsonl").read_text(encoding="utf-8").splitlines()]
-    last_ms: dict[str, dict[str, list[float]]] = {name: {target: [] for target in TARGETS} for name in WORK | SESSION}
-    for row in rows:
-        if row["scenario"] in last_ms and row["valid"] and row["error"] is None:
-            last_ms[row["scenario"]][row["target"]].append(round(row["last_ms"], 1))
-    sizes = {"brokers": rows[0]["wanted_brokers"], "partitions": rows[0]["wanted_partitions"]}
-    return sizes | {"controllers": rows[0]["controllers"], "last_ms": last_ms}
+def taken(folders: list[Path]) -> dict[str, Any]:
+    """What the picture needs of storms' medians.json: a list a mode, of scenarios with the work in ms of each run."""
+    rows = [row for folder in folders for row in json.loads((folder / "medians.json").read_text())["medians"]]
+    found: dict[str, Any] = {}
+    for mode, names in MODES.items():
+        mine = [row for row in rows if row["target"] in names and "work_ms" in row and row["scenario"] in LABELS]
+        if sizes := {(row["brokers"], row["partitions"], row["controllers"]) for row in mine}:
+            if len(sizes) > 1:
+                raise SystemExit(f"{mode}: the picture has one size, and these results have {sorted(sizes)}")
+            work: dict[str, dict[str, list[float]]] = {}
+            for row in mine:
+                work.setdefault(row["scenario"], {})[row["target"]] = [round(ms, 1) for ms in row["work_ms"]["values"]]
+            whole = {name: times for name, times in work.items() if times.keys() == names.keys()}
+            brokers, partitions, controllers = sizes.pop()
+            about = {"brokers": brokers, "partitions": partitions, "controllers": controllers}
+            found[mode] = about | {"work_ms": whole}
+    return found
 
 
 def x_of(time_ms: float) -> float:
@@ -81,52 +93,66 @@ def text(x: float, y: float, words: str, kind: str = "ink") -> str:
     return f'<text x="{x}" y="{y}" class="{kind}">{words}</text>'
 
 
-def bars_of(y: int, label: str, times: dict[str, list[float]]) -> list[str]:
-    """One scenario: its label, and a bar a target with the median in words."""
+def bars_of(y: int, label: str, times: dict[str, list[float]], targets: list[str]) -> list[str]:
+    """One scenario: its label, a bar a target with the median in words and the spread as a line, and the ratio."""
     drawn = [text(LEFT - 10, y + 19, label, "ink end")]
-    for at, (target, kind) in enumerate(zip(TARGETS, ("kafka", "kcore"), strict=True)):
+    for at, (target, kind) in enumerate(zip(targets, ("kafka", "kcore"), strict=True)):
         middle, top = median(times[target]), y + 3 + at * (BAR + 1)
         drawn.append(f'<rect x="{LEFT}" y="{top}" width="{x_of(middle) - LEFT:.1f}" height="{BAR}" class="{kind}"/>')
-        drawn.append(text(x_of(middle) + 6, top + BAR - 1, shown(middle), "faint small"))
+        least, most, half = x_of(min(times[target])), x_of(max(times[target])), top + BAR / 2
+        if len(times[target]) > 1:
+            drawn.append(f'<line x1="{least}" y1="{half}" x2="{most}" y2="{half}" class="spread"/>')
+        drawn.append(text(max(x_of(middle), most) + 6, top + BAR - 1, shown(middle), "faint small"))
+    ratio = median(times[targets[0]]) / median(times[targets[1]])
+    drawn.append(text(WIDTH - 20, y + 19, f"{ratio:.0f}x" if ratio >= 10 else f"{ratio:.1f}x", "ink end"))
     return drawn
+
+
+def mode_of(y: int, name: str, data: dict[str, Any]) -> tuple[int, list[str]]:
+    """One mode: its heading and its scenarios, the quickest of Kafka's first; and where the next one begins."""
+    targets = list(MODES[name])
+    work = data["work_ms"]
+    runs = max(len(times) for scenario in work.values() for times in scenario.values())
+    of_runs = "one run" if runs == 1 else f"medians of {runs} runs, lines from the least to the most"
+    sizes = f"{data['brokers']} brokers, {data['partitions']:,} partitions, replication factor 3"
+    drawn = [text(20, y + 24, f"{name}, {MODES[name][targets[0]]}", "ink head"),
+             text(LEFT, y + 24, f"{sizes}; {of_runs}", "faint small")]  # fmt: skip
+    y += HEADING
+    for scenario in sorted(work, key=lambda each: median(work[each][targets[0]])):
+        drawn += bars_of(y, LABELS[scenario], work[scenario], targets)
+        y += ROW
+    return y, drawn
 
 
 def draw(data: dict[str, Any]) -> str:
     """The picture as SVG; its colours follow the reader's light or dark setting."""
-    last_ms = data["last_ms"]
-    work = sorted(WORK, key=lambda name: median(last_ms[name][TARGETS[0]]))
-    bottom = TOP + ROW * (len(work) + len(SESSION)) + GAP
-    sizes = f"{data['brokers']} brokers, {data['partitions']:,} partitions, replication factor 3"
-    runs = len(last_ms["create"][TARGETS[0]])
-    of_runs = "one run" if runs == 1 else f"medians of {runs} runs"
+    y, drawn = TOP, []
+    for name, mode in data.items():
+        y, more = mode_of(y, name, mode)
+        drawn += more
     rows = [
         text(20, 30, "Until the last broker knew: Kafka's controller and kcore's under the same storm", "ink title"),
-        text(20, 52, f"{sizes}; {of_runs}. The axis is logarithmic; a shorter bar is better.", "faint"),
-    ]
-    for at, (target, kind) in enumerate(zip(TARGETS, ("kafka", "kcore"), strict=True)):
-        rows.append(f'<rect x="{20 + 120 * at}" y="64" width="12" height="12" class="{kind}"/>')
-        rows.append(text(38 + 120 * at, 75, NAMES[target]))
+        text(20, 52, "Waiting for sessions of brokers to end is left out. The axis is logarithmic; a shorter bar is "
+             "better.", "faint"),
+        text(WIDTH - 20, 75, "Kafka / kcore", "faint small end"),
+    ]  # fmt: skip
+    for at, (words, kind) in enumerate((("Kafka", "kafka"), ("kcore", "kcore"))):
+        rows.append(f'<rect x="{20 + 90 * at}" y="64" width="12" height="12" class="{kind}"/>')
+        rows.append(text(38 + 90 * at, 75, words))
     for tick, words in TICKS.items():
         x = x_of(tick)
-        rows.append(f'<line x1="{x}" y1="{TOP}" x2="{x}" y2="{bottom}" class="rule"/>')
-        rows.append(text(x, bottom + 18, words, "faint small middle"))
-    for at, name in enumerate(work):
-        rows += bars_of(TOP + ROW * at, WORK[name], last_ms[name])
-    y = TOP + ROW * len(work) + GAP
-    words = "With a session time-out in it: no controller knows sooner that the broker is gone (9 s after a heartbeat)"
-    rows.append(text(20, y - 14, words, "faint"))
-    for at, (name, label) in enumerate(SESSION.items()):
-        rows += bars_of(y + ROW * at, label, last_ms[name])
-    height = bottom + 34
-    inner = "\n".join(rows)
+        rows.append(f'<line x1="{x}" y1="{TOP + HEADING - 8}" x2="{x}" y2="{y}" class="rule"/>')
+        rows.append(text(x, y + 18, words, "faint small middle"))
+    height = y + 34
+    inner = "\n".join([*rows, *drawn])
     return (
         f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {WIDTH} {height}" role="img" '
-        f'aria-label="Until the last broker knew, by scenario: Kafka 4.3.1 and kcore">\n<style>{STYLE}</style>\n'
+        f'aria-label="Until the last broker knew, by scenario: Kafka and kcore">\n<style>{STYLE}</style>\n'
         f'<rect x="0.5" y="0.5" width="{WIDTH - 1}" height="{height - 1}" rx="8" class="page"/>\n{inner}\n</svg>\n'
     )
 
 
 if __name__ == "__main__":
     if len(sys.argv) > 1:
-        DATA.write_text(json.dumps(taken(Path(sys.argv[1])), indent=1) + "\n", encoding="utf-8")
+        DATA.write_text(json.dumps(taken([*map(Path, sys.argv[1:])]), indent=1) + "\n", encoding="utf-8")
     PICTURE.write_text(draw(json.loads(DATA.read_text(encoding="utf-8"))), encoding="utf-8")

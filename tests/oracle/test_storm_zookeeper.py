@@ -44,6 +44,42 @@ def test_both_tell_the_same(rows: dict[tuple[str, str], dict[str, object]]) -> N
         assert 0 < ours["changes"] <= theirs["changes"]  # type: ignore[operator]
 
 
+@pytest.mark.parametrize("scenario", SCENARIOS)
+def test_both_leave_the_same_in_zookeeper(rows: dict[tuple[str, str], dict[str, object]], scenario: str) -> None:
+    """Topics, assignments, leaders and ISRs."""
+    assert rows[KCORE_ZK, scenario]["end_state"] == rows[KAFKA_ZK, scenario]["end_state"] != ""
+
+
+def test_every_scenario_changes_what_is_in_zookeeper_or_nothing_of_it(
+    rows: dict[tuple[str, str], dict[str, object]],
+) -> None:
+    """What is compared is no constant: the digests differ from scenario to scenario, where anything is written."""
+    ends = [rows[KCORE_ZK, scenario]["end_state"] for scenario in SCENARIOS]
+    changes = [scenario for scenario, before, after in zip([*SCENARIOS][1:], ends, ends[1:]) if before != after]  # noqa: B905
+    assert {"broker-lost", "bounce", "reassign", "delete-topics"} <= {*changes}
+    assert "failover" not in changes and "broker-back" not in changes
+
+
+@pytest.mark.parametrize("target", [KAFKA_ZK, KCORE_ZK])
+def test_the_session_of_a_broker_that_dies_is_told_apart(
+    rows: dict[tuple[str, str], dict[str, object]], target: str
+) -> None:
+    lost = rows[target, "broker-lost"]
+    assert 0 < lost["session_ms"] <= lost["first_ms"] <= lost["last_ms"]  # type: ignore[operator]
+    assert all(rows[target, other]["session_ms"] == -1 for other in SCENARIOS if other != "broker-lost")
+
+
+@pytest.mark.parametrize("target", [KAFKA_ZK, KCORE_ZK])
+def test_topics_are_created_moved_and_deleted(rows: dict[tuple[str, str], dict[str, object]], target: str) -> None:
+    """As many replicas are told of as there are; the brokers' own part is in the kinds of requests."""
+    assert rows[target, "create"]["changes"] >= PARTITIONS * FACTOR  # type: ignore[operator]
+    moved, deleted = rows[target, "reassign"], rows[target, "delete-topics"]
+    for row, kind in ((moved, "LeaderAndIsr"), (moved, "StopReplica"), (deleted, "StopReplica")):
+        assert row["records"][kind] > 0  # type: ignore[index]
+    assert moved["waves_ms"].keys() == {"no partition moves any more"}  # type: ignore[attr-defined]
+    assert deleted["last_ms"] >= deleted["waves_ms"]["znodes gone"] > 0  # type: ignore[index, operator]
+
+
 def test_no_broker_gets_more_than_one_request_of_a_kind(rows: dict[tuple[str, str], dict[str, object]]) -> None:
     """Of a loss: one LeaderAndIsr and one UpdateMetadata at most."""
     requests = rows[KCORE_ZK, "broker-lost"]["records"]

@@ -3,10 +3,15 @@
 import copy
 import json
 import runpy
+from pathlib import Path
 from types import ModuleType
 from xml.etree import ElementTree
 
+import pytest
+
 import kcore
+from kcore.storm.kraft.scenarios import SCENARIOS
+from kcore.storm.zk.scenarios import SCENARIOS as ZK_SCENARIOS
 from pages.markdown import ROOT
 
 PICTURES = ROOT / "docs/pictures"
@@ -19,8 +24,34 @@ def test_the_picture_is_drawn_from_its_data() -> None:
     assert drawn == (PICTURES / "storms.svg").read_text(encoding="utf-8"), "run python docs/pictures/storms.py"
     ElementTree.fromstring(drawn)
     other = copy.deepcopy(data)
-    other["last_ms"]["create"]["kcore-kraft"] = [other["last_ms"]["create"]["kcore-kraft"][0] * 2]
+    create = other["KRaft mode"]["work_ms"]["create"]
+    create["kcore-kraft"] = [create["kcore-kraft"][0] * 2]
     assert script["draw"](other) != drawn
+
+
+def test_a_new_picture_is_made_of_the_medians_of_any_storm(tmp_path: Path) -> None:
+    """Both modes, whichever scenarios ran under both targets; other sizes than one are refused."""
+    script = runpy.run_path(str(PICTURES / "storms.py"))
+    size = {"brokers": 20, "partitions": 10_000, "controllers": 1, "scenario": "create"}
+    targets = [target for names in script["MODES"].values() for target in names]
+    rows = [size | {"target": target, "work_ms": {"values": [10.04, 12.0]}} for target in targets]
+    rows.append(rows[0] | {"scenario": "register"})  # Under one of two targets: no comparison.
+    (tmp_path / "medians.json").write_text(json.dumps({"medians": rows}))
+    taken = script["taken"]([tmp_path])
+    assert {mode: taken[mode]["work_ms"] for mode in taken} == {
+        mode: {"create": {target: [10.0, 12.0] for target in names}} for mode, names in script["MODES"].items()
+    }
+    drawn = script["draw"](taken)
+    ElementTree.fromstring(drawn)
+    assert all(words in drawn for words in ("ZooKeeper mode, Kafka 3.9.1", "KRaft mode, Kafka 4.3.1", "1.0x", "11 ms"))
+    (tmp_path / "medians.json").write_text(json.dumps({"medians": [*rows, rows[0] | {"brokers": 200}]}))
+    with pytest.raises(SystemExit, match="the picture has one size"):
+        script["taken"]([tmp_path])
+
+
+def test_the_picture_knows_every_scenario_that_is_worth_a_bar() -> None:
+    labels = runpy.run_path(str(PICTURES / "storms.py"))["LABELS"]
+    assert labels.keys() == {*SCENARIOS, *ZK_SCENARIOS} - {"heartbeat", "controller-killed"}
 
 
 def test_the_list_of_messages_is_that_of_the_classes() -> None:

@@ -72,6 +72,7 @@ def test_json_is_alone_on_stdout_and_the_folder_holds_everything(tmp_path: Path,
     assert {path.name for path in tmp_path.iterdir()} == {
         "results.parquet",
         "results.jsonl",
+        "medians.json",
         "report.html",
         "plan.toml",
     }
@@ -92,3 +93,21 @@ def test_what_is_left_on_a_cluster_of_others_is_exit_code_3_and_said_at_the_end(
     result = storm("broker-lost", "--out", str(tmp_path))
     assert result.exit_code == 3
     assert "left behind: 2 topics" in result.output
+
+
+def test_an_interrupted_run_keeps_what_is_done(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    fake(monkeypatch, interrupt=True)
+    result = storm("broker-lost", "--out", str(tmp_path))
+    assert result.exit_code == 3 and "interrupted: all is stopped" in result.output
+    rows = [json.loads(line) for line in (tmp_path / "results.jsonl").read_text().splitlines()]
+    assert [row["scenario"] for row in rows] == ["register", "create"]
+    told = json.loads((tmp_path / "medians.json").read_text())
+    assert [row["scenario"] for row in told["medians"]] == ["register", "create"]
+    assert "missing: broker-lost on kafka-4.3.1" in " ".join(result.output.split())
+
+
+def test_targets_take_turns_within_each_repetition():
+    plan = StormPlan(targets=("kafka-3.9.1-zk", "kcore-zk"), repeat=2, partitions=(10, 20))
+    cells = [(cell.repetition, cell.partitions, cell.target.text) for cell in plan.cells()]
+    both = ("kafka-3.9.1-zk", "kcore-zk")
+    assert cells == [(nth, size, target) for nth in range(2) for size in (10, 20) for target in both]

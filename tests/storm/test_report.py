@@ -14,7 +14,7 @@ from kcore.storm.expected import EXPECTED_ERRORS
 from kcore.storm.kraft.scenarios import ALL as SCENARIOS
 from kcore.storm.phases import Phases, knew_after_ms, phases_of, work_ms
 from kcore.storm.plan import Cell, StormPlan
-from kcore.storm.report_rows import Row, failed_row, merged, missing, row_of, table_of
+from kcore.storm.report_rows import Row, failed_row, medians, merged, missing, row_of, table_of
 from kcore.storm.result import ScenarioResult
 from kcore.storm.targets import Target
 
@@ -126,16 +126,17 @@ def test_rows_survive_parquet_and_json_and_the_plan_is_toml(tmp_path: Path):
 
 
 def test_the_session_time_out_is_told_apart_from_the_controllers_work():
-    """9 of 9.4 s are the session of the lost broker: the ratio of two targets is one of their work."""
+    """9 of 9.4 s are the session of the lost broker, 0.25 s until the controller looked: the ratio is one of work."""
     lost = row(first_ms=9300.0, last_ms=9400.0, session_ms=9000.0, append_gap_ms=50.0, known_ms=[9310.0, 9400.0])
-    assert phases_of(lost) == Phases(session=9000.0, decided=250.0, first=50.0, spread=100.0)
-    assert knew_after_ms(lost) == [310.0, 400.0]
+    assert phases_of(lost) == Phases(session=9000.0, noticed=250.0, decided=0.0, first=50.0, spread=100.0)
+    assert knew_after_ms(lost) == [60.0, 150.0]
     other = row(Cell(Target.parse("here:9093"), 3, 100, 0), first_ms=8400.0, last_ms=8800.0, session_ms=8000.0)
+    assert phases_of(other) == Phases(8000.0, 0.0, 400.0, 0.0, 400.0)  # As in ZooKeeper mode: no time of writing.
     head, lines = report_table.cells_of(merged([lost, other]), report_table.TIMES)
     shown = [dict(zip(head, cells, strict=True)) for cells, _ in lines]
-    assert [(each["session"], each["work"], each["ratio"]) for each in shown] == [
-        ("9.00 s", "400 ms", ""),
-        ("8.00 s", "800 ms", "2.00x"),
+    assert [(each["session"], each["noticed"], each["work"], each["ratio"]) for each in shown] == [
+        ("9.00 s", "250 ms", "150 ms", ""),
+        ("8.00 s", "", "800 ms", "5.33x"),
     ]
     page = report.render([lost, other], {"targets": ["kafka-4.3.1", "here:9093"]}, [])
     assert "session time-out: 9.00 s" in page and "to the last broker: 100 ms" in page
@@ -145,9 +146,9 @@ def test_the_session_time_out_is_told_apart_from_the_controllers_work():
     ("figures", "told"),
     [
         ({"first_ms": -1.0, "last_ms": -1.0}, None),
-        ({"append_gap_ms": -4.0}, Phases(0.0, 10.0, 0.0, 30.0)),  # The controller's clock is ahead: no time of writing.
-        ({"session_ms": 90.0}, Phases(40.0, 0.0, 0.0, 0.0)),
-        ({"session_ms": 20.0, "append_gap_ms": 5.0}, Phases(20.0, 0.0, 0.0, 20.0)),  # The first session ended before.
+        ({"append_gap_ms": -4.0}, Phases(0.0, 0.0, 10.0, 0.0, 30.0)),  # Its clock is ahead.
+        ({"session_ms": 90.0}, Phases(40.0, 0.0, 0.0, 0.0, 0.0)),
+        ({"session_ms": 20.0, "append_gap_ms": 5.0}, Phases(20.0, 0.0, 0.0, 0.0, 20.0)),  # It ended before.
     ],
 )
 def test_the_parts_of_a_scenario_are_its_time(figures: dict[str, float], told: Phases | None):
@@ -183,13 +184,30 @@ def test_expected_errors_are_those_of_scenarios_that_there_are():
     assert set(EXPECTED_ERRORS) <= set(SCENARIOS)
 
 
-def test_the_median_of_repetitions_has_an_interval():
-    rows = [row(replace(CELL, repetition=at), last_ms=40.0 + at, session_ms=10.0) for at in range(8)]
+def test_repetitions_are_told_by_their_median_and_its_spread():
+    rows = [
+        row(replace(CELL, repetition=at), last_ms=40.0 + at, session_ms=10.0, controller_cpu_s=1.0 + at)
+        for at in (2, 0, 1)
+    ]
     [one] = merged(rows)
-    assert (one["work_low_ms"], one["work_high_ms"]) == (30.0, 37.0)  # Of 8 samples, the whole range has 99%.
-    head, [(cells, _)] = report_table.cells_of([one], report_table.TIMES)
-    assert dict(zip(head, cells, strict=True))["work, 95%"] == "30.0 ms to 37.0 ms"
-    assert "work, 95%" not in report_table.cells_of(merged([row()]), report_table.TIMES)[0]
+    shown = {}
+    for columns in (report_table.TIMES, report_table.COSTS):
+        head, [(cells, _)] = report_table.cells_of([one], columns)
+        shown |= dict(zip(head, cells, strict=True))
+    assert (shown["work"], shown["work, min to max"]) == ("31.0 ms", "30.0 ms to 32.0 ms")
+    assert (shown["CPU"], shown["CPU, min to max"]) == ("2.00 s", "1.00 s to 3.00 s")
+    assert "work, min to max" not in report_table.cells_of(merged([row()]), report_table.TIMES)[0]
+    assert "30.0 ms to 32.0 ms</td>" in report.render(rows, {"targets": ["kafka-4.3.1"]}, [])
+
+
+def test_medians_as_json_have_every_value_in_the_order_of_the_repetitions():
+    rows = [row(replace(CELL, repetition=at), last_ms=40.0 + at, session_ms=10.0) for at in (2, 0, 1)]
+    rows += [row(replace(CELL, repetition=3), valid=False), failed_row(CELL, "bounce", 1, 1, "the end")]
+    [found] = medians(rows)
+    names = ("scenario", "target", "brokers", "partitions", "repetitions")
+    assert [found[name] for name in names] == ["broker-lost", "kafka-4.3.1", 3, 100, 3]
+    assert found["work_ms"] == {"median": 31.0, "min": 30.0, "max": 32.0, "values": [30.0, 31.0, 32.0]}
+    assert found["session_ms"]["median"] == 10.0 and "answered_ms" not in found
 
 
 def test_the_page_names_the_jvm_and_the_load():
@@ -225,9 +243,9 @@ def test_the_work_of_repetitions_is_the_median_of_their_works_and_never_negative
     rows = [row(replace(CELL, repetition=at), last_ms=last, session_ms=ms) for at, (last, ms) in enumerate(figures)]
     [one] = merged(rows)
     assert work_ms(one) == 150.0  # Of 0, 100, 200 and 400.
-    assert (one["work_low_ms"], one["work_high_ms"]) == (0.0, 400.0)
+    assert (one["work_min_ms"], one["work_max_ms"]) == (0.0, 400.0)
     page = report.render(rows, {"targets": ["kafka-4.3.1"]}, [])
-    assert ">0 ns to 400 ms</td>" in page and "-" not in page.split("work, 95%")[1][:8]
+    assert ">0 ns to 400 ms</td>" in page and "-" not in page.split("work, min to max")[1][:8]
 
 
 def test_charts_on_log_axes_bear_a_work_of_nothing():

@@ -10,7 +10,8 @@ from kcore.metadata.partition_table import PartitionTable
 from kcore.protocol_errors import Errors
 from kcore.storm.kraft.scenarios import ALL, BREAKS_CONTROLLER, LIMITS, NEEDS_OWN_QUORUM
 from kcore.storm.kraft.scenarios.limits import one_too_many
-from kcore.storm.kraft.scenarios.topics import MOST_RECORDS, check, replaced, requests_for
+from kcore.storm.kraft.scenarios.topics import MOST_RECORDS, check, requests_for
+from kcore.storm.moves import replaced
 
 
 def test_every_scenario_says_what_it_does() -> None:

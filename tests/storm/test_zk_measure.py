@@ -3,13 +3,25 @@
 import asyncio
 import time
 from collections.abc import Callable
+from random import Random
 from types import SimpleNamespace
 from typing import Any
 from unittest.mock import Mock
 
+import pytest
+
+from kcore.cli.storm_command import verdict
 from kcore.hollow.zk.broker import Arrival
+from kcore.processes.zk_controllers import KAFKA_ZK, KCORE_ZK
+from kcore.report.exits import Exit
 from kcore.schema import LeaderAndIsrRequest
-from kcore.storm.zk.storm import ZkMeasure
+from kcore.storm.phases import phases_of
+from kcore.storm.plan import Cell
+from kcore.storm.report_rows import different_ends, row_of
+from kcore.storm.report_table import troubles
+from kcore.storm.result import ScenarioResult
+from kcore.storm.targets import Target
+from kcore.storm.zk.storm import ZkMeasure, ZkStorm
 
 
 class Fleet:
@@ -48,5 +60,76 @@ def test_requests_before_a_late_watch_count() -> None:
     assert (result.requests, result.first_ms, result.last_ms) == (2, 0.0, 2.0)
 
 
+def a_measure(fleet: Fleet, scenario: str = "broker-lost") -> ZkMeasure:
+    storm: Any = SimpleNamespace(
+        fleet=fleet, table=[], controller=SimpleNamespace(usage=lambda: None), forget=fleet.found.clear, timeout_s=1.0
+    )
+    return ZkMeasure(storm, scenario)
+
+
+def test_the_work_begins_when_the_znode_of_a_broker_that_died_is_gone() -> None:
+    fleet = Fleet()
+    measure = a_measure(fleet)
+    measure.intended_ns -= 50_000_000
+    measure.session_ended(0.01)
+    assert measure.result.session_ms >= 50
+    end_ns = measure.intended_ns + int(measure.result.session_ms * 1e6)
+    fleet.found += [(1, arrival(end_ns + 2_000_000)), (2, arrival(end_ns + 5_000_000))]
+    result = asyncio.run(measure.end("all requests", lambda: True))
+    phases = phases_of(result.as_row())
+    assert phases is not None and phases.noticed == 0
+    assert phases.session == result.session_ms and phases.work == pytest.approx(5, abs=0.01)
+
+
+def test_requests_before_a_late_watch_end_the_session() -> None:
+    fleet = Fleet()
+    measure = a_measure(fleet)
+    measure.intended_ns -= 50_000_000
+    fleet.found.append((1, arrival(measure.intended_ns + 1_000_000)))  # Of something else: no session is so short.
+    fleet.found.append((1, arrival(measure.intended_ns + 20_000_000)))
+    measure.session_ended(0.01)
+    assert measure.result.session_ms == 20
+
+
+def test_other_ends_under_another_target_are_a_trouble() -> None:
+    def row(target: str, end_state: str, repetition: int = 0, scenario: str = "create") -> dict[str, Any]:
+        cell = Cell(Target.parse(target), 6, 100, repetition)
+        return row_of(cell, ScenarioResult(scenario, 6, 100, 1, last_ms=1.0, end_state=end_state), 1)
+
+    same = [row(KAFKA_ZK, "a"), row(KCORE_ZK, "a"), row(KAFKA_ZK, "b", 1), row("kafka-4.3.1", "")]
+    assert different_ends(same) == []
+    [line] = different_ends([*same, row(KCORE_ZK, "c", 1)])
+    assert line == (
+        "different ends: create, 6 x 100, repetition 2: what is in ZooKeeper is not the same under "
+        "kafka-3.9.1-zk and kcore-zk"
+    )
+    assert line in troubles([*same, row(KCORE_ZK, "c", 1)], [])
+    assert verdict(same, []) is Exit.GOOD
+    assert verdict([*same, row(KCORE_ZK, "c", 1)], []) is Exit.FAILED
+
+
 def arrival(at_ns: int) -> Arrival:
     return Arrival(at_ns, LeaderAndIsrRequest, 1, 10, Mock())
+
+
+def test_the_broker_that_dies_is_picked_for_nothing_else() -> None:
+    """Back without its leaders, a controlled shutdown of it would change nothing."""
+    brokers = {each: SimpleNamespace(broker_id=each, keeps_columns=False) for each in range(4)}
+    fleet: Any = SimpleNamespace(brokers=brokers, live={0, 1, 2, 3})
+    controller, table = Mock(), Mock()
+    storm = ZkStorm(fleet, controller, table, Random(1), doomed=2)
+    assert {storm.pick() for _ in range(50)} == {1, 3}
+    fleet.live = {0, 2}
+    assert storm.pick() == 2
+
+
+def test_a_controller_that_is_minutes_behind_with_its_requests_is_waited_for() -> None:
+    waited: list[float] = []
+
+    class Slow(Fleet):
+        async def quiet(self, quiet_s: float, timeout_s: float) -> None:
+            waited.append(timeout_s)
+            self.found.append((1, arrival(time.monotonic_ns())))
+
+    asyncio.run(a_measure(Slow(), "reassign").end("the last request", lambda: True, 1750.0))
+    assert waited == [1750.0]

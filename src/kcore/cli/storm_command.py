@@ -27,7 +27,7 @@ from kcore.storm import report, report_table
 from kcore.storm import run as storms
 from kcore.storm.kraft.scenarios import LIMITS, SCENARIOS
 from kcore.storm.plan import StormPlan
-from kcore.storm.report_rows import BULKY, Row, merged, missing, table_of
+from kcore.storm.report_rows import BULKY, Row, different_ends, medians, merged, missing, table_of
 from kcore.storm.targets import Target
 from kcore.storm.zk.scenarios import SCENARIOS as ZK_SCENARIOS
 
@@ -142,7 +142,8 @@ def run(
     _keep(plan, rows, lacking, directory, before)
     console = progress if as_json else wide_console(log_width=LOG_WIDTH)
     report_table.show(console, merged(rows), [*report_table.troubles(rows, lacking), *left])
-    console.print(f"Results in {directory}: results.parquet, results.jsonl, plan.toml, report.html", soft_wrap=True)
+    files = "results.parquet, results.jsonl, medians.json, plan.toml, report.html"
+    console.print(f"Results in {directory}: {files}", soft_wrap=True)
     if as_json:
         for row in rows:
             sys.stdout.write(json.dumps({name: value for name, value in row.items() if name not in BULKY}) + "\n")
@@ -180,13 +181,16 @@ def verdict(rows: Sequence[Row], lacking: Sequence[str]) -> Exit:
     """What the rows of a run come to."""
     if lacking or any(row["partial"] or not row["valid"] for row in rows):
         return Exit.INVALID
-    return Exit.FAILED if any(row["error"] is not None for row in rows) else Exit.GOOD
+    is_wrong = any(row["error"] is not None for row in rows) or different_ends(rows)
+    return Exit.FAILED if is_wrong else Exit.GOOD
 
 
 def _keep(plan: StormPlan, rows: list[Row], lacking: Sequence[str], directory: Path, before: Load) -> None:
     about = facts(before) | _jvm(plan) | {"plan": plan.to_toml(), "targets": list(dict.fromkeys(plan.targets))}
     keep.write(keep.with_facts(table_of(rows), about), directory)
     (directory / "plan.toml").write_text(plan.to_toml(), encoding="utf-8")
+    told = json.dumps({"facts": about, "medians": medians(rows)}, indent=1)
+    (directory / "medians.json").write_text(f"{told}\n", encoding="utf-8")
     (directory / "report.html").write_text(report.render(rows, about, lacking, directory), encoding="utf-8")
 
 

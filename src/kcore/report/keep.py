@@ -16,7 +16,7 @@ METADATA_KEY = b"kcore"
 _MOST_BYTES: Final = 1 << 28  # Of results.jsonl.
 # All that commands keep in a results folder.
 RESULT_FILES: Final = (
-    *("results.parquet", "results.jsonl", "plan.toml", "report.html"),
+    *("results.parquet", "results.jsonl", "plan.toml", "report.html", "medians.json", "curves.json"),
     *("rivals.parquet", "rivals.jsonl", "targets.jsonl", "ranges.jsonl"),
 )
 

@@ -2,7 +2,7 @@
 
 import io
 import re
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from html import escape
 from math import ceil, floor, log10
 from typing import Any, Final
@@ -15,6 +15,7 @@ with needs("report"):
     from matplotlib.artist import Artist
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
+    from matplotlib.layout_engine import ConstrainedLayoutEngine
     from matplotlib.ticker import FuncFormatter, Locator, MaxNLocator, NullFormatter
 
 # Stand-ins for colours of the page, which differ by light and dark: `svg` puts CSS variables in their place.
@@ -25,7 +26,7 @@ VARIABLES: Final = {INK: "--ink", FAINT: "--faint", RULE: "--rule", PAGE: "--pag
 }
 MARKERS: Final = "osD^vPX*"
 DASHES: Final = ("-", "--", ":", "-.")
-WIDTH, HEIGHT = 4.6, 3.3  # Inches; text is as large on a phone's screen as in a column of the page.
+WIDTH = 4.6  # Inches; text is as large on a phone's screen as in a column of the page.
 STYLE: Final[dict[str, Any]] = {
     "svg.fonttype": "none",  # Text stays text, in the page's font.
     "font.size": 10,
@@ -67,12 +68,19 @@ _LINES: Final = re.compile(r">\s*\n\s*<|\s*\n\s*")  # Between elements nothing, 
 class Chart:
     """One panel and its tips. The title is its name on the page, and what a screen reader says."""
 
-    def __init__(self, title: str, height: float = HEIGHT, width: float = WIDTH) -> None:
-        self.title = title
-        self.figure = Figure(figsize=(width, height), layout="constrained")
-        self.axis: Axes = self.figure.subplots()
-        self.axis.set_title(title)
-        self._tips: list[str] = []
+    def __init__(self, title: str, figure: Figure, axis: Axes, tips: list[str]) -> None:
+        """`tips`: shared by the panels of a figure."""
+        self.title, self.figure, self.axis = title, figure, axis
+        self.ends: list[tuple[float, float, str, str]] = []  # Of lines: x, y, name, colour.
+        self._tips = tips
+
+    @classmethod
+    def alone(cls, title: str, height: float) -> "Chart":
+        """A figure of one panel."""
+        figure = Figure(figsize=(WIDTH, height), layout="constrained")
+        axis = figure.subplots()
+        axis.set_title(title)
+        return cls(title, figure, axis, [])
 
     def tip(self, artist: Artist, text: str) -> None:
         """What the mark tells when the pointer is on it."""
@@ -84,6 +92,10 @@ class Chart:
         [mark] = self.axis.plot([x], [y], **{"ls": "", "clip_on": False, "ms": 6, **style})
         self.tip(mark, text)
 
+    def corner(self, text: str) -> None:
+        """What the panel shows, in its upper left corner."""
+        self.axis.text(0.02, 0.98, text, transform=self.axis.transAxes, va="top", fontsize=8, color=FAINT)
+
     def svg(self) -> str:
         """The element of the page."""
         return svg(self.figure, self.title, self._tips)
@@ -93,9 +105,33 @@ def draw(title: str, height: float, body: Callable[[Chart], None]) -> str:
     """A chart in the pages' style, as an element: `body` draws into it."""
     style: Any = STYLE | {"svg.hashsalt": title}  # Ids of one page's charts differ by the charts' titles.
     with rc_context(style):
-        chart = Chart(title, height)
+        chart = Chart.alone(title, height)
         body(chart)
         return chart.svg()
+
+
+def draw_grid(
+    title: str,
+    inches: tuple[float, float],
+    rows: int,
+    widths: Sequence[float],
+    body: Callable[[list[list[Chart]]], None],
+) -> str:
+    """Panels in rows and columns under one title, as an element; `widths`: of the columns, relative to each other.
+
+    The second line of the title is small.
+    """
+    style: Any = STYLE | {"svg.hashsalt": title}
+    head, _, below = title.partition("\n")
+    with rc_context(style):
+        figure = Figure(
+            figsize=inches, layout=ConstrainedLayoutEngine(rect=(0, 0, 1, 1 - 0.5 / inches[1]), hspace=0.04)
+        )
+        figure.text(0.01, 1 - 0.08 / inches[1], head, va="top", fontsize=13, fontweight="bold", color=INK)
+        figure.text(0.01, 1 - 0.33 / inches[1], below, va="top", fontsize=10, color=FAINT)
+        axes, tips = figure.subplots(rows, len(widths), squeeze=False, width_ratios=widths), list[str]()
+        body([[Chart(title, figure, axis, tips) for axis in row] for row in axes])
+        return svg(figure, head, tips)
 
 
 def svg(figure: Figure, title: str, tips: list[str]) -> str:

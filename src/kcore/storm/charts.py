@@ -1,15 +1,15 @@
-"""The charts of a storm's report: how long it took in parts, who knew when, how heartbeats fared, the curve."""
+"""The charts of a storm's report: how long it took in parts, who knew when, how heartbeats fared."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from typing import Any, Final
+from typing import Final
 
 import numpy as np
 
 from kcore.hollow.histograms import NOT_KNOWN, percentile_ms
 from kcore.report.charts import Axis, Bar, Event, Lane, Part, Shares, bar_chart, shares_chart, timeline_chart
 from kcore.report.noise import quantile
-from kcore.report.svg import DASHES, FAINT, MARKERS, SERIES, Chart, count_axis, draw, time_axis
+from kcore.report.svg import FAINT, SERIES
 from kcore.report.units import duration
 from kcore.storm.phases import Phases, knew_after_ms, phases_of
 from kcore.storm.report_rows import Row
@@ -21,11 +21,13 @@ _SCENARIOS_A_CHART: Final = 5
 _LEAST_HEARTBEATS: Final = 20  # Of fewer there is no distribution to be seen.
 _QUANTILES: Final = 200  # Of heartbeats, which are kept as counts by bucket.
 SESSION: Final = "session time-out"
+NOTICED: Final = "to the first record of the fencing"
 DECIDED: Final = "to the first change written"
 FIRST: Final = "to the first broker"
 SPREAD: Final = "to the last broker"
 PARTS: Final = {
     SESSION: (FAINT, True),
+    NOTICED: (FAINT, False),
     DECIDED: (SERIES[1], False),
     FIRST: (SERIES[5], False),
     SPREAD: (SERIES[0], False),
@@ -59,7 +61,8 @@ def _work_bar(row: Row, colors: Mapping[str, tuple[str, bool]]) -> tuple[Bar, st
     phases = phases_of(row)
     assert phases is not None, "only what was timed has a bar"
     work = max(_LEAST_NS, phases.work * _NS)
-    note = duration(work) + (f" + {duration(phases.session * _NS)} session" if phases.session else "")
+    waited = (phases.session + phases.noticed) * _NS
+    note = duration(work) + (f" + {duration(waited)} session" if waited else "")
     color, text = colors[row["target"]][0], told(row, phases)
     wrote = max(_LEAST_NS, min(work, phases.decided * _NS))
     parts = [Part(wrote - _LEAST_NS, color, text, faint=True), Part(max(0.0, work - wrote), color, text)]
@@ -68,10 +71,13 @@ def _work_bar(row: Row, colors: Mapping[str, tuple[str, bool]]) -> tuple[Bar, st
 
 def told(row: Row, phases: Phases) -> str:
     """What the marks of a scenario tell."""
-    names = (SESSION, DECIDED, FIRST, SPREAD)
-    times = (phases.session, phases.decided, phases.first, phases.spread)
-    parts = [f"{name}: {duration(ms * _NS)}" for name, ms in zip(names, times, strict=True) if ms]
+    parts = [f"{name}: {duration(ms * _NS)}" for name, ms in zip(PARTS, _times(phases), strict=True) if ms]
     return "\n".join([f"{row['scenario']} on {row['target']}: {duration(row['last_ms'] * _NS)} in all", *parts])
+
+
+def _times(phases: Phases) -> tuple[float, ...]:
+    """In the order of PARTS."""
+    return phases.session, phases.noticed, phases.decided, phases.first, phases.spread
 
 
 def timeline(scenario: str, rows: Sequence[Row]) -> str:
@@ -81,7 +87,7 @@ def timeline(scenario: str, rows: Sequence[Row]) -> str:
         phases = phases_of(row)
         if phases is None:
             continue
-        times = (phases.session, phases.decided, phases.first, phases.spread)
+        times = _times(phases)
         parts = [
             Part(ms * _NS, color, f"{name}: {duration(ms * _NS)}", faint)
             for (name, (color, faint)), ms in zip(PARTS.items(), times, strict=True)
@@ -108,7 +114,7 @@ def knowing_chart(scenario: str, groups: Mapping[str, Sequence[Row]]) -> str:
     """Which share of the brokers knew the last change by when."""
     lines = knowing_lines(groups)
     sessions = any(row["session_ms"] > 0 for rows in groups.values() for row in rows)
-    along = "since the session ended" if sessions else "since the intended moment"
+    along = "since the work began, after the session" if sessions else "since the intended moment"
     return shares_chart(f"{scenario}: who knew when", lines, along, "brokers", log=_is_wide(lines))
 
 
@@ -144,35 +150,3 @@ def _is_wide(lines: Sequence[Shares]) -> bool:
     """Whether the times span so much that only a log axis shows them all."""
     times = [ns for line in lines for ns in line.times]
     return bool(times) and min(times) > 0 and max(times) > 10 * min(times)
-
-
-def curve_chart(scenario: str, rows: Sequence[Row]) -> str:
-    """Time to the last broker without session time-outs against partitions, a line a count of brokers and target."""
-    targets = list(dict.fromkeys(row["target"] for row in rows))
-    brokers = sorted({row["wanted_brokers"] for row in rows})
-
-    def body(chart: Chart) -> None:
-        for name, count in dict.fromkeys((row["target"], row["wanted_brokers"]) for row in rows):
-            line = [row for row in rows if (row["target"], row["wanted_brokers"]) == (name, count)]
-            color = brokers.index(count) if len(brokers) > 1 else targets.index(name)
-            _curve_line(chart, line, color, targets.index(name), len(targets) > 1)
-        chart.axis.set_yscale("log")
-        time_axis(chart, log=True, along=False)
-        count_axis(chart, [row["wanted_partitions"] for row in rows])
-        chart.axis.set(xlabel="partitions", ylabel="until the last broker knew")
-        chart.figure.legend(loc="outside lower left", ncols=2)
-
-    return draw(scenario, 3.3 + 0.12 * len(targets) * len(brokers), body) if rows else ""
-
-
-def _curve_line(chart: Chart, rows: Sequence[Row], color: int, dash: int, several: bool) -> None:
-    ordered = sorted(rows, key=lambda row: int(row["wanted_partitions"]))
-    found = [(int(row["wanted_partitions"]), phases, row) for row in ordered if (phases := phases_of(row)) is not None]
-    style: dict[str, Any] = {"color": SERIES[color % len(SERIES)], "ls": DASHES[dash % len(DASHES)]}
-    label = f"{rows[0]['wanted_brokers']:,} brokers" + (f", {rows[0]['target']}" if several else "")
-    works = [max(_LEAST_NS, phases.work * _NS) for _, phases, _ in found]
-    chart.axis.plot([count for count, _, _ in found], works, label=label, **style)
-    for work, (count, phases, row) in zip(works, found, strict=True):
-        marker = MARKERS[color % len(MARKERS)]
-        text = f"{count:,} partitions\n{told(row, phases)}"
-        chart.point(count, work, text, marker=marker, color=style["color"])

@@ -1,9 +1,15 @@
-"""The time of a scenario in parts: waiting for sessions to end, and what the controller did with the rest."""
+"""The time of a scenario in parts, the same in both modes: waiting for sessions to end, and the controller's work.
 
+A session's end is when its time-out is over (KRaft), or when ZooKeeper has removed the broker's znode. A KRaft
+controller may be late to look: until it writes the first record of the fencing is a part of its own. The work begins
+with that record, or with the znode's removal, and ends when the last broker knows.
+"""
+
+from collections.abc import Mapping
 from dataclasses import dataclass
+from typing import Any
 
 from kcore.hollow.histograms import NOT_KNOWN
-from kcore.storm.report_rows import Row
 
 
 @dataclass(frozen=True, slots=True)
@@ -11,36 +17,46 @@ class Phases:
     """Of one scenario, in ms one behind the other; together they are `last_ms`."""
 
     session: float  # until the sessions of lost brokers ended, or while registrations were refused because of one
-    decided: float  # until the controller wrote the first change, by the time stamp of its batch
+    noticed: float  # after a session: until the controller wrote the first change, by the time stamp of its batch
+    decided: float  # without a session: until the controller wrote the first change
     first: float  # until the first broker knew that change
     spread: float  # until the last broker knew the last change
 
     @property
     def work(self) -> float:
-        """All but the session: the controller, the log and the brokers' fetches."""
+        """From the first record of a fencing, or the intended moment: the controller, the log and the fetches."""
         return self.decided + self.first + self.spread
 
 
-def phases_of(row: Row) -> Phases | None:
-    """None where nothing changed."""
+def phases_of(row: Mapping[str, Any]) -> Phases | None:
+    """None where nothing changed. `row` is a row of the report; those of repetitions bring their own."""
+    if "phases" in row:
+        known: Phases | None = row["phases"]
+        return known
     last = float(row["last_ms"])
     if last == NOT_KNOWN:
         return None
     session = min(last, max(0.0, row["session_ms"]))
-    first = min(last, max(session, row["first_ms"]))
-    gap = row["append_gap_ms"]  # Negative where the controller's clock is ahead of ours: then it tells nothing.
-    written = max(session, row["first_ms"] - gap) if gap >= 0 else first
-    written = min(first, written)
-    return Phases(session, written - session, first - written, last - first)
+    seen, gap = row["first_ms"] or 0.0, row["append_gap_ms"]
+    first = min(last, max(session, seen))
+    # Negative where the controller's clock is ahead of ours, or not known: then it tells nothing.
+    is_written = gap is not None and gap >= 0
+    written = min(first, max(session, seen - gap)) if is_written else first
+    if not session:
+        return Phases(0.0, 0.0, written, first - written, last - first)
+    if not is_written:  # ZooKeeper mode: the session ends with the znode's removal.
+        return Phases(session, 0.0, first - session, 0.0, last - first)
+    return Phases(session, written - session, 0.0, first - written, last - first)
 
 
-def work_ms(row: Row) -> float:
+def work_ms(row: Mapping[str, Any]) -> float:
     """`Phases.work`, or -1."""
     phases = phases_of(row)
     return NOT_KNOWN if phases is None else phases.work
 
 
-def knew_after_ms(row: Row) -> list[float]:
-    """When each broker knew the last change, without the time that the session took."""
-    session = max(0.0, float(row["session_ms"]))
-    return [max(0.0, known - session) for known in row["known_ms"]]
+def knew_after_ms(row: Mapping[str, Any]) -> list[float]:
+    """When each broker knew the last change, from where the controller's work begins."""
+    phases = phases_of(row)
+    waited = 0.0 if phases is None else phases.session + phases.noticed
+    return [max(0.0, known - waited) for known in row["known_ms"]]

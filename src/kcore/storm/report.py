@@ -7,12 +7,11 @@ from typing import Any, Final
 
 from kcore.controller.kraft.departures import DEPARTURES
 from kcore.processes.kcore_quorum import KCORE_KRAFT
-from kcore.report.noise import INTERVAL, LIMITS, about_the_machine
+from kcore.report.noise import LIMITS, about_the_machine
 from kcore.report.page import bullets, charts, fact_lists, figure, html_table, navigation, page, paragraphs
 from kcore.report.units import duration
 from kcore.storm import history
 from kcore.storm.charts import (
-    curve_chart,
     heartbeat_chart,
     heartbeat_lines,
     knowing_chart,
@@ -21,8 +20,8 @@ from kcore.storm.charts import (
     timeline,
     work_charts,
 )
+from kcore.storm.curves import curves_chart
 from kcore.storm.kraft.scenarios import ALL as SCENARIOS
-from kcore.storm.phases import phases_of
 from kcore.storm.report_rows import Row, merged, repetitions
 from kcore.storm.report_table import (
     COSTS,
@@ -48,8 +47,14 @@ NOTES: Final = (
     "many round trips, and clock_ms in the results says by how much they may be off.",
     "A run in which the load generator itself was late with heartbeats measures the wrong thing and is marked "
     "invalid. Percentiles of repetitions are those of all their samples together.",
-    f"{INTERVAL} Of storms they are intervals over repetitions (--repeat); a single run has none.",
+    "With --repeat every figure is the median of the repetitions, and min to max is their whole spread. Targets take "
+    "turns within each repetition, so that what else the machine does is spread over all of them.",
     LIMITS,
+)
+CURVES: Final = (
+    "Each line is a controller. Left: the time until the last broker knew the last change, without waiting for "
+    "sessions to end; right: the CPU time that the controller took for it. Bars at the points are the spread over "
+    "repetitions. The data is in medians.json."
 )
 OF_KCORE: Final = (
     f"{KCORE_KRAFT} gets the same lines of server.properties as Kafka's controllers, and has the same defaults but for "
@@ -66,7 +71,8 @@ def render(rows: Sequence[Row], facts: dict[str, Any], missing: Sequence[str], d
     notes = (*NOTES, *(OF_KCORE if KCORE_KRAFT in targets else ()))
     past = history.section(directory, facts, rows)
     scenarios = list(dict.fromkeys(row["scenario"] for row in together))
-    anchors = [*scenarios, *(["history"] if past else []), "plan", "method"]
+    curves = _curve(together)
+    anchors = [*(["curves"] if curves else []), *scenarios, *(["history"] if past else []), "plan", "method"]
     body = [
         "<h1>kcore storm</h1>",
         f'<p class="lead">{escape(facts.get("when", ""))} · {escape(", ".join(targets))}</p>',
@@ -77,7 +83,7 @@ def render(rows: Sequence[Row], facts: dict[str, Any], missing: Sequence[str], d
         fact_lists(facts),
         *(_size(headline, group) for headline, group in sizes_of(together)),
         paragraphs(findings(together)),
-        _curve(together),
+        curves,
         *(_scenario(name, rows, together) for name in scenarios),
         past,
         f'<h2 id="plan">Plan</h2><pre>{escape(facts.get("plan", ""))}</pre>',
@@ -150,10 +156,5 @@ def _curve(rows: Sequence[Row]) -> str:
     head, lines = curve(rows)
     if not lines:
         return ""
-    scenarios = dict.fromkeys(row["scenario"] for row in rows if phases_of(row) is not None)
-    drawn = charts(
-        figure(curve_chart(name, [row for row in rows if row["scenario"] == name and phases_of(row) is not None]))
-        for name in scenarios
-    )
-    caption = "Time from the intended moment until the last broker knew the last change, without session time-outs."
-    return f"<h2>Brokers x partitions</h2>{paragraphs([caption])}{drawn}{html_table(head, lines, TEXT)}"
+    drawn = figure(curves_chart(rows), CURVES)
+    return f'<h2 id="curves">Brokers x partitions</h2>{drawn}{html_table(head, lines, TEXT)}'

@@ -2,7 +2,7 @@
 
 from collections import Counter
 from collections.abc import Iterable, Sequence
-from dataclasses import fields
+from dataclasses import fields, replace
 from statistics import median
 from typing import Any, Final
 
@@ -10,11 +10,11 @@ import numpy as np
 import pyarrow as pa
 
 from kcore.hollow.histograms import NOT_KNOWN, percentile_ms
-from kcore.report.noise import interval
+from kcore.storm.phases import Phases, phases_of, work_ms
 from kcore.storm.plan import Cell
 from kcore.storm.result import ScenarioResult
 
-Row = dict[str, Any]
+Row = dict[str, Any]  # What `row_of` makes; merged ones have `repetitions`, and what is told of those.
 
 BULKY: Final = ("known_ms", "heartbeats")
 """What JSON on stdout leaves out: a figure a broker, or a bucket."""
@@ -46,6 +46,11 @@ _TYPICAL: Final = (
     *("controller_cpu_s", "own_cpu_s"),
 )
 _WORST: Final = ("lag_max_ms", "clock_ms", "controller_rss_mb")
+MEDIANS: Final = (
+    *("first_ms", "last_ms", "p50_ms", "p99_ms", "answered_ms", "heartbeat_p99_ms"),
+    *("controller_cpu_s", "controller_rss_mb", "own_cpu_s", "changes", "requests", "log_bytes"),
+)
+"""The columns whose medians `medians` tells, beside the phases."""
 
 
 def row_of(cell: Cell, result: ScenarioResult, seed: int, *, partial: bool = False, error: str | None = None) -> Row:
@@ -96,10 +101,12 @@ def merged(rows: Sequence[Row]) -> list[Row]:
 def _merged(rows: Sequence[Row]) -> Row:
     if len(rows) == 1:
         return rows[0] | {"repetitions": 1}
-    one = rows[0] | {"repetitions": len(rows)} | _work_interval(rows)
+    one = rows[0] | {"repetitions": len(rows), "phases": _typical_phases(rows)}
     one |= {name: _typical([row[name] for row in rows]) for name in _TYPICAL}
-    if one["session_ms"] != NOT_KNOWN and (times := works(rows)):
-        one["session_ms"] = one["last_ms"] - median(times)  # The rest is the median of the work.
+    if times := works(rows):
+        one |= {"work_min_ms": times[0], "work_max_ms": times[-1]}
+    if cpus := [row["controller_cpu_s"] for row in rows if row["controller_cpu_s"] != NOT_KNOWN]:
+        one |= {"cpu_min_s": min(cpus), "cpu_max_s": max(cpus)}
     one |= {name: max(row[name] for row in rows) for name in _WORST}
     one["false_fencings"] = sum(row["false_fencings"] for row in rows)
     one["errors"] = dict(sum((Counter(row["errors"]) for row in rows), Counter()))
@@ -115,19 +122,51 @@ def _merged(rows: Sequence[Row]) -> Row:
     return one
 
 
-def _work_interval(rows: Sequence[Row]) -> Row:
-    """The interval of the median of the controllers' work over repetitions; none where one of them has no time."""
-    times = works(rows)
-    if len(times) < len(rows):
-        return {}
-    low, high = interval(len(times))
-    return {"work_low_ms": times[low], "work_high_ms": times[high]}
+def _typical_phases(rows: Sequence[Row]) -> Phases | None:
+    """The medians of the waiting and of the work, which is divided as in the repetition in the middle."""
+    found = sorted((phases for row in rows if (phases := phases_of(row)) is not None), key=lambda each: each.work)
+    if not found:
+        return None
+    middle, work = found[(len(found) - 1) // 2], median(each.work for each in found)
+    if not middle.work:
+        middle = replace(middle, spread=1.0)
+    share = work / middle.work
+    return Phases(
+        session=median(each.session for each in found),
+        noticed=median(each.noticed for each in found),
+        decided=middle.decided * share,
+        first=middle.first * share,
+        spread=middle.spread * share,
+    )
 
 
 def works(rows: Sequence[Row]) -> list[float]:
-    """The time of each to the last broker without that of sessions, in order, where anything changed."""
-    timed = [row for row in rows if row["last_ms"] != NOT_KNOWN]
-    return sorted(max(0.0, row["last_ms"] - max(0.0, row["session_ms"])) for row in timed)
+    """The controllers' work in each, in order, where anything changed."""
+    return sorted(ms for row in rows if (ms := work_ms(row)) != NOT_KNOWN)
+
+
+def medians(rows: Sequence[Row]) -> list[Row]:
+    """A dict a size, scenario and target, as JSON takes it: of each figure the median, the spread and every value.
+
+    Repetitions that failed, or do not count, are left out. Values are in the order of the repetitions.
+    """
+    found = []
+    for (brokers, partitions, scenario, target), group in repetitions([row for row in rows if is_good(row)]).items():
+        ordered = sorted(group, key=lambda row: row["repetition"])
+        phases = [phases_of(row) for row in ordered]
+        figures: dict[str, list[float]] = {
+            f"{name}_ms": [getattr(each, name) for each in phases if each] for name in ("work", "session", "noticed")
+        }
+        figures |= {name: [row[name] for row in ordered if row[name] != NOT_KNOWN] for name in MEDIANS}
+        names = {"scenario": scenario, "target": target, "brokers": brokers, "partitions": partitions}
+        told = {name: _told(values) for name, values in figures.items() if values}
+        found.append({**names, "repetitions": len(group), "controllers": group[0]["controllers"], **told})
+    return found
+
+
+def _told(values: Sequence[float]) -> dict[str, Any]:
+    rounded = [round(value, 3) for value in values]
+    return {"median": round(median(rounded), 3), "min": min(rounded), "max": max(rounded), "values": rounded}
 
 
 def repetitions(rows: Sequence[Row]) -> dict[tuple[Any, ...], list[Row]]:
@@ -152,4 +191,19 @@ def missing(rows: Iterable[Row], expected: Iterable[tuple[Cell, str]]) -> list[s
         f"{scenario} on {cell}"
         for cell, scenario in expected
         if (cell.target.text, cell.brokers, cell.partitions, cell.repetition, scenario) not in seen
+    ]
+
+
+def different_ends(rows: Iterable[Row]) -> list[str]:
+    """The scenarios that did not leave the same in ZooKeeper under all targets, a line each."""
+    ends: dict[tuple[Any, ...], dict[str, str]] = {}
+    for row in rows:
+        if row["error"] is None and row["end_state"]:
+            key = row["scenario"], row["wanted_brokers"], row["wanted_partitions"], row["repetition"]
+            ends.setdefault(key, {})[row["target"]] = row["end_state"]
+    return [
+        f"different ends: {scenario}, {brokers:,} x {partitions:,}, repetition {nth + 1}: what is in ZooKeeper is not "
+        f"the same under {' and '.join(found)}"
+        for (scenario, brokers, partitions, nth), found in ends.items()
+        if len({*found.values()}) > 1
     ]

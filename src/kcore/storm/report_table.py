@@ -13,7 +13,7 @@ from kcore.hollow.histograms import NOT_KNOWN
 from kcore.report.units import duration, short_count, size, three_digits
 from kcore.storm.expected import EXPECTED_ERRORS, expected_of, unexpected_of
 from kcore.storm.phases import phases_of, work_ms
-from kcore.storm.report_rows import Row, is_good
+from kcore.storm.report_rows import Row, different_ends, is_good
 
 _NS: Final = 1e6  # in a millisecond
 
@@ -30,30 +30,33 @@ def _known(name: str, text: Callable[[float], str]) -> Callable[[Row], str]:
     return lambda row: "" if row[name] == NOT_KNOWN else text(row[name])
 
 
-def _session(row: Row) -> str:
-    return duration(row["session_ms"] * _NS) if row["session_ms"] > 0 else ""
+def _waiting(name: str) -> Callable[[Row], str]:
+    def text(row: Row) -> str:
+        phases = phases_of(row)
+        return "" if phases is None or not (ms := getattr(phases, name)) else duration(ms * _NS)
+
+    return text
 
 
 def _work(row: Row) -> str:
     return "" if (ms := work_ms(row)) == NOT_KNOWN else duration(ms * _NS)
 
 
-def _wrote(row: Row) -> str:
-    phases = phases_of(row)
-    return "" if phases is None else duration(phases.decided * _NS)
+def _spread(least: str, most: str, unit_ns: float) -> Callable[[Row], str]:
+    """Over repetitions."""
 
+    def text(row: Row) -> str:
+        return "" if least not in row else f"{duration(row[least] * unit_ns)} to {duration(row[most] * unit_ns)}"
 
-def _work_interval(row: Row) -> str:
-    """Of the median over repetitions."""
-    low, high = row.get("work_low_ms", NOT_KNOWN), row.get("work_high_ms", NOT_KNOWN)
-    return "" if low == NOT_KNOWN else f"{duration(low * _NS)} to {duration(high * _NS)}"
+    return text
 
 
 Columns = dict[str, Callable[[Row], str]]
 TIMES: Final[Columns] = {
-    "session": _session,
+    "session": _waiting("session"),
+    "noticed": _waiting("noticed"),
     "work": _work,
-    "wrote": _wrote,
+    "wrote": _waiting("decided"),
     "first": _ms("first_ms"),
     "p50": _ms("p50_ms"),
     "p99": _ms("p99_ms"),
@@ -71,14 +74,21 @@ COSTS: Final[Columns] = {
     "own lag": _ms("lag_max_ms"),
     "errors": lambda row: _errors(row["errors"]),
 }
-INTERVAL_COLUMN: Final = "work, 95%"
+SPREAD: Final = "min to max"  # Behind the column of a median.
+_SPREADS: Final[Columns] = {
+    "work": _spread("work_min_ms", "work_max_ms", _NS),
+    "CPU": _spread("cpu_min_s", "cpu_max_s", 1e9),
+}
 TEXT: Final = ("scenario", "target", "errors")
 LEGEND: Final = (
-    "session: what the session time-outs of brokers took of the time: from the death until the session ended, 9 s "
+    "session: waiting for the sessions of brokers to end, which is not the controller's work: from the death until 9 s "
     "after the last heartbeat that was sent, or while the controller refused a registration because of the session "
-    "before. work: the rest until the last broker knew: the controller, the log, the brokers' fetches. wrote: how "
-    "much of the work went by until the controller wrote the first change (the time stamp of its batch); after a "
-    "session that is mostly the wait for the controller's next look at all sessions, 1.1 s apart. first, last: "
+    "before; in ZooKeeper mode until ZooKeeper removed the broker's znode. noticed: from then until the controller "
+    "wrote the first record of the fencing (the time stamp of its batch), mostly the wait for its next look at all "
+    "sessions; in ZooKeeper mode a watch tells it at once, and what it takes is work. work: from that first record, "
+    "or the znode's removal, or else from the intended moment, until the last broker knew: the controller, the log, "
+    "the brokers' fetches. wrote: how much of the work went by until the controller wrote the first change. With "
+    "repetitions these are medians, min to max their spread. first, last: "
     "when the first broker knew the first change, and the last broker the last one, from the intended moment; p50, "
     "p99, p99.9: over brokers, when each knew the last change. answer: when the controller had answered all that it "
     "was asked. changes: records of the kinds that the scenario is about, in ZooKeeper mode partitions in "
@@ -107,9 +117,12 @@ def ratio(row: Row, rows: Sequence[Row]) -> str:
 def cells_of(rows: Sequence[Row], columns: Columns) -> tuple[list[str], list[tuple[list[str], bool]]]:
     """Head and lines for rows of one size: TIMES with a ratio of work where there are several targets, or COSTS."""
     several = len({row["target"] for row in rows}) > 1
-    shown = dict(columns)
-    if columns is TIMES and any(row.get("repetitions", 1) > 1 for row in rows):
-        shown[INTERVAL_COLUMN] = _work_interval
+    shown: Columns = {}
+    has_repetitions = any(row.get("repetitions", 1) > 1 for row in rows)
+    for name, text in columns.items():
+        shown[name] = text
+        if has_repetitions and name in _SPREADS:
+            shown[f"{name}, {SPREAD}"] = _SPREADS[name]
     if columns is TIMES and several:
         shown["ratio"] = lambda row: ratio(row, rows)
     head = ["scenario", *(["target"] if several else []), *shown]
@@ -156,7 +169,7 @@ def troubles(rows: Sequence[Row], missing: Sequence[str]) -> list[str]:
             lines.append(f"false fencings: {what}: {row['false_fencings']:,} running brokers")
         if found := unexpected_of(row["scenario"], row["errors"]):
             lines.append(f"errors: {what}: {_errors(found)}")
-    return lines + [f"missing: {line}" for line in missing]
+    return [*lines, *different_ends(rows), *(f"missing: {line}" for line in missing)]
 
 
 def _what(row: Row) -> str:

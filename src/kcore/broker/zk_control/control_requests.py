@@ -5,7 +5,7 @@ Source: KafkaApis and ReplicaManager of 3.9.1.
 
 from collections.abc import Iterable, Iterator
 from dataclasses import replace
-from typing import Final, Protocol, TypeVar
+from typing import Final, NamedTuple, Protocol, TypeVar
 
 import numpy as np
 
@@ -40,6 +40,15 @@ CONTROL_REQUESTS: Final[dict[int, type[Message]]] = {
 }
 FULL: Final = 2  # AbstractControlRequest.Type: the request lists all that the broker is to hold.
 TOPIC_IDS_SINCE: Final = 5  # LeaderAndIsr answers by topic id from this version on.
+
+
+class RequestHead(NamedTuple):
+    """Of a control request: all that its refusal depends on."""
+
+    message: type[Message]
+    controller_id: int
+    controller_epoch: int
+    broker_epoch: int
 
 
 class ControlledReplicas(Protocol):
@@ -170,7 +179,7 @@ class ControlRequests:
         self._notice_partitions(request, impossible)
         return StopReplicaResponse(partition_errors=errors)
 
-    def refusal(self, request: Columns) -> Errors:
+    def refusal(self, request: Columns | RequestHead) -> Errors:
         """Why the whole request is refused; else its controller epoch is the newest known.
 
         A larger broker epoch is accepted: the controller may learn of a registration before the broker does.

@@ -2,6 +2,8 @@
 
 from collections.abc import Iterable, Sequence
 
+import numpy as np
+
 from kcore.metadata.partition_table import PartitionTable
 from kcore.metadata.replica_assignment import ReplicaAssignment
 
@@ -33,7 +35,23 @@ def without(brokers: Iterable[int], others: Sequence[int]) -> tuple[int, ...]:
     return tuple(broker for broker in brokers if broker not in others)
 
 
-def assignment_of(table: PartitionTable, row: int) -> ReplicaAssignment:
-    """A partition's as the table has it."""
-    state = table.state(row)
-    return ReplicaAssignment(state.replicas, state.adding, state.removing)
+def assignments_of(table: PartitionTable, rows: Iterable[int]) -> dict[int, ReplicaAssignment]:
+    """Of many partitions, by row in the order given."""
+    wanted = np.fromiter(rows, np.int32)
+    ids, adding, removing = table.brokers.ids.tolist(), table.adding, table.removing
+    lists = zip(wanted.tolist(), table.replicas__ps[wanted].tolist(), strict=True)
+    return {
+        row: ReplicaAssignment(
+            tuple([ids[each] for each in replicas if each >= 0]),
+            tuple([ids[each] for each in adding.get(row, ())]),
+            tuple([ids[each] for each in removing.get(row, ())]),
+        )
+        for row, replicas in lists
+    }
+
+
+def isrs_of(table: PartitionTable, rows: Iterable[int]) -> dict[int, tuple[int, ...]]:
+    """The ISRs of many partitions by row, as broker ids."""
+    wanted, ids = np.fromiter(rows, np.int32), table.brokers.ids.tolist()
+    pairs = zip(wanted.tolist(), table.isr__pi[wanted].tolist(), strict=True)
+    return {row: tuple([ids[each] for each in isr if each >= 0]) for row, isr in pairs}

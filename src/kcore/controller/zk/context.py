@@ -53,6 +53,9 @@ class ControllerContext:
     epoch_version: int  # The version of /controller_epoch that every write is fenced by.
     is_active: bool
     deletion: TopicDeletions  # How far the topics to be deleted are.
+    reassigned: dict[int, None]  # Partition rows whose moves may be over: the next ReassignmentStep looks.
+    modified_topics: dict[str, None]  # Whose znodes changed: the next PartitionModificationsStep reads them.
+    written_topics: dict[str, bytes]  # What this controller wrote to topics' znodes: its own watch tells of that, too.
     waiting: dict[int, events.RequestEvent]  # By request id: those that have no answer yet.
     leaders_awaited: dict[int, LeadersAwaited]  # By request id.
     config_changes_seen: set[str]  # Children of /config/changes.
@@ -76,7 +79,8 @@ class ControllerContext:
         )
         self.take_over(table, NO_EPOCH)
         self.is_active, self.epoch_version = False, NO_EPOCH
-        self.deletion, self.leaders_awaited = TopicDeletions(), {}
+        self.deletion, self.leaders_awaited, self.reassigned = TopicDeletions(), {}, {}
+        self.modified_topics, self.written_topics = {}, {}
         self.config_changes_seen = set()
         self.passed_over = set()
         self.finalized, self.features_of, self.not_coordinating = NOTHING_FINALIZED, {}, set()

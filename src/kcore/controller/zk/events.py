@@ -298,6 +298,16 @@ class TopicDeletion(Event):
 
 
 @dataclass(frozen=True, slots=True)
+class PartitionModificationsStep(Event):
+    """The znodes of topics that PartitionModifications named are to be read; the controller's own."""
+
+
+@dataclass(frozen=True, slots=True)
+class ReassignmentStep(Event):
+    """Moves whose new replicas are in the ISRs are to be ended; the controller's own."""
+
+
+@dataclass(frozen=True, slots=True)
 class TopicDeletionStep(Event):
     """The next part of a deletion that is too large for one event (`topics/deletion_steps.py`)."""
 

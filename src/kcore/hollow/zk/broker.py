@@ -1,14 +1,15 @@
 """A broker of a ZooKeeper-mode cluster that holds nothing: it takes control requests, notes when, and answers them."""
 
 import time
-from typing import Any, Final, NamedTuple
+from collections.abc import Callable
+from typing import Any, Final, NamedTuple, TypeAlias
 
 import numpy as np
 
 from kcore.broker.zk_control.broker import Broker
 from kcore.broker.zk_control.control_requests import CONTROL_REQUESTS
 from kcore.errors import FrameError
-from kcore.net.served import KEY_AND_VERSION
+from kcore.hollow.zk.bodies import LOWEST, Bodies, Received
 from kcore.net.server import RequestContext, Server, serve
 from kcore.protocol_errors import Errors
 from kcore.schema import (
@@ -19,13 +20,13 @@ from kcore.schema import (
     UpdateMetadataRequest,
     UpdateMetadataResponse,
 )
-from kcore.schema.headers import RequestHeader, ResponseHeader
+from kcore.schema.headers import ResponseHeader
 from kcore.schema.structure import Message
-from kcore.wire.codec import decode_from, encode
-from kcore.wire.column_codec import decode_columns, encode_columns
+from kcore.wire.codec import encode
+from kcore.wire.column_codec import encode_columns
 from kcore.wire.columns import Columns, Rows, Strings
 
-LOWEST: Final = {LeaderAndIsrRequest: 5, StopReplicaRequest: 3, UpdateMetadataRequest: 7}  # Of 2.8 and later.
+OnAccepted: TypeAlias = Callable[["HollowBroker", Columns], None]
 
 
 class Arrival(NamedTuple):
@@ -35,16 +36,20 @@ class Arrival(NamedTuple):
     message: type[Message]
     partitions: int
     bytes: int
-    columns: Columns
+    columns: Columns | None  # Only where the broker `keeps_columns`.
 
 
 class HollowBroker:
     """One incarnation after the other of a broker, behind one listener."""
 
-    def __init__(self, broker_id: int) -> None:
+    def __init__(self, broker_id: int, bodies: Bodies | None = None) -> None:
+        """`bodies`: shared by the brokers of a cluster."""
         self.broker_id = broker_id
         self.port = 0
         self.arrivals: list[Arrival] = []
+        self.keeps_columns = False
+        self.on_accepted: OnAccepted | None = None  # Called with every request that is not refused.
+        self._bodies = bodies or Bodies()
         self._mind = Broker(broker_id, -1)
         self._server: Server | None = None
 
@@ -74,17 +79,14 @@ class HollowBroker:
     async def ask(self, connection_id: int, frame: bytes) -> bytes:
         """The answer to one request."""
         at_ns = time.monotonic_ns()
-        api_key, version = KEY_AND_VERSION.unpack_from(frame)
-        request = CONTROL_REQUESTS[api_key]
-        header, at = decode_from(RequestHeader, request.header_version(version), frame)
-        columns = decode_columns(request, version, memoryview(frame)[at:])
-        refusal = self._mind.refusal(columns)
+        received = self._bodies.read(frame)
+        refusal = self._mind.refusal(received.head)
         if refusal is Errors.NONE:
-            states = columns.topic_states.partition_states
-            self.arrivals.append(Arrival(at_ns, request, len(states), len(frame), columns))
-        response = _RESPONSES[request]
-        head = ResponseHeader(correlation_id=header.correlation_id)
-        return encode(head, response.header_version(version)) + acknowledgement(columns, version, refusal)
+            kept = received.columns if self.keeps_columns else None
+            self.arrivals.append(Arrival(at_ns, received.head.message, received.partitions, len(frame), kept))
+            if self.on_accepted is not None:
+                self.on_accepted(self, received.columns)
+        return _answer(received, refusal)
 
     def forget(self, connection_id: int) -> None:
         """Nothing is kept of a connection."""
@@ -99,6 +101,13 @@ _RESPONSES: Final[dict[type[Message], type[Message]]] = {
     StopReplicaRequest: StopReplicaResponse,
     UpdateMetadataRequest: UpdateMetadataResponse,
 }
+
+
+def _answer(received: Received, error: Errors) -> bytes:
+    response = _RESPONSES[received.head.message]
+    head = ResponseHeader(correlation_id=received.correlation_id)
+    body = acknowledgement(received.columns, received.version, error)
+    return encode(head, response.header_version(received.version)) + body
 
 
 def acknowledgement(request: Columns, version: int, error: Errors) -> bytes:

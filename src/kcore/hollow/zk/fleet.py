@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterable
 from typing import TYPE_CHECKING, Final
 
 from kcore.errors import TargetError
+from kcore.hollow.zk.bodies import Bodies
 from kcore.hollow.zk.broker import Arrival, HollowBroker
 from kcore.metadata.broker_table import SECURITY_PROTOCOLS, Endpoint
 from kcore.metadata.znode_brokers import BrokerNode, encode_broker
@@ -15,6 +16,7 @@ from kcore.schema.structure import Message
 from kcore.zookeeper.operations import Ephemeral
 
 if TYPE_CHECKING:
+    from kcore.hollow.zk.broker_session import BrokerSession
     from kcore.zookeeper.client import ZookeeperClient
 
 POLL_S: Final = 0.05
@@ -22,12 +24,17 @@ LISTENER: Final = "PLAINTEXT"
 
 
 class HollowFleet:
-    """All of them share one session: to lose a broker is to remove its znode, as the end of its own session would."""
+    """All share one session: to stop a broker is to remove its znode, as the end of its own session would.
+
+    A broker that is to die without a word has a session of its own (`register_to_die`).
+    """
 
     def __init__(self, client: "ZookeeperClient", ids: Iterable[int]) -> None:
         self.client = client
-        self.brokers = {broker_id: HollowBroker(broker_id) for broker_id in ids}
+        bodies = Bodies()
+        self.brokers = {broker_id: HollowBroker(broker_id, bodies) for broker_id in ids}
         self.live: set[int] = set()
+        self._sessions: dict[int, BrokerSession] = {}
 
     async def open(self) -> None:
         """All listen, none is registered."""
@@ -35,6 +42,8 @@ class HollowFleet:
             await broker.open()
 
     async def close(self) -> None:
+        for session in self._sessions.values():
+            session.cut()
         for broker in self.brokers.values():
             await broker.close()
 
@@ -45,10 +54,41 @@ class HollowFleet:
         for broker_id in ids:
             self._is_live(broker_id, await register_broker(self.client, broker_id, self._data(broker_id)))
 
+    async def register_to_die(self, broker_id: int) -> None:
+        """As a new incarnation, in a session of its own."""
+        from kcore.hollow.zk.broker_session import BrokerSession
+
+        session = BrokerSession(self.client.session.hosts)
+        await session.open()
+        self._sessions[broker_id] = session
+        self._is_live(broker_id, await session.create(broker_path(broker_id), self._data(broker_id)))
+
     async def lose(self, broker_id: int) -> None:
         """Deletes its znode."""
         self.live.discard(broker_id)
         await self.client.write([Delete(broker_path(broker_id))])
+
+    def kill(self, broker_id: int) -> bool:
+        """Cuts its own session off, whose time-out runs from now on; False if it has none."""
+        if (session := self._sessions.pop(broker_id, None)) is None:
+            return False
+        self.live.discard(broker_id)
+        session.cut()
+        return True
+
+    async def gone(self, broker_id: int, then: Callable[[], None]) -> None:
+        """Calls `then` when the broker's znode goes, and returns; at once if it is gone."""
+        removed = asyncio.Event()
+
+        def changed(path: str, kind: str) -> None:
+            if kind == "deleted":
+                then()
+                removed.set()
+
+        if (await self.client.read_nodes([broker_path(broker_id)], watch=changed))[0] is None:
+            then()
+            return
+        await removed.wait()
 
     async def bounce(self, broker_id: int) -> None:
         """Gone and back in one transaction: faster than any controller can look."""
@@ -86,6 +126,9 @@ class HollowFleet:
         while not so():
             if time.monotonic() > end:
                 raise TargetError(f"{what}: not within {timeout_s:g} s")
+            for broker_id, session in self._sessions.items():
+                if session.has_ended:
+                    raise TargetError(f"ZooKeeper ended the session of broker {broker_id}: is this machine too busy?")
             await asyncio.sleep(POLL_S)
 
     async def quiet(self, quiet_s: float, timeout_s: float) -> None:

@@ -7,17 +7,18 @@ from typing import Final
 
 from kcore.errors import KcoreError
 from kcore.hollow.zk.fleet import HollowFleet
-from kcore.hollow.zk.tree import write_tree
+from kcore.hollow.zk.tree import write_paths, write_tree
 from kcore.processes.zk_cluster import ZookeeperProcess
 from kcore.processes.zk_controllers import controller_of
 from kcore.storm.plan import Cell, StormPlan
 from kcore.storm.report_rows import Row, failed_row, row_of
-from kcore.storm.zk.scenarios import SCENARIOS
-from kcore.storm.zk.storm import ZkStorm
+from kcore.storm.zk.end_state import end_state
+from kcore.storm.zk.scenarios import BROKER_LOST, CREATE, SCENARIOS
+from kcore.storm.zk.storm import QUIET_S, ZkStorm
 from kcore.workloads.generate import generate
 from kcore.zookeeper.client import ZookeeperClient
 
-_SCENARIO_S: Final = 600.0
+_SCENARIO_S: Final = 1800.0
 _ZOOKEEPER_HEAP: Final = "1g"
 
 
@@ -31,18 +32,35 @@ async def _run(plan: StormPlan, cell: Cell, zookeeper: str, rows: list[Row], tel
     topics = -(-cell.partitions // plan.partitions_per_topic)
     racks = plan.racks or None
     table = generate(cell.partitions, cell.brokers, plan.replication_factor, topics, plan.seed, racks)
+    names = plan.scenarios_of(cell.target)
     async with ZookeeperClient(zookeeper) as client:
-        await write_tree(client, table)
+        if CREATE in names:
+            await write_paths(client)
+        else:
+            await write_tree(client, table)
         fleet = HollowFleet(client, table.brokers.ids.tolist())
         await fleet.open()
         try:
-            await fleet.register(list(fleet.brokers))
+            doomed = await _register(fleet, names, plan.seed)
             with controller_of(cell.target.text, zookeeper, plan.heap) as controller:
-                storm = ZkStorm(fleet, controller, table, Random(plan.seed))
-                await storm.settled()
+                storm = ZkStorm(fleet, controller, table, Random(plan.seed), doomed)
+                if CREATE in names:
+                    await fleet.quiet(QUIET_S, storm.timeout_s)
+                else:
+                    await storm.settled()
                 await _scenarios(plan, cell, storm, rows, tell)
         finally:
             await fleet.close()
+
+
+async def _register(fleet: HollowFleet, names: list[str], seed: int) -> int | None:
+    """All brokers; the one that is to die, if one is, has a session of its own. It is not the witness, the first."""
+    ids = sorted(fleet.brokers)
+    doomed = Random(seed).choice(ids[1:]) if BROKER_LOST in names and len(ids) > 1 else None
+    await fleet.register([broker_id for broker_id in ids if broker_id != doomed])
+    if doomed is not None:
+        await fleet.register_to_die(doomed)
+    return doomed
 
 
 async def _scenarios(plan: StormPlan, cell: Cell, storm: ZkStorm, rows: list[Row], tell: Callable[[str], None]) -> None:
@@ -55,13 +73,16 @@ async def _scenarios(plan: StormPlan, cell: Cell, storm: ZkStorm, rows: list[Row
         try:
             async with asyncio.timeout(_SCENARIO_S):
                 result = await SCENARIOS[name](storm)
+            result.end_state = await end_state(storm.fleet.client, storm.table)
         except (KcoreError, OSError) as error:
             broken = f"{name} failed"
-            rows.append(failed_row(cell, name, 1, plan.seed, str(error)))
-            tell(f"{cell}: {name} failed: {error}")
+            why = str(error) or f"not within {_SCENARIO_S:g} s"
+            rows.append(failed_row(cell, name, 1, plan.seed, why))
+            tell(f"{cell}: {name} failed: {why}")
             continue
         rows.append(row_of(cell, result, plan.seed))
+        session = f" (of which {result.session_ms:,.0f} ms a session's time-out)" if result.session_ms > 0 else ""
         tell(
-            f"{cell}: {name}: first broker after {result.first_ms:,.0f} ms, last after {result.last_ms:,.0f} ms, "
-            f"{result.requests:,} requests"
+            f"{cell}: {name}: first broker after {result.first_ms:,.0f} ms, last after {result.last_ms:,.0f} ms"
+            f"{session}, {result.requests:,} requests"
         )

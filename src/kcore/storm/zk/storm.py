@@ -31,7 +31,8 @@ class Witness:
 
     def __init__(self, broker: HollowBroker) -> None:
         self.broker_id = broker.broker_id
-        self._arrivals, self._merged = broker.arrivals, 0
+        self._broker, self._merged = broker, 0
+        broker.keeps_columns = True
         self._view = Broker(broker.broker_id, -1).table
 
     def has_not(self, broker_id: int) -> bool:
@@ -45,26 +46,38 @@ class Witness:
 
     def view(self) -> PartitionTable:
         """As of the last request that has come."""
-        for each in self._arrivals[self._merged :]:
-            if each.message is UpdateMetadataRequest and each.partitions:
+        assert self._broker.keeps_columns, "it looks away"
+        arrivals = self._broker.arrivals
+        for each in arrivals[self._merged :]:
+            if each.message is UpdateMetadataRequest and each.partitions and each.columns is not None:
                 merge(self._view, each.columns)
-        self._merged = len(self._arrivals)
+        self._merged = len(arrivals)
         return self._view
 
     def forget(self) -> None:
         """Arrivals that are about to be cleared are in the view."""
-        self.view()
+        if self._broker.keeps_columns:
+            self.view()
         self._merged = 0
+
+    def look_away(self) -> None:
+        """From now on there is no view: to merge one request a partition would take longer than to answer it."""
+        self._broker.keeps_columns = False
 
 
 @dataclass(slots=True, eq=False)
 class ZkStorm:
-    """The state that scenarios share. `table` is the cluster as it was written; it does not follow elections."""
+    """The state that scenarios share.
+
+    `table` is the cluster as it was written, or is to be created; it follows reassignments and no elections. `doomed`
+    is the broker with a session of its own.
+    """
 
     fleet: HollowFleet
     controller: ControllerProcess
     table: PartitionTable
     random: Random
+    doomed: int | None = None
     timeout_s: float = 180.0
     witness: Witness = field(init=False)
 
@@ -72,8 +85,9 @@ class ZkStorm:
         self.witness = Witness(self.fleet.brokers[min(self.fleet.brokers)])
 
     def pick(self) -> int:
-        """A live broker, not the witness."""
-        return self.random.choice(sorted(self.fleet.live - {self.witness.broker_id}))
+        """A live broker: not the witness, and not the one that dies, which leads nothing once it is back."""
+        others = self.fleet.live - {self.witness.broker_id}
+        return self.random.choice(sorted(others - {self.doomed} or others))
 
     def forget(self) -> None:
         """What came so far is no part of what is measured next."""
@@ -83,6 +97,10 @@ class ZkStorm:
     def held(self, broker_id: int) -> Int32s:
         """Rows of the partitions with a replica there."""
         return self.table.index.rows(self.table.brokers.row(broker_id))
+
+    def replicas(self, row: int) -> list[int]:
+        """Ids of a partition's brokers."""
+        return [int(self.table.brokers.ids[each]) for each in self.table.replicas__ps[row] if each >= 0]
 
     def knows_all(self, broker_id: int) -> bool:
         """Whether a broker got all partitions by UpdateMetadata, and its replicas by LeaderAndIsr, since `forget`."""
@@ -94,6 +112,17 @@ class ZkStorm:
     def everyone_knows_all(self) -> bool:
         """Whether that is so for every live broker."""
         return all(map(self.knows_all, self.fleet.live))
+
+    async def everyone_back(self) -> None:
+        """Brokers that are away register, and are told of everything."""
+        away = sorted(self.fleet.brokers.keys() - self.fleet.live)
+        if not away:
+            return
+        self.forget()
+        await self.fleet.register(away)
+        what = "the brokers that are back to be told of everything"
+        await self.fleet.until(what, lambda: all(map(self.knows_all, away)), self.timeout_s)
+        await self.fleet.quiet(QUIET_S, self.timeout_s)
 
     async def settled(self) -> None:
         """Returns when every live broker has all partitions, and no request has come for a while."""
@@ -121,15 +150,29 @@ class ZkMeasure:
         arrivals = [each.at_ns for _, each in self.storm.fleet.arrivals()]
         self.intended_ns = min([time.monotonic_ns(), *arrivals])
 
+    def session_ended(self, least_s: float) -> None:
+        """The znode of a broker that died is gone: now, or when the first request came, if that was sooner.
+
+        No request comes of it before the session has lasted so long.
+        """
+        soonest_ns = self.intended_ns + int(least_s * 1e9)
+        arrivals = [each.at_ns for _, each in self.storm.fleet.arrivals() if each.at_ns >= soonest_ns]
+        self.result.session_ms = (min([time.monotonic_ns(), *arrivals]) - self.intended_ns) / _MILLIS
+
+    def wave(self, name: str) -> None:
+        """A part of what was asked is done."""
+        self.result.waves_ms[name] = (time.monotonic_ns() - self.intended_ns) / _MILLIS
+
     def answered(self) -> None:
         """The controller has answered what it was asked."""
         self.result.answered_ms = (time.monotonic_ns() - self.intended_ns) / _MILLIS
 
-    async def end(self, what: str, so: Callable[[], bool]) -> ScenarioResult:
+    async def end(self, what: str, so: Callable[[], bool], timeout_s: float | None = None) -> ScenarioResult:
         """Waits until the condition holds and no more requests come, and returns the measured result."""
         storm, result = self.storm, self.result
-        await storm.fleet.until(what, so, storm.timeout_s)
-        await storm.fleet.quiet(QUIET_S, storm.timeout_s)
+        most_s = timeout_s or storm.timeout_s  # Kafka's controller may be minutes behind with what it has decided.
+        await storm.fleet.until(what, so, most_s)
+        await storm.fleet.quiet(QUIET_S, most_s)
         arrivals = [(broker_id, each) for broker_id, each in storm.fleet.arrivals() if each.at_ns >= self.intended_ns]
         if not arrivals:
             raise TargetError(f"{result.scenario}: no request came")

@@ -10,7 +10,7 @@ from kcore.controller.rules.replica_assignments import is_being_reassigned
 from kcore.controller.zk.admin.leaders_awaited import answer_when_led
 from kcore.controller.zk.context import ControllerContext
 from kcore.controller.zk.effects import Steps, read_nodes, write_nodes
-from kcore.controller.zk.events import CreatePartitions, PartitionModifications
+from kcore.controller.zk.events import CreatePartitions
 from kcore.controller.zk.topics import topic_changes
 from kcore.controller.zk.topics.new_partitions import check_znode_holds
 from kcore.errors import TableError
@@ -124,7 +124,7 @@ def _grow(
     )
     for name, outcome in zip(growths, outcomes, strict=True):
         if outcome is OperationResult.DONE:
-            yield from topic_changes.on_partition_modifications(context, PartitionModifications(name))
+            yield from topic_changes.take_modified(context, [name])
         else:
             results[name].error_code = Errors.UNKNOWN_SERVER_ERROR
             results[name].error_message = f"The assignment of topic '{name}' was changed by somebody else meanwhile."

@@ -1,7 +1,13 @@
 """AlterPartitionReassignments and ListPartitionReassignments (KIP-455; KafkaController of 3.9.1)."""
 
 from kcore.constants import MAX_REPLICAS
-from kcore.controller.rules.replica_assignments import assignment_of, is_being_reassigned, origin_replicas, reassign_to
+from kcore.controller.rules.replica_assignments import (
+    assignments_of,
+    is_being_reassigned,
+    isrs_of,
+    origin_replicas,
+    reassign_to,
+)
 from kcore.controller.zk.context import ControllerContext
 from kcore.controller.zk.effects import Steps
 from kcore.controller.zk.events import ApiPartitionReassignment, ListPartitionReassignments
@@ -24,22 +30,29 @@ NO_ERROR: ApiError = (Errors.NONE, None)
 
 def on_alter_partition_reassignments(context: ControllerContext, event: ApiPartitionReassignment) -> Steps[None]:
     """Begins, replaces or (without replicas) cancels moves; the answer comes once they have begun."""
+    table, brokers = context.table, context.table.brokers
     results: dict[TopicPartition, ApiError] = {}
     moves: dict[int, ReplicaAssignment] = {}
     names: dict[int, TopicPartition] = {}
-    for topic in event.request.topics:
-        for partition in topic.partitions:
-            name = topic.name, partition.partition_index
-            row = reassignment.movable_row(context, name)
-            known = ReplicaAssignment(()) if row is None else assignment_of(context.table, row)
-            unfit = context.unfit_for(topic.name)
-            results[name] = error = _refusal(context.table, known, partition.replicas, unfit, exists=row is not None)
-            if row is not None and error == NO_ERROR:
-                target = origin_replicas(known) if partition.replicas is None else partition.replicas
-                moves[row], names[row] = reassign_to(known, target), name
-                if not reassignment.keeps_data(context.table, row, moves[row]):
-                    results[name] = (Errors.INVALID_REPLICA_ASSIGNMENT, "No replica that is in sync would be left.")
-                    del moves[row], names[row]
+    asked = [(topic.name, each.partition_index, each.replicas) for topic in event.request.topics
+             for each in topic.partitions]  # fmt: skip
+    rows = [reassignment.movable_row(context, (topic, index)) for topic, index, _ in asked]
+    there = [row for row in rows if row is not None]
+    before, isrs = assignments_of(table, there), isrs_of(table, there)
+    live = brokers.ids[brokers.live & ~brokers.shutting_down].tolist()
+    unfit_for = {topic.name: context.unfit_for(topic.name) for topic in event.request.topics}
+    for (topic, index, replicas), row in zip(asked, rows, strict=True):
+        known = ReplicaAssignment(()) if row is None else before[row]
+        name = topic, index
+        results[name] = error = _refusal(live, known, replicas, unfit_for[topic], exists=row is not None)
+        if row is not None and error == NO_ERROR:
+            move = reassign_to(known, origin_replicas(known) if replicas is None else replicas)
+            if reassignment.keeps_data(isrs[row], move):
+                moves[row], names[row] = move, name
+            else:
+                moves.pop(row, None)
+                names.pop(row, None)
+                results[name] = (Errors.INVALID_REPLICA_ASSIGNMENT, "No replica that is in sync would be left.")
     wanted = set(names.values())
     yield from reassignment.strike_out(context, lambda partition, _: partition in wanted)
     lost = yield from reassignment.begin(context, dict(sorted(moves.items())))
@@ -48,7 +61,7 @@ def on_alter_partition_reassignments(context: ControllerContext, event: ApiParti
 
 
 def _refusal(
-    table: PartitionTable, known: ReplicaAssignment, target: list[int] | None, unfit: set[int], *, exists: bool
+    live: list[int], known: ReplicaAssignment, target: list[int] | None, unfit: set[int], *, exists: bool
 ) -> ApiError:
     """KafkaController.validateReplicas and maybeBuildReassignment; and no replicas come to brokers in `unfit`."""
     invalid = Errors.INVALID_REPLICA_ASSIGNMENT
@@ -60,8 +73,6 @@ def _refusal(
         return invalid, f"Duplicate replica ids in partition reassignment replica list: {target}"
     if min(target) < 0:
         return invalid, f"Invalid broker id in replica list: {target}"
-    brokers = table.brokers
-    live = brokers.ids[brokers.live & ~brokers.shutting_down].tolist()
     move = reassign_to(known, target)
     if not {*move.adding_replicas} <= {*live}:
         return invalid, (
@@ -91,10 +102,11 @@ def on_list_partition_reassignments(context: ControllerContext, event: ListParti
     if event.request.topics is not None:
         wanted = {(topic.name, index) for topic in event.request.topics for index in topic.partition_indexes}
         rows = [row for row in rows if _name(table, row) in wanted]
+    moves = assignments_of(table, rows)
     topics: dict[str, list[OngoingPartitionReassignment]] = {}
     for row in rows:
         topic, index = _name(table, row)
-        move = assignment_of(table, row)
+        move = moves[row]
         topics.setdefault(topic, []).append(
             OngoingPartitionReassignment(
                 partition_index=index,

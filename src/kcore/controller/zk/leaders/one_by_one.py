@@ -1,26 +1,32 @@
 """Partitions' states one at a time, where a handler decides for each what no election in bulk does."""
 
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 
 import numpy as np
 
+from kcore.constants import NO_LEADER
 from kcore.controller.zk.decision import Decision
 from kcore.metadata.changes import UnwrittenChanges
 from kcore.metadata.partition_table import PartitionTable
 from kcore.replication.election_rules import LeaderAndIsr
 
 
-def state_of(table: PartitionTable, row: int) -> LeaderAndIsr:
-    """The decision about one partition."""
-    state = table.state(row)
-    return LeaderAndIsr(state.leader, state.isr, state.leader_epoch, state.partition_epoch, state.leader_recovery_state)
+def states_of(table: PartitionTable, rows: Iterable[int]) -> Iterator[tuple[int, LeaderAndIsr]]:
+    """Each of these partitions, by row, and what was decided about it last."""
+    wanted = np.fromiter(rows, np.int32)
+    ids = [*table.brokers.ids.tolist(), NO_LEADER]  # Row -1 is the last: no broker.
+    columns = table.leader__p, table.leader_epoch__p, table.partition_epoch__p, table.leader_recovery_state__p
+    isrs = table.isr__pi[wanted].tolist()
+    for row, isr, leader, *epochs in zip(wanted.tolist(), isrs, *(each[wanted].tolist() for each in columns),
+                                         strict=True):  # fmt: skip
+        yield row, LeaderAndIsr(ids[leader], tuple([ids[each] for each in isr if each >= 0]), *epochs)
 
 
 def decided(
     table: PartitionTable, rows: Iterable[int], decide: Callable[[int, LeaderAndIsr], LeaderAndIsr | None]
 ) -> Decision:
     """What `decide` makes of each of these partitions, rows ascending; None where it leaves one as it is."""
-    found = [(row, decide(row, state_of(table, row))) for row in rows]
+    found = [(row, decide(row, state)) for row, state in states_of(table, rows)]
     return Decision(changes_of([(row, state) for row, state in found if state is not None]))
 
 
@@ -37,8 +43,11 @@ def changes_of(states: Sequence[tuple[int, LeaderAndIsr]]) -> UnwrittenChanges:
     )
 
 
-def online_brokers(table: PartitionTable, row: int, offline_dirs: Mapping[int, Collection[int]]) -> list[int]:
-    """The brokers on which a replica of this partition is online (ControllerContext.isReplicaOnline)."""
+def online_brokers(
+    table: PartitionTable, offline_dirs: Mapping[int, Collection[int]]
+) -> Callable[[int], Collection[int]]:
+    """By partition row, the brokers on which a replica of it is online now (ControllerContext.isReplicaOnline)."""
     brokers = table.brokers
-    up = brokers.ids[brokers.live & ~brokers.shutting_down].tolist()
-    return [broker for broker in up if row not in offline_dirs.get(broker, ())]
+    up = {*brokers.ids[brokers.live & ~brokers.shutting_down].tolist()}
+    failed = [(broker, rows) for broker, rows in offline_dirs.items() if rows and broker in up]
+    return lambda row: up - {broker for broker, rows in failed if row in rows} if failed else up

@@ -7,6 +7,7 @@ from typing import Any, Final
 import numpy as np
 
 from kcore.constants import INTERNAL_TOPICS, NO_EPOCH, NO_LEADER
+from kcore.controller.rules.replica_assignments import assignments_of
 from kcore.controller.zk.context import ControllerContext
 from kcore.controller.zk.effects import Steps, read_nodes, write_nodes
 from kcore.controller.zk.requests.versions import at_least
@@ -118,8 +119,9 @@ def _no_states(rows: Int32s) -> PartitionChanges:
 def of_topic(table: PartitionTable, name: str) -> TopicAssignment:
     """A topic's assignment as the table has it, to be written to its znode."""
     topic_id = table.topics.ids[table.topics.row(name)]
-    states = [table.state(row) for row in table.rows_of_topic(name).tolist()]
-    partitions = {each.partition: ReplicaAssignment(each.replicas, each.adding, each.removing) for each in states}
+    rows = table.rows_of_topic(name)
+    known = assignments_of(table, rows)
+    partitions = dict(zip(table.partition_index__p[rows].tolist(), known.values(), strict=True))
     return TopicAssignment(None if topic_id == ZERO_UUID else topic_id, partitions)
 
 

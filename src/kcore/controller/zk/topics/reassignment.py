@@ -16,15 +16,16 @@ from typing import Final, TypeAlias
 import numpy as np
 
 from kcore.controller.rules.replica_assignments import (
-    assignment_of,
+    assignments_of,
     is_being_reassigned,
+    isrs_of,
     reassign_to,
     target_replicas,
     without,
 )
 from kcore.controller.zk.context import ControllerContext
-from kcore.controller.zk.effects import Steps, log_notice, read_node, write_nodes
-from kcore.controller.zk.events import ZkPartitionReassignment
+from kcore.controller.zk.effects import HandleLater, Steps, log_notice, read_node, write_nodes
+from kcore.controller.zk.events import ReassignmentStep, ZkPartitionReassignment
 from kcore.controller.zk.leaders import one_by_one
 from kcore.controller.zk.notices import Reassignments
 from kcore.controller.zk.requests.states import distinct
@@ -35,7 +36,7 @@ from kcore.errors import TableError
 from kcore.metadata import znodes
 from kcore.metadata.partition_table import PartitionTable
 from kcore.metadata.replica_assignment import ReplicaAssignment
-from kcore.metadata.znode_operations import Delete, Operation, OperationResult, SetData
+from kcore.metadata.znode_operations import Delete, OperationResult, SetData
 from kcore.metadata.znodes import TopicPartition
 from kcore.replication.election_rules import LeaderAndIsr, elect_one, remove_from_isr
 from kcore.types import Int32s
@@ -43,13 +44,14 @@ from kcore.types import Int32s
 Moves: TypeAlias = Mapping[int, ReplicaAssignment]  # By partition row, ascending.
 Removed: TypeAlias = Mapping[int, tuple[int, ...]]  # Broker ids by partition row, ascending.
 REASSIGNMENT: Final = "reassignment"  # As the reason of a change.
+MOST_FINISHED: Final = 5_000  # Moves that one event ends.
 
 
 def begin(context: ControllerContext, moves: Moves) -> Steps[set[int]]:
     """A1 and what follows from it, for partitions that there are; returns the rows whose topic has no znode."""
     table = context.table
     yield from deletion_steps.make_ineligible(context, _topics(table, moves), deletion.BEING_REASSIGNED)
-    before = {row: assignment_of(table, row) for row in moves}
+    before = assignments_of(table, moves)
     written = yield from _write_assignments(context, {row: each for row, each in moves.items() if each != before[row]})
     yield from _log_moves(table, "begun", {row: target_replicas(each) for row, each in written.items()})
     overruled = {row: without(before[row].replicas, each.replicas) for row, each in written.items()}
@@ -61,11 +63,29 @@ def begin(context: ControllerContext, moves: Moves) -> Steps[set[int]]:
 
 
 def complete(context: ControllerContext, rows: Int32s) -> Steps[None]:
-    """Finishes those of the partitions whose target replicas are all in the ISR now (maybeCompleteReassignment)."""
+    """ISRs changed: moves of these partitions may be over, and end in an event of their own.
+
+    3.9.1 ends each in the event of its AlterPartition (maybeCompleteReassignment). The leaders of what leaves a broker
+    are all brokers, and ask at the same time: what they asked for until that event comes ends in one round of requests.
+    """
     table = context.table
-    moving = _going_on(context, [row for row in rows.tolist() if row in table.adding or row in table.removing])
+    due = [row for row in rows.tolist() if row in table.adding or row in table.removing]
+    if due and not context.reassigned:
+        yield HandleLater(ReassignmentStep())
+    context.reassigned.update(dict.fromkeys(due))
+
+
+def on_reassignment_step(context: ControllerContext, event: ReassignmentStep) -> Steps[None]:
+    """Finishes those of the partitions whose target replicas are all in the ISR now, so many an event."""
+    table, waiting = context.table, context.reassigned
+    rows = sorted(waiting)[:MOST_FINISHED]
+    for row in rows:
+        del waiting[row]
+    moving = _going_on(context, [row for row in rows if row in table.adding or row in table.removing])
     if moving:
-        yield from _go_on(context, {row: assignment_of(table, row) for row in moving}, start=False)
+        yield from _go_on(context, assignments_of(table, moving), start=False)
+    if waiting:
+        yield HandleLater(ReassignmentStep())
 
 
 def _going_on(context: ControllerContext, rows: list[int]) -> list[int]:
@@ -78,16 +98,17 @@ def resume(context: ControllerContext) -> Steps[None]:
     handled = yield from take_up(context)
     table = context.table
     others = sorted((table.adding.keys() | table.removing.keys()) - handled)
-    under_way = {row: target_replicas(assignment_of(table, row)) for row in others}
+    moves = assignments_of(table, others)
+    under_way = {row: target_replicas(each) for row, each in moves.items()}
     yield from _log_moves(table, "under way since before this controller", under_way)
-    yield from begin(context, {row: assignment_of(table, row) for row in others})
+    yield from begin(context, moves)
 
 
 def resume_for_brokers(context: ControllerContext, broker_ids: list[int]) -> Steps[None]:
     """Brokers started: moves to them go on (KafkaController.onBrokerStartup)."""
     table = context.table
     moving = _going_on(context, sorted(table.adding.keys() | table.removing.keys()))
-    under_way = {row: assignment_of(table, row) for row in moving}
+    under_way = assignments_of(table, moving)
     waiting = {row: each for row, each in under_way.items() if not {*broker_ids}.isdisjoint(target_replicas(each))}
     yield from begin(context, waiting)
 
@@ -108,11 +129,14 @@ def take_up(context: ControllerContext) -> Steps[set[int]]:
     table = context.table
     wanted = yield from _requested_in_zookeeper(watch=True)
     moves, unknown = {}, set()
+    rows = {partition: movable_row(context, partition) for partition in wanted}
+    there = [row for row in rows.values() if row is not None]
+    before, isrs = assignments_of(table, there), isrs_of(table, there)
     for partition, target in wanted.items():
-        row = movable_row(context, partition)
+        row = rows[partition]
         is_possible = row is not None and target and are_replicas(target)
-        move = reassign_to(assignment_of(table, row), target) if row is not None and is_possible else None
-        if row is None or move is None or not are_replicas(move.replicas) or not keeps_data(table, row, move):
+        move = reassign_to(before[row], target) if row is not None and is_possible else None
+        if row is None or move is None or not are_replicas(move.replicas) or not keeps_data(isrs[row], move):
             unknown.add(partition)
         else:
             assignments.name_brokers(table.brokers, target)
@@ -124,13 +148,12 @@ def take_up(context: ControllerContext) -> Steps[set[int]]:
     return moves.keys() - lost
 
 
-def keeps_data(table: PartitionTable, row: int, move: ReplicaAssignment) -> bool:
-    """Whether an in-sync replica is still among them.
+def keeps_data(isr: tuple[int, ...], move: ReplicaAssignment) -> bool:
+    """Whether a replica that is in sync is still among them.
 
     3.9.1's ZooKeeper mode does not check it, and deletes the last one if a move is cancelled or overruled after the ISR
     has only new replicas. KRaft does (PartitionReassignmentRevert).
     """
-    isr = table.state(row).isr
     return not isr or not {*isr}.isdisjoint(move.replicas)
 
 
@@ -173,10 +196,9 @@ def _go_on(context: ControllerContext, moves: Moves, *, start: bool) -> Steps[No
     table.apply(found.changes, controller_epoch=found.controller_epochs, check_epochs=False)
     reached: dict[int, ReplicaAssignment] = {}
     others: dict[int, ReplicaAssignment] = {}
-    for row in found.changes.rows.tolist():
-        isr = one_by_one.state_of(table, row).isr
+    for row, state in one_by_one.states_of(table, found.changes.rows.tolist()):
         # Every target replica, or one that never caught up would be left alone with the partition (KAFKA-15665).
-        is_over = not is_being_reassigned(moves[row]) or {*target_replicas(moves[row])} <= {*isr}
+        is_over = not is_being_reassigned(moves[row]) or {*target_replicas(moves[row])} <= {*state.isr}
         (reached if is_over else others)[row] = moves[row]
     if start:
         yield from _start_new_replicas(context, others)
@@ -210,8 +232,10 @@ def _finish(context: ControllerContext, moves: Moves) -> Steps[None]:
     targets = {row: ReplicaAssignment(target_replicas(each)) for row, each in sorted(moves.items())}
     _assign(table, targets)
 
+    online_of = one_by_one.online_brokers(table, context.offline_dirs)
+
     def lead(row: int, state: LeaderAndIsr) -> LeaderAndIsr | None:
-        replicas, online = targets[row].replicas, one_by_one.online_brokers(table, row, context.offline_dirs)
+        replicas, online = targets[row].replicas, online_of(row)
         if state.leader in replicas and state.leader in online:
             return _raised(row, state)
         return elect_one("reassign", replicas, state, live=online)
@@ -273,13 +297,14 @@ def _write_assignments(context: ControllerContext, moves: Moves) -> Steps[dict[i
     for row, each in moves.items():
         topic, index = _name(table, row)
         by_topic.setdefault(topic, {})[index] = each
-    operations: list[Operation] = []
+    data: dict[str, bytes] = {}
     for topic, changed in by_topic.items():
         known = assignments.of_topic(table, topic)
-        after = known._replace(partitions=known.partitions | changed)
-        operations.append(SetData(znodes.topic_path(topic), znodes.encode_topic(after)))
+        data[topic] = znodes.encode_topic(known._replace(partitions=known.partitions | changed))
+    operations = [SetData(znodes.topic_path(topic), each) for topic, each in data.items()]
     outcomes = (yield from write_nodes(operations)) if operations else []
     written = {topic for topic, outcome in zip(by_topic, outcomes, strict=True) if outcome is OperationResult.DONE}
+    context.written_topics.update((topic, data[topic]) for topic in written)
     return {row: each for row, each in moves.items() if _name(table, row)[0] in written}
 
 

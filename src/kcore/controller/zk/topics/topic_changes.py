@@ -1,21 +1,24 @@
 """Topics come and go in ZooKeeper, and grow (KafkaController.processTopicChange, processPartitionModifications)."""
 
-from collections.abc import Collection
+from collections.abc import Collection, Sequence
+from typing import Final
 
 import numpy as np
 
 from kcore.controller.zk import events
 from kcore.controller.zk.brokers.broker_changes import create_states
 from kcore.controller.zk.context import ControllerContext
-from kcore.controller.zk.effects import Steps, log_notice, read_children, read_node, read_nodes, write_nodes
+from kcore.controller.zk.effects import HandleLater, Steps, log_notice, read_children, read_nodes, write_nodes
 from kcore.controller.zk.notices import TextNotice, Topics, counted
 from kcore.controller.zk.topics import assignments
 from kcore.controller.zk.znode_reading import pass_over, read_topic
 from kcore.errors import TableError
 from kcore.metadata import znodes
-from kcore.metadata.znode_operations import Delete, SetData
+from kcore.metadata.znode_operations import Delete, Node, SetData
 from kcore.metadata.znodes import TopicAssignment
 from kcore.types import Int32s
+
+MOST_READ: Final = 500  # Topics whose znodes one event reads because they changed.
 
 
 def on_topic_change(context: ControllerContext, event: events.TopicChange) -> Steps[None]:
@@ -54,6 +57,8 @@ def _remove_wishes(context: ControllerContext, gone: Collection[str]) -> Steps[N
 def remove_topics(context: ControllerContext, names: Collection[str]) -> Steps[None]:
     """Forgets topics that are not in ZooKeeper any more, and answers requests that waited for their deletion."""
     table, deletion = context.table, context.deletion
+    for name in names:
+        context.written_topics.pop(name, None)
     if context.offline_dirs:
         rows = {row for name in names for row in table.rows_of_topic(name).tolist()}
         for held in context.offline_dirs.values():
@@ -69,33 +74,60 @@ def remove_topics(context: ControllerContext, names: Collection[str]) -> Steps[N
 
 
 def on_partition_modifications(context: ControllerContext, event: events.PartitionModifications) -> Steps[None]:
-    """A topic grew, unless it is being deleted: then it shrinks back to what it was.
+    """A topic's znode changed. It is read in an event of its own, with those that change until then.
+
+    A reassignment writes the znodes of all its topics, and every one is told of by a watch.
+    """
+    if not context.modified_topics:
+        yield HandleLater(events.PartitionModificationsStep())
+    context.modified_topics[event.topic] = None
+
+
+def on_partition_modifications_step(
+    context: ControllerContext, event: events.PartitionModificationsStep
+) -> Steps[None]:
+    """Reads so many of the topics that changed."""
+    waiting = context.modified_topics
+    names = [*waiting][:MOST_READ]
+    for name in names:
+        del waiting[name]
+    yield from take_modified(context, names)
+    if waiting:
+        yield HandleLater(events.PartitionModificationsStep())
+
+
+def take_modified(context: ControllerContext, names: Sequence[str]) -> Steps[None]:
+    """Each of the topics grew, unless it is being deleted: then it shrinks back to what it was.
 
     One that could not be read so far, and was mended, is a new topic.
     """
-    node = yield from read_node(znodes.topic_path(event.topic), watch=True)
-    if node is None:
-        return
-    if event.topic not in context.table.topics:
+    nodes = yield from read_nodes([znodes.topic_path(name) for name in names], watch=True)
+    for name, node in zip(names, nodes, strict=True):
+        if node is not None and node.data != context.written_topics.pop(name, None):
+            yield from _take(context, name, node)
+
+
+def _take(context: ControllerContext, name: str, node: Node) -> Steps[None]:
+    if name not in context.table.topics:
         yield from on_topic_change(context, events.TopicChange())
         return
     try:
-        written = read_topic(event.topic, node.data)
+        written = read_topic(name, node.data)
     except TableError as error:
         yield from pass_over(context, [error])
         return
-    known = {*context.table.partition_index__p[context.table.rows_of_topic(event.topic)].tolist()}
+    known = {*context.table.partition_index__p[context.table.rows_of_topic(name)].tolist()}
     added = {index: replicas for index, replicas in written.partitions.items() if index not in known}
     if not added:
         return
-    if event.topic in context.topics_to_be_deleted:
-        before = znodes.encode_topic(assignments.of_topic(context.table, event.topic))
-        yield from write_nodes([SetData(znodes.topic_path(event.topic), before)])
+    if name in context.topics_to_be_deleted:
+        before = znodes.encode_topic(assignments.of_topic(context.table, name))
+        yield from write_nodes([SetData(znodes.topic_path(name), before)])
         return
     yield from log_notice(
-        TextNotice(f"topic {event.topic} has {counted(len(added), 'partition')} more: {len(known) + len(added):,}")
+        TextNotice(f"topic {name} has {counted(len(added), 'partition')} more: {len(known) + len(added):,}")
     )
-    yield from _begin(context, assignments.add_partitions(context.table, event.topic, added))
+    yield from _begin(context, assignments.add_partitions(context.table, name, added))
 
 
 def _begin(context: ControllerContext, rows: Int32s) -> Steps[None]:

@@ -1,7 +1,7 @@
 """Topics and partitions are made, led by others, moved and deleted."""
 
 from collections import defaultdict
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Collection, Iterator
 from typing import Final
 
 import numpy as np
@@ -11,6 +11,7 @@ from kcore.protocol_errors import Errors
 from kcore.schema import partitions as schema
 from kcore.schema.topics import CreatableTopic, CreateTopicsRequest, DeleteTopicsRequest, DeleteTopicState
 from kcore.storm.kraft.storm import Measure, Storm
+from kcore.storm.moves import replaced
 from kcore.storm.result import ScenarioResult
 from kcore.types import Int32s
 
@@ -120,14 +121,6 @@ def requests_for(topics: list[tuple[str, int]], replication_factor: int) -> list
         requests[-1].topics.append(topic)
         records += 1 + partitions
     return requests
-
-
-def replaced(replicas: Sequence[int], leaving: int, live: Sequence[int], turn: int) -> list[int]:
-    """The replicas with another broker in the place of the one that leaves; which of those left, in turn."""
-    others = [broker for broker in live if broker not in replicas]
-    if not others:
-        raise TargetError(f"no broker is left to move a partition with replicas {[*replicas]} to")
-    return [others[turn % len(others)] if broker == leaving else broker for broker in replicas]
 
 
 def _not_preferred(storm: Storm) -> Int32s:

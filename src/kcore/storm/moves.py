@@ -1,0 +1,13 @@
+"""Where partitions move to when a broker is emptied: the same in both modes."""
+
+from collections.abc import Sequence
+
+from kcore.errors import TargetError
+
+
+def replaced(replicas: Sequence[int], leaving: int, live: Sequence[int], turn: int) -> list[int]:
+    """The replicas with another broker in the place of the one that leaves; which of those left, in turn."""
+    others = [broker for broker in live if broker not in replicas]
+    if not others:
+        raise TargetError(f"no broker is left to move a partition with replicas {[*replicas]} to")
+    return [others[turn % len(others)] if broker == leaving else broker for broker in replicas]
