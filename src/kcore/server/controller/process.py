@@ -40,6 +40,7 @@ from kcore.metadata.znode_operations import (
     WriteNodes,
     WriteStates,
 )
+from kcore.schema import UpdateMetadataResponse
 from kcore.schema.structure import Message
 from kcore.server.controller import eligibility
 from kcore.server.controller.answers import event_of_answer
@@ -188,7 +189,8 @@ class ControllerServer:
     def _answered(
         self, request: ControlRequest, broker_id: int, broker_epoch: int, response: Message | Columns
     ) -> None:
-        self._queue.put(event_of_answer(request, broker_id, broker_epoch, response))
+        if not isinstance(response, UpdateMetadataResponse):  # Nothing follows from that one, and each broker sends it.
+            self._queue.put(event_of_answer(request, broker_id, broker_epoch, response))
 
     async def _rebalance(self) -> None:
         """KafkaController's auto-leader-rebalance task; ignored while not active."""

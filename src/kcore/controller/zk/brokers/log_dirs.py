@@ -56,10 +56,10 @@ def on_leader_and_isr_response(context: ControllerContext, event: events.LeaderA
     if not brokers.live[row] or brokers.epochs[row] != event.broker_epoch:
         return
     before = context.offline_dirs.get(broker_id, set())
+    if not before and not _names_lost(event.response):
+        return
     rows, codes = _results(context.table, event.response)
     lost = {*rows[codes == Errors.KAFKA_STORAGE_ERROR].tolist()}
-    if not before and not lost:
-        return
     found = {*rows[codes == Errors.NONE].tolist()}
     if fresh := lost - before:
         yield from on_replicas_become_offline(context, broker_id, np.array(sorted(fresh), np.int32))
@@ -92,6 +92,12 @@ def on_replicas_become_offline(context: ControllerContext, broker_id: int, rows:
     batch.add_stop_replica(broker_row, kept, table.leader_epoch__p[kept], delete=False)
     yield from context.send(batch)
     yield from context.after_replicas_offline(broker_id, rows)
+
+
+def _names_lost(response: Columns) -> bool:
+    """Whether any partition has KAFKA_STORAGE_ERROR: most responses name none, and there is one a broker."""
+    codes = response.partition_errors.error_code, response.topics.partition_errors.error_code
+    return any((each == Errors.KAFKA_STORAGE_ERROR).any() for each in codes)
 
 
 def _results(table: PartitionTable, response: Columns) -> tuple[Int32s, Int32s]:
