@@ -96,6 +96,7 @@ class BrokerChannel:
         fanouts: Fanouts,
     ) -> None:
         self.broker_id, self.broker_epoch = broker_id, broker_epoch
+        self.busy_since_s: float | None = None  # Nothing that is not answered is older; None if there is nothing.
         self.alarmed_s: float | None = None  # Since when orders are not acknowledged, if an alarm was raised for that.
         self._endpoint, self._client_id, self._on_answer, self._metrics = endpoint, client_id, on_answer, metrics
         self._outbox, self._fanouts = outbox, fanouts
@@ -116,14 +117,15 @@ class BrokerChannel:
 
     def send(self, request: ControlRequest) -> None:
         """Behind all that was sent before; what waits together becomes one request."""
-        self._outbox.add(request, self._loop.time())
+        now_s = self._loop.time()
+        self._outbox.add(request, now_s)
+        if self.busy_since_s is None:
+            self.busy_since_s = now_s
         if self._sent is None and self._again is None:
             self._again = self._loop.call_soon(self._go_on)  # Not now: more of the same event may follow.
 
     def unacknowledged(self) -> Unacknowledged | None:
         """The orders of leadership that are not answered; None if all are."""
-        if not len(self):
-            return None
         waiting = [(each.request, each.since_s) for each in self._outbox]
         if self._sent is not None:
             waiting.append((self._sent.request, self._sent.since_s))
@@ -153,6 +155,7 @@ class BrokerChannel:
         if self._sent is None:
             waiting = self._outbox.next()
             if waiting is None:
+                self.busy_since_s = None
                 return
             self._sent = Order(waiting.request, self._fanouts.of(waiting.request), waiting.since_s)
             self._last_error = ""
@@ -308,7 +311,10 @@ class BrokerChannels:
     def check_acknowledgements(self, now_s: float) -> None:
         """A broker that leaves leadership unacknowledged for too long raises one alarm, until it has caught up."""
         late = 0
-        for channel in self:
+        for channel in self._channels.values():
+            is_quick = channel.busy_since_s is None or now_s - channel.busy_since_s < self._alarm_s
+            if is_quick and channel.alarmed_s is None:
+                continue  # Nearly always; there may be thousands of channels.
             open_ = channel.unacknowledged()
             if open_ is None or now_s - open_.since_s < self._alarm_s:
                 if channel.alarmed_s is not None:

@@ -96,8 +96,9 @@ def on_replicas_become_offline(context: ControllerContext, broker_id: int, rows:
 
 def _names_lost(response: Columns) -> bool:
     """Whether any partition has KAFKA_STORAGE_ERROR: most responses name none, and there is one a broker."""
-    codes = response.partition_errors.error_code, response.topics.partition_errors.error_code
-    return any((each == Errors.KAFKA_STORAGE_ERROR).any() for each in codes)
+    by_name, topics = response.column("partition_errors"), response.column("topics")  # A version has one of them.
+    found = [by_name, None if topics is None else topics.column("partition_errors")]
+    return any((each.error_code == Errors.KAFKA_STORAGE_ERROR).any() for each in found if each is not None)
 
 
 def _results(table: PartitionTable, response: Columns) -> tuple[Int32s, Int32s]:
