@@ -10,6 +10,7 @@ import pytest
 from kcore import schema as s
 from kcore.errors import DisconnectedError, EncodeError, NetworkError, RequestTimeoutError, UnsupportedVersionError
 from kcore.net.connect import connect
+from kcore.net.connection import Connection
 from kcore.net.framed import PIECE_BYTES
 from kcore.net.limits import Limits
 from kcore.net.server import RequestContext, serve
@@ -20,6 +21,7 @@ from net.loops import (
     HEARTBEAT_VERSION,
     QUICK,
     fenced,
+    framed,
     heartbeat_answer,
     raw_server,
     read_correlation_id,
@@ -151,6 +153,78 @@ async def test_bytes_that_are_encoded_already() -> None:
         assert decode(s.BrokerHeartbeatResponse, 1, body) == s.BrokerHeartbeatResponse(
             is_fenced=True, throttle_time_ms=9
         )
+
+
+class Asker:
+    """A `Reply` that asks again as soon as it is answered, up to five times."""
+
+    def __init__(self, connection: Connection) -> None:
+        self.connection = connection
+        self.ends: list[int | str] = []
+        self.is_gone = False
+
+    def ask(self) -> None:
+        self.connection.ask(self, s.BrokerHeartbeatRequest, 1, encode(heartbeat(len(self.ends)), 1))
+
+    def done(self) -> bool:
+        return self.is_gone
+
+    def set_result(self, body: memoryview, /) -> None:
+        self.ends.append(decode(s.BrokerHeartbeatResponse, 1, body).throttle_time_ms)
+        if len(self.ends) < 5:
+            self.ask()
+
+    def set_exception(self, error: NetworkError, /) -> None:
+        self.ends.append(str(error))
+
+
+@story
+async def test_calls_without_a_future() -> None:
+    async with (
+        await serve("127.0.0.1", 0, fenced, APIS) as server,
+        await connect("127.0.0.1", server.port, limits=Limits(in_flight=1)) as connection,
+    ):
+        asker = Asker(connection)
+        asker.ask()
+        await until(lambda: len(asker.ends) == 5)
+        assert asker.ends == [0, 1, 2, 3, 4]
+        future = connection.send(heartbeat(7), 1)
+        gone = Asker(connection)
+        gone.ask()
+        gone.is_gone = True
+        assert (await future).throttle_time_ms == 7
+        assert (await connection.send(heartbeat(8), 1)).throttle_time_ms == 8
+        assert gone.ends == [] and connection.metrics.requests == 8, "ApiVersions and seven: who has gone is not begun"
+
+
+@story
+async def test_a_call_without_a_future_ends_once_when_the_connection_does() -> None:
+    gate = Gate()
+    async with await serve("127.0.0.1", 0, gate, APIS) as server:
+        connection = await connect("127.0.0.1", server.port)
+        asker = Asker(connection)
+        asker.ask()
+        await until(lambda: gate.taken)
+        await connection.close()
+        assert asker.ends == [f"BrokerHeartbeat 1 to {connection.peer}: the connection was closed on this side"]
+        with pytest.raises(DisconnectedError, match="closed on this side"):
+            asker.ask()
+        assert len(asker.ends) == 1
+        gate.open.set()
+
+
+@story
+async def test_tags_in_the_header_of_an_answer_are_passed_over() -> None:
+    """Kafka's client reads the tagged fields of a response's header, of which there are none yet."""
+
+    async def talk(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        correlation_id = await read_correlation_id(reader)
+        body = encode(s.BrokerHeartbeatResponse(throttle_time_ms=5), 1)
+        writer.write(framed(correlation_id.to_bytes(4, "big") + b"\x01\x07\x02ab" + body))
+        await reader.read()
+
+    async with raw_server(talk) as port, await connect("127.0.0.1", port, ask_versions=False) as connection:
+        assert (await connection.send(HEARTBEAT, 1)).throttle_time_ms == 5
 
 
 @story

@@ -9,10 +9,12 @@ import pytest
 
 from kcore import schema as s
 from kcore.controller.zk.requests.builder import ControlRequest
+from kcore.errors import UnsupportedVersionError
+from kcore.metadata.broker_table import BrokerTable
 from kcore.net.versions import response_of
 from kcore.processes.machine import free_ports
 from kcore.schema.structure import Message
-from kcore.server.controller.broker_channel import BrokerChannels
+from kcore.server.controller.broker_channel import BACKOFF_S, BrokerChannels
 from kcore.server.controller.metrics import ControllerMetrics
 from kcore.wire.columns import Columns
 from net.loops import story, until
@@ -222,3 +224,87 @@ async def test_14_a_broker_registered_at_a_host_that_cannot_be(caplog: pytest.Lo
         await until(lambda: told.metrics.request_retries >= 3 and len(told.answers) == 1)
         assert told.answers[0][0] == 2
         assert len([each for each in caplog.records if "no host name" in each.getMessage()]) == 1
+
+
+@story
+async def test_channels_are_looked_through_only_when_a_broker_came_or_went(monkeypatch: pytest.MonkeyPatch) -> None:
+    """`keep_only` follows every event, and there is an event for each of thousands of answers."""
+    told = Told()
+    async with AsyncExitStack() as stack:
+        stack.push_async_callback(told.close)
+        broker = await Stuck().open(stack)
+        stack.callback(broker.goes_on.set)
+        table = table_of({1: broker.port, 2: broker.port, 3: broker.port}, {1: 5, 2: 6, 3: 7})
+        told.channels.send(control_request(ORDERS[0], table, [1, 2, 3]), table)
+        looked: list[int] = []
+        row = BrokerTable.row
+        monkeypatch.setattr(BrokerTable, "row", lambda self, each: looked.append(each) or row(self, each))
+        for _ in range(3):
+            told.channels.keep_only(table)
+        assert looked == [1, 2, 3]
+        for change in (lambda: table.set_gone(2), lambda: table.register(3, 8), lambda: table.register(4, 9)):
+            change()
+            looked.clear()
+            told.channels.keep_only(table)
+            assert looked, "the brokers are others"
+        assert [each.broker_id for each in told.channels] == [1]
+        assert told.channels.queued == 1
+
+
+@story
+async def test_the_next_order_follows_an_answer_at_once_and_no_task_stands_by() -> None:
+    """Only to connect takes a task; thousands of quiet channels cost no more than their sockets."""
+    told = Told()
+    async with AsyncExitStack() as stack:
+        stack.push_async_callback(told.close)
+        brokers = {each: await FakeBroker().open(stack) for each in range(1, 6)}
+        table = table_of({each: broker.port for each, broker in brokers.items()}, dict.fromkeys(brokers, 5))
+        for order in ORDERS * 2:
+            told.channels.send(control_request(order, table, [*brokers]), table)
+            await until(lambda: told.channels.queued == 0)
+        assert len(told.answers) == 20
+        assert not [task for task in asyncio.all_tasks() if "broker" in task.get_name()]
+        assert told.metrics.request_queue_time.count == 20
+
+
+@story
+async def test_closed_while_it_connects_or_waits_to_try_again(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Nothing is sent after that, and nothing is left of it."""
+    told = Told()
+    async with AsyncExitStack() as stack:
+        stack.push_async_callback(told.close)
+        broker = await FakeBroker().open(stack)
+        [nobody] = free_ports(1)
+        table = table_of({1: broker.port, 2: nobody}, {1: 5, 2: 6})
+        told.channels.send(control_request(ORDERS[0], table, [2]), table)
+        await until(lambda: told.metrics.request_retries == 1)
+        told.channels.send(control_request(ORDERS[0], table, [1]), table)
+        await asyncio.sleep(0)
+        await asyncio.sleep(0)  # One waits until it tries again, the other connects.
+        assert [task for task in asyncio.all_tasks() if task.get_name() == "connect to broker 1"]
+        told.channels.close()
+        await told.channels.wait_closed()
+        assert not [task for task in asyncio.all_tasks() if "connect to" in task.get_name()]
+        monkeypatch.setattr("kcore.server.controller.broker_channel.connect", None)
+        await asyncio.sleep(2 * BACKOFF_S)
+        assert (broker.seen, told.answers, told.metrics.request_retries, [*told.channels]) == ([], [], 1, [])
+
+
+@story
+async def test_an_order_that_cannot_be_encoded_holds_up_no_other_broker_and_no_later_order() -> None:
+    faults: list[Any] = []
+    asyncio.get_running_loop().set_exception_handler(lambda loop, context: faults.append(context["exception"]))
+    told = Told()
+    async with AsyncExitStack() as stack:
+        stack.push_async_callback(told.close)
+        brokers = {each: await FakeBroker().open(stack) for each in (1, 2)}
+        table = table_of({each: broker.port for each, broker in brokers.items()}, {1: 71, 2: 72})
+        broken = control_request(ORDERS[0], table, [1])
+        broken.version = 99
+        for order in (broken, control_request(ORDERS[0], table, [2])):
+            told.channels.send(order, table)
+        await until(lambda: told.answers)
+        assert [type(each) for each in faults] == [UnsupportedVersionError]
+        told.channels.send(control_request(ORDERS[1], table, [1]), table)
+        await until(lambda: len(told.answers) == 2)
+        assert [type(each) for each in brokers[1].seen] == [s.LeaderAndIsrRequest]

@@ -101,6 +101,15 @@ async def test_the_log_tells_an_operator_what_happened(verbose: bool, caplog: py
 
 
 @story
+async def test_an_answer_from_which_nothing_follows_is_no_event() -> None:
+    """Thousands of brokers answer each UpdateMetadata, and the controller has nothing to do about it."""
+    async with cluster() as (_, server, _):
+        await until(lambda: "LeaderAndIsrResponseReceived" in server.metrics.events)
+        assert server.metrics.requests["UpdateMetadata 8"].count
+        assert "UpdateMetadataResponseReceived" not in server.metrics.events
+
+
+@story
 async def test_a_broker_that_is_gone_is_told_nothing_more() -> None:
     async with cluster() as (zookeeper, server, _):
         zookeeper.tree.delete(znodes.broker_path(BROKER))

@@ -7,11 +7,17 @@ import numpy as np
 import pytest
 
 import kcore
-from kcore.errors import DecodeError, UnsupportedVersionError
-from kcore.schema import PartitionChangeRecord, PartitionRecord
+from kcore._ext.columns_write import Writer
+from kcore.errors import DecodeError, EncodeError, UnsupportedVersionError
+from kcore.schema import LeaderAndIsrRequest, PartitionChangeRecord, PartitionRecord, UpdateMetadataRequest
+from kcore.schema.leader_and_isr import LeaderAndIsrPartitionState, LeaderAndIsrTopicState
 from kcore.types import Uuid
-from kcore.wire.column_codec import decode_columns, decode_rows
+from kcore.wire.column_codec import decode_columns, decode_rows, encode_rows
 from kcore.wire.columns import Columns, Rows, Vectors, default_column
+from kcore.wire.gather import gather
+from kcore.wire.layout import program
+from kcore.wire.plan import plan
+from reference.columns import rows_of, write
 from wire.golden import vectors
 
 
@@ -109,3 +115,91 @@ def test_spans_lie_in_the_bytes(span: tuple[int, int]) -> None:
 def test_a_version_that_is_none() -> None:
     with pytest.raises(UnsupportedVersionError):
         decode_rows(PartitionRecord, 3, b"", np.empty((0, 2), np.int64))
+
+
+def whole(messages: list[bytes]) -> tuple[bytes, Any]:
+    """The messages one behind the other, and their spans."""
+    ends = np.cumsum([len(each) for each in messages])
+    return b"".join(messages), np.stack([ends - [len(each) for each in messages], ends], axis=1)
+
+
+@pytest.mark.recorded
+def test_rows_are_encoded_as_each_of_them_is_by_itself() -> None:
+    """Also those of messages with topics, of which a row has any number."""
+    found = defaultdict(list)
+    for name, case in vectors():
+        found[name, case["version"]].append(bytes.fromhex(case["hex"]))
+    grouped = 0
+    for (name, version), messages in found.items():
+        data, spans = whole([*messages, *messages[::-1], messages[0]])
+        message = decode_columns(name, version, messages[0]).message
+        rows = decode_rows(message, version, data, spans)
+        try:
+            encoded, ends = encode_rows(message, version, rows, len(spans))
+        except UnsupportedVersionError:  # Its partitions have no topics, and decoded rows are not grouped by any.
+            continue
+        grouped += message in (LeaderAndIsrRequest, UpdateMetadataRequest)
+        assert ends.tolist() == spans[:, 1].tolist(), (name, version)
+        assert encoded == data
+        assert encoded == b"".join(write(plan(message, version), row) for row in rows_of(rows))
+    assert grouped
+
+
+def test_many_rows_of_runs_that_begin_and_end_anywhere() -> None:
+    """Partitions that are laid out alike are written many at a time, whatever message they are of."""
+    random = np.random.default_rng(7)
+    message, version = LeaderAndIsrRequest, 7
+    for _ in range(30):
+        counts = random.integers(0, 40, 25)
+        messages = [encoded_request(random, int(count)) for count in counts]
+        data, spans = whole(messages)
+        encoded, ends = encode_rows(message, version, decode_rows(message, version, data, spans), len(messages))
+        assert encoded == data and ends.tolist() == spans[:, 1].tolist()
+
+
+def encoded_request(random: np.random.Generator, count: int) -> bytes:
+    """A LeaderAndIsr of two topics; every tenth ISR is shorter."""
+
+    def state(index: int) -> LeaderAndIsrPartitionState:
+        isr = [1, 2, 3][: 2 + int(random.integers(10) > 0)]
+        return LeaderAndIsrPartitionState(partition_index=index, leader=1, isr=isr, replicas=[1, 2, 3])
+
+    topics = [
+        LeaderAndIsrTopicState(topic_name=name, partition_states=[state(k) for k in range(part)])
+        for name, part in (("orders", count), ("t", count // 2))
+    ]
+    return kcore.encode(LeaderAndIsrRequest(controller_epoch=count, topic_states=topics), 7)
+
+
+def test_no_rows_are_no_bytes() -> None:
+    rows = decode_rows(PartitionRecord, 1, b"", np.empty((0, 2), np.int64))
+    assert [
+        each if isinstance(each, bytes) else each.tolist() for each in encode_rows(PartitionRecord, 1, rows, 0)
+    ] == [
+        b"",
+        [],
+    ]
+
+
+def test_rows_that_are_no_such_messages() -> None:
+    data, spans = whole([record(1), record(3)])
+    rows = decode_rows(PartitionRecord, 1, data, spans)
+    for count in (1, 3):
+        with pytest.raises(EncodeError, match="PartitionRecord"):
+            encode_rows(PartitionRecord, 1, rows, count)
+    with pytest.raises(EncodeError, match="has no field"):
+        encode_rows(LeaderAndIsrRequest, 7, rows, 2)
+    with pytest.raises(UnsupportedVersionError, match="has no topics"):
+        encode_rows(LeaderAndIsrRequest, 1, Rows(), 2)
+
+
+def test_a_writer_needs_room_for_the_ends() -> None:
+    data, spans = whole([record(1), record(3)])
+    running = program(PartitionRecord, 1)
+    gathered = gather(running, decode_rows(PartitionRecord, 1, data, spans), 2)
+    writer = Writer(running.tables, gathered.arrays, gathered.rows, gathered.tag_counts)
+    assert writer.measure() == ("", 0)
+    with pytest.raises(ValueError, match="no room"):
+        writer.to_bytes_each(np.empty(1, np.int64))
+    with pytest.raises(BufferError):
+        writer.to_bytes_each(bytes(16))  # type: ignore[arg-type]

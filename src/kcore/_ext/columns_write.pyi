@@ -2,12 +2,15 @@
 
 from typing import Any
 
+import numpy as np
 import numpy.typing as npt
 
 from kcore._ext.column_tables import Tables
 
 class Writer:
-    """Writes one message: `measure` checks the columns and sets `size`; then `fill` or `to_bytes`."""
+    """Writes messages, one a row of the first node: `measure` checks the columns and sets `size`; then `fill`,
+    `to_bytes` or `to_bytes_each`.
+    """
 
     size: int
     def __init__(
@@ -26,4 +29,7 @@ class Writer:
         """Write into `out`; only after a `measure` without a problem. ValueError where `size` bytes have no room."""
 
     def to_bytes(self) -> bytes:
-        """The message as new bytes."""
+        """The messages as new bytes, one behind the other."""
+
+    def to_bytes_each(self, ends: npt.NDArray[np.int64]) -> bytes:
+        """As `to_bytes`; `ends` gets where each message ends. ValueError where it has no room for that."""

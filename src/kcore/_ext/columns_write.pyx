@@ -259,7 +259,8 @@ cdef void write_unknown(Sink* s, int64_t column, int64_t k) noexcept nogil:
 
 
 cdef class Writer:
-    """Writes one message. `measure` checks the columns and gives the size; then `fill` or `to_bytes`.
+    """Writes messages, one a row of the first node. `measure` checks the columns and gives the size; then `fill` or
+    `to_bytes` writes all of them one behind the other, `to_bytes_each` says where each of them ends, too.
 
     `tables`: the program. `arrays`: its columns, C-contiguous, of the right dtypes and lengths; None where
     a tagged field is not set or there are no unknown tags. Unknown tags are nobody else's; the others may change.
@@ -357,7 +358,7 @@ cdef class Writer:
                 if problem:
                     return PROBLEMS[problem], self.s.ops[k].column
         self.find_all_absent()
-        self.size = self.s.size = size_rows(&self.s, 0, 0, 1)
+        self.size = self.s.size = size_rows(&self.s, 0, 0, self.rows[0])
         return "", 0
 
     cdef int find_all_absent(self) except -1:
@@ -376,25 +377,41 @@ cdef class Writer:
                 room += self.rows[child]
         return 0
 
-    cdef void write(self, uint8_t* out) noexcept nogil:
-        cdef int64_t child
+    cdef void write(self, uint8_t* out, int64_t* ends) noexcept nogil:
+        cdef int64_t child, row
         for child in range(self.tables.node_count):
             self.s.layouts[child].first = self.s.layouts[child].end = self.s.layouts[child].misses = 0
         self.s.out, self.s.at = out, 0
-        write_rows(&self.s, 0, 0, 1)
+        for row in range(self.rows[0]):
+            write_row(&self.s, 0, row)
+            if ends != NULL:
+                ends[row] = self.s.at
 
     def fill(self, out):
         """Write into `out`, which has room for `size` bytes; only after a `measure` without a problem."""
         cdef Py_buffer room
         PyObject_GetBuffer(out, &room, PyBUF_WRITABLE)
         if room.len >= self.size:
-            self.write(<uint8_t*>room.buf)
+            self.write(<uint8_t*>room.buf, NULL)
         PyBuffer_Release(&room)
         if room.len < self.size:
             raise ValueError("no room for the message")
 
     def to_bytes(self):
-        """The message as new bytes."""
+        """The messages as new bytes."""
         data = PyBytes_FromStringAndSize(NULL, self.size)
-        self.write(<uint8_t*>PyBytes_AS_STRING(data))
+        self.write(<uint8_t*>PyBytes_AS_STRING(data), NULL)
+        return data
+
+    def to_bytes_each(self, ends):
+        """The messages as new bytes, and into `ends`, int64, where each of them ends; ValueError if it has no room."""
+        cdef Py_buffer room
+        cdef object data = PyBytes_FromStringAndSize(NULL, self.size)
+        PyObject_GetBuffer(ends, &room, PyBUF_WRITABLE)
+        cdef bint has_room = room.len >= self.rows[0] * <Py_ssize_t>sizeof(int64_t)
+        if has_room:
+            self.write(<uint8_t*>PyBytes_AS_STRING(data), <int64_t*>room.buf)
+        PyBuffer_Release(&room)
+        if not has_room:
+            raise ValueError("no room for the ends of the messages")
         return data

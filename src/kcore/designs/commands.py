@@ -6,7 +6,7 @@ from collections.abc import Awaitable, Callable
 from dataclasses import replace
 from statistics import median
 
-from kcore.controller.zk.requests.batch import ControlRequest, RequestBatch
+from kcore.controller.zk.requests.builder import ControlRequest, RequestBatch
 from kcore.controller.zk.requests.versions import request_versions
 from kcore.designs.design import done
 from kcore.designs.meter import read_meter

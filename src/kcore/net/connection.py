@@ -4,7 +4,7 @@ import asyncio
 from collections import deque
 from dataclasses import dataclass
 from types import TracebackType
-from typing import Any, Self
+from typing import Any, Protocol, Self
 
 from kcore.errors import (
     DecodeError,
@@ -14,16 +14,34 @@ from kcore.errors import (
     RequestTimeoutError,
     UnsupportedVersionError,
 )
-from kcore.net.framed import Framed, Piece, frame_of
+from kcore.net.framed import Framed, Piece, frame_with
 from kcore.net.limits import Limits
 from kcore.net.metrics import Metrics
 from kcore.net.versions import PeerVersions, api_name, response_of
-from kcore.schema.headers import RequestHeader, ResponseHeader
+from kcore.schema.headers import ResponseHeader
 from kcore.schema.index import REQUESTS
 from kcore.schema.structure import Message
 from kcore.wire.codec import decode_from, encode
+from kcore.wire.fanout import CORRELATION_ID, request_header
 
 NEWEST_CORRELATION_ID = 2**31 - 1
+CORRELATION_BYTES = 4
+
+
+class Reply(Protocol):
+    """Where the end of a call goes: a future, or an object whose methods are called as soon as the answer is here.
+
+    Such an object's methods run inside the connection: they may ask again, and must not raise.
+    """
+
+    def done(self) -> bool:
+        """Whether nobody waits any more: the call is not begun, and its answer is dropped."""
+
+    def set_result(self, result: Any, /) -> None:
+        """The answer."""
+
+    def set_exception(self, exception: NetworkError, /) -> None:
+        """There will be no answer; called once, in place of `set_result`."""
 
 
 @dataclass(slots=True, eq=False)
@@ -35,7 +53,7 @@ class Call:
     correlation_id: int
     decoded: bool  # Or the body's bytes as they are.
     frame: list[Piece]
-    answer: asyncio.Future[Any]
+    answer: Reply
     timeout_s: float
     deadline_s: float
 
@@ -50,12 +68,21 @@ class Call:
     def read(self, frame: bytes) -> Any:
         """The answer in a frame; FrameError or DecodeError. Bytes after it are let be, as Kafka does."""
         response = response_of(self.request)
-        header, at = decode_from(ResponseHeader, response.header_version(self.version), frame)
-        if header.correlation_id != self.correlation_id:
-            raise FrameError(f"the answer has correlation id {header.correlation_id}, not {self.correlation_id}")
+        correlation_id, at = correlation_id_of(frame, response.header_version(self.version))
+        if correlation_id != self.correlation_id:
+            raise FrameError(f"the answer has correlation id {correlation_id}, not {self.correlation_id}")
         if self.answer.done():
             return None
         return decode_from(response, self.version, frame, at)[0] if self.decoded else memoryview(frame)[at:]
+
+
+def correlation_id_of(frame: bytes, header_version: int) -> tuple[int, int]:
+    """The correlation id of a response, and where its body begins; DecodeError. Tags of the header are rare."""
+    at = CORRELATION_BYTES + header_version  # Version 1 has the number of tags behind it.
+    if len(frame) >= at and (header_version == 0 or frame[at - 1] == 0):
+        return int.from_bytes(frame[:CORRELATION_BYTES], "big", signed=True), at
+    header, at = decode_from(ResponseHeader, header_version, frame)
+    return header.correlation_id, at
 
 
 class Connection(Framed):
@@ -68,7 +95,7 @@ class Connection(Framed):
     def __init__(self, peer: str, client_id: str | None, limits: Limits, metrics: Metrics) -> None:
         super().__init__(peer, limits, metrics)
         self.versions: PeerVersions | None = None  # Known once the peer was asked.
-        self._header = RequestHeader(client_id=client_id)
+        self._client_id, self._correlation_id = client_id, 0
         self._queue: deque[Call] = deque()
         self._in_flight: deque[Call] = deque()
         self._unwritten: deque[Piece] = deque()  # Of the last in flight.
@@ -90,7 +117,9 @@ class Connection(Framed):
             version = self.versions.choose(request, version)
         elif version is None:
             raise UnsupportedVersionError(f"{request.__name__} needs a version: {self.peer} was not asked for its own")
-        return self._call(request, version, (encode(message, version),), True, timeout_s)
+        answer: asyncio.Future[Any] = self._loop.create_future()
+        self._call(request, version, (encode(message, version),), True, timeout_s, answer)
+        return answer
 
     def send_bytes(
         self, api_key: int, version: int, *body: Piece, timeout_s: float | None = None
@@ -99,7 +128,13 @@ class Connection(Framed):
 
         A large body is not copied: it must stay as it is until the answer is here.
         """
-        return self._call(REQUESTS[api_key], version, body, False, timeout_s)
+        answer: asyncio.Future[Any] = self._loop.create_future()
+        self._call(REQUESTS[api_key], version, body, False, timeout_s, answer)
+        return answer
+
+    def ask(self, reply: Reply, request: type[Message], version: int, *body: Piece) -> None:
+        """As `send_bytes`, without a future: for a caller with thousands of connections and a request to each."""
+        self._call(request, version, body, False, None, reply)
 
     async def close(self) -> None:
         """Waiting calls get a DisconnectedError; returns when the connection is closed, `limits.close_s` at most."""
@@ -118,26 +153,31 @@ class Connection(Framed):
     # Out.
 
     def _call(
-        self, request: type[Message], version: int, body: tuple[Piece, ...], decoded: bool, timeout_s: float | None
-    ) -> asyncio.Future[Any]:
+        self,
+        request: type[Message],
+        version: int,
+        body: tuple[Piece, ...],
+        decoded: bool,
+        timeout_s: float | None,
+        answer: Reply,
+    ) -> None:
         if self._ended:
             raise DisconnectedError(f"{api_name(request)} {version} to {self.peer}: {self._ended}")
         if len(self._queue) >= self.limits.queued:
             raise NetworkError(
                 f"{api_name(request)} {version} to {self.peer}: {len(self._queue)} requests wait already"
             )
-        header = self._header
-        header.request_api_key, header.request_api_version = request.api_key, version
-        frame = frame_of(header, request.header_version(version), *body)
+        correlation_id = self._correlation_id
+        head = request_header(request, version, self._client_id)
+        number = correlation_id.to_bytes(CORRELATION_BYTES, "big")
+        head = head[: CORRELATION_ID.start] + number + head[CORRELATION_ID.stop :]
+        frame = frame_with(head, *body)
         timeout_s = self.limits.request_s if timeout_s is None else timeout_s
         deadline_s = self._loop.time() + timeout_s
-        answer = self._loop.create_future()
-        call = Call(request, version, header.correlation_id, decoded, frame, answer, timeout_s, deadline_s)
-        header.correlation_id = (header.correlation_id + 1) & NEWEST_CORRELATION_ID
-        self._queue.append(call)
+        self._correlation_id = (correlation_id + 1) & NEWEST_CORRELATION_ID
+        self._queue.append(Call(request, version, correlation_id, decoded, frame, answer, timeout_s, deadline_s))
         self._wake_at(deadline_s)
         self._write_queued()
-        return answer
 
     def _write_queued(self) -> None:
         while self._may_write and not self.closed and (self._unwritten or self._begin_next()):

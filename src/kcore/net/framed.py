@@ -17,12 +17,16 @@ LARGEST_FRAME_BYTES = 2**31 - 1
 
 
 def frame_of(header: Message | None, header_version: int, *body: Piece) -> list[Piece]:
-    """Size, header (none: the body begins with it) and body, in one piece if it is small.
+    """As `frame_with`, of a header that is encoded here (none: the body begins with it)."""
+    return frame_with(encode(header, header_version) if header is not None else b"", *body)
+
+
+def frame_with(head: bytes, *body: Piece) -> list[Piece]:
+    """Size, header and body, in one piece if it is small.
 
     A large body stays where it is and goes out a piece after the other, so that no copy of it waits in the transport:
     one body may be on its way to thousands of brokers.
     """
-    head = encode(header, header_version) if header is not None else b""
     size = len(head) + sum(map(len, body))
     if size > LARGEST_FRAME_BYTES:
         raise EncodeError(f"a frame of {size} bytes: its size is an int32")

@@ -9,7 +9,7 @@ import numpy.typing as npt
 from kcore._ext.columns_read import Reader
 from kcore._ext.columns_write import Writer
 from kcore._ext.vectors import pack
-from kcore.errors import ArgumentError, DecodeError, EncodeError
+from kcore.errors import ArgumentError, DecodeError, EncodeError, UnsupportedVersionError
 from kcore.schema.index import message_class
 from kcore.schema.kinds import Kind
 from kcore.schema.structure import Message
@@ -109,6 +109,19 @@ def encode_columns(columns: Columns, version: int, out: Any = None) -> bytes | i
     return writer.size
 
 
+def encode_rows(message: type[Message], version: int, rows: Rows, count: int) -> tuple[bytes, npt.NDArray[np.int64]]:
+    """`count` messages of one kind and version, a row each: their bytes, one behind the other, and where each ends.
+
+    The reverse of `decode_rows`; errors as `encode_columns`. UnsupportedVersionError for a version whose partitions are
+    not grouped by topic.
+    """
+    if old_shape(message, version) is not None:
+        raise UnsupportedVersionError(f"{message.__name__} {version} has no topics: encode one message at a time")
+    writer = measured(program(message, version), rows.bind(message, count), count)
+    ends = np.empty(count, np.int64)
+    return writer.to_bytes_each(ends), ends
+
+
 def prepare(columns: Columns, version: int) -> Writer:
     """A writer whose columns are checked and whose size is known."""
     if not isinstance(columns, Columns):
@@ -118,7 +131,12 @@ def prepare(columns: Columns, version: int) -> Writer:
     except TypeError:
         raise ArgumentError(f"expected a version, not {version!r:.60}") from None
     shape = old_shape(columns.message, version)
-    gathered = gather(running, columns if shape is None else ungroup(columns, shape))
+    return measured(running, columns if shape is None else ungroup(columns, shape), 1)
+
+
+def measured(running: Program, rows: Rows, count: int) -> Writer:
+    """A writer of `count` messages; EncodeError for columns that are none."""
+    gathered = gather(running, rows, count)
     try:
         writer = Writer(running.tables, gathered.arrays, gathered.rows, gathered.tag_counts)
     except ValueError:  # Not C-contiguous.

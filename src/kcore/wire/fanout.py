@@ -1,6 +1,6 @@
 """One request for many brokers: the body is encoded once and each broker's epoch (KIP-380) is put in without a copy."""
 
-from functools import cache
+from functools import cache, lru_cache
 from struct import pack
 
 from kcore.errors import EncodeError
@@ -60,7 +60,7 @@ def encode_fanout(columns: Columns, version: int, client_id: str | None = None) 
     return Fanout(columns.message, version, body, client_id)
 
 
-@cache
+@lru_cache(maxsize=1024)  # Client ids may be many.
 def request_header(message: type[Message], version: int, client_id: str | None) -> bytes:
     """The header of such a request, with correlation id 0; version 0 of the header has no client id."""
     header_version = message.header_version(version)

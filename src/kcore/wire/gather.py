@@ -10,7 +10,7 @@ from numpy import ndarray
 from kcore.errors import EncodeError, UnsupportedVersionError
 from kcore.schema.kinds import Kind
 from kcore.schema.structure import Field
-from kcore.wire.columns import Columns, Rows, Spans, UnknownTags, Vectors, default_column
+from kcore.wire.columns import Rows, Spans, UnknownTags, Vectors, default_column
 from kcore.wire.layout import BEGINS, BYTES, DTYPES, OFFSETS, VALID, Branch, Code, Program, Slot
 
 Array = npt.NDArray[Any]
@@ -27,13 +27,13 @@ class Gathered:
     tag_counts: list[int]
 
 
-def gather(program: Program, columns: Columns) -> Gathered:
-    """The program's arrays; EncodeError where a column is not what its field needs.
+def gather(program: Program, columns: Rows, count: int = 1) -> Gathered:
+    """The program's arrays, of one message or of `count`, a row each; EncodeError for columns that do not fit.
 
     UnsupportedVersionError where a field is set that the version lacks and may not drop.
     """
     into = Gathered([None] * len(program.columns), [0] * program.nodes, [0] * program.nodes)
-    gather_rows(into, program, program.root, columns, 1)
+    gather_rows(into, program, program.root, columns, count)
     return into
 
 

@@ -7,7 +7,6 @@ from kcore.controller.zk.decision import Decision
 from kcore.controller.zk.events import BrokerFailed, ControlledShutdown
 from kcore.controller.zk.requests.builder import ControlRequest
 from kcore.controller.zk.zk_controller import ZkController
-from kcore.wire.fanout import encode_fanout
 from kcore.workloads.cell import Cell
 from kcore.workloads.changes import arrays_of, moved_bytes
 from kcore.workloads.clusters import cluster_of
@@ -45,7 +44,7 @@ class Story:
         return [
             (request, [fanout.buffers(epoch) for epoch in request.broker_epochs.tolist()])
             for request in self.after.requests(self.decision)
-            for fanout in [encode_fanout(request.columns, request.version)]
+            for fanout in [request.fanout()]
         ]
 
     def all_of_it(self) -> list[Sent]:

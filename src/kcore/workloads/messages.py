@@ -78,7 +78,7 @@ def memory_of(column: Any) -> int:
 
 def _topic_states(table: PartitionTable, states: Callable[[PartitionTable, Int32s], dict[str, Any]]) -> Rows:
     rows = np.arange(len(table), dtype=np.int32)
-    return TopicStates(table, rows, np.array([0, len(rows)], np.int32), states(table, rows)).of(0)
+    return TopicStates(table, rows, np.array([0, len(rows)], np.int32), states(table, rows)).of(0, 1)
 
 
 def _one_list(items: list[Any]) -> Int32s:

@@ -153,6 +153,7 @@ class ControllerContext:
             topics_to_be_deleted=self.topics_to_be_deleted,
             topics_with_deletion_started=self.deletion.started,
             offline_dirs=self.offline_dirs,
+            places=self.decisions.places,
         )
 
     def send(self, batch: RequestBatch) -> Steps[None]:

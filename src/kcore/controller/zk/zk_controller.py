@@ -14,6 +14,7 @@ from kcore.controller.zk.decision import Decision, StateWrite, state_writes
 from kcore.controller.zk.events import BrokerFailed, BrokerStarted, ControlledShutdown, PreferredElection
 from kcore.controller.zk.leaders import directories
 from kcore.controller.zk.requests.builder import ControlRequest, RequestBuilder
+from kcore.controller.zk.requests.live_brokers import BrokerPlaces
 from kcore.controller.zk.requests.states import ReplicaAvailability, distinct
 from kcore.controller.zk.requests.versions import request_versions
 from kcore.controller.zk.topics import new_partitions
@@ -53,6 +54,7 @@ class ZkController:
         self.unclean: bool | Bools = unclean  # Of all topics, or by partition.
         self.offline_dirs: dict[int, set[int]] = {}  # Broker id -> rows: replicas on failed log directories.
         self.topics_to_be_deleted: set[str] = set()  # No decision touches them.
+        self.places = BrokerPlaces()  # For requests.
         # The one rule of 3.9.1's elections that the protocol version decides.
         self._level = "3.9.1" if self.versions.leader_recovery_supported else "zookeeper:3.1-IV0"
 
@@ -195,7 +197,8 @@ class ZkController:
 
     def requests(self, decision: Decision) -> list[ControlRequest]:
         """The control requests for a replayed decision: UpdateMetadata first, one of each kind a broker."""
-        builder = RequestBuilder(self.controller_id, self.controller_epoch, self.table, self.versions)
+        head = self.controller_id, self.controller_epoch
+        builder = RequestBuilder(*head, self.table, self.versions, self.places)
         return builder.requests(decision)
 
     def _refusal(self, event: ControlledShutdown) -> Errors:

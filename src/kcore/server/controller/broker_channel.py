@@ -5,12 +5,13 @@ Source: ControllerChannelManager and RequestSendThread of 3.9.1.
 
 import asyncio
 import logging
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Coroutine, Iterator
+from functools import cache, lru_cache
 from typing import Any, Final, NamedTuple, TypeAlias
 from weakref import WeakKeyDictionary
 
 from kcore.controller.zk.requests.builder import ControlRequest
-from kcore.controller.zk.requests.merging import SharedMerges, count_of
+from kcore.controller.zk.requests.merging import SharedMerges
 from kcore.controller.zk.requests.outbox import Outbox
 from kcore.errors import DecodeError, NetworkError
 from kcore.metadata.broker_table import BrokerTable, Endpoint
@@ -29,6 +30,7 @@ from kcore.wire.columns import Columns
 from kcore.wire.fanout import Fanout
 
 logger = logging.getLogger(__name__)
+SMALL_BYTES: Final = 16  # Of an UpdateMetadataResponse's body there are two or three.
 BACKOFF_S: Final = 0.1  # As RequestSendThread: a broker's port opens 0.3 to 0.7 s after its registration.
 LIMITS: Final = Limits(connect_s=30.0, request_s=30.0, in_flight=1)  # controller.socket.timeout.ms
 
@@ -43,13 +45,14 @@ class Order(NamedTuple):
     fanout: Fanout
     since_s: float  # When it, or the oldest that it was merged from, came into the outbox.
 
-    @property
-    def api(self) -> str:
-        """Name and version."""
-        return f"{api_name(self.fanout.message)} {self.fanout.version}"
-
     def __str__(self) -> str:
-        return f"{self.api}, {len(self.fanout.body):,} bytes"
+        return f"{name_of(self.fanout.message, self.fanout.version)}, {len(self.fanout.body):,} bytes"
+
+
+@cache
+def name_of(message: type[Message], version: int) -> str:
+    """Name and version of an API."""
+    return f"{api_name(message)} {version}"
 
 
 class Fanouts:
@@ -60,9 +63,11 @@ class Fanouts:
 
     def of(self, request: ControlRequest) -> Fanout:
         """The body."""
-        if request not in self._encoded:
-            self._encoded[request] = request.fanout()
-        return self._encoded[request]
+        if len(request.broker_ids) == 1:  # Whoever sends it keeps it.
+            return request.fanout()
+        if (known := self._encoded.get(request)) is None:
+            known = self._encoded[request] = request.fanout()
+        return known
 
 
 class Unacknowledged(NamedTuple):
@@ -73,7 +78,11 @@ class Unacknowledged(NamedTuple):
 
 
 class BrokerChannel:
-    """The outbox and the connection of one incarnation of a broker."""
+    """The outbox and the connection of one incarnation of a broker.
+
+    There is no task a broker: an order is given when there is one and none is under way, and the answer to it gives the
+    next. Only to connect takes a task. It is the `Reply` of each request that it sends.
+    """
 
     def __init__(
         self,
@@ -87,14 +96,17 @@ class BrokerChannel:
         fanouts: Fanouts,
     ) -> None:
         self.broker_id, self.broker_epoch = broker_id, broker_epoch
+        self.busy_since_s: float | None = None  # Nothing that is not answered is older; None if there is nothing.
         self.alarmed_s: float | None = None  # Since when orders are not acknowledged, if an alarm was raised for that.
         self._endpoint, self._client_id, self._on_answer, self._metrics = endpoint, client_id, on_answer, metrics
         self._outbox, self._fanouts = outbox, fanouts
         self._sent: Order | None = None
         self._connection: Connection | None = None
+        self._connecting: asyncio.Task[None] | None = None
+        self._again: asyncio.Handle | None = None  # When `_go_on` is called next, if that is known.
+        self._last_error = ""  # Of the order that is sent.
+        self._closed = False
         self._loop = asyncio.get_running_loop()
-        self._queued = asyncio.Event()
-        self._task = self._loop.create_task(self._run(), name=f"channel to broker {broker_id}")
 
     def __len__(self) -> int:
         return len(self._outbox) + (self._sent is not None)
@@ -105,8 +117,12 @@ class BrokerChannel:
 
     def send(self, request: ControlRequest) -> None:
         """Behind all that was sent before; what waits together becomes one request."""
-        self._outbox.add(request, self._loop.time())
-        self._queued.set()
+        now_s = self._loop.time()
+        self._outbox.add(request, now_s)
+        if self.busy_since_s is None:
+            self.busy_since_s = now_s
+        if self._sent is None and self._again is None:
+            self._again = self._loop.call_soon(self._go_on)  # Not now: more of the same event may follow.
 
     def unacknowledged(self) -> Unacknowledged | None:
         """The orders of leadership that are not answered; None if all are."""
@@ -116,75 +132,112 @@ class BrokerChannel:
         orders = [(request, since_s) for request, since_s in waiting if request.message is LeaderAndIsrRequest]
         if not orders:
             return None
-        return Unacknowledged(min(since_s for _, since_s in orders), sum(count_of(request) for request, _ in orders))
+        return Unacknowledged(min(since_s for _, since_s in orders), sum(request.partitions for request, _ in orders))
 
-    def close(self) -> "asyncio.Task[None]":
-        """Closes the channel and drops unsent requests. Returns what may be awaited."""
+    def close(self) -> Coroutine[Any, Any, object] | None:
+        """Closes the channel and drops unsent requests. Returns what may be awaited, or None."""
+        self._closed = True
         self._outbox.clear()
         self._sent = None
-        self._task.cancel()
-        return self._task
+        if self._again is not None:
+            self._again.cancel()
+        if self._connecting is not None:
+            self._connecting.cancel()
+            return asyncio.wait([self._connecting])
+        if self._connection is not None:
+            self._connection.abort()
+            return self._connection.wait_gone()
+        return None
 
-    async def _run(self) -> None:
-        try:
-            while True:
-                while (waiting := self._outbox.next()) is None:
-                    self._queued.clear()
-                    await self._queued.wait()
-                self._sent = order = Order(waiting.request, self._fanouts.of(waiting.request), waiting.since_s)
-                self._metrics.request_queue_time.add(self._loop.time() - order.since_s)
-                body = await self._ask_until_answered(order)
-                self._metrics.requests[order.api].add(self._loop.time() - order.since_s)
-                self._sent = None
-                self._answered(order, body)
-        finally:
-            if self._connection is not None:
-                self._connection.abort()
-
-    async def _ask_until_answered(self, order: Order) -> memoryview:
-        last_error = ""
-        while True:
-            try:
-                answer = await self._ask(order)
-            except NetworkError as error:
-                if str(error) != last_error:  # Once for each reason.
-                    last_error = str(error)
-                    logger.info("%s: %s; again every %s s", self, last_error, BACKOFF_S)
-                self._metrics.request_retries += 1
-                await self._disconnect()
-                await asyncio.sleep(BACKOFF_S)
-            else:
-                return answer
-
-    async def _ask(self, order: Order) -> memoryview:
+    def _go_on(self) -> None:
+        """Sends what is to be sent next, or the order once more that was not answered."""
+        self._again = None
+        if self._sent is None:
+            waiting = self._outbox.next()
+            if waiting is None:
+                self.busy_since_s = None
+                return
+            self._sent = Order(waiting.request, self._fanouts.of(waiting.request), waiting.since_s)
+            self._last_error = ""
+            self._metrics.request_queue_time.add(self._loop.time() - waiting.since_s)
         if self._connection is None:
-            host, port = self._endpoint.host, self._endpoint.port
-            self._connection = await connect(host, port, client_id=self._client_id, limits=LIMITS, ask_versions=False)
-        fanout = order.fanout
-        answer: memoryview = await self._connection.send_bytes(
-            fanout.message.api_key, fanout.version, *fanout.buffers(self.broker_epoch)
-        )
-        return answer
+            self._connecting = self._loop.create_task(self._connect(), name=f"connect to broker {self.broker_id}")
+        else:
+            self._write(self._connection, self._sent)
 
-    async def _disconnect(self) -> None:
+    async def _connect(self) -> None:
+        host, port = self._endpoint.host, self._endpoint.port
+        try:
+            connection = await connect(host, port, client_id=self._client_id, limits=LIMITS, ask_versions=False)
+        except NetworkError as error:
+            self._connecting = None
+            self.set_exception(error)
+        else:
+            self._connection, self._connecting = connection, None
+            assert self._sent is not None
+            self._write(connection, self._sent)
+
+    def _write(self, connection: Connection, order: Order) -> None:
+        fanout = order.fanout
+        try:
+            connection.ask(self, fanout.message, fanout.version, *fanout.buffers(self.broker_epoch))
+        except NetworkError as error:
+            self.set_exception(error)
+
+    # As the `Reply` to the order that is sent.
+
+    def done(self) -> bool:
+        """Whether the channel is closed."""
+        return self._closed
+
+    def set_exception(self, error: NetworkError, /) -> None:
+        """The order is given again, on a new connection, a little later."""
+        if str(error) != self._last_error:  # Once for each reason.
+            self._last_error = str(error)
+            logger.info("%s: %s; again every %s s", self, error, BACKOFF_S)
+        self._metrics.request_retries += 1
         if self._connection is not None:
             self._connection.abort()
             self._connection = None
+        self._again = self._loop.call_later(BACKOFF_S, self._go_on)
 
-    def _answered(self, order: Order, body: memoryview) -> None:
+    def set_result(self, body: memoryview, /) -> None:
+        """The broker has answered: the next order follows at once."""
+        order = self._sent
+        assert order is not None
+        self._metrics.requests[name_of(order.fanout.message, order.fanout.version)].add(
+            self._loop.time() - order.since_s
+        )
+        self._sent = None
+        try:
+            self._read(order, body)
+        finally:
+            if not self._closed and self._again is None:
+                self._go_on()
+
+    def _read(self, order: Order, body: memoryview) -> None:
         message, version = response_of(order.fanout.message), order.fanout.version
         response: Any
         try:
             if message in IN_COLUMNS:
                 response = decode_columns(message, version, body)
-            else:
-                response, _ = decode_from(message, version, body)
+            else:  # A few bytes, from each of thousands of brokers the same.
+                response = (decode_shared if len(body) <= SMALL_BYTES else decode_all)(message, version, bytes(body))
         except DecodeError as error:
             logger.error("%s: its answer to %s is none: %s", self, order, error)
             return
         if error_code := response.error_code:
             logger.error("%s: %s to %s", self, error_name(error_code), order)
         self._on_answer(order.request, self.broker_id, self.broker_epoch, response)
+
+
+def decode_all(message: type[Message], version: int, body: bytes) -> Message:
+    """A response; DecodeError."""
+    response: Message = decode_from(message, version, body)[0]
+    return response
+
+
+decode_shared = lru_cache(maxsize=64)(decode_all)  # One object for all equal responses: nobody changes it.
 
 
 class BrokerChannels:
@@ -198,7 +251,8 @@ class BrokerChannels:
         self._alarm_s = alarm_s
         self._merges, self._fanouts = SharedMerges(), Fanouts()
         self._channels: dict[int, BrokerChannel] = {}
-        self._closed: set[asyncio.Task[None]] = set()
+        self._kept: tuple[bytes, ...] = ()  # The brokers as `keep_only` saw them last.
+        self._closed: set[asyncio.Task[object]] = set()
 
     def __iter__(self) -> Iterator[BrokerChannel]:
         return iter(self._channels.values())
@@ -241,7 +295,14 @@ class BrokerChannels:
         return next((each for each in endpoints if each.listener == self._listener), None)
 
     def keep_only(self, brokers: BrokerTable) -> None:
-        """Drops the queues of incarnations that are not live: they cannot respond any more."""
+        """Drops the queues of incarnations that are not live: they cannot respond any more.
+
+        It is called after every event, and does nothing where no broker has come or gone since.
+        """
+        now = brokers.ids.tobytes(), brokers.live.tobytes(), brokers.epochs.tobytes()
+        if now == self._kept:
+            return
+        self._kept = now
         for broker_id, channel in [*self._channels.items()]:
             row = brokers.row(broker_id) if broker_id in brokers else None
             if row is None or not brokers.live[row] or brokers.epochs[row] != channel.broker_epoch:
@@ -250,7 +311,10 @@ class BrokerChannels:
     def check_acknowledgements(self, now_s: float) -> None:
         """A broker that leaves leadership unacknowledged for too long raises one alarm, until it has caught up."""
         late = 0
-        for channel in self:
+        for channel in self._channels.values():
+            is_quick = channel.busy_since_s is None or now_s - channel.busy_since_s < self._alarm_s
+            if is_quick and channel.alarmed_s is None:
+                continue  # Nearly always; there may be thousands of channels.
             open_ = channel.unacknowledged()
             if open_ is None or now_s - open_.since_s < self._alarm_s:
                 if channel.alarmed_s is not None:
@@ -282,6 +346,8 @@ class BrokerChannels:
             return
         if len(channel):
             logger.info("%s: %s requests dropped", channel, len(channel))
-        task = channel.close()
-        self._closed.add(task)
-        task.add_done_callback(self._closed.discard)
+        closing = channel.close()
+        if closing is not None:
+            task = asyncio.ensure_future(closing)
+            self._closed.add(task)
+            task.add_done_callback(self._closed.discard)

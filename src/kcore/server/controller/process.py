@@ -12,6 +12,8 @@ from contextlib import AsyncExitStack, suppress
 from dataclasses import replace
 from typing import Final, Self
 
+import numpy as np
+
 from kcore.controller.zk import events
 from kcore.controller.zk.active import ActiveController
 from kcore.controller.zk.config import ControllerConfig
@@ -40,6 +42,7 @@ from kcore.metadata.znode_operations import (
     WriteNodes,
     WriteStates,
 )
+from kcore.schema import UpdateMetadataResponse
 from kcore.schema.structure import Message
 from kcore.server.controller import eligibility
 from kcore.server.controller.answers import event_of_answer
@@ -188,7 +191,8 @@ class ControllerServer:
     def _answered(
         self, request: ControlRequest, broker_id: int, broker_epoch: int, response: Message | Columns
     ) -> None:
-        self._queue.put(event_of_answer(request, broker_id, broker_epoch, response))
+        if not isinstance(response, UpdateMetadataResponse):  # Nothing follows from that one, and each broker sends it.
+            self._queue.put(event_of_answer(request, broker_id, broker_epoch, response))
 
     async def _rebalance(self) -> None:
         """KafkaController's auto-leader-rebalance task; ignored while not active."""
@@ -409,8 +413,9 @@ class ControllerServer:
         """
         listener = self.config.inter_broker_listener_name
         if self.active.is_active:
-            brokers, others = self.active.table.brokers, self.active.not_coordinating
-            rows = sorted(brokers.live.nonzero()[0].tolist(), key=lambda row: int(brokers.ids[row]) in others)
+            brokers = self.active.table.brokers
+            last = np.isin(brokers.ids, [*self.active.not_coordinating])
+            rows = [*np.flatnonzero(brokers.live & ~last).tolist(), *np.flatnonzero(brokers.live & last).tolist()]
             lists = [brokers.endpoints[row] for row in rows]
         else:
             [names] = await self._zookeeper.read_children([znodes.BROKER_IDS])

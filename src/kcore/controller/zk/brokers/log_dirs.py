@@ -56,10 +56,10 @@ def on_leader_and_isr_response(context: ControllerContext, event: events.LeaderA
     if not brokers.live[row] or brokers.epochs[row] != event.broker_epoch:
         return
     before = context.offline_dirs.get(broker_id, set())
+    if not before and not _names_lost(event.response):
+        return
     rows, codes = _results(context.table, event.response)
     lost = {*rows[codes == Errors.KAFKA_STORAGE_ERROR].tolist()}
-    if not before and not lost:
-        return
     found = {*rows[codes == Errors.NONE].tolist()}
     if fresh := lost - before:
         yield from on_replicas_become_offline(context, broker_id, np.array(sorted(fresh), np.int32))
@@ -92,6 +92,13 @@ def on_replicas_become_offline(context: ControllerContext, broker_id: int, rows:
     batch.add_stop_replica(broker_row, kept, table.leader_epoch__p[kept], delete=False)
     yield from context.send(batch)
     yield from context.after_replicas_offline(broker_id, rows)
+
+
+def _names_lost(response: Columns) -> bool:
+    """Whether any partition has KAFKA_STORAGE_ERROR: most responses name none, and there is one a broker."""
+    by_name, topics = response.column("partition_errors"), response.column("topics")  # A version has one of them.
+    found = [by_name, None if topics is None else topics.column("partition_errors")]
+    return any((each.error_code == Errors.KAFKA_STORAGE_ERROR).any() for each in found if each is not None)
 
 
 def _results(table: PartitionTable, response: Columns) -> tuple[Int32s, Int32s]:

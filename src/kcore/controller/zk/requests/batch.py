@@ -4,14 +4,14 @@ Source: ControllerBrokerRequestBatch of 3.9.1, where an event may send a broker 
 """
 
 from collections.abc import Collection, Iterator, Mapping
-from dataclasses import dataclass
 from typing import Any, Final
 
 import numpy as np
 import numpy.typing as npt
 
 from kcore.constants import UNKNOWN_BROKER_EPOCH
-from kcore.controller.zk.requests.live_brokers import LiveBroker, LiveLeaders, live_brokers_of
+from kcore.controller.zk.requests.control_request import ControlRequest, RequestGroup
+from kcore.controller.zk.requests.live_brokers import BrokerPlaces, LiveBroker, LiveLeaders, live_brokers_of
 from kcore.controller.zk.requests.states import (
     ReplicaAvailability,
     TopicStates,
@@ -24,29 +24,13 @@ from kcore.controller.zk.requests.versions import RequestVersions
 from kcore.metadata.partition_table import PartitionTable
 from kcore.schema import LeaderAndIsrRequest, StopReplicaRequest, UpdateMetadataRequest
 from kcore.schema.structure import Message
-from kcore.types import Bools, Int16s, Int32s, Int64s
+from kcore.types import Bools, Int16s, Int32s
 from kcore.wire.columns import Columns
-from kcore.wire.fanout import Fanout, encode_fanout
 
 NO_TYPE: Final = np.zeros(1, np.int8)  # Neither incremental nor full: that is for KRaft controllers (KIP-866).
 # Some 20 MB of UpdateMetadata; what is more goes in several requests, far from a socket's 100 MB (linkedin PR 519).
 # LeaderAndIsr and StopReplica are cut when they are sent (`outbox.py`).
 MAX_PARTITIONS: Final = 200_000
-
-
-@dataclass(frozen=True, slots=True, eq=False, weakref_slot=True)
-class ControlRequest:
-    """One message for one broker or many; they differ in the broker epoch alone (KIP-380). Equal only to itself."""
-
-    message: type[Message]
-    version: int
-    broker_ids: Int32s
-    broker_epochs: Int64s
-    columns: Columns
-
-    def fanout(self, client_id: str | None = None) -> Fanout:
-        """The body, encoded once for all of the brokers; `buffers(epoch)` of it is what one of them is sent."""
-        return encode_fanout(self.columns, self.version, client_id)
 
 
 class RequestBatch:
@@ -68,9 +52,13 @@ class RequestBatch:
         topics_to_be_deleted: Collection[str] = (),
         topics_with_deletion_started: Collection[str] = (),
         offline_dirs: Mapping[int, Collection[int]] | None = None,
+        places: BrokerPlaces | None = None,
         max_partitions: int = MAX_PARTITIONS,
     ) -> None:
-        """`listed`: a controller that is no broker, shown among the live ones. `offline_dirs`: broker id -> rows."""
+        """`listed`: a controller that is no broker, shown among the live ones. `offline_dirs`: broker id -> rows.
+
+        `places`: what an earlier batch found of the brokers' endpoints.
+        """
         self._head = {
             "controller_id": np.array([controller_id], np.int32),
             "controller_epoch": np.array([controller_epoch], np.int32),
@@ -79,6 +67,7 @@ class RequestBatch:
         }
         self._table, self._versions, self._listed = table, versions, listed
         self._listener, self._max = inter_broker_listener, max_partitions
+        self._places = places or BrokerPlaces()
         # Replicas of these get no LeaderAndIsr any more: it would create a deleted replica again.
         self._ended = topics_with_deletion_started
         self._situation = ReplicaAvailability(table, topics_to_be_deleted, offline_dirs or {})
@@ -125,13 +114,8 @@ class RequestBatch:
 
     def _update_metadata(self) -> Iterator[ControlRequest]:
         """Brokers that are shown the same share one body."""
-        groups: dict[tuple[int, ...], list[int]] = {}
-        for row in (
-            np.flatnonzero(np.any([chosen for chosen, _ in self._shown], axis=0)).tolist() if self._shown else ()
-        ):
-            groups.setdefault(tuple(k for k, (chosen, _) in enumerate(self._shown) if chosen[row]), []).append(row)
-        live_brokers = live_brokers_of(self._table.brokers, self._listed)
-        for shown, broker_rows in sorted(groups.items()):  # In the order in which they were added.
+        live_brokers = live_brokers_of(self._table.brokers, self._places, self._listed)
+        for shown, broker_rows in self._shown_alike():
             rows = distinct(np.concatenate([self._shown[k][1] for k in shown]))
             rows = rows[self._table.leader_epoch__p[rows] >= 0]
             rows = rows[np.argsort(self._table.topic_row__p[rows], kind="stable")]
@@ -139,9 +123,22 @@ class RequestBatch:
                 part = rows[begin : begin + self._max]
                 columns = update_metadata_states(self._table, part, self._situation)
                 states = TopicStates(self._table, part, np.array([0, len(part)], np.int32), columns)
-                fields = {"topic_states": states.of(0), "live_brokers": live_brokers}
+                fields = {"topic_states": states.of(0, 1), "live_brokers": live_brokers}
                 version = self._versions.update_metadata
-                yield self._request(UpdateMetadataRequest, version, np.array(broker_rows, np.int16), fields)
+                yield self._request(UpdateMetadataRequest, version, broker_rows, fields)
+
+    def _shown_alike(self) -> list[tuple[tuple[int, ...], Int16s]]:
+        """Which of `_shown` brokers have in common, and the brokers, in the order in which they were added."""
+        if not any(chosen.any() for chosen, _ in self._shown):
+            return []
+        chosen__sb = np.stack([chosen for chosen, _ in self._shown])
+        patterns, owners = np.unique(chosen__sb, axis=1, return_inverse=True)
+        groups = [
+            (tuple(np.flatnonzero(pattern).tolist()), np.flatnonzero(owners.ravel() == k).astype(np.int16))
+            for k, pattern in enumerate(patterns.T)
+            if pattern.any()
+        ]
+        return sorted(groups, key=lambda group: group[0])
 
     def _leader_and_isr(self) -> Iterator[ControlRequest]:
         """The partitions of each broker, each once: new if it was new in any order."""
@@ -162,14 +159,17 @@ class RequestBatch:
             del columns["leader_recovery_state"]
         states = TopicStates(table, rows, begins, columns)
         receivers = broker_rows[begins[:-1]]
-        leaders = LiveLeaders(table.brokers, receivers, broker_rows, table.leader__p[rows], self._listener)
-        for request in range(len(receivers)):
-            yield self._request(
-                LeaderAndIsrRequest,
-                self._versions.leader_and_isr,
-                receivers[request : request + 1],
-                {"topic_states": states.of(request), "live_leaders": leaders.of(request), "type": NO_TYPE},
-            )
+        leaders = LiveLeaders(
+            table.brokers, receivers, broker_rows, table.leader__p[rows], self._places, self._listener
+        )
+
+        def fields(begin: int, end: int) -> dict[str, Any]:
+            head = {name: np.repeat(value, end - begin) for name, value in (self._head | {"type": NO_TYPE}).items()}
+            return head | {"topic_states": states.of(begin, end), "live_leaders": leaders.of(begin, end)}
+
+        brokers, version = table.brokers, self._versions.leader_and_isr
+        receiver_ids, epochs = brokers.ids[receivers], brokers.epochs[receivers]
+        yield from RequestGroup(LeaderAndIsrRequest, version, receiver_ids, epochs, begins, fields).requests()
 
     def _stop_replica(self) -> Iterator[ControlRequest]:
         """To each broker what it stops. Before version 3 deleting is the whole request's."""
@@ -194,7 +194,7 @@ class RequestBatch:
         else:
             fields["delete_partitions"] = delete[:1]
         states = TopicStates(self._table, rows, np.array([0, len(rows)], np.int32), columns, with_ids=False)
-        fields["topic_states"] = states.of(0)
+        fields["topic_states"] = states.of(0, 1)
         return self._request(StopReplicaRequest, self._versions.stop_replica, np.array([broker_row], np.int16), fields)
 
     def _request(

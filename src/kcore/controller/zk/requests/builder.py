@@ -3,7 +3,9 @@
 import numpy as np
 
 from kcore.controller.zk.decision import Decision
-from kcore.controller.zk.requests.batch import ControlRequest, RequestBatch
+from kcore.controller.zk.requests.batch import RequestBatch
+from kcore.controller.zk.requests.control_request import ControlRequest
+from kcore.controller.zk.requests.live_brokers import BrokerPlaces
 from kcore.controller.zk.requests.states import distinct
 from kcore.controller.zk.requests.versions import RequestVersions
 from kcore.metadata.partition_table import NO_TOPIC, PartitionTable
@@ -16,13 +18,19 @@ class RequestBuilder:
     """Builds requests from the table as it stands after the decision."""
 
     def __init__(
-        self, controller_id: int, controller_epoch: int, table: PartitionTable, versions: RequestVersions
+        self,
+        controller_id: int,
+        controller_epoch: int,
+        table: PartitionTable,
+        versions: RequestVersions,
+        places: BrokerPlaces | None = None,
     ) -> None:
         self._head, self._table, self._versions = (controller_id, controller_epoch), table, versions
+        self._places = places
 
     def requests(self, decision: Decision) -> list[ControlRequest]:
         """UpdateMetadata first, so that a leader named in LeaderAndIsr is known (KAFKA-4443), then the others."""
-        batch = RequestBatch(*self._head, self._table, self._versions)
+        batch = RequestBatch(*self._head, self._table, self._versions, places=self._places)
         add_decision(batch, self._table, decision)
         return batch.requests()
 

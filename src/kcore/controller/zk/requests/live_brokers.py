@@ -1,10 +1,11 @@
 """The endpoints of brokers in control requests: the live brokers, and the live leaders of a LeaderAndIsr."""
 
+from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
 
-from kcore.controller.zk.requests.states import cut, distinct, taken
+from kcore.controller.zk.requests.states import cut, distinct, elements_of, taken
 from kcore.metadata.broker_table import BrokerTable, Endpoint
 from kcore.types import Int16s
 from kcore.wire.columns import Rows, Strings
@@ -20,6 +21,48 @@ class LiveBroker(NamedTuple):
     rack: str | None = None
 
 
+class BrokerPlaces:
+    """Where the brokers of a table listen, as columns, a row each.
+
+    A broker's endpoints and rack change only when it registers, so most events find the columns of the last one. They
+    are made again when the table's lists have changed; lists of the same objects compare as equal in microseconds.
+    """
+
+    def __init__(self) -> None:
+        self._endpoints: list[tuple[Endpoint, ...]] = []
+        self._racks: list[str | None] = []
+        self._listed: dict[LiveBroker | None, dict[str, Any]] = {}
+        self._leaders: dict[str | None, dict[str, Any]] = {}
+
+    def listed(self, brokers: BrokerTable, also: LiveBroker | None) -> dict[str, Any]:
+        """The columns of UpdateMetadata's `live_brokers`, all but the ids; the last row is that of `also`, if given."""
+        self._check(brokers)
+        if also not in self._listed:
+            last = () if also is None else (also,)
+            endpoints = [*self._endpoints, *(each.endpoints for each in last)]
+            self._listed[also] = _listed_columns(endpoints, [*self._racks, *(each.rack for each in last)])
+        return self._listed[also]
+
+    def leaders(self, brokers: BrokerTable, listener: str | None) -> dict[str, Any]:
+        """Host and port of each at that listener, as LeaderAndIsr's `live_leaders` has them; its first if None."""
+        self._check(brokers)
+        if listener not in self._leaders:
+            places = [_between_brokers(each, listener) for each in self._endpoints]
+            self._leaders[listener] = {
+                "host_name": Strings.of(place.host for place in places),
+                "port": np.array([place.port for place in places], np.int32),
+            }
+        return self._leaders[listener]
+
+    def _check(self, brokers: BrokerTable) -> None:
+        """Drops the columns if they are of other endpoints or racks."""
+        if self._endpoints == brokers.endpoints and self._racks == brokers.racks:
+            return
+        self._endpoints, self._racks = [*brokers.endpoints], [*brokers.racks]
+        self._listed.clear()
+        self._leaders.clear()
+
+
 class LiveLeaders:
     """The `live_leaders` of several LeaderAndIsr requests: gathered once, cut for each."""
 
@@ -29,6 +72,7 @@ class LiveLeaders:
         receivers: Int16s,
         broker_rows: Int16s,
         leaders: Int16s,
+        places: BrokerPlaces,
         listener: str | None = None,
     ) -> None:
         """`receivers`: a broker row a request, ascending. A state to `broker_rows[k]` names the leader `leaders[k]`.
@@ -38,46 +82,49 @@ class LiveLeaders:
         named = (leaders >= 0) & brokers.live[leaders]
         pairs = distinct(broker_rows[named].astype(np.int32) << 16 | leaders[named])
         rows = pairs & 0xFFFF
-        places = [_between_brokers(each, listener) for each in brokers.endpoints]
-        self._leaders: dict[str, Any] = {
-            "broker_id": brokers.ids[rows],
-            "host_name": taken(Strings.of(place.host for place in places), rows),
-            "port": np.array([place.port for place in places], np.int32)[rows],
-        }
-        self._begins = np.append(np.searchsorted(pairs >> 16, receivers), len(pairs)).tolist()
+        columns = {name: taken(column, rows) for name, column in places.leaders(brokers, listener).items()}
+        self._leaders: dict[str, Any] = {"broker_id": brokers.ids[rows], **columns}
+        self._begins = np.append(np.searchsorted(pairs >> 16, receivers), len(pairs)).astype(np.int32)
 
-    def of(self, request: int) -> Rows:
-        """The leaders that one of the requests names."""
-        begin, end = self._begins[request : request + 2]
-        return Rows(np.array([0, end - begin], np.int32), **cut(self._leaders, begin, end))
+    def of(self, begin: int, end: int) -> Rows:
+        """The leaders that the requests begin..end name, a row each."""
+        offsets = self._begins[begin : end + 1]
+        return Rows(offsets - offsets[0], **cut(self._leaders, int(offsets[0]), int(offsets[-1])))
 
 
 def _between_brokers(endpoints: tuple[Endpoint, ...], listener: str | None) -> Endpoint:
     return next((each for each in endpoints if listener in (None, each.listener)), NOWHERE)
 
 
-def live_brokers_of(brokers: BrokerTable, listed: LiveBroker | None = None) -> Rows:
+def live_brokers_of(brokers: BrokerTable, places: BrokerPlaces, listed: LiveBroker | None = None) -> Rows:
     """The `live_brokers` of UpdateMetadata: those that shut down included, with all listeners; and `listed`."""
     rows = np.flatnonzero(brokers.live)
-    lists = [brokers.endpoints[row] for row in rows.tolist()]
-    ids, racks = brokers.ids[rows], [brokers.racks[row] for row in rows.tolist()]
+    ids = brokers.ids[rows]
+    known = places.listed(brokers, listed)
     if listed and listed.id not in ids:
-        lists.append(listed.endpoints)
-        ids, racks = np.append(ids, np.int32(listed.id)), [*racks, listed.rack]
+        rows, ids = np.append(rows, len(brokers)), np.append(ids, np.int32(listed.id))
+    columns = {name: taken(column, rows) for name, column in known.items() if name != "endpoints"}
+    endpoints = known["endpoints"]
+    offsets, elements = elements_of(endpoints["offsets"], rows)
+    columns["endpoints"] = Rows(
+        offsets, **{name: taken(column, elements) for name, column in endpoints.items() if name != "offsets"}
+    )
+    return Rows(np.array([0, len(ids)], np.int32), id=ids, **columns)
+
+
+def _listed_columns(lists: Sequence[tuple[Endpoint, ...]], racks: Sequence[str | None]) -> dict[str, Any]:
     endpoints = [endpoint for each in lists for endpoint in each]
     plain = [next((endpoint for endpoint in each if endpoint.listener == "PLAINTEXT"), NOWHERE) for each in lists]
-    columns: dict[str, Any] = {
-        "id": ids,
-        "endpoints": Rows(
-            np.cumsum([0, *map(len, lists)], dtype=np.int32),
-            port=np.array([endpoint.port for endpoint in endpoints], np.int32),
-            host=Strings.of(endpoint.host for endpoint in endpoints),
-            listener=Strings.of(endpoint.listener for endpoint in endpoints),
-            security_protocol=np.array([endpoint.security_protocol for endpoint in endpoints], np.int16),
-        ),
+    return {
+        "endpoints": {
+            "offsets": np.cumsum([0, *map(len, lists)], dtype=np.int32),
+            "port": np.array([endpoint.port for endpoint in endpoints], np.int32),
+            "host": Strings.of(endpoint.host for endpoint in endpoints),
+            "listener": Strings.of(endpoint.listener for endpoint in endpoints),
+            "security_protocol": np.array([endpoint.security_protocol for endpoint in endpoints], np.int16),
+        },
         "rack": Strings.of(racks),
         # Version 0 has one plaintext listener; newer versions drop these fields.
         "v0_host": Strings.of(endpoint.host for endpoint in plain),
         "v0_port": np.array([endpoint.port for endpoint in plain], np.int32),
     }
-    return Rows(np.array([0, len(ids)], np.int32), **columns)

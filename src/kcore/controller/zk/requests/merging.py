@@ -12,7 +12,8 @@ from typing import Any, Final, NamedTuple
 
 import numpy as np
 
-from kcore.controller.zk.requests.batch import MAX_PARTITIONS, ControlRequest
+from kcore.controller.zk.requests.batch import MAX_PARTITIONS
+from kcore.controller.zk.requests.control_request import ControlRequest
 from kcore.controller.zk.requests.states import taken
 from kcore.schema import LeaderAndIsrRequest, StopReplicaRequest, UpdateMetadataRequest
 from kcore.schema.structure import Message
@@ -55,7 +56,7 @@ class Partitions(NamedTuple):
 
 def count_of(request: ControlRequest) -> int:
     """How many partitions a request has."""
-    return len(request.columns.topic_states.partition_states)
+    return request.partitions
 
 
 def topics_of(request: ControlRequest) -> dict[str, bytes]:
@@ -109,6 +110,8 @@ def merged(
     which cost it far more: `most_new` of them.
     """
     last = requests[-1]
+    if len(requests) == 1 and last.partitions <= min(most, most_new):
+        return [last]
     if sum(map(count_of, requests)) == count_of(last) <= min(most, most_new):
         return [last]  # The others have no partitions, and their other fields are outdated.
     partitions = _partitions_of(requests)

@@ -14,7 +14,8 @@ Source: RequestSendThread of 3.9.1, which sends all of them one by one; the merg
 from collections.abc import Iterator
 from typing import Final, NamedTuple
 
-from kcore.controller.zk.requests.batch import MAX_PARTITIONS, ControlRequest
+from kcore.controller.zk.requests.batch import MAX_PARTITIONS
+from kcore.controller.zk.requests.control_request import ControlRequest
 from kcore.controller.zk.requests.merging import SharedMerges, count_of, have_in_common, may_be_merged
 from kcore.schema import LeaderAndIsrRequest, StopReplicaRequest, UpdateMetadataRequest
 from kcore.schema.structure import Message
@@ -145,6 +146,8 @@ def _few_enough(counts: list[int]) -> int:
 
 def _unblocked(waiting: list[Waiting], kind: type[Message]) -> list[int]:
     """Places of that kind's requests that may go next, as one: none that an older one of another kind must precede."""
+    if len(waiting) == 1 and waiting[0].kind is kind:
+        return [0]  # Nearly always, and its columns need not be made.
     places: list[int] = []
     others: list[ControlRequest] = []
     for place, each in enumerate(waiting):

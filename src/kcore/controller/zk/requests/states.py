@@ -7,7 +7,7 @@ import numpy as np
 
 from kcore.constants import EPOCH_DURING_DELETE, LEADER_DURING_DELETE, NO_LEADER
 from kcore.metadata.partition_table import NO_TOPIC, PartitionTable
-from kcore.types import Bools, Int16s, Int32s
+from kcore.types import Bools, Int16s, Int32s, Int64s
 from kcore.wire.columns import Rows, Strings, Vectors
 
 
@@ -62,13 +62,14 @@ class TopicStates:
             ids = np.frombuffer(b"".join(table.topics.ids[t] for t in chosen), np.uint8).reshape(-1, 16)
             self._topics["topic_id"] = ids[of_group]
 
-    def of(self, request: int) -> Rows:
-        """The partitions of one request."""
-        begin, end = self._begins[request : request + 2]
-        first, last = self._topic_begins[request : request + 2]
-        row_offsets = self._row_offsets[first : last + 1] - np.int32(begin)
-        states = Rows(row_offsets, **cut(self._partitions, begin, end))
-        return Rows(np.array([0, last - first], np.int32), partition_states=states, **cut(self._topics, first, last))
+    def of(self, begin: int, end: int) -> Rows:
+        """The partitions of the requests begin..end, a row each."""
+        first, last = self._topic_begins[begin], self._topic_begins[end]
+        from_, to = self._begins[begin], self._begins[end]
+        row_offsets = self._row_offsets[first : last + 1] - np.int32(from_)
+        states = Rows(row_offsets, **cut(self._partitions, from_, to))
+        topic_offsets = np.array(self._topic_begins[begin : end + 1], np.int32) - np.int32(first)
+        return Rows(topic_offsets, partition_states=states, **cut(self._topics, first, last))
 
 
 def leader_and_isr_states(table: PartitionTable, rows: Int32s) -> dict[str, Any]:
@@ -158,8 +159,14 @@ def taken(column: Any, rows: Any) -> Any:
     """These rows of an array, of Strings or of Vectors, in that order; no Python string is made."""
     if not isinstance(column, Vectors):
         return column[rows]
-    begins, lengths = column.offsets[rows], np.diff(column.offsets)[rows]
-    offsets = np.zeros(len(lengths) + 1, np.int32)
-    np.cumsum(lengths, out=offsets[1:])
-    places = np.arange(offsets[-1]) + np.repeat(begins - offsets[:-1], lengths)
-    return type(column)(offsets, column.values[places])
+    offsets, places = elements_of(column.offsets, rows)
+    valid = None if column.valid is None else column.valid[rows]
+    return type(column)(offsets, column.values[places], valid)
+
+
+def elements_of(offsets: Int32s, rows: Any) -> tuple[Int32s, Int64s]:
+    """Of rows of lists: the offsets of these rows, one behind the other, and where their elements are now."""
+    begins, lengths = offsets[rows], np.diff(offsets)[rows]
+    ends = np.zeros(len(lengths) + 1, np.int32)
+    np.cumsum(lengths, out=ends[1:])
+    return ends, np.arange(ends[-1]) + np.repeat(begins - ends[:-1], lengths)
