@@ -89,11 +89,11 @@ class Chart:
         return svg(self.figure, self.title, self._tips)
 
 
-def draw(title: str, height: float, body: Callable[[Chart], None]) -> str:
+def draw(title: str, height: float, body: Callable[[Chart], None], width: float = WIDTH) -> str:
     """A chart in the pages' style, as an element: `body` draws into it."""
     style: Any = STYLE | {"svg.hashsalt": title}  # Ids of one page's charts differ by the charts' titles.
     with rc_context(style):
-        chart = Chart(title, height)
+        chart = Chart(title, height, width)
         body(chart)
         return chart.svg()
 
