@@ -89,8 +89,7 @@ def command(
         seed=seed,
         profile=profile,
     )
-    spark = settings_of(master, conf, archives) if master else None
-    raise typer.Exit(run(plan, out, json, spark, overwrite=overwrite))
+    raise typer.Exit(run(plan, out, json, settings_of(master, conf, archives) if master else None, overwrite=overwrite))
 
 
 def list_scenarios() -> None:
@@ -151,8 +150,9 @@ def run(
     console = progress if as_json else wide_console(log_width=LOG_WIDTH)
     report_table.show(console, merged(rows), [*report_table.troubles(rows, lacking), *left])
     _show_profile(console, found)
-    more = f", {profile_files.ROWS}, {profile_files.GRAPHS}" if plan.profile else ""
-    console.print(f"Results in {directory}: results.parquet, results.jsonl, plan.toml, report.html{more}", soft_wrap=True)
+    kept = "results.parquet, results.jsonl, plan.toml, report.html"
+    kept += f", {profile_files.ROWS}, {profile_files.GRAPHS}" if plan.profile else ""
+    console.print(f"Results in {directory}: {kept}", soft_wrap=True)
     if as_json:
         for row in rows:
             sys.stdout.write(json.dumps({name: value for name, value in row.items() if name not in BULKY}) + "\n")

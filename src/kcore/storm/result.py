@@ -46,6 +46,7 @@ class ScenarioResult:
     controller_cpu_s: float = NOT_KNOWN  # where it can see the process
     controller_rss_mb: float = NOT_KNOWN
     own_cpu_s: float = 0.0
+    profiled: bool = False  # Samplers took CPU time, too.
     valid: bool = True
     note: str = ""
 

@@ -174,6 +174,7 @@ class Measure:
         fleet.false_fencings = fleet.refused_ns = 0
         if storm.profile:
             await asyncio.to_thread(storm.profile.begin, self.result.scenario)
+            self.result.profiled = True
         fleet.histograms()
         self._counters = fleet.counters()
         self._usage, self._own = storm.usage(), fleet.cpu_s()

@@ -29,9 +29,8 @@ def converter(*arguments: str) -> None:
     """Runs async-profiler's converter; TargetError with the last that it said, if it fails."""
     _, jar = async_profiler_jars()
     java = str(java_home() / "bin" / "java")
-    done = subprocess.run(
-        [java, *_JAVA_OPTIONS, "-jar", str(jar), *arguments], capture_output=True, text=True, errors="replace", check=False
-    )
+    command = [java, *_JAVA_OPTIONS, "-jar", str(jar), *arguments]
+    done = subprocess.run(command, capture_output=True, text=True, errors="replace", check=False)
     if done.returncode:
         said = (done.stderr or done.stdout).strip().splitlines() or ["nothing"]
         raise TargetError(f"async-profiler's converter failed: {said[0]}")

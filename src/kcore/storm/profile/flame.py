@@ -17,7 +17,7 @@ from kcore.report.svg import FAINT, PAGE, SERIES, Chart, draw
 from kcore.report.units import duration
 from kcore.storm.profile.async_profiler import converter
 from kcore.storm.profile.cell import CellProfile
-from kcore.storm.profile.rules import LAYERS
+from kcore.storm.profile.rules import DECISION, LOG, LOGGING, NETWORK, RAFT, REQUESTS, STATE, WIRE
 from kcore.storm.profile.samples import folded
 
 Stack = tuple[str, ...]
@@ -28,7 +28,8 @@ _MOST_DEPTH: Final = 34
 _WIDTH: Final = 11.0  # Inches.
 _ROW: Final = 0.19
 _LETTER: Final = 0.0062  # Of the width.
-_COLORED: Final = dict(zip(LAYERS, SERIES, strict=False))
+_ALPHA: Final = 0.55
+_COLORED: Final = dict(zip((NETWORK, REQUESTS, WIRE, RAFT, LOG, DECISION, STATE, LOGGING), SERIES, strict=True))
 _COLORS_OF_PAGE: Final = re.compile(r"--[\w-]+: ?[^;}]+")
 
 
@@ -92,9 +93,9 @@ def drawn(title: str, stacks: dict[Stack, tuple[int, str]]) -> str:
         chart.axis.set(xlim=(0, 1), ylim=(depth, 0))
         chart.axis.axis("off")
         named = [layer for layer in _COLORED if layer in seen]
-        handles = [Rectangle((0, 0), 1, 1, color=_COLORED[layer]) for layer in named]
+        handles = [Rectangle((0, 0), 1, 1, color=_COLORED[layer], alpha=_ALPHA) for layer in named]
         if len(named) < len(seen):
-            handles, named = [*handles, Rectangle((0, 0), 1, 1, color=FAINT)], [*named, "other layers"]
+            handles, named = [*handles, Rectangle((0, 0), 1, 1, color=FAINT, alpha=_ALPHA)], [*named, "other layers"]
         chart.figure.legend(handles, named, loc="outside lower left", ncols=len(named))
 
     return draw(title, chart_height, body, _WIDTH)
@@ -121,7 +122,7 @@ def _draw(chart: Chart, name: str, node: _Node, x: float, row: int, whole: int, 
     width = node.us / whole
     color = _COLORED.get(node.layer, FAINT)
     seen[node.layer] = color
-    mark = Rectangle((x, row + 0.04), width, 0.92, facecolor=color, edgecolor=PAGE, lw=0.5, alpha=0.55)
+    mark = Rectangle((x, row + 0.04), width, 0.92, facecolor=color, edgecolor=PAGE, lw=0.5, alpha=_ALPHA)
     chart.axis.add_patch(mark)
     chart.tip(mark, f"{name}\n{duration(node.us * 1e3)}, {width:.1%}")
     if (room := int(width / _LETTER)) >= 4:

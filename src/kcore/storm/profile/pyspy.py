@@ -33,7 +33,7 @@ def py_spy() -> str:
     own = Path(sysconfig.get_path("scripts")) / "py-spy"
     found = str(own) if own.is_file() else shutil.which("py-spy")
     if found is None:
-        raise TargetError(f"--profile of kcore's controllers needs py-spy: pip install py-spy")
+        raise TargetError("--profile of kcore's controllers needs py-spy: pip install py-spy")
     return found
 
 
@@ -75,7 +75,17 @@ class PySpy:
         """Returns when each process is sampled. TargetError if one cannot be."""
         for pid in pids:
             output = self.folder / f"{name}-{pid}.raw"
-            command = [py_spy(), "record", *_OPTIONS, "--rate", str(RATE_HZ), "--pid", str(pid), "--output", str(output)]
+            command = [
+                py_spy(),
+                "record",
+                *_OPTIONS,
+                "--rate",
+                str(RATE_HZ),
+                "--pid",
+                str(pid),
+                "--output",
+                str(output),
+            ]
             process = subprocess.Popen(
                 command,
                 stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, start_new_session=True,

@@ -1,6 +1,6 @@
 """Which layer and which event a stack belongs to: tables, one a controller.
 
-A layer is found in two steps: a rule of `enclosing` that matches any frame, outermost first, such as logging, wins;
+A layer is found in two steps: the first rule of `enclosing` that matches any frame wins, such as logging;
 else the innermost frame that a rule of `layers` matches decides. So the time of a compiled kernel belongs to its
 caller's layer. The event is that of the first rule of `events` that matches a frame.
 """
@@ -74,9 +74,8 @@ class Rules:
 
     def layer_of(self, frames: Sequence[str]) -> str:
         """The layer of a stack, outermost frame first."""
-        for frame in frames:
-            if found := _first(self.enclosing, frame):
-                return found
+        if found := _of_any(self.enclosing, frames):
+            return found
         for frame in reversed(frames):
             if found := _first(self.layers, frame):
                 return found
@@ -84,11 +83,7 @@ class Rules:
 
     def event_of(self, frames: Sequence[str]) -> str:
         """The event that a stack is work for."""
-        for rule in self.events:
-            for frame in frames:
-                if found := rule.name_of(frame):
-                    return found
-        return OTHER
+        return _of_any(self.events, frames) or OTHER
 
     def layer_of_thread(self, name: str) -> str | None:
         """None where its stacks decide."""
@@ -100,6 +95,11 @@ class Rules:
             if frame in frames[:-1]:
                 return frames[frames.index(frame) + 1 :]
         return frames
+
+
+def _of_any(rules: Sequence[Rule], frames: Sequence[str]) -> str | None:
+    """By the first rule that matches any of the frames, the outermost of them."""
+    return next((found for rule in rules for frame in frames if (found := rule.name_of(frame))), None)
 
 
 def _first(rules: Sequence[Rule], frame: str) -> str | None:
@@ -117,10 +117,9 @@ KCORE: Final = Rules(
     enclosing=_rules(
         (r"\((python3\.\d+/)?logging/|\(kcore/controller/(kraft|zk)/notices\.py", LOGGING),
         (r"prometheus_client|\(kcore/server/(controller/)?metrics", METRICS),
-        (r"\(kcore/controller/kraft/(heartbeats|brokers/heartbeat)\.py", HEARTBEATS),
-        (r"\(kcore/collector\.py", GC),
     ),
     layers=_rules(
+        (r"\(kcore/controller/kraft/(heartbeats|brokers/heartbeat)\.py", HEARTBEATS),
         (r"\(kcore/(wire|schema)/|\(kcore/metadata/(partition_values|image_writer|metadata_frames)\.py", WIRE),
         (r"\(kcore/raft/batches\.py", WIRE),
         (r"\(kcore/storage/", LOG),
@@ -138,11 +137,14 @@ KCORE: Final = Rules(
         (r"^(?:KraftController\._write_on|Writing\._write|taking_effect) ", "write and replay a decision"),
         (r"^RaftNode\.append_batches ", "append"),
         (r"^QuorumServer\._flush |^OsFileSystem\.fsync ", "flush"),
-        (r"^LeaderState\.on_fetch |^RaftNode\.on_fetch", "Fetch"),
+        (r"^on_fetch_request |^RaftNode\.on_request ", "Fetch"),
         (r"^QuorumFront\.(?:_write_late|answer)", "answer waiting Fetches"),
-        (r"^StateMachineDriver\._read |^Follow", "replay the log"),
-        (r"^(?:KraftController|ZkController|ActiveController)\.on_request ", "other requests"),
-        (r"^ServedConnection\.", "connections"),
+        (r"^(?:KraftController\.on_request|KraftServer\._asked) ", "other requests"),
+        (r"^(?:Registration|PeriodicTasks)\.", "periodic work"),
+        (r"^ServedConnection\.|^_SelectorSocketTransport\._read_ready", "connections"),
+        (r"^Connection\.send|^connect \(kcore/net/", "requests to other nodes"),
+        (r"\(kazoo/|\(kcore/zookeeper/", "ZooKeeper's answers"),
+        (r"^BaseEventLoop\._run_once |^BaseSelectorEventLoop\._process_events |^TimerHandle\.", "event loop"),
     ),
     threads=(),
     unsampled=NATIVE,
@@ -155,15 +157,16 @@ _KAFKA: Final = r"^org\.apache\.kafka\."
 KAFKA: Final = Rules(
     enclosing=_rules(
         (r"^org\.(slf4j|apache\.logging|apache\.log4j)\.|LogContext\$|^kafka\.utils\.Logging", LOGGING),
-        (_KAFKA + r"(common|server|controller)\.metrics\.|^com\.yammer\.metrics\.", METRICS),
-        (_KAFKA + r"controller\.(BrokerHeartbeatManager|BrokerSessionTracker)|\.(processB|b)rokerHeartbeat", HEARTBEATS),
         (_KAFKA + r"controller\.QuorumController\.replay", STATE),
     ),
     layers=_rules(
+        (_KAFKA + r"(common|server|controller)\.metrics\.|^com\.yammer\.metrics\.", METRICS),  # Timers enclose work.
+        (_KAFKA + r"controller\.Broker(HeartbeatManager|HeartbeatTracker)|rokerHeartbeat", HEARTBEATS),
         (_KAFKA + r"common\.(message|protocol|requests|metadata|record|header)\.", WIRE),
         (_KAFKA + r"server\.common\.serialization\.", WIRE),
-        (_KAFKA + r"storage\.|^kafka\.log\.|^sun\.nio\.ch\.File|" + _KAFKA + r"common\.utils\.Crc", LOG),
-        (_KAFKA + r"(common\.network|clients)\.|^kafka\.network\.(Processor|Acceptor|Socket|Conn)|^sun\.nio\.ch\.", NETWORK),
+        (_KAFKA + r"storage\.|^kafka\.log\.|^sun\.nio\.ch\.FileChannel|" + _KAFKA + r"common\.utils\.Crc", LOG),
+        (_KAFKA + r"(common\.network|clients)\.|^sun\.nio\.ch\.(?!File|IOUtil|NativeThread)", NETWORK),
+        (r"^kafka\.network\.(Processor|Acceptor|Socket|Conn)", NETWORK),
         (_KAFKA + r"(raft|server\.purgatory)\.|^kafka\.raft\.", RAFT),
         (_KAFKA + r"metadata\.placement\.", DECISION),
         (_KAFKA + r"(image|timeline|metadata|metalog)\.", STATE),
@@ -182,8 +185,10 @@ KAFKA: Final = Rules(
         (r"KafkaRaftClient\.(?:handleFetch|tryCompleteFetch|validateFetch)\w*$", "Fetch"),
         (r"KafkaRaftClient\.(?:appendBatch|maybeAppendBatches|flush\w*)$", "append to the log, flush"),
         (r"KafkaRaftClient(?:Driver)?\.\w+$", "raft's other work"),
-        (r"^kafka\.server\.ControllerApis\.handle(\w*)$", "take {0} requests"),
+        (r"^kafka\.server\.(?:ControllerApis|KafkaRequestHandler)\.", "take requests"),
         (r"^kafka\.network\.(?:Processor|Acceptor)", "connections"),
+        (_KAFKA + r"clients\.NetworkClient\.", "requests to other nodes"),
+        (r"^org\.apache\.zookeeper\.|^kafka\.zookeeper\.", "ZooKeeper's answers"),
     ),
     threads=_rules(
         (r"^(GC Thread|G1 )", GC),

@@ -8,7 +8,9 @@ from typing import Final
 _PY_SPY_THREAD: Final = re.compile(r"thread \((\d+)\)(?:: (.*))?")
 _ASYNC_THREAD: Final = re.compile(r"\[(.*?) ?tid=(\d+)\]")
 _COMPILED: Final = re.compile(r"_\[[0-9ijkc]\]$")  # async-profiler: how the JVM had compiled a frame.
-_HIDDEN: Final = re.compile(r"(\$\$Lambda)[$.\w/]*")  # A lambda's class: its number and address differ run by run.
+_HIDDEN: Final = re.compile(
+    r"(\$\$Lambda)(?:\$\d+)?(?:[./]0x[0-9a-f]+)?"
+)  # A lambda's class: its number and address differ run by run.
 
 
 @dataclass(frozen=True, slots=True)

@@ -12,7 +12,7 @@ from kcore.storm.profile.threads import ThreadUse
 
 ENDED: Final = "threads that ended"
 _NUMBER: Final = re.compile(r"[-#_ ]\d+\b")
-_NONE: Final = "-"
+_TRUNCATED: Final = re.compile(r"^(C[12]) Comp.*")  # The kernel keeps 15 characters of a name.
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,23 +39,24 @@ def shares_of(use: ThreadUse, samples: Sequence[Sample], rules: Rules) -> Iterat
         yield from _divided(name, cpu_s, by_thread.get(tid, []), rules)
     ended = [sample for tid, found in by_thread.items() if tid not in use.names for sample in found]
     if ended:
-        for share in _divided(ENDED, use.ended_s, ended, rules):
-            yield share
+        yield from _divided(ENDED, use.ended_s, ended, rules)
     elif use.ended_s:
-        yield Share(OTHER, _NONE, ENDED, (), use.ended_s, 0)
+        yield Share(OTHER, OTHER, ENDED, (), use.ended_s, 0)
 
 
 def _divided(name: str, cpu_s: float, samples: Sequence[Sample], rules: Rules) -> Iterator[Share]:
     """One thread's time."""
-    count, thread = sum(sample.count for sample in samples), _NUMBER.sub("", name)
+    count, thread = sum(sample.count for sample in samples), _TRUNCATED.sub(r"\1 compiler", _NUMBER.sub("", name))
     if not count:
-        yield Share(rules.layer_of_thread(name) or rules.unsampled, _NONE, thread, (), cpu_s, 0)
+        layer = rules.layer_of_thread(name) or rules.unsampled
+        yield Share(layer, layer, thread, (), cpu_s, 0)
     for sample in samples:
-        layer = rules.layer_of_thread(sample.thread or name)
-        event = _NONE if layer else rules.event_of(sample.frames)
         part_s = cpu_s * sample.count / count
-        frames = rules.trimmed(sample.frames)
-        yield Share(layer or rules.layer_of(sample.frames), event, thread, frames, part_s, sample.count)
+        if of_thread := rules.layer_of_thread(sample.thread or name):  # It works for no event.
+            yield Share(of_thread, of_thread, thread, (), part_s, sample.count)
+            continue
+        layer, event = rules.layer_of(sample.frames), rules.event_of(sample.frames)
+        yield Share(layer, event, thread, rules.trimmed(sample.frames), part_s, sample.count)
 
 
 def _waits(sample: Sample, rules: Rules) -> bool:

@@ -14,7 +14,6 @@ Lines = list[tuple[list[str], bool]]
 _NS: Final = 1e9
 _KEY: Final = ("layer", "event", "thread")
 _LEAST_SHARE: Final = 0.01  # Of a scenario's time; smaller events and threads are in one line.
-_NONE: Final = "-"
 
 
 def rows_of(profiles: Iterable[CellProfile]) -> list[ProfileRow]:
@@ -63,7 +62,7 @@ def layer_table(rows: Sequence[ProfileRow]) -> tuple[list[str], Lines]:
 
 def event_table(rows: Sequence[ProfileRow]) -> tuple[list[str], Lines]:
     """Of one target and size: scenario by scenario the events, the most expensive first."""
-    return _ranked([row for row in rows if row["event"] != _NONE], "event")
+    return _ranked(rows, "event")
 
 
 def thread_table(rows: Sequence[ProfileRow]) -> tuple[list[str], Lines]:

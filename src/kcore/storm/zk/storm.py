@@ -112,6 +112,7 @@ class ZkMeasure:
         storm.forget()
         if storm.profile:
             storm.profile.begin(scenario)
+            self.result.profiled = True
         self._usage: Usage | None = storm.controller.usage()
         self._own_s = time.process_time()
         self.intended_ns = self._begun_ns = time.monotonic_ns()
