@@ -8,6 +8,7 @@ The rows are those of the command that docs/guides/profile.md names. Prints that
 import json
 import shutil
 import sys
+from collections import defaultdict
 from pathlib import Path
 
 from kcore.storm.profile.tables import ProfileRow, layer_table, sizes_of
@@ -16,13 +17,32 @@ HERE = Path(__file__).parent
 DATA = HERE / "profile.json"
 PICTURES = {"kafka-4.3.1": "profile-kafka.svg", "kcore-kraft": "profile-kcore.svg"}
 SIZE = "20x100k"
-LEAST_S = 1e-4  # Of what is kept of a row: below are single samples.
+REST = "the rest"
+COLUMNS = ("target", "brokers", "partitions", "scenario", "layer", "event", "thread", "cpu_s", "samples")
+LEAST_S = 4e-3  # Smaller rows of a scenario and layer are put together.
 
 
 def taken(folder: Path) -> list[ProfileRow]:
-    """The rows of a storm's folder, without the smallest."""
+    """The rows of a storm's folder, means of the repetitions."""
     rows = [json.loads(line) for line in (folder / "profile.jsonl").read_text(encoding="utf-8").splitlines()]
-    return [row for row in rows if row["cpu_s"] >= LEAST_S]
+    ran: dict[str, set[int]] = defaultdict(set)
+    for row in rows:
+        ran[cell_of(row)].add(row["repetition"])
+    sums: dict[str, ProfileRow] = {}
+    for row in rows:
+        mean = row | {"repetition": 0, "cpu_s": row["cpu_s"] / len(ran[cell_of(row)])}
+        if mean["cpu_s"] * len(ran[cell_of(row)]) < LEAST_S:
+            mean |= {"event": REST, "thread": REST}
+        kept = sums.setdefault(f"{cell_of(row)} {mean['layer']} {mean['event']} {mean['thread']}",
+                               mean | {"cpu_s": 0.0, "samples": 0})  # fmt: skip
+        kept["cpu_s"] = round(kept["cpu_s"] + mean["cpu_s"], 6)
+        kept["samples"] = round(kept["samples"] + row["samples"] / len(ran[cell_of(row)]), 2)
+    return list(sums.values())
+
+
+def cell_of(row: ProfileRow) -> str:
+    """What repetitions are of."""
+    return " ".join(str(row[name]) for name in ("target", "brokers", "partitions", "scenario"))
 
 
 def markdown(rows: list[ProfileRow]) -> str:
@@ -38,7 +58,9 @@ def markdown(rows: list[ProfileRow]) -> str:
 if __name__ == "__main__":
     if len(sys.argv) > 1:
         given = Path(sys.argv[1])
-        DATA.write_text("[\n" + ",\n".join(map(json.dumps, taken(given))) + "\n]\n", encoding="utf-8")
+        lines = ",\n".join(json.dumps([row[name] for name in COLUMNS]) for row in taken(given))
+        DATA.write_text(f'{{"columns": {json.dumps(COLUMNS)}, "rows": [\n{lines}\n]}}\n', encoding="utf-8")
         for target, picture in PICTURES.items():
             shutil.copyfile(given / f"profile-{target}-{SIZE}.svg", HERE / picture)
-    print(markdown(json.loads(DATA.read_text(encoding="utf-8"))))
+    data = json.loads(DATA.read_text(encoding="utf-8"))
+    print(markdown([dict(zip(data["columns"], row, strict=True)) | {"repetition": 0} for row in data["rows"]]))

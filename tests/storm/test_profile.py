@@ -19,7 +19,7 @@ from kcore.storm.plan import Cell
 from kcore.storm.profile import cell as profile_cell
 from kcore.storm.profile import files, flame, page, pyspy, tables
 from kcore.storm.profile.cell import CellProfile, Window
-from kcore.storm.profile.rules import GC, JIT, KAFKA, KCORE, LAYERS, NATIVE, OTHER, STATE, WIRE, Rule, Rules
+from kcore.storm.profile.rules import GC, JIT, KAFKA, KCORE, LAYERS, NATIVE, OTHER, STATE, UNSAMPLED, WIRE, Rule, Rules
 from kcore.storm.profile.samples import Sample, folded, samples_of_async_profiler, samples_of_py_spy
 from kcore.storm.profile.shares import ENDED, shares_of
 from kcore.storm.profile.threads import ThreadTimes, ThreadUse, thread_times, used_between
@@ -139,6 +139,12 @@ def test_a_threads_wait_is_no_work_whichever_share_of_its_samples_it_has():
     assert (share.layer, share.cpu_s, share.samples) == (WIRE, 1.0, 1)
 
 
+def test_a_thread_that_only_waited_when_it_was_looked_at_is_not_called_native():
+    use = ThreadUse(7, {7: 0.1, 8: 0.1, 9: 0.1}, {7: "python", 8: "python", 9: "engine"}, ended_s=0.0)
+    found = {share.thread: share.layer for share in shares_of(use, [Sample(8, "flush_0", (SELECT,), 3)], KCORE)}
+    assert found == {"main": UNSAMPLED, "flush": UNSAMPLED, "engine": NATIVE}
+
+
 def test_threads_of_the_virtual_machine_count_under_their_names():
     use = ThreadUse(7, {10: 0.5, 11: 0.25}, {10: "C2 CompilerThre", 11: "GC Thread#3"}, ended_s=0.25)
     samples = [Sample(10, "C2 CompilerThre", ("Compile::Compile",), 3), Sample(99, "C1 CompilerThread1", ("x",), 1)]
@@ -196,6 +202,8 @@ def test_the_table_has_a_column_a_scenario_and_means_of_repetitions(tmp_path: Pa
         [NATIVE, "100 ms (25%)", "100 ms (25%)"],
         ["samples", "9", "9"],
     ]
+    failed_once = [row for row in rows if row["scenario"] == "create" or row["repetition"] == 0]
+    assert tables.layer_table(failed_once)[1][0][0] == ["all", "400 ms", "400 ms"]
     _, by_thread = tables.thread_table(group)
     assert [cells for cells, _ in by_thread][:2] == [
         ["create", "main", "300 ms", "75%"],

@@ -23,11 +23,11 @@ from kcore.storm.profile.samples import folded
 Stack = tuple[str, ...]
 
 _US: Final = 1e6
-_LEAST: Final = 0.004  # Of the width; narrower frames are not drawn.
+LEAST: Final = 0.007  # Of the width; narrower frames are not drawn.
 _MOST_DEPTH: Final = 34
 _WIDTH: Final = 11.0  # Inches.
 _ROW: Final = 0.19
-_LETTER: Final = 0.0062  # Of the width.
+_LETTER: Final = 0.007  # Of the width.
 _ALPHA: Final = 0.55
 _COLORED: Final = dict(zip((NETWORK, REQUESTS, WIRE, RAFT, LOG, DECISION, STATE, LOGGING), SERIES, strict=True))
 _COLORS_OF_PAGE: Final = re.compile(r"--[\w-]+: ?[^;}]+")
@@ -115,7 +115,7 @@ def _variables() -> tuple[str, str]:
 
 
 def _depth(node: _Node, whole: int) -> int:
-    return 1 + max((_depth(each, whole) for each in node.inner.values() if each.us >= _LEAST * whole), default=0)
+    return 1 + max((_depth(each, whole) for each in node.inner.values() if each.us >= LEAST * whole), default=0)
 
 
 def _draw(chart: Chart, name: str, node: _Node, x: float, row: int, whole: int, seen: dict[str, str]) -> None:
@@ -130,7 +130,7 @@ def _draw(chart: Chart, name: str, node: _Node, x: float, row: int, whole: int, 
         text = short if len(short) <= room else f"{short[: room - 1]}…"
         chart.axis.text(x + 0.002, row + 0.53, text, va="center", ha="left", fontsize=7.5)
     for inner_name, inner in sorted(node.inner.items()):
-        if inner.us >= _LEAST * whole:
+        if inner.us >= LEAST * whole:
             _draw(chart, inner_name, inner, x, row + 1, whole, seen)
         x += inner.us / whole
 

@@ -10,6 +10,7 @@ from rich.table import Table
 
 from kcore.report.page import figure, html_table, paragraphs
 from kcore.storm.profile.files import file_name
+from kcore.storm.profile.flame import LEAST
 from kcore.storm.profile.rules import LAYERS
 from kcore.storm.profile.tables import ProfileRow, event_table, layer_table, sizes_of, thread_table
 
@@ -31,7 +32,7 @@ def section(rows: Sequence[ProfileRow], drawn: Mapping[str, str]) -> str:
     for title, group in sizes_of(rows):
         name = file_name(*(group[0][key] for key in ("target", "brokers", "partitions")))
         files = " · ".join(f'<a href="{escape(name)}.{kind}">{kind}</a>' for kind in ("html", "svg", "folded"))
-        caption = "A frame's width is CPU time, its colour the layer of most of it; frames below 0.4% are left out."
+        caption = f"A frame's width is CPU time, its colour the layer of most of it; without frames below {LEAST:.1%}."
         head, lines = layer_table(group)
         parts += [f"<h3>{escape(title)}</h3>", html_table(head, lines), figure(drawn.get(name, ""), caption)]
         parts.append(f"<p>{files}</p>")

@@ -25,6 +25,7 @@ GC: Final = "garbage collector"
 JIT: Final = "JIT compiler"
 RUNTIME: Final = "runtime"
 NATIVE: Final = "native threads"
+UNSAMPLED: Final = "not sampled"
 OTHER: Final = "other"
 LAYERS: Final = {
     NETWORK: "sockets, selectors, frames, the event loop",
@@ -42,6 +43,7 @@ LAYERS: Final = {
     JIT: "threads that compile bytecode",
     RUNTIME: "other threads of the virtual machine",
     NATIVE: "threads without frames of Python",
+    UNSAMPLED: "threads that worked for too short a time to be seen",
     OTHER: "no rule matched",
 }
 """What each layer is, in the order of the tables."""
@@ -68,7 +70,7 @@ class Rules:
     layers: Sequence[Rule]
     events: Sequence[Rule]
     threads: Sequence[Rule]  # By name: what all their time is, whatever their stacks.
-    unsampled: str = OTHER  # The layer of other threads that have no samples.
+    unseen: str = UNSAMPLED  # The layer of threads that the sampler never sees.
     trunk: Sequence[str] = field(default=())  # The first of these that a stack has, and all outside it, says nothing.
     waits: Sequence[str] = field(default=())  # Innermost frames of threads that wait.
 
@@ -147,7 +149,7 @@ KCORE: Final = Rules(
         (r"^BaseEventLoop\._run_once |^BaseSelectorEventLoop\._process_events |^TimerHandle\.", "event loop"),
     ),
     threads=(),
-    unsampled=NATIVE,
+    unseen=NATIVE,
     trunk=("BaseEventLoop._run_once (asyncio/base_events.py)", "_worker (futures/thread.py)"),
     # py-spy takes the thread's state first and its stack a moment later, when it may wait again.
     waits=(r"EpollSelector\.select ", r"^_worker \("),
@@ -195,7 +197,6 @@ KAFKA: Final = Rules(
         (r"^(C1|C2) Comp|^Sweeper", JIT),
         (r"^(VM |Service Thread|Signal|Reference|Finalizer|Common-Cleaner|Monitor Defl|Async-profiler|java$)", RUNTIME),
     ),
-    unsampled=OTHER,
     trunk=("java.lang.Thread.run",),
     waits=(),
 )

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Final
 
-from kcore.storm.profile.rules import OTHER, Rules
+from kcore.storm.profile.rules import OTHER, UNSAMPLED, Rules
 from kcore.storm.profile.samples import Sample
 from kcore.storm.profile.threads import ThreadUse
 
@@ -34,21 +34,22 @@ def shares_of(use: ThreadUse, samples: Sequence[Sample], rules: Rules) -> Iterat
         if not _waits(sample, rules):
             by_thread[sample.tid].append(sample)
     names = {sample.tid: sample.thread for sample in samples if sample.thread}
+    seen = {use.pid, *(sample.tid for sample in samples)}
     for tid, cpu_s in use.cpu_s_of.items():
         name = "main" if tid == use.pid else names.get(tid) or use.names[tid]
-        yield from _divided(name, cpu_s, by_thread.get(tid, []), rules)
+        yield from _divided(name, cpu_s, by_thread.get(tid, []), rules, UNSAMPLED if tid in seen else rules.unseen)
     ended = [sample for tid, found in by_thread.items() if tid not in use.names for sample in found]
     if ended:
-        yield from _divided(ENDED, use.ended_s, ended, rules)
+        yield from _divided(ENDED, use.ended_s, ended, rules, UNSAMPLED)
     elif use.ended_s:
         yield Share(OTHER, OTHER, ENDED, (), use.ended_s, 0)
 
 
-def _divided(name: str, cpu_s: float, samples: Sequence[Sample], rules: Rules) -> Iterator[Share]:
-    """One thread's time."""
+def _divided(name: str, cpu_s: float, samples: Sequence[Sample], rules: Rules, unseen: str) -> Iterator[Share]:
+    """One thread's time; `unseen`: its layer if it has no samples."""
     count, thread = sum(sample.count for sample in samples), _TRUNCATED.sub(r"\1 compiler", _NUMBER.sub("", name))
     if not count:
-        layer = rules.layer_of_thread(name) or rules.unsampled
+        layer = rules.layer_of_thread(name) or unseen
         yield Share(layer, layer, thread, (), cpu_s, 0)
     for sample in samples:
         part_s = cpu_s * sample.count / count

@@ -88,10 +88,12 @@ def _sums(
     rows: Sequence[ProfileRow], key: Callable[[ProfileRow], tuple[str, ...]], column: str = "cpu_s"
 ) -> dict[tuple[str, ...], float]:
     """A column by key, the mean of the repetitions."""
-    repetitions = len({row["repetition"] for row in rows}) or 1
+    repetitions: dict[str, set[int]] = defaultdict(set)  # A scenario may have failed in one of them.
+    for row in rows:
+        repetitions[row["scenario"]].add(row["repetition"])
     sums: dict[tuple[str, ...], float] = defaultdict(float)
     for row in rows:
-        sums[key(row)] += row[column] / repetitions
+        sums[key(row)] += row[column] / len(repetitions[row["scenario"]])
     return sums
 
 
