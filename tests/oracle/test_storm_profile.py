@@ -20,6 +20,8 @@ def profile_of(folder: Path, *arguments: str) -> list[dict[str, Any]]:
     rows = [json.loads(line) for line in (folder / "profile.jsonl").read_text().splitlines()]
     results = [json.loads(line) for line in (folder / "results.jsonl").read_text().splitlines()]
     for result in results:
+        if "--controllers" in arguments and result["scenario"] == "failover":
+            continue  # The processes at its end are not those at its beginning.
         mine = [row for row in rows if (row["target"], row["scenario"]) == (result["target"], result["scenario"])]
         assert sum(row["cpu_s"] for row in mine) == pytest.approx(result["controller_cpu_s"], rel=0.25)
     return rows

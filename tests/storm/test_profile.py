@@ -218,7 +218,10 @@ def test_the_files_hold_rows_stacks_and_graphs_and_the_next_run_removes_them(
         raise TargetError("no network")
 
     monkeypatch.setattr(flame, "write_page", refused)
-    written = files.write([profile_of(tmp_path)], tmp_path)
+    profile = profile_of(tmp_path)
+    profile.sampler_cpu_s = 1.5
+    written = files.write([profile], tmp_path)
+    assert written.costs == ["py-spy itself took 1.50 s of CPU time: kcore-kraft, 20 brokers, 10,000 partitions"]
     name = "profile-kcore-kraft-20x10k"
     assert written.troubles == [f"{name}.html is not written: no network"]
     stacks = (tmp_path / f"{name}.folded").read_text().splitlines()

@@ -211,7 +211,7 @@ def _keep(
     keep.write(keep.with_facts(table_of(rows), about), directory)
     (directory / "plan.toml").write_text(plan.to_toml(), encoding="utf-8")
     found = profile_files.write(profiles, directory) if plan.profile else profile_files.Written()
-    section = profile_page.section(found.rows, found.drawn)
+    section = profile_page.section(found.rows, found.drawn, found.costs)
     text = report.render(rows, about, lacking, directory, section)
     (directory / "report.html").write_text(text, encoding="utf-8")
     return found
@@ -219,7 +219,7 @@ def _keep(
 
 def _show_profile(console: Console, found: profile_files.Written) -> None:
     profile_page.show(console, found.rows)
-    for line in found.troubles:
+    for line in (*found.costs, *found.troubles):
         console.print(escape(line), soft_wrap=True)
 
 

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Final
 
 from kcore.errors import TargetError
-from kcore.report.units import short_count
+from kcore.report.units import duration, short_count
 from kcore.spark.java import NoJavaError
 from kcore.storm.profile import flame
 from kcore.storm.profile.cell import CellProfile
@@ -24,6 +24,7 @@ class Written:
     rows: Sequence[ProfileRow] = ()
     drawn: Mapping[str, str] = field(default_factory=dict)  # Flame graphs by the file's name.
     troubles: Sequence[str] = ()  # What could not be written, a line each.
+    costs: Sequence[str] = ()  # What samplers beside the controllers took, a line each.
 
 
 def write(profiles: Sequence[CellProfile], directory: Path) -> Written:
@@ -42,7 +43,13 @@ def write(profiles: Sequence[CellProfile], directory: Path) -> Written:
             flame.write_page(title, directory / f"{name}.folded", directory / f"{name}.html")
         except (TargetError, NoJavaError) as error:
             troubles.append(f"{name}.html is not written: {error}")
-    return Written(rows, drawn, troubles)
+    return Written(rows, drawn, troubles, _costs(profiles))
+
+
+def _costs(profiles: Sequence[CellProfile]) -> list[str]:
+    """async-profiler has no process of its own: a run without it tells its cost."""
+    found = ((profile.cell, profile.sampler_cpu_s) for profile in profiles)
+    return [f"py-spy itself took {duration(cpu_s * 1e9)} of CPU time: {cell}" for cell, cpu_s in found if cpu_s]
 
 
 def file_name(target: str, brokers: int, partitions: int) -> str:

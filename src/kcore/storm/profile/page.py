@@ -24,11 +24,11 @@ ABOUT: Final = (
 )
 
 
-def section(rows: Sequence[ProfileRow], drawn: Mapping[str, str]) -> str:
+def section(rows: Sequence[ProfileRow], drawn: Mapping[str, str], costs: Sequence[str] = ()) -> str:
     """Empty without a profile."""
     if not rows:
         return ""
-    parts = [f'<h2 id="profile">Where the controllers\' time went</h2>{paragraphs(ABOUT)}']
+    parts = [f'<h2 id="profile">Where the controllers\' time went</h2>{paragraphs((*ABOUT, *costs))}']
     for title, group in sizes_of(rows):
         name = file_name(*(group[0][key] for key in ("target", "brokers", "partitions")))
         files = " · ".join(f'<a href="{escape(name)}.{kind}">{kind}</a>' for kind in ("html", "svg", "folded"))
