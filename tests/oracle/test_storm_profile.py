@@ -20,7 +20,7 @@ def profile_of(folder: Path, *arguments: str) -> list[dict[str, Any]]:
     rows = [json.loads(line) for line in (folder / "profile.jsonl").read_text().splitlines()]
     results = [json.loads(line) for line in (folder / "results.jsonl").read_text().splitlines()]
     for result in results:
-        if "--controllers" in arguments and result["scenario"] == "failover":
+        if "--controllers" in arguments and result["scenario"] == "controller-killed":
             continue  # The processes at its end are not those at its beginning.
         mine = [row for row in rows if (row["target"], row["scenario"]) == (result["target"], result["scenario"])]
         assert sum(row["cpu_s"] for row in mine) == pytest.approx(result["controller_cpu_s"], rel=0.25)
@@ -44,8 +44,8 @@ def test_kafkas_and_kcores_time_has_layers_events_and_graphs(tmp_path: Path) -> 
 
 def test_a_killed_controller_costs_its_last_seconds_alone(tmp_path: Path) -> None:
     """Its recording ends without a last word; the others' are whole, and so is the run."""
-    rows = profile_of(tmp_path, "failover", "--controllers", "3", "--target", "kafka-4.3.1")
-    assert "raft" in layers(rows, "kafka-4.3.1", "failover")
+    rows = profile_of(tmp_path, "controller-killed", "--controllers", "3", "--target", "kafka-4.3.1")
+    assert "raft" in layers(rows, "kafka-4.3.1", "controller-killed")
 
 
 def test_controllers_in_zookeeper_mode_are_profiled_too(tmp_path: Path) -> None:
