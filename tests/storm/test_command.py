@@ -49,7 +49,7 @@ def test_list_names_every_scenario_with_a_line():
 
 def fake(monkeypatch: pytest.MonkeyPatch, *, interrupt: bool = False, error: str | None = None, lag: bool = False,
          left: list[str] | None = None):  # fmt: skip
-    def run_plan(plan: StormPlan, rows: list[Row], tell: object, spark: object) -> list[str]:
+    def run_plan(plan: StormPlan, rows: list[Row], tell: object, spark: object, profiles: object) -> list[str]:
         [cell] = plan.cells()
         for name in plan.scenarios_of(cell.target):
             if name == "broker-lost" and interrupt:

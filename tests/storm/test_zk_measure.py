@@ -48,6 +48,7 @@ def test_requests_before_a_late_watch_count() -> None:
         fleet=fleet,
         table=[],
         controller=SimpleNamespace(usage=lambda: None),
+        profile=None,
         forget=fleet.found.clear,
         timeout_s=1.0,
     )

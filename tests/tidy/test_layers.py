@@ -45,6 +45,7 @@ WALL_CLOCK = {
     "server/kraft/process.py": "time stamps of records, and delegation tokens' lifetimes",
     "server/quorum/process.py": "once, at the start: from there on a clock that only goes forward",
     "storage/raft_format.py": "time stamps of records",
+    "storm/profile/cell.py": "a recording of the virtual machine has wall-clock times",
     "storm/kraft/storm.py": "a record's time on the wire against ours",
     "workloads/run.py": "when a run was started",
 }

@@ -59,6 +59,7 @@ class _Run(NamedTuple):
     of_storm: bool
     found: Sequence[Compared]
     facts: dict[str, Any]
+    profiled: bool = False
 
 
 def run(old: Path, new: Path, threshold: float) -> Comparison:
@@ -72,6 +73,9 @@ def run(old: Path, new: Path, threshold: float) -> Comparison:
         return compare.compare(before.found, after.found, threshold, remarks)
     from kcore.storm import compared
 
+    if before.profiled != after.profiled:
+        with_it, without = (old, new) if before.profiled else (new, old)
+        fail(f"{with_it} is of a storm with --profile, {without} is not: samplers take CPU time; give two of one kind")
     remarks += compared.remarks_on(before.facts, after.facts)
     comparison = compare.compare(before.found, after.found, threshold, remarks)
     return replace(comparison, what="scenario", about=compared.ABOUT)
@@ -99,12 +103,13 @@ def _read_bench(path: Path) -> _Run:
 
 def _read_storm(path: Path) -> _Run:
     from kcore.storm import compared
+    from kcore.storm.report_rows import is_profiled
 
     table = compared.read(path)
     rows = table.to_pylist(maps_as_pydicts="strict")
     for line in compared.left_out(rows):
         typer.echo(f"kcore: {path}: {line}", err=True)
-    return _Run(True, compared.figures_of(rows), keep.facts_of(table))
+    return _Run(True, compared.figures_of(rows), keep.facts_of(table), is_profiled(rows))
 
 
 def _write(path: Path, text: str) -> None:

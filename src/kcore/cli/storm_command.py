@@ -27,6 +27,9 @@ from kcore.storm import report, report_table
 from kcore.storm import run as storms
 from kcore.storm.kraft.scenarios import LIMITS, SCENARIOS
 from kcore.storm.plan import StormPlan
+from kcore.storm.profile import files as profile_files
+from kcore.storm.profile import page as profile_page
+from kcore.storm.profile.cell import CellProfile, check_can_profile
 from kcore.storm.report_rows import BULKY, Row, different_ends, medians, merged, missing, table_of
 from kcore.storm.targets import Target
 from kcore.storm.zk.scenarios import SCENARIOS as ZK_SCENARIOS
@@ -53,6 +56,7 @@ def command(
     master: storm_options.Master = "",
     repeat: storm_options.Repeat = 1,
     seed: storm_options.Seed = 1,
+    profile: storm_options.Profile = False,
     out: Annotated[Path | None, typer.Option(metavar="DIR", help="For the results; default out/storm-<time>.")] = None,
     overwrite: Overwrite = False,
     conf: Conf = None,
@@ -83,9 +87,9 @@ def command(
         master=master,
         repeat=repeat,
         seed=seed,
+        profile=profile,
     )
-    spark = settings_of(master, conf, archives) if master else None
-    raise typer.Exit(run(plan, out, json, spark, overwrite=overwrite))
+    raise typer.Exit(run(plan, out, json, settings_of(master, conf, archives) if master else None, overwrite=overwrite))
 
 
 def list_scenarios() -> None:
@@ -127,6 +131,8 @@ def run(
     """Run, show and keep. Ctrl-C and SIGTERM end it early: what there is by then is shown and kept as partial."""
     try:
         storms.check_targets(plan)
+        if plan.profile:
+            check_can_profile(plan)
     except TargetError as error:
         typer.echo(f"kcore: {error}", err=True)
         return Exit.FAILED
@@ -136,26 +142,35 @@ def run(
     for line in plan.left_out():
         progress.print(f"left out: {line}", soft_wrap=True)
     rows: list[Row] = []
+    profiles: list[CellProfile] = []
     before = Load.now()
-    is_whole, left = _run(plan, rows, progress, spark)
+    is_whole, left = _run(plan, rows, progress, spark, profiles if plan.profile else None)
     lacking = missing(rows, [(cell, name) for cell in plan.cells() for name in plan.scenarios_of(cell.target)])
-    _keep(plan, rows, lacking, directory, before)
+    found = _keep(plan, rows, lacking, directory, before, profiles)
     console = progress if as_json else wide_console(log_width=LOG_WIDTH)
     report_table.show(console, merged(rows), [*report_table.troubles(rows, lacking), *left])
-    files = "results.parquet, results.jsonl, medians.json, plan.toml, report.html"
-    console.print(f"Results in {directory}: {files}", soft_wrap=True)
+    _show_profile(console, found)
+    kept = "results.parquet, results.jsonl, medians.json, plan.toml, report.html"
+    kept += f", {profile_files.ROWS}, {profile_files.GRAPHS}" if plan.profile else ""
+    console.print(f"Results in {directory}: {kept}", soft_wrap=True)
     if as_json:
         for row in rows:
             sys.stdout.write(json.dumps({name: value for name, value in row.items() if name not in BULKY}) + "\n")
     return verdict(rows, lacking) if is_whole and not left else Exit.INVALID
 
 
-def _run(plan: StormPlan, rows: list[Row], console: Console, wanted: SparkSettings | None) -> tuple[bool, list[str]]:
+def _run(
+    plan: StormPlan,
+    rows: list[Row],
+    console: Console,
+    wanted: SparkSettings | None,
+    profiles: list[CellProfile] | None,
+) -> tuple[bool, list[str]]:
     """Whether it came to its end, and what it has left on clusters of others, a line each."""
     before = signal.signal(signal.SIGTERM, lambda *_: signal.raise_signal(signal.SIGINT))
     try:
         with _spark(wanted) as spark:
-            left = storms.run(plan, rows, lambda text: console.print(escape(text), soft_wrap=True), spark)
+            left = storms.run(plan, rows, lambda text: console.print(escape(text), soft_wrap=True), spark, profiles)
     except KeyboardInterrupt:
         console.print("interrupted: all is stopped", soft_wrap=True)
         return False, []
@@ -185,13 +200,30 @@ def verdict(rows: Sequence[Row], lacking: Sequence[str]) -> Exit:
     return Exit.FAILED if is_wrong else Exit.GOOD
 
 
-def _keep(plan: StormPlan, rows: list[Row], lacking: Sequence[str], directory: Path, before: Load) -> None:
+def _keep(
+    plan: StormPlan,
+    rows: list[Row],
+    lacking: Sequence[str],
+    directory: Path,
+    before: Load,
+    profiles: Sequence[CellProfile],
+) -> profile_files.Written:
     about = facts(before) | _jvm(plan) | {"plan": plan.to_toml(), "targets": list(dict.fromkeys(plan.targets))}
     keep.write(keep.with_facts(table_of(rows), about), directory)
     (directory / "plan.toml").write_text(plan.to_toml(), encoding="utf-8")
     told = json.dumps({"facts": about, "medians": medians(rows)}, indent=1)
     (directory / "medians.json").write_text(f"{told}\n", encoding="utf-8")
-    (directory / "report.html").write_text(report.render(rows, about, lacking, directory), encoding="utf-8")
+    found = profile_files.write(profiles, directory) if plan.profile else profile_files.Written()
+    section = profile_page.section(found.rows, found.drawn, found.costs)
+    text = report.render(rows, about, lacking, directory, section)
+    (directory / "report.html").write_text(text, encoding="utf-8")
+    return found
+
+
+def _show_profile(console: Console, found: profile_files.Written) -> None:
+    profile_page.show(console, found.rows)
+    for line in (*found.costs, *found.troubles):
+        console.print(escape(line), soft_wrap=True)
 
 
 def _jvm(plan: StormPlan) -> dict[str, str | None]:

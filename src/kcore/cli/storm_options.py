@@ -32,5 +32,8 @@ Master = Annotated[
     str, typer.Option(metavar="URL", help="Spark's master, whose executors run the brokers; default: this process.")
 ]
 Repeat = Annotated[int, typer.Option(help="Runs of everything; on Kafka of ours each with a fresh one.")]
+Profile = Annotated[
+    bool, typer.Option("--profile", help="Sample the controllers: where their CPU time went, by layer and by event.")
+]
 Seed = Annotated[int, typer.Option(help="Which broker is lost, and all other choices.")]
 Names = Annotated[bool, typer.Option("--list", help="Name the scenarios, a line each, and stop.")]

@@ -96,6 +96,10 @@ class ControllerQuorum(ABC):
         """Where the controllers listen."""
         return [f"127.0.0.1:{node.port}" for node in self.nodes]
 
+    def pids(self) -> list[int]:
+        """Of the controllers that run."""
+        return [node.process.pid for node in self.nodes if node.process and node.process.poll() is None]
+
     def start(self) -> None:
         """Formats and starts all controllers. TargetError, with the last of its log, if one does not come up."""
         for node in self.nodes:

@@ -29,6 +29,7 @@ from kcore.storage.files import LOCK, is_there, open_file, open_reader
 
 Say: TypeAlias = Callable[[str], None]  # Takes a line of progress.
 
+ASYNC_PROFILER: Final = "async-profiler-4.2"
 FIRST_KRAFT_ONLY: Final = 4  # Major release: from it on there is no ZooKeeper.
 _AT_ONCE: Final = 8
 _SILENCE_S: Final = 90.0  # Ivy is ended after that time without output: longer than its longest time-out.
@@ -95,7 +96,7 @@ class Jar(NamedTuple):
 def releases() -> list[str]:
     """The releases of Kafka that can be fetched and started as a controller quorum: 3.9.1 runs on ZooKeeper here."""
     locks = (entry.name for entry in files("kcore.processes").iterdir())
-    names = (name[len("kafka-") : -len(".lock")] for name in locks if name.endswith(".lock"))
+    names = (name[len("kafka-") : -len(".lock")] for name in locks if name.startswith("kafka-"))
     return sorted(name for name in names if int(name.split(".")[0]) >= FIRST_KRAFT_ONLY)
 
 
@@ -108,6 +109,14 @@ def kafka_jars(release: str, say: Say = print_progress) -> Path:
     """The folder with the jars of a Kafka release, 44 MB, fetched at the first use. Errors as `fetch`."""
     lock = files("kcore.processes").joinpath(f"kafka-{release}.lock").read_text()
     return fetch(lock, cache_directory() / f"kafka-{release}", say)
+
+
+def async_profiler_jars(say: Say = print_progress) -> tuple[Path, Path]:
+    """async-profiler and its converter of recordings, 1 MB, fetched at the first use. Errors as `fetch`."""
+    lock = files("kcore.processes").joinpath(f"{ASYNC_PROFILER}.lock").read_text()
+    folder = fetch(lock, cache_directory() / ASYNC_PROFILER, say)
+    profiler, converter = (folder / Jar.of(line).name for line in lock.splitlines())
+    return profiler, converter
 
 
 def fetch(lock: str, folder: Path, say: Say = print_progress) -> Path:

@@ -33,10 +33,14 @@ class KafkaQuorum(ControllerQuorum):
         listeners: Mapping[str, str] | None = None,
         properties: str = "",
         format_options: Sequence[str] = (),
+        java_options: Sequence[str] = (),
     ) -> None:
-        """`heap` as java's -Xmx takes it; `format_options`: more for kafka-storage format; others as the base's."""
+        """`heap` as java's -Xmx takes it.
+
+        `format_options`: more for kafka-storage format; `java_options`: of the controllers; others as the base's.
+        """
         self.release, self.heap = release, heap
-        self._format_options = format_options
+        self._format_options, self._java_options = format_options, java_options
         self._jars = kafka_jars(release)
         self._java = str(java_home() / "bin" / "java")
         super().__init__(
@@ -50,9 +54,9 @@ class KafkaQuorum(ControllerQuorum):
         return self._command("256m", "kafka.tools.StorageTool", *arguments, *self._format_options)
 
     def run_command(self, configuration: Path) -> list[str]:
-        return self._command(self.heap, "kafka.Kafka", configuration)
+        return self._command(self.heap, "kafka.Kafka", configuration, options=self._java_options)
 
-    def _command(self, heap: str, main: str, *arguments: object) -> list[str]:
+    def _command(self, heap: str, main: str, *arguments: object, options: Sequence[str] = ()) -> list[str]:
         logging = f"-Dlog4j2.configurationFile={self._logging}"
-        java = [self._java, f"-Xmx{heap}", "-XX:-UsePerfData", logging, "-cp", f"{self._jars}/*", main]
+        java = [self._java, f"-Xmx{heap}", "-XX:-UsePerfData", *options, logging, "-cp", f"{self._jars}/*", main]
         return [*java, *map(str, arguments)]

@@ -6,6 +6,7 @@ import sys
 import tempfile
 import time
 from abc import abstractmethod
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Final
 
@@ -36,13 +37,18 @@ class ControllerProcess(Started):
     def usage(self) -> Usage | None:
         """CPU time and memory; None once it has ended."""
 
+    @abstractmethod
+    def pids(self) -> list[int]:
+        """Its process, while it runs."""
+
 
 class KafkaController(ControllerProcess):
     """A broker of Kafka 3.9.1, alone in having a controller: hollow brokers have none. No replica is ever on it."""
 
-    def __init__(self, zookeeper: str, heap: str) -> None:
+    def __init__(self, zookeeper: str, heap: str, java_options: Sequence[str] = ()) -> None:
+        self._is_profiled = bool(java_options)
         self._brokers = ZkBrokers(
-            zookeeper, 1, first_id=CONTROLLER_ID, heap=heap, options=(), properties=_KAFKA_PROPERTIES
+            zookeeper, 1, first_id=CONTROLLER_ID, heap=heap, options=java_options, properties=_KAFKA_PROPERTIES
         )
         self.port = self._brokers.brokers[0].port
 
@@ -52,7 +58,13 @@ class KafkaController(ControllerProcess):
     def usage(self) -> Usage | None:
         return self._brokers.brokers[0].usage()
 
+    def pids(self) -> list[int]:
+        broker = self._brokers.brokers[0]
+        return [broker.pid] if broker.is_running else []
+
     def close(self) -> None:
+        if self._is_profiled:
+            self._brokers.stop()  # Its recording is whole only if the process ends by itself.
         self._brokers.close()
 
 
@@ -82,6 +94,9 @@ class KcoreController(ControllerProcess):
     def usage(self) -> Usage | None:
         return usage_of(self._process.pid) if self._process is not None and self._process.poll() is None else None
 
+    def pids(self) -> list[int]:
+        return [self._process.pid] if self._process is not None and self._process.poll() is None else []
+
     def close(self) -> None:
         if self._process is not None and self._process.poll() is None:
             self._process.send_signal(signal.SIGTERM)
@@ -93,6 +108,6 @@ class KcoreController(ControllerProcess):
         self._log.unlink(missing_ok=True)
 
 
-def controller_of(target: str, zookeeper: str, heap: str) -> ControllerProcess:
+def controller_of(target: str, zookeeper: str, heap: str, java_options: Sequence[str] = ()) -> ControllerProcess:
     """What a target's name means; `heap`: java's -Xmx."""
-    return KafkaController(zookeeper, heap) if target == KAFKA_ZK else KcoreController(zookeeper)
+    return KafkaController(zookeeper, heap, java_options) if target == KAFKA_ZK else KcoreController(zookeeper)

@@ -18,7 +18,9 @@ _MOST_BYTES: Final = 1 << 28  # Of results.jsonl.
 RESULT_FILES: Final = (
     *("results.parquet", "results.jsonl", "plan.toml", "report.html", "medians.json", "curves.json"),
     *("rivals.parquet", "rivals.jsonl", "targets.jsonl", "ranges.jsonl"),
+    "profile.jsonl",
 )
+_PROFILES: Final = tuple(f"profile-*.{kind}" for kind in ("folded", "svg", "html"))  # One a target and size.
 
 
 def with_facts(table: pa.Table, facts: dict[str, Any]) -> pa.Table:
@@ -100,5 +102,5 @@ def write(table: pa.Table, directory: Path) -> None:
 def clear(directory: Path) -> None:
     """Make the folder, or remove the files of an earlier run from it: no two runs' files stand side by side."""
     directory.mkdir(parents=True, exist_ok=True)
-    for name in RESULT_FILES:
+    for name in (*RESULT_FILES, *(path.name for pattern in _PROFILES for path in directory.glob(pattern))):
         (directory / name).unlink(missing_ok=True)

@@ -75,9 +75,9 @@ class Chart:
         self._tips = tips
 
     @classmethod
-    def alone(cls, title: str, height: float) -> "Chart":
+    def alone(cls, title: str, height: float, width: float = WIDTH) -> "Chart":
         """A figure of one panel."""
-        figure = Figure(figsize=(WIDTH, height), layout="constrained")
+        figure = Figure(figsize=(width, height), layout="constrained")
         axis = figure.subplots()
         axis.set_title(title)
         return cls(title, figure, axis, [])
@@ -101,11 +101,11 @@ class Chart:
         return svg(self.figure, self.title, self._tips)
 
 
-def draw(title: str, height: float, body: Callable[[Chart], None]) -> str:
+def draw(title: str, height: float, body: Callable[[Chart], None], width: float = WIDTH) -> str:
     """A chart in the pages' style, as an element: `body` draws into it."""
     style: Any = STYLE | {"svg.hashsalt": title}  # Ids of one page's charts differ by the charts' titles.
     with rc_context(style):
-        chart = Chart.alone(title, height)
+        chart = Chart.alone(title, height, width)
         body(chart)
         return chart.svg()
 

@@ -8,7 +8,7 @@ from typing import Any, Final
 from kcore.report.earlier import EarlierRun, ResultKind, earlier_runs
 from kcore.report.history import Figures, history_section
 from kcore.report.units import duration
-from kcore.storm.report_rows import KEY, ROW_SCHEMA, Row, is_good, repetitions, works
+from kcore.storm.report_rows import KEY, ROW_SCHEMA, Row, is_good, is_profiled, repetitions, works
 
 _NS: Final = 1e6  # in a millisecond
 _HEAD: Final = ("scenario", "target", "size")
@@ -24,11 +24,16 @@ _ABOUT: Final = (
 def section(directory: Path | None, facts: Mapping[str, Any], rows: Sequence[Row]) -> str:
     """Of the page of these rows; empty without earlier runs."""
     earlier = earlier_runs(directory, facts, _KIND)
-    return history_section(_HEAD, _works(rows), earlier, _read, lambda ms: duration(ms * _NS), _ABOUT)
+    profiled = is_profiled(rows)
+    return history_section(
+        _HEAD, _works(rows), earlier, lambda run: _read(run, profiled), lambda ms: duration(ms * _NS), _ABOUT
+    )
 
 
-def _read(run: EarlierRun) -> Figures:
-    return _works(run.table.to_pylist(maps_as_pydicts="strict"))
+def _read(run: EarlierRun, profiled: bool) -> Figures:
+    """None of a run that was profiled where this one was not, or the other way round."""
+    rows = run.table.to_pylist(maps_as_pydicts="strict")
+    return _works(rows) if is_profiled(rows) == profiled else {}
 
 
 def _works(rows: Sequence[Row]) -> Figures:

@@ -57,6 +57,7 @@ class StormPlan:
     repeat: int = 1
     seed: int = 1
     master: str = ""  # Spark's; none: the brokers run in this process
+    profile: bool = False  # Samplers take CPU time: never compared with a run without.
 
     def check(self) -> None:
         """PlanError, or TargetError, for the first thing that cannot be."""

@@ -64,15 +64,25 @@ OF_KCORE: Final = (
 )
 
 
-def render(rows: Sequence[Row], facts: dict[str, Any], missing: Sequence[str], directory: Path | None = None) -> str:
-    """The page for all rows of a run; `missing`: what was to run and did not; earlier runs lie beside `directory`."""
+def render(
+    rows: Sequence[Row],
+    facts: dict[str, Any],
+    missing: Sequence[str],
+    directory: Path | None = None,
+    profile: str = "",
+) -> str:
+    """The page for all rows of a run; `missing`: what was to run and did not; earlier runs lie beside `directory`.
+
+    `profile`: the section of a profiled storm.
+    """
     together = merged(rows)
     targets = facts.get("targets", [])
     notes = (*NOTES, *(OF_KCORE if KCORE_KRAFT in targets else ()))
     past = history.section(directory, facts, rows)
     scenarios = list(dict.fromkeys(row["scenario"] for row in together))
     curves = _curve(together)
-    anchors = [*(["curves"] if curves else []), *scenarios, *(["history"] if past else []), "plan", "method"]
+    later = [name for name, text in (("profile", profile), ("history", past)) if text]
+    anchors = [*(["curves"] if curves else []), *scenarios, *later, "plan", "method"]
     body = [
         "<h1>kcore storm</h1>",
         f'<p class="lead">{escape(facts.get("when", ""))} · {escape(", ".join(targets))}</p>',
@@ -85,6 +95,7 @@ def render(rows: Sequence[Row], facts: dict[str, Any], missing: Sequence[str], d
         paragraphs(findings(together)),
         curves,
         *(_scenario(name, rows, together) for name in scenarios),
+        profile,
         past,
         f'<h2 id="plan">Plan</h2><pre>{escape(facts.get("plan", ""))}</pre>',
         f'<h2 id="method">How it was measured</h2>{paragraphs(notes)}',

@@ -80,6 +80,11 @@ def table_of(rows: Iterable[Row]) -> pa.Table:
     return pa.Table.from_pylist(flat, schema=ROW_SCHEMA)
 
 
+def is_profiled(rows: Iterable[Row]) -> bool:
+    """Whether samplers took CPU time, too: figures of such a run compare with those of such runs alone."""
+    return any(row["profiled"] for row in rows)
+
+
 def is_good(row: Row) -> bool:
     """Whether its figures are valid."""
     return row["error"] is None and row["valid"] and not row["partial"]

@@ -47,6 +47,7 @@ class ScenarioResult:
     controller_rss_mb: float = NOT_KNOWN
     own_cpu_s: float = 0.0
     end_state: str = ""  # In ZooKeeper mode: a digest of what the scenario left in ZooKeeper.
+    profiled: bool = False  # Samplers took CPU time, too.
     valid: bool = True
     note: str = ""
 

@@ -15,6 +15,7 @@ from kcore.schema.metadata_records_log import NoOpRecord
 from kcore.storm.kraft.scenarios import ALL
 from kcore.storm.kraft.storm import Sizes, Storm
 from kcore.storm.plan import FIRST, Cell, StormPlan
+from kcore.storm.profile.cell import CellProfile, profiled
 from kcore.storm.report_rows import Row, failed_row, row_of
 from kcore.storm.targets import Left, clear_away, cluster_of, free_ids
 
@@ -34,8 +35,16 @@ def check_targets(plan: StormPlan) -> None:
             asyncio.run(Quorum(target.addresses, random=Random(plan.seed)).check_listens())
 
 
-def run(plan: StormPlan, rows: list[Row], tell: Tell, spark: "SparkSession | None" = None) -> list[str]:
+def run(
+    plan: StormPlan,
+    rows: list[Row],
+    tell: Tell,
+    spark: "SparkSession | None" = None,
+    profiles: list[CellProfile] | None = None,
+) -> list[str]:
     """Runs it all; each row goes into `rows` when it is there, so that an interrupted run has what it measured.
+
+    `profiles` takes a profile a cell; none: the controllers are not profiled.
 
     Returns what it could not remove from other people's clusters, a line each, already reported.
     """
@@ -46,11 +55,13 @@ def run(plan: StormPlan, rows: list[Row], tell: Tell, spark: "SparkSession | Non
     for cell in cells:
         tell(f"{cell}: starting")
         try:
-            if cell.target.in_zookeeper:
-                zk_run.run_cell(plan, cell, rows, tell)
-                continue
-            with cell.target.started(plan.controllers, plan.heap) as processes:
-                asyncio.run(_CellRun(plan, cell, processes, rows, left, tell, spark).run())
+            with profiled(cell, profiles) as profile:
+                if cell.target.in_zookeeper:
+                    zk_run.run_cell(plan, cell, rows, tell, profile)
+                    continue
+                options = profile.java_options if profile else ()
+                with cell.target.started(plan.controllers, plan.heap, options) as processes:
+                    asyncio.run(_CellRun(plan, cell, processes, rows, left, tell, spark, profile).run())
         except (KcoreError, OSError) as error:
             tell(f"{cell}: {error}")
             done = {row["scenario"] for row in rows if _is_of(row, cell)}
@@ -76,9 +87,13 @@ class _CellRun:
         left: list[str],
         tell: Tell,
         spark: "SparkSession | None",
+        profile: CellProfile | None,
     ) -> None:
         self.plan, self.cell, self.processes, self.rows, self.tell = plan, cell, processes, rows, tell
         self.random, self.spark, self.left = Random(plan.seed), spark, left
+        self.profile = profile
+        if profile and processes:
+            profile.pids = processes.pids
         # Not from the seed: two runs may meet on one cluster.
         self.prefix = "storm-" if processes else f"kcore-storm-{Random().randbytes(_PREFIX_BYTES).hex()}-"
 
@@ -131,6 +146,7 @@ class _CellRun:
             usage=self._usage,
             prefix=self.prefix,
             places=others,
+            profile=self.profile,
         )
 
     def _usage(self) -> Usage | None:

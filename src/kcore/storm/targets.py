@@ -2,7 +2,7 @@
 
 import asyncio
 import signal
-from collections.abc import Collection, Iterator
+from collections.abc import Collection, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from random import Random
@@ -90,16 +90,18 @@ class Target:
         return self.is_kcore or self.release is not None
 
     @contextmanager
-    def started(self, controllers: int, heap: str) -> Iterator[ControllerQuorum | None]:
+    def started(
+        self, controllers: int, heap: str, java_options: Sequence[str] = ()
+    ) -> Iterator[ControllerQuorum | None]:
         """The processes where they are ours, for the time of a `with`; no second Ctrl-C ends their clearing away.
 
-        `heap` is for Java: Python has no such limit.
+        `heap` and `java_options` are for Kafka's: Python has no such limit.
         """
         quorum: ControllerQuorum
         if self.is_kcore:
             quorum = KcoreQuorum(controllers=controllers)
         elif self.release is not None:
-            quorum = KafkaQuorum(self.release, controllers=controllers, heap=heap)
+            quorum = KafkaQuorum(self.release, controllers=controllers, heap=heap, java_options=java_options)
         else:
             yield None
             return

@@ -20,6 +20,7 @@ from kcore.processes.machine import Usage
 from kcore.replication.placement import place
 from kcore.schema.index import METADATA_RECORDS
 from kcore.schema.topics import CreatableReplicaAssignment, CreateTopicsRequest
+from kcore.storm.profiling import Profiling
 from kcore.storm.result import ScenarioResult
 from kcore.types import Int32s, Int64s
 
@@ -61,6 +62,7 @@ class Storm:
     places: bool = False  # There are brokers that are not ours: topics are created with assignments.
     measure: "Measure | None" = None  # the one under way
     named: int = 0  # topics created so far, deleted ones included
+    profile: Profiling | None = None
 
     @property
     def table(self) -> PartitionTable:
@@ -170,6 +172,9 @@ class Measure:
         fleet.observer.forget()
         fleet.errors.clear()
         fleet.false_fencings = fleet.refused_ns = 0
+        if storm.profile:
+            await asyncio.to_thread(storm.profile.begin, self.result.scenario)
+            self.result.profiled = True
         fleet.histograms()
         self._counters = fleet.counters()
         self._usage, self._own = storm.usage(), fleet.cpu_s()
@@ -259,6 +264,8 @@ class Measure:
     def _weigh(self) -> None:
         """Heartbeats, our own lag, and what both sides took of the machine."""
         result, usage = self.result, self.storm.usage()
+        if self.storm.profile:
+            self.storm.profile.end()
         latency, lag = map(histogram, self.storm.fleet.histograms())
         result.heartbeats = latency.tolist()
         result.clock_ms = self.storm.fleet.clock_ns / _MILLIS

@@ -11,6 +11,7 @@ from kcore.hollow.zk.tree import write_paths, write_tree
 from kcore.processes.zk_cluster import ZookeeperProcess
 from kcore.processes.zk_controllers import controller_of
 from kcore.storm.plan import Cell, StormPlan
+from kcore.storm.profile.cell import CellProfile
 from kcore.storm.report_rows import Row, failed_row, row_of
 from kcore.storm.zk.end_state import end_state
 from kcore.storm.zk.scenarios import BROKER_LOST, CREATE, SCENARIOS
@@ -22,13 +23,22 @@ _SCENARIO_S: Final = 1800.0
 _ZOOKEEPER_HEAP: Final = "1g"
 
 
-def run_cell(plan: StormPlan, cell: Cell, rows: list[Row], tell: Callable[[str], None]) -> None:
+def run_cell(
+    plan: StormPlan, cell: Cell, rows: list[Row], tell: Callable[[str], None], profile: CellProfile | None = None
+) -> None:
     """Each row goes into `rows` when it is there. KcoreError if nothing could be measured at all."""
     with ZookeeperProcess(heap=_ZOOKEEPER_HEAP, options=()) as zookeeper:
-        asyncio.run(_run(plan, cell, zookeeper.address, rows, tell))
+        asyncio.run(_run(plan, cell, zookeeper.address, rows, tell, profile))
 
 
-async def _run(plan: StormPlan, cell: Cell, zookeeper: str, rows: list[Row], tell: Callable[[str], None]) -> None:
+async def _run(
+    plan: StormPlan,
+    cell: Cell,
+    zookeeper: str,
+    rows: list[Row],
+    tell: Callable[[str], None],
+    profile: CellProfile | None,
+) -> None:
     topics = -(-cell.partitions // plan.partitions_per_topic)
     racks = plan.racks or None
     table = generate(cell.partitions, cell.brokers, plan.replication_factor, topics, plan.seed, racks)
@@ -42,8 +52,11 @@ async def _run(plan: StormPlan, cell: Cell, zookeeper: str, rows: list[Row], tel
         await fleet.open()
         try:
             doomed = await _register(fleet, names, plan.seed)
-            with controller_of(cell.target.text, zookeeper, plan.heap) as controller:
-                storm = ZkStorm(fleet, controller, table, Random(plan.seed), doomed)
+            options = profile.java_options if profile else ()
+            with controller_of(cell.target.text, zookeeper, plan.heap, options) as controller:
+                if profile:
+                    profile.pids = controller.pids
+                storm = ZkStorm(fleet, controller, table, Random(plan.seed), doomed, profile=profile)
                 if CREATE in names:
                     await fleet.quiet(QUIET_S, storm.timeout_s)
                 else:

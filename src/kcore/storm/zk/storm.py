@@ -19,6 +19,7 @@ from kcore.net.versions import api_name
 from kcore.processes.machine import Usage
 from kcore.processes.zk_controllers import ControllerProcess
 from kcore.schema import LeaderAndIsrRequest, UpdateMetadataRequest
+from kcore.storm.profiling import Profiling
 from kcore.storm.result import ScenarioResult
 from kcore.types import Int32s
 
@@ -79,6 +80,7 @@ class ZkStorm:
     random: Random
     doomed: int | None = None
     timeout_s: float = 180.0
+    profile: Profiling | None = None
     witness: Witness = field(init=False)
 
     def __post_init__(self) -> None:
@@ -137,6 +139,9 @@ class ZkMeasure:
         self.storm = storm
         self.result = ScenarioResult(scenario, len(storm.fleet.live), len(storm.table), controllers=1)
         storm.forget()
+        if storm.profile:
+            storm.profile.begin(scenario)
+            self.result.profiled = True
         self._usage: Usage | None = storm.controller.usage()
         self._own_s = time.process_time()
         self.intended_ns = self._begun_ns = time.monotonic_ns()
@@ -190,6 +195,8 @@ class ZkMeasure:
 
     def _weigh(self) -> None:
         usage = self.storm.controller.usage()
+        if self.storm.profile:
+            self.storm.profile.end()
         self.result.own_cpu_s = time.process_time() - self._own_s
         if usage and self._usage:
             self.result.controller_cpu_s = usage.cpu_s - self._usage.cpu_s
