@@ -63,7 +63,12 @@ def test_requests_before_a_late_watch_count() -> None:
 
 def a_measure(fleet: Fleet, scenario: str = "broker-lost") -> ZkMeasure:
     storm: Any = SimpleNamespace(
-        fleet=fleet, table=[], controller=SimpleNamespace(usage=lambda: None), forget=fleet.found.clear, timeout_s=1.0
+        fleet=fleet,
+        table=[],
+        controller=SimpleNamespace(usage=lambda: None),
+        profile=None,
+        forget=fleet.found.clear,
+        timeout_s=1.0,
     )
     return ZkMeasure(storm, scenario)
 
