@@ -209,6 +209,43 @@ cdef extern from *:
         return instance;
     }
 
+    /* Memory of bytes objects that are gone, by their exact size: who they came from may have asked for no more. */
+    enum { BYTES_SIZES = 256, MOST_SPARE_BYTES = 2 };
+    static struct { PyBytesObject *spare[MOST_SPARE_BYTES]; int count; } spare_bytes[BYTES_SIZES];
+
+    /* PyBytes_FromStringAndSize without its four calls, which take as long as the memory does. */
+    static PyObject *make_bytes(const char *data, Py_ssize_t size) {
+    #if MAKES_ITS_OWN
+        if (size > 1) {  /* Shorter ones are shared. */
+            PyBytesObject *bytes;
+            if (size < BYTES_SIZES && spare_bytes[size].count > 0) {
+                bytes = spare_bytes[size].spare[--spare_bytes[size].count];
+            } else {
+                bytes = PyObject_Malloc(offsetof(PyBytesObject, ob_sval) + size + 1);
+                if (bytes == NULL) return PyErr_NoMemory();
+            }
+            Py_SET_REFCNT((PyObject *)bytes, 1);
+            Py_SET_TYPE((PyObject *)bytes, &PyBytes_Type);
+            Py_SET_SIZE((PyVarObject *)bytes, size);
+            _Py_COMP_DIAG_PUSH
+            _Py_COMP_DIAG_IGNORE_DEPR_DECLS
+            bytes->ob_shash = -1;
+            _Py_COMP_DIAG_POP
+            memcpy(bytes->ob_sval, data, size);
+            bytes->ob_sval[size] = 0;
+            return (PyObject *)bytes;
+        }
+    #endif
+        return PyBytes_FromStringAndSize(data, size);
+    }
+
+    static inline void drop_bytes(PyObject *value) {
+        Py_ssize_t size = PyBytes_GET_SIZE(value);
+        if (size > 1 && size < BYTES_SIZES && spare_bytes[size].count < MOST_SPARE_BYTES)
+            spare_bytes[size].spare[spare_bytes[size].count++] = (PyBytesObject *)value;
+        else PyObject_Free(value);
+    }
+
     /* The int32s of a list that nobody has looked at. */
     typedef struct {
         PyObject_HEAD
@@ -289,6 +326,10 @@ cdef extern from *:
             free_packed(value);
             return;
         }
+        if (MAKES_ITS_OWN && PyBytes_CheckExact(value) && Py_REFCNT(value) == 1) {
+            drop_bytes(value);
+            return;
+        }
         if (!knows_head || Py_REFCNT(value) != 1 || !PyList_CheckExact(value) || ((Head *)value)[-1].next != 0) {
             Py_DECREF(value);
             return;
@@ -356,4 +397,5 @@ cdef extern from *:
     const int32_t *ints_of(PyObject *value, Py_ssize_t *count)
     PyObject *make_instance(PyTypeObject *type, bint many)
     PyObject *make_list(Py_ssize_t count)
+    PyObject *make_bytes(const char *data, Py_ssize_t size)
     void set_dealloc(PyTypeObject *type, Py_ssize_t slots)

@@ -73,6 +73,7 @@ cdef class Program:
 
 cdef PyObject *new_instance(PyTypeObject *type, bint many) noexcept
 cdef PyObject *new_list(Py_ssize_t count) noexcept
+cdef PyObject *new_bytes(const char *data, Py_ssize_t size) noexcept
 cdef PyObject *new_packed(const uint8_t *at, Py_ssize_t count, bint many) noexcept
 cdef const int32_t *packed_ints(PyObject *value, Py_ssize_t *count) noexcept
 cdef Py_ssize_t slot_of_member(object member) except -1

@@ -8,7 +8,7 @@ from cpython.object cimport PyObject, PyTypeObject
 from libc.stdint cimport int32_t, uint8_t
 
 from kcore._ext.wire_memory cimport (
-    PackedInts_Type, PyType_Ready, check_head, ints_of, make_instance, make_list, pack_ints, set_dealloc,
+    PackedInts_Type, PyType_Ready, check_head, ints_of, make_bytes, make_instance, make_list, pack_ints, set_dealloc,
 )
 
 import sys
@@ -186,6 +186,10 @@ cdef PyObject *new_instance(PyTypeObject *type, bint many) noexcept:
 cdef PyObject *new_list(Py_ssize_t count) noexcept:
     """Without items: the caller sets them all."""
     return make_list(count)
+
+
+cdef PyObject *new_bytes(const char *data, Py_ssize_t size) noexcept:
+    return make_bytes(data, size)
 
 
 cdef PyObject *new_packed(const uint8_t *at, Py_ssize_t count, bint many) noexcept:

@@ -13,9 +13,9 @@ from kcore._ext.big_endian cimport load16, load32, load64
 from kcore._ext.recent_ints cimport int_object
 from kcore._ext.wire_program cimport (
     ARRAY, BOOL, BYTES, INT8, INT16, INT32, INT64, MAX_DEPTH, MAX_STRING, STRING, STRUCT, UINT16, UINT32, UUID, Crumb,
-    Layout, Program, Step, new_instance, new_list, new_packed, path_text,
+    Layout, Program, Step, new_bytes, new_instance, new_list, new_packed, path_text,
 )
-from kcore._ext.wire_values cimport new_bytes, new_uuid, new_view
+from kcore._ext.wire_values cimport new_uuid, new_view
 
 
 cdef extern from "Python.h":
