@@ -2,12 +2,45 @@
 
 from pathlib import Path
 
+import pytest
+
 from kcore.replication.raft_log import OffsetAndEpoch
 from kcore.storage.files import OsFileSystem
 from kcore.storage.last_reads import MOST_BYTES, MOST_READS, LastReads
 from kcore.storage.raft_log import DiskRaftLog
 from kcore.storage.segmented_log import Settings
-from storage.raft_logs import END, FOLDER, fill, opened
+from storage.raft_logs import END, FOLDER, SMALL, fill, opened
+
+
+@pytest.mark.parametrize("count", [1, 7, 12])
+def test_what_was_appended_last_is_read_from_memory_as_from_the_disk(tmp_path: Path, count: int) -> None:
+    """With each beginning, end and size; segments have seven batches."""
+    disk = Reads()
+    with DiskRaftLog(tmp_path / FOLDER, SMALL, files=disk) as log:
+        batches = fill(log, count)
+        size = len(batches[0])
+        disk.positions.clear()
+        assert log.read(count - 1, size, count) == batches[-1]
+        assert disk.positions == []
+        found = every_read(log, count, size)
+    with opened(tmp_path) as log:
+        assert found == every_read(log, count, size)
+
+
+def every_read(log: DiskRaftLog, end: int, size: int) -> list[bytes]:
+    """Of a log that ends at `end`, with batches of about that size."""
+    limits = [1, size - 1, *(size * whole + 8 for whole in range(1, 10)), 1 << 20]
+    return [
+        log.read(offset, limit, up_to) for offset in range(end) for up_to in range(offset, end + 1) for limit in limits
+    ]
+
+
+def test_what_was_appended_and_cut_off_is_forgotten(tmp_path: Path) -> None:
+    with opened(tmp_path) as log:
+        batches = fill(log, 5)
+        log.truncate_to_end_offset(OffsetAndEpoch(3, 1))
+        later = fill(log, 2, epoch=2)
+        assert log.read(2, 1 << 20, 5) == b"".join([batches[2], *later])
 
 
 def test_what_is_remembered_of_reads_is_bounded() -> None:
@@ -45,8 +78,9 @@ class Reads(OsFileSystem):
 
 def test_a_read_goes_on_where_the_last_one_ended(tmp_path: Path) -> None:
     disk = Reads()
-    with DiskRaftLog(tmp_path / FOLDER, files=disk) as log:
+    with opened(tmp_path, Settings(1 << 20)) as log:
         batches = fill(log, 12)
+    with DiskRaftLog(tmp_path / FOLDER, files=disk) as log:
         ends = [sum(map(len, batches[: count + 1])) for count in range(12)]
         assert log.read(2, ends[4] - ends[1], END) == b"".join(batches[2:5])
         disk.positions.clear()

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from peer import REPEATS, Case, Message, serve
+from peer import REPEATS, Case, Message, read_lists, serve
 
 import kcore
 from kcore.wire.record_batch import crc32c, scan_batches
@@ -79,6 +79,8 @@ class Objects(Case):
     def run(self, round_: int) -> int:
         if self.operation == "decode":
             self.keep()
+        elif self.operation == "read":
+            read_lists(self.keep())
         elif self.operation == "encode_fresh":
             kcore.encode(self.decoded, self.version)
         else:

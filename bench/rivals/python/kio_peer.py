@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from kio.serial import entity_reader, entity_writer
-from peer import REPEATS, Case, Message, serve
+from peer import REPEATS, Case, Message, read_lists, serve
 
 FURTHER_BROKER_EPOCH = 381
 
@@ -32,6 +32,8 @@ class Codec(Case):
     def run(self, round_: int) -> int:
         if self.operation == "decode":
             self.keep()
+        elif self.operation == "read":
+            read_lists(self.keep())
         elif self.operation == "encode_fresh":
             self.write(io.BytesIO(), self.decoded)
         else:

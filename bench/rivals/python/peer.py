@@ -12,6 +12,7 @@ from typing import Any
 MIN_ROUNDS = 1
 REPEATS = {"small": 200, "big": 1}  # Runs of a round in the group `messages`: a small one is too short for the clock.
 MIB = 1 << 20
+FIELDS = ("isr", "replicas", "adding_replicas", "removing_replicas", "offline_replicas")
 
 
 class Case:
@@ -30,6 +31,16 @@ class Case:
     def keep(self) -> object:
         """What the memory figure keeps alive."""
         raise NotImplementedError
+
+
+def read_lists(message: Any) -> None:
+    """Asks for every list of every partition: kcore makes lists of numbers when they are asked for, kio before."""
+    partition = message.topic_states[0].partition_states[0]
+    names = [name for name in FIELDS if hasattr(partition, name)]
+    for topic in message.topic_states:
+        for partition in topic.partition_states:
+            for name in names:
+                getattr(partition, name)
 
 
 class Message(Case):

@@ -1,7 +1,7 @@
 """A plan as C structs: what the reader and the writer run. `Program` owns all that the structs point at."""
 
 from cpython.object cimport PyObject, PyTypeObject
-from libc.stdint cimport int32_t, int64_t
+from libc.stdint cimport int32_t, int64_t, uint8_t
 
 cpdef enum Kind:
     """The numbers of `kcore.schema.kinds.Kind`, held to it by a test."""
@@ -34,7 +34,7 @@ cdef struct Step:
     int64_t lowest          # of an integer
     int64_t highest
     PyObject *name
-    PyObject *initial       # the default where it can be shared; NULL where each instance needs a fresh one
+    PyObject *initial       # the default where it can be shared, as PackedInts can; NULL where it is made anew
     PyObject *default       # the default to compare with
     Layout *blank           # of a STRUCT that is not null by default: all its fields are `absent`
     Step *element           # of an ARRAY
@@ -71,5 +71,10 @@ cdef class Program:
     cdef Step *fields(self, object steps, object struct) except? NULL
     cdef int value(self, Step *step, object plan) except -1
 
-cdef PyObject *new_instance(PyTypeObject *type) noexcept
+cdef PyObject *new_instance(PyTypeObject *type, bint many) noexcept
+cdef PyObject *new_list(Py_ssize_t count) noexcept
+cdef PyObject *new_bytes(const char *data, Py_ssize_t size) noexcept
+cdef PyObject *new_packed(const uint8_t *at, Py_ssize_t count, bint many) noexcept
+cdef const int32_t *packed_ints(PyObject *value, Py_ssize_t *count) noexcept
+cdef Py_ssize_t slot_of_member(object member) except -1
 cdef str path_text(const Crumb *crumbs, int count)

@@ -1,7 +1,17 @@
 """Compiles a plan (`kcore.wire.plan`) into the C structs of wire_program.pxd, once a class and version."""
 
+import sys
+
 from cpython.bytearray cimport PyByteArray_AS_STRING
 from cpython.object cimport PyObject, PyTypeObject
+
+from libc.stdint cimport int32_t, uint8_t
+
+from kcore._ext.wire_memory cimport (
+    PackedInts_Type, PyType_Ready, check_head, ints_of, make_bytes, make_instance, make_list, pack_ints, set_dealloc,
+)
+
+import sys
 
 
 cdef extern from *:
@@ -12,80 +22,6 @@ cdef extern from *:
         if (!Py_IS_TYPE(descriptor, &PyMemberDescr_Type)) return -1;
         PyMemberDef *member = ((PyMemberDescrObject *)descriptor)->d_member;
         return member->type == T_OBJECT_EX ? member->offset : -1;
-    }
-
-    /* Memory of instances that are gone, by size in pointers: empty slots, the first links to the next. */
-    enum { SPARE_SIZES = 64, MOST_SPARES = 64 };
-    static struct { PyObject *first; int count; } spares[SPARE_SIZES];
-
-    static Py_ssize_t size_class(PyTypeObject *type) {
-        Py_ssize_t size = type->tp_basicsize / sizeof(PyObject *);
-        return size < SPARE_SIZES ? size : 0;  // No instance is so small: the list of size 0 stays empty.
-    }
-
-    /* With empty slots, and unknown to the collector: a message is a tree, so it would visit it for nothing. */
-    static PyObject *make_instance(PyTypeObject *type) {
-        Py_ssize_t size = size_class(type);
-        PyObject *instance = spares[size].first;
-        if (instance != NULL) {
-            spares[size].first = *(PyObject **)(instance + 1);
-            spares[size].count--;
-            *(PyObject **)(instance + 1) = NULL;
-    #if defined(Py_TRACE_REFS) || defined(Py_GIL_DISABLED)
-            return PyObject_Init(instance, type);
-    #else
-            Py_SET_TYPE(instance, type);  /* What PyObject_Init does, without its two calls. */
-            Py_INCREF(type);
-            Py_SET_REFCNT(instance, 1);
-            return instance;
-    #endif
-        }
-        if ((instance = _PyObject_GC_New(type)) == NULL) return NULL;
-        memset(instance + 1, 0, type->tp_basicsize - sizeof(PyObject));
-        return instance;
-    }
-
-    static void free_slots(PyObject *self);
-
-    static void free_now(PyObject *self) {
-        PyTypeObject *type = Py_TYPE(self), *own = type;
-        Py_ssize_t size = size_class(type);
-        while (own->tp_dealloc != free_slots) own = own->tp_base;
-        for (PyObject **slot = (PyObject **)(self + 1); (char *)slot < (char *)self + own->tp_basicsize; slot++) {
-            PyObject *value = *slot;
-            *slot = NULL;
-            Py_XDECREF(value);
-        }
-        if (own == type && size > 0 && spares[size].count < MOST_SPARES) {
-            *(PyObject **)(self + 1) = spares[size].first;
-            spares[size].first = self;
-            spares[size].count++;
-        } else {
-            type->tp_free(self);
-        }
-        Py_DECREF(type);
-    }
-
-    /* Frees an instance that is nothing but slots: the general way costs as much as all the rest of a small message.
-       A subclass of a user's own frees what it added, then comes here. No message nests deep, so the
-       interpreter's guard against deep nesting, which takes time, waits until one does. */
-    static void free_slots(PyObject *self) {
-        static int depth = 0;
-        PyObject_GC_UnTrack(self);
-        if (depth < 50) {
-            depth++;
-            free_now(self);
-            depth--;
-            return;
-        }
-        Py_TRASHCAN_BEGIN(self, free_slots)
-        free_now(self);
-        Py_TRASHCAN_END
-    }
-
-    static void set_dealloc(PyTypeObject *type, Py_ssize_t slots) {
-        if (type->tp_basicsize == (Py_ssize_t)(sizeof(PyObject) + slots * sizeof(PyObject *)) && !type->tp_finalize)
-            type->tp_dealloc = free_slots;
     }
 
     static PyObject *explain = NULL;
@@ -116,8 +52,7 @@ cdef extern from *:
     }
     """
     Py_ssize_t slot_offset(object descriptor)
-    PyObject *make_instance(PyTypeObject *type)
-    void set_dealloc(PyTypeObject *type, Py_ssize_t slots)
+    void Py_INCREF(PyObject *value)
     void set_call(PyTypeObject *metaclass, PyObject *function)
 
 
@@ -197,6 +132,8 @@ cdef class Program:
             step.default = self.own(field.default())
             fresh = step.kind in (STRUCT, ARRAY) and <object>step.default is not None
             step.initial = NULL if fresh else step.default
+            if fresh and step.kind == ARRAY and field.type.element.kind == INT32:
+                step.initial = NO_INTS
             if fresh and step.kind == STRUCT:
                 step.blank = self.blank(field.type.struct)
             if field_step is not None:
@@ -225,14 +162,47 @@ cdef class Program:
 
 
 cdef Py_ssize_t slot_of(object struct, str name) except -1:
-    offset = slot_offset(getattr(struct, name))
+    found = getattr(struct, name)
+    return slot_of_member(getattr(found, "member", found))
+
+
+cdef Py_ssize_t slot_of_member(object member) except -1:
+    offset = slot_offset(member)
     if offset < 0:
-        raise TypeError(f"{struct.__name__}.{name} is not a slot")
+        raise TypeError(f"{member!r} is not a slot")
     return offset
 
 
-cdef PyObject *new_instance(PyTypeObject *type) noexcept:
-    return make_instance(type)
+check_head(sys.getsizeof([]) - list.__basicsize__)
+PyType_Ready(&PackedInts_Type)
+cdef PyObject *NO_INTS = pack_ints(NULL, 0, False)
+
+
+cdef PyObject *new_instance(PyTypeObject *type, bint many) noexcept:
+    """With empty slots; `many`: of a message of which many objects are made."""
+    return make_instance(type, many)
+
+
+cdef PyObject *new_list(Py_ssize_t count) noexcept:
+    """Without items: the caller sets them all."""
+    return make_list(count)
+
+
+cdef PyObject *new_bytes(const char *data, Py_ssize_t size) noexcept:
+    return make_bytes(data, size)
+
+
+cdef PyObject *new_packed(const uint8_t *at, Py_ssize_t count, bint many) noexcept:
+    """`count` int32s of the wire, whose bytes are there; as `new_instance`."""
+    if count == 0:
+        Py_INCREF(NO_INTS)
+        return NO_INTS
+    return pack_ints(at, count, many)
+
+
+cdef const int32_t *packed_ints(PyObject *value, Py_ssize_t *count) noexcept:
+    """NULL for what is not packed."""
+    return ints_of(value, count)
 
 
 cdef str path_text(const Crumb *crumbs, int count):

@@ -10,20 +10,18 @@ from libc.stdint cimport int8_t, int16_t, int32_t, int64_t, uint8_t, uint64_t
 from libc.string cimport memcpy
 
 from kcore._ext.big_endian cimport load16, load32, load64
+from kcore._ext.recent_ints cimport int_object
 from kcore._ext.wire_program cimport (
     ARRAY, BOOL, BYTES, INT8, INT16, INT32, INT64, MAX_DEPTH, MAX_STRING, STRING, STRUCT, UINT16, UINT32, UUID, Crumb,
-    Layout, Program, Step, new_instance, path_text,
+    Layout, Program, Step, new_bytes, new_instance, new_list, new_packed, path_text,
 )
-from kcore._ext.wire_values cimport new_bytes, new_uuid, new_view
+from kcore._ext.wire_values cimport new_uuid, new_view
 
 
 cdef extern from "Python.h":
-    PyObject *new_list "PyList_New" (Py_ssize_t size)
     PyObject *new_text "PyUnicode_DecodeUTF8" (const char *data, Py_ssize_t size, const char *errors)
-    PyObject *new_int "PyLong_FromLongLong" (int64_t value)
     PyObject *new_float "PyFloat_FromDouble" (double value)
     void set_item "PyList_SET_ITEM" (PyObject *values, Py_ssize_t i, PyObject *value)
-    void untrack "PyObject_GC_UnTrack" (PyObject *container)
     PyObject *build "Py_BuildValue" (const char *form, ...)
     PyObject *list_as_tuple "PyList_AsTuple" (PyObject *values)
     int append "PyList_Append" (PyObject *values, PyObject *value)
@@ -46,6 +44,7 @@ cdef struct Reader:
     const uint8_t *at
     const uint8_t *end
     const char *why
+    bint many  # Objects of a message so big are made in memory for many.
     int64_t room  # How many more values its arrays and unknown tags may have.
     int depth
     Crumb crumbs[MAX_DEPTH]
@@ -57,15 +56,8 @@ cdef enum:
 
 cdef enum:
     SMALL = 1024  # Bytes of which too few objects are made for the collector to run.
+    BIG = 256 * 1024  # Bytes of which so many instances are made that slabs of 2 MiB are filled.
 
-cdef struct Recent:
-    int64_t value
-    PyObject *number
-
-cdef enum:
-    RECENT_MASK = 1023
-
-cdef Recent[RECENT_MASK + 1] RECENT
 NO_UNKNOWN_FIELDS = ()
 cdef PyObject *NOTHING_UNKNOWN = <PyObject *>NO_UNKNOWN_FIELDS
 
@@ -89,7 +81,7 @@ cdef object read_message(
     cdef int collecting
     r.source = <PyObject *>source
     r.start, r.at, r.end = data, data + (end[0] if end else 0), data + size
-    r.why, r.depth, r.view, r.room = NULL, 0, NULL, room
+    r.why, r.depth, r.view, r.room, r.many = NULL, 0, NULL, room, size >= BIG
     # A decoded tree has no cycle: to visit it as it grows finds nothing.
     collecting = PyGC_Disable() if size > SMALL else 0
     message = read_struct(r, program.root)
@@ -181,20 +173,6 @@ cdef inline PyObject *shared(PyObject *value) noexcept:
     return value
 
 
-cdef inline PyObject *int_object(int64_t value) noexcept:
-    """Broker ids and epochs repeat: one int object for all places where the same number was lately read."""
-    cdef Recent *recent = &RECENT[value & RECENT_MASK]
-    cdef PyObject *number
-    if recent.value != value or recent.number is NULL:
-        number = new_int(value)
-        if number is NULL:
-            return NULL
-        Py_XDECREF(recent.number)
-        recent.value, recent.number = value, number
-    Py_INCREF(recent.number)
-    return recent.number
-
-
 cdef inline PyObject *read_value(Reader *r, const Step *step) noexcept:
     return read_fixed(r, step) if step.kind < STRING else read_counted(r, step)
 
@@ -284,17 +262,15 @@ cdef PyObject *read_array(Reader *r, const Step *step) noexcept:
         r.at = before
         return fail(r, "the message has more values than it may")
     r.room -= count
+    if element.kind == INT32:
+        values = new_packed(r.at, count, r.many)  # The count has shown that their bytes are there.
+        r.at += 4 * count
+        return values
     values = new_list(count)
     if values is NULL:
         return NULL
-    untrack(values)
     for i in range(count):
-        # Replicas and ISR are most of a control message; the count has shown that their bytes are there.
-        if element.kind == INT32:
-            value = int_object(<int32_t>load32(r.at))
-            r.at += 4
-        else:
-            value = read_value(r, element)
+        value = read_value(r, element)
         if value is NULL:
             leave_crumb(r, NULL, i)
             Py_DECREF(values)
@@ -321,7 +297,7 @@ cdef PyObject *read_struct(Reader *r, const Layout *layout) noexcept:
     cdef const Step *step
     cdef PyObject *value
     cdef int i
-    cdef PyObject *instance = new_instance(layout.type)
+    cdef PyObject *instance = new_instance(layout.type, r.many)
     if instance is NULL:
         return NULL
     for i in range(layout.in_line_count):
@@ -377,7 +353,7 @@ cdef int set_default(const Step *step, PyObject *instance) noexcept:
 
 
 cdef PyObject *new_blank(const Layout *layout) noexcept:
-    cdef PyObject *instance = new_instance(layout.type)
+    cdef PyObject *instance = new_instance(layout.type, False)
     if instance is NULL:
         return NULL
     slot_at(instance, layout.unknown_slot)[0] = shared(NOTHING_UNKNOWN)

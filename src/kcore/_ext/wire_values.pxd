@@ -1,31 +1,10 @@
-"""Values of a message that are made here instead of by several calls of Python's: bytes, Uuids, views of records."""
+"""Values of a message that are made here instead of by several calls of Python's: Uuids, views of records."""
 
 from cpython.object cimport PyObject, PyTypeObject
 from libc.stdint cimport uint8_t
 
 cdef extern from *:
     """
-    /* PyBytes_FromStringAndSize without its four calls, which take as long as the memory does. */
-    static PyObject *new_bytes(const char *data, Py_ssize_t size) {
-    #if !defined(Py_TRACE_REFS) && !defined(Py_GIL_DISABLED)
-        if (size > 1) {  /* Shorter ones are shared. */
-            PyBytesObject *bytes = PyObject_Malloc(offsetof(PyBytesObject, ob_sval) + size + 1);
-            if (bytes == NULL) return PyErr_NoMemory();
-            Py_SET_REFCNT((PyObject *)bytes, 1);
-            Py_SET_TYPE((PyObject *)bytes, &PyBytes_Type);
-            Py_SET_SIZE((PyVarObject *)bytes, size);
-            _Py_COMP_DIAG_PUSH
-            _Py_COMP_DIAG_IGNORE_DEPR_DECLS
-            bytes->ob_shash = -1;
-            _Py_COMP_DIAG_POP
-            memcpy(bytes->ob_sval, data, size);
-            bytes->ob_sval[size] = 0;
-            return (PyObject *)bytes;
-        }
-    #endif
-        return PyBytes_FromStringAndSize(data, size);
-    }
-
     /* A Uuid is a bytes subclass with nothing added: made as bytes makes its own subclasses. */
     static PyObject *new_uuid(PyTypeObject *type, const unsigned char *data) {
         PyObject *uuid = type->tp_alloc(type, 16);
@@ -53,6 +32,5 @@ cdef extern from *:
         return view;
     }
     """
-    PyObject *new_bytes(const char *data, Py_ssize_t size)
     PyObject *new_uuid(PyTypeObject *type, const uint8_t *data)
     PyObject *new_view(PyObject *source, PyObject *last, const uint8_t *begin, Py_ssize_t length)

@@ -7,14 +7,15 @@ and a list's size is looked up anew for each element.
 """
 
 from cpython.object cimport PyObject
-from libc.stdint cimport UINT32_MAX, int64_t, uint8_t, uint32_t, uint64_t
+from libc.stdint cimport UINT32_MAX, int32_t, int64_t, uint8_t, uint32_t, uint64_t
 from libc.string cimport memcpy
 
 from kcore._ext.wire_buffer cimport (
     Writer, fail, insert_varint, leave_crumb, make_room, open_writer, put_bytes, put_varint, store,
 )
 from kcore._ext.wire_program cimport (
-    ARRAY, BOOL, BYTES, INT64, MAX_STRING, RECORDS, STRING, STRUCT, UUID, Layout, Program, Step, path_text,
+    ARRAY, BOOL, BYTES, INT32, INT64, MAX_STRING, RECORDS, STRING, STRUCT, UUID, Layout, Program, Step, packed_ints,
+    path_text,
 )
 
 cdef extern from *:
@@ -117,14 +118,16 @@ cdef Py_ssize_t write_message_into(Program program, object message, uint8_t *out
 
 
 cdef int raise_error(Writer *w, object words) except -1:
+    cdef Py_ssize_t count
     if w.why is NULL:
         return -1  # A Python exception is set already.
     path, why, shown = path_text(w.crumbs, w.depth), w.why.decode("ascii"), ""
     if w.culprit is not NULL:
         culprit = <object>w.culprit
         Py_DECREF(w.culprit)
+        name = type(culprit).__name__ if packed_ints(<PyObject *>culprit, &count) is NULL else "list"
         is_plain = culprit is None or isinstance(culprit, (int, float, str, bytes))
-        shown = f": {repr(culprit)[:SHOWN] if is_plain else type(culprit).__name__}"
+        shown = f": {repr(culprit)[:SHOWN] if is_plain else name}"
     error = words.unsupported_version_error if w.unsupported else words.encode_error
     raise error(f"{path}: {why}{shown}" if path else f"{why}{shown}")
 
@@ -288,6 +291,10 @@ cdef int write_bytes(Writer *w, const Step *step, PyObject *value) noexcept:
 
 cdef int write_array(Writer *w, const Step *step, PyObject *values) noexcept:
     cdef int result
+    cdef Py_ssize_t count
+    cdef const int32_t *numbers = packed_ints(values, &count)
+    if numbers is not NULL and step.element.kind == INT32:
+        return write_packed(w, step, numbers, count)
     if not is_sequence(values):
         return fail(w, values, "expected a list")
     Py_INCREF(values)
@@ -296,6 +303,17 @@ cdef int write_array(Writer *w, const Step *step, PyObject *values) noexcept:
         result = write_elements(w, step.element, values, size_of(values))
     Py_DECREF(values)
     return result
+
+
+cdef int write_packed(Writer *w, const Step *step, const int32_t *numbers, Py_ssize_t count) noexcept:
+    """An array that was decoded and that nobody has looked at."""
+    cdef Py_ssize_t i
+    if put_length(w, step, count) < 0 or make_room(w, 4 * count) < 0:
+        return -1
+    for i in range(count):
+        store(w.at, <uint64_t>numbers[i], 4)
+        w.at += 4
+    return 0
 
 
 cdef int write_elements(Writer *w, const Step *element, PyObject *values, Py_ssize_t count) noexcept:
@@ -350,9 +368,12 @@ cdef int refuse_if_set(Writer *w, const Step *step, PyObject *value) noexcept:
 cdef int is_default(const Step *step, PyObject *value) noexcept:
     """1 if so, 0 if not, -1 with a Python exception; a null array is not an empty one, as in Kafka."""
     cdef int same
+    cdef Py_ssize_t count
     if value is step.default:
         return 1
     if step.kind == ARRAY:
+        if packed_ints(value, &count) is not NULL:
+            return step.default is not Py_None and count == 0
         return step.default is not Py_None and is_sequence(value) and size_of(value) == 0
     if step.blank is not NULL:
         return is_blank(step.blank, value)

@@ -9,7 +9,12 @@ VIEWS: Final = {KCORE: "big", OBJECTS: "small"}
 """Which of the group `messages` each view of kcore takes part in."""
 MESSAGES: Final = {"LeaderAndIsrRequest": "LISR", "UpdateMetadataRequest": "UMR"}
 WORDS: Final = {
-    **{"decode_nogc": "decode, gc off", "fanout": "fan-out", "fanout_copy": "fan-out, one copy"},
+    **{
+        "decode_nogc": "decode, gc off",
+        "read_nogc": "decode and read, gc off",
+        "fanout": "fan-out",
+        "fanout_copy": "fan-out, one copy",
+    },
     **{"scan": "one down, full scan", "full": "every partition elects"},
     **{"batches:segment": "batches with CRC", "mapped:segment": "the same, mapped", "crc:segment": "bare CRC-32C"},
 }

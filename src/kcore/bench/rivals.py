@@ -64,7 +64,7 @@ NEWEST: Final = ("LeaderAndIsrRequest:7:uniform", "UpdateMetadataRequest:8:unifo
 CASES: Final[dict[str, tuple[str, ...]]] = {
     "codec": (
         *(f"{op}:{request}" for request in REQUESTS for op in ("decode", "encode", "encode_fresh")),
-        *(f"{op}:{request}" for request in NEWEST for op in ("decode_nogc", "fanout", "fanout_copy")),
+        *(f"{op}:{request}" for request in NEWEST for op in ("decode_nogc", "read_nogc", "fanout", "fanout_copy")),
     ),
     "memory": ("memory:LeaderAndIsrRequest:7:large",),
     "election": (
@@ -82,6 +82,7 @@ ONLY: Final = {
     "scan": (KCORE,),  # Kafka's loop asks every partition: that is `full`.
     "fanout_copy": (KCORE, "memcpy"),
     "decode_nogc": (OBJECTS, "kio"),
+    "read_nogc": (OBJECTS, "kio"),
     "crc": (KCORE,),
     "mapped": (NEWEST_JAVA,),  # kcore maps the file in `batches`.
 }

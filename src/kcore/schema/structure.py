@@ -14,9 +14,10 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, ClassVar, Final, dataclass_transform, get_origin
 
+from kcore._ext.wire_lists import ListField
 from kcore._ext.wire_program import explain_calls
 from kcore.errors import ArgumentError
-from kcore.schema.kinds import FieldType
+from kcore.schema.kinds import FieldType, Kind
 from kcore.schema.versions import ALL, NONE, Versions
 from kcore.suggestions import did_you_mean
 
@@ -126,7 +127,11 @@ class StructType(type):
         namespace.setdefault("__slots__", tuple(annotations))
         namespace["__fields__"] = tuple(fields)
         namespace["__match_args__"] = tuple(f.name for f in fields)
-        return super().__new__(mcs, name, bases, namespace, **options)
+        made = super().__new__(mcs, name, bases, namespace, **options)
+        for own in fields[len(fields) - len(annotations) :]:
+            if own.type.element is not None and own.type.element.kind is Kind.INT32:
+                setattr(made, own.name, ListField(vars(made)[own.name]))
+        return made
 
     @property
     def __doc__(cls) -> str:  # type: ignore[override]

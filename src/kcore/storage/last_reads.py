@@ -1,9 +1,11 @@
-"""What was read of a log last, for the next follower that reads the same."""
+"""What was read of a log last, for the next follower that reads the same, and what was appended last."""
 
 from typing import Final
 
 MOST_BYTES: Final = 16 << 20  # Two of the largest fetches.
 MOST_READS: Final = 16
+MOST_APPENDS: Final = 8
+FEW_BYTES: Final = 1 << 11  # Of batches.
 
 
 class LastReads:
@@ -32,3 +34,40 @@ class LastReads:
         """Forgets all."""
         self._reads.clear()
         self._bytes = 0
+
+
+class LastAppends:
+    """The last few appends to one segment, the end of the log: what followers ask for, and what is committed next.
+
+    `clear` where the log is cut or goes on in another segment.
+    """
+
+    __slots__ = ("_appends",)
+
+    def __init__(self) -> None:
+        self._appends: list[tuple[int, int, bytes]] = []  # First offset, end offset and bytes, without gaps.
+
+    def put(self, first_offset: int, end_offset: int, data: bytes) -> None:
+        """Remembers what follows the append before."""
+        appends = self._appends
+        appends.append((first_offset, end_offset, data))
+        if len(appends) > MOST_APPENDS:
+            del appends[0]
+
+    def get(self, offset: int, max_bytes: int, end_offset: int) -> bytes:
+        """All from `offset` to `end_offset`, or to the log's end; nothing where that is not known, or too much."""
+        found: list[bytes] = []
+        size, most = 0, min(max_bytes, FEW_BYTES)
+        for first, end, data in self._appends:
+            if first >= end_offset:
+                break
+            if first == offset or found:
+                size += len(data)
+                if end > end_offset or size > most:
+                    return b""
+                found.append(data)
+        return found[0] if len(found) == 1 else b"".join(found)
+
+    def clear(self) -> None:
+        """Forgets all."""
+        self._appends.clear()

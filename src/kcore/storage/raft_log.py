@@ -18,7 +18,7 @@ from kcore.replication.raft_log import Level, OffsetAndEpoch, ValidOffsetAndEpoc
 from kcore.replication.raft_log import RaftLog as Rules
 from kcore.storage.checkpoints import OFFSETS, read_offsets, write_offsets
 from kcore.storage.files import OS, FileSystem, is_there, lock_directory, sync_folder
-from kcore.storage.last_reads import LastReads
+from kcore.storage.last_reads import FEW_BYTES, LastAppends, LastReads
 from kcore.storage.log import partition_of
 from kcore.storage.raft_recovery import recover, remove_left_behind, sync_segments
 from kcore.storage.raft_snapshots import RaftSnapshots
@@ -30,7 +30,6 @@ logger = logging.getLogger(__name__)
 RECOVERY_POINTS: Final = OFFSETS[1]
 # Kafka's default is 1 GiB. A crash leaves at most one segment to be checked, so theirs is how long that takes.
 SEGMENT_BYTES: Final = 64 << 20
-FEW_BYTES: Final = 1 << 11  # Of batches.
 FULL: Final = {errno.ENOSPC, errno.EDQUOT, errno.EFBIG}  # May pass.
 
 
@@ -99,7 +98,7 @@ class DiskRaftLog:
         self._writing = _Writing(folder)
         self._newest = -1, -1, b""  # First offset, end offset and bytes of the last append.
         self._valid = ValidOffsetAndEpoch("VALID", OffsetAndEpoch(-1, -1))  # The end of a fetcher's log that was last.
-        self._last_reads = LastReads()
+        self._last_reads, self._last_appends = LastReads(), LastAppends()
         with Refusals(folder):
             files.mkdir(folder)
             sync_folder(folder.parent, files)
@@ -244,7 +243,9 @@ class DiskRaftLog:
             is_new = self._log.write(data, batches)
             self.end_offset, self.last_epoch = batches[-1].last_offset + 1, batches[-1].epoch
             if is_new:
+                self._last_appends.clear()
                 self._raise_recovery_point()
+        self._last_appends.put(first_offset, self.end_offset, data)
         self._newest = first_offset, self.end_offset, data
         return Appended(first_offset, self.end_offset - 1)
 
@@ -290,6 +291,8 @@ class DiskRaftLog:
         first_offset, end, data = self._newest  # What most followers are about to ask for.
         if offset == first_offset and self.end_offset == end <= end_offset and len(data) <= max_bytes:
             return data
+        if data := self._last_appends.get(offset, max_bytes, end_offset):
+            return data
         up_to = min(end_offset, self.end_offset)
         if (known := self._last_reads.get(offset, max_bytes, up_to)) is not None:
             return known
@@ -332,6 +335,7 @@ class DiskRaftLog:
             raise RaftLogError(f"a cut at {offset} is below the high watermark {self.high_watermark}")
         with self._writing:
             self._lower_recovery_point(offset)
+            self._last_appends.clear()
             self._last_reads.clear()
             self._log.truncate_to(offset)
             self._find_end()
@@ -354,6 +358,7 @@ class DiskRaftLog:
             return False
         with self._writing:
             self._lower_recovery_point(self._log.first_offset)
+            self._last_appends.clear()
             self._last_reads.clear()
             self._log.start_anew(latest.offset)
             self.start_offset = self.high_watermark = latest.offset

@@ -6,16 +6,16 @@ characters. Unknown tagged fields are dropped, and records are "", as Kafka does
 
 from base64 import b64decode, b64encode
 from collections.abc import Callable
-from functools import partial
+from functools import cache, partial
 from typing import Any
 
 from kcore.errors import EncodeError
 from kcore.schema.index import message_class
 from kcore.schema.kinds import INTEGER_RANGES, FieldType, Kind
-from kcore.schema.structure import Message, Struct
+from kcore.schema.structure import Field, Message, Struct
 from kcore.types import Uuid
 from kcore.wire.codec import encode
-from kcore.wire.plan import FieldStep, Step, StructPlan, plan
+from kcore.wire.plan import FieldStep, Step, StructPlan, plan, struct_plan
 
 JsonObject = dict[str, Any]
 
@@ -34,14 +34,20 @@ def to_json(message: Message, version: int, dialect: str | None = None) -> JsonO
 
 
 def _object(struct: Struct, struct_plan: StructPlan) -> JsonObject:
-    steps = {step.field.name: step for step in (*struct_plan.in_line, *struct_plan.tagged)}
     json = {}
-    for field in struct_plan.struct.__fields__:  # Kafka's order: a tagged field stands where the schema has it.
-        value, step = getattr(struct, field.name), steps.get(field.name)
-        if step is None or (step.tag is not None and value == field.default()):
-            continue
-        json[field.json_name] = _json(value, step.step)
+    for field, step in _steps_of(struct_plan.struct, struct_plan.version, struct_plan.flexible):
+        value = getattr(struct, field.name)
+        if step.tag is None or value != field.default():
+            json[field.json_name] = _json(value, step.step)
     return json
+
+
+@cache
+def _steps_of(struct: type[Struct], version: int, flexible: bool) -> list[tuple[Field, FieldStep]]:
+    """The fields that the version has, in Kafka's order: a tagged field stands where the schema has it."""
+    found = struct_plan(struct, version, flexible)
+    steps = {step.field.name: step for step in (*found.in_line, *found.tagged)}
+    return [(field, steps[field.name]) for field in struct.__fields__ if field.name in steps]
 
 
 def _json(value: Any, step: Step) -> Any:

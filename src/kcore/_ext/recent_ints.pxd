@@ -1,0 +1,25 @@
+"""Int objects that were lately made: a table in each module that cimports this."""
+
+from cpython.object cimport PyObject
+from libc.stdint cimport int64_t
+
+cdef extern from *:
+    """
+    enum { RECENT_INTS = 1024 };
+    static struct { int64_t value; PyObject *number; } recent_ints[RECENT_INTS];
+
+    /* Broker ids and epochs repeat: one int object for all places where the same number was lately read. */
+    static inline PyObject *int_object(int64_t value) {
+        size_t at = (size_t)value & (RECENT_INTS - 1);
+        PyObject *number = recent_ints[at].number;
+        if (recent_ints[at].value != value || number == NULL) {
+            if ((number = PyLong_FromLongLong(value)) == NULL) return NULL;
+            Py_XDECREF(recent_ints[at].number);
+            recent_ints[at].value = value;
+            recent_ints[at].number = number;
+        }
+        Py_INCREF(number);
+        return number;
+    }
+    """
+    PyObject *int_object(int64_t value)
