@@ -1,7 +1,6 @@
 """`kcore controller kraft run`: a KRaft controller as a process, until it is told to stop."""
 
 import logging
-from contextlib import AbstractAsyncContextManager, nullcontext
 from pathlib import Path
 from random import SystemRandom
 from typing import TYPE_CHECKING, Annotated, Final
@@ -10,7 +9,7 @@ import typer
 
 from kcore.cli.console import fail
 from kcore.cli.kraft_settings import read_settings
-from kcore.cli.metrics_option import MetricsOption, metrics_page
+from kcore.cli.metrics_option import KRAFT, MetricsOption, metrics_page, serving
 from kcore.cli.processes import begin_log, stop_signal, until_first, use_all_descriptors
 from kcore.cli.quorum_serve import DirectoryElections
 from kcore.collector import rare_collections
@@ -139,18 +138,10 @@ async def _serve(
     try:
         with rare_collections():
             server = KraftServer(config, raft, *parts, host=host or "0.0.0.0", port=port)
-            async with server, _measured(server, page):
+            async with server, serving(page, KRAFT, server):
                 logging.info("controller %s listens at %s:%s", config.node_id, host, server.port)
                 await until_first(stopped.wait(), server.wait_failed())
                 logging.info("stopping")
     except (OSError, KcoreError) as error:
         fail(str(error))
     return Exit.GOOD if stopped.is_set() else Exit.FAILED
-
-
-def _measured(server: KraftServer, page: "MetricsPage | None") -> AbstractAsyncContextManager[None]:
-    if page is None:
-        return nullcontext()
-    from kcore.server.kraft.families import KraftFamilies
-
-    return page.serving(KraftFamilies(server).collect)

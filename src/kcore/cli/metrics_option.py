@@ -1,5 +1,6 @@
 """The option `--metrics` of the commands that run a server."""
 
+from contextlib import AbstractAsyncContextManager, nullcontext
 from importlib import import_module
 from typing import TYPE_CHECKING, Annotated, Final, TypeAlias
 
@@ -13,6 +14,9 @@ from kcore.extras import needs
 if TYPE_CHECKING:
     from kcore.server.metrics.page import MetricsPage
 
+KRAFT: Final = "kcore.server.kraft.families"
+QUORUM: Final = "kcore.server.quorum.families"
+ZOOKEEPER: Final = "kcore.server.controller.families"
 LOOPBACK: Final = "127.0.0.1"
 MetricsOption: TypeAlias = Annotated[
     str | None,
@@ -37,3 +41,8 @@ def metrics_page(given: str | None) -> "MetricsPage | None":
         return MetricsPage(host, port)
     except NetworkError as error:
         fail(str(error))
+
+
+def serving(page: "MetricsPage | None", module: str, server: object) -> AbstractAsyncContextManager[None]:
+    """Within it the page shows that server; what makes families of its figures is imported now."""
+    return nullcontext() if page is None else page.serving(import_module(module).collector(server))

@@ -14,7 +14,7 @@ from kcore.controller.kraft.brokers.heartbeats import NEVER
 from kcore.metadata.broker_table import BrokerTable
 from kcore.metadata.partition_table import PartitionTable
 from kcore.server.kraft.process import KraftServer
-from kcore.server.metrics.families import Family, gauge, gauges
+from kcore.server.metrics.families import Collect, Family, gauge, gauges
 from kcore.server.quorum.families import quorum_families
 from kcore.types import Int32s, Int64s
 from kcore.wire.record_batch import scan_batches
@@ -24,8 +24,13 @@ ROWS_AT_ONCE: Final = 500_000  # Partitions counted between two looks at the soc
 FENCED, CONTROLLED_SHUTDOWN, ACTIVE = 10, 20, 30  # BrokerRegistrationState
 
 
-class KraftFamilies:
+def collector(server: KraftServer) -> Collect:
     """The page of one controller."""
+    return KraftFamilies(server).collect
+
+
+class KraftFamilies:
+    """What the page consists of."""
 
     def __init__(self, server: KraftServer) -> None:
         self._server = server

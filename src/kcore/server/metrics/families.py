@@ -1,6 +1,6 @@
 """Figures as families of `prometheus-client`: what a page of metrics consists of."""
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from itertools import accumulate
 from typing import Final, TypeAlias
 
@@ -16,6 +16,8 @@ with needs("metrics"):
     from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, HistogramMetricFamily, Metric
 
 Family: TypeAlias = Metric
+Collect: TypeAlias = Callable[[], Awaitable[Sequence[Family | Callable[[], Family]]]]
+"""A server's figures, called on the event loop. What of it is callable is called in the page's thread: long ones."""
 MS: Final = 1000.0  # For Kafka's histograms of milliseconds.
 
 

@@ -8,7 +8,7 @@ second.
 import asyncio
 import socket
 import time
-from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Sequence
+from collections.abc import AsyncIterator, Callable, Iterable, Sequence
 from concurrent.futures import CancelledError
 from contextlib import asynccontextmanager, suppress
 from socketserver import ThreadingMixIn
@@ -18,7 +18,7 @@ from wsgiref.simple_server import WSGIRequestHandler, WSGIServer
 
 from kcore.extras import needs
 from kcore.net.address import address_text, network_errors
-from kcore.server.metrics.families import Family, gauge
+from kcore.server.metrics.families import Collect, Family, gauge
 
 with needs("metrics"):
     from prometheus_client import CollectorRegistry, ProcessCollector, make_wsgi_app
@@ -29,9 +29,6 @@ CONNECTION_S: Final = 10.0  # From the first byte asked for to the last one sent
 PAUSE_S: Final = 0.1  # Between two pages.
 LOOP_ANSWERS_S: Final = 2.0
 POLL_S: Final = 0.2
-
-Collect = Callable[[], Awaitable[Sequence[Family | Callable[[], Family]]]]
-"""Called on the event loop. What of it is callable is called in the page's thread: long families belong there."""
 
 
 class MetricsPage:

@@ -10,7 +10,7 @@ from typing import Final
 from kcore.raft.node import RaftNode
 from kcore.raft.states import Candidate, Follower, Leader, Prospective
 from kcore.server.metrics import families
-from kcore.server.metrics.families import Family, counter, gauge, gauges, histogram
+from kcore.server.metrics.families import Collect, Family, counter, gauge, gauges, histogram
 from kcore.server.metrics.watched_loop import current_watched_loop
 from kcore.server.quorum.metrics import QuorumMetrics
 from kcore.server.quorum.process import QuorumServer
@@ -35,9 +35,13 @@ def quorum_families(server: QuorumServer) -> list[Family]:
     ]
 
 
-async def collect_quorum(server: QuorumServer) -> Sequence[Family]:
-    """The page of `kcore quorum serve`."""
-    return quorum_families(server)
+def collector(server: QuorumServer) -> Collect:
+    """The page of one node."""
+
+    async def collect() -> Sequence[Family]:
+        return quorum_families(server)
+
+    return collect
 
 
 def kafkas_state(node: RaftNode) -> str:
