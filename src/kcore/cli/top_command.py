@@ -107,6 +107,8 @@ async def _once(watcher: Watcher, show: Callable[[Frame], None], interval_s: flo
         if frame.leader_id is None:
             _give_up("; ".join(frame.problems) or f"no answer within {timeout_s:g} s")
         await asyncio.sleep(interval_s)
+        while not watcher.has_rates and time.monotonic() < give_up_s:
+            await asyncio.sleep(LOOK_AGAIN_S)
         show(watcher.frame())
 
 

@@ -87,7 +87,7 @@ def _of_log(frame: Frame) -> list[Text]:
             f"{rates.records:,.1f} records/s",
             f"{rates.partition_changes:,.1f} partition changes/s",
             f"{rates.isr_changes:,.1f} ISR changes/s",
-            None if frame.commit_seen_ms is None else f"committed {frame.commit_seen_ms:,.1f} ms after they came",
+            None if frame.commit_seen_ms is None else f"committed {frame.commit_seen_ms:,.2f} ms after they came",
         ]
         lines.append(_line("log", shown))
     return lines

@@ -46,6 +46,7 @@ class Watcher:
         self._tasks: list[asyncio.Task[None]] = []
         self._problems: dict[str, str] = {}  # By source.
         self._page: Measured | None = None
+        self.has_rates = True  # False while the page of metrics was read once alone.
         self._shown: tuple[Seen, float] | None = None  # What the last frame knew of the log.
         self._counted: tuple[int, Partitions, list[frames.Broker]] | None = None  # With the offset.
 
@@ -106,6 +107,7 @@ class Watcher:
     async def _keep_scraping(self, source: MetricsSource) -> None:
         before: Samples | None = None
         before_s = 0.0
+        self.has_rates = False
         while True:
             await self._leader_known.wait()
             assert self._described is not None and self._described.leader is not None
@@ -113,13 +115,13 @@ class Watcher:
             try:
                 now = await asyncio.to_thread(source.scrape, url)
             except NetworkError as error:
-                self._page = before = None
+                self._page, before, self.has_rates = None, None, True
                 if not source.is_guessed:
                     self._problems["metrics"] = str(error)
             else:
                 now_s = time.monotonic()
                 self._problems.pop("metrics", None)
-                self._page = frames.measured(url, now, before, now_s - before_s)
+                self._page, self.has_rates = frames.measured(url, now, before, now_s - before_s), before is not None
                 before, before_s = now, now_s
             await asyncio.sleep(self._interval_s)
 
