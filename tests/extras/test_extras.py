@@ -193,6 +193,15 @@ def test_02_a_log_as_arrow_names_the_extra(tmp_path: Path) -> None:
     assert (done.returncode, done.stderr) == (2, 'kcore: Arrow needs pyarrow: pip install "kcore[arrow]"\n')
 
 
+def test_top_needs_no_metrics_library_unless_it_is_given_a_page() -> None:
+    hidden = hidden_but(*EXTRAS["cli"].packages)
+    done = run(COMMAND, hidden, "top", "127.0.0.1:1", "--once", "--timeout", "0.2")
+    assert (done.returncode, done.stderr) == (1, "kcore: 127.0.0.1:1: no answer within 0.2 s\n")
+    done = run(COMMAND, hidden, "top", "127.0.0.1:1", "--metrics", "127.0.0.1:2")
+    told = 'kcore: a page of metrics needs prometheus_client: pip install "kcore[metrics]"\n'
+    assert (done.returncode, done.stderr) == (2, told)
+
+
 def test_extras_are_those_of_the_package() -> None:
     """`all` is all but java, which only machines without a Java need."""
     project = tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))["project"]

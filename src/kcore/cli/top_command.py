@@ -118,13 +118,11 @@ async def _watch(watcher: Watcher, show: Callable[[Frame], None], interval_s: fl
     async with watcher.watching():
         while not stopped.is_set():
             _check(watcher)
-            if watcher.is_complete or watcher.frame().problems:
+            has_news = watcher.has_news
+            if has_news:
                 show(watcher.frame())
-                wait_s = interval_s
-            else:
-                wait_s = LOOK_AGAIN_S
             with suppress(TimeoutError):
-                await asyncio.wait_for(stopped.wait(), wait_s)
+                await asyncio.wait_for(stopped.wait(), interval_s if has_news else LOOK_AGAIN_S)
 
 
 def _check(watcher: Watcher) -> None:

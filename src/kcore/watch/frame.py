@@ -1,8 +1,8 @@
 """What `kcore top` shows at one moment, as data: a frame. Its fields are those of `--json`."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Final
+from typing import Final, TypeAlias
 
 import numpy as np
 
@@ -11,8 +11,9 @@ from kcore.metadata.metadata_version import FEATURE_NAME, name_of_level
 from kcore.net.address import address_text
 from kcore.schema.describe_quorum import ReplicaState
 from kcore.server.quorum.describe import QuorumDescription
-from kcore.watch.scraped import Samples
 
+Samples: TypeAlias = Mapping[tuple[str, str], float]
+"""Of a page of metrics, by name and the value of the one label, "" for none."""
 MS: Final = 1000.0
 EVENTS: Final = "kafka_controller_ControllerEventManager_EventQueueProcessingTimeMs_count"
 IDLE: Final = "kafka_controller_ControllerEventManager_AvgIdleRatio"

@@ -1,6 +1,5 @@
 """A page of metrics of a controller, kcore's own or that of Kafka's JMX exporter: what `kcore top` shows of it."""
 
-from collections.abc import Mapping
 from http.client import HTTPException
 from typing import Final
 from urllib.error import URLError
@@ -8,6 +7,7 @@ from urllib.request import ProxyHandler, build_opener
 
 from kcore.errors import DisconnectedError, NetworkError
 from kcore.extras import needs
+from kcore.watch.frame import Samples
 
 with needs("metrics"):
     from prometheus_client.parser import text_string_to_metric_families
@@ -15,9 +15,6 @@ with needs("metrics"):
 MOST_BYTES: Final = 16 << 20
 TIMEOUT_S: Final = 3.0
 KNOWN: Final = ("kcore_", "kafka_controller_", "kafka_server_", "process_")
-
-Samples = Mapping[tuple[str, str], float]
-"""By name and the value of the one label, "" for none."""
 
 
 def scrape(url: str) -> Samples:

@@ -11,9 +11,8 @@ from kcore.errors import KcoreError, NetworkError, RequestTimeoutError
 from kcore.raft.replicas import Address
 from kcore.server.quorum.describe import QuorumDescription, describe_quorum
 from kcore.watch import frame as frames
-from kcore.watch.frame import Frame, Measured, Partitions, Rates
+from kcore.watch.frame import Frame, Measured, Partitions, Rates, Samples
 from kcore.watch.log_follower import LogFollower, Seen
-from kcore.watch.scraped import Samples
 
 DESCRIBE_S: Final = 3.0  # For an answer, tries included; then what is wrong is shown.
 AGAIN_S: Final = 0.5
@@ -67,6 +66,11 @@ class Watcher:
     def is_complete(self) -> bool:
         """Whether the quorum has answered, and its log was read to the end or cannot be read."""
         return self._described is not None and (self.follower.is_current or "log" in self._problems)
+
+    @property
+    def has_news(self) -> bool:
+        """Whether there is anything to show."""
+        return self._described is not None or bool(self._problems)
 
     # The sources.
 
