@@ -29,7 +29,9 @@ from kcore.server.kraft.process import KraftServer
 from kcore.server.metrics import page as pages
 from kcore.server.metrics.page import MetricsPage
 from kcore.server.metrics.watched_loop import WatchedLoop, current_watched_loop, run_watched
+from kcore.server.quorum import families as quorum_families
 from kcore.server.quorum.process import MemoryElections
+from server.quorum_nodes import append, committed_everywhere, started
 from server.test_kraft_server import CLUSTER, LEVELS, OWN, registration
 
 Story = Callable[[KraftServer, Connection, MetricsPage], Awaitable[None]]
@@ -161,6 +163,34 @@ def test_counts_are_those_of_the_partitions() -> None:
     for step in (1, 999, 3000, 10_000):
         parts = [families.counted(table, first, first + step) for first in range(0, len(table), step)]
         assert tuple(map(sum, zip(*parts, strict=True))) == (offline, imbalanced)
+
+
+def test_a_quorum_of_three_tells_who_leads_and_what_each_took() -> None:
+    async def run() -> None:
+        async with asyncio.timeout(60), started(3) as nodes:
+            leader = await nodes.leader()
+            await committed_everywhere(nodes, append(leader, [b"one", b"two"]).expected_offset + 2)
+            pages_of = {each: await quorum_families.collector(each)() for each in nodes.servers}
+            found = {
+                server: {
+                    (sample.name.removeprefix(RAFT), *sample.labels.values()): sample.value
+                    for family in made
+                    for sample in family.samples  # type: ignore[union-attr]
+                }
+                for server, made in pages_of.items()
+            }
+            for server, told in found.items():
+                is_leader = server is leader
+                state, other = ("leader", "follower") if is_leader else ("follower", "leader")
+                assert (told["current_state", state], told["current_state", other]) == (1, 0)
+                assert told["current_leader",] == leader.config.node_id and told["number_of_voters",] == 3
+                assert (told["kcore_raft_append_records_total",] >= 2) == is_leader
+                assert (told["kcore_raft_fetch_records_total",] >= 2) == (not is_leader)
+                assert (told["kcore_raft_commit_seconds_count",] >= 1) == is_leader
+                kinds = ("Fetch",) if is_leader else ("FetchResponse",)
+                assert all(told["kcore_event_seconds_count", kind] > 0 for kind in kinds)
+
+    run_watched(run())
 
 
 # Strangers.

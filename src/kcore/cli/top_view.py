@@ -108,7 +108,7 @@ def _of_metrics(measured: Measured | None) -> list[Text]:
         _of(measured.longest_event_ms, "longest event {:,.1f} ms" + kind),
         _of(measured.longest_turn_ms, "longest turn {:,.1f} ms"),
         _of(measured.commit_avg_ms, "commit {:,.1f} ms"),
-        _of(measured.commit_max_ms, "at most {:,.1f} ms"),
+        _of(measured.commit_max_ms, "commit at most {:,.1f} ms"),
         _of(measured.heartbeats_per_s, "{:,.0f} heartbeats/s"),
         _of(measured.heartbeat_ms, "{:,.1f} ms each"),
         _of(measured.connections, "{:,.0f} connections"),

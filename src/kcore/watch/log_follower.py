@@ -115,11 +115,13 @@ class LogFollower:
     # The log.
 
     def _read(self, batches: bytes, committed: int, *, tells_commits: bool) -> None:
-        """More of the log, and up to where it is known to be committed."""
+        """More of the log, and up to where it is known to be committed. The last batch may be cut off."""
         now_s = time.monotonic()
         if batches:
-            self._waiting += batches
             found = scan_batches(batches, check_crc=False, stop=True)
+            if not len(found) or not found.base_offset[0] <= self.log_end_offset <= found.last_offset[0]:
+                raise NetworkError(f"no batch that goes on at offset {self.log_end_offset}")
+            self._waiting += batches[: found.end]
             self.log_end_offset = int(found.last_offset[-1]) + 1
             self._last_epoch = int(found.partition_leader_epoch[-1])
             self._arrived.append((self.log_end_offset, now_s))
