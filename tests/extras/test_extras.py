@@ -113,6 +113,7 @@ def test_02_every_module_of_the_library_names_the_extra_that_it_lacks() -> None:
 # What needs it, and the code of a user.
 LIBRARY = {
     "arrow": "kcore.Columns('LeaderAndIsrRequest').to_arrow()",
+    "metrics": "import kcore.server.metrics.page",
     "numba": "kcore.election_policy(lambda replicas, in_sync, online: 0)",
     "report": "kcore.bench.run('smoke')",
     "scram": "from kcore.net.security import *; Exchange(Sasl('SCRAM-SHA-256', 'a', 'b')).next_token()",
@@ -192,12 +193,21 @@ def test_02_a_log_as_arrow_names_the_extra(tmp_path: Path) -> None:
     assert (done.returncode, done.stderr) == (2, 'kcore: Arrow needs pyarrow: pip install "kcore[arrow]"\n')
 
 
+def test_top_needs_no_metrics_library_unless_it_is_given_a_page() -> None:
+    hidden = hidden_but(*EXTRAS["cli"].packages)
+    done = run(COMMAND, hidden, "top", "127.0.0.1:1", "--once", "--timeout", "0.2")
+    assert (done.returncode, done.stderr) == (1, "kcore: 127.0.0.1:1: no answer within 0.2 s\n")
+    done = run(COMMAND, hidden, "top", "127.0.0.1:1", "--metrics", "127.0.0.1:2")
+    told = 'kcore: a page of metrics needs prometheus_client: pip install "kcore[metrics]"\n'
+    assert (done.returncode, done.stderr) == (2, told)
+
+
 def test_extras_are_those_of_the_package() -> None:
     """`all` is all but java, which only machines without a Java need."""
     project = tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))["project"]
     assert [re.match(r"\w+", line)[0] for line in project["dependencies"]] == ["numpy"]  # type: ignore[index]
     packaged = {
-        name: tuple(re.match(r"[\w-]+", line)[0] for line in lines)  # type: ignore[index]
+        name: tuple(re.match(r"[\w-]+", line)[0].replace("-", "_") for line in lines)  # type: ignore[index]
         for name, lines in project["optional-dependencies"].items()
         if name != "all"
     }

@@ -19,6 +19,7 @@ from kcore.net.connect import connect
 from kcore.protocol_errors import Errors
 from kcore.server.controller import process
 from kcore.server.controller.event_queue import Stop
+from kcore.server.controller.families import collector
 from kcore.server.controller.process import ControllerServer
 from net.loops import story, until
 from server.brokers import FakeBroker
@@ -77,6 +78,25 @@ async def test_brokers_hear_of_a_new_topic_and_clients_can_ask() -> None:
         metrics = server.metrics
         assert (metrics.active_controller_count, metrics.controller_epoch) == (1, 1)
         assert metrics.events["TopicChange"].count == 1
+
+
+@story
+async def test_the_page_of_metrics_has_kafkas_names() -> None:
+    async with cluster() as (zookeeper, server, _):
+        zookeeper.tree.delete(znodes.broker_path(BROKER))
+        zookeeper.tell()
+        await until(lambda: server.metrics.events["BrokerChange"].count == 2)
+        found = {
+            (each.name.removeprefix("kafka_controller_"), *each.labels.values()): each.value
+            for family in await collector(server)()
+            for each in family.samples  # type: ignore[union-attr]
+        }
+        names = "ActiveControllerCount ActiveBrokerCount GlobalTopicCount GlobalPartitionCount OfflinePartitionsCount"
+        assert [found[(f"KafkaController_{name}",)] for name in names.split()] == [1, 0, 1, 2, 2]
+        assert found["kcore_event_seconds_count", "BrokerChange"] == 2
+        assert found["kcore_event_longest_seconds", "BrokerChange"] > 0
+        assert found["ControllerEventManager_EventQueueTimeMs_count",] >= 3
+        assert found["kcore_control_request_seconds_count", "UpdateMetadata 8"] >= 1
 
 
 @pytest.mark.parametrize("verbose", [False, True])

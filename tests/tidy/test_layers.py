@@ -25,7 +25,7 @@ LAYERS = (
     {"net", "zookeeper", "storage"},
     {"server", "sim", "workloads", "report"},
     {"spark"},
-    {"bench", "hollow", "processes"},
+    {"bench", "hollow", "processes", "watch"},
     {"designs", "raft_bench", "storm"},
     {"cli"},
     {"__main__"},

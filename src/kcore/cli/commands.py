@@ -67,6 +67,9 @@ COMMANDS: Final[dict[str, Command]] = {
         "Put a controller of Kafka or kcore under the load of hollow brokers; report when the last one has the change.",
         extra="report",
     ),
+    "top": Command(
+        "top_command", "Watch a quorum of controllers, Kafka's or kcore's: its replicas, brokers, partitions, log."
+    ),
     "spark archive": Command(
         "spark_archive_command", "Write an archive of kcore, NumPy and PyArrow for Spark's executors."
     ),

@@ -3,19 +3,25 @@
 import asyncio
 import logging
 from dataclasses import fields
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from kcore.cli.console import fail
+from kcore.cli.metrics_option import ZOOKEEPER, MetricsOption, metrics_page, serving
 from kcore.cli.processes import address_of, begin_log, stop_signal, use_all_descriptors
 from kcore.controller.zk.config import ControllerConfig
 from kcore.controller.zk.requests.versions import request_versions
 from kcore.errors import ElectionRefusedError, KcoreError, UnsupportedVersionError
 from kcore.metadata.broker_table import SECURITY_PROTOCOLS, Endpoint
+from kcore.net.durations import Duration
 from kcore.report.exits import Exit
-from kcore.server.controller.metrics import ControllerMetrics, Duration
+from kcore.server.controller.metrics import ControllerMetrics
 from kcore.server.controller.process import ControllerServer
+from kcore.server.metrics.watched_loop import run_watched
+
+if TYPE_CHECKING:
+    from kcore.server.metrics.page import MetricsPage
 
 NO_SETTINGS = {"broker_id", "endpoints", "rack", "inter_broker_protocol", "inter_broker_listener_name"}  # Own options.
 
@@ -48,6 +54,7 @@ def command(
         list[str] | None,
         typer.Option(metavar="NAME=VALUE", help="Kafka's settings, such as auto.leader.rebalance.enable=false."),
     ] = None,
+    metrics: MetricsOption = None,
     verbose: Annotated[bool, typer.Option("--verbose", help="A line for every event, too.")] = False,
 ) -> None:
     """Take part in the controller election in ZooKeeper, and control real Kafka brokers up to 3.9.
@@ -63,7 +70,8 @@ def command(
     where = address_of("--listen", listen)
     advertised = address_of("--advertise", advertise) if advertise else None
     made = _config_of(broker_id, inter_broker_protocol, listener_name, advertised, settings)
-    raise typer.Exit(asyncio.run(_run(made, zookeeper, where, session_timeout_ms=session_timeout, take_over=take_over)))
+    page, options = metrics_page(metrics), {"session_timeout_ms": session_timeout, "take_over": take_over}
+    raise typer.Exit(run_watched(_run(made, zookeeper, where, page, **options)))
 
 
 def _settings(given: list[str]) -> dict[str, Any]:
@@ -102,12 +110,15 @@ def _config_of(
     )
 
 
-async def _run(config: ControllerConfig, zookeeper: str, listen: tuple[str, int], **options: Any) -> Exit:
+async def _run(
+    config: ControllerConfig, zookeeper: str, listen: tuple[str, int], page: "MetricsPage | None", **options: Any
+) -> Exit:
     """Until a signal comes."""
     stopped = stop_signal()
     host, port = listen
     try:
-        async with ControllerServer(config, zookeeper, host=host, port=port, **options) as server:
+        server = ControllerServer(config, zookeeper, host=host, port=port, **options)
+        async with server, serving(page, ZOOKEEPER, server):
             logging.info(
                 "controller %s listens at %s:%s, over ZooKeeper %s", config.broker_id, host, server.port, zookeeper
             )

@@ -1,16 +1,16 @@
 """`kcore quorum serve`: options to a raft node's settings, and the process until a signal comes."""
 
-import asyncio
 import logging
 from collections.abc import Callable
 from dataclasses import MISSING, fields
 from pathlib import Path
 from random import SystemRandom
-from typing import Annotated, Any, Final, NamedTuple
+from typing import TYPE_CHECKING, Annotated, Any, Final, NamedTuple
 
 import typer
 
 from kcore.cli.console import fail
+from kcore.cli.metrics_option import QUORUM, MetricsOption, metrics_page, serving
 from kcore.cli.processes import address_of, begin_log, stop_signal, until_first, use_all_descriptors
 from kcore.errors import KcoreError, StorageError
 from kcore.raft.config import RaftConfig
@@ -19,11 +19,15 @@ from kcore.raft.memory_log import MemoryLog
 from kcore.raft.replicas import Address, ElectionState, Voter
 from kcore.replication.raft_log import Level
 from kcore.report.exits import Exit
+from kcore.server.metrics.watched_loop import run_watched
 from kcore.server.quorum.process import Elections, MemoryElections, QuorumServer
 from kcore.server.quorum.static_voters import static_voters
 from kcore.server.quorum.workload import AppendWorkload, Stats
 from kcore.storage.raft_dir import RaftDirectory
 from kcore.types import ZERO_UUID, Uuid
+
+if TYPE_CHECKING:
+    from kcore.server.metrics.page import MetricsPage
 
 LEVELS: Final[dict[str, Level]] = {"4.3": "4.1.2", "3.9": "3.9.1"}  # And whose rules for snapshots its log has.
 PREFIX: Final = "controller.quorum."
@@ -101,6 +105,7 @@ def command(
         float, typer.Option(metavar="RATE", min=0, help="While it leads: append so many records a second.")
     ] = 0.0,
     record_bytes: Annotated[int, typer.Option(metavar="N", min=4, help="Of each of them; they are no-ops.")] = 256,
+    metrics: MetricsOption = None,
     verbose: Annotated[bool, typer.Option("--verbose", help="More of what happens.")] = False,
 ) -> None:
     """Be a voter or an observer of a quorum of controllers; with --append measure how fast it commits.
@@ -113,10 +118,10 @@ def command(
     plan = Plan(
         id, data, voters, bootstrap_controller, listen, advertise, listener_name, level, cluster_id, config or []
     )
-    raise typer.Exit(run(plan, append, record_bytes))
+    raise typer.Exit(run(plan, append, record_bytes, metrics_page(metrics)))
 
 
-def run(plan: Plan, rate: float, record_bytes: int) -> Exit:
+def run(plan: Plan, rate: float, record_bytes: int, page: "MetricsPage | None" = None) -> Exit:
     """Until a signal comes, or a fault."""
     if plan.level not in LEVELS:
         fail(f"--level {plan.level}: {' or '.join(LEVELS)}")
@@ -146,7 +151,7 @@ def run(plan: Plan, rate: float, record_bytes: int) -> Exit:
     )
     workload = AppendWorkload(rate, record_bytes, _report) if rate else None
     try:
-        return asyncio.run(_serve(config, opened, where, workload))
+        return run_watched(_serve(config, opened, where, workload, page))
     finally:
         _close(opened)
 
@@ -212,7 +217,13 @@ def _open(plan: Plan, voters: list[int], *, is_voter: bool) -> Opened:
     return Opened(directory.cluster_id, directory.directory_id, log, elections, log.close, directory.store_cluster_id)
 
 
-async def _serve(config: RaftConfig, opened: Opened, where: Address, workload: AppendWorkload | None) -> Exit:
+async def _serve(
+    config: RaftConfig,
+    opened: Opened,
+    where: Address,
+    workload: AppendWorkload | None,
+    page: "MetricsPage | None",
+) -> Exit:
     stopped = stop_signal()
     try:
         server = QuorumServer(
@@ -224,7 +235,7 @@ async def _serve(config: RaftConfig, opened: Opened, where: Address, workload: A
             machine=workload,
             store_cluster_id=opened.store_cluster_id,
         )
-        async with server:
+        async with server, serving(page, QUORUM, server):
             logging.info("node %s listens at %s:%s", config.node_id, where.host, server.port)
             work = [workload.run(server.submit)] if workload else []
             await until_first(stopped.wait(), server.wait_failed(), *work)

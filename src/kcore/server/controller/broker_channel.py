@@ -159,7 +159,8 @@ class BrokerChannel:
                 return
             self._sent = Order(waiting.request, self._fanouts.of(waiting.request), waiting.since_s)
             self._last_error = ""
-            self._metrics.request_queue_time.add(self._loop.time() - waiting.since_s)
+            now_s = self._loop.time()
+            self._metrics.request_queue_time.add(now_s - waiting.since_s, now_s)
         if self._connection is None:
             self._connecting = self._loop.create_task(self._connect(), name=f"connect to broker {self.broker_id}")
         else:
@@ -205,9 +206,9 @@ class BrokerChannel:
         """The broker has answered: the next order follows at once."""
         order = self._sent
         assert order is not None
-        self._metrics.requests[name_of(order.fanout.message, order.fanout.version)].add(
-            self._loop.time() - order.since_s
-        )
+        now_s = self._loop.time()
+        name = name_of(order.fanout.message, order.fanout.version)
+        self._metrics.requests[name].add(now_s - order.since_s, now_s)
         self._sent = None
         try:
             self._read(order, body)

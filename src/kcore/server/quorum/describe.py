@@ -34,6 +34,7 @@ class QuorumDescription(NamedTuple):
     cluster_id: str
     partition: DescribeQuorumResponsePartitionData
     nodes: Sequence[Node]
+    leader: Address | None = None  # Where it was asked.
 
 
 async def describe_quorum(
@@ -71,7 +72,7 @@ class _Search:
                     problems.append(f"{address_text(*leader)}: {error}")
                     break
                 if isinstance(found, QuorumDescription):
-                    return found
+                    return found._replace(leader=leader)
                 problems.append(f"{address_text(*leader)} does not lead")
                 leader = found if found != leader else None
         raise DisconnectedError("; ".join(dict.fromkeys(problems)))

@@ -1,0 +1,252 @@
+"""The page of metrics of a KRaft controller: what it has, and how little strangers get of it."""
+
+import asyncio
+import socket
+import time
+from collections.abc import AsyncIterator, Awaitable, Callable
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import asynccontextmanager
+from urllib.request import urlopen
+
+import pytest
+from prometheus_client.parser import text_string_to_metric_families
+
+import kcore
+from kcore.controller.kraft.activation import Bootstrap
+from kcore.controller.kraft.config import KraftControllerConfig
+from kcore.errors import NetworkError
+from kcore.net.connect import connect
+from kcore.net.connection import Connection
+from kcore.processes.machine import free_ports
+from kcore.raft.config import RaftConfig
+from kcore.raft.memory_log import MemoryLog
+from kcore.raft.replicas import Address, ReplicaKey, Voter
+from kcore.schema.broker_lifecycle import BrokerHeartbeatRequest
+from kcore.schema.topics import CreatableTopic, CreateTopicsRequest
+from kcore.server.kraft import families
+from kcore.server.kraft.apis import FEATURES
+from kcore.server.kraft.process import KraftServer
+from kcore.server.metrics import page as pages
+from kcore.server.metrics.page import MetricsPage
+from kcore.server.metrics.watched_loop import WatchedLoop, current_watched_loop, run_watched
+from kcore.server.quorum import families as quorum_families
+from kcore.server.quorum.process import MemoryElections
+from server.quorum_nodes import append, committed_everywhere, started
+from server.test_kraft_server import CLUSTER, LEVELS, OWN, registration
+
+Story = Callable[[KraftServer, Connection, MetricsPage], Awaitable[None]]
+
+
+@asynccontextmanager
+async def controller() -> AsyncIterator[KraftServer]:
+    [port] = free_ports(1)
+    config = KraftControllerConfig(7, CLUSTER, supported_features=dict(FEATURES["4.3.1"]))
+    where = {"CONTROLLER": Address("127.0.0.1", port)}
+    raft = RaftConfig(CLUSTER, 7, OWN, where, lambda bound: 0, voters=(Voter(ReplicaKey(7), where),))
+    bootstrap = Bootstrap.of_features(LEVELS, "a test")
+    server = KraftServer(config, raft, MemoryLog(), MemoryElections(), bootstrap, host="127.0.0.1", port=port)
+    async with server:
+        while 7 not in server.controller.image.controllers:
+            await asyncio.sleep(0.01)
+        yield server
+
+
+def measured(story: Story) -> None:
+    async def run() -> None:
+        page = MetricsPage("127.0.0.1", 0)
+        async with (
+            asyncio.timeout(60),
+            controller() as server,
+            page.serving(families.collector(server)),
+            await connect("127.0.0.1", server.port) as connection,
+        ):
+            await story(server, connection, page)
+
+    run_watched(run())
+
+
+def read(page: MetricsPage) -> str:
+    with urlopen(f"http://127.0.0.1:{page.port}/metrics", timeout=30) as answer:
+        text: str = answer.read().decode()
+    return text
+
+
+async def samples(page: MetricsPage) -> dict[tuple[str, tuple[str, ...]], float]:
+    return samples_of(await asyncio.to_thread(read, page))
+
+
+def samples_of(text: str) -> dict[tuple[str, tuple[str, ...]], float]:
+    found = [each for family in text_string_to_metric_families(text) for each in family.samples]
+    assert len({(each.name, *each.labels.items()) for each in found}) == len(found), "no sample twice"
+    return {(each.name, tuple(each.labels.values())): each.value for each in found}
+
+
+CONTROLLER = "kafka_controller_KafkaController_"
+RAFT = "kafka_server_raft_metrics_"
+COUNTS = (
+    *("ActiveControllerCount", "FencedBrokerCount", "ActiveBrokerCount", "ControlledShutdownBrokerCount"),
+    *("GlobalTopicCount", "GlobalPartitionCount", "OfflinePartitionsCount", "PreferredReplicaImbalanceCount"),
+    "MetadataErrorCount",
+)
+
+
+def test_the_page_tells_of_the_cluster_in_kafkas_words() -> None:
+    async def story(server: KraftServer, connection: Connection, page: MetricsPage) -> None:
+        epoch = (await connection.send(registration())).broker_epoch
+        beat = BrokerHeartbeatRequest(broker_id=1, broker_epoch=epoch, current_metadata_offset=1 << 40)
+        fenced = await samples(page)
+        await connection.send(beat)
+        await connection.send(BrokerHeartbeatRequest(broker_id=1, broker_epoch=epoch + 9, current_metadata_offset=0))
+        topic = CreatableTopic(name="t", num_partitions=3, replication_factor=1)
+        await connection.send(CreateTopicsRequest(topics=[topic], timeout_ms=5000))
+        after = await samples(page)
+        assert [fenced[CONTROLLER + name, ()] for name in COUNTS] == [1, 1, 0, 0, 0, 0, 0, 0, 0]
+        assert [after[CONTROLLER + name, ()] for name in COUNTS] == [1, 0, 1, 0, 1, 3, 0, 0, 0]
+        assert fenced[f"{CONTROLLER}BrokerRegistrationState", ("1",)] == 10
+        assert after[f"{CONTROLLER}BrokerRegistrationState", ("1",)] == 30
+        assert after[f"{CONTROLLER}TimeSinceLastHeartbeatReceivedMs", ("1",)] <= 9000
+        end = server.log.end_offset
+        assert fenced[f"{RAFT}log_end_offset", ()] < after[f"{RAFT}log_end_offset", ()] <= end
+        assert after[f"{CONTROLLER}LastCommittedRecordOffset", ()] <= end
+        assert after[f"{CONTROLLER}LastAppliedRecordTimestamp", ()] > 1.5e12
+        assert [after[f"{RAFT}{name}", ()] for name in ("current_leader", "number_of_voters")] == [7, 1]
+        assert after[f"{RAFT}current_state", ("leader",)] == 1 and after[f"{RAFT}current_state", ("follower",)] == 0
+        assert after["kcore_raft_append_records_total", ()] >= 4
+        assert after["kcore_raft_commit_seconds_count", ()] >= 1
+        assert after["kcore_request_seconds_count", ("BrokerHeartbeat",)] == 2
+        assert after["kcore_request_errors_total", ("BrokerHeartbeat", "STALE_BROKER_EPOCH")] == 1
+        assert after["kcore_connections", ()] >= 1
+        assert after["process_resident_memory_bytes", ()] > 1e6
+
+    measured(story)
+
+
+def test_the_longest_slice_is_told_by_kind() -> None:
+    """An event that holds the loop is found in the page: in its kind, in the turn of the loop, and in the sums."""
+
+    async def story(server: KraftServer, connection: Connection, page: MetricsPage) -> None:
+        before = await samples(page)
+        server._take("a slow one", lambda now_ms: time.sleep(0.3) or [])
+        after = await samples(page)
+        key = ("a slow one",)
+        for name in ("kcore_event_longest_seconds", "kcore_event_longest_recent_seconds", "kcore_event_seconds_sum"):
+            assert after[name, key] >= 0.3 and (name, key) not in before
+        assert after["kcore_event_seconds_count", key] == 1
+        assert after["kcore_event_seconds_bucket", (*key, "0.25")] == 0
+        assert after["kcore_event_seconds_bucket", (*key, "+Inf")] == 1
+        assert after["kcore_loop_turn_longest_seconds", ()] >= 0.3
+        assert server.metrics.events["a slow one"].longest_s >= 0.3
+        loop = current_watched_loop()
+        assert isinstance(loop, WatchedLoop) and loop.turns.longest_s >= 0.3
+
+    measured(story)
+
+
+def test_a_request_a_task_and_a_response_are_kinds() -> None:
+    async def story(server: KraftServer, connection: Connection, page: MetricsPage) -> None:
+        await connection.send(registration())
+        while "writeNoOpRecord" not in server.metrics.events:
+            await asyncio.sleep(0.01)
+        assert {"start", "flushed", "ControllerRegistration", "BrokerRegistration"} <= set(server.metrics.events)
+
+    measured(story)
+
+
+def test_counts_are_those_of_the_partitions() -> None:
+    """By their plain definition, partition by partition, over slices of any length."""
+    table = kcore.generate(partitions=3000, brokers=7, replication_factor=2, topics=5, seed=3)
+    table.apply(kcore.elect(table, "offline", leaving=[2, 3]).written())
+    states = list(table)
+    offline = sum(each.leader < 0 for each in states)
+    imbalanced = sum(each.leader != each.replicas[0] for each in states)
+    assert imbalanced > offline > 0
+    for step in (1, 999, 3000, 10_000):
+        parts = [families.counted(table, first, first + step) for first in range(0, len(table), step)]
+        assert tuple(map(sum, zip(*parts, strict=True))) == (offline, imbalanced)
+
+
+def test_a_quorum_of_three_tells_who_leads_and_what_each_took() -> None:
+    async def run() -> None:
+        async with asyncio.timeout(60), started(3) as nodes:
+            leader = await nodes.leader()
+            await committed_everywhere(nodes, append(leader, [b"one", b"two"]).expected_offset + 2)
+            pages_of = {each: await quorum_families.collector(each)() for each in nodes.servers}
+            found = {
+                server: {
+                    (sample.name.removeprefix(RAFT), *sample.labels.values()): sample.value
+                    for family in made
+                    for sample in family.samples  # type: ignore[union-attr]
+                }
+                for server, made in pages_of.items()
+            }
+            for server, told in found.items():
+                is_leader = server is leader
+                state, other = ("leader", "follower") if is_leader else ("follower", "leader")
+                assert (told["current_state", state], told["current_state", other]) == (1, 0)
+                assert told["current_leader",] == leader.config.node_id and told["number_of_voters",] == 3
+                assert (told["kcore_raft_append_records_total",] >= 2) == is_leader
+                assert (told["kcore_raft_fetch_records_total",] >= 2) == (not is_leader)
+                assert (told["kcore_raft_commit_seconds_count",] >= 1) == is_leader
+                kinds = ("Fetch",) if is_leader else ("FetchResponse",)
+                assert all(told["kcore_event_seconds_count", kind] > 0 for kind in kinds)
+
+    run_watched(run())
+
+
+# Strangers.
+
+
+def test_an_address_that_is_taken_is_told_in_one_line() -> None:
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        port = taken.getsockname()[1]
+        with pytest.raises(NetworkError, match=rf"^cannot listen at 127.0.0.1:{port}: .*in use"):
+            MetricsPage("127.0.0.1", port)
+
+
+def test_a_loop_that_is_held_is_told_and_holds_no_reader(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(pages, "LOOP_ANSWERS_S", 0.2)
+
+    async def story(server: KraftServer, connection: Connection, page: MetricsPage) -> None:
+        with ThreadPoolExecutor() as threads:
+            held = samples_of(threads.submit(read, page).result())  # The loop waits here.
+        assert held["kcore_loop_answers", ()] == 0 and (f"{RAFT}log_end_offset", ()) not in held
+        assert held["process_cpu_seconds_total", ()] > 0
+        assert (await samples(page))["kcore_loop_answers", ()] == 1
+
+    measured(story)
+
+
+def test_many_silent_strangers_keep_nobody_out(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The oldest connection gives way; a slow one ends; the page is there meanwhile."""
+    monkeypatch.setattr(pages, "CONNECTION_S", 1.0)
+
+    async def story(server: KraftServer, connection: Connection, page: MetricsPage) -> None:
+        def strangers() -> list[socket.socket]:
+            return [socket.create_connection(("127.0.0.1", page.port)) for _ in range(3 * pages.MOST_CONNECTIONS)]
+
+        silent = await asyncio.to_thread(strangers)
+        silent[-1].sendall(b"GET /metrics HTTP/1.0\r\nX: ")
+        assert (await samples(page))["kcore_loop_answers", ()] == 1
+        for each in silent:
+            each.settimeout(10)
+            assert await asyncio.to_thread(each.recv, 1) == b"", "closed"
+            each.close()
+
+    measured(story)
+
+
+@pytest.mark.parametrize("request_line", [b"GET /" + b"x" * 70_000, b"POST /metrics", b"\x00\xff", b"GET"])
+def test_odd_requests_end_with_an_error_and_nothing_is_printed(
+    request_line: bytes, capfd: pytest.CaptureFixture[str]
+) -> None:
+    async def story(server: KraftServer, connection: Connection, page: MetricsPage) -> None:
+        def ask() -> bytes:
+            with socket.create_connection(("127.0.0.1", page.port), timeout=10) as client:
+                client.sendall(request_line + b" HTTP/1.0\r\n\r\n")
+                return client.recv(4096)
+
+        assert b"200 OK" not in await asyncio.to_thread(ask)
+        assert (await samples(page))["kcore_loop_answers", ()] == 1
+
+    measured(story)
+    assert capfd.readouterr().err == ""
