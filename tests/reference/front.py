@@ -269,7 +269,7 @@ class Loop:
             return False
         if isinstance(connection, Beating):
             offset = connection.value(1)
-            if not 0 <= connection.offset <= offset:
+            if offset < max(connection.offset, 0):
                 return False
             connection.received.clear()
             connection.offset = offset
@@ -371,6 +371,9 @@ class Loop:
 
     def lead(self, epoch: int, epoch_start_offset: int) -> None:
         with self._lock:
+            for each in list(self._connections.values()):
+                if each.waits_until is not None:
+                    self._leave(each, "", closes=False)  # It asked a leader of another epoch.
             self._forget_log()
             self._log = Log(epoch, epoch_start_offset)
             self._high_watermark = -1
@@ -391,7 +394,7 @@ class Loop:
         self, template: int, head: bytes, correlation_place: int, high_watermark_place: int, tail: bytes
     ) -> None:
         with self._lock:
-            _checked(head, [(0, 4), (correlation_place, 4), (high_watermark_place, 8)])
+            _checked(head, [(correlation_place, 4), (high_watermark_place, 8)])
             self._templates[template] = head, correlation_place, high_watermark_place, tail
 
     def begin_segment(self, descriptor: int) -> None:
@@ -453,7 +456,7 @@ def _fields_of_fetch(places: tuple[int, int, int, int | None]) -> list[tuple[int
 def _checked(frame: bytes, places: Iterable[tuple[int, int]]) -> list[tuple[int, int]]:
     """Places and widths of fields that lie behind the frame's size, and within it."""
     found = [*places]
-    if len(frame) > MOST_PATTERN or not all(0 <= at <= len(frame) - width for at, width in found):
+    if len(frame) > MOST_PATTERN or not all(4 <= at <= len(frame) - width for at, width in found):
         raise ValueError("a place is not within its frame")
     return found
 

@@ -37,6 +37,10 @@ class Log:
         """All of them are remembered, or none."""
         if not self._files:
             raise ValueError("no segment was begun since this node leads")
+        if self._batches and self._batches[-1].file == self._files[-1]:
+            last = self._batches[-1]
+            if last.position + last.size != position:
+                raise ValueError(f"batches at {position}, where others do not end")
         new, at, end = [], position, position + length
         next_offset = self.end_offset
         while at < end:
@@ -56,8 +60,8 @@ class Log:
         header = os.pread(self._files[-1], HEADER_END, position)
         if len(header) < HEADER_END:
             raise ValueError(f"no batch at {position}")
-        base_offset, length, epoch, _, _, _, delta = HEADER.unpack_from(header)
-        if epoch != self.epoch or delta < 0 or base_offset < 0 or length < HEADER_END - LENGTH_END:
+        base_offset, length, epoch, magic, _, _, delta = HEADER.unpack_from(header)
+        if epoch != self.epoch or magic != 2 or delta < 0 or base_offset < 0 or length < HEADER_END - LENGTH_END:
             raise ValueError(f"no batch of epoch {self.epoch} at {position}")
         return Batch(base_offset, base_offset + delta, self._files[-1], position, length + LENGTH_END)
 
