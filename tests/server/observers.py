@@ -8,10 +8,10 @@ from typing import Any, Final
 from kcore import schema as s
 from kcore.types import METADATA_TOPIC_ID, Uuid
 from kcore.wire.codec import decode_from
-from net.loops import framed, read_frame, request_frame
+from net.loops import read_frame, request_frame
 from server.quorum_nodes import CLUSTER_ID
 
-WAIT_MS: Final = 300
+LONG_MS: Final = 3_000  # No test waits until it is over.
 NO_HIGH_WATERMARK: Final = s.fetch.FetchPartition().high_watermark
 
 
@@ -39,7 +39,7 @@ class Observer:
             cluster_id=changes.pop("cluster_id", CLUSTER_ID),
             replica_id=self.replica_id if version < 15 else -1,
             replica_state=s.fetch.ReplicaState(replica_id=-1 if version < 15 else self.replica_id),
-            max_wait_ms=changes.pop("max_wait_ms", WAIT_MS),
+            max_wait_ms=changes.pop("max_wait_ms", LONG_MS),
             max_bytes=changes.pop("max_bytes", 1 << 20),
             topics=[s.fetch.FetchTopic(topic_id=METADATA_TOPIC_ID, partitions=[partition])],
             forgotten_topics_data=[],
@@ -74,11 +74,6 @@ class Observer:
         self.writer.write(self.fetch_frame(version, **changes))
         return await self.answer(version)
 
-    async def catch_up(self, version: int = 18) -> None:
-        """Until nothing new comes: the fetch that waited is over, and the next one is like it."""
-        while (await self.fetch(version)).records:
-            pass
-
 
 @asynccontextmanager
 async def observer(port: int, replica_id: int = 100, epoch: int = 0) -> AsyncIterator[Observer]:
@@ -89,6 +84,3 @@ async def observer(port: int, replica_id: int = 100, epoch: int = 0) -> AsyncIte
         yield made
     finally:
         writer.transport.abort()
-
-
-__all__ = ["Observer", "framed", "observer"]

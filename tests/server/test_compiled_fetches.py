@@ -8,11 +8,12 @@ from typing import Any
 
 import pytest
 
+from kcore.net.metrics import Metrics
 from kcore.protocol_errors import Errors
 from kcore.server.quorum.process import QuorumServer
 from kcore.storage.raft_log import DiskRaftLog
-from net.loops import read_frame, story, until
-from server.observers import Observer, observer
+from net.loops import story, until
+from server.observers import NO_HIGH_WATERMARK, Observer, observer
 from server.quorum_nodes import Nodes, append, committed_everywhere
 
 
@@ -39,64 +40,143 @@ def counters(server: QuorumServer) -> dict[str, int]:
     return compiled.loop.counters()
 
 
+async def catch_up(server: QuorumServer, made: Observer, version: int = 18) -> None:
+    """It has all, and its last fetch was answered when there was something new: then the next one is like it."""
+    while made.offset < server.log.end_offset:
+        await made.fetch(version, max_wait_ms=1)
+    for _ in range(2):
+        made.writer.write(made.fetch_frame(version))
+        await until(lambda: server.node.leading.fetches)
+        append(server, [b"more"])
+        await made.answer(version)
+        if adopted(server):
+            break
+
+
 @asynccontextmanager
 async def following(server: QuorumServer, replica_id: int = 100, version: int = 18) -> AsyncIterator[Observer]:
     """An observer that has all, and whose connection the loop has."""
     async with observer(server.port, replica_id, server.node.epoch) as made:
-        await made.catch_up(version)
-        await made.fetch(version)
-        await until(lambda: adopted(server))
+        before = adopted(server)
+        await catch_up(server, made, version)
+        assert adopted(server) == before + 1
         yield made
+
+
+def loop_of(server: QuorumServer) -> Any:
+    compiled = server._front._compiled
+    assert compiled is not None
+    return compiled
+
+
+def metrics(server: QuorumServer) -> Metrics:
+    loop_of(server).count()
+    assert server._front._server is not None
+    return server._front._server.metrics
+
+
+async def waits(server: QuorumServer, made: Observer, version: int = 18) -> asyncio.Task[Any]:
+    """Its fetch waits in the loop; the task is that of the answer."""
+    before = counters(server)["waiting"]
+    while True:
+        made.writer.write(made.fetch_frame(version))
+        answer = asyncio.create_task(made.answer(version))
+        await until(lambda: answer.done() or counters(server)["waiting"] > before)
+        if not answer.done():
+            return answer
 
 
 @pytest.mark.parametrize("version", [13, 15, 17, 18])
 @story
 async def test_an_observer_is_adopted_once_it_has_all_and_gets_what_is_committed(tmp_path: Path, version: int) -> None:
     async with leader(tmp_path) as server, following(server, version=version) as made:
-        server._front._compiled.count()  # type: ignore[union-attr]
-        before = server._front._server.metrics.requests  # type: ignore[union-attr]
-        made.writer.write(made.fetch_frame(version))
-        await until(lambda: counters(server)["waiting"])
+        before = metrics(server).requests
+        answer = await waits(server, made, version)
         append(server, [b"one", b"two"])
-        data = await made.answer(version)
+        data = await answer
         assert (data.error_code, made.offset) == (0, server.log.end_offset)
         assert made.records.endswith(server.log.read(server.log.end_offset - 1, 1, server.log.end_offset))
         assert data.high_watermark == server.node.high_watermark
         assert counters(server)["fetches"] >= 1 and adopted(server) == 1
-        server._front._compiled.count()  # type: ignore[union-attr]
-        assert server._front._server.metrics.requests > before  # type: ignore[union-attr]
+        assert metrics(server).requests > before
 
 
 @story
 async def test_the_plain_front_adopts_nobody(tmp_path: Path) -> None:
     async with leader(tmp_path, "plain") as server, observer(server.port, epoch=server.node.epoch) as made:
-        await made.catch_up()
-        await made.fetch()
+        while made.offset < server.log.end_offset:
+            await made.fetch(max_wait_ms=1)
+        await made.fetch(max_wait_ms=1)
         assert adopted(server) == 0
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [
+        {"max_wait_ms": 0},
+        {"cluster_id": None, "current_leader_epoch": 0},
+        {"high_watermark": NO_HIGH_WATERMARK},
+        {"log_start_offset": 0},
+        {"max_bytes": -1},
+    ],
+    ids=str,
+)
+@story
+async def test_what_the_loop_does_not_know_stays_here(tmp_path: Path, changes: dict[str, Any]) -> None:
+    """The last two: an option of kcore's nodes, and what makes no sense."""
+    async with leader(tmp_path) as server, observer(server.port, epoch=server.node.epoch) as made:
+        while made.offset < server.log.end_offset:
+            await made.fetch(**{"max_wait_ms": 1} | changes)
+            if "current_leader_epoch" in changes:
+                break
+        await made.fetch(**{"max_wait_ms": 1} | changes)
+        assert adopted(server) == 0
+
+
+@story
+async def test_the_early_high_watermark_is_the_nodes_affair(tmp_path: Path) -> None:
+    async with leader(tmp_path, early_high_watermark=True) as server:
+        async with observer(server.port, epoch=server.node.epoch) as made:
+            for _ in range(3):
+                await made.fetch(17, max_wait_ms=1)
+            assert adopted(server) == 0
 
 
 @story
 async def test_a_request_of_another_kind_is_answered_by_the_server(tmp_path: Path) -> None:
     """Also one that comes in the same packet behind a fetch that is not answered yet."""
     async with leader(tmp_path) as server, following(server) as made:
-        made.writer.write(made.fetch_frame(max_wait_ms=1))
-        assert (await made.answer()).error_code == 0
-        wrong = made.fetch_frame(current_leader_epoch=made.epoch + 1)
-        made.writer.write(made.fetch_frame() + wrong + made.fetch_frame(max_wait_ms=0))
-        codes = [(await made.answer()).error_code for _ in range(3)]
+        answer = await waits(server, made)
+        made.writer.write(made.fetch_frame(current_leader_epoch=made.epoch + 1) + made.fetch_frame(max_wait_ms=0))
+        append(server, [b"new"])
+        codes = [(await answer).error_code, *[(await made.answer()).error_code for _ in range(2)]]
         assert codes == [0, Errors.UNKNOWN_LEADER_EPOCH, 0]
+        assert adopted(server) == 0
 
 
 @story
 async def test_who_waits_when_the_leader_resigns_is_told_so(tmp_path: Path) -> None:
     async with leader(tmp_path) as server, following(server) as one, following(server, 101, 17) as other:
-        one.writer.write(one.fetch_frame(max_wait_ms=300))
-        other.writer.write(other.fetch_frame(17))
-        await until(lambda: counters(server)["waiting"] == 2)
+        answers = [(await waits(server, made, version)) for made, version in ((one, 18), (other, 17))]
         epoch = server.node.epoch
         server._take(lambda now_ms: server.node.resign(epoch, now_ms))
-        for made, version in ((one, 18), (other, 17)):
-            data = await made.answer(version)
+        for answer in answers:
+            data = await answer
             assert Errors(data.error_code) is Errors.NOT_LEADER_OR_FOLLOWER
             assert (data.current_leader.leader_id, data.current_leader.leader_epoch) == (1, epoch)
         assert adopted(server) == 0
+
+
+@story
+async def test_an_epoch_that_has_ended_is_answered_by_the_node(tmp_path: Path) -> None:
+    """Nobody is owed an answer who did not wait; under the next epoch the observer is adopted again."""
+    async with leader(tmp_path) as server, following(server) as made:
+        epoch = server.node.epoch
+        server._take(lambda now_ms: server.node.resign(epoch, now_ms))
+        await until(lambda: server.node.epoch > epoch and server.node.leads and server.node.high_watermark)
+        await until(lambda: server._machine.led_epoch == server.node.epoch)  # type: ignore[union-attr]
+        data = await made.fetch()
+        assert Errors(data.error_code) is Errors.FENCED_LEADER_EPOCH
+        made.epoch = server.node.epoch
+        await catch_up(server, made)
+        assert adopted(server) == 1

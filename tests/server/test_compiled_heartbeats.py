@@ -2,14 +2,11 @@
 
 import asyncio
 from pathlib import Path
-from typing import Any
 
 import pytest
 
-from kcore import schema as s
-from kcore.protocol_errors import Errors
 from net.loops import story, until
-from server.compiled_cluster import active, adopted, broker, heard, registration
+from server.compiled_cluster import active, adopted, broker, heard
 
 SHORT = {"broker_session_timeout_ms": 900}
 
