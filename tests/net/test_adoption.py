@@ -12,8 +12,8 @@ import pytest
 from kcore import schema as s
 from kcore.net.adoption import AdoptedConnection, Adoption, Direct
 from kcore.net.limits import Limits
-from kcore.net.server import RequestContext, Server, serve
 from kcore.net.served import Answer
+from kcore.net.server import RequestContext, Server, serve
 from net.loops import fenced, heartbeat_answer, request_frame, story, until
 from net.test_server import raw_client, rest, still_serves
 
@@ -162,7 +162,7 @@ async def test_a_client_of_many_kinds_of_requests_does_not_go_to_and_fro() -> No
 
 @story
 async def test_closing_ends_adopted_connections() -> None:
-    async with holding() as (server, holder), raw_client(server) as (reader, writer):
+    async with holding() as (server, _), raw_client(server) as (reader, writer):
         writer.write(ask(1))
         await told(reader, 1)
         await server.close()
@@ -211,7 +211,7 @@ async def test_an_adopted_connection_gives_its_place_last() -> None:
 
 @story
 async def test_an_evicted_connection_ends() -> None:
-    async with holding(Limits(connections=1)) as (server, holder), raw_client(server) as (reader, writer):
+    async with holding(Limits(connections=1)) as (server, _), raw_client(server) as (reader, writer):
         writer.write(ask(1))
         await told(reader, 1)
         [connection] = server.adopted

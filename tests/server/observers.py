@@ -2,10 +2,11 @@
 
 import asyncio
 from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, suppress
 from typing import Any, Final
 
 from kcore import schema as s
+from kcore.errors import KcoreError
 from kcore.types import METADATA_TOPIC_ID, Uuid
 from kcore.wire.codec import decode_from
 from net.loops import read_frame, request_frame
@@ -47,6 +48,12 @@ class Observer:
         for name, value in changes.items():
             setattr(partition, name, value)
         return request_frame(request, version, self.correlation_id)
+
+    def learn(self, frames: list[bytes], version: int) -> None:
+        """From these answers in that version; of others nothing."""
+        for frame in frames:
+            with suppress(KcoreError, IndexError):
+                self.take(decode_from(s.FetchResponse, version, frame, 5)[0].responses[0].partitions[0])
 
     async def answer(self, version: int = 18) -> Any:
         """The partition in the next answer, whose records the observer has from then on."""

@@ -1,89 +1,15 @@
 """Fetches that the compiled front answers: as the plain one does, and for as long as it may."""
 
-import asyncio
-from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from kcore.net.metrics import Metrics
 from kcore.protocol_errors import Errors
-from kcore.server.quorum.process import QuorumServer
-from kcore.storage.raft_log import DiskRaftLog
 from net.loops import story, until
-from server.observers import NO_HIGH_WATERMARK, Observer, observer
-from server.quorum_nodes import Nodes, append, committed_everywhere
-
-
-@asynccontextmanager
-async def leader(folder: Path, front: str = "compiled", **settings: Any) -> AsyncIterator[QuorumServer]:
-    """An only voter that leads, with its log on the disk."""
-    nodes = Nodes(1, **settings)
-    log = DiskRaftLog(folder / "__cluster_metadata-0")
-    server = nodes.server(1, log, front=front)
-    async with server:
-        await nodes.leader()
-        await committed_everywhere(nodes, 1)
-        yield server
-    log.close()
-
-
-def adopted(server: QuorumServer) -> int:
-    return len(server._front._server.adopted)  # type: ignore[union-attr]
-
-
-def counters(server: QuorumServer) -> dict[str, int]:
-    compiled = server._front._compiled
-    assert compiled is not None
-    return compiled.loop.counters()
-
-
-async def catch_up(server: QuorumServer, made: Observer, version: int = 18) -> None:
-    """It has all, and its last fetch was answered when there was something new: then the next one is like it."""
-    while made.offset < server.log.end_offset:
-        await made.fetch(version, max_wait_ms=1)
-    for _ in range(2):
-        made.writer.write(made.fetch_frame(version))
-        await until(lambda: server.node.leading.fetches)
-        append(server, [b"more"])
-        await made.answer(version)
-        if adopted(server):
-            break
-
-
-@asynccontextmanager
-async def following(server: QuorumServer, replica_id: int = 100, version: int = 18) -> AsyncIterator[Observer]:
-    """An observer that has all, and whose connection the loop has."""
-    async with observer(server.port, replica_id, server.node.epoch) as made:
-        before = adopted(server)
-        await catch_up(server, made, version)
-        assert adopted(server) == before + 1
-        yield made
-
-
-def loop_of(server: QuorumServer) -> Any:
-    compiled = server._front._compiled
-    assert compiled is not None
-    return compiled
-
-
-def metrics(server: QuorumServer) -> Metrics:
-    loop_of(server).count()
-    assert server._front._server is not None
-    return server._front._server.metrics
-
-
-async def waits(server: QuorumServer, made: Observer, version: int = 18) -> asyncio.Task[Any]:
-    """Its fetch waits in the loop; the task is that of the answer."""
-    before = counters(server)["waiting"]
-    while True:
-        made.writer.write(made.fetch_frame(version))
-        answer = asyncio.create_task(made.answer(version))
-        await until(lambda: answer.done() or counters(server)["waiting"] > before)
-        if not answer.done():
-            return answer
+from server.compiled_leader import adopted, catch_up, counters, following, leader, metrics, waits
+from server.observers import NO_HIGH_WATERMARK, observer
+from server.quorum_nodes import append
 
 
 @pytest.mark.parametrize("version", [13, 15, 17, 18])
@@ -135,11 +61,11 @@ async def test_what_the_loop_does_not_know_stays_here(tmp_path: Path, changes: d
 
 @story
 async def test_the_early_high_watermark_is_the_nodes_affair(tmp_path: Path) -> None:
-    async with leader(tmp_path, early_high_watermark=True) as server:
-        async with observer(server.port, epoch=server.node.epoch) as made:
-            for _ in range(3):
-                await made.fetch(17, max_wait_ms=1)
-            assert adopted(server) == 0
+    async with leader(tmp_path, early_high_watermark=True) as server, observer(server.port, epoch=1) as made:
+        made.epoch = server.node.epoch
+        for _ in range(3):
+            await made.fetch(17, max_wait_ms=1)
+        assert adopted(server) == 0
 
 
 @story

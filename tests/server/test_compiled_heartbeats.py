@@ -14,7 +14,7 @@ from kcore.controller.kraft.departures import FENCES_AFTER_A_PAUSE
 from kcore.protocol_errors import Errors
 from kcore.schema.acls import AclCreation
 from net.loops import story, until
-from server.compiled_cluster import Broker, active, adopted, broker, heard, registration
+from server.compiled_cluster import active, adopted, broker, heard, registration
 
 SHORT = {"broker_session_timeout_ms": 900}
 
@@ -42,31 +42,31 @@ async def test_heartbeats_in_the_loop_keep_a_session_and_silence_ends_it(tmp_pat
 @story
 async def test_nobody_is_fenced_whose_heartbeats_came_while_python_was_busy(tmp_path: Path) -> None:
     """Also in Kafka's way, where whoever was not heard of is fenced at once: the loop has heard of the broker."""
-    async with active(tmp_path, kafka_way=frozenset({FENCES_AFTER_A_PAUSE}), **SHORT) as server:
-        async with broker(server) as made:
-            assert adopted(server) == 1
-            ours: socket.socket = made.writer.get_extra_info("socket")
-            done, count = threading.Event(), 0
-            beats = socket.socket(fileno=socket.dup(ours.fileno()))
-            beats.setblocking(True)
+    way = frozenset({FENCES_AFTER_A_PAUSE})
+    async with active(tmp_path, kafka_way=way, **SHORT) as server, broker(server) as made:
+        assert adopted(server) == 1
+        ours: socket.socket = made.writer.get_extra_info("socket")
+        done, count = threading.Event(), 0
+        beats = socket.socket(fileno=socket.dup(ours.fileno()))
+        beats.setblocking(True)
 
-            def beat() -> None:
-                nonlocal count
-                while not done.wait(0.05):
-                    beats.send(made.frame())
-                    count += beats.recv(1 << 16) != b""
+        def beat() -> None:
+            nonlocal count
+            while not done.wait(0.05):
+                beats.send(made.frame())
+                count += beats.recv(1 << 16) != b""
 
-            made.writer.transport.pause_reading()  # type: ignore[attr-defined]
-            thread = threading.Thread(target=beat)
-            thread.start()
-            time.sleep(1.5)  # Longer than a session.
-            assert count > 10, "it was answered meanwhile"
-            for _ in range(30):
-                await asyncio.sleep(0.01)
-                assert not server.controller.image.brokers[1].fenced
-            done.set()
-            await asyncio.to_thread(thread.join)
-            beats.close()
+        made.writer.transport.pause_reading()  # type: ignore[attr-defined]
+        thread = threading.Thread(target=beat)
+        thread.start()
+        time.sleep(1.5)  # Longer than a session.
+        assert count > 10, "it was answered meanwhile"
+        for _ in range(30):
+            await asyncio.sleep(0.01)
+            assert not server.controller.image.brokers[1].fenced
+        done.set()
+        await asyncio.to_thread(thread.join)
+        beats.close()
 
 
 @story
@@ -172,8 +172,3 @@ async def test_the_plain_front_keeps_all_heartbeats(tmp_path: Path) -> None:
         for _ in range(3):
             assert (await made.beat()).error_code == 0
         assert adopted(server) == 0
-
-
-async def beats(made: Broker, count: int) -> None:
-    for _ in range(count):
-        assert (await made.beat()).error_code == 0
