@@ -15,7 +15,7 @@ from contextlib import suppress
 from itertools import count
 from typing import Final, Literal, Protocol, TypeAlias
 
-from kcore._ext.front import Loop
+from kcore._ext import front as kernel
 from kcore.net.adoption import AdoptedConnection, Adoption, Direct
 from kcore.net.server import Server
 from kcore.raft.fetching import WOKEN_IN_A_MS
@@ -57,7 +57,7 @@ class CompiledFront:
     def __init__(self, server: Server, fail: Callable[[Exception], None]) -> None:
         """`fail`: the loop has ended by itself, which is a fault of the process."""
         limits = server.limits
-        self.loop = Loop(
+        self.loop = kernel.Loop(
             unsent_bytes=limits.unsent_bytes,
             idle_ns=int(limits.idle_s * _NANOS),
             turn_ns_each=_NANOS // 1000 // WOKEN_IN_A_MS,
