@@ -72,7 +72,7 @@ def loop_of(server: QuorumServer) -> CompiledFront:
 
 
 def metrics(server: QuorumServer) -> Metrics:
-    loop_of(server).count()
+    server._front.count()
     assert server._front._server is not None
     return server._front._server.metrics
 

@@ -31,7 +31,7 @@ async def test_heartbeats_in_the_loop_keep_a_session_and_silence_ends_it(tmp_pat
             assert (told.error_code, told.is_fenced, told.is_caught_up) == (0, False, True)
             await asyncio.sleep(0.06)
         assert heard(server) == 25 and adopted(server) == 1
-        server._control(lambda: ())
+        server.hear()
         assert state.metadata_offset == made.offset
         await until(lambda: server.controller.image.brokers[1].fenced)
         await until(lambda: not adopted(server))
