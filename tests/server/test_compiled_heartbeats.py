@@ -13,9 +13,21 @@ from kcore import schema as s
 from kcore.controller.kraft.departures import FENCES_AFTER_A_PAUSE
 from kcore.protocol_errors import Errors
 from kcore.schema.acls import AclCreation
-from net.loops import story, until
-from server.compiled_cluster import active, adopted, broker, heard, registration
+from kcore.types import Uuid
+from kcore.wire.codec import decode_from
+from net.loops import read_frame, story, until
+from server.compiled_cluster import CLUSTER, active, adopted, broker, heard, registration
+from server.observers import observer
 
+DENY = AclCreation(
+    resource_type=4,
+    resource_name="kafka-cluster",
+    resource_pattern_type=3,
+    principal="User:ANONYMOUS",
+    host="*",
+    operation=9,
+    permission_type=2,
+)
 SHORT = {"broker_session_timeout_ms": 900}
 
 
@@ -113,7 +125,13 @@ async def test_a_broker_that_is_unregistered_is_refused(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize(
     "changes",
-    [{"want_fence": True}, {"want_shut_down": True}, {"current_metadata_offset": 1}, {"broker_epoch": 1}],
+    [
+        {"offline_log_dirs": [Uuid(bytes([9]) * 16)]},
+        {"want_fence": True},
+        {"want_shut_down": True},
+        {"current_metadata_offset": 1},
+        {"broker_epoch": 1},
+    ],
     ids=lambda changes: next(iter(changes)),
 )
 @story
@@ -131,16 +149,7 @@ async def test_a_right_that_is_taken_away_is_gone_at_once(tmp_path: Path) -> Non
     async with active(tmp_path, **rights) as server, broker(server) as made:
         assert (await made.beat()).error_code == 0
         assert adopted(server) == 1
-        deny = AclCreation(
-            resource_type=4,
-            resource_name="kafka-cluster",
-            resource_pattern_type=3,
-            principal="User:ANONYMOUS",
-            host="*",
-            operation=9,
-            permission_type=2,
-        )
-        created = await made.admin.send(s.CreateAclsRequest(creations=[deny]))
+        created = await made.admin.send(s.CreateAclsRequest(creations=[DENY]))
         assert created.results[0].error_code == 0
         assert Errors((await made.beat()).error_code) is Errors.CLUSTER_AUTHORIZATION_FAILED
         assert adopted(server) == 0
@@ -172,3 +181,44 @@ async def test_the_plain_front_keeps_all_heartbeats(tmp_path: Path) -> None:
         for _ in range(3):
             assert (await made.beat()).error_code == 0
         assert adopted(server) == 0
+
+
+@story
+async def test_what_a_connection_was_last_heard_of_outlives_it(tmp_path: Path) -> None:
+    async with active(tmp_path) as server, broker(server) as made:
+        state = server.controller.context.heartbeats.brokers[1]
+        made.offset += 5
+        await made.beat()
+        made.writer.transport.abort()
+        await until(lambda: not adopted(server))
+        server.hear()
+        assert state.metadata_offset == made.offset
+
+
+@story
+async def test_a_new_metadata_version_has_other_rules(tmp_path: Path) -> None:
+    """Heartbeats come to the controller again, which looks at them by the new rules."""
+    async with active(tmp_path) as server, broker(server) as made:
+        assert adopted(server) == 1
+        update = s.features.FeatureUpdateKey(feature="metadata.version", max_version_level=29, upgrade_type=2)
+        told = await made.admin.send(s.UpdateFeaturesRequest(feature_updates=[update]), 1)
+        assert told.error_code == 0
+        before = heard(server)
+        await made.beat()
+        assert heard(server) == before
+
+
+@story
+async def test_fetches_are_refused_once_the_right_is_gone(tmp_path: Path) -> None:
+    rights = {"has_authorizer": True, "allow_everyone_if_no_acl_found": True}
+    async with active(tmp_path, **rights) as server, broker(server) as made:
+        async with observer(server.port, 100, server.node.epoch) as follower:
+            while not adopted(server) == 2:
+                await follower.fetch(max_wait_ms=1, cluster_id=CLUSTER)
+            created = await made.admin.send(s.CreateAclsRequest(creations=[DENY]))
+            assert created.results[0].error_code == 0
+            follower.writer.write(follower.fetch_frame(max_wait_ms=1, cluster_id=CLUSTER))
+            frame = await read_frame(follower.reader)
+            answer, _ = decode_from(s.FetchResponse, 18, frame, 5)
+            assert Errors(answer.error_code) is Errors.CLUSTER_AUTHORIZATION_FAILED
+            await until(lambda: not adopted(server))
