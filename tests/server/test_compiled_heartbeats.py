@@ -4,6 +4,7 @@ import asyncio
 import socket
 import threading
 import time
+from contextlib import AsyncExitStack
 from pathlib import Path
 from typing import Any
 
@@ -12,6 +13,7 @@ import pytest
 from kcore import schema as s
 from kcore.controller.kraft.departures import FENCES_AFTER_A_PAUSE
 from kcore.protocol_errors import Errors
+from kcore.schema import update_features
 from kcore.schema.acls import AclCreation
 from kcore.types import Uuid
 from kcore.wire.codec import decode_from
@@ -196,11 +198,11 @@ async def test_what_a_connection_was_last_heard_of_outlives_it(tmp_path: Path) -
 
 
 @story
-async def test_a_new_metadata_version_has_other_rules(tmp_path: Path) -> None:
+async def test_another_level_of_a_feature_may_have_other_rules(tmp_path: Path) -> None:
     """Heartbeats come to the controller again, which looks at them by the new rules."""
     async with active(tmp_path) as server, broker(server) as made:
         assert adopted(server) == 1
-        update = s.features.FeatureUpdateKey(feature="metadata.version", max_version_level=29, upgrade_type=2)
+        update = update_features.FeatureUpdateKey(feature="group.version", max_version_level=0, upgrade_type=2)
         told = await made.admin.send(s.UpdateFeaturesRequest(feature_updates=[update]), 1)
         assert told.error_code == 0
         before = heard(server)
@@ -211,14 +213,16 @@ async def test_a_new_metadata_version_has_other_rules(tmp_path: Path) -> None:
 @story
 async def test_fetches_are_refused_once_the_right_is_gone(tmp_path: Path) -> None:
     rights = {"has_authorizer": True, "allow_everyone_if_no_acl_found": True}
-    async with active(tmp_path, **rights) as server, broker(server) as made:
-        async with observer(server.port, 100, server.node.epoch) as follower:
-            while not adopted(server) == 2:
-                await follower.fetch(max_wait_ms=1, cluster_id=CLUSTER)
-            created = await made.admin.send(s.CreateAclsRequest(creations=[DENY]))
-            assert created.results[0].error_code == 0
-            follower.writer.write(follower.fetch_frame(max_wait_ms=1, cluster_id=CLUSTER))
-            frame = await read_frame(follower.reader)
-            answer, _ = decode_from(s.FetchResponse, 18, frame, 5)
-            assert Errors(answer.error_code) is Errors.CLUSTER_AUTHORIZATION_FAILED
-            await until(lambda: not adopted(server))
+    async with AsyncExitStack() as stack:
+        server = await stack.enter_async_context(active(tmp_path, **rights))
+        made = await stack.enter_async_context(broker(server))
+        follower = await stack.enter_async_context(observer(server.port, 100, server.node.epoch))
+        while adopted(server) != 2:
+            await follower.fetch(max_wait_ms=1, cluster_id=CLUSTER)
+        created = await made.admin.send(s.CreateAclsRequest(creations=[DENY]))
+        assert created.results[0].error_code == 0
+        follower.writer.write(follower.fetch_frame(max_wait_ms=1, cluster_id=CLUSTER))
+        frame = await read_frame(follower.reader)
+        answer, _ = decode_from(s.FetchResponse, 18, frame, 5)
+        assert Errors(answer.error_code) is Errors.CLUSTER_AUTHORIZATION_FAILED
+        await until(lambda: not adopted(server))

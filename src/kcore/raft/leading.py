@@ -107,9 +107,10 @@ class LeaderState:
 
         Of a voter nothing is taken: its fetches count for the high watermark, and are answered by the node alone.
         """
-        if key.id >= 0 and not self.is_voter(key):
-            self.progress_of(key).caught_up_with(end_offset, fetch_ms, leader_end, caught_up_ms)
-            self.observers.move_to_end(key)
+        if key.id < 0 or self.is_voter(key):
+            return
+        self.progress_of(key).caught_up_with(end_offset, fetch_ms, leader_end, caught_up_ms)
+        self.observers.move_to_end(key)
 
     def is_voter(self, key: ReplicaKey) -> bool:
         return _find(self.voters, key) is not None
