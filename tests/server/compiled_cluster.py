@@ -77,6 +77,8 @@ class Broker:
 
 def registration(broker_id: int, release: str, incarnation: int = 1) -> BrokerRegistrationRequest:
     features = [Feature(name=name, min_supported_version=1, max_supported_version=30) for name in LEVELS[release]]
+    if release != "3.9.1":
+        features.append(Feature(name="transaction.version", min_supported_version=0, max_supported_version=2))
     return BrokerRegistrationRequest(
         broker_id=broker_id,
         cluster_id=CLUSTER,

@@ -202,7 +202,7 @@ async def test_another_level_of_a_feature_may_have_other_rules(tmp_path: Path) -
     """Heartbeats come to the controller again, which looks at them by the new rules."""
     async with active(tmp_path) as server, broker(server) as made:
         assert adopted(server) == 1
-        update = update_features.FeatureUpdateKey(feature="group.version", max_version_level=0, upgrade_type=2)
+        update = update_features.FeatureUpdateKey(feature="transaction.version", max_version_level=2, upgrade_type=1)
         told = await made.admin.send(s.UpdateFeaturesRequest(feature_updates=[update]), 1)
         assert told.error_code == 0
         before = heard(server)
