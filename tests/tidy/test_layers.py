@@ -43,7 +43,7 @@ WALL_CLOCK = {
     "server/broker/process.py": "time stamps of records, and in the broker's znode",
     "server/controller/process.py": "the time stamp in /controller",
     "server/kraft/process.py": "time stamps of records, and delegation tokens' lifetimes",
-    "server/quorum/process.py": "once, at the start: from there on a clock that only goes forward",
+    "server/quorum/clock.py": "once, at the start: from there on a clock that only goes forward",
     "storage/raft_format.py": "time stamps of records",
     "storm/kraft/storm.py": "a record's time on the wire against ours",
     "workloads/run.py": "when a run was started",

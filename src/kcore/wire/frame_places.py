@@ -1,6 +1,6 @@
 """Where in a frame fields are whose values change from one frame to the next: all else of such frames is equal."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 
 from kcore.schema.structure import Message
 from kcore.wire.codec import encode
@@ -31,9 +31,10 @@ def with_places(build: Callable[..., bytes], names: Sequence[str]) -> Frame:
     return base, places
 
 
-def patched(frame: bytes, *fields: tuple[int, bytes]) -> bytes:
-    """The frame with these bytes at these places."""
-    found = bytearray(frame)
-    for at, value in fields:
-        found[at : at + len(value)] = value
-    return bytes(found)
+def is_made_of(pattern: bytes, zeros: bytes, fields: Iterable[tuple[int | None, int, int]]) -> bool:
+    """Whether a frame is another one with these values in its fields: their places, and their widths in bytes."""
+    made = bytearray(zeros)
+    for at, value, width in fields:
+        if at is not None:
+            made[at : at + width] = value.to_bytes(width, "big", signed=True)
+    return made == pattern

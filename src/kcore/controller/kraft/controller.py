@@ -19,6 +19,7 @@ from collections.abc import Callable, Hashable, Iterator, Sequence
 from typing import ClassVar, TypeVar
 
 from kcore.controller.kraft.activation import Bootstrap, activation
+from kcore.controller.kraft.brokers.heartbeats import Contact
 from kcore.controller.kraft.config import KraftControllerConfig
 from kcore.controller.kraft.context import ControllerContext, RequestInfo
 from kcore.controller.kraft.decision import Decision
@@ -305,6 +306,12 @@ class KraftController:
                 pending.response = refused(pending.request, Errors.POLICY_VIOLATION, TOO_LARGE)
         self._finish(pending, writing.decision, writing.made, outputs)
 
+    def on_contacts(self, contacts: Sequence[Contact]) -> Outputs:
+        """Heartbeats that were answered elsewhere, since they change nothing: their brokers' sessions go on."""
+        for contact in contacts:
+            self.context.heartbeats.heard(contact, self.image)
+        return ()
+
     # Periodic work.
 
     def on_timer(self) -> Outputs:
@@ -422,6 +429,7 @@ class KraftController:
         begin = append.expected_offset
         self.image.revert_to(begin)
         self._shadow.on_reverted(begin)
+        self.context.heartbeats.changed.update(self.context.heartbeats.brokers)
         self.image.end_offset = next_offset
         while self._uncommitted and self._uncommitted[-1].begin >= begin:
             self._uncommitted.pop()

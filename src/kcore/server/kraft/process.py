@@ -30,8 +30,10 @@ from kcore.replication.raft_log import OffsetAndEpoch
 from kcore.schema.structure import Message
 from kcore.server.kraft.front import ControllerFront
 from kcore.server.kraft.registration import Registration
+from kcore.server.quorum.clock import Clock
+from kcore.server.quorum.compiled import FrontKind
 from kcore.server.quorum.front import QuorumFront
-from kcore.server.quorum.process import STOP_MS, Clock, Elections, QuorumServer
+from kcore.server.quorum.process import STOP_MS, Elections, QuorumServer
 from kcore.storage.raft_dir import random_directory_id
 
 import_module("numpy.ma")  # np.unique imports it at its first call: that would be in the middle of an event.
@@ -54,6 +56,7 @@ class KraftServer(QuorumServer):
         port: int,
         store_cluster_id: Callable[[str], None] | None = None,
         stop_ms: int = STOP_MS,
+        front: FrontKind = "compiled",
     ) -> None:
         self._own_clock = Clock()
         dice = SystemRandom()
@@ -75,6 +78,7 @@ class KraftServer(QuorumServer):
             machine=self.controller,
             store_cluster_id=store_cluster_id,
             stop_ms=stop_ms,
+            front=front,
         )
         self._registration = Registration(raft, self.node, self.controller, Random(dice.getrandbits(48)))
         self.controller.kraft_version_problem = self._why_no_kraft_version
@@ -104,7 +108,7 @@ class KraftServer(QuorumServer):
             self._control_timer.cancel()
 
     def _new_front(self) -> QuorumFront:
-        return ControllerFront(
+        self._own_front = ControllerFront(
             self.controller.config.release,
             self.config.level,
             self.config.listener,
@@ -114,6 +118,8 @@ class KraftServer(QuorumServer):
             lambda: (self._own_clock.now_ms(), _wall_ms()),
             lambda: self.node.leader_id,
         )
+        self._own_front.hear_for(self.controller, self._own_clock)
+        return self._own_front
 
     # Events of the controller.
 
@@ -122,6 +128,8 @@ class KraftServer(QuorumServer):
 
     def _control(self, event: Callable[[], Sequence[Any]]) -> None:
         def taken(_: int) -> list[Effect]:
+            if contacts := self._own_front.contacts():  # They came before.
+                self._outputs += self.controller.on_contacts(contacts)
             self._outputs += event()
             return []
 
@@ -151,8 +159,7 @@ class KraftServer(QuorumServer):
 
     def _show_features(self) -> None:
         self.controller.kraft_version = self.node.voter_history.kraft_version
-        if isinstance(self._front, ControllerFront):
-            self._front.show_decided(self.controller)
+        self._own_front.show_decided(self.controller)
 
     # Effects.
 

@@ -5,7 +5,6 @@ Source: KafkaRaftManager and KafkaRaftClientDriver of 4.3.1.
 
 import asyncio
 import logging
-import time
 from collections.abc import Callable, Hashable, Iterable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
@@ -34,8 +33,12 @@ from kcore.raft.replicas import ElectionState
 from kcore.raft.state_machine import StateMachine
 from kcore.replication.raft_log import OffsetAndEpoch
 from kcore.schema.cluster_metadata import DescribeClusterResponse
+from kcore.schema.describe_quorum import DescribeQuorumRequest
+from kcore.schema.raft_voters import AddRaftVoterRequest
 from kcore.schema.structure import Message
 from kcore.schema.update_features import UpdateFeaturesRequest
+from kcore.server.quorum.clock import Clock
+from kcore.server.quorum.compiled import FrontKind
 from kcore.server.quorum.features import FeatureUpdates
 from kcore.server.quorum.front import QuorumFront, described
 from kcore.server.quorum.peers import QuorumPeers
@@ -43,6 +46,7 @@ from kcore.storage.raft_dir import random_directory_id
 
 logger = logging.getLogger(__name__)
 STOP_MS: Final = 5_000
+_ABOUT_OBSERVERS: Final = {DescribeQuorumRequest, AddRaftVoterRequest}
 
 
 class Elections(Protocol):
@@ -68,20 +72,6 @@ class MemoryElections:
         self._election = election
 
 
-class Clock:
-    """Milliseconds since 1970 as they were at the start, and from there on by a clock that only goes forward."""
-
-    def __init__(self) -> None:
-        self._ahead_ns = time.time_ns() - time.monotonic_ns()
-
-    def now_ms(self) -> int:
-        return (time.monotonic_ns() + self._ahead_ns) // 1_000_000
-
-    def seconds_of(self, at_ms: int) -> float:
-        """A time of this clock, in seconds of the event loop's clock."""
-        return (at_ms * 1_000_000 - self._ahead_ns) / 1e9
-
-
 class QuorumServer:
     """It takes part within `async with`.
 
@@ -101,10 +91,12 @@ class QuorumServer:
         machine: StateMachine[Any] | None,
         store_cluster_id: Callable[[str], None] | None = None,
         stop_ms: int = STOP_MS,
+        front: FrontKind = "compiled",
     ) -> None:
         """`store_cluster_id` keeps the one that the log brings, where `config` has none: durable when it returns.
 
-        `stop_ms`: so long a leader that stops waits for another one.
+        `stop_ms`: so long a leader that stops waits for another one. `front`: whether what changes nothing is answered
+        without Python.
         """
         self.config, self.log, self.port = config, log, port
         self.node = RaftNode(config, log)
@@ -117,7 +109,7 @@ class QuorumServer:
         self._clock = Clock()
         self._stopped = asyncio.Event()
         self._failed: asyncio.Future[None] = asyncio.get_running_loop().create_future()
-        self._front = self._new_front()
+        self._front, self._front_kind = self._new_front(), front
         self._peers = QuorumPeers(config.level, f"raft-client-{config.node_id}", self._responded)
         self._timer: asyncio.TimerHandle | None = None
         self._flusher = ThreadPoolExecutor(1, "flush")
@@ -134,6 +126,8 @@ class QuorumServer:
             if self._failed.done():
                 self._failed.result()
             self.port = await self._front.open(self._host, self.port)
+            if self._front_kind == "compiled":
+                self._front.compile(self.node, self._clock, self._fail)
         except BaseException:
             await self.__aexit__()
             raise
@@ -201,9 +195,13 @@ class QuorumServer:
         if isinstance(request, UpdateFeaturesRequest):
             self._take(partial(self._features.on_request, request, version, reply_to))
         else:
+            if type(request) in _ABOUT_OBSERVERS:
+                self._front.fold_progress()
             self._take(partial(self.node.on_request, request, version, reply_to))
 
     def _responded(self, correlation_id: int, response: Message | None) -> None:
+        if self.node.leading is not None and self.node.leading.change is not None:
+            self._front.fold_progress()  # An observer becomes a voter once it has caught up.
         self._take(partial(self.node.on_response, correlation_id, response))
 
     def _timed(self) -> None:
@@ -250,6 +248,7 @@ class QuorumServer:
                     self._stopped.set()
                 case Committed() | LeaderChanged() | SnapshotLoaded():
                     self._on_machine_effect(effect)
+        self._front.follow()
         self._wake_at(self.node.next_deadline_ms)
 
     def _on_machine_effect(self, effect: MachineEffect) -> None:
