@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from net.front_stand import (
+from front.stand import (
     BEAT,
     LONG_NS,
     LOOPS,

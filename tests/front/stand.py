@@ -18,7 +18,6 @@ from kcore._ext import front as kernel
 from kcore.protocol_errors import Errors
 from kcore.raft.effects import Flush, SendResponse
 from kcore.raft.fetching import fetch_response
-from kcore.raft.replicas import ReplicaKey
 from kcore.schema.broker_lifecycle import BrokerHeartbeatRequest, BrokerHeartbeatResponse
 from kcore.schema.fetch import FetchRequest, ReplicaState
 from kcore.schema.headers import RequestHeader, ResponseHeader
@@ -27,7 +26,7 @@ from kcore.storage.raft_log import DiskRaftLog
 from kcore.storage.segmented_log import Settings
 from kcore.wire.codec import decode_from
 from kcore.wire.frame_places import frame, with_places
-from raft.nodes import directory, of, raft_node
+from raft.nodes import of, raft_node
 from raft.replication import fetch_request, values
 from reference import front as twin
 
@@ -35,7 +34,7 @@ FETCH_FIELDS = ("correlation_id", "fetch_offset", "last_fetched_epoch", "high_wa
 BEAT = BrokerHeartbeatResponse(is_caught_up=True, is_fenced=False)
 LOOPS: dict[str, Callable[..., Any]] = {"rust": kernel.Loop, "twin": twin.Loop}
 VERSIONS = range(13, 19)
-DEADLINE_S = 10  # Of a test that hangs.
+DEADLINE_S = 60  # Of a test that hangs.
 LONG_NS = 10**12
 NANOS = 1_000_000
 
@@ -194,10 +193,11 @@ class Leader:
     """The only voter of a quorum, its log on a disk in small segments, told to a loop as it grows."""
 
     def __init__(self, folder: Path, running: Running, segment_bytes: int = 2000) -> None:
+        self._clock = count(1000)  # The node's, in ms: no two events have the same time, and no wait ends.
         self.log = DiskRaftLog(folder / "__cluster_metadata-0", Settings(segment_bytes))
         self.node = raft_node(1, voters=(1,), log=self.log)
         self.loop = running.loop
-        self._effects = self.node.start(None, now_ms())
+        self._effects = self.node.start(None, next(self._clock))
         self._segment = -1
         self.loop.lead(self.node.epoch, self.node.leading.epoch_start_offset)
         for version in VERSIONS:
@@ -207,7 +207,9 @@ class Leader:
 
     def append(self, *records: bytes) -> list[SendResponse]:
         """A batch that is written, but not flushed, so not committed."""
-        _, effects = self.node.append_batches(values(*records), self.node.epoch, self.node.next_offset, now_ms())
+        _, effects = self.node.append_batches(
+            values(*records), self.node.epoch, self.node.next_offset, next(self._clock)
+        )
         self._effects += effects
         self.follow()
         return of(SendResponse, effects)
@@ -216,14 +218,14 @@ class Leader:
         """All of it is committed; the answers to those that waited."""
         done: list[Any] = []
         while flushes := of(Flush, self._effects):
-            self._effects = self.node.on_flushed(flushes[-1], now_ms())
+            self._effects = self.node.on_flushed(flushes[-1], next(self._clock))
             done += self._effects
         self.follow()
         return of(SendResponse, done)
 
     def ask(self, asked: bytes, reply_to: Any) -> list[SendResponse]:
         _, request, version = parsed(asked, FetchRequest)
-        return of(SendResponse, self.node.on_request(request, version, reply_to, now_ms()))
+        return of(SendResponse, self.node.on_request(request, version, reply_to, next(self._clock)))
 
     def follow(self) -> None:
         """Tells the loop what is in the log."""
@@ -238,16 +240,13 @@ class Leader:
 
     def progress_of(self, replica: int) -> tuple[int, int, int, int]:
         """As the loop has it."""
-        known = self.node.leading.known(ReplicaKey(replica, directory(replica)))
+        observers = self.node.leading.observers
+        known = next((progress for key, progress in observers.items() if key.id == replica), None)
         if known is None:
             return twin.NO_PROGRESS
         times = (-1 if each < 0 else each * NANOS for each in (known.last_fetch_ms, known.last_caught_up_ms))
         last_fetch, caught_up = times
         return known.end_offset, last_fetch, known.last_fetch_leader_end, caught_up
-
-
-def now_ms() -> int:
-    return time.monotonic_ns() // NANOS
 
 
 def rows(words: bytes, each: int) -> list[tuple[int, ...]]:
