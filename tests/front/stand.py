@@ -249,6 +249,30 @@ class Leader:
         return known.end_offset, last_fetch, known.last_fetch_leader_end, caught_up
 
 
+def beating(running: Running, version: int = 1, offset: int = 3, *, tcp: bool = False) -> tuple[socket.socket, int]:
+    ours, theirs = running.pair(tcp=tcp)
+    return ours, running.adopt_heartbeats(
+        theirs, heartbeat_frame(version, offset), answer_frame(BEAT, version, 0x01020304)
+    )
+
+
+def fetching(
+    running: Running, version: int = 18, *, tcp: bool = False, max_wait_ns: int = LONG_NS, **fields: Any
+) -> tuple[socket.socket, int]:
+    ours, theirs = running.pair(tcp=tcp)
+    return ours, running.adopt_fetches(theirs, asked(version, **fields), max_wait_ns=max_wait_ns)
+
+
+def asked(version: int = 18, **fields: Any) -> bytes:
+    """A fetch of observer 5 from the end of what `leader` has, whose high watermark it knows."""
+    known = {"high_watermark": 1} if version >= 18 else {}
+    return fetch_frame(version, **{"offset": 1, "replica": 5} | known | fields)
+
+
+def waiting(running: Running, many: int = 1) -> None:
+    until(lambda: running.loop.counters()["waiting"] == many)
+
+
 def rows(words: bytes, each: int) -> list[tuple[int, ...]]:
     """Of `progress` and `drain_contacts`."""
     return sorted(struct.iter_unpack(f"={each}q", words))
