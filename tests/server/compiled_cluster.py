@@ -54,7 +54,7 @@ class Broker:
 
     def __init__(self, broker_id: int, release: str, admin: Connection, epoch: int) -> None:
         self.broker_id, self.release, self.admin, self.epoch = broker_id, release, admin, epoch
-        self.offset = epoch + 5
+        self.offset = epoch
         self.correlation_id = 0
 
     async def open(self, port: int) -> None:

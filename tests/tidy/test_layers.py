@@ -33,7 +33,8 @@ LAYERS = (
 LAYER = {unit: layer for layer, units in enumerate(LAYERS) for unit in units}
 CORE = LAYER["controller"]  # The last layer that is pure.
 EDGE_MODULES = {"time", "random", "socket", "os", "asyncio", "threading"}
-EDGE_CRATES = {"front": "server", "hollow": "hollow"}  # Crates under _ext/rust that have sockets and a clock: who alone may import each.
+# Crates under _ext/rust that have sockets and a clock: who alone may import each.
+EDGE_CRATES = {"front": "server", "hollow": "hollow"}
 EDGE_OF_RUST = re.compile(r"\bstd::(net|time|fs|env|thread|process|os)\b|\b(mio|rand|tokio|socket2)::")
 # Who reads the wall clock, and what for; deadlines are counted by a clock that only goes forward.
 WALL_CLOCK = {

@@ -9,6 +9,7 @@ from typing import Annotated, Final
 import typer
 
 from kcore.cli.console import fail
+from kcore.cli.front_option import FrontOption, front_of
 from kcore.cli.kraft_settings import read_settings
 from kcore.cli.processes import begin_log, stop_signal, until_first, use_all_descriptors
 from kcore.cli.quorum_serve import DirectoryElections
@@ -25,6 +26,7 @@ from kcore.replication.raft_log import Level
 from kcore.report.exits import Exit
 from kcore.server.kraft.process import KraftServer
 from kcore.server.kraft.settings import KraftSettings
+from kcore.server.quorum.compiled import FrontKind
 from kcore.server.quorum.process import Elections
 from kcore.storage.files import is_there
 from kcore.storage.raft_dir import RaftDirectory
@@ -47,6 +49,7 @@ def command(
         list[str] | None,
         typer.Option(metavar="NAME", help="A departure from Kafka to be switched off; `all` for all of them."),
     ] = None,
+    front: FrontOption = "compiled",
     verbose: Annotated[bool, typer.Option("--verbose", help="More of what happens.")] = False,
 ) -> None:
     """Be a KRaft controller: a voter of the quorum, and while it leads the controller of real Kafka brokers.
@@ -56,6 +59,7 @@ def command(
     """
     if release not in RELEASES:
         fail(f"--release {release}: {', '.join(RELEASES)}")
+    kind = front_of(front)
     begin_log(verbose=verbose)
     use_all_descriptors()
     settings = read_settings(config)
@@ -85,7 +89,7 @@ def command(
     )
     try:
         elections = DirectoryElections(directory, election)
-        code = asyncio.run(_serve(controller, raft, settings, (log, elections, bootstrap)))
+        code = asyncio.run(_serve(controller, raft, settings, (log, elections, bootstrap), kind))
     finally:
         log.close()
     raise typer.Exit(code)
@@ -113,13 +117,15 @@ def _bootstrap(directory: Path, release: str) -> Bootstrap:
     return Bootstrap(records, f"the binary bootstrap metadata file {path}")
 
 
-async def _serve(config: KraftControllerConfig, raft: RaftConfig, settings: KraftSettings, parts: Parts) -> Exit:
+async def _serve(
+    config: KraftControllerConfig, raft: RaftConfig, settings: KraftSettings, parts: Parts, front: FrontKind
+) -> Exit:
     """Until a signal comes, or a fault."""
     stopped = stop_signal()
     host, port = settings.listen
     try:
         with rare_collections():
-            async with KraftServer(config, raft, *parts, host=host or "0.0.0.0", port=port) as server:
+            async with KraftServer(config, raft, *parts, host=host or "0.0.0.0", port=port, front=front) as server:
                 logging.info("controller %s listens at %s:%s", config.node_id, host, server.port)
                 await until_first(stopped.wait(), server.wait_failed())
                 logging.info("stopping")

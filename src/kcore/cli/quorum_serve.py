@@ -11,6 +11,7 @@ from typing import Annotated, Any, Final, NamedTuple
 import typer
 
 from kcore.cli.console import fail
+from kcore.cli.front_option import FrontOption, front_of
 from kcore.cli.processes import address_of, begin_log, stop_signal, until_first, use_all_descriptors
 from kcore.errors import KcoreError, StorageError
 from kcore.raft.config import RaftConfig
@@ -19,6 +20,7 @@ from kcore.raft.memory_log import MemoryLog
 from kcore.raft.replicas import Address, ElectionState, Voter
 from kcore.replication.raft_log import Level
 from kcore.report.exits import Exit
+from kcore.server.quorum.compiled import FrontKind
 from kcore.server.quorum.process import Elections, MemoryElections, QuorumServer
 from kcore.server.quorum.static_voters import static_voters
 from kcore.server.quorum.workload import AppendWorkload, Stats
@@ -101,6 +103,7 @@ def command(
         float, typer.Option(metavar="RATE", min=0, help="While it leads: append so many records a second.")
     ] = 0.0,
     record_bytes: Annotated[int, typer.Option(metavar="N", min=4, help="Of each of them; they are no-ops.")] = 256,
+    front: FrontOption = "compiled",
     verbose: Annotated[bool, typer.Option("--verbose", help="More of what happens.")] = False,
 ) -> None:
     """Be a voter or an observer of a quorum of controllers; with --append measure how fast it commits.
@@ -113,10 +116,10 @@ def command(
     plan = Plan(
         id, data, voters, bootstrap_controller, listen, advertise, listener_name, level, cluster_id, config or []
     )
-    raise typer.Exit(run(plan, append, record_bytes))
+    raise typer.Exit(run(plan, append, record_bytes, front_of(front)))
 
 
-def run(plan: Plan, rate: float, record_bytes: int) -> Exit:
+def run(plan: Plan, rate: float, record_bytes: int, front: FrontKind = "compiled") -> Exit:
     """Until a signal comes, or a fault."""
     if plan.level not in LEVELS:
         fail(f"--level {plan.level}: {' or '.join(LEVELS)}")
@@ -145,7 +148,7 @@ def run(plan: Plan, rate: float, record_bytes: int) -> Exit:
     )
     workload = AppendWorkload(rate, record_bytes, _report) if rate else None
     try:
-        return asyncio.run(_serve(config, opened, where, workload))
+        return asyncio.run(_serve(config, opened, where, workload, front))
     finally:
         _close(opened)
 
@@ -211,7 +214,9 @@ def _open(plan: Plan, voters: list[int], *, is_voter: bool) -> Opened:
     return Opened(directory.cluster_id, directory.directory_id, log, elections, log.close, directory.store_cluster_id)
 
 
-async def _serve(config: RaftConfig, opened: Opened, where: Address, workload: AppendWorkload | None) -> Exit:
+async def _serve(
+    config: RaftConfig, opened: Opened, where: Address, workload: AppendWorkload | None, front: FrontKind
+) -> Exit:
     stopped = stop_signal()
     try:
         server = QuorumServer(
@@ -222,6 +227,7 @@ async def _serve(config: RaftConfig, opened: Opened, where: Address, workload: A
             port=where.port,
             machine=workload,
             store_cluster_id=opened.store_cluster_id,
+            front=front,
         )
         async with server:
             logging.info("node %s listens at %s:%s", config.node_id, where.host, server.port)

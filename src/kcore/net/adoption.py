@@ -39,11 +39,12 @@ class Identity(NamedTuple):
 class AdoptedConnection:
     """A connection that an adopter answers: a guest of the admission, as one whose request runs."""
 
-    __slots__ = ("abort", "identity", "is_recalled")
+    __slots__ = ("end", "identity", "is_ended", "is_recalled")
 
     def __init__(self, identity: Identity) -> None:
         self.identity = identity
-        self.abort: Callable[[], None] = _not_yet  # Closes it; set by the adopter.
+        self.end: Callable[[], None] = _not_yet  # The adopter closes it.
+        self.is_ended = False  # Also where the adopter has handed it back, and the server does not have it yet.
         self.is_recalled = False  # The adopter was told to hand it back: its client has sent nothing odd.
 
     @property
@@ -54,6 +55,11 @@ class AdoptedConnection:
     @property
     def rank(self) -> Rank:
         return self.identity.rank
+
+    def abort(self) -> None:
+        """Ends the connection now."""
+        self.is_ended = True
+        self.end()
 
     def __str__(self) -> str:
         return f"{self.identity.peer}, answered by the compiled front"

@@ -122,7 +122,7 @@ class Server:
             self._listener.close()
         for connection in self.connections:
             connection.finish()
-        for adopted in self.adopted:
+        for adopted in list(self.adopted):
             adopted.abort()
         for arrival in self._arrivals:
             arrival.cancel()
@@ -240,6 +240,7 @@ class Server:
         self.admission.leave(arrival)
         if task.cancelled() or task.exception() is not None:
             arrival.socket.close()
+            self.metrics.connections_closed += arrival.returned is not None  # It was counted when it came.
         # The client has disconnected, or does not use TLS.
         if not task.cancelled() and (error := task.exception()) is not None:
             self.metrics.errors["handshake"] += 1

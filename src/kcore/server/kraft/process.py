@@ -126,6 +126,10 @@ class KraftServer(QuorumServer):
     def _asked(self, request: Message, info: RequestInfo, reply_to: Hashable) -> None:
         self._control(partial(self.controller.on_request, request, info, reply_to))
 
+    def hear(self) -> None:
+        """Before whatever reads brokers' last contacts: the controller learns of those that the front has answered."""
+        self._control(tuple)
+
     def _control(self, event: Callable[[], Sequence[Any]]) -> None:
         def taken(_: int) -> list[Effect]:
             if contacts := self._own_front.contacts():  # They came before.

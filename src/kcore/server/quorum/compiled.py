@@ -7,13 +7,15 @@ depends on as soon as that changes. What the loop cannot answer it hands back, a
 """
 
 import asyncio
+import os
 import threading
+from collections import deque
 from collections.abc import Callable, Sequence
 from contextlib import suppress
 from itertools import count
 from typing import Final, Literal, Protocol, TypeAlias
 
-from kcore._ext.front import Loop
+from kcore._ext import front as kernel
 from kcore.net.adoption import AdoptedConnection, Adoption, Direct
 from kcore.net.server import Server
 from kcore.raft.fetching import WOKEN_IN_A_MS
@@ -21,11 +23,14 @@ from kcore.schema.structure import Message
 
 FrontKind: TypeAlias = Literal["compiled", "plain"]
 FRONTS: Final[tuple[FrontKind, ...]] = ("compiled", "plain")
+TAKEN_BACK_AT_ONCE: Final = 64  # Between two looks at what has come.
 LARGEST_PATTERN: Final = 4096  # Bytes of a request's frame with its size.
 _NANOS: Final = 1_000_000_000
 
 Progress: TypeAlias = tuple[int, int, int, int]
 """End offset, time of the last fetch, the leader's end then, when it was last caught up; -1 if unknown. In ns."""
+Left: TypeAlias = tuple[AdoptedConnection, int, bytes, bytes, str]
+"""Its descriptor, or -1 where it is closed, what it received and what it has not written, and why it is closed."""
 Take: TypeAlias = Callable[[int, int], None]
 """Gives a connection to the loop: its key there, and its descriptor."""
 
@@ -52,7 +57,7 @@ class CompiledFront:
     def __init__(self, server: Server, fail: Callable[[Exception], None]) -> None:
         """`fail`: the loop has ended by itself, which is a fault of the process."""
         limits = server.limits
-        self.loop = Loop(
+        self.loop = kernel.Loop(
             unsent_bytes=limits.unsent_bytes,
             idle_ns=int(limits.idle_s * _NANOS),
             turn_ns_each=_NANOS // 1000 // WOKEN_IN_A_MS,
@@ -60,6 +65,7 @@ class CompiledFront:
         self._server, self._fail = server, fail
         self._feeds: list[Feed] = []
         self.connections: dict[int, AdoptedConnection] = {}
+        self._left: deque[Left] = deque()  # Connections that have left the loop, for the server.
         self._keys = count()
         self._counted = {"requests": 0, "bytes_in": 0, "bytes_out": 0}
         self._is_closing = False
@@ -70,7 +76,7 @@ class CompiledFront:
         """Takes connections from now on."""
         self._feeds = [*feeds]
         self._thread.start()
-        self._events.add_reader(self.loop.fileno(), self.drain)
+        self._events.add_reader(self.loop.fileno(), self._on_left)
         self._server.adopter = self
 
     async def close(self) -> None:
@@ -81,6 +87,8 @@ class CompiledFront:
         self.loop.stop()
         await asyncio.to_thread(self._thread.join)
         self.drain()
+        while self._left:
+            self._take_back_some()
         for connection in self.connections.values():
             self._server.adopted_ended(connection, "the server closes")
         self.connections.clear()
@@ -115,7 +123,7 @@ class CompiledFront:
     def _adopt(self, connection: AdoptedConnection, descriptor: int, take: Take) -> None:
         key = next(self._keys)
         self.connections[key] = connection
-        connection.abort = lambda: self.loop.close(key)
+        connection.end = lambda: self.loop.close(key)
         take(key, descriptor)
 
     def recall(self, key: int) -> None:
@@ -130,7 +138,10 @@ class CompiledFront:
             self.recall(key)
 
     def drain(self) -> None:
-        """Takes back what the loop has handed back, and forgets what it has closed."""
+        """Takes back what the loop has handed back, and forgets what it has closed.
+
+        Some at a time, with other events in between: when a leader resigns, thousands come at once.
+        """
         left = self.loop.drain()
         if left:
             for feed in self._feeds:
@@ -139,11 +150,28 @@ class CompiledFront:
             connection = self.connections.pop(key)
             for feed in self._feeds:
                 feed.left(key, connection, received, progress)
-            if descriptor < 0:
-                self._server.adopted_ended(connection, why)
-            else:
-                self._server.take_back(connection, descriptor, received, unwritten)
+            self._left.append((connection, descriptor, received, unwritten, why))
+        if left and len(left) == len(self._left):
+            self._events.call_soon(self._take_back_some)
         self.count()
+
+    def _take_back_some(self) -> None:
+        for _ in range(min(TAKEN_BACK_AT_ONCE, len(self._left))):
+            connection, descriptor, received, unwritten, why = self._left.popleft()
+            if descriptor >= 0 and not connection.is_ended:
+                self._server.take_back(connection, descriptor, received, unwritten)
+                continue
+            if descriptor >= 0:
+                os.close(descriptor)
+            self._server.adopted_ended(connection, why)
+        if self._left:
+            self._events.call_soon(self._take_back_some)
+
+    def _on_left(self) -> None:
+        try:
+            self.drain()
+        except Exception as error:
+            self._fail(error)
 
     def count(self) -> None:
         """Adds what the loop has done to the server's metrics."""

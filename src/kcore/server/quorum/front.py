@@ -126,6 +126,11 @@ class QuorumFront:
         if self._followers is not None:
             self._followers.fold_progress()
 
+    def count(self) -> None:
+        """Before whatever reads the server's metrics: they learn what the loop has done."""
+        if self._compiled is not None:
+            self._compiled.count()
+
     def _apis(self) -> Mapping[str, tuple[int, int]]:
         """What it serves."""
         return apis_of(self._level)
