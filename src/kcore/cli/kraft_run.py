@@ -9,7 +9,7 @@ from typing import Annotated, Final
 import typer
 
 from kcore.cli.console import fail
-from kcore.cli.front_option import FrontOption, front_of
+from kcore.cli.front_option import FrontOption
 from kcore.cli.kraft_settings import read_settings
 from kcore.cli.processes import begin_log, stop_signal, until_first, use_all_descriptors
 from kcore.cli.quorum_serve import DirectoryElections
@@ -59,7 +59,6 @@ def command(
     """
     if release not in RELEASES:
         fail(f"--release {release}: {', '.join(RELEASES)}")
-    kind = front_of(front)
     begin_log(verbose=verbose)
     use_all_descriptors()
     settings = read_settings(config)
@@ -89,7 +88,7 @@ def command(
     )
     try:
         elections = DirectoryElections(directory, election)
-        code = asyncio.run(_serve(controller, raft, settings, (log, elections, bootstrap), kind))
+        code = asyncio.run(_serve(controller, raft, settings, (log, elections, bootstrap), front))
     finally:
         log.close()
     raise typer.Exit(code)

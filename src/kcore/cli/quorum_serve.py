@@ -11,7 +11,7 @@ from typing import Annotated, Any, Final, NamedTuple
 import typer
 
 from kcore.cli.console import fail
-from kcore.cli.front_option import FrontOption, front_of
+from kcore.cli.front_option import FrontOption
 from kcore.cli.processes import address_of, begin_log, stop_signal, until_first, use_all_descriptors
 from kcore.errors import KcoreError, StorageError
 from kcore.raft.config import RaftConfig
@@ -116,7 +116,7 @@ def command(
     plan = Plan(
         id, data, voters, bootstrap_controller, listen, advertise, listener_name, level, cluster_id, config or []
     )
-    raise typer.Exit(run(plan, append, record_bytes, front_of(front)))
+    raise typer.Exit(run(plan, append, record_bytes, front))
 
 
 def run(plan: Plan, rate: float, record_bytes: int, front: FrontKind = "compiled") -> Exit:

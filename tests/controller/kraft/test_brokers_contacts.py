@@ -5,7 +5,6 @@ from typing import Any
 import pytest
 
 from controller.kraft.broker_clusters import BEGIN_MS, SESSION_MS, a_cluster, a_heartbeat, ask, beat, look
-from controller.kraft.runtime import controller_of
 from kcore.controller.kraft.brokers.heartbeat import changes_nothing
 from kcore.controller.kraft.brokers.heartbeats import Contact
 from kcore.controller.kraft.context import ControllerContext
@@ -22,7 +21,7 @@ def contact(context: ControllerContext, broker_id: int, at_ms: int, offset: int 
 def test_a_contact_extends_a_session_as_a_heartbeat_does(release: str) -> None:
     told, asked = (a_cluster(range(3), level=21, release=release) for _ in range(2))
     for broker_id in range(3):
-        told.heartbeats.heard(contact(told, broker_id, HALF_MS), told.image)
+        told.hear([contact(told, broker_id, HALF_MS)])
         beat(asked, broker_id, HALF_MS)
         asked.heartbeats.brokers[broker_id].metadata_offset = 1_000
     assert told.heartbeats.brokers == asked.heartbeats.brokers
@@ -45,13 +44,6 @@ def test_a_contact_of_another_incarnation_means_nothing() -> None:
     context.heartbeats.heard(Contact(1, 7_777, 1, HALF_MS), context.image)
     context.heartbeats.heard(Contact(99, 1, 1, HALF_MS), context.image)
     assert context.heartbeats.brokers[1].last_contact_ms == before and 99 not in context.heartbeats.brokers
-
-
-def test_contacts_are_an_event_that_writes_nothing() -> None:
-    controller = controller_of()
-    controller.context = a_cluster(range(2))
-    assert not controller.on_contacts([contact(controller.context, 1, HALF_MS)])
-    assert controller.context.heartbeats.brokers[1].last_contact_ms == HALF_MS
 
 
 def _changed(context: ControllerContext, **changes: Any) -> bool:

@@ -19,7 +19,6 @@ from collections.abc import Callable, Hashable, Iterator, Sequence
 from typing import ClassVar, TypeVar
 
 from kcore.controller.kraft.activation import Bootstrap, activation
-from kcore.controller.kraft.brokers.heartbeats import Contact
 from kcore.controller.kraft.config import KraftControllerConfig
 from kcore.controller.kraft.context import ControllerContext, RequestInfo
 from kcore.controller.kraft.decision import Decision
@@ -305,12 +304,6 @@ class KraftController:
             elif pending.request is not None:
                 pending.response = refused(pending.request, Errors.POLICY_VIOLATION, TOO_LARGE)
         self._finish(pending, writing.decision, writing.made, outputs)
-
-    def on_contacts(self, contacts: Sequence[Contact]) -> Outputs:
-        """Heartbeats that were answered elsewhere, since they change nothing: their brokers' sessions go on."""
-        for contact in contacts:
-            self.context.heartbeats.heard(contact, self.image)
-        return ()
 
     # Periodic work.
 

@@ -133,7 +133,7 @@ class KraftServer(QuorumServer):
     def _control(self, event: Callable[[], Sequence[Any]]) -> None:
         def taken(_: int) -> list[Effect]:
             if contacts := self._own_front.contacts():  # They came before.
-                self._outputs += self.controller.on_contacts(contacts)
+                self.controller.context.hear(contacts)
             self._outputs += event()
             return []
 
