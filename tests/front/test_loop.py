@@ -100,7 +100,7 @@ def test_who_has_little_to_read_waits_for_its_turn(tmp_path: Path, kind: str) ->
         waiting(running)
         leader.append(bytes(1 << 17))
         leader.flush()
-        first.sendall(asked(offset=2, high_watermark=2))
+        first.sendall(asked(offset=3, high_watermark=3))
         assert first.recv(1000)
         waiting(running)
 
