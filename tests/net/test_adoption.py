@@ -3,6 +3,7 @@
 import asyncio
 import os
 import socket
+import ssl
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager, suppress
 from typing import Any
@@ -10,6 +11,7 @@ from typing import Any
 import pytest
 
 from kcore import schema as s
+from kcore.net import adoption
 from kcore.net.adoption import AdoptedConnection, Adoption, Direct
 from kcore.net.limits import Limits
 from kcore.net.served import Answer
@@ -235,3 +237,25 @@ async def test_a_client_that_leaves_on_the_way_costs_nothing() -> None:
         assert server.metrics.connections_opened == server.metrics.connections_closed == 20
         holder.wants = False
         await still_serves(server)
+
+
+@pytest.mark.parametrize("why", ["tls", "descriptors", "write buffer"])
+@story
+async def test_what_cannot_be_given_away_stays(why: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """TLS is asyncio's; the descriptors that are kept for files are not spent; what is unwritten leaves first."""
+    async with holding() as (server, holder), raw_client(server) as (reader, writer):
+        await until(lambda: server.connections)
+        if why == "tls":
+            server.tls = ssl.create_default_context()
+        elif why == "descriptors":
+            monkeypatch.setattr(adoption, "may_be_connections", lambda descriptor: False)
+        else:
+            [connection] = server.connections
+            assert connection._transport is not None
+            monkeypatch.setattr(connection._transport, "get_write_buffer_size", lambda: 1)
+        before = len(os.listdir("/proc/self/fd"))
+        for correlation_id in (1, 2, 3):
+            writer.write(ask(correlation_id))
+            await told(reader, correlation_id)
+        assert not holder.held and len(server.connections) == 1
+        assert len(os.listdir("/proc/self/fd")) == before

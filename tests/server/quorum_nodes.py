@@ -92,7 +92,7 @@ class Nodes:
         return RaftConfig(cluster_id, node_id, directory_id, endpoints, dice, voters=self.voters, **settings)
 
     def server(
-        self, node_id: int, log: RaftLog | None = None, front: FrontKind = "compiled", **settings: Any
+        self, node_id: int, log: RaftLog | None = None, front: FrontKind | None = None, **settings: Any
     ) -> QuorumServer:
         config, heard = self.config(node_id, **settings), Recorder()
         port = config.endpoints["CONTROLLER"].port if config.endpoints else 0
@@ -105,7 +105,7 @@ class Nodes:
             machine=heard,
             store_cluster_id=lambda cluster_id: self.cluster_ids.append((node_id, cluster_id)),
             stop_ms=500,
-            front=front,
+            **({} if front is None else {"front": front}),
         )
         self.servers.append(made)
         self.heard.append(heard)

@@ -14,6 +14,7 @@ from kcore.net.limits import Limits
 from kcore.protocol_errors import Errors
 from kcore.raft import voter_changes
 from kcore.raft.batches import end_offset_of
+from kcore.raft.effects import Effect
 from kcore.raft.replicas import Address, ReplicaKey, Voter
 from kcore.raft.voters import VoterSet
 from kcore.replication.raft_log import OffsetAndEpoch
@@ -96,13 +97,22 @@ async def test_a_request_of_another_kind_is_answered_by_the_server(tmp_path: Pat
         assert adopted(server) == 0
 
 
+@pytest.mark.parametrize("by_a_newer_epoch", [False, True])
 @story
-async def test_who_waits_when_the_leader_resigns_is_told_so(tmp_path: Path) -> None:
+async def test_who_waits_when_the_leader_resigns_is_told_so(tmp_path: Path, by_a_newer_epoch: bool) -> None:
+    """In the words of the epoch that it fetched in, as the node tells those that wait there (`leading.end`)."""
     async with leader(tmp_path) as server, following(server) as one, following(server, 101, 17) as other:
-        answers = [(await waits(server, made, version)) for made, version in ((one, 18), (other, 17))]
-        epoch = server.node.epoch
-        server._take(lambda now_ms: server.node.resign(epoch, now_ms))
-        for answer in answers:
+        waiting = [await waits(server, made, version) for made, version in ((one, 18), (other, 17))]
+        node, epoch = server.node, server.node.epoch
+
+        def ends(now_ms: int) -> list[Effect]:
+            if not by_a_newer_epoch:
+                return node.resign(epoch, now_ms)
+            node.quorum.become_unattached(epoch + 1, now_ms)
+            return node.on_timer(now_ms)
+
+        server._take(ends)
+        for answer in waiting:
             data = await answer
             assert Errors(data.error_code) is Errors.NOT_LEADER_OR_FOLLOWER
             assert (data.current_leader.leader_id, data.current_leader.leader_epoch) == (1, epoch)

@@ -1,6 +1,6 @@
 """Connections that a server gives away to another loop of the process, and takes back.
 
-A server answers every request in Python. An adopter (the compiled front: `kcore.server.quorum.adopting`) answers some
+A server answers every request in Python. An adopter (the compiled front: `kcore.server.quorum.compiled`) answers some
 of them without it. It is offered a connection when an answer is written and nothing is unread or unwritten. What was
 the connection's protocol ends then, without an end of the socket; an `AdoptedConnection` takes its place in the
 server's admission. When the adopter hands the connection back, a protocol begins anew where the last one was: with its

@@ -91,7 +91,7 @@ class ServedConnection(Framed):
         self.address = arrival.address
         self.rank = Rank.SILENT
         self._server, self._arrival = server, arrival
-        self._returned = returned = arrival.returned
+        self._returned = returned = arrival.returned  # Until it goes on.
         if returned is None:
             self._id = next(server.connection_ids)
             self._session = ClientSession(server.listener_name, arrival.address)
@@ -406,6 +406,7 @@ class ServedConnection(Framed):
     def _go_on(self, returned: Returned) -> None:
         """Where the protocol before was; nothing more is read before its bytes are here again."""
         assert self._transport is not None
+        self._returned = self._arrival.returned = None
         self._transport.pause_reading()
         if returned.unwritten:
             self.write(returned.unwritten)

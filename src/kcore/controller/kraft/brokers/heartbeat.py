@@ -76,16 +76,12 @@ def changes_nothing(context: ControllerContext, request: BrokerHeartbeatRequest)
     broker_id, heartbeats = request.broker_id, context.heartbeats
     if request.want_fence or request.want_shut_down or request.offline_log_dirs or context.is_standby:
         return False
-    row, state = (
-        registered_row(context.image.brokers, broker_id, request.broker_epoch),
-        heartbeats.brokers.get(broker_id),
-    )
+    row = registered_row(context.image.brokers, broker_id, request.broker_epoch)
+    state = heartbeats.brokers.get(broker_id)
     if row is None or state is None or state.epoch != request.broker_epoch or state.is_shutting_down:
         return False
-    if (
-        _current_state(context, row, state) is not UNFENCED
-        or request.current_metadata_offset < state.registration_offset
-    ):
+    is_caught_up = request.current_metadata_offset >= state.registration_offset
+    if not is_caught_up or _current_state(context, row, state) is not UNFENCED:
         return False
     if request.cordoned_log_dirs is None or not context.version.cordoned_directories_supported:
         return True
