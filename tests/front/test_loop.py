@@ -9,6 +9,7 @@ import pytest
 
 from front.stand import (
     BEAT,
+    LONG_NS,
     VERSIONS,
     Leader,
     Running,
@@ -81,6 +82,27 @@ def test_who_waits_is_answered_at_the_commit(running: Running, leader: Leader, v
     frame = answer_frame(wanted.response, version, 7)
     assert received(ours, len(frame)) == frame
     waiting(running, 0)
+
+
+def test_who_has_little_to_read_waits_for_its_turn(tmp_path: Path, kind: str) -> None:
+    """Others were just answered together: records that came since wait for the next turn, but not very many of them."""
+    with Running(kind, turn_ns_each=LONG_NS) as running:
+        leader = Leader(tmp_path, running)
+        first, late = fetching(running)[0], fetching(running)[0]
+        first.sendall(asked())
+        waiting(running)
+        leader.append(b"one")
+        leader.flush()
+        assert first.recv(1000)
+        leader.append(b"two")
+        leader.flush()
+        late.sendall(asked())
+        waiting(running)
+        leader.append(bytes(1 << 17))
+        leader.flush()
+        first.sendall(asked(offset=3, high_watermark=3))
+        assert first.recv(1000)
+        waiting(running)
 
 
 def test_a_high_watermark_wakes_those_that_do_not_know_it(running: Running, leader: Leader) -> None:

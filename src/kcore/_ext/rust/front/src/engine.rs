@@ -9,6 +9,7 @@ use mio::event::Event;
 use mio::Registry;
 
 use crate::answer::Template;
+use crate::clock;
 use crate::connection::{
     Came, Connection, Heartbeats, Kind, Progress, Request, CORRELATION, EOF, OFFSET, RESET, SCRATCH_BYTES,
 };
@@ -17,6 +18,7 @@ use crate::waiting::Waiting;
 
 /// So many of one kind are seen to before others are.
 pub const AT_ONCE: usize = 64;
+const FRAMES_AT_ONCE: usize = 16; // Of a client that sends on before it has its answers.
 const LONGEST_PAUSE_NS: i64 = 500_000_000; // Between two looks at which connections are idle.
 
 /// A connection that has left.
@@ -157,11 +159,12 @@ impl Engine {
     }
 
     /// Reads and answers, for as long as there is more, but not for ever.
-    pub fn serve(&mut self, key: usize, now: i64) {
-        for _ in 0..AT_ONCE {
+    pub fn serve(&mut self, key: usize, mut now: i64) {
+        for _ in 0..FRAMES_AT_ONCE {
             if !self.serve_one(key, now) {
                 return;
             }
+            now = clock::now(); // No two requests of a replica have the same time.
         }
         self.again.push_back(key);
     }
@@ -236,7 +239,7 @@ impl Engine {
 
     /// Whatever is due; when to come again.
     pub fn on_time(&mut self, now: i64) -> i64 {
-        for _ in 0..self.again.len().min(AT_ONCE) {
+        for _ in 0..self.again.len().min(FRAMES_AT_ONCE) {
             if let Some(key) = self.again.pop_front() {
                 self.serve(key, now);
             }

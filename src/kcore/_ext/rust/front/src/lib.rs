@@ -1,6 +1,7 @@
 //! The loop that answers fetches and heartbeats of observers without Python, as the Python module `kcore._ext.front`.
 
 mod answer;
+mod clock;
 mod connection;
 mod engine;
 mod fetching;
@@ -21,9 +22,9 @@ use parking_lot::{Mutex, MutexGuard};
 use pyo3::exceptions::{PyOSError, PyRuntimeError, PyValueError};
 use pyo3::prelude::*;
 use pyo3::types::{PyBytes, PyDict};
-use rustix::time::{clock_gettime, ClockId};
 
 use answer::Template;
+use clock::now;
 use connection::{Connection, Fetches, Heartbeats, Kind};
 use engine::{Engine, Left, Limits};
 use log::MOST_BYTES;
@@ -46,12 +47,6 @@ struct Loop {
     stopped: AtomicBool,
     told: pipe::Sender,
     tells: pipe::Receiver,
-}
-
-/// Nanoseconds of `time.monotonic_ns()`.
-fn now() -> i64 {
-    let time = clock_gettime(ClockId::Monotonic);
-    time.tv_sec * 1_000_000_000 + time.tv_nsec
 }
 
 fn owned(descriptor: RawFd) -> PyResult<OwnedFd> {
