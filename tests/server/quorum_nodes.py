@@ -12,6 +12,7 @@ from kcore.raft.log import RaftLog
 from kcore.raft.memory_log import MemoryLog
 from kcore.raft.replicas import Address, ReplicaKey, Voter
 from kcore.raft.state_machine import AnyAppend, Append, SnapshotReader
+from kcore.server.quorum.compiled import FrontKind
 from kcore.server.quorum.process import MemoryElections, QuorumServer
 from kcore.types import Uuid
 from net.loops import until
@@ -90,7 +91,9 @@ class Nodes:
         cluster_id = settings.pop("cluster_id", CLUSTER_ID)
         return RaftConfig(cluster_id, node_id, directory_id, endpoints, dice, voters=self.voters, **settings)
 
-    def server(self, node_id: int, log: RaftLog | None = None, **settings: Any) -> QuorumServer:
+    def server(
+        self, node_id: int, log: RaftLog | None = None, front: FrontKind | None = None, **settings: Any
+    ) -> QuorumServer:
         config, heard = self.config(node_id, **settings), Recorder()
         port = config.endpoints["CONTROLLER"].port if config.endpoints else 0
         made = QuorumServer(
@@ -102,6 +105,7 @@ class Nodes:
             machine=heard,
             store_cluster_id=lambda cluster_id: self.cluster_ids.append((node_id, cluster_id)),
             stop_ms=500,
+            **({} if front is None else {"front": front}),
         )
         self.servers.append(made)
         self.heard.append(heard)

@@ -46,6 +46,8 @@ from kcore.server.quorum.process import MemoryElections
 from kcore.types import Uuid
 from kcore.wire.codec import decode_from, encode
 
+pytestmark = pytest.mark.usefixtures("either_front")
+
 CLUSTER = "a-cluster-of-the-tests"
 OWN = Uuid((1 << 70).to_bytes(16))
 LEVELS = {"metadata.version": 30, "group.version": 1}

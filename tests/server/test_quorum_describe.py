@@ -25,6 +25,8 @@ from kcore.schema.describe_quorum import (
 from kcore.server.quorum.describe import QuorumDescription, describe_quorum
 from net.loops import story
 
+pytestmark = pytest.mark.usefixtures("either_front")
+
 APIS = {"DescribeCluster": (0, 1), "DescribeQuorum": (0, 2)}
 
 

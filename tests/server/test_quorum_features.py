@@ -14,6 +14,8 @@ from raft.nodes import answer, begin_request, follower, leader, of
 from raft.replication import fetch, fetch_request, flush
 from raft.test_kraft_version import STATIC, static_leader, upgraded
 
+pytestmark = pytest.mark.usefixtures("either_front")
+
 
 def features(*levels: int, feature: str = "kraft.version", **fields: Any) -> UpdateFeaturesRequest:
     names = [feature, *["kraft.version"] * (len(levels) - 1)]

@@ -23,7 +23,8 @@ from kcore.replication.raft_log import OffsetAndEpoch
 from kcore.schema.raft_votes import VoteRequest, VoteResponse
 from kcore.schema.update_features import FeatureUpdateKey, UpdateFeaturesRequest
 from kcore.server.quorum import process
-from kcore.server.quorum.process import Clock, MemoryElections, QuorumServer
+from kcore.server.quorum.clock import Clock
+from kcore.server.quorum.process import MemoryElections, QuorumServer
 from kcore.types import Uuid
 from kcore.wire.record_building import encode_values
 from kcore.wire.records import decode_records
@@ -145,7 +146,8 @@ class Votes(MemoryElections):
 
 def scripted(node: Scripted, log: MemoryLog | None = None) -> tuple[QuorumServer, Votes]:
     votes = Votes()
-    server = QuorumServer(Nodes(1).config(1), log or MemoryLog(), votes, host="127.0.0.1", port=0, machine=None)
+    where: dict[str, Any] = {"host": "127.0.0.1", "port": 0}
+    server = QuorumServer(Nodes(1).config(1), log or MemoryLog(), votes, **where, machine=None, front="plain")
     server.node = node  # type: ignore[assignment]
     return server, votes
 

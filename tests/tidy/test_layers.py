@@ -33,7 +33,8 @@ LAYERS = (
 LAYER = {unit: layer for layer, units in enumerate(LAYERS) for unit in units}
 CORE = LAYER["controller"]  # The last layer that is pure.
 EDGE_MODULES = {"time", "random", "socket", "os", "asyncio", "threading"}
-EDGE_CRATES = {"hollow": "hollow"}  # Crates under _ext/rust that have sockets and a clock: who alone may import each.
+# Crates under _ext/rust that have sockets and a clock: who alone may import each.
+EDGE_CRATES = {"front": "server", "hollow": "hollow"}
 EDGE_OF_RUST = re.compile(r"\bstd::(net|time|fs|env|thread|process|os)\b|\b(mio|rand|tokio|socket2)::")
 # Who reads the wall clock, and what for; deadlines are counted by a clock that only goes forward.
 WALL_CLOCK = {
@@ -43,7 +44,7 @@ WALL_CLOCK = {
     "server/broker/process.py": "time stamps of records, and in the broker's znode",
     "server/controller/process.py": "the time stamp in /controller",
     "server/kraft/process.py": "time stamps of records, and delegation tokens' lifetimes",
-    "server/quorum/process.py": "once, at the start: from there on a clock that only goes forward",
+    "server/quorum/clock.py": "once, at the start: from there on a clock that only goes forward",
     "storage/raft_format.py": "time stamps of records",
     "storm/profile/cell.py": "a recording of the virtual machine has wall-clock times",
     "storm/kraft/storm.py": "a record's time on the wire against ours",

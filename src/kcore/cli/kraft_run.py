@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Final
 import typer
 
 from kcore.cli.console import fail
+from kcore.cli.front_option import FrontOption
 from kcore.cli.kraft_settings import read_settings
 from kcore.cli.metrics_option import KRAFT, MetricsOption, metrics_page, serving
 from kcore.cli.processes import begin_log, stop_signal, until_first, use_all_descriptors
@@ -25,6 +26,7 @@ from kcore.report.exits import Exit
 from kcore.server.kraft.process import KraftServer
 from kcore.server.kraft.settings import KraftSettings
 from kcore.server.metrics.watched_loop import run_watched
+from kcore.server.quorum.compiled import FrontKind
 from kcore.server.quorum.process import Elections
 from kcore.storage.files import is_there
 from kcore.storage.raft_dir import RaftDirectory
@@ -52,6 +54,7 @@ def command(
         typer.Option(metavar="NAME", help="A departure from Kafka to be switched off; `all` for all of them."),
     ] = None,
     metrics: MetricsOption = None,
+    front: FrontOption = "compiled",
     verbose: Annotated[bool, typer.Option("--verbose", help="More of what happens.")] = False,
 ) -> None:
     """Be a KRaft controller: a voter of the quorum, and while it leads the controller of real Kafka brokers.
@@ -81,7 +84,7 @@ def command(
         **settings.raft,
     )
     try:
-        code = run_watched(_serve(controller, raft, settings, parts, page))
+        code = run_watched(_serve(controller, raft, settings, parts, page, front))
     finally:
         parts[0].close()
     raise typer.Exit(code)
@@ -132,13 +135,14 @@ async def _serve(
     settings: KraftSettings,
     parts: Parts,
     page: "MetricsPage | None",
+    front: FrontKind,
 ) -> Exit:
     """Until a signal comes, or a fault."""
     stopped = stop_signal()
     host, port = settings.listen
     try:
         with rare_collections():
-            server = KraftServer(config, raft, *parts, host=host or "0.0.0.0", port=port)
+            server = KraftServer(config, raft, *parts, host=host or "0.0.0.0", port=port, front=front)
             async with server, serving(page, KRAFT, server):
                 logging.info("controller %s listens at %s:%s", config.node_id, host, server.port)
                 await until_first(stopped.wait(), server.wait_failed())

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Final, NamedTuple
 import typer
 
 from kcore.cli.console import fail
+from kcore.cli.front_option import FrontOption
 from kcore.cli.metrics_option import QUORUM, MetricsOption, metrics_page, serving
 from kcore.cli.processes import address_of, begin_log, stop_signal, until_first, use_all_descriptors
 from kcore.errors import KcoreError, StorageError
@@ -20,6 +21,7 @@ from kcore.raft.replicas import Address, ElectionState, Voter
 from kcore.replication.raft_log import Level
 from kcore.report.exits import Exit
 from kcore.server.metrics.watched_loop import run_watched
+from kcore.server.quorum.compiled import FrontKind
 from kcore.server.quorum.process import Elections, MemoryElections, QuorumServer
 from kcore.server.quorum.static_voters import static_voters
 from kcore.server.quorum.workload import AppendWorkload, Stats
@@ -106,6 +108,7 @@ def command(
     ] = 0.0,
     record_bytes: Annotated[int, typer.Option(metavar="N", min=4, help="Of each of them; they are no-ops.")] = 256,
     metrics: MetricsOption = None,
+    front: FrontOption = "compiled",
     verbose: Annotated[bool, typer.Option("--verbose", help="More of what happens.")] = False,
 ) -> None:
     """Be a voter or an observer of a quorum of controllers; with --append measure how fast it commits.
@@ -118,10 +121,12 @@ def command(
     plan = Plan(
         id, data, voters, bootstrap_controller, listen, advertise, listener_name, level, cluster_id, config or []
     )
-    raise typer.Exit(run(plan, append, record_bytes, metrics_page(metrics)))
+    raise typer.Exit(run(plan, append, record_bytes, metrics_page(metrics), front))
 
 
-def run(plan: Plan, rate: float, record_bytes: int, page: "MetricsPage | None" = None) -> Exit:
+def run(
+    plan: Plan, rate: float, record_bytes: int, page: "MetricsPage | None" = None, front: FrontKind = "compiled"
+) -> Exit:
     """Until a signal comes, or a fault."""
     if plan.level not in LEVELS:
         fail(f"--level {plan.level}: {' or '.join(LEVELS)}")
@@ -151,7 +156,7 @@ def run(plan: Plan, rate: float, record_bytes: int, page: "MetricsPage | None" =
     )
     workload = AppendWorkload(rate, record_bytes, _report) if rate else None
     try:
-        return run_watched(_serve(config, opened, where, workload, page))
+        return run_watched(_serve(config, opened, where, workload, page, front))
     finally:
         _close(opened)
 
@@ -223,6 +228,7 @@ async def _serve(
     where: Address,
     workload: AppendWorkload | None,
     page: "MetricsPage | None",
+    front: FrontKind,
 ) -> Exit:
     stopped = stop_signal()
     try:
@@ -234,6 +240,7 @@ async def _serve(
             port=where.port,
             machine=workload,
             store_cluster_id=opened.store_cluster_id,
+            front=front,
         )
         async with server, serving(page, QUORUM, server):
             logging.info("node %s listens at %s:%s", config.node_id, where.host, server.port)

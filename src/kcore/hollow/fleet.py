@@ -13,7 +13,7 @@ from typing import Any, Final
 
 from kcore._ext import hollow as kernel
 from kcore.errors import KcoreError, TargetError
-from kcore.hollow.frames import Frame, fetch_frame, heartbeat_frame
+from kcore.hollow.frames import fetch_frame, heartbeat_frame
 from kcore.hollow.observer import Observer
 from kcore.hollow.quorum import Quorum
 from kcore.hollow.timeline import Timeline
@@ -27,6 +27,7 @@ from kcore.schema.broker_lifecycle import (
 )
 from kcore.schema.fetch import FetchRequest
 from kcore.types import Uuid
+from kcore.wire.frame_places import Frame
 
 _NANOS: Final = 1_000_000_000
 _FETCH_BYTES: Final = 1 << 20  # controller.quorum.fetch.max.bytes, KIP-1219

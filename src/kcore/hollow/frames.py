@@ -1,7 +1,6 @@
 """The frames of a hollow broker's heartbeats and fetches, and where in them the loop writes what changes."""
 
-import struct
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import Final
 
 from kcore.schema.broker_lifecycle import BrokerHeartbeatRequest
@@ -9,9 +8,7 @@ from kcore.schema.fetch import FetchPartition, FetchRequest, FetchTopic, Replica
 from kcore.schema.headers import RequestHeader
 from kcore.schema.structure import Message
 from kcore.types import METADATA_TOPIC_ID, Uuid
-from kcore.wire.codec import encode
-
-Frame = tuple[bytes, list[int | None]]
+from kcore.wire.frame_places import Frame, frame, with_places
 
 MAX_WAIT_MS: Final = 500  # Kafka's own observers wait so long.
 HEARTBEAT_FIELDS: Final = ("correlation_id", "broker_epoch", "current_metadata_offset", "want_shut_down")
@@ -27,9 +24,9 @@ def heartbeat_frame(client_id: str, version: int, broker_id: int, offline: Seque
             request.cordoned_log_dirs = []
         for name, value in changing.items():
             setattr(request, name, bool(value) if name == "want_shut_down" else value)
-        return _frame(client_id, version, correlation_id, request)
+        return frame(_header(client_id, version, correlation_id, request), request, version)
 
-    return _with_places(build, HEARTBEAT_FIELDS)
+    return with_places(build, HEARTBEAT_FIELDS)
 
 
 def fetch_frame(client_id: str, version: int, broker_id: int, cluster_id: str, max_bytes: int) -> Frame:
@@ -37,7 +34,7 @@ def fetch_frame(client_id: str, version: int, broker_id: int, cluster_id: str, m
 
     def build(correlation_id: int = 0, **changing: int) -> bytes:
         partition = FetchPartition(partition=0)
-        for name, value in (dict.fromkeys(FETCH_FIELDS[1:], 0) | changing).items():
+        for name, value in changing.items():
             setattr(partition, name, value)
         request = FetchRequest(
             cluster_id=cluster_id,
@@ -46,28 +43,15 @@ def fetch_frame(client_id: str, version: int, broker_id: int, cluster_id: str, m
             max_bytes=max_bytes,
             topics=[FetchTopic(topic_id=METADATA_TOPIC_ID, partitions=[partition])],
         )
-        return _frame(client_id, version, correlation_id, request)
+        return frame(_header(client_id, version, correlation_id, request), request, version)
 
-    return _with_places(build, FETCH_FIELDS)
+    return with_places(build, FETCH_FIELDS)
 
 
-def _frame(client_id: str, version: int, correlation_id: int, request: Message) -> bytes:
-    header = RequestHeader(
+def _header(client_id: str, version: int, correlation_id: int, request: Message) -> RequestHeader:
+    return RequestHeader(
         request_api_key=type(request).api_key,
         request_api_version=version,
         correlation_id=correlation_id,
         client_id=client_id,
     )
-    body = encode(header, type(request).header_version(version)) + encode(request, version)
-    return struct.pack(">i", len(body)) + body
-
-
-def _with_places(build: Callable[..., bytes], names: Sequence[str]) -> Frame:
-    """A field begins at the first byte that differs when it is -1, all bytes 255, instead of 0; None if none does."""
-    frame = build()
-    places = []
-    for name in names:
-        other = build(**{name: -1})
-        differ = (at for at, (ours, theirs) in enumerate(zip(frame, other, strict=True)) if ours != theirs)
-        places.append(next(differ, None))
-    return frame, places

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, Protocol, TypeAlias
 
 from kcore.errors import DecodeError, FrameError, KcoreError, NetworkError
 from kcore.net.admission import Rank
+from kcore.net.adoption import AdoptedConnection, Direct, Identity, Returned, descriptor_of
 from kcore.net.framed import Framed, Piece, frame_of
 from kcore.net.principal import principal_of_certificate
 from kcore.net.request_context import ClientSession, RequestContext
@@ -90,11 +91,18 @@ class ServedConnection(Framed):
         self.address = arrival.address
         self.rank = Rank.SILENT
         self._server, self._arrival = server, arrival
-        self._id = next(server.connection_ids)
-        self._session = ClientSession(server.listener_name, arrival.address)
+        self._returned = returned = arrival.returned  # Until it goes on.
+        if returned is None:
+            self._id = next(server.connection_ids)
+            self._session = ClientSession(server.listener_name, arrival.address)
+        else:
+            self._id, _, self._session, self.rank = returned.identity
+        # An adopter waits for one more request of a client whose last one it could not answer: requests that are of
+        # one kind and another in turn would make the connection go to and fro.
+        self._stays_once = returned is not None and not returned.is_recalled
         # The task waits for it while it has no request: a frame, or what is left to be written; None ends the task.
         self._next: asyncio.Future[bytes | list[Piece] | None] | None = None
-        self._direct: tuple[RequestHeader, Message] | None = None  # A request that runs without the task.
+        self._direct: Direct | None = None  # A request that runs without the task.
         self._drained: asyncio.Future[None] | None = None
         self._reading_paused = False
         self._handling = False
@@ -104,9 +112,14 @@ class ServedConnection(Framed):
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         super().connection_made(transport)
-        host, port, *_ = transport.get_extra_info("peername") or ("a client that is gone", 0)
-        self.peer = f"{host}:{port}"
-        self._session.principal = principal_of_certificate(transport.get_extra_info("peercert"))
+        returned = self._returned
+        if returned is None:
+            host, port, *_ = transport.get_extra_info("peername") or ("a client that is gone", 0)
+            self.peer = f"{host}:{port}"
+            self._session.principal = principal_of_certificate(transport.get_extra_info("peercert"))
+        else:
+            self.peer = returned.identity.peer
+            self.metrics.connections_opened -= 1  # It was counted when it came.
         server = self._server
         if server.closing:
             self.abort()
@@ -116,6 +129,8 @@ class ServedConnection(Framed):
         server.tasks.add(task)
         task.add_done_callback(server.tasks.discard)
         self._check_idle()
+        if returned is not None:
+            self._go_on(returned)
 
     def __str__(self) -> str:
         return f"{self.peer}, idle for {self.idle_s:.1f} s"
@@ -317,8 +332,8 @@ class ServedConnection(Framed):
             return False
         self.metrics.requests += 1
         self._begin_request(frame)
-        self._direct = header, message
         context = RequestContext(self.peer, self._id, header, self._session, self._gone)
+        self._direct = Direct(context, message, frame)
         try:
             direct.begin(context, message, self._answer_directly)
         except (NetworkError, DecodeError) as error:
@@ -332,12 +347,13 @@ class ServedConnection(Framed):
         """Writes the response and waits for the next request; what cannot be written at once is left to the task."""
         if self._direct is None or self._next is None or self._next.done():
             return  # The connection has ended.
-        (header, message), self._direct = self._direct, None
+        direct, self._direct = self._direct, None
+        header = direct.context.header
         if response is None or self.closed:
             self._end_directly(None)
             return
         try:
-            frame = self._response_frame(header, message, response)
+            frame = self._response_frame(header, direct.request, response)
         except Exception as error:
             self._blame_us(error, header.request_api_key, header.request_api_version)
             self._end_directly(None)
@@ -356,7 +372,7 @@ class ServedConnection(Framed):
             return
         if following is not None or not self._may_write:
             self._next.set_result([] if following is None else following)
-        else:
+        elif not self._is_given_away(direct, response):
             self._rest()
 
     def _end_directly(self, error: KcoreError | None) -> None:
@@ -367,6 +383,52 @@ class ServedConnection(Framed):
                 self._next.set_result(None)
             else:
                 self._next.set_exception(error)
+
+    # Given away and taken back: see `adoption`.
+
+    def _is_given_away(self, direct: Direct, response: Message) -> bool:
+        """Whether the server's adopter answers the connection from now on; then this protocol has ended."""
+        server, transport = self._server, self._transport
+        assert transport is not None and self._next is not None
+        if server.adopter is None or server.tls is not None:
+            return False
+        if self._splitter.pending_bytes or transport.get_write_buffer_size():
+            return False
+        adoption = server.adopter.plan(direct, response)
+        stays, self._stays_once = self._stays_once, False
+        if adoption is None or stays or (descriptor := descriptor_of(transport)) < 0:
+            return False
+        self._transport = None
+        if self._idle_timer is not None:
+            self._idle_timer.cancel()
+        adopted = AdoptedConnection(Identity(self._id, self.peer, self._session, self.rank))
+        server.given_away(self, adopted)
+        self._next.set_result(None)
+        adoption(adopted, descriptor)
+        return True
+
+    def _go_on(self, returned: Returned) -> None:
+        """Where the protocol before was; nothing more is read before its bytes are here again."""
+        assert self._transport is not None
+        self._returned = self._arrival.returned = None
+        self._transport.pause_reading()
+        if returned.unwritten:
+            self.write(returned.unwritten)
+        self._loop.call_soon(self._receive_again, returned.received)  # The task waits by then.
+
+    def _receive_again(self, received: bytes) -> None:
+        if self.closed:
+            return
+        assert self._transport is not None
+        self._transport.resume_reading()
+        while received:
+            buffer = self._splitter.get_buffer()
+            count = min(len(buffer), len(received))
+            buffer[:count] = received[:count]
+            self._splitter.received(count)
+            received = received[count:]
+        if self._splitter.pending_bytes:
+            self.frames_may_be_here()
 
     # What wakes it.
 

@@ -11,11 +11,12 @@ import ssl
 from collections.abc import Mapping
 from itertools import count
 from types import TracebackType
-from typing import Final, Self
+from typing import Self
 
 from kcore.errors import UnsupportedVersionError
 from kcore.net.address import address_text, network_errors
 from kcore.net.admission import Admission, Rank, may_be_connections
+from kcore.net.adoption import AdoptedConnection, Adopter, Returned
 from kcore.net.bounded_log import BoundedLog
 from kcore.net.held_bytes import HeldBytes
 from kcore.net.limits import Limits
@@ -91,6 +92,7 @@ class Server:
         self.metrics = metrics
         self.relay = relay
         self.direct: DirectHandler | None = None  # It is asked before `handler`.
+        self.adopter: Adopter | None = None  # It is offered connections after a request of `direct`.
         self.tls: ssl.SSLContext | None = None
         self.listener_name = "PLAINTEXT"
         self.versions_answer = answer_of(dict(served.values()))  # Another may be put here, if a relay takes more.
@@ -98,10 +100,11 @@ class Server:
         self.closing = False
         self.fetched = SharedBody()
         self.connections: set[ServedConnection] = set()
+        self.adopted: set[AdoptedConnection] = set()
         self.tasks: set[asyncio.Task[None]] = set()
         self.connection_ids = count()
         self.log = BoundedLog(logger)
-        self.admission: Admission[ServedConnection | Arrival] = Admission(limits.connections)
+        self.admission: Admission[ServedConnection | Arrival | AdoptedConnection] = Admission(limits.connections)
         self.received: HeldBytes[ServedConnection] = HeldBytes(limits.received_bytes, _holds_too_much)
         self.unsent: HeldBytes[ServedConnection] = HeldBytes(limits.unsent_bytes, _takes_too_little)
         self._listener: Listener | None = None
@@ -119,6 +122,8 @@ class Server:
             self._listener.close()
         for connection in self.connections:
             connection.finish()
+        for adopted in list(self.adopted):
+            adopted.abort()
         for arrival in self._arrivals:
             arrival.cancel()
         if self.tasks:
@@ -148,6 +153,40 @@ class Server:
         self.connections.discard(connection)
         self.admission.leave(connection)
 
+    # Connections that are given away, and taken back.
+
+    def given_away(self, connection: ServedConnection, adopted: AdoptedConnection) -> None:
+        """The adopter has that connection from now on."""
+        self.connections.discard(connection)
+        self.admission.leave(connection)
+        self.admission.join(adopted)
+        self.admission.run(adopted)
+        self.adopted.add(adopted)
+
+    def take_back(self, adopted: AdoptedConnection, descriptor: int, received: bytes, unwritten: bytes) -> None:
+        """The adopter hands that connection back; the descriptor is the server's from now on."""
+        self._forget(adopted)
+        arrival = Arrival(socket.socket(fileno=descriptor), adopted.address)
+        if self.closing:
+            arrival.socket.close()
+            self.metrics.connections_closed += 1
+            return
+        arrival.rank = adopted.rank
+        arrival.returned = Returned(adopted.identity, received, unwritten, adopted.is_recalled)
+        self._await(arrival, moves=False)
+
+    def adopted_ended(self, adopted: AdoptedConnection, why: str) -> None:
+        """The adopter has closed that connection; a `why` of "idle" is counted as such."""
+        logger.debug("%s: %s", adopted.identity.peer, why)
+        self._forget(adopted)
+        self.metrics.connections_closed += 1
+        if why == "idle":
+            self.metrics.errors["idle"] += 1
+
+    def _forget(self, adopted: AdoptedConnection) -> None:
+        self.adopted.discard(adopted)
+        self.admission.leave(adopted)
+
     # A new connection.
 
     def _accepted(self, accepted: socket.socket, address: str) -> None:
@@ -155,9 +194,12 @@ class Server:
         if not (has_descriptors and self.admission.has_room()) and not self._make_room(address):
             self._refuse(accepted)
             return
-        arrival = Arrival(accepted, address)
+        self._await(Arrival(accepted, address), moves=not has_descriptors)
+
+    def _await(self, arrival: "Arrival", *, moves: bool) -> None:
+        """Its connection begins soon."""
         self.admission.join(arrival)
-        arrival.task = asyncio.get_running_loop().create_task(self._begin(arrival, moves=not has_descriptors))
+        arrival.task = asyncio.get_running_loop().create_task(self._begin(arrival, moves=moves))
         self._arrivals.add(arrival.task)
         arrival.task.add_done_callback(lambda task: self._arrived(arrival, task))
 
@@ -198,6 +240,7 @@ class Server:
         self.admission.leave(arrival)
         if task.cancelled() or task.exception() is not None:
             arrival.socket.close()
+            self.metrics.connections_closed += arrival.returned is not None  # It was counted when it came.
         # The client has disconnected, or does not use TLS.
         if not task.cancelled() and (error := task.exception()) is not None:
             self.metrics.errors["handshake"] += 1
@@ -205,12 +248,12 @@ class Server:
 
 
 class Arrival:
-    """A socket that was accepted, until its connection begins."""
-
-    rank: Final = Rank.SILENT
+    """A socket that was accepted, or handed back by the adopter, until its connection begins."""
 
     def __init__(self, accepted: socket.socket, address: str) -> None:
         self.socket, self.address = accepted, address
+        self.rank = Rank.SILENT
+        self.returned: Returned | None = None
         self.task: asyncio.Task[None] | None = None
 
     def __str__(self) -> str:

@@ -102,6 +102,16 @@ class LeaderState:
             known = self.observers[key] = ReplicaProgress(key)
         return known
 
+    def observed(self, key: ReplicaKey, end_offset: int, fetch_ms: int, leader_end: int, caught_up_ms: int) -> None:
+        """An observer's fetches were answered elsewhere: its progress, as ReplicaProgress has it.
+
+        Of a voter nothing is taken: its fetches count for the high watermark, and are answered by the node alone.
+        """
+        if key.id < 0 or self.is_voter(key):
+            return
+        self.progress_of(key).caught_up_with(end_offset, fetch_ms, leader_end, caught_up_ms)
+        self.observers.move_to_end(key)
+
     def is_voter(self, key: ReplicaKey) -> bool:
         return _find(self.voters, key) is not None
 

@@ -27,6 +27,12 @@ class ReplicaProgress:
         self.last_caught_up_ms = UNKNOWN  # When it had all that the leader had.
         self.sent_high_watermark = UNKNOWN
 
+    def caught_up_with(self, end_offset: int, fetch_ms: int, leader_end: int, caught_up_ms: int) -> None:
+        """The same replica as another reader of its fetches saw it last; what is older than the own view is dropped."""
+        self.last_caught_up_ms = max(self.last_caught_up_ms, caught_up_ms)
+        if fetch_ms >= self.last_fetch_ms:
+            self.end_offset, self.last_fetch_ms, self.last_fetch_leader_end = end_offset, fetch_ms, leader_end
+
     def fetched(self, offset: int, leader_end: int, now_ms: int) -> None:
         """Having now what the leader had at the last fetch, it was caught up then (KIP-836)."""
         if offset >= leader_end:

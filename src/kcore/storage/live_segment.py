@@ -86,6 +86,16 @@ class LiveSegment:
         return self._max_timestamp
 
     @property
+    def size(self) -> int:
+        """Bytes of the batches that were written."""
+        self._learn()
+        return self._size
+
+    def position_of(self, offset: int) -> int:
+        """Where the batch begins that reaches `offset`; the end where none does."""
+        return self._batch_that_reaches(offset) if self.reaches(offset) else self.size
+
+    @property
     def end_offset(self) -> int:
         """Behind its last record."""
         self._learn()

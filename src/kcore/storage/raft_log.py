@@ -23,7 +23,7 @@ from kcore.storage.log import partition_of
 from kcore.storage.raft_recovery import recover, remove_left_behind, sync_segments
 from kcore.storage.raft_snapshots import RaftSnapshots
 from kcore.storage.segment import Segment
-from kcore.storage.segmented_log import SegmentedLog, Settings
+from kcore.storage.segmented_log import Place, SegmentedLog, Settings
 from kcore.wire.record_batch import scan_batches
 
 logger = logging.getLogger(__name__)
@@ -326,6 +326,23 @@ class DiskRaftLog:
                 self._valid = ValidOffsetAndEpoch("VALID", OffsetAndEpoch(offset, epoch))
             return self._valid
         return self._rules().validate_offset_and_epoch(offset, epoch)
+
+    # Read from its files by others.
+
+    def place_of(self, offset: int) -> Place:
+        """As SegmentedLog has it."""
+        with Refusals(self.folder):
+            return self._log.place_of(offset)
+
+    def written_since(self, place: Place) -> list[tuple[Place, int]]:
+        """As SegmentedLog has it: what was appended is in the files, in no buffer of this process."""
+        with Refusals(self.folder):
+            return self._log.written_since(place)
+
+    def open_segment(self, base_offset: int) -> int:
+        """A descriptor of that segment for reading, the caller's to close."""
+        with Refusals(self.folder):
+            return self._files.open(self._log.path_of(base_offset))
 
     # Cut.
 

@@ -40,6 +40,13 @@ def remove_segment(path: Path, files: FileSystem = OS) -> None:
     remove(path, files)
 
 
+class Place(NamedTuple):
+    """Of a batch, or the log's end: the segment, and the byte in it."""
+
+    base_offset: int
+    position: int
+
+
 class SegmentedLog:
     """The one owner of a folder's segments and leader epochs. OSError and StorageError where the disk fails.
 
@@ -230,6 +237,20 @@ class SegmentedLog:
             if segment.reaches(offset):
                 break  # What there is, is too large or not to be read yet.
         return b""
+
+    def place_of(self, offset: int) -> Place:
+        """Where the batch begins that reaches `offset`; the log's end where none does."""
+        segment = self.segments[self._row_of(offset)]
+        return Place(segment.base_offset, segment.position_of(offset))
+
+    def written_since(self, place: Place) -> list[tuple[Place, int]]:
+        """What is in the files from there on, a piece a segment: where each begins, and how many bytes it has."""
+        found = []
+        for segment in self.segments[self._row_of(place.base_offset) :]:
+            begin = place.position if segment.base_offset == place.base_offset else 0
+            if segment.size > begin:
+                found.append((Place(segment.base_offset, begin), segment.size - begin))
+        return found
 
     def aborted_transactions(self, offset: int, end_offset: int) -> list[AbortedTransaction]:
         """Those that the transaction indexes list for [offset, end_offset) (LocalLog.collectAbortedTransactions)."""

@@ -1,13 +1,13 @@
 """All that handlers read: the state, the settings, and what no record of the log has."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from functools import lru_cache
 from types import MappingProxyType
 from typing import Any, NamedTuple, TypeAlias
 
 from kcore.controller.kraft.acl_index import AclIndex
 from kcore.controller.kraft.admin.mutation_quotas import MutationQuota, MutationQuotas
-from kcore.controller.kraft.brokers.heartbeats import BrokerHeartbeats
+from kcore.controller.kraft.brokers.heartbeats import BrokerHeartbeats, Contact
 from kcore.controller.kraft.config import KraftControllerConfig
 from kcore.controller.kraft.decision import Decision, Steps
 from kcore.controller.kraft.departures import FENCES_ONE_BY_ONE
@@ -116,6 +116,11 @@ class ControllerContext:
     def activate(self, now_ms: int) -> None:
         """The node leads: the session of every unfenced broker begins now (ClusterControlManager.activate)."""
         self.heartbeats.activate(self.image, now_ms)
+
+    def hear(self, contacts: Sequence[Contact]) -> None:
+        """Heartbeats that were answered elsewhere, since they change nothing: their brokers' sessions go on."""
+        for contact in contacts:
+            self.heartbeats.heard(contact, self.image)
 
     def apply(self, record: MetadataRecord, offset: int, now_ms: int) -> None:
         """Applies a record of the log to the state and to the heartbeats."""

@@ -422,6 +422,7 @@ class KraftController:
         begin = append.expected_offset
         self.image.revert_to(begin)
         self._shadow.on_reverted(begin)
+        self.context.heartbeats.changed.update(self.context.heartbeats.brokers)
         self.image.end_offset = next_offset
         while self._uncommitted and self._uncommitted[-1].begin >= begin:
             self._uncommitted.pop()

@@ -10,6 +10,7 @@ from typing import Final, NamedTuple
 from kcore.constants import KRAFT_VERSION
 from kcore.controller.kraft.admin.envelope import is_parsed
 from kcore.controller.kraft.authorization import ALTER, CLUSTER_ACTION, DESCRIBE, is_authorized
+from kcore.controller.kraft.brokers.heartbeats import Contact
 from kcore.controller.kraft.context import ControllerContext, RequestInfo
 from kcore.controller.kraft.controller import KraftController
 from kcore.controller.kraft.departures import LEADERS_NAMED
@@ -19,6 +20,7 @@ from kcore.errors import NetworkError
 from kcore.java_hash import hash_map_order
 from kcore.metadata.metadata_version import FEATURE_NAME
 from kcore.metadata.principal import KafkaPrincipal
+from kcore.net.adoption import Direct
 from kcore.net.served import Answer
 from kcore.net.server import RequestContext
 from kcore.net.versions import api_name
@@ -40,6 +42,10 @@ from kcore.schema.sasl import SaslAuthenticateRequest, SaslHandshakeRequest
 from kcore.schema.structure import Message
 from kcore.server.kraft.apis import APIS
 from kcore.server.kraft.envelopes import unwrapped, wrapped
+from kcore.server.kraft.heartbeat_feed import HeartbeatFeed
+from kcore.server.quorum.clock import Clock
+from kcore.server.quorum.compiled import CompiledFront, Feed
+from kcore.server.quorum.follower_feed import FollowerFeed
 from kcore.server.quorum.front import QuorumFront, TakeRequest
 
 NEEDS: Final = {DescribeQuorumRequest: DESCRIBE, AddRaftVoterRequest: ALTER, RemoveRaftVoterRequest: ALTER}
@@ -124,6 +130,8 @@ class ControllerFront(QuorumFront):
         self._clocks, self._leader_id = clocks, leader_id
         self._decided = -1, -1  # How many records of features, and the offset behind the last one's batch.
         self._told: tuple[dict[str, int], int] | None = None
+        self._heard_by: tuple[KraftController, Clock] | None = None
+        self._heartbeats: HeartbeatFeed | None = None
 
     def _apis(self) -> Mapping[str, tuple[int, int]]:
         return APIS[self._release]
@@ -158,6 +166,27 @@ class ControllerFront(QuorumFront):
             FinalizedFeatureKey(name=name, min_version_level=finalized[name], max_version_level=finalized[name])
             for name in _listed([name for name, level in finalized.items() if level > 0])
         ]
+
+    def _feeds(self, front: CompiledFront, followers: FollowerFeed) -> list[Feed]:
+        assert self._heard_by is not None
+        self._heartbeats = HeartbeatFeed(front, followers, *self._heard_by, self._may_go_on)
+        return [followers, self._heartbeats]
+
+    def hear_for(self, controller: KraftController, clock: Clock) -> None:
+        """Before `compile`: whose brokers' heartbeats the loop answers, and the clock of that controller."""
+        self._heard_by = controller, clock
+
+    def _may_go_on(self, direct: Direct) -> bool:
+        return self._is_allowed(_asked_of(direct.context, direct.request), CLUSTER_ACTION)
+
+    def follow(self) -> None:
+        super().follow()
+        if self._heartbeats is not None:
+            self._heartbeats.follow()
+
+    def contacts(self) -> list[Contact]:
+        """The heartbeats that the loop has answered since the last call."""
+        return [] if self._heartbeats is None else self._heartbeats.contacts()
 
     def takes(self, api_key: int) -> bool:
         """Fetches and heartbeats."""

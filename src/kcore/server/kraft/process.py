@@ -31,8 +31,10 @@ from kcore.replication.raft_log import OffsetAndEpoch
 from kcore.schema.structure import Message
 from kcore.server.kraft.front import ControllerFront
 from kcore.server.kraft.registration import Registration
+from kcore.server.quorum.clock import Clock
+from kcore.server.quorum.compiled import FrontKind
 from kcore.server.quorum.front import QuorumFront
-from kcore.server.quorum.process import STOP_MS, Clock, Elections, QuorumServer
+from kcore.server.quorum.process import STOP_MS, Elections, QuorumServer
 from kcore.storage.raft_dir import random_directory_id
 
 import_module("numpy.ma")  # np.unique imports it at its first call: that would be in the middle of an event.
@@ -55,6 +57,7 @@ class KraftServer(QuorumServer):
         port: int,
         store_cluster_id: Callable[[str], None] | None = None,
         stop_ms: int = STOP_MS,
+        front: FrontKind = "compiled",
     ) -> None:
         self._own_clock = Clock()
         dice = SystemRandom()
@@ -76,6 +79,7 @@ class KraftServer(QuorumServer):
             machine=self.controller,
             store_cluster_id=store_cluster_id,
             stop_ms=stop_ms,
+            front=front,
         )
         self._registration = Registration(raft, self.node, self.controller, Random(dice.getrandbits(48)))
         self.controller.kraft_version_problem = self._why_no_kraft_version
@@ -113,7 +117,7 @@ class KraftServer(QuorumServer):
             self._control_timer.cancel()
 
     def _new_front(self) -> QuorumFront:
-        return ControllerFront(
+        self._own_front = ControllerFront(
             self.controller.config.release,
             self.config.level,
             self.config.listener,
@@ -123,14 +127,22 @@ class KraftServer(QuorumServer):
             lambda: (self._own_clock.now_ms(), _wall_ms()),
             lambda: self.node.leader_id,
         )
+        self._own_front.hear_for(self.controller, self._own_clock)
+        return self._own_front
 
     # Events of the controller.
 
     def _asked(self, request: Message, info: RequestInfo, reply_to: Hashable) -> None:
         self._control(api_name(type(request)), partial(self.controller.on_request, request, info, reply_to))
 
+    def hear(self) -> None:
+        """Before whatever reads brokers' last contacts: the controller learns of those that the front has answered."""
+        self._control("heartbeats heard", tuple)
+
     def _control(self, kind: str, event: Callable[[], Sequence[Any]]) -> None:
         def taken(_: int) -> list[Effect]:
+            if contacts := self._own_front.contacts():  # They came before.
+                self.controller.context.hear(contacts)
             self._outputs += event()
             return []
 
@@ -159,8 +171,7 @@ class KraftServer(QuorumServer):
 
     def _show_features(self) -> None:
         self.controller.kraft_version = self.node.voter_history.kraft_version
-        if isinstance(self._front, ControllerFront):
-            self._front.show_decided(self.controller)
+        self._own_front.show_decided(self.controller)
 
     # Effects.
 

@@ -13,6 +13,7 @@ from itertools import count
 from typing import Final
 
 from kcore.constants import KRAFT_VERSION, MAX_BROKERS
+from kcore.net.adoption import Direct
 from kcore.net.limits import Limits
 from kcore.net.metrics import Metrics
 from kcore.net.served import Answer
@@ -20,6 +21,7 @@ from kcore.net.server import RequestContext, Server, serve
 from kcore.net.versions import response_of
 from kcore.protocol_errors import Errors
 from kcore.raft.effects import SendResponse
+from kcore.raft.node import RaftNode
 from kcore.raft.replicas import Endpoints
 from kcore.raft.voters import MAX_KRAFT_VERSION
 from kcore.schema.api_versions import SupportedFeatureKey
@@ -32,6 +34,9 @@ from kcore.schema.cluster_metadata import (
 from kcore.schema.fetch import FetchRequest
 from kcore.schema.index import message_class
 from kcore.schema.structure import Message
+from kcore.server.quorum.clock import Clock
+from kcore.server.quorum.compiled import CompiledFront, Feed
+from kcore.server.quorum.follower_feed import FollowerFeed
 from kcore.server.quorum.peers import NEWEST
 
 # Requests for the active controller, which this node never is: the client tries another node.
@@ -82,6 +87,8 @@ class QuorumFront:
         self._late: deque[tuple[Answer, Message | None]] = deque()  # Answers that are to be written.
         self._ids = count()
         self._server: Server | None = None
+        self._compiled: CompiledFront | None = None
+        self._followers: FollowerFeed | None = None
 
     async def open(self, host: str, port: int) -> int:
         """Listens; the port, also where 0 was asked for. OSError if it cannot be had."""
@@ -99,12 +106,46 @@ class QuorumFront:
         ]
         return server.port
 
+    def compile(self, node: RaftNode, clock: Clock, fail: Callable[[Exception], None]) -> None:
+        """Once it is open: the loop of `compiled` answers what changes nothing; `fail`: it has ended by itself."""
+        assert self._server is not None
+        front = CompiledFront(self._server, fail)
+        followers = FollowerFeed(front, node, clock, self._may_go_on)
+        front.begin(self._feeds(front, followers))
+        self._compiled, self._followers = front, followers
+        self.follow()
+
+    def _feeds(self, front: CompiledFront, followers: FollowerFeed) -> list[Feed]:
+        """What the loop answers."""
+        return [followers]
+
+    def _may_go_on(self, direct: Direct) -> bool:
+        """Whether the sender of such a request has the right to it now."""
+        return True
+
+    def follow(self) -> None:
+        """After each event: the loop is told what has changed."""
+        if self._followers is not None:
+            self._followers.follow()
+
+    def fold_progress(self) -> None:
+        """Before whatever reads the observers' progress: the node learns what the loop knows of it."""
+        if self._followers is not None:
+            self._followers.fold_progress()
+
+    def count(self) -> None:
+        """Before whatever reads the server's metrics: they learn what the loop has done."""
+        if self._compiled is not None:
+            self._compiled.count()
+
     def _apis(self) -> Mapping[str, tuple[int, int]]:
         """What it serves."""
         return apis_of(self._level)
 
     async def close(self) -> None:
         """Waiting requests get no response; their connections are closed."""
+        if self._compiled is not None:
+            await self._compiled.close()
         for future in self._waiting.values():
             future.cancel()
         self._waiting.clear()
@@ -147,6 +188,9 @@ class QuorumFront:
 
     def begin(self, context: RequestContext, request: Message, answer: Answer) -> None:
         """As `_handle`."""
+        if self._followers is not None and (owed := self._followers.owed_to(context.connection_id, request)):
+            answer(owed)
+            return
         self._begin(partial(self._take, request, context.version), answer)
 
     def _begin(self, ask: Callable[[Hashable], None], answer: Answer) -> None:

@@ -36,9 +36,13 @@ from kcore.raft.replicas import ElectionState
 from kcore.raft.state_machine import StateMachine
 from kcore.replication.raft_log import OffsetAndEpoch
 from kcore.schema.cluster_metadata import DescribeClusterResponse
+from kcore.schema.describe_quorum import DescribeQuorumRequest
+from kcore.schema.raft_voters import AddRaftVoterRequest
 from kcore.schema.structure import Message
 from kcore.schema.update_features import UpdateFeaturesRequest
 from kcore.server.metrics.watched_loop import current_watched_loop
+from kcore.server.quorum.clock import Clock
+from kcore.server.quorum.compiled import FrontKind
 from kcore.server.quorum.features import FeatureUpdates
 from kcore.server.quorum.front import QuorumFront, described
 from kcore.server.quorum.metrics import QuorumMetrics
@@ -48,6 +52,7 @@ from kcore.storage.raft_dir import random_directory_id
 logger = logging.getLogger(__name__)
 STOP_MS: Final = 5_000
 SNAPSHOT_SLICE: Final = "snapshot slice written"  # What its time is counted as.
+_ABOUT_OBSERVERS: Final = {DescribeQuorumRequest, AddRaftVoterRequest}
 
 
 class Elections(Protocol):
@@ -73,20 +78,6 @@ class MemoryElections:
         self._election = election
 
 
-class Clock:
-    """Milliseconds since 1970 as they were at the start, and from there on by a clock that only goes forward."""
-
-    def __init__(self) -> None:
-        self._ahead_ns = time.time_ns() - time.monotonic_ns()
-
-    def now_ms(self) -> int:
-        return (time.monotonic_ns() + self._ahead_ns) // 1_000_000
-
-    def seconds_of(self, at_ms: int) -> float:
-        """A time of this clock, in seconds of the event loop's clock."""
-        return (at_ms * 1_000_000 - self._ahead_ns) / 1e9
-
-
 class QuorumServer:
     """It takes part within `async with`.
 
@@ -106,10 +97,12 @@ class QuorumServer:
         machine: StateMachine[Any] | None,
         store_cluster_id: Callable[[str], None] | None = None,
         stop_ms: int = STOP_MS,
+        front: FrontKind = "compiled",
     ) -> None:
         """`store_cluster_id` keeps the one that the log brings, where `config` has none: durable when it returns.
 
-        `stop_ms`: so long a leader that stops waits for another one.
+        `stop_ms`: so long a leader that stops waits for another one. `front`: whether what changes nothing is answered
+        without Python.
         """
         self.config, self.log, self.port = config, log, port
         self.node = RaftNode(config, log)
@@ -123,7 +116,7 @@ class QuorumServer:
         self._clock = Clock()
         self._stopped = asyncio.Event()
         self._failed: asyncio.Future[None] = asyncio.get_running_loop().create_future()
-        self._front = self._new_front()
+        self._front, self._front_kind = self._new_front(), front
         self._peers = QuorumPeers(config.level, f"raft-client-{config.node_id}", self._responded, self._refused)
         self._timer: asyncio.TimerHandle | None = None
         self._flusher = ThreadPoolExecutor(1, "flush")
@@ -140,6 +133,8 @@ class QuorumServer:
             if self._failed.done():
                 self._failed.result()
             self.port = await self._front.open(self._host, self.port)
+            if self._front_kind == "compiled":
+                self._front.compile(self.node, self._clock, self._fail)
         except BaseException:
             await self.__aexit__()
             raise
@@ -164,6 +159,7 @@ class QuorumServer:
     @property
     def network(self) -> Metrics:
         """What the clients of its listener did."""
+        self._front.count()
         return self._front.metrics
 
     async def wait_failed(self) -> None:
@@ -221,10 +217,14 @@ class QuorumServer:
         if isinstance(request, UpdateFeaturesRequest):
             event = partial(self._features.on_request, request, version, reply_to)
         else:
+            if type(request) in _ABOUT_OBSERVERS:
+                self._front.fold_progress()
             event = partial(self.node.on_request, request, version, reply_to)
         self._take(api_name(type(request)), event)
 
     def _responded(self, correlation_id: int, response: Message | None) -> None:
+        if self.node.leading is not None and self.node.leading.change is not None:
+            self._front.fold_progress()  # An observer becomes a voter once it has caught up.
         kind = "no response" if response is None else type(response).__name__
         self._take(kind, partial(self.node.on_response, correlation_id, response))
 
@@ -292,6 +292,7 @@ class QuorumServer:
                     self._stopped.set()
                 case Committed() | LeaderChanged() | SnapshotLoaded():
                     self._on_machine_effect(effect)
+        self._front.follow()
         self._wake_at(self.node.next_deadline_ms)
 
     def _on_machine_effect(self, effect: MachineEffect) -> None:

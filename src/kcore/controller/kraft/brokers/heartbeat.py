@@ -68,6 +68,26 @@ def on_broker_heartbeat(context: ControllerContext, request: BrokerHeartbeatRequ
     return Decision(response, records, is_atomic=after is UNFENCED)
 
 
+def changes_nothing(context: ControllerContext, request: BrokerHeartbeatRequest) -> bool:
+    """Whether that heartbeat would but extend the session of an unfenced broker that has caught up.
+
+    So would any later one with a higher offset, until the broker's registration changes.
+    """
+    broker_id, heartbeats = request.broker_id, context.heartbeats
+    if request.want_fence or request.want_shut_down or request.offline_log_dirs or context.is_standby:
+        return False
+    row = registered_row(context.image.brokers, broker_id, request.broker_epoch)
+    state = heartbeats.brokers.get(broker_id)
+    if row is None or state is None or state.epoch != request.broker_epoch or state.is_shutting_down:
+        return False
+    is_caught_up = request.current_metadata_offset >= state.registration_offset
+    if not is_caught_up or _current_state(context, row, state) is not UNFENCED:
+        return False
+    if request.cordoned_log_dirs is None or not context.version.cordoned_directories_supported:
+        return True
+    return not broker_records.directories_cordoned(context, broker_id, request.cordoned_log_dirs)
+
+
 def _refused(error: Errors) -> Decision:
     return Decision(BrokerHeartbeatResponse(error_code=error))
 

@@ -51,6 +51,15 @@ class BrokerHeartbeat:
         return self.controlled_shutdown_offset != NEVER
 
 
+class Contact(NamedTuple):
+    """A heartbeat that was answered without the controller, since it changes nothing (`changes_nothing`)."""
+
+    broker_id: int
+    broker_epoch: int
+    metadata_offset: int
+    at_ms: int  # When it came, by the controller's clock.
+
+
 class Expired(NamedTuple):
     """A broker whose session has ended."""
 
@@ -66,6 +75,7 @@ class BrokerHeartbeats:
         """`release`: the release of Kafka whose rules sessions follow. `one_by_one`: only `expire_first` is called."""
         self.session_timeout_ms = session_timeout_ms
         self.brokers: dict[int, BrokerHeartbeat] = {}
+        self.changed: set[int] = set()  # Brokers whose registration has changed, for whoever clears it.
         self.is_of_3_9 = release == "3.9.1"
         self._release = release
         self._deadlines: list[tuple[int, int, int]] = []  # A heap: deadline, number of the entry, broker id.
@@ -114,6 +124,17 @@ class BrokerHeartbeats:
             self._contacts.put(broker_id, state.epoch, now_ms)
         if not state.entry:
             self._await(broker_id, state, now_ms + self.session_timeout_ms)
+
+    def heard(self, contact: Contact, image: ClusterImage) -> None:
+        """A heartbeat of a registered incarnation that was answered without the controller; nothing for another one."""
+        broker_id = contact.broker_id
+        row = registered_row(image.brokers, broker_id, contact.broker_epoch)
+        if row is None:
+            return
+        state = self.of(broker_id, contact.broker_epoch, image)
+        if contact.at_ms >= state.last_contact_ms:
+            self.hear(broker_id, contact.at_ms, fenced=bool(image.brokers.fenced__b[row]))
+            state.metadata_offset = contact.metadata_offset
 
     def _await(self, broker_id: int, state: BrokerHeartbeat, deadline_ms: int) -> None:
         self._entries += 1
@@ -237,11 +258,14 @@ class BrokerHeartbeats:
         next heartbeat.
         """
         if isinstance(record, RegisterBrokerRecord):
+            self.changed.add(record.broker_id)
             self._on_registered(record, _registered_at(record.broker_id, image), now_ms)
         elif isinstance(record, UnregisterBrokerRecord):
+            self.changed.add(record.broker_id)
             self.brokers.pop(record.broker_id, None)
         elif isinstance(record, _CHANGES):
             broker_id = record.broker_id if isinstance(record, BrokerRegistrationChangeRecord) else record.id
+            self.changed.add(broker_id)
             self._on_changed(broker_id, image, now_ms)
 
     def _on_registered(self, record: RegisterBrokerRecord, offset: int, now_ms: int) -> None:

@@ -1,0 +1,99 @@
+//! Answers: templates of fetches' answers, and what a client has not taken of one.
+
+use std::io::{self, ErrorKind, IoSlice, Write};
+use std::sync::Arc;
+
+use mio::net::TcpStream;
+
+use crate::log::Records;
+use crate::pattern::{is_within, SIZE_BYTES};
+
+/// The answer to a fetch, but for what changes: its size, correlation id, high watermark and records.
+pub struct Template {
+    head: Vec<u8>, // Up to the length of the records.
+    correlation_place: usize,
+    high_watermark_place: usize,
+    pub tail: Arc<[u8]>, // What is behind the records.
+}
+
+impl Template {
+    /// None where a field is not in the head.
+    pub fn new(head: Vec<u8>, correlation_place: usize, high_watermark_place: usize, tail: &[u8]) -> Option<Self> {
+        let fits = is_within(&head, correlation_place, 4) && is_within(&head, high_watermark_place, 8);
+        fits.then(|| Self { head, correlation_place, high_watermark_place, tail: tail.into() })
+    }
+
+    /// Writes all that is in front of so many bytes of records into `head`.
+    pub fn fill(&self, head: &mut Vec<u8>, correlation_id: [u8; 4], high_watermark: i64, records: usize) {
+        head.clear();
+        head.extend_from_slice(&self.head);
+        put(head, self.correlation_place, &correlation_id);
+        put(head, self.high_watermark_place, &high_watermark.to_be_bytes());
+        let mut length = records + 1; // COMPACT_RECORDS: an unsigned varint of the length and one more.
+        while length > 0x7f {
+            head.push(length as u8 | 0x80);
+            length >>= 7;
+        }
+        head.push(length as u8);
+        let size = head.len() - SIZE_BYTES + records + self.tail.len();
+        put(head, 0, &(size as u32).to_be_bytes());
+    }
+}
+
+/// Writes a field over the bytes there; nothing where it does not fit.
+pub fn put(frame: &mut [u8], at: usize, field: &[u8]) {
+    if let Some(place) = frame.get_mut(at..).and_then(|rest| rest.get_mut(..field.len())) {
+        place.copy_from_slice(field);
+    }
+}
+
+/// An answer of which the client has taken `sent` bytes.
+pub struct Unsent {
+    pub head: Vec<u8>,
+    pub records: Option<Arc<Records>>,
+    pub tail: Option<Arc<[u8]>>,
+    pub sent: usize,
+}
+
+impl Unsent {
+    fn pieces(&self) -> [&[u8]; 3] {
+        [&self.head, bytes_of(self.records.as_ref()), self.tail.as_deref().unwrap_or_default()]
+    }
+
+    /// As `write_pieces`.
+    pub fn write(&mut self, stream: &mut TcpStream) -> io::Result<bool> {
+        let mut sent = self.sent;
+        let done = write_pieces(stream, self.pieces(), &mut sent);
+        self.sent = sent;
+        done
+    }
+
+    pub fn rest(&self) -> Vec<u8> {
+        self.pieces().concat().split_off(self.sent)
+    }
+}
+
+pub fn bytes_of(records: Option<&Arc<Records>>) -> &[u8] {
+    records.map_or(&[], |records| &records.bytes)
+}
+
+/// Writes what follows the first `sent` bytes, which are counted on; false where the client does not take all of it now.
+pub fn write_pieces(stream: &mut TcpStream, pieces: [&[u8]; 3], sent: &mut usize) -> io::Result<bool> {
+    let whole: usize = pieces.iter().map(|piece| piece.len()).sum();
+    while *sent < whole {
+        let mut before = *sent;
+        let rest = pieces.map(|piece| {
+            let (gone, rest) = piece.split_at(before.min(piece.len()));
+            before -= gone.len();
+            IoSlice::new(rest)
+        });
+        match stream.write_vectored(&rest) {
+            Ok(0) => return Err(ErrorKind::WriteZero.into()),
+            Ok(count) => *sent += count,
+            Err(error) if error.kind() == ErrorKind::WouldBlock => return Ok(false),
+            Err(error) if error.kind() == ErrorKind::Interrupted => {}
+            Err(error) => return Err(error),
+        }
+    }
+    Ok(true)
+}

@@ -1,0 +1,9 @@
+//! Python's clock.
+
+use rustix::time::{clock_gettime, ClockId};
+
+/// Nanoseconds of `time.monotonic_ns()`.
+pub fn now() -> i64 {
+    let time = clock_gettime(ClockId::Monotonic);
+    time.tv_sec * 1_000_000_000 + time.tv_nsec
+}

@@ -1,0 +1,306 @@
+//! The loop's state, and what happens to it: bytes that come, time, and the orders of Python.
+
+use std::collections::{HashMap, VecDeque};
+use std::os::fd::OwnedFd;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::Arc;
+
+use mio::event::Event;
+use mio::Registry;
+
+use crate::answer::Template;
+use crate::clock;
+use crate::connection::{
+    Came, Connection, Heartbeats, Kind, Progress, Request, CORRELATION, EOF, OFFSET, RESET, SCRATCH_BYTES,
+};
+use crate::log::Log;
+use crate::waiting::Waiting;
+
+/// So many of one kind are seen to before others are.
+pub const AT_ONCE: usize = 64;
+const FRAMES_AT_ONCE: usize = 16; // Of a client that sends on before it has its answers.
+const LONGEST_PAUSE_NS: i64 = 500_000_000; // Between two looks at which connections are idle.
+
+/// A connection that has left.
+pub struct Left {
+    pub key: usize,
+    pub descriptor: Option<OwnedFd>,
+    pub received: Vec<u8>, // and not answered
+    pub unsent: Vec<u8>,
+    pub why: &'static str, // Empty: it is handed back.
+    pub progress: Progress,
+}
+
+#[derive(Default, Clone)]
+pub struct Counters {
+    pub fetches: u64,
+    pub heartbeats: u64,
+    pub bytes_in: u64,
+    pub bytes_out: u64,
+    pub handed_back: u64,
+    pub closed: u64,
+}
+
+pub struct Limits {
+    pub unsent_bytes: usize,
+    pub idle_ns: i64,
+}
+
+pub struct Engine {
+    pub registry: Registry,
+    pub connections: HashMap<usize, Connection>,
+    pub templates: HashMap<i64, Template>,
+    pub log: Option<Log>, // While this node leads.
+    pub log_start: i64,
+    pub high_watermark: i64, // -1: unknown.
+    pub waiting: Waiting,
+    pub left: Vec<Left>,
+    pub counters: Counters,
+    pub limits: Limits,
+    pub records_bytes: Arc<AtomicUsize>, // Of all records in memory.
+    pub head: Vec<u8>,                   // Of the answer that is being written.
+    again: VecDeque<usize>,              // Connections that may have more to read.
+    noted: Vec<usize>,                   // Whose heartbeats Python has not been told of,
+    noted_before: Vec<[i64; 3]>,         // and those of connections that have left.
+    scratch: Vec<u8>,
+    idle_due: i64,
+}
+
+impl Engine {
+    pub fn new(registry: Registry, limits: Limits, turn_ns_each: i64) -> Self {
+        Self {
+            registry,
+            connections: HashMap::new(),
+            templates: HashMap::new(),
+            log: None,
+            log_start: 0,
+            high_watermark: -1,
+            waiting: Waiting::new(turn_ns_each),
+            left: Vec::new(),
+            counters: Counters::default(),
+            limits,
+            records_bytes: Arc::default(),
+            head: Vec::new(),
+            again: VecDeque::new(),
+            noted: Vec::new(),
+            noted_before: Vec::new(),
+            scratch: vec![0; SCRATCH_BYTES],
+            idle_due: 0,
+        }
+    }
+
+    // Connections.
+
+    /// Takes a connection over; an error for a key that is in use.
+    pub fn adopt(&mut self, key: usize, mut connection: Connection) -> Result<(), String> {
+        if self.connections.contains_key(&key) {
+            return Err(format!("there is a connection {key} already"));
+        }
+        connection.register(key, &self.registry).map_err(|error| error.to_string())?;
+        self.connections.insert(key, connection);
+        Ok(())
+    }
+
+    /// The connection goes: back to Python, or for that reason it is closed.
+    pub fn leave(&mut self, key: usize, why: Option<&'static str>) {
+        self.stop_waiting(key);
+        let Some(mut connection) = self.connections.remove(&key) else { return };
+        let _ = self.registry.deregister(&mut connection.stream); // The descriptor may have a duplicate elsewhere.
+        if let Kind::Heartbeats(Heartbeats { is_noted: true, offset, time, .. }) = connection.kind {
+            self.noted_before.push([key as i64, offset, time]);
+        }
+        let progress = connection.progress();
+        let (mut received, mut unsent, mut descriptor) = (Vec::new(), Vec::new(), None);
+        if why.is_none() {
+            self.counters.handed_back += 1;
+            received = connection.unanswered();
+            unsent = connection.unsent.map_or(Vec::new(), |unsent| unsent.rest());
+            descriptor = Some(OwnedFd::from(connection.stream));
+        } else {
+            self.counters.closed += 1;
+        }
+        self.left.push(Left { key, descriptor, received, unsent, why: why.unwrap_or(""), progress });
+    }
+
+    pub fn leave_all(&mut self) {
+        for key in self.connections.keys().copied().collect::<Vec<_>>() {
+            self.leave(key, None);
+        }
+    }
+
+    /// The connection is ready for something.
+    pub fn on_event(&mut self, event: &Event, now: i64) {
+        let key = event.token().0;
+        let Some(connection) = self.connections.get_mut(&key) else { return };
+        connection.ends |= event.is_read_closed() || event.is_error();
+        connection.is_readable |= event.is_readable() || connection.ends;
+        if event.is_writable() && connection.unsent.is_some() && !self.send_rest(key, now) {
+            return;
+        }
+        self.serve(key, now);
+    }
+
+    /// Goes on with the answer that the client has not taken; false where it does not take all of it now.
+    fn send_rest(&mut self, key: usize, now: i64) -> bool {
+        let Some(connection) = self.connections.get_mut(&key) else { return false };
+        let Some(unsent) = &mut connection.unsent else { return true };
+        let before = unsent.sent;
+        let done = unsent.write(&mut connection.stream);
+        if unsent.sent > before {
+            self.counters.bytes_out += (unsent.sent - before) as u64;
+            connection.active = now;
+        }
+        match done {
+            Ok(true) => connection.unsent = None,
+            Ok(false) => {}
+            Err(_) => self.leave(key, Some(RESET)),
+        }
+        matches!(done, Ok(true))
+    }
+
+    /// Reads and answers, for as long as there is more, but not for ever.
+    pub fn serve(&mut self, key: usize, mut now: i64) {
+        for _ in 0..FRAMES_AT_ONCE {
+            if !self.serve_one(key, now) {
+                return;
+            }
+            now = clock::now(); // No two requests of a replica have the same time.
+        }
+        self.again.push_back(key);
+    }
+
+    /// Reads once; whether there may be more to read for which there is time now.
+    fn serve_one(&mut self, key: usize, now: i64) -> bool {
+        let Some(connection) = self.connections.get_mut(&key) else { return false };
+        if connection.wait().is_some() && connection.ends {
+            let why = if matches!(connection.stream.take_error(), Ok(None)) { EOF } else { RESET };
+            self.leave(key, Some(why)); // It does not wait for the answer.
+            return false;
+        }
+        if connection.wait().is_some() || connection.unsent.is_some() || !connection.is_readable {
+            return false;
+        }
+        let count = match connection.read(&mut self.scratch) {
+            Came::Bytes(count) => count,
+            Came::Nothing => return false,
+            Came::End(why) => {
+                self.leave(key, Some(why));
+                return false;
+            }
+        };
+        self.counters.bytes_in += count as u64;
+        match connection.take(&self.scratch[..count]) {
+            Request::Part => {}
+            Request::Other => self.leave(key, None),
+            Request::Like => {
+                (connection.is_unanswered, connection.active) = (true, now);
+                if !self.begin(key, now) {
+                    self.leave(key, None);
+                }
+            }
+        }
+        true
+    }
+
+    /// Answers the request in the pattern, or lets it wait; false where it is Python's.
+    fn begin(&mut self, key: usize, now: i64) -> bool {
+        if self.log.is_none() {
+            return false;
+        }
+        match self.connections.get(&key).map(|connection| &connection.kind) {
+            Some(Kind::Heartbeats(_)) => self.begin_heartbeat(key, now),
+            Some(Kind::Fetches(_)) => self.begin_fetch(key, now),
+            None => true,
+        }
+    }
+
+    fn begin_heartbeat(&mut self, key: usize, now: i64) -> bool {
+        let Some(connection) = self.connections.get_mut(&key) else { return true };
+        let Kind::Heartbeats(heartbeats) = &mut connection.kind else { return false };
+        let (Some(offset), Some(id)) = (connection.pattern.int64(OFFSET), connection.pattern.field::<4>(CORRELATION))
+        else {
+            return false;
+        };
+        if offset < heartbeats.offset.max(0) {
+            return false;
+        }
+        (heartbeats.offset, heartbeats.time) = (offset, now);
+        if !std::mem::replace(&mut heartbeats.is_noted, true) {
+            self.noted.push(key);
+        }
+        self.counters.heartbeats += 1;
+        self.head.clone_from(&heartbeats.answer);
+        crate::answer::put(&mut self.head, heartbeats.answer_place, &id);
+        self.send(key, None, None, now);
+        true
+    }
+
+    // Time.
+
+    /// Whatever is due; when to come again.
+    pub fn on_time(&mut self, now: i64) -> i64 {
+        for _ in 0..self.again.len().min(FRAMES_AT_ONCE) {
+            if let Some(key) = self.again.pop_front() {
+                self.serve(key, now);
+            }
+        }
+        if self.waiting.turn.due() <= now {
+            self.waiting.turn.tell(self.waiting.keys.len(), now);
+        }
+        self.pass(now);
+        let over = self.end_waits(now);
+        if self.idle_due <= now {
+            self.close_idle(now);
+        }
+        if self.waiting.turn.is_passing() || !self.again.is_empty() {
+            return now;
+        }
+        over.min(self.waiting.turn.due()).min(self.idle_due)
+    }
+
+    fn close_idle(&mut self, now: i64) {
+        let since = now.saturating_sub(self.limits.idle_ns);
+        let is_idle = |connection: &Connection| connection.wait().is_none() && connection.active < since;
+        let idle = self.connections.iter().filter(|(_, connection)| is_idle(connection));
+        for key in idle.map(|(&key, _)| key).collect::<Vec<_>>() {
+            self.leave(key, Some("idle"));
+        }
+        self.idle_due = now + (self.limits.idle_ns / 4).clamp(1_000_000, LONGEST_PAUSE_NS);
+    }
+
+    // What Python asks for.
+
+    /// Of heartbeats since the last call: key, offset, time.
+    pub fn take_contacts(&mut self) -> Vec<[i64; 3]> {
+        let mut contacts = std::mem::take(&mut self.noted_before);
+        for key in std::mem::take(&mut self.noted) {
+            let Some(connection) = self.connections.get_mut(&key) else { continue };
+            if let Kind::Heartbeats(heartbeats) = &mut connection.kind {
+                heartbeats.is_noted = false;
+                contacts.push([key as i64, heartbeats.offset, heartbeats.time]);
+            }
+        }
+        contacts
+    }
+
+    /// Of all fetchers: key and progress.
+    pub fn progress(&self) -> Vec<[i64; 5]> {
+        let fetchers = self.connections.iter().filter(|(_, each)| matches!(each.kind, Kind::Fetches(_)));
+        let rows = fetchers.map(|(&key, each)| {
+            let [end_offset, last_fetch, leader_end, caught_up] = each.progress();
+            [key as i64, end_offset, last_fetch, leader_end, caught_up]
+        });
+        rows.collect()
+    }
+
+    pub fn records_bytes(&self) -> usize {
+        self.records_bytes.load(Ordering::Relaxed)
+    }
+
+    /// A connection may have more to read, now that its answer is written.
+    pub fn serve_again(&mut self, key: usize) {
+        if self.connections.get(&key).is_some_and(|connection| connection.is_readable) {
+            self.again.push_back(key);
+        }
+    }
+}

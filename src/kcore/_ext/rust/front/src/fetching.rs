@@ -1,0 +1,224 @@
+//! The leader's side of observers' fetches. Source: kcore.raft.fetching.
+
+use std::cmp::Reverse;
+use std::sync::Arc;
+
+use crate::answer::{bytes_of, write_pieces, Unsent};
+use crate::connection::{Connection, Fetches, Kind, Wait, CORRELATION, HIGH_WATERMARK, LAST_EPOCH, OFFSET, RESET};
+use crate::engine::{Engine, AT_ONCE};
+use crate::log::{Log, Records};
+
+/// An observer that is so far behind waits for no others.
+const FEW_BYTES: usize = 1 << 16;
+
+/// A fetch as it came.
+struct Asked {
+    offset: i64,
+    last_epoch: i32,
+    high_watermark: Option<i64>, // None: its version does not send it.
+    max_bytes: usize,
+    max_wait: i64,
+}
+
+impl Asked {
+    /// None where the connection has no such request.
+    fn of(connection: &Connection) -> Option<Self> {
+        let Kind::Fetches(Fetches { max_bytes, max_wait, .. }) = connection.kind else { return None };
+        let pattern = &connection.pattern;
+        Some(Self {
+            offset: pattern.int64(OFFSET)?,
+            last_epoch: pattern.int32(LAST_EPOCH)?,
+            high_watermark: pattern.int64(HIGH_WATERMARK),
+            max_bytes,
+            max_wait,
+        })
+    }
+}
+
+impl Engine {
+    /// As `on_fetch_request`; false where it is Python's.
+    pub fn begin_fetch(&mut self, key: usize, now: i64) -> bool {
+        let Some(asked) = self.connections.get(&key).and_then(Asked::of) else { return false };
+        let Some(records) = self.find(&asked) else { return false };
+        self.note_fetched(key, asked.offset, now);
+        let mut has_news = records.is_some() || asked.high_watermark.is_some_and(|known| known < self.high_watermark);
+        let turn = &mut self.waiting.turn;
+        let is_little = bytes_of(records.as_ref()).len() <= FEW_BYTES;
+        if has_news && asked.max_wait > 0 && is_little && turn.has_not_come(now) {
+            (turn.has_news, has_news) = (true, false);
+        }
+        if has_news || asked.max_wait <= 0 {
+            self.answer_fetch(key, records, now);
+        } else {
+            self.wait(key, now.saturating_add(asked.max_wait));
+        }
+        true
+    }
+
+    /// The records for a fetch, if there are any; None where it is Python's.
+    fn find(&mut self, asked: &Asked) -> Option<Option<Arc<Records>>> {
+        let log_start = self.log_start;
+        let is_here =
+            |log: &&mut Log| log.epoch == asked.last_epoch && log_start < asked.offset && log.knows(asked.offset);
+        let log = self.log.as_mut().filter(is_here)?;
+        if asked.offset == log.end_offset {
+            return Some(None);
+        }
+        let found = log.find(asked.offset, asked.max_bytes)?;
+        if let Some(records) = log.known(&found) {
+            return Some(Some(records));
+        }
+        self.make_room(found.size);
+        self.log.as_mut()?.read(&found).ok().map(Some)
+    }
+
+    /// Fewer records in memory, where these would be too many: who has taken nothing for longest is handed back.
+    fn make_room(&mut self, size: usize) {
+        let most = self.limits.unsent_bytes.saturating_sub(size);
+        if self.records_bytes() > most {
+            if let Some(log) = &mut self.log {
+                log.forget_reads();
+            }
+        }
+        while self.records_bytes() > most {
+            let holds = |connection: &Connection| connection.unsent.as_ref().is_some_and(|each| each.records.is_some());
+            let slow = self.connections.iter().filter(|(_, connection)| holds(connection));
+            let Some((&key, _)) = slow.min_by_key(|(_, connection)| connection.active) else { return };
+            self.leave(key, None);
+        }
+    }
+
+    fn note_fetched(&mut self, key: usize, offset: i64, now: i64) {
+        let end_offset = self.log.as_ref().map_or(-1, |log| log.end_offset);
+        if let Some(Connection { kind: Kind::Fetches(fetches), .. }) = self.connections.get_mut(&key) {
+            fetches.fetched(offset, end_offset, now);
+        }
+    }
+
+    // Those that wait.
+
+    fn wait(&mut self, key: usize, until: i64) {
+        let Some(Connection { kind: Kind::Fetches(fetches), .. }) = self.connections.get_mut(&key) else { return };
+        let waiting = &mut self.waiting;
+        fetches.wait = Some(Wait { place: waiting.keys.len(), until, pass: waiting.turn.passes });
+        waiting.keys.push(key);
+        if !std::mem::replace(&mut fetches.has_due, true) {
+            waiting.dues.push(Reverse((until, key)));
+        }
+    }
+
+    /// Takes it out of those that wait; the last one of them has its place from then on.
+    pub fn stop_waiting(&mut self, key: usize) {
+        let Some(Connection { kind: Kind::Fetches(fetches), .. }) = self.connections.get_mut(&key) else { return };
+        let Some(Wait { place, .. }) = fetches.wait.take() else { return };
+        self.waiting.keys.swap_remove(place);
+        let moved = self.waiting.keys.get(place).and_then(|moved| self.connections.get_mut(moved));
+        if let Some(Connection { kind: Kind::Fetches(Fetches { wait: Some(wait), .. }), .. }) = moved {
+            wait.place = place;
+        }
+    }
+
+    /// There are records, and they are committed.
+    pub fn commit(&mut self, high_watermark: i64, now: i64) {
+        self.high_watermark = high_watermark;
+        self.waiting.turn.tell(self.waiting.keys.len(), now);
+    }
+
+    /// Another part of the pass over those that wait: as `complete`.
+    pub fn pass(&mut self, now: i64) {
+        for _ in 0..AT_ONCE {
+            let Some(key) = self.waiting.next_of_pass() else { return };
+            let Some(connection) = self.connections.get(&key) else { continue };
+            let (Some(wait), Some(asked)) = (connection.wait(), Asked::of(connection)) else { continue };
+            if wait.pass < self.waiting.turn.passes && self.may_have_news(&asked) {
+                self.waiting.turn.woken += 1;
+                self.wake(key, &asked, now);
+            }
+        }
+    }
+
+    /// Whether there are records for it, or a high watermark that it may not know.
+    fn may_have_news(&self, asked: &Asked) -> bool {
+        let end_offset = self.log.as_ref().map_or(-1, |log| log.end_offset);
+        asked.offset < end_offset || asked.high_watermark.is_none_or(|known| known < self.high_watermark)
+    }
+
+    fn wake(&mut self, key: usize, asked: &Asked, now: i64) {
+        let Some(records) = self.find(asked) else { return self.leave(key, None) };
+        self.note_fetched(key, asked.offset, now);
+        self.answer_fetch(key, records, now);
+        self.serve_again(key);
+    }
+
+    /// Answers those whose wait is over with nothing; when the next one's is.
+    pub fn end_waits(&mut self, now: i64) -> i64 {
+        for _ in 0..AT_ONCE {
+            let key = match self.waiting.next_over(now) {
+                Ok(key) => key,
+                Err(due) => return due,
+            };
+            let Some(Connection { kind: Kind::Fetches(fetches), .. }) = self.connections.get_mut(&key) else {
+                continue;
+            };
+            match fetches.wait {
+                None => fetches.has_due = false,
+                Some(wait) if wait.until > now => self.waiting.dues.push(Reverse((wait.until, key))),
+                Some(_) => {
+                    fetches.has_due = false;
+                    self.answer_fetch(key, None, now);
+                    self.serve_again(key);
+                }
+            }
+        }
+        now
+    }
+
+    // Answers.
+
+    fn answer_fetch(&mut self, key: usize, records: Option<Arc<Records>>, now: i64) {
+        self.stop_waiting(key);
+        let Some(connection) = self.connections.get(&key) else { return };
+        let Kind::Fetches(Fetches { template, .. }) = connection.kind else { return };
+        let (Some(template), Some(id)) = (self.templates.get(&template), connection.pattern.field(CORRELATION)) else {
+            return self.leave(key, None);
+        };
+        template.fill(&mut self.head, id, self.high_watermark, bytes_of(records.as_ref()).len());
+        self.counters.fetches += 1;
+        let tail = template.tail.clone();
+        self.send(key, records, Some(tail), now);
+    }
+
+    /// Writes the answer that begins with `head`; what the client does not take now is kept.
+    pub fn send(&mut self, key: usize, records: Option<Arc<Records>>, tail: Option<Arc<[u8]>>, now: i64) {
+        let Some(connection) = self.connections.get_mut(&key) else { return };
+        let mut sent = 0;
+        let pieces = [&*self.head, bytes_of(records.as_ref()), tail.as_deref().unwrap_or_default()];
+        let done = write_pieces(&mut connection.stream, pieces, &mut sent);
+        self.counters.bytes_out += sent as u64;
+        (connection.is_unanswered, connection.active) = (false, now);
+        match done {
+            Ok(true) => {}
+            Ok(false) => connection.unsent = Some(Box::new(Unsent { head: self.head.clone(), records, tail, sent })),
+            Err(_) => self.leave(key, Some(RESET)),
+        }
+    }
+
+    // The leader.
+
+    /// This node leads from now on.
+    pub fn lead(&mut self, epoch: i32, epoch_start_offset: i64) {
+        for key in self.waiting.keys.clone() {
+            self.leave(key, None); // They asked a leader of another epoch.
+        }
+        self.waiting.turn.forget();
+        self.high_watermark = -1;
+        self.log = Some(Log::new(epoch, epoch_start_offset, self.records_bytes.clone()));
+    }
+
+    /// This node does not lead any more.
+    pub fn resign(&mut self) {
+        self.leave_all();
+        self.waiting.turn.forget();
+        self.log = None;
+    }
+}

@@ -1,0 +1,106 @@
+"""Connections that a server gives away to another loop of the process, and takes back.
+
+A server answers every request in Python. An adopter (the compiled front: `kcore.server.quorum.compiled`) answers some
+of them without it. It is offered a connection when an answer is written and nothing is unread or unwritten. What was
+the connection's protocol ends then, without an end of the socket; an `AdoptedConnection` takes its place in the
+server's admission. When the adopter hands the connection back, a protocol begins anew where the last one was: with its
+session and its id, the bytes that were received and not answered, and the rest of an answer that was not sent.
+"""
+
+import asyncio
+import os
+from collections.abc import Callable
+from typing import Final, NamedTuple, Protocol, TypeAlias
+
+from kcore.net.admission import Rank, may_be_connections
+from kcore.net.request_context import ClientSession, RequestContext
+from kcore.schema.structure import Message
+
+_NOBODY: Final = asyncio.Protocol()  # The protocol of a transport whose connection was given away.
+
+
+class Direct(NamedTuple):
+    """A request that was begun without a task, with its frame, without its size."""
+
+    context: RequestContext
+    request: Message
+    frame: bytes
+
+
+class Identity(NamedTuple):
+    """What of a connection stays the same, whoever answers it."""
+
+    connection_id: int
+    peer: str
+    session: ClientSession
+    rank: Rank
+
+
+class AdoptedConnection:
+    """A connection that an adopter answers: a guest of the admission, as one whose request runs."""
+
+    __slots__ = ("end", "identity", "is_ended", "is_recalled")
+
+    def __init__(self, identity: Identity) -> None:
+        self.identity = identity
+        self.end: Callable[[], None] = _not_yet  # The adopter closes it.
+        self.is_ended = False  # Also where the adopter has handed it back, and the server does not have it yet.
+        self.is_recalled = False  # The adopter was told to hand it back: its client has sent nothing odd.
+
+    @property
+    def address(self) -> str:
+        """Of the host at its other end."""
+        return self.identity.session.client_address
+
+    @property
+    def rank(self) -> Rank:
+        return self.identity.rank
+
+    def abort(self) -> None:
+        """Ends the connection now."""
+        self.is_ended = True
+        self.end()
+
+    def __str__(self) -> str:
+        return f"{self.identity.peer}, answered by the compiled front"
+
+
+def _not_yet() -> None:
+    """There is no adopter yet."""
+
+
+class Returned(NamedTuple):
+    """A connection that is handed back."""
+
+    identity: Identity
+    received: bytes  # Not answered.
+    unwritten: bytes  # Of an answer.
+    is_recalled: bool
+
+
+Adoption: TypeAlias = Callable[[AdoptedConnection, int], None]
+"""Takes the connection over, and its descriptor in any case."""
+
+
+class Adopter(Protocol):
+    """Answers some connections in place of their server."""
+
+    def plan(self, direct: Direct, response: Message) -> Adoption | None:
+        """How it takes over a connection that has just been answered so; None if it does not want it."""
+
+
+def descriptor_of(transport: asyncio.Transport) -> int:
+    """The connection's own descriptor, the caller's from now on; the transport ends, and the socket does not.
+
+    -1, and nothing has changed, if no descriptor can be spared.
+    """
+    try:
+        descriptor = os.dup(transport.get_extra_info("socket").fileno())
+    except OSError:
+        return -1
+    if not may_be_connections(descriptor):
+        os.close(descriptor)
+        return -1
+    transport.set_protocol(_NOBODY)
+    transport.abort()  # It closes its own descriptor of the socket, and shuts nothing down.
+    return descriptor

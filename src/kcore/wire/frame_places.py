@@ -1,0 +1,40 @@
+"""Where in a frame fields are whose values change from one frame to the next: all else of such frames is equal."""
+
+from collections.abc import Callable, Iterable, Sequence
+
+from kcore.schema.structure import Message
+from kcore.wire.codec import encode
+
+Frame = tuple[bytes, list[int | None]]
+"""A frame with its size, and where in it each field begins; None for a field that its version lacks."""
+
+
+def frame(header: Message, message: Message, version: int) -> bytes:
+    """A request or a response of that version with its header and its size, as it goes over the wire."""
+    body = encode(header, message.header_version(version)) + encode(message, version)
+    return len(body).to_bytes(4, "big") + body
+
+
+def with_places(build: Callable[..., bytes], names: Sequence[str]) -> Frame:
+    """The frame that `build` makes when all these fields are 0, and where they are.
+
+    A field begins at the first byte that differs when it is -1, all bytes 255, instead of 0; None if none does. All
+    fields are of fixed width.
+    """
+    zeros = dict.fromkeys(names, 0)
+    base = build(**zeros)
+    places = []
+    for name in names:
+        other = build(**zeros | {name: -1})
+        differ = (at for at, (ours, theirs) in enumerate(zip(base, other, strict=True)) if ours != theirs)
+        places.append(next(differ, None))
+    return base, places
+
+
+def is_made_of(pattern: bytes, zeros: bytes, fields: Iterable[tuple[int | None, int, int]]) -> bool:
+    """Whether a frame is another one with these values in its fields: their places, and their widths in bytes."""
+    made = bytearray(zeros)
+    for at, value, width in fields:
+        if at is not None:
+            made[at : at + width] = value.to_bytes(width, "big", signed=True)
+    return made == pattern

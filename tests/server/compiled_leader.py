@@ -1,0 +1,92 @@
+"""A leader with its log on the disk, and observers whose connections the compiled front has."""
+
+import asyncio
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+from kcore.net.metrics import Metrics
+from kcore.server.quorum.compiled import CompiledFront, FrontKind
+from kcore.server.quorum.process import QuorumServer
+from kcore.storage.raft_log import DiskRaftLog
+from kcore.storage.segmented_log import Settings
+from net.loops import until
+from server.observers import Observer, observer
+from server.quorum_nodes import Nodes, append, committed_everywhere
+
+
+@asynccontextmanager
+async def leader(
+    folder: Path, front: FrontKind = "compiled", segments: Settings | None = None, **settings: Any
+) -> AsyncIterator[QuorumServer]:
+    """An only voter that leads, with its log on the disk."""
+    nodes = Nodes(1, **settings)
+    log = DiskRaftLog(folder / "__cluster_metadata-0", segments)
+    server = nodes.server(1, log, front=front)
+    async with server:
+        await nodes.leader()
+        await committed_everywhere(nodes, 1)
+        yield server
+    log.close()
+
+
+def adopted(server: QuorumServer) -> int:
+    return len(server._front._server.adopted)  # type: ignore[union-attr]
+
+
+def counters(server: QuorumServer) -> dict[str, int]:
+    compiled = server._front._compiled
+    assert compiled is not None
+    return compiled.loop.counters()
+
+
+async def catch_up(server: QuorumServer, made: Observer, version: int = 18) -> None:
+    """It has all, and its last fetch was answered when there was something new: then the next one is like it."""
+    while made.offset < server.log.end_offset:
+        await made.fetch(version, max_wait_ms=1)
+    for _ in range(2):
+        made.writer.write(made.fetch_frame(version))
+        await until(lambda: server.node.leading.fetches)
+        append(server, [b"more"])
+        await made.answer(version)
+        if adopted(server):
+            break
+
+
+@asynccontextmanager
+async def following(server: QuorumServer, replica_id: int = 100, version: int = 18) -> AsyncIterator[Observer]:
+    """An observer that has all, and whose connection the loop has."""
+    async with observer(server.port, replica_id, server.node.epoch) as made:
+        before = adopted(server)
+        await catch_up(server, made, version)
+        assert adopted(server) == before + 1
+        yield made
+
+
+def loop_of(server: QuorumServer) -> CompiledFront:
+    compiled = server._front._compiled
+    assert compiled is not None
+    return compiled
+
+
+def metrics(server: QuorumServer) -> Metrics:
+    server._front.count()
+    assert server._front._server is not None
+    return server._front._server.metrics
+
+
+def _is_settled(answer: asyncio.Task[Any], server: QuorumServer, before: int) -> bool:
+    return answer.done() or counters(server)["waiting"] > before
+
+
+async def waits(server: QuorumServer, made: Observer, version: int = 18) -> asyncio.Task[Any]:
+    """Its fetch waits in the loop; the task is that of the answer."""
+    before = counters(server)["waiting"]
+    while True:
+        made.writer.write(made.fetch_frame(version))
+        answer = asyncio.create_task(made.answer(version))
+        await until(partial(_is_settled, answer, server, before))
+        if not answer.done():
+            return answer
