@@ -31,6 +31,8 @@ RECOVERY_POINTS: Final = OFFSETS[1]
 # Kafka's default is 1 GiB. A crash leaves at most one segment to be checked, so theirs is how long that takes.
 SEGMENT_BYTES: Final = 64 << 20
 FEW_BYTES: Final = 1 << 11  # Of batches.
+MOST_NEWEST_BYTES: Final = 8 << 20  # controller.quorum.fetch.max.bytes, as it is by default.
+NOTHING_NEW: Final = (-1, -1, b"")
 FULL: Final = {errno.ENOSPC, errno.EDQUOT, errno.EFBIG}  # May pass.
 
 
@@ -97,7 +99,7 @@ class DiskRaftLog:
             raise StorageError(f"{folder}: not named as a partition's folder")
         self._partition, self._level = partition, level
         self._writing = _Writing(folder)
-        self._newest = -1, -1, b""  # First offset, end offset and bytes of the last append.
+        self._newest = NOTHING_NEW  # First offset, end offset and bytes of the last append.
         self._valid = ValidOffsetAndEpoch("VALID", OffsetAndEpoch(-1, -1))  # The end of a fetcher's log that was last.
         self._last_reads = LastReads()
         with Refusals(folder):
@@ -245,7 +247,10 @@ class DiskRaftLog:
             self.end_offset, self.last_epoch = batches[-1].last_offset + 1, batches[-1].epoch
             if is_new:
                 self._raise_recovery_point()
-        self._newest = first_offset, self.end_offset, data
+        if len(data) <= MOST_NEWEST_BYTES:  # No fetch asks for more, and it would stay in memory until the next append.
+            self._newest = first_offset, self.end_offset, data
+        else:
+            self._newest = NOTHING_NEW
         return Appended(first_offset, self.end_offset - 1)
 
     def _raise_recovery_point(self) -> None:

@@ -14,7 +14,7 @@ from typing import Final, TypeAlias
 
 from kcore.controller.kraft.config import KraftControllerConfig
 from kcore.controller.kraft.context import ControllerContext
-from kcore.controller.kraft.decision import Decision, Versioned
+from kcore.controller.kraft.decision import Decision, Steps, Versioned
 from kcore.controller.kraft.departures import FENCES_AT_INTERVALS
 from kcore.replication.elections import rows_not_led_by_first
 from kcore.replication.kraft_events import leaderless_rows
@@ -32,7 +32,7 @@ TOKENS: Final = "expireDelegationTokens"
 NO_OP: Final = "writeNoOpRecord"
 SAMPLES: Final = 8  # Looks for stale brokers in a session, at least (maybeFenceStaleBrokerPeriodNs).
 
-Work: TypeAlias = Callable[[ControllerContext, int], Decision | None]
+Work: TypeAlias = Callable[[ControllerContext, int], Decision | Steps | None]
 
 
 @dataclass(frozen=True, slots=True)

@@ -5,7 +5,7 @@ Source: ControllerApis.handleAlterPartitionReassignments, ReplicationControlMana
 
 from collections.abc import Generator, Sequence, Set
 from dataclasses import dataclass
-from itertools import islice
+from itertools import count
 from typing import Final, NamedTuple, Self
 
 import numpy as np
@@ -108,7 +108,7 @@ def on_alter_partition_reassignments(
     response = AlterPartitionReassignmentsResponse(
         allow_replication_factor_change=request.allow_replication_factor_change,
         error_message=None,
-        responses=_responses(request, problems),
+        responses=(yield from _responses(request, problems)),
     )
     records = [changes for _, changes in decided if len(changes)]
     return Decision(response, records, is_atomic=context.version.transactions_supported)
@@ -116,23 +116,24 @@ def on_alter_partition_reassignments(
 
 def _responses(
     request: AlterPartitionReassignmentsRequest, problems: dict[int, _Problem]
-) -> list[ReassignableTopicResponse]:
+) -> Generator[None, None, list[ReassignableTopicResponse]]:
     """`problems`: by place in the request."""
-    found = (problems.get(place, _FINE) for place in range(sum(len(each.partitions) for each in request.topics)))
-    return [
-        ReassignableTopicResponse(
-            name=topic.name,
-            partitions=[
+    places, found, answered = count(), list[ReassignableTopicResponse](), 0
+    for topic in request.topics:
+        partitions = []
+        for partition in topic.partitions:
+            error, message = problems.get(next(places), _FINE)
+            partitions.append(
                 ReassignablePartitionResponse(
                     partition_index=partition.partition_index, error_code=error, error_message=message
                 )
-                for partition, (error, message) in zip(
-                    topic.partitions, islice(found, len(topic.partitions)), strict=True
-                )
-            ],
-        )
-        for topic in request.topics
-    ]
+            )
+        found.append(ReassignableTopicResponse(name=topic.name, partitions=partitions))
+        answered += len(partitions)
+        if answered >= _CHECKED_AT_ONCE:
+            yield
+            answered = 0
+    return found
 
 
 # What is wrong with a request.

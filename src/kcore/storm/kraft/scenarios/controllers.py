@@ -48,8 +48,7 @@ async def standby_takes_over(storm: Storm) -> ScenarioResult:
     processes.stop_node(standby)
     measure = Measure(storm, "standby-takes-over")
     await measure.begin()
-    processes.start_node(standby)
-    await storm.until("the standby to register", lambda: len(measure.changes(_REGISTERED)) > 0)
+    await _register_again(storm, processes, standby)
     await measure.wave("restarted", _REGISTERED)
     await _caught_up(storm, third)
     with processes.suspended(third):
@@ -63,10 +62,7 @@ async def standby_takes_over(storm: Storm) -> ScenarioResult:
     if storm.quorum.leader_id != standby.node_id:
         raise TargetError(f"controller {storm.quorum.leader_id} took over, not {standby.node_id}, which was restarted")
     result = await measure.end("PartitionRecord")
-    before = len(measure.changes(_REGISTERED))
-    processes.start_node(active)
-    await _caught_up(storm, active)
-    await storm.until("the dead one to register", lambda: len(measure.changes(_REGISTERED)) > before)
+    await _register_again(storm, processes, active)
     return result
 
 
@@ -85,6 +81,14 @@ def _active_first(storm: Storm, processes: ControllerQuorum) -> list[Node]:
 async def _make_a_topic(storm: Storm) -> None:
     """Of one partition."""
     await make_topics(storm, [(f"{storm.prefix}{storm.named:06}", 1)])
+
+
+async def _register_again(storm: Storm, processes: ControllerQuorum, node: Node) -> None:
+    """Starts a controller that has ended, and returns when its registration as a new incarnation is known."""
+    before = storm.fleet.observer.image.controllers.get(node.node_id)
+    processes.start_node(node)
+    what = f"controller {node.node_id} to register as a new incarnation"
+    await storm.until(what, lambda: storm.fleet.observer.image.controllers.get(node.node_id) is not before)
 
 
 async def _caught_up(storm: Storm, node: Node) -> None:
