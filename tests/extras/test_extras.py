@@ -113,6 +113,7 @@ def test_02_every_module_of_the_library_names_the_extra_that_it_lacks() -> None:
 # What needs it, and the code of a user.
 LIBRARY = {
     "arrow": "kcore.Columns('LeaderAndIsrRequest').to_arrow()",
+    "metrics": "import kcore.server.metrics.page",
     "numba": "kcore.election_policy(lambda replicas, in_sync, online: 0)",
     "report": "kcore.bench.run('smoke')",
     "scram": "from kcore.net.security import *; Exchange(Sasl('SCRAM-SHA-256', 'a', 'b')).next_token()",
@@ -197,7 +198,7 @@ def test_extras_are_those_of_the_package() -> None:
     project = tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))["project"]
     assert [re.match(r"\w+", line)[0] for line in project["dependencies"]] == ["numpy"]  # type: ignore[index]
     packaged = {
-        name: tuple(re.match(r"[\w-]+", line)[0] for line in lines)  # type: ignore[index]
+        name: tuple(re.match(r"[\w-]+", line)[0].replace("-", "_") for line in lines)  # type: ignore[index]
         for name, lines in project["optional-dependencies"].items()
         if name != "all"
     }

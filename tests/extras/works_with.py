@@ -71,6 +71,27 @@ def cli() -> None:
         assert "0 of 1 partitions differ" in command("diverge", f"{folder}/a", f"{folder}/b")
 
 
+def metrics() -> None:
+    """A page over HTTP, with the figures of this process."""
+    import asyncio
+    from urllib.request import urlopen
+
+    from kcore.server.metrics.page import MetricsPage
+
+    async def nothing() -> list[object]:
+        return []
+
+    async def page() -> bytes:
+        made = MetricsPage("127.0.0.1", 0)
+        async with made.serving(nothing):  # type: ignore[arg-type]
+            asked = asyncio.to_thread(urlopen, f"http://127.0.0.1:{made.port}/metrics")
+            with await asked as answer:
+                return bytes(answer.read())
+
+    text = asyncio.run(page())
+    assert b"kcore_loop_answers 1.0" in text and b"process_resident_memory_bytes" in text
+
+
 def numba() -> None:
     """An election rule of one's own."""
 
@@ -130,5 +151,5 @@ def zookeeper() -> None:
 
 
 if __name__ == "__main__":
-    {each.__name__: each for each in (none, arrow, cli, numba, report, scram, spark, zookeeper)}[sys.argv[1]]()
+    {each.__name__: each for each in (none, arrow, cli, metrics, numba, report, scram, spark, zookeeper)}[sys.argv[1]]()
     print(f"kcore works with {sys.argv[1]}")

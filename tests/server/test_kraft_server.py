@@ -123,7 +123,7 @@ def test_the_oldest_metadata_version_is_shown_until_one_is_committed(port: int, 
             asyncio.timeout(30),
             await connect("127.0.0.1", server.port) as connection,
         ):
-            server._take(lambda now_ms: [])
+            server._take("a test", lambda now_ms: [])
             told = await connection.send(ApiVersionsRequest(client_software_name="a", client_software_version="1"))
             assert {each.name: each.max_version_level for each in told.finalized_features} == {FEATURE_NAME: oldest}
             assert told.finalized_features_epoch == -1

@@ -5,6 +5,7 @@ import threading
 import time
 from collections.abc import Iterator
 from itertools import pairwise
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -90,6 +91,7 @@ class Scripted:
     """A raft node that returns what a test wants."""
 
     next_deadline_ms: int | None = None
+    leads, log, quorum = False, MemoryLog(), SimpleNamespace(state=None, high_watermark=None)  # Read to be counted.
 
     def __init__(self, **effects: list[Effect]) -> None:
         self.effects, self.flushed, self.timers = effects, list[int](), 0

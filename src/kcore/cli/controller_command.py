@@ -13,8 +13,9 @@ from kcore.controller.zk.config import ControllerConfig
 from kcore.controller.zk.requests.versions import request_versions
 from kcore.errors import ElectionRefusedError, KcoreError, UnsupportedVersionError
 from kcore.metadata.broker_table import SECURITY_PROTOCOLS, Endpoint
+from kcore.net.durations import Duration
 from kcore.report.exits import Exit
-from kcore.server.controller.metrics import ControllerMetrics, Duration
+from kcore.server.controller.metrics import ControllerMetrics
 from kcore.server.controller.process import ControllerServer
 
 NO_SETTINGS = {"broker_id", "endpoints", "rack", "inter_broker_protocol", "inter_broker_listener_name"}  # Own options.

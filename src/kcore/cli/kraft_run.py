@@ -1,15 +1,16 @@
 """`kcore controller kraft run`: a KRaft controller as a process, until it is told to stop."""
 
-import asyncio
 import logging
+from contextlib import AbstractAsyncContextManager, nullcontext
 from pathlib import Path
 from random import SystemRandom
-from typing import Annotated, Final
+from typing import TYPE_CHECKING, Annotated, Final
 
 import typer
 
 from kcore.cli.console import fail
 from kcore.cli.kraft_settings import read_settings
+from kcore.cli.metrics_option import MetricsOption, metrics_page
 from kcore.cli.processes import begin_log, stop_signal, until_first, use_all_descriptors
 from kcore.cli.quorum_serve import DirectoryElections
 from kcore.collector import rare_collections
@@ -20,24 +21,28 @@ from kcore.controller.kraft.departures import KAFKA_WAY
 from kcore.errors import DecodeError, KcoreError, StorageError
 from kcore.metadata.metadata_version import FEATURE_NAME, RELEASES, MetadataVersion
 from kcore.raft.config import RaftConfig
-from kcore.raft.log import RaftLog
 from kcore.replication.raft_log import Level
 from kcore.report.exits import Exit
 from kcore.server.kraft.process import KraftServer
 from kcore.server.kraft.settings import KraftSettings
+from kcore.server.metrics.watched_loop import run_watched
 from kcore.server.quorum.process import Elections
 from kcore.storage.files import is_there
 from kcore.storage.raft_dir import RaftDirectory
+from kcore.storage.raft_log import DiskRaftLog
 from kcore.storage.snapshot import BOOTSTRAP, read_snapshot
 from kcore.suggestions import did_you_mean
 from kcore.wire.metadata_frames import decode_metadata_record
+
+if TYPE_CHECKING:
+    from kcore.server.metrics.page import MetricsPage
 
 RAFT_LEVELS: Final[dict[str, tuple[str, Level]]] = {  # By release: what it speaks, and whose rules its log has.
     "4.3.1": ("4.3", "4.1.2"),
     "4.1.2": ("4.3", "4.1.2"),
     "3.9.1": ("3.9", "3.9.1"),
 }
-Parts = tuple[RaftLog, Elections, Bootstrap]
+Parts = tuple[DiskRaftLog, Elections, Bootstrap]
 
 
 def command(
@@ -47,6 +52,7 @@ def command(
         list[str] | None,
         typer.Option(metavar="NAME", help="A departure from Kafka to be switched off; `all` for all of them."),
     ] = None,
+    metrics: MetricsOption = None,
     verbose: Annotated[bool, typer.Option("--verbose", help="More of what happens.")] = False,
 ) -> None:
     """Be a KRaft controller: a voter of the quorum, and while it leads the controller of real Kafka brokers.
@@ -60,17 +66,8 @@ def command(
     use_all_descriptors()
     settings = read_settings(config)
     departures = departures_of(kafka_way or [])
-    raft_level, log_level = RAFT_LEVELS[release]
-    try:
-        voters = [each.key.id for each in settings.voters]
-        directory = RaftDirectory(settings.directory, node_id=settings.node_id, voters=voters)
-        bootstrap = _bootstrap(settings.directory, release)
-        if directory.cluster_id is None:
-            fail(f"{settings.directory}: there is no cluster.id yet")
-        log, election = directory.open(level=log_level)
-    except (StorageError, DecodeError) as error:
-        fail(str(error))
-    controller = settings.controller_config(directory.cluster_id, release, departures)
+    page = metrics_page(metrics)
+    controller, directory, parts = _open(settings, release, departures)
     raft = RaftConfig(
         directory.cluster_id,
         settings.node_id,
@@ -80,15 +77,31 @@ def command(
         voters=settings.voters,
         bootstrap_servers=settings.bootstrap,
         listener=settings.listener,
-        level=raft_level,
+        level=RAFT_LEVELS[release][0],
         **settings.raft,
     )
     try:
-        elections = DirectoryElections(directory, election)
-        code = asyncio.run(_serve(controller, raft, settings, (log, elections, bootstrap)))
+        code = run_watched(_serve(controller, raft, settings, parts, page))
     finally:
-        log.close()
+        parts[0].close()
     raise typer.Exit(code)
+
+
+def _open(
+    settings: KraftSettings, release: str, departures: frozenset[str]
+) -> tuple[KraftControllerConfig, RaftDirectory, Parts]:
+    """The controller's directory, and what it begins with; ends the command if that cannot be had."""
+    try:
+        voters = [each.key.id for each in settings.voters]
+        directory = RaftDirectory(settings.directory, node_id=settings.node_id, voters=voters)
+        bootstrap = _bootstrap(settings.directory, release)
+        if directory.cluster_id is None:
+            fail(f"{settings.directory}: there is no cluster.id yet")
+        log, election = directory.open(level=RAFT_LEVELS[release][1])
+    except (StorageError, DecodeError) as error:
+        fail(str(error))
+    config = settings.controller_config(directory.cluster_id, release, departures)
+    return config, directory, (log, DirectoryElections(directory, election), bootstrap)
 
 
 def departures_of(names: list[str]) -> frozenset[str]:
@@ -113,16 +126,31 @@ def _bootstrap(directory: Path, release: str) -> Bootstrap:
     return Bootstrap(records, f"the binary bootstrap metadata file {path}")
 
 
-async def _serve(config: KraftControllerConfig, raft: RaftConfig, settings: KraftSettings, parts: Parts) -> Exit:
+async def _serve(
+    config: KraftControllerConfig,
+    raft: RaftConfig,
+    settings: KraftSettings,
+    parts: Parts,
+    page: "MetricsPage | None",
+) -> Exit:
     """Until a signal comes, or a fault."""
     stopped = stop_signal()
     host, port = settings.listen
     try:
         with rare_collections():
-            async with KraftServer(config, raft, *parts, host=host or "0.0.0.0", port=port) as server:
+            server = KraftServer(config, raft, *parts, host=host or "0.0.0.0", port=port)
+            async with server, _measured(server, page):
                 logging.info("controller %s listens at %s:%s", config.node_id, host, server.port)
                 await until_first(stopped.wait(), server.wait_failed())
                 logging.info("stopping")
     except (OSError, KcoreError) as error:
         fail(str(error))
     return Exit.GOOD if stopped.is_set() else Exit.FAILED
+
+
+def _measured(server: KraftServer, page: "MetricsPage | None") -> AbstractAsyncContextManager[None]:
+    if page is None:
+        return nullcontext()
+    from kcore.server.kraft.families import KraftFamilies
+
+    return page.serving(KraftFamilies(server).collect)

@@ -278,8 +278,12 @@ class ServedConnection(Framed):
         if isinstance(response, FetchResponse):
             body = self._server.fetched.body(response, version)
             head = ResponseHeader(correlation_id=header.correlation_id)
-            return frame_of(head, response.header_version(version), body)
-        return _encoded(response, version, header)
+            frame = frame_of(head, response.header_version(version), body)
+        else:
+            frame = _encoded(response, version, header)
+        error_code = getattr(response, "error_code", Errors.NONE.value)
+        self.metrics.answered(header.request_api_key, error_code, self._active_s, self._loop.time())
+        return frame
 
     async def _write(self, frame: list[Piece]) -> None:
         rest = sum(map(len, frame))

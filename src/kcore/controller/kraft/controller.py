@@ -276,7 +276,7 @@ class KraftController:
         except Exception as error:
             return Decision(deciding.pending.failed(error, outputs))
         self._deciding = deciding
-        outputs.append(WorkOn())
+        outputs.append(WorkOn(deciding.pending.name))
         return None
 
     def on_work(self) -> Outputs:
@@ -296,7 +296,7 @@ class KraftController:
             self._decide(self._behind.popleft(), outputs)
         if not self._is_in_parts:
             self.periodic.on_change(self.context, self._clocks.now_ms())
-            outputs += [WorkOn()] if self._behind else []
+            outputs += [WorkOn(self._behind[0].name)] if self._behind else []
         return outputs
 
     def _write_on(self, writing: Writing, outputs: list[Output]) -> None:
@@ -308,7 +308,7 @@ class KraftController:
                     self._append(made, outputs)
                 if not pending.is_vital:
                     self._writing = writing
-                    outputs.append(WorkOn())
+                    outputs.append(WorkOn(pending.name))
                     return
         except Exception as error:
             if pending.is_vital:

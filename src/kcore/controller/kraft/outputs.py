@@ -28,6 +28,8 @@ class ReadSnapshotSlice(NamedTuple):
 class WorkOn(NamedTuple):
     """A decision is being made, or requests wait behind it: `on_work` is wanted, behind other events."""
 
+    name: str = "replay"  # Of the request or task that goes on; a standby replays what was committed.
+
 
 Output: TypeAlias = AnyAppend | Resign | RequestAnswer | LogLine | UpgradeKraftVersion | ReadSnapshotSlice | WorkOn
 Outputs: TypeAlias = Sequence[Output]

@@ -132,9 +132,11 @@ class BrokerChannel:
                     self._queued.clear()
                     await self._queued.wait()
                 self._sent = order = Order(waiting.request, self._fanouts.of(waiting.request), waiting.since_s)
-                self._metrics.request_queue_time.add(self._loop.time() - order.since_s)
+                begin_s = self._loop.time()
+                self._metrics.request_queue_time.add(begin_s - order.since_s, begin_s)
                 body = await self._ask_until_answered(order)
-                self._metrics.requests[order.api].add(self._loop.time() - order.since_s)
+                end_s = self._loop.time()
+                self._metrics.requests[order.api].add(end_s - order.since_s, end_s)
                 self._sent = None
                 self._answered(order, body)
         finally:

@@ -57,7 +57,8 @@ class EventQueue:
         await asyncio.sleep(0)  # Events that wait for nothing must not keep the loop from those that do.
         await self._filled.wait()
         queued = self._events.popleft()
-        self._metrics.event_queue_time.add(self._loop.time() - queued.queued_s)
+        now_s = self._loop.time()
+        self._metrics.event_queue_time.add(now_s - queued.queued_s, now_s)
         self._changed()
         return queued
 

@@ -1,22 +1,9 @@
-"""What an operator watches of a controller; names as those of Kafka's JMX beans."""
+"""What an operator watches of a controller in ZooKeeper mode; names as those of Kafka's JMX beans."""
 
 from collections import defaultdict
 from dataclasses import dataclass, field
 
-
-@dataclass(slots=True)
-class Duration:
-    """How often something was done, and how long it took."""
-
-    count: int = 0
-    total_s: float = 0.0
-    longest_s: float = 0.0
-
-    def add(self, seconds: float) -> None:
-        """Once more."""
-        self.count += 1
-        self.total_s += seconds
-        self.longest_s = max(self.longest_s, seconds)
+from kcore.net.durations import Duration
 
 
 def _durations() -> defaultdict[str, Duration]:

@@ -234,7 +234,7 @@ class ControllerServer:
                 logger.exception("%s failed: this controller resigns", type(event).__name__)
                 await self._move()
                 loop.call_later(REELECT_AFTER_FAULT_S, self._queue.put, Reelect())
-            self._log_duration(event, begin_s - queued_s, loop.time() - begin_s)
+            self._log_duration(event, queued_s, begin_s, loop.time())
 
     async def _take(self, event: events.Event) -> None:
         if isinstance(event, Stop):
@@ -255,11 +255,11 @@ class ControllerServer:
         if self._cluster_id is None:
             await self._read_cluster_id()
 
-    def _log_duration(self, event: events.Event, queued_s: float, took_s: float) -> None:
-        name = type(event).__name__
-        self.metrics.events[name].add(took_s)
+    def _log_duration(self, event: events.Event, queued_s: float, begin_s: float, end_s: float) -> None:
+        name, took_s = type(event).__name__, end_s - begin_s
+        self.metrics.events[name].add(took_s, end_s)
         level = logging.INFO if took_s > SLOW_S else logging.DEBUG
-        logger.log(level, "%s took %.1f ms, after %.1f ms in the queue", name, took_s * 1e3, queued_s * 1e3)
+        logger.log(level, "%s took %.1f ms, after %.1f ms in the queue", name, took_s * 1e3, (begin_s - queued_s) * 1e3)
 
     async def _handle(self, event: events.Event) -> None:
         """Runs the handler of an event to its end, or to its error."""

@@ -20,6 +20,7 @@ from kcore.controller.kraft.outputs import Clocks, LogLine, ReadSnapshotSlice, R
 from kcore.controller.kraft.slices import snapshot_slices
 from kcore.controller.kraft.tasks import all_tasks
 from kcore.net.bounded_log import BoundedLog
+from kcore.net.versions import api_name
 from kcore.raft import kraft_version
 from kcore.raft.config import RaftConfig
 from kcore.raft.driver import MachineEffect
@@ -86,6 +87,14 @@ class KraftServer(QuorumServer):
         problem = kraft_version.upgrade(self.node, version, self._own_clock.now_ms(), validate_only=True)
         return None if problem is None else problem[1]
 
+    def now_ms(self) -> int:
+        """By the controller's clock."""
+        return self._own_clock.now_ms()
+
+    def wall_ms(self) -> int:
+        """By the wall clock, since 1970."""
+        return _wall_ms()
+
     async def __aenter__(self) -> "KraftServer":
         await super().__aenter__()
         self._tasks = [
@@ -118,25 +127,24 @@ class KraftServer(QuorumServer):
     # Events of the controller.
 
     def _asked(self, request: Message, info: RequestInfo, reply_to: Hashable) -> None:
-        self._control(partial(self.controller.on_request, request, info, reply_to))
+        self._control(api_name(type(request)), partial(self.controller.on_request, request, info, reply_to))
 
-    def _control(self, event: Callable[[], Sequence[Any]]) -> None:
+    def _control(self, kind: str, event: Callable[[], Sequence[Any]]) -> None:
         def taken(_: int) -> list[Effect]:
             self._outputs += event()
             return []
 
-        self._take(taken)
+        self._take(kind, taken)
 
     def _control_timed(self) -> None:
         self._control_timer = None
-        self._control(self.controller.on_timer)
+        task = self.controller.periodic.due(self._own_clock.now_ms())
+        self._control("controller timer" if task is None else task.name, self.controller.on_timer)
 
-    def _take(self, event: Callable[[int], list[Effect]]) -> None:
-        """After each event: sets the timer of the periodic tasks, and shows clients the finalized features."""
-        super()._take(event)
-        if not self._failed.done():
-            self._wake_controller()
-            self._show_features()
+    def _taken(self) -> None:
+        """Sets the timer of the periodic tasks, and shows clients the finalized features."""
+        self._wake_controller()
+        self._show_features()
 
     def _wake_controller(self) -> None:
         due_ms = self.controller.next_due_ms
@@ -161,13 +169,15 @@ class KraftServer(QuorumServer):
             self._front.answer_to(effect.reply_to, effect.response)
         elif isinstance(effect, LogLine):
             if effect.level >= logging.ERROR:
+                self.metrics.faults += 1
                 self._faults.error("%s", effect.text)
             else:
                 logger.log(effect.level, "%s", effect.text)
         elif isinstance(effect, ReadSnapshotSlice):
-            asyncio.get_running_loop().call_soon(self._control, self.controller.on_read_slice)
+            asyncio.get_running_loop().call_soon(self._control, "snapshot slice read", self.controller.on_read_slice)
         elif isinstance(effect, WorkOn):
-            asyncio.get_running_loop().call_soon(self._control, self.controller.on_work)
+            kind = f"{effect.name.removesuffix('Request')} continued"
+            asyncio.get_running_loop().call_soon(self._control, kind, self.controller.on_work)
         else:
             super()._perform_own(effect)
 

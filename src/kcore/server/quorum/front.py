@@ -14,6 +14,7 @@ from typing import Final
 
 from kcore.constants import KRAFT_VERSION, MAX_BROKERS
 from kcore.net.limits import Limits
+from kcore.net.metrics import Metrics
 from kcore.net.served import Answer
 from kcore.net.server import RequestContext, Server, serve
 from kcore.net.versions import response_of
@@ -72,6 +73,7 @@ class QuorumFront:
 
         `listener`: the name that requests are told to have come in at.
         """
+        self.metrics = Metrics()
         self._listener = listener
         self._level, self._take, self._describe = level, take, describe
         self._waiting: dict[Hashable, asyncio.Future[Message | None]] = {}
@@ -83,8 +85,13 @@ class QuorumFront:
 
     async def open(self, host: str, port: int) -> int:
         """Listens; the port, also where 0 was asked for. OSError if it cannot be had."""
-        limits = Limits(connections=MOST_CONNECTIONS)
-        server = await serve(host, port, self._handle, self._apis(), listener_name=self._listener, limits=limits)
+        listening = serve(
+            *(host, port, self._handle, self._apis()),
+            listener_name=self._listener,
+            limits=Limits(connections=MOST_CONNECTIONS),
+            metrics=self.metrics,
+        )
+        server = await listening
         self._server, server.direct = server, self
         server.versions_answer.supported_features = [
             # A leader asks a node for that before it makes it a voter (KIP-853).

@@ -13,6 +13,8 @@ from functools import partial
 from typing import Any, Final, Protocol, Self
 
 from kcore.errors import KcoreError
+from kcore.net.metrics import Metrics
+from kcore.net.versions import api_name
 from kcore.raft.cluster_id import ClusterIdKnown, ClusterIdMaker
 from kcore.raft.config import RaftConfig
 from kcore.raft.driver import MachineEffect, StateMachineDriver
@@ -36,13 +38,16 @@ from kcore.replication.raft_log import OffsetAndEpoch
 from kcore.schema.cluster_metadata import DescribeClusterResponse
 from kcore.schema.structure import Message
 from kcore.schema.update_features import UpdateFeaturesRequest
+from kcore.server.metrics.watched_loop import current_watched_loop
 from kcore.server.quorum.features import FeatureUpdates
 from kcore.server.quorum.front import QuorumFront, described
+from kcore.server.quorum.metrics import QuorumMetrics
 from kcore.server.quorum.peers import QuorumPeers
 from kcore.storage.raft_dir import random_directory_id
 
 logger = logging.getLogger(__name__)
 STOP_MS: Final = 5_000
+SNAPSHOT_SLICE: Final = "snapshot slice written"  # What its time is counted as.
 
 
 class Elections(Protocol):
@@ -108,6 +113,7 @@ class QuorumServer:
         """
         self.config, self.log, self.port = config, log, port
         self.node = RaftNode(config, log)
+        self.metrics, self._watched_loop = QuorumMetrics(), current_watched_loop()
         self._elections, self._host, self._machine, self._stop_ms = elections, host, machine, stop_ms
         self._store_cluster_id = store_cluster_id
         self._features = FeatureUpdates(self.node)
@@ -130,7 +136,7 @@ class QuorumServer:
 
     async def __aenter__(self) -> Self:
         try:
-            self._take(self._start)
+            self._take("start", self._start)
             if self._failed.done():
                 self._failed.result()
             self.port = await self._front.open(self._host, self.port)
@@ -142,7 +148,7 @@ class QuorumServer:
     async def __aexit__(self, *_: object) -> None:
         """A leader sends EndQuorumEpoch, so that the others need not wait for a time-out."""
         if not self._failed.done():
-            self._take(lambda now_ms: self.node.shutdown(now_ms, self._stop_ms))
+            self._take("shutdown", lambda now_ms: self.node.shutdown(now_ms, self._stop_ms))
             with suppress(TimeoutError):
                 async with asyncio.timeout(2 * self._stop_ms / 1000):
                     await self._stopped.wait()
@@ -155,6 +161,11 @@ class QuorumServer:
         self._flusher.shutdown()
         self._failed.cancel()
 
+    @property
+    def network(self) -> Metrics:
+        """What the clients of its listener did."""
+        return self._front.metrics
+
     async def wait_failed(self) -> None:
         """For ever, or until there is a fault: it is raised."""
         await asyncio.shield(self._failed)
@@ -162,7 +173,7 @@ class QuorumServer:
     def submit(self, outputs: Sequence[Any]) -> None:
         """Performs the outputs of a machine's own event: appends and others. Refusals go back to the machine."""
         self._outputs += outputs
-        self._take(lambda _: [])
+        self._take("submit", lambda _: [])
 
     async def write_snapshot(
         self, snapshot: OffsetAndEpoch, last_contained_log_timestamp: int, slices: Iterable[bytes]
@@ -171,15 +182,24 @@ class QuorumServer:
 
         False where the log has such a snapshot, can begin at none there, or begins behind it in the end.
         """
+        first_s = begin_s = time.monotonic()
         writer = self.node.begin_snapshot(snapshot, last_contained_log_timestamp, self._clock.now_ms())
         if writer is None:
             return False
+        nbytes = 0
         try:
             for batches in slices:
                 writer.add(batches)
+                nbytes += len(batches)
+                self._measure(SNAPSHOT_SLICE, begin_s)
                 await asyncio.sleep(0)
+                begin_s = time.monotonic()
             await asyncio.get_running_loop().run_in_executor(None, writer.flush())
-            return writer.freeze()
+            begin_s, is_written = time.monotonic(), writer.freeze()
+            self._measure("snapshot frozen", begin_s)
+            if is_written:
+                self.metrics.snapshots.add(nbytes, first_s, time.monotonic())
+            return is_written
         finally:
             writer.drop()
 
@@ -199,26 +219,45 @@ class QuorumServer:
 
     def _requested(self, request: Message, version: int, reply_to: Hashable) -> None:
         if isinstance(request, UpdateFeaturesRequest):
-            self._take(partial(self._features.on_request, request, version, reply_to))
+            event = partial(self._features.on_request, request, version, reply_to)
         else:
-            self._take(partial(self.node.on_request, request, version, reply_to))
+            event = partial(self.node.on_request, request, version, reply_to)
+        self._take(api_name(type(request)), event)
 
     def _responded(self, correlation_id: int, response: Message | None) -> None:
-        self._take(partial(self.node.on_response, correlation_id, response))
+        kind = "no response" if response is None else type(response).__name__
+        self._take(kind, partial(self.node.on_response, correlation_id, response))
 
     def _timed(self) -> None:
         self._timer = None
-        self._take(self.node.on_timer)
+        self._take("raft timer", self.node.on_timer)
 
-    def _take(self, event: Callable[[int], list[Effect]]) -> None:
-        """A fault ends the process, as Kafka's fault handler does: what it would do next is not known to be right."""
+    def _take(self, kind: str, event: Callable[[int], list[Effect]]) -> None:
+        """A fault ends the process, as Kafka's fault handler does: what it would do next is not known to be right.
+
+        `kind`: what the event's time is counted as.
+        """
         if self._failed.done():
             return
+        begin_s = machine_s = time.monotonic()
         try:
             self._perform(event(self._clock.now_ms()))
+            machine_s = time.monotonic()
             self._run_machine()
         except Exception as error:
             self._fail(error)
+        else:
+            self._taken()
+        self._measure(kind, begin_s, machine_s)
+
+    def _taken(self) -> None:
+        """After each event that went well."""
+
+    def _measure(self, kind: str, begin_s: float, machine_s: float | None = None) -> None:
+        """What began then has ended: it held the event loop."""
+        end_s, loop = time.monotonic(), self._watched_loop
+        self.metrics.took(kind, begin_s, machine_s or end_s, end_s, None if loop is None else loop.turn_begin_s)
+        self.metrics.look_at(self.node, end_s)
 
     def _fail(self, error: Exception) -> None:
         """Our own errors say what is wrong; other exceptions are logged with their traceback."""
@@ -254,6 +293,7 @@ class QuorumServer:
 
     def _on_machine_effect(self, effect: MachineEffect) -> None:
         if isinstance(effect, LeaderChanged):
+            self.metrics.new_leaders += effect.leader_id >= 0
             logger.info(
                 "epoch %s: the leader is %s", effect.epoch, effect.leader_id if effect.leader_id >= 0 else "unknown"
             )
@@ -282,7 +322,7 @@ class QuorumServer:
 
     def _catch_up(self) -> None:
         self._is_catching_up = False
-        self._take(lambda _: [])
+        self._take("catch up", lambda _: [])
 
     def _perform_own(self, effect: Any) -> None:
         """The machine has found the cluster id: the node knows it from now on, and its own machine starts."""
@@ -312,13 +352,15 @@ class QuorumServer:
         """One flush at a time; requests meanwhile are combined into one more."""
         loop = asyncio.get_running_loop()
         while (flush := self._flush_wanted) is not None and not self._failed.done():
-            self._flush_wanted = None
+            self._flush_wanted, begin_s = None, time.monotonic()
             try:
                 await loop.run_in_executor(self._flusher, self.log.flush)
             except Exception as error:
                 self._fail(error)
                 break
-            self._take(partial(self.node.on_flushed, flush))
+            end_s = time.monotonic()
+            self.metrics.flushes.add(end_s - begin_s, end_s)
+            self._take("flushed", partial(self.node.on_flushed, flush))
         self._flushing = None
 
     # What others ask.

@@ -1,0 +1,39 @@
+"""The option `--metrics` of the commands that run a server."""
+
+from importlib import import_module
+from typing import TYPE_CHECKING, Annotated, Final, TypeAlias
+
+import typer
+
+from kcore.cli.console import fail
+from kcore.cli.processes import address_of
+from kcore.errors import NetworkError
+from kcore.extras import needs
+
+if TYPE_CHECKING:
+    from kcore.server.metrics.page import MetricsPage
+
+LOOPBACK: Final = "127.0.0.1"
+MetricsOption: TypeAlias = Annotated[
+    str | None,
+    typer.Option(
+        "--metrics",
+        metavar="[HOST:]PORT",
+        help="Show metrics there over HTTP, for Prometheus; without a host to this machine alone.",
+    ),
+]
+
+
+def metrics_page(given: str | None) -> "MetricsPage | None":
+    """Listens where the option says; ends the command where that cannot be, or where the library is missing."""
+    if given is None:
+        return None
+    host, port = address_of("--metrics", given if ":" in given else f"{LOOPBACK}:{given}")
+    with needs("metrics"):
+        import_module("prometheus_client")
+    from kcore.server.metrics.page import MetricsPage
+
+    try:
+        return MetricsPage(host, port)
+    except NetworkError as error:
+        fail(str(error))

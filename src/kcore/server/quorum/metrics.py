@@ -1,0 +1,107 @@
+"""What an operator watches of a node of a quorum, and of a KRaft controller. Who calls reads the clock, in seconds."""
+
+from collections import defaultdict, deque
+from dataclasses import dataclass, field
+from typing import Final
+
+from kcore.net.durations import Duration, Recent
+from kcore.raft.node import RaftNode
+from kcore.raft.states import Candidate, Prospective
+
+MOST_APPENDS: Final = 10_000  # Of a leader that cannot commit: more are not timed.
+ELECTING: Final = (Candidate, Prospective)
+
+
+@dataclass(slots=True)
+class Records:
+    """Records that came into the log in one way."""
+
+    count: int = 0
+    recent: Recent = field(default_factory=Recent)
+
+    def add(self, count: int, at_s: float) -> None:
+        """So many more."""
+        self.count += count
+        self.recent.add(count, at_s)
+
+
+@dataclass(slots=True)
+class SnapshotMetrics:
+    """Snapshots that this node wrote (SnapshotEmitter)."""
+
+    written: Duration = field(default_factory=Duration)  # From the first slice until it was durable.
+    latest_bytes: int = 0
+    latest_s: float | None = None  # When it was durable.
+
+    def add(self, nbytes: int, begin_s: float, end_s: float) -> None:
+        """One more is durable."""
+        self.written.add(end_s - begin_s, end_s)
+        self.latest_bytes, self.latest_s = nbytes, end_s
+
+
+@dataclass(slots=True)
+class QuorumMetrics:
+    """Of one process since it was started.
+
+    `events`: by kind, how long each event held the event loop, from its call to the last effect performed. A request is
+    its API, a response "FetchResponse"; periodic tasks have Kafka's names for them; a part of a decision that goes on
+    is "CreateTopics continued".
+    """
+
+    events: defaultdict[str, Duration] = field(default_factory=lambda: defaultdict(Duration))
+    # Of these times, the state machine's share behind the event: committed records applied, outputs performed.
+    state_machine: Duration = field(default_factory=Duration)
+    queue_time: Duration = field(default_factory=Duration)  # From the turn of the loop that saw an event to its call.
+    processing_time: Duration = field(default_factory=Duration)  # All events together.
+    flushes: Duration = field(default_factory=Duration)  # Of the log, on a thread of their own.
+    commits: Duration = field(default_factory=Duration)  # A leader's appends, until they were committed.
+    elections: Duration = field(default_factory=Duration)  # From this node's candidacy until a leader was known.
+    appended: Records = field(default_factory=Records)  # As the leader.
+    fetched: Records = field(default_factory=Records)  # As a follower.
+    snapshots: SnapshotMetrics = field(default_factory=SnapshotMetrics)
+    new_leaders: int = 0  # Times that a leader became known.
+    faults: int = 0  # Events that failed by a fault of ours, and wrote nothing.
+    _log_end: int | None = None  # None: not looked at yet.
+    _uncommitted: deque[tuple[int, float]] = field(default_factory=lambda: deque(maxlen=MOST_APPENDS))
+    _electing_since_s: float | None = None
+
+    def took(self, kind: str, begin_s: float, machine_s: float, end_s: float, turn_begin_s: float | None) -> None:
+        """An event of that kind has ended; from `machine_s` on the state machine had its turn."""
+        self.events[kind].add(end_s - begin_s, end_s)
+        self.processing_time.add(end_s - begin_s, end_s)
+        self.state_machine.add(end_s - machine_s, end_s)
+        if turn_begin_s is not None:
+            self.queue_time.add(begin_s - turn_begin_s, begin_s)
+
+    def look_at(self, node: RaftNode, at_s: float) -> None:
+        """After each event: what it changed of the log and of the election."""
+        end = node.log.end_offset
+        if end != self._log_end:
+            self._log_moved(end, node.leads, at_s)
+        if self._uncommitted:
+            self._time_commits(node, at_s)
+        is_electing = isinstance(node.quorum.state, ELECTING)
+        if is_electing is (self._electing_since_s is None):
+            if not is_electing and self._electing_since_s is not None:
+                self.elections.add(at_s - self._electing_since_s, at_s)
+            self._electing_since_s = at_s if is_electing else None
+
+    def _log_moved(self, end: int, leads: bool, at_s: float) -> None:
+        before, self._log_end = self._log_end, end
+        if before is None or end <= before:  # It was truncated.
+            return
+        count = end - before
+        if leads:
+            self.appended.add(count, at_s)
+            self._uncommitted.append((end, at_s))
+        else:
+            self.fetched.add(count, at_s)
+
+    def _time_commits(self, node: RaftNode, at_s: float) -> None:
+        if not node.leads:
+            self._uncommitted.clear()
+            return
+        committed = node.quorum.high_watermark or 0
+        while self._uncommitted and self._uncommitted[0][0] <= committed:
+            _, appended_s = self._uncommitted.popleft()
+            self.commits.add(at_s - appended_s, at_s)
