@@ -3,6 +3,7 @@
 import time
 from collections import deque
 from collections.abc import Callable, Iterable
+from importlib import import_module
 from pathlib import Path
 from random import Random
 from typing import Any
@@ -19,6 +20,7 @@ from kcore.raft.driver import StateMachineDriver
 from kcore.raft.effects import Committed, Effect, Flush, LeaderChanged, SnapshotLoaded
 from kcore.raft.node import RaftNode
 from kcore.raft.replicas import Address, ReplicaKey, Voter
+from kcore.raft.state_machine import AppendBatches
 from kcore.replication.java_random import JavaRandom
 from kcore.replication.raft_log import OffsetAndEpoch
 from kcore.schema.broker_lifecycle import BrokerHeartbeatRequest, BrokerRegistrationRequest, Feature, Listener
@@ -27,6 +29,7 @@ from kcore.schema.topics import CreatableTopic, CreateTopicsRequest
 from kcore.storage.raft_log import DiskRaftLog
 from kcore.types import Uuid
 
+import_module("numpy.ma")  # As the process does before its first event.
 CLUSTER_ID = "a cluster"
 DIRECTORY = Uuid(bytes([1] * 16))
 ENDPOINTS = {"CONTROLLER": Address("localhost", 1)}
@@ -35,10 +38,7 @@ TOPICS_AT_ONCE = 90
 
 
 class TimedLoop:
-    """A controller that leads alone. `longest_ms` has, by kind of event, the longest that one of them took of the CPU.
-
-    `snapshots`: a snapshot is written meanwhile, a slice between any two other events.
-    """
+    """A controller that leads alone. `longest_ms`: by kind of event, the most CPU time that one of them took."""
 
     def __init__(self, folder: Path, brokers: int = 20) -> None:
         self.log = DiskRaftLog(folder / "__cluster_metadata-0")
@@ -47,6 +47,7 @@ class TimedLoop:
         self.answers: list[Message | None] = []
         self._soon: deque[tuple[str, Callable[[], Any]]] = deque()
         self._snapshot: Any = None
+        self.on_append: Callable[[AppendBatches], None] = lambda append: None  # Called before the node takes it.
         self.start()
         self.brokers = range(1, brokers + 1)
         for broker in self.brokers:
@@ -176,6 +177,10 @@ class TimedLoop:
         return ()
 
     def _submit(self, outputs: Iterable[Any]) -> None:
+        outputs = [*outputs]
+        for each in outputs:
+            if isinstance(each, AppendBatches):
+                self.on_append(each)
         effects, own = self.driver.submit(outputs, self.now_ms)
         self._perform(effects)
         for each in own:

@@ -21,7 +21,7 @@ from typing import ClassVar, TypeVar
 from kcore.controller.kraft.activation import Bootstrap, activation
 from kcore.controller.kraft.config import KraftControllerConfig
 from kcore.controller.kraft.context import ControllerContext, RequestInfo
-from kcore.controller.kraft.decision import Decision, Steps
+from kcore.controller.kraft.decision import Decision
 from kcore.controller.kraft.error_responses import not_controller, refused
 from kcore.controller.kraft.following import Following
 from kcore.controller.kraft.handlers import HANDLERS, READS
@@ -114,10 +114,7 @@ class KraftController:
 
     @property
     def stable(self) -> int:
-        """All records below are committed, and no transaction of this node is open there.
-
-        Source: OffsetControlManager.lastStableOffset.
-        """
+        """All below is committed, and no transaction of this node is open there (OffsetControlManager)."""
         first = self._uncommitted[0] if self._uncommitted else None
         if first is not None and first.transaction and first.begin < self.committed:
             return first.begin
@@ -330,24 +327,9 @@ class KraftController:
             task = self.periodic.due(now_ms)
             if task is None:
                 break
-            self._run_task(task, now_ms, outputs)
+            self._decide(self.periodic.pending(task, self.context, now_ms), outputs)
         outputs += log_lines(self._notices.due(self._clocks.now_ms()))
         return outputs
-
-    def _run_task(self, task: Task, now_ms: int, outputs: list[Output]) -> None:
-        has_more = False
-
-        def decide() -> Decision | Steps:
-            nonlocal has_more
-            decided = task.work(self.context, now_ms) or Decision()
-            has_more = isinstance(decided, Decision) and decided.has_more
-            return decided
-
-        def on_written(count: int, failed: bool) -> None:
-            self.periodic.ran(task, self.context, now_ms, written=count, failed=failed, has_more=has_more)
-            self.periodic.on_change(self.context, now_ms)
-
-        self._decide(Pending(task.name, decide, on_written=on_written), outputs)
 
     # Events of the raft node (kcore.raft.state_machine.StateMachine).
 
@@ -513,5 +495,6 @@ class KraftController:
         self._begin_with(image)
         self.image.commit(snapshot.offset)
         self.snapshots.begin(snapshot.offset, self._clocks.wall_ms())
+        self.snapshots.has_size(loading.size)
         where = f"snapshot {snapshot.offset}-{snapshot.epoch}"
         return [LogLine(logging.INFO, f"{where} is loaded: {image.table.partition_count:,} partitions")]

@@ -29,7 +29,7 @@ FEW: Final = 16  # Up to so many records are replayed one by one: that is faster
 # very offset at which their snapshot ends (OffsetControlManager.replay(BeginTransactionRecord)). A snapshot ends where
 # a batch does, so it never ends behind this record.
 _NO_OP: Final = EncodedRecords.of([encode_metadata_record(NoOpRecord(), 0)])
-APPLIED_AT_ONCE: Final = 4_096  # Records of one decision.
+APPLIED_AT_ONCE: Final = 2_048  # Records of one decision.
 BATCH_BYTES: Final = 1 << 20  # A follower replays a batch at once, and serves nothing meanwhile.
 
 

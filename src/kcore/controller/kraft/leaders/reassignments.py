@@ -42,6 +42,7 @@ from kcore.schema.partitions import (
 from kcore.types import Int16s, Int32s, Int64s
 
 _CANCELS, _BEGINS = 0, 1
+_DECIDED_AT_ONCE: Final = 10 * AT_ONCE
 _CHECKED_AT_ONCE: Final = 10 * AT_ONCE
 
 
@@ -99,11 +100,11 @@ def on_alter_partition_reassignments(
     asked = _Asked.of(table, request)
     yield from pause_if_many(len(asked.rows))
     problems = yield from _problems(table, asked)
-    decided = _decided(context, asked, problems)
+    decided = yield from _decided(context, asked, problems)
     if has_limits(context) and sum(len(changes) for _, changes in decided) > MOST_RECORDS:
         changed = np.concatenate([places[places_of(changes, asked.rows[places])] for places, changes in decided])
         problems |= dict.fromkeys(changed[MOST_RECORDS:].tolist(), _OVER_LIMIT)
-        decided = _decided(context, asked, problems)
+        decided = yield from _decided(context, asked, problems)
     yield from pause_if_many(len(asked.rows))
     response = AlterPartitionReassignmentsResponse(
         allow_replication_factor_change=request.allow_replication_factor_change,
@@ -208,7 +209,7 @@ def _problem_of_size(table: PartitionTable, row: int, size: int) -> _Problem | N
 
 def _decided(
     context: ControllerContext, asked: _Asked, problems: dict[int, _Problem]
-) -> list[tuple[Int64s, KraftElections]]:
+) -> Generator[None, None, list[tuple[Int64s, KraftElections]]]:
     """Places in the request with their changes. Adds a problem for reassignments that cannot be cancelled."""
     table, settings = context.image.table, kraft_settings(context)
     keeps_earlier = EARLIER_MOVES in context.config.kafka_way
@@ -217,7 +218,9 @@ def _decided(
     wanted = np.flatnonzero(sound)
     kinds = np.array([_CANCELS if each.replicas is None else _BEGINS for each in asked.partitions], np.int16)
     decided = []
-    for run in in_runs(asked.rows[wanted], kinds[wanted]):
+    runs = in_runs(asked.rows[wanted], kinds[wanted])
+    for run in (part for each in runs for part in np.split(each, range(_DECIDED_AT_ONCE, len(each), _DECIDED_AT_ONCE))):
+        yield from pause_if_many(len(run))
         places = wanted[run]
         rows = asked.rows[places]
         if kinds[places[0]] == _BEGINS:
