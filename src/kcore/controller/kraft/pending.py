@@ -110,12 +110,9 @@ class Writing:
             self.made = yield from written(context, decision, encoded, epoch, clocks.wall_ms())
             if self.made is None:
                 return
-            for begin in range(0, len(decision.records), SINGLES_AT_ONCE):
-                for each in decision.records[begin : begin + SINGLES_AT_ONCE]:
-                    self._notice.add(each)
-                    if pauses and not isinstance(each, Versioned):
-                        yield
-                if pauses:
+            for place, each in enumerate(decision.records, 1):
+                self._notice.add(each)
+                if pauses and (place % SINGLES_AT_ONCE == 0 or not isinstance(each, Versioned)):
                     yield
             yield from taking_effect(context, self.made, decision, epoch, clocks.now_ms())
             self.count += self.made.end - begin
