@@ -36,6 +36,7 @@ from kcore.types import Uuid
 
 CLUSTER: Final = "a-cluster-of-the-tests"
 DIRECTORY: Final = Uuid((1 << 70).to_bytes(16))
+NODE: Final = 30_001  # No broker has that id.
 BROKERS: Final = 20
 RACKS: Final = 3
 PARTITIONS: Final = 1_000_000
@@ -46,9 +47,9 @@ TRIES: Final = 3  # Memory that the kernel has to find costs CPU time, too, and 
 @asynccontextmanager
 async def a_controller(folder: Path, port: int) -> AsyncIterator[KraftServer]:
     """The only one of its quorum, on that disk, once it is active."""
-    config = KraftControllerConfig(7, CLUSTER, supported_features=dict(FEATURES["4.3.1"]))
+    config = KraftControllerConfig(NODE, CLUSTER, supported_features=dict(FEATURES["4.3.1"]))
     where = {"CONTROLLER": Address("127.0.0.1", port)}
-    raft = RaftConfig(CLUSTER, 7, DIRECTORY, where, lambda bound: 0, voters=(Voter(ReplicaKey(7), where),))
+    raft = RaftConfig(CLUSTER, NODE, DIRECTORY, where, lambda bound: 0, voters=(Voter(ReplicaKey(NODE), where),))
     bootstrap = Bootstrap.of_features({FEATURE_NAME: 30}, "a test")
     with DiskRaftLog(folder / "__cluster_metadata-0") as log:
         async with KraftServer(config, raft, log, MemoryElections(), bootstrap, host="127.0.0.1", port=port) as server:

@@ -252,6 +252,7 @@ def test_a_request_that_is_decided_anew_uses_its_quota_on_mutations_once() -> No
     cluster.work_until_the_append_is_refused()
     cluster.work_to_the_end()
     cluster.create([f"u{number}" for number in range(MANY // 10)], "the rest of the bucket")
+    cluster.work_to_the_end()
     cluster.commit()
     assert cluster.codes("many") == cluster.codes("the rest of the bucket") == {0}
     [bucket] = cluster.controller.context.mutation_quotas._buckets.values()
