@@ -136,6 +136,7 @@ class Watch(Observer):
     """An observer that keeps the state by the log, and what partitions were."""
 
     reads_batches: ClassVar = True
+    is_at_work: ClassVar = False
 
     def __init__(self, cluster_id: str, addresses: Sequence[Address], random: Random) -> None:
         super().__init__(cluster_id, random, bootstrap=addresses)

@@ -18,6 +18,7 @@ class Observer:
     """The state machine of an observer, and its server; what only a voter is told fails the test."""
 
     reads_batches: ClassVar = False
+    is_at_work: ClassVar = False
 
     def __init__(
         self, cluster_id: str, random: Random, *, voters: Sequence[Voter] = (), bootstrap: Sequence[Address] = ()

@@ -49,6 +49,7 @@ CHANGED = {
     "heartbeat": (),
     "delete-topics": ("RemoveTopicRecord",),
     "controller-killed": ("PartitionRecord",),
+    "standby-takes-over": ("PartitionRecord",),
 }  # All others: PartitionChangeRecord.
 EXPECTED_ERRORS = {
     "DUPLICATE_BROKER_REGISTRATION",  # Until the session of a broker that is back has ended.
@@ -203,6 +204,7 @@ def test_changes_are_as_many_as_the_scenario_makes(told: Told) -> None:
     assert changes["reassign"] % 2 == 0 and changes["reassign"] > 0  # The beginning of a move, and its end.
     if told.controllers > 1:
         assert changes["controller-killed"] == 1
+        assert changes["standby-takes-over"] == 4
 
 
 def states(table: PartitionTable) -> dict[tuple[str, int], PartitionState]:
@@ -230,7 +232,7 @@ def test_every_broker_runs_and_none_was_fenced_for_nothing(told: Told) -> None:
         assert [disk.brokers[broker + 1].fenced for broker in range(BROKERS)] == [False] * BROKERS
     for scenario, result in told.outcomes.items():
         assert result.false_fencings == 0, scenario
-        allowed = EXPECTED_ERRORS | (AFTER_A_KILL if scenario == "controller-killed" else set())
+        allowed = EXPECTED_ERRORS | (AFTER_A_KILL if scenario in NEEDS_OWN_QUORUM else set())
         assert result.errors.keys() <= allowed, (scenario, result.errors)
 
 
@@ -251,6 +253,8 @@ def test_times_are_in_their_order(told: Told) -> None:
     assert set(told.outcomes["isr-storm"].waves_ms) == {"shrink 1", "expand 1", "shrink 2", "expand 2"}
     assert len(told.outcomes["rolling-restart"].waves_ms) == SIZES.restarts
     assert set(told.outcomes["dir-lost"].waves_ms) == {"assigned"}
+    if told.controllers > 1:
+        assert set(told.outcomes["standby-takes-over"].waves_ms) == {"restarted", "took over"}
 
 
 def test_batches_carry_the_stamps_that_are_on_disk_and_come_after_them(told: Told) -> None:

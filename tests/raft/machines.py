@@ -20,6 +20,7 @@ class Ledger:
     """A machine whose state is a list of (offset, value); it replays its appends when it decides them."""
 
     reads_batches: ClassVar[bool] = True
+    is_at_work = False
 
     def __init__(self, *, reads: bool = True) -> None:
         self.told: list[Any] = []

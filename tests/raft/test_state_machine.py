@@ -87,6 +87,19 @@ def test_a_machine_is_given_the_log_slice_by_slice(monkeypatch: pytest.MonkeyPat
     assert not driver.has_more and driver.catch_up() == ()
 
 
+def test_a_machine_at_work_is_given_nothing_more_but_the_end_of_its_leadership() -> None:
+    stage = leading()
+    stage.machine.is_at_work = True
+    append(stage.node, b"a")
+    stage.driver.note(Committed(2))
+    assert not stage.driver.has_more and stage.driver.catch_up() == ()
+    stage.machine.is_at_work = False
+    assert stage.driver.has_more
+    stage.machine.is_at_work = True
+    stage.driver.note(LeaderChanged(3, 5))
+    assert stage.machine.told == [("committed", [], 2), ("resigned", 1)]
+
+
 def test_a_machine_does_not_lead_while_the_log_has_more_than_it() -> None:
     """What is not committed is of nobody that it knows: its first append would be somewhere else."""
     node = committed_leader()

@@ -25,6 +25,7 @@ class Recorder:
     """A state machine that replays what it appends, and keeps what it was told."""
 
     reads_batches: ClassVar = True
+    is_at_work: ClassVar = False
 
     def __init__(self) -> None:
         self.led_epoch: int | None = None

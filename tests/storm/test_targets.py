@@ -9,7 +9,7 @@ from kcore.schema.broker_lifecycle import UnregisterBrokerRequest, UnregisterBro
 from kcore.schema.structure import Message
 from kcore.schema.topics import DeletableTopicResult, DeleteTopicsRequest, DeleteTopicsResponse
 from kcore.storm import targets
-from kcore.storm.kraft.scenarios import LIMITS, SCENARIOS
+from kcore.storm.kraft.scenarios import LIMITS, NEEDS_OWN_QUORUM, SCENARIOS
 from kcore.storm.plan import StormPlan
 from kcore.storm.run import check_targets
 from kcore.storm.targets import Left, Target, free_ids
@@ -94,7 +94,7 @@ def test_limits_run_only_where_they_are_named_and_break_only_what_is_ours():
 def test_brokers_that_only_count_run_what_needs_no_partitions():
     whole, counting = StormPlan(), StormPlan(mind="count")
     target = Target.parse("kafka-4.3.1")
-    assert whole.scenarios_of(target) == [name for name in SCENARIOS if name != "controller-killed"]
+    assert whole.scenarios_of(target) == [name for name in SCENARIOS if name not in NEEDS_OWN_QUORUM]
     left = set(whole.scenarios_of(target)) - set(counting.scenarios_of(target))
     assert left == {"preferred-election", "isr-storm", "reassign", "dir-lost"}
 

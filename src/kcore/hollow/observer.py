@@ -43,6 +43,7 @@ class Observer:
     """
 
     reads_batches: ClassVar = True
+    is_at_work: ClassVar = False
 
     def __init__(self, quorum: Quorum, loop: kernel.Loop, *, counts_only: bool = False) -> None:
         self.image = ClusterImage()

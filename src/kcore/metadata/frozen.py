@@ -4,7 +4,7 @@ Copying the columns of a million partitions takes a few milliseconds, once their
 takes longer: that is done beforehand, in steps.
 """
 
-from collections.abc import Iterator
+from collections.abc import Generator, Iterator
 from typing import Final
 
 import numpy as np
@@ -34,16 +34,17 @@ class Freezer:
                 yield
             self._room[name] = room
 
-    def freeze(self, offset: int | None = None) -> ClusterImage:
-        """The image as it is, or as it was before the batch at `offset`, by its journal. To be read alone.
+    def freeze(self, offset: int | None = None) -> Generator[None, None, ClusterImage]:
+        """The image as it is at the first step, or as it was before the batch at `offset`, by its journal.
 
-        TableError where no journal reaches back so far.
+        What lies behind `offset` is taken back in steps. To be read alone. TableError where no journal reaches back so
+        far.
         """
         image = self._image
         twin = image.copy(self._room)
         if offset is not None and offset < image.end_offset:
             if image.journal is None:
                 raise TableError(f"without a journal, an image at {image.end_offset} cannot go back to {offset}")
-            image.journal.revert_copy(twin, offset)
+            yield from image.journal.revert_copy(twin, offset)
             twin.end_offset = offset
         return twin

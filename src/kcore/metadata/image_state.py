@@ -3,6 +3,7 @@
 The records change it: by type in image_topics.py, image_brokers.py and image_settings.py, all together in image.py.
 """
 
+from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from copy import deepcopy
@@ -243,11 +244,17 @@ class ImageState:
 
     def revert_to(self, offset: int) -> None:
         """Reverts all batches from `offset` on. TableError without a journal, or for what is committed."""
+        deque(self.reverting_to(offset), 0)
+
+    def reverting_to(self, offset: int) -> Iterator[None]:
+        """The same in steps, a part of a batch at the most; what the image holds in between is no state of the log."""
         recorder, journal = self._recorder, self.journal
         if recorder is None or journal is None:
             raise TableError("nothing can be taken back: no journal is kept")
-        with recorder.silenced():
-            journal.revert_to(self, offset)
+        for undo, *arguments in journal.taken_back(offset):
+            with recorder.silenced():
+                undo(self, *arguments)
+            yield
         self.end_offset = min(self.end_offset, offset)
         if recorder.deltas is not None:
             recorder.deltas.revert_to(offset)

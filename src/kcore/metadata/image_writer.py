@@ -8,7 +8,7 @@ What a metadata.version has no field for is a loss: `on_loss` refuses it or leav
 a few milliseconds of work, and the image may change between them.
 """
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Generator, Iterator
 from itertools import pairwise
 from typing import Final
 
@@ -58,7 +58,7 @@ def records_of(
     freezer = Freezer(image)
     for _ in freezer.prepare():
         yield _NOTHING
-    frozen = freezer.freeze(offset)
+    frozen = yield from _pausing(freezer.freeze(offset))
     level = _level_of(frozen, version, release)
     yield _NOTHING
 
@@ -71,6 +71,17 @@ def records_of(
     yield from _topics(frozen, level, lose)
     yield from _encoded(settings(frozen))
     yield from _encoded(security(frozen, level, lose))
+
+
+def _pausing(parts: Generator[None, None, ClusterImage]) -> Generator[EncodedRecords, None, ClusterImage]:
+    """An empty slice behind each part."""
+    while True:
+        try:
+            next(parts)
+        except StopIteration as done:
+            image: ClusterImage = done.value
+            return image
+        yield _NOTHING
 
 
 def _level_of(image: ClusterImage, version: MetadataVersion | str | None, release: str | None) -> MetadataVersion:

@@ -6,7 +6,8 @@ else by key. `commit` drops the entries of committed batches, `revert_to` writes
 """
 
 from bisect import bisect_left
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from copy import copy
 from typing import Any, Final, Protocol
 
 import numpy as np
@@ -46,6 +47,12 @@ class RowImages:
         if wanted > len(self.rows):
             room = max(wanted, 2 * len(self.rows))
             self.rows, self.images = grown(self.rows[: self.count], room), grown(self.images[: self.count], room)
+
+    def as_it_is(self) -> "RowImages":
+        """The same rows, to which none are added."""
+        twin = copy(self)
+        twin.rows, twin.images = self.rows[: self.count], self.images[: self.count]
+        return twin
 
     def save(self, table: Columns, rows: Int32s) -> None:
         """The rows as they are now."""
@@ -106,27 +113,37 @@ class Journal:
         del self._entries[: end - self._dropped], self._offsets[:batches], self._begins[:batches]
         self._dropped = end
 
-    def revert_copy(self, twin: object, offset: int) -> None:
-        """A copy of the image becomes what the image was before the batch at `offset`; the journal stays as it is."""
+    def revert_copy(self, twin: object, offset: int) -> Iterator[None]:
+        """A copy of the image becomes what the image was before the batch at `offset`; the journal stays as it is.
+
+        Entry by entry: the copy is as old as the call, whatever is done to the image and to the journal meanwhile.
+        """
         self._check_is_kept(offset)
         first = bisect_left(self._offsets, offset)
         begin = self._begins[first] - self._dropped if first < len(self._begins) else len(self._entries)
-        for undo, *arguments in reversed(self._entries[begin:]):
-            undo(twin, *arguments)
+        entries = self._entries[begin:]
+        if entries and entries[-1][0] is _restore_rows:  # It may take more rows.
+            entries[-1] = (_restore_rows, entries[-1][1].as_it_is())
+        return _reverted(twin, entries)
 
     def _check_is_kept(self, offset: int) -> None:
         if offset < self._committed:
             raise TableError(f"what is committed, up to {self._committed}, cannot be taken back to {offset}")
 
-    def revert_to(self, image: object, offset: int) -> None:
-        """Reverts all batches from `offset` on. TableError where one of them was committed."""
+    def taken_back(self, offset: int) -> Iterator[Undo]:
+        """What reverts all batches from `offset` on, one by one; TableError where one of them was committed."""
         self._check_is_kept(offset)
         first = bisect_left(self._offsets, offset)
         begin = self._begins[first] - self._dropped if first < len(self._begins) else len(self._entries)
-        while len(self._entries) > begin:
-            undo, *arguments = self._entries.pop()
-            undo(image, *arguments)
         del self._offsets[first:], self._begins[first:]
+        while len(self._entries) > begin:
+            yield self._entries.pop()
+
+
+def _reverted(twin: object, entries: list[Undo]) -> Iterator[None]:
+    for undo, *arguments in reversed(entries):
+        undo(twin, *arguments)
+        yield
 
 
 class _HasTable(Protocol):

@@ -14,6 +14,7 @@ from kcore.types import Int8s, Int16s, Int32s
 from kcore.wire.buffers import read_only
 
 _FREE_AHEAD: Final = 64  # Rows: partitions that come one by one do not write to every column twice.
+_AHEAD: Final = 16  # A column grows when less than one row in so many is left free.
 _ON_REPLICAS: Final = {"replicas__ps": ("replicas__ps", "directories__ps")}  # What must be equally wide.
 
 
@@ -74,23 +75,35 @@ class PartitionColumns:
     def _set_length(self, length: int) -> None:
         """So many rows are in use. Those that come to them are free, and so must those be that go."""
         known = self._length
-        if length > len(self._room["leader__p"]):
-            for name in self._room:  # One after the other: two of each would be too much at a time.
-                self._set_room(name, grown(self._room[name][:known], length))
-            self._free_to = known
+        if length > known:
+            self._make_room(length)
         if length > self._free_to:
-            begin, room = max(known, self._free_to), len(self._room["leader__p"])
-            self._free_to = min(length + _FREE_AHEAD, room)
+            begin = max(known, self._free_to)
+            self._free_to = min(length + _FREE_AHEAD, *map(len, self._room.values()))
             for name, array in self._room.items():
                 array[begin : self._free_to] = ALL_COLUMNS[name].nothing
         self._show(length)
+
+    def _make_room(self, length: int) -> None:
+        """Every column has room for so many rows. One that will soon have none left grows as well, one a call.
+
+        A column of a million rows takes some milliseconds to copy: all of them together would be felt.
+        """
+        known = self._length
+        narrow = [name for name, array in self._room.items() if len(array) < length]
+        if not narrow:
+            least = min(self._room, key=lambda name: len(self._room[name]))
+            narrow = [least] if len(self._room[least]) < length + length // _AHEAD else []
+        for name in narrow:  # One after the other: two of each would be too much at a time.
+            self._set_room(name, grown(self._room[name][:known], length + length // _AHEAD))
+            self._free_to = known
 
     def _make(self, name: str, width: int) -> None:
         """A column that is made on demand is there, and at least so wide."""
         if name in self._room:
             self._widen(name, width)
             return
-        column, rows = ALL_COLUMNS[name], len(self._room["leader__p"])
+        column, rows = ALL_COLUMNS[name], min(map(len, self._room.values()))
         if name == "directories__ps":
             width = self._room["replicas__ps"].shape[1]
         array = np.zeros((rows, width), column.dtype)  # Takes no memory until it is written.

@@ -7,7 +7,7 @@ directory, wrong. TopicRecords are decoded together, and count for the kernel fr
 
 from collections import deque
 from collections.abc import Iterator
-from typing import Final
+from typing import Final, cast
 
 import numpy as np
 
@@ -39,7 +39,7 @@ from kcore.wire.metadata_frames import FRAME_BYTES, decode_metadata_record
 from kcore.wire.records import Records
 
 AT_ONCE: Final = 1 << 14  # Records: their bytes and what is handed back stay in the caches.
-IN_TRANSACTION_AT_ONCE: Final = 4_096  # Records: some milliseconds.
+IN_TRANSACTION_AT_ONCE: Final = 2_048  # Records: some milliseconds.
 FEW_TOPICS: Final = 4  # So many are done sooner one by one.
 _APART: Final = (
     *(RemoveTopicRecord, ClearElrRecord),
@@ -242,19 +242,17 @@ class _Replay:
         """A transaction begins or ends; the offset of what it holds is that of its end."""
         ends = self.types[place] == EndTransactionRecord.api_key and self.image.in_transaction
         waiting = self.image.waiting if ends else []
-        if not waiting or not all(isinstance(each, bytes) for each in waiting):
+        if {*map(type, waiting)} != {bytes}:
             self._one_by_one(place)
             return
         self.image.abort_transaction()
         self.image.apply(NoOpRecord(), int(self.offsets[place]))
-        values = EncodedRecords.of([each for each in waiting if isinstance(each, bytes)])
-        buffer = values.values.data
-        for begin in range(0, len(values), IN_TRANSACTION_AT_ONCE):
+        for begin in range(0, len(waiting), IN_TRANSACTION_AT_ONCE):
             if begin:
                 yield
-            ends = values.offsets[begin + 1 : begin + 1 + IN_TRANSACTION_AT_ONCE]
-            begins, offsets = values.offsets[begin : begin + len(ends)], np.full(len(ends), self.offsets[place])
-            deque(_Replay(self.image, buffer, offsets, begins, ends).parts(), 0)
+            values = EncodedRecords.of(cast(list[bytes], waiting[begin : begin + IN_TRANSACTION_AT_ONCE]))
+            offsets = np.full(len(values), self.offsets[place])
+            deque(_Replay(self.image, values.values.data, offsets, values.offsets[:-1], values.offsets[1:]).parts(), 0)
 
     # Topics.
 

@@ -9,7 +9,8 @@ import subprocess
 import tempfile
 import time
 from abc import ABC, abstractmethod
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import ClassVar, Final, Self
@@ -125,6 +126,25 @@ class ControllerQuorum(ABC):
         if node.process is not None:
             node.process.kill()
             node.process.wait()
+
+    def stop_node(self, node: Node) -> None:
+        """As an administrator stops it, with SIGTERM; kill -9 if it does not end."""
+        if node.process is not None:
+            node.process.send_signal(signal.SIGTERM)
+            try:
+                node.process.wait(_STOP_TIMEOUT_S)
+            except subprocess.TimeoutExpired:
+                self.kill(node)
+
+    @contextmanager
+    def suspended(self, node: Node) -> Iterator[None]:
+        """The process does nothing for the time of a `with`, and keeps its connections."""
+        assert node.process is not None
+        node.process.send_signal(signal.SIGSTOP)
+        try:
+            yield
+        finally:
+            node.process.send_signal(signal.SIGCONT)
 
     def stop(self) -> None:
         """Ends all processes and removes all files."""

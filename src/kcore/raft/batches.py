@@ -90,6 +90,14 @@ def restamped(batch: StoredBatch, base_offset: int, epoch: int) -> bytes:
     return _BASE_OFFSET.pack(base_offset) + data[8:LENGTH_END] + _INT32.pack(epoch) + data[LENGTH_END + 4 :]
 
 
+def stamped_again(batch: StoredBatch, base_offset: int, epoch: int) -> StoredBatch:
+    """The batch at that offset, of that epoch: itself where it is so already."""
+    if (batch.base_offset, batch.epoch) == (base_offset, epoch):
+        return batch
+    last_offset = base_offset + batch.last_offset - batch.base_offset
+    return StoredBatch(base_offset, last_offset, epoch, batch.is_control, restamped(batch, base_offset, epoch))
+
+
 def check_sequence(batches: Sequence[StoredBatch], end_offset: int, last_epoch: int) -> None:
     """Whether a log that ends so takes them: RaftLogError where offsets do not go on, or epochs go back."""
     for batch in batches:

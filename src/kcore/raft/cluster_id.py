@@ -46,6 +46,7 @@ class ClusterIdMaker:
     """
 
     reads_batches: ClassVar = True
+    is_at_work: ClassVar = False
 
     def __init__(self, draw: Callable[[], str]) -> None:
         self._draw = draw

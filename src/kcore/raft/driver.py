@@ -85,6 +85,8 @@ class StateMachineDriver(Generic[E]):
         """Whether there is a call to make now."""
         if self._reader is not None and not self._reader.is_done:
             return False  # The machine still reads; its own event reports the end.
+        if self._machine.is_at_work:
+            return False
         return self.position < self._committed or self._wants_snapshot or self._may_lead
 
     @property

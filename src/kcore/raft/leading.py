@@ -5,13 +5,14 @@ offset (`following.pipelines`); of the leader, up to the last `on_flushed`. Sour
 
 from collections import OrderedDict
 from collections.abc import Hashable, Sequence
+from operator import is_
 from typing import Final
 
 from kcore.errors import RaftLogError
 from kcore.protocol_errors import Errors
 from kcore.raft import fetching, voter_changes
 from kcore.raft.accumulator import Accumulator
-from kcore.raft.batches import SplitBatches, restamped, split_batches
+from kcore.raft.batches import SplitBatches, size_of, split_batches, stamped_again
 from kcore.raft.config import LONGEST_LINGER_MS, MAX_BATCH_BYTES, MOST_OBSERVERS
 from kcore.raft.context import NodeContext
 from kcore.raft.control_records import control_batch, kraft_version_record, leader_change, replay_batches
@@ -215,19 +216,28 @@ class LeaderState:
         return appended
 
     def append_batches(self, node: NodeContext, batches: bytes, now_ms: int) -> Appended:
-        """Writes whole batches of data, with their offsets and this epoch in their headers; RaftLogError for others."""
-        found, problem = split_batches(batches, check_crc=False)
-        if problem is not None or not found or sum(len(each.data) for each in found) < len(batches):
-            raise RaftLogError(f"a leader appends whole batches: {problem or 'the last one is cut off'}")
+        """Writes whole batches of data, with their offsets and this epoch in their headers; RaftLogError for others.
+
+        DecodeError for one that is damaged.
+
+        Batches that have the right ones already are written as they are: of a large append each copy would be felt.
+        """
+        found, problem = split_batches(batches)
+        if problem is not None:
+            raise problem
+        if not found or size_of(found) < len(batches):
+            raise RaftLogError("a leader appends whole batches: the last one is cut off")
         if any(each.is_control or len(each.data) > MAX_BATCH_BYTES for each in found):
             raise RaftLogError(f"a state machine appends batches of data, of at most {MAX_BATCH_BYTES} bytes each")
         self.drain(node, now_ms)
-        first = self.accumulator.next_offset
-        parts = []
+        first = next_offset = self.accumulator.next_offset
+        stamped = []
         for each in found:
-            parts.append(restamped(each, self.accumulator.next_offset, self.epoch))
-            self.accumulator.next_offset += each.last_offset - each.base_offset + 1
-        self._write(node, b"".join(parts))
+            stamped.append(stamped_again(each, next_offset, self.epoch))
+            next_offset += each.last_offset - each.base_offset + 1
+        self.accumulator.next_offset = next_offset
+        as_they_are = all(map(is_, stamped, found))
+        self._write(node, batches if as_they_are else b"".join(each.data for each in stamped), (stamped, None))
         self._advance(node, now_ms)
         fetching.complete(node, now_ms, below=node.log.end_offset)
         return Appended(first, self.accumulator.next_offset - 1)

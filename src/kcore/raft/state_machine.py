@@ -22,7 +22,7 @@ from kcore.raft.loading import MOST_UNREAD_BYTES
 from kcore.raft.log import RaftLog, SnapshotPiece
 from kcore.replication.raft_log import OffsetAndEpoch
 
-SLICE_BYTES: Final = 1 << 20  # Of a log or a snapshot, that a machine is given at once; one batch may have more.
+SLICE_BYTES: Final = 1 << 19  # Of a log or a snapshot, that a machine is given at once; one batch may have more.
 
 
 class Append(NamedTuple):
@@ -65,6 +65,13 @@ class StateMachine(Protocol[E_co]):
     """The calls of a machine. Each returns what must be done next, in order."""
 
     reads_batches: ClassVar[bool]  # False: it has no state, and of what is committed the end offset is enough for it.
+
+    @property
+    def is_at_work(self) -> bool:
+        """Whether it still applies or reverts, part by part, what it was given: until then it is given nothing more.
+
+        Its edge gives it the events for that. Only the end of leadership reaches it all the same.
+        """
 
     def on_leader(self, epoch: int, offset: int) -> Sequence[AnyAppend | Resign | E_co]:
         """Its node leads `epoch`; all records below `offset` were given, and the first append is expected there."""

@@ -7,6 +7,7 @@ come out as columns, for the partitions that change. `partition_change.py` has t
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
+from itertools import chain
 from typing import Final, NamedTuple
 
 import numpy as np
@@ -187,9 +188,11 @@ def moves_by_candidate(moves: Mapping[int, tuple[int, ...]], rows: Int32s) -> In
     if not chosen.any():
         return None
     lists = [moves[row] for row in moving[chosen].tolist()]
-    padded = np.full((len(rows), max(map(len, lists))), NO_BROKER_ROW, np.int16)
-    for place, members in zip(places[chosen].tolist(), lists, strict=True):
-        padded[place, : len(members)] = members
+    counts = np.fromiter(map(len, lists), np.int64, len(lists))
+    padded = np.full((len(rows), int(counts.max())), NO_BROKER_ROW, np.int16)
+    found = np.full((len(lists), padded.shape[1]), NO_BROKER_ROW, np.int16)
+    found[np.arange(padded.shape[1]) < counts[:, None]] = np.fromiter(chain.from_iterable(lists), np.int16)
+    padded[places[chosen]] = found
     return padded
 
 

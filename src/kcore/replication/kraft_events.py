@@ -5,14 +5,14 @@ replayed, and gives the changes; it changes nothing. Brokers and directories tha
 by row of the DirectoryTable; partitions by ascending row. An event looks at the partitions of its brokers alone.
 """
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import Final
 
 import numpy as np
 
 from kcore._ext import partition_change as kernels
 from kcore._ext.election import CALLS, CRASHED, LEAVES, MAY_LEAD
-from kcore.constants import NO_BROKER_ROW
+from kcore.constants import MAX_PARTITIONS, NO_BROKER_ROW
 from kcore.metadata.partition_table import PartitionTable
 from kcore.replication.elections import rows_of
 from kcore.replication.kraft_changes import (
@@ -36,9 +36,20 @@ def brokers_fenced(table: PartitionTable, settings: KraftSettings, broker_ids: S
     ISR without any other member stays as it is, without a leader. Source: handleBrokerFenced,
     handleBrokerInControlledShutdown.
     """
+    [changes] = brokers_fenced_in_parts(table, settings, broker_ids, at_once=MAX_PARTITIONS)
+    return changes
+
+
+def brokers_fenced_in_parts(
+    table: PartitionTable, settings: KraftSettings, broker_ids: Sequence[int], *, at_once: int
+) -> Iterator[KraftElections]:
+    """The same for so many partitions at once, at least one part; what a part decides, no other part depends on."""
     leaving = [table.brokers.row(broker) for broker in broker_ids]
     brokers__b = described_brokers(table, leaving, _LEAVES)
-    return decide(table, settings, rows_of(table, leaving), brokers__b, leaving=kernels.LEAVING_ISR_ONLY)
+    rows = rows_of(table, leaving)
+    for begin in range(0, max(len(rows), 1), at_once):
+        part = rows[begin : begin + at_once]
+        yield decide(table, settings, part, brokers__b, leaving=kernels.LEAVING_ISR_ONLY)
 
 
 def broker_unregistered(table: PartitionTable, settings: KraftSettings, broker_id: int) -> KraftElections:

@@ -48,8 +48,11 @@ class LastAppends:
         self._appends: list[tuple[int, int, bytes]] = []  # First offset, end offset and bytes, without gaps.
 
     def put(self, first_offset: int, end_offset: int, data: bytes) -> None:
-        """Remembers what follows the append before."""
+        """Remembers what follows the append before, if it is small."""
         appends = self._appends
+        if len(data) > FEW_BYTES:
+            appends.clear()
+            return
         appends.append((first_offset, end_offset, data))
         if len(appends) > MOST_APPENDS:
             del appends[0]

@@ -30,6 +30,8 @@ logger = logging.getLogger(__name__)
 RECOVERY_POINTS: Final = OFFSETS[1]
 # Kafka's default is 1 GiB. A crash leaves at most one segment to be checked, so theirs is how long that takes.
 SEGMENT_BYTES: Final = 64 << 20
+MOST_NEWEST_BYTES: Final = 8 << 20  # controller.quorum.fetch.max.bytes, as it is by default.
+NOTHING_NEW: Final = (-1, -1, b"")
 FULL: Final = {errno.ENOSPC, errno.EDQUOT, errno.EFBIG}  # May pass.
 
 
@@ -96,7 +98,7 @@ class DiskRaftLog:
             raise StorageError(f"{folder}: not named as a partition's folder")
         self._partition, self._level = partition, level
         self._writing = _Writing(folder)
-        self._newest = -1, -1, b""  # First offset, end offset and bytes of the last append.
+        self._newest = NOTHING_NEW  # First offset, end offset and bytes of the last append.
         self._valid = ValidOffsetAndEpoch("VALID", OffsetAndEpoch(-1, -1))  # The end of a fetcher's log that was last.
         self._last_reads, self._last_appends = LastReads(), LastAppends()
         with Refusals(folder):
@@ -246,7 +248,10 @@ class DiskRaftLog:
                 self._last_appends.clear()
                 self._raise_recovery_point()
         self._last_appends.put(first_offset, self.end_offset, data)
-        self._newest = first_offset, self.end_offset, data
+        if len(data) <= MOST_NEWEST_BYTES:  # No fetch asks for more, and it would stay in memory until the next append.
+            self._newest = first_offset, self.end_offset, data
+        else:
+            self._newest = NOTHING_NEW
         return Appended(first_offset, self.end_offset - 1)
 
     def _raise_recovery_point(self) -> None:

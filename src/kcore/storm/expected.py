@@ -15,6 +15,7 @@ EXPECTED_ERRORS: Final[dict[str, dict[str, str]]] = {
     "rolling-restart": {"DUPLICATE_BROKER_REGISTRATION": _OLD_SESSION},
     "dir-lost": {"DUPLICATE_BROKER_REGISTRATION": _OLD_SESSION},
     "controller-killed": _ELECTION,
+    "standby-takes-over": _ELECTION,
     "limit-elect": _ELECTION,
     "limit-isr": _ELECTION,
     "limit-fence": _ELECTION,

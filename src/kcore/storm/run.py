@@ -175,7 +175,8 @@ class _CellRun:
                 continue
             self.rows.append(row_of(self.cell, result, self.plan.seed))
             last = f"last broker after {result.last_ms:,.0f} ms" if result.last_ms >= 0 else "nothing changed"
-            self.tell(f"{self.cell}: {name}: {last}, {result.changes:,} changes, {result.seconds:.1f} s in all")
+            waves = "".join(f", {wave} {ms:,.0f} ms" for wave, ms in result.waves_ms.items())
+            self.tell(f"{self.cell}: {name}: {last}{waves}, {result.changes:,} changes, {result.seconds:.1f} s in all")
 
     def _partial(self, storm: Storm, name: str) -> None:
         """What has arrived of a scenario that lost some of its brokers."""

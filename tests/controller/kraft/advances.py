@@ -4,6 +4,7 @@ from collections.abc import Iterator
 from typing import Any
 
 import kcore
+from controller.kraft.contexts import at_once
 from kcore.controller.kraft.context import ControllerContext
 from kcore.controller.kraft.decision import Decision, encoded
 from kcore.controller.kraft.periodic import PeriodicTasks
@@ -50,7 +51,7 @@ class Advances:
 
     def _run(self, now_ms: int, found: list[Json]) -> None:
         while (task := self._periodic.due(now_ms)) is not None:
-            decision = task.work(self.context, now_ms) or Decision()
+            decision = at_once(task.work(self.context, now_ms) or Decision())
             written = list(self._written(decision, now_ms))
             found += written
             self._periodic.ran(task, self.context, now_ms, written=len(written), has_more=decision.has_more)

@@ -5,8 +5,7 @@ from typing import Any
 
 import numpy as np
 
-from controller.kraft.contexts import CLUSTER_ID, a_context, decision_of
-from kcore.controller.kraft.brokers.fencing import fence_stale_brokers
+from controller.kraft.contexts import CLUSTER_ID, a_context, decision_of, fenced_now
 from kcore.controller.kraft.context import ControllerContext, RequestInfo
 from kcore.controller.kraft.decision import Decision, Versioned
 from kcore.metadata.changes import KraftChanges
@@ -115,7 +114,7 @@ def beat(context: ControllerContext, broker_id: int, now_ms: int = BEGIN_MS, **g
 def look(context: ControllerContext, now_ms: int) -> Decision | None:
     """The look for stale brokers at that time, after one a little earlier that fenced nobody."""
     context.heartbeats.was_listening(now_ms - SESSION_MS // 8)
-    return fence_stale_brokers(context, now_ms)
+    return fenced_now(context, now_ms)
 
 
 def a_heartbeat(context: ControllerContext, broker_id: int, **given: Any) -> BrokerHeartbeatRequest:

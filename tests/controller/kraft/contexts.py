@@ -2,9 +2,10 @@
 
 from typing import Any
 
+from kcore.controller.kraft.brokers.fencing import fence_stale_brokers
 from kcore.controller.kraft.config import KraftControllerConfig
 from kcore.controller.kraft.context import ControllerContext, RequestInfo
-from kcore.controller.kraft.decision import Decision, Versioned
+from kcore.controller.kraft.decision import Decision, Steps, Versioned, all_parts
 from kcore.controller.kraft.handlers import HANDLERS
 from kcore.metadata.image import ClusterImage
 from kcore.metadata.metadata_version import FEATURE_NAME
@@ -31,14 +32,18 @@ def a_context(level: int = 29, **settings: Any) -> ControllerContext:
 
 def decision_of(context: ControllerContext, request: Message, info: RequestInfo) -> Decision:
     """What the handler of the request decides, at once where it does so part by part; nothing takes effect."""
-    decided = HANDLERS[type(request)](context, request, info)
-    if isinstance(decided, Decision):
-        return decided
-    while True:
-        try:
-            next(decided)
-        except StopIteration as done:
-            return done.value
+    return at_once(HANDLERS[type(request)](context, request, info))
+
+
+def at_once(decided: Decision | Steps) -> Decision:
+    """A decision with all its parts."""
+    return decided if isinstance(decided, Decision) else all_parts(decided)
+
+
+def fenced_now(context: ControllerContext, now_ms: int) -> Decision | None:
+    """What the periodic look for stale brokers decides, at once; nothing takes effect."""
+    decided = fence_stale_brokers(context, now_ms)
+    return None if decided is None else at_once(decided)
 
 
 def applied(context: ControllerContext, decision: Decision) -> None:

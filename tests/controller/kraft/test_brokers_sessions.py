@@ -22,8 +22,8 @@ from controller.kraft.broker_clusters import (
     records_of,
     take_effect,
 )
+from controller.kraft.contexts import fenced_now
 from controller.kraft.runtime import controller_of
-from kcore.controller.kraft.brokers.fencing import fence_stale_brokers
 from kcore.controller.kraft.brokers.heartbeats import BrokerHeartbeats
 from kcore.controller.kraft.context import ControllerContext
 from kcore.controller.kraft.departures import FENCES_ONE_BY_ONE
@@ -183,9 +183,9 @@ def test_heartbeats_that_waited_behind_a_long_event_are_read_before_anybody_is_f
     """E13: KAFKA-15019, KAFKA-17793, KAFKA-19294."""
     context = a_cluster((1, 2))
     look(context, BEGIN_MS)
-    assert fence_stale_brokers(context, LATER_MS) is None, "the controller did nothing else for a whole session"
+    assert fenced_now(context, LATER_MS) is None, "the controller did nothing else for a whole session"
     beat(context, 1, LATER_MS)
-    decision = fence_stale_brokers(context, LATER_MS + SESSION_MS // 8)
+    decision = fenced_now(context, LATER_MS + SESSION_MS // 8)
     assert decision is not None
     [record] = records_of(decision)
     assert isinstance(record, BrokerRegistrationChangeRecord) and record.broker_id == 2, "it is silent indeed"
@@ -194,7 +194,7 @@ def test_heartbeats_that_waited_behind_a_long_event_are_read_before_anybody_is_f
 def test_an_event_that_leaves_time_for_heartbeats_delays_no_fencing() -> None:
     context = a_cluster((1,))
     look(context, BEGIN_MS + SESSION_MS // 2)
-    assert fence_stale_brokers(context, LATER_MS) is not None
+    assert fenced_now(context, LATER_MS) is not None
 
 
 def test_a_new_active_controller_knows_where_brokers_were_registered() -> None:

@@ -21,6 +21,7 @@ from controller.kraft.broker_clusters import (
 from kcore.controller.kraft import writing
 from kcore.controller.kraft.config import KraftControllerConfig
 from kcore.controller.kraft.context import ControllerContext
+from kcore.controller.kraft.decision import all_parts
 from kcore.controller.kraft.tasks import all_tasks
 from kcore.protocol_errors import Errors
 from kcore.schema.alter_partition import (
@@ -234,6 +235,6 @@ def test_e15_one_live_broker_leads_all_that_is_created(factor: int) -> None:
 def take_created(context: ControllerContext, topic: CreatableTopic) -> None:
     """The topic is there."""
     decision = ask(context, CreateTopicsRequest(topics=[topic]), version=7)
-    made = writing.written(context, decision, [*writing.encoding(context, decision)], 1, 0)
+    made = all_parts(writing.written(context, decision, [*writing.encoding(context, decision)], 1, 0))
     assert made is not None
     deque(writing.taking_effect(context, made, decision, 1, 0), 0)

@@ -9,6 +9,7 @@ from controller.kraft.broker_clusters import a_cluster
 from controller.kraft.contexts import decision_of
 from kcore.controller.kraft.admin.mutation_quotas import MOST_BUCKETS, RATE, MutationQuotas
 from kcore.controller.kraft.context import ControllerContext, RequestInfo
+from kcore.controller.kraft.decision import all_parts
 from kcore.controller.kraft.writing import encoding, taking_effect, written
 from kcore.metadata.principal import KafkaPrincipal
 from kcore.protocol_errors import Errors
@@ -43,7 +44,7 @@ def ask(
     principal = KafkaPrincipal(user)
     info = RequestInfo(version, BEGIN_MS + at_ms, principal=principal, client_id=client)
     decision = decision_of(context, request, info)
-    if (made := written(context, decision, [*encoding(context, decision)], epoch=1, wall_ms=0)) is not None:
+    if (made := all_parts(written(context, decision, [*encoding(context, decision)], 1, 0))) is not None:
         deque(taking_effect(context, made, decision, 1, BEGIN_MS), 0)
     return decision.response
 

@@ -13,8 +13,8 @@ from controller.kraft.broker_clusters import (
     records_of,
     take_effect,
 )
+from controller.kraft.contexts import fenced_now
 from kcore.controller.kraft.brokers.contact_table import ContactTable
-from kcore.controller.kraft.brokers.fencing import fence_stale_brokers
 from kcore.controller.kraft.departures import (
     FENCES_AFTER_A_PAUSE,
     FENCES_ONE_BY_ONE,
@@ -105,6 +105,6 @@ def test_after_a_pause_nobody_is_fenced_but_in_kafkas_way() -> None:
     for names in ((), (FENCES_AFTER_A_PAUSE,), (FENCES_AFTER_A_PAUSE, FENCES_ONE_BY_ONE)):
         way = frozenset[str](names)
         context = a_cluster((1,), kafka_way=way)
-        decision = fence_stale_brokers(context, BEGIN_MS + 2 * SESSION_MS)
+        decision = fenced_now(context, BEGIN_MS + 2 * SESSION_MS)
         assert (decision is not None) == bool(way)
         assert decision is None or not changes_of(decision)

@@ -1,10 +1,9 @@
 """The active controller and the standby, as the state machine on a raft node: events in, appends and answers out.
 
 The active controller decides on the latest state, appends the records of the decision, replays them at once, and
-answers once these records, and all that the decision read, are committed. It appends no other records. When its node
-stops leading, the state reverts to the last commit and every pending request is answered NOT_CONTROLLER. When the node
-refuses an append because it wrote a control record first, the refused decision and all later ones are made again. A
-standby replays committed records.
+answers once these records, and all that the decision read, are committed. When its node stops leading, the state
+reverts to the last commit and every pending request is answered NOT_CONTROLLER. When the node refuses an append because
+it wrote a control record first, the refused decision and all later ones are made again. A standby replays commits.
 
 A request for many topics or partitions is decided part by part, and so are its records encoded and applied; then they
 are appended together. Meanwhile heartbeats are answered, and reads until the first record is applied. Requests that
@@ -114,10 +113,7 @@ class KraftController:
 
     @property
     def stable(self) -> int:
-        """All records below are committed, and no transaction of this node is open there.
-
-        Source: OffsetControlManager.lastStableOffset.
-        """
+        """All below is committed, and no transaction of this node is open there (OffsetControlManager)."""
         first = self._uncommitted[0] if self._uncommitted else None
         if first is not None and first.transaction and first.begin < self.committed:
             return first.begin
@@ -162,6 +158,11 @@ class KraftController:
         return [*outputs, RequestAnswer(reply_to, None if response is None else fitting(response))]
 
     @property
+    def is_at_work(self) -> bool:
+        """As StateMachine has it: a standby that applies what is committed, or reverts what is not."""
+        return self._following.is_at_work
+
+    @property
     def is_busy(self) -> bool:
         """Whether what would change the state must wait."""
         return self._is_in_parts or bool(self._behind)
@@ -202,7 +203,18 @@ class KraftController:
         else:
             self._finish(pending, decision, None, outputs)
 
-    def _finish(self, pending: Pending, decision: Decision, made: Written | None, outputs: list[Output]) -> None:
+    def _append(self, made: Written, outputs: list[Output]) -> None:
+        assert self.epoch is not None
+        transaction = made.batches if made.is_transaction else b""
+        self._uncommitted.append(Uncommitted(made.begin, made.end, transaction))
+        self._shadow.on_written(made.batches)
+        self.snapshots.count(len(made.batches))
+        outputs.append(AppendBatches(made.batches, self.epoch, made.begin))
+
+    def _finish(
+        self, pending: Pending, decision: Decision, made: Written | None, outputs: list[Output], count: int = 0
+    ) -> None:
+        """`made`: what is left to be appended; `count`: all records."""
         assert self.epoch is not None
         kraft_version = self._shadow.kraft_version_to_write(decision.kraft_version, has_records=made is not None)
         if kraft_version is not None:
@@ -210,11 +222,7 @@ class KraftController:
         response = decision.response if pending.response is None else pending.response
         pending.response = None if response is None else fitting(response)
         if made is not None:
-            transaction = made.batches if made.is_transaction else b""
-            self._uncommitted.append(Uncommitted(made.begin, made.end, transaction))
-            self._shadow.on_written(made.batches)
-            self.snapshots.count(len(made.batches))
-            outputs.append(AppendBatches(made.batches, self.epoch, made.begin))
+            self._append(made, outputs)
         pending.offset = self._decided_end
         if self._uncommitted and not pending.has_failed and (pending.request is not None or made is not None):
             self._pending.append(pending)
@@ -222,7 +230,7 @@ class KraftController:
             outputs.append(RequestAnswer(pending.reply_to, pending.response))
         if pending.on_written is not None:
             on_written, pending.on_written = pending.on_written, None
-            on_written(0 if made is None else made.end - made.begin, pending.has_failed)
+            on_written(count, pending.has_failed)
         if pending.gives_up:
             outputs.append(Resign(self.epoch))
 
@@ -291,7 +299,9 @@ class KraftController:
         """The next part of the writing of a decision; the state is as before where its records cannot be written."""
         pending = writing.pending
         try:
-            for _ in writing.parts:
+            for made in writing.parts:
+                if made is not None:
+                    self._append(made, outputs)
                 if not pending.is_vital:
                     self._writing = writing
                     outputs.append(WorkOn(pending.name))
@@ -303,7 +313,7 @@ class KraftController:
                 pending.response = pending.failed(error, outputs)
             elif pending.request is not None:
                 pending.response = refused(pending.request, Errors.POLICY_VIOLATION, TOO_LARGE)
-        self._finish(pending, writing.decision, writing.made, outputs)
+        self._finish(pending, writing.decision, writing.made, outputs, count=writing.count)
 
     # Periodic work.
 
@@ -316,23 +326,9 @@ class KraftController:
             task = self.periodic.due(now_ms)
             if task is None:
                 break
-            self._run_task(task, now_ms, outputs)
+            self._decide(self.periodic.pending(task, self.context, now_ms), outputs)
         outputs += log_lines(self._notices.due(self._clocks.now_ms()))
         return outputs
-
-    def _run_task(self, task: Task, now_ms: int, outputs: list[Output]) -> None:
-        decision = Decision()
-
-        def decide() -> Decision:
-            nonlocal decision
-            decision = task.work(self.context, now_ms) or Decision()
-            return decision
-
-        def on_written(count: int, failed: bool) -> None:
-            self.periodic.ran(task, self.context, now_ms, written=count, failed=failed, has_more=decision.has_more)
-            self.periodic.on_change(self.context, now_ms)
-
-        self._decide(Pending(task.name, decide, on_written=on_written), outputs)
 
     # Events of the raft node (kcore.raft.state_machine.StateMachine).
 
@@ -400,22 +396,26 @@ class KraftController:
         """Reverts to the last commit. Committed batches of an open transaction stay: the next leader aborts it."""
         first = self._uncommitted[0] if self._uncommitted else None
         pending = [*self._pending, *self._undecided()]
-        self.image.revert_to(self.stable)
-        if first is not None and first.transaction and first.begin < self.committed:
-            deque(self._replay(first.part_below(self.committed)), 0)
-            self._commit(self.committed)
-        self._shadow.on_reverted(self.committed)
-        self.image.end_offset = self.committed
+        parts = self._reverting(self.stable, first)
         self.epoch = None
         self.periodic.deactivate()
-        self._begin_context()
         self._pending.clear()
         self._uncommitted.clear()
+        has_more = self._following.begin(parts)
         asked = [(each.reply_to, each.request) for each in pending if each.request is not None]
         answers = [RequestAnswer(reply_to, not_controller(request, self.config)) for reply_to, request in asked]
         text = f"this node is not the active controller any more, as of epoch {epoch}"
         text = f"{text}: {len(answers)} requests are answered NOT_CONTROLLER"
-        return [*log_lines([*self._notices.rest(), text]), *answers]
+        return [*log_lines([*self._notices.rest(), text]), *answers, *([WorkOn()] if has_more else [])]
+
+    def _reverting(self, stable: int, first: Uncommitted | None) -> Iterator[None]:
+        yield from self.image.reverting_to(stable)
+        if first is not None and first.transaction and first.begin < self.committed:
+            yield from self._replay(first.part_below(self.committed))
+            self._commit(self.committed)
+        self._shadow.on_reverted(self.committed)
+        self.image.end_offset = self.committed
+        self._begin_context()
 
     def on_refused(self, append: AnyAppend, next_offset: int) -> Outputs:
         """A control record of the node came first: this decision and all later ones are made again, behind it."""
@@ -495,5 +495,6 @@ class KraftController:
         self._begin_with(image)
         self.image.commit(snapshot.offset)
         self.snapshots.begin(snapshot.offset, self._clocks.wall_ms())
+        self.snapshots.has_size(loading.size)
         where = f"snapshot {snapshot.offset}-{snapshot.epoch}"
         return [LogLine(logging.INFO, f"{where} is loaded: {image.table.partition_count:,} partitions")]

@@ -6,7 +6,7 @@ that a million of them cost no object each. `encoded` turns all of them into byt
 
 from collections.abc import Generator, Iterator, Sequence
 from dataclasses import dataclass, field
-from typing import Final, NamedTuple, TypeAlias
+from typing import Final, NamedTuple, TypeAlias, TypeVar
 
 from kcore.metadata.changes import KraftChanges
 from kcore.metadata.image import ClusterImage
@@ -16,6 +16,8 @@ from kcore.replication.kraft_results import KraftElections
 from kcore.schema.structure import Message, MetadataRecord
 from kcore.wire.encoded_records import EncodedRecords
 from kcore.wire.metadata_frames import encode_metadata_record
+
+T = TypeVar("T")
 
 
 class Versioned(NamedTuple):
@@ -49,6 +51,16 @@ def pause_if_many(count: int) -> Generator[None, None, None]:
     """Ends a part of a decision for so many topics or partitions, unless all of it is one."""
     if count >= AT_ONCE:
         yield
+
+
+def all_parts(parts: Generator[None, None, T]) -> T:
+    """The result of something that is made part by part, at once."""
+    while True:
+        try:
+            next(parts)
+        except StopIteration as done:
+            result: T = done.value
+            return result
 
 
 def encoded(image: ClusterImage, records: Sequence[Records], level: MetadataVersion) -> Iterator[EncodedRecords]:

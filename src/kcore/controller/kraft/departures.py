@@ -26,6 +26,7 @@ ABORTED_RECORDS: Final = "aborted-records-return"
 DELETED_SETTINGS: Final = "deleted-topics-settings"
 LOST_SCRAM: Final = "lost-scram-credentials"
 STANDBYS: Final = "standbys-check-first"
+SNAPSHOTS_AT_FIXED_BYTES: Final = "snapshots-at-fixed-bytes"
 LEADERS_NAMED: Final = "standbys-name-no-leader"
 KILLED_LEADERS: Final = "killed-leaders-are-awaited"
 
@@ -139,6 +140,11 @@ DEPARTURES: Final[Mapping[str, Departure]] = {
         "checks on a standby who asks, and parts of the request, before it answers NOT_CONTROLLER",
         "answers NOT_CONTROLLER at once to what is not only read",
         "a standby's ACLs may be old, and the client is to ask the active controller anyway",
+    ),
+    SNAPSHOTS_AT_FIXED_BYTES: Departure(
+        "writes a snapshot whenever metadata.log.max.record.bytes.between.snapshots have come, however large it is",
+        "waits until they are also half of the last snapshot's size",
+        "a cluster of 10 million partitions is not written anew for every 20 MiB of records",
     ),
     LEADERS_NAMED: Departure(
         "names no leader in a standby's answer to DescribeQuorum, and does not say why it changes no voters",

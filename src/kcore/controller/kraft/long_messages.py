@@ -3,6 +3,7 @@
 Kafka's own response of that kind cannot be written, and its client gets none.
 """
 
+from collections.abc import Sequence
 from functools import cache
 from typing import Final
 
@@ -16,7 +17,7 @@ MESSAGE: Final = "error_message"
 def fitting(response: Message) -> Message:
     """The response, with such messages cut short; it is changed in place."""
     if _has_messages(type(response)):
-        _cut(response)
+        _cut(type(response), [response])
     return response
 
 
@@ -26,16 +27,19 @@ def _has_messages(kind: type[Struct]) -> bool:
 
 
 @cache
-def _nested(kind: type[Struct]) -> tuple[str, ...]:
-    """The lists of a struct whose elements have messages."""
+def _nested(kind: type[Struct]) -> dict[str, type[Struct]]:
+    """The lists of a struct whose elements have messages, and what these are."""
     elements = {each.name: each.type.element for each in kind.__fields__ if each.type.element is not None}
-    return tuple(name for name, each in elements.items() if each.struct is not None and _has_messages(each.struct))
+    structs = {name: each.struct for name, each in elements.items() if each.struct is not None}
+    return {name: each for name, each in structs.items() if _has_messages(each)}
 
 
-def _cut(node: Struct) -> None:
-    text: str | None = getattr(node, MESSAGE, None)
-    if text is not None and 4 * len(text) > MOST_BYTES and len(text.encode()) > MOST_BYTES:
-        setattr(node, MESSAGE, f"{text[:KEPT]}...")
-    for name in _nested(type(node)):
-        for each in getattr(node, name) or ():
-            _cut(each)
+def _cut(kind: type[Struct], nodes: Sequence[Struct]) -> None:
+    """All nodes of one kind together: a response may have a hundred thousand."""
+    if any(each.name == MESSAGE for each in kind.__fields__):
+        for node in [each for each in nodes if getattr(each, MESSAGE) is not None]:
+            text: str = getattr(node, MESSAGE)
+            if 4 * len(text) > MOST_BYTES and len(text.encode()) > MOST_BYTES:
+                setattr(node, MESSAGE, f"{text[:KEPT]}...")
+    for name, inner in _nested(kind).items():
+        _cut(inner, [each for node in nodes for each in getattr(node, name) or ()])

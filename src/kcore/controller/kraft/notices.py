@@ -12,7 +12,7 @@ import numpy as np
 from kcore.constants import NO_LEADER_CHANGE, RECOVERING
 from kcore.controller.kraft.brokers.heartbeats import OF_BROKERS
 from kcore.controller.kraft.brokers.records import FENCE, UNFENCE
-from kcore.controller.kraft.decision import Decision, Versioned
+from kcore.controller.kraft.decision import Decision, Records, Versioned
 from kcore.controller.kraft.outputs import LogLine, Output
 from kcore.metadata.changes import KraftChanges
 from kcore.metadata.image import ClusterImage
@@ -55,13 +55,50 @@ class Notice(NamedTuple):
 NOTHING_TOLD: Final = Notice()
 
 
+class NoticeMaker:
+    """Makes the notice of one decision, which takes effect part by part: each part is added before it does."""
+
+    def __init__(self, image: ClusterImage, request: Message | None) -> None:
+        """`request` is None for the controller's own work."""
+        self._image, self._request = image, request
+        self._lines: list[str] = []
+        self._removed: list[str] = []
+        self._effects: Counter[str] = Counter()
+
+    def add(self, records: Records | EncodedRecords) -> None:
+        """One record of the decision, or several in columns."""
+        if isinstance(records, Versioned):
+            self._add_one(records.record)
+        elif isinstance(records, PartitionCreations):
+            self._lines += _created(records)
+        elif not isinstance(records, EncodedRecords):
+            changes = records if isinstance(records, KraftChanges) else records.records()
+            by_request = isinstance(self._request, AlterPartitionReassignmentsRequest)
+            _count_leaders(self._image, changes, self._effects)
+            _count_moves(self._image, changes, self._effects, by_request=by_request)
+
+    def _add_one(self, record: MetadataRecord) -> None:
+        topics = self._image.topics
+        if isinstance(record, RemoveTopicRecord):
+            row = topics.row_of_id(record.topic_id)
+            self._removed.append("?" if row is None else topics.names[row])
+        elif type(record) in _TOLD and (line := _line_of(self._image, record, self._request)) is not None:
+            self._lines.append(line)
+
+    def notice(self) -> Notice:
+        """Of all that was added."""
+        lines = [*self._lines, *([f"{_names(self._removed)} deleted"] if self._removed else [])]
+        if isinstance(self._request, AlterPartitionRequest):
+            return Notice(lines, self._effects)
+        return Notice([*lines, *_of_effects(self._effects)])
+
+
 def notice_of(image: ClusterImage, decision: Decision, request: Message | None) -> Notice:
-    """Of a decision that has not taken effect yet; `request` is None for the controller's own work."""
-    effects: Counter[str] = Counter()
-    lines = [*_lines_of(image, decision, request, effects)]
-    if isinstance(request, AlterPartitionRequest):
-        return Notice(lines, effects)
-    return Notice([*lines, *_of_effects(effects)])
+    """Of a decision as a whole that has not taken effect yet."""
+    maker = NoticeMaker(image, request)
+    for each in decision.records:
+        maker.add(each)
+    return maker.notice()
 
 
 class Notices:
@@ -104,26 +141,6 @@ def log_lines(lines: Iterable[str]) -> list[Output]:
 
 def _of_effects(effects: Counter[str]) -> list[str]:
     return [f"{effects[name]:,} {words[effects[name] > 1]}" for name, words in _EFFECTS.items() if effects[name]]
-
-
-def _lines_of(image: ClusterImage, decision: Decision, request: Message | None, effects: Counter[str]) -> Iterator[str]:
-    """All but what happens to partitions, which is counted in `effects`."""
-    removed: list[str] = []
-    for each in decision.records:
-        if isinstance(each, Versioned):
-            if isinstance(each.record, RemoveTopicRecord):
-                row = image.topics.row_of_id(each.record.topic_id)
-                removed.append("?" if row is None else image.topics.names[row])
-            elif type(each.record) in _TOLD and (line := _line_of(image, each.record, request)) is not None:
-                yield line
-        elif isinstance(each, PartitionCreations):
-            yield from _created(each)
-        elif not isinstance(each, EncodedRecords):
-            changes = each if isinstance(each, KraftChanges) else each.records()
-            _count_leaders(image, changes, effects)
-            _count_moves(image, changes, effects, by_request=isinstance(request, AlterPartitionReassignmentsRequest))
-    if removed:
-        yield f"{_names(removed)} deleted"
 
 
 def _count_leaders(image: ClusterImage, changes: KraftChanges, effects: Counter[str]) -> None:

@@ -7,13 +7,13 @@ from typing import Final, NamedTuple
 
 from kcore.controller.kraft.admin.mutation_quotas import MutationQuota
 from kcore.controller.kraft.context import ControllerContext
-from kcore.controller.kraft.decision import Decision, Steps
+from kcore.controller.kraft.decision import SINGLES_AT_ONCE, Decision, Steps, Versioned
 from kcore.controller.kraft.error_responses import refused
 from kcore.controller.kraft.kafka_way.faults import ControllerFaultError
 from kcore.controller.kraft.kafka_way.unreadable_settings import check_min_isr
-from kcore.controller.kraft.notices import NOTHING_TOLD, Notice, fault_line, notice_of
+from kcore.controller.kraft.notices import NOTHING_TOLD, Notice, NoticeMaker, fault_line
 from kcore.controller.kraft.outputs import Clocks, LogLine, Output
-from kcore.controller.kraft.writing import Written, encoding, is_long, taking_effect, written
+from kcore.controller.kraft.writing import Written, encoding, in_groups, is_long, taking_effect, written
 from kcore.protocol_errors import Errors
 from kcore.raft.batches import split_batches
 from kcore.schema.structure import Message
@@ -68,34 +68,54 @@ class Deciding(NamedTuple):
 class Writing:
     """A decision whose records are being encoded and applied to the state, part by part; they are appended after that.
 
-    `parts` raises what `written` and `taking_effect` raise; then the state is as before.
+    What the controller decides by itself and may be in the log in parts is appended group by group: `parts` yields what
+    is to be appended now, or None. It raises what `written` and `taking_effect` raise; then the state is as it was
+    behind the last append.
     """
 
     def __init__(
         self, pending: Pending, decision: Decision, context: ControllerContext, epoch: int, clocks: Clocks
     ) -> None:
         self.pending, self.decision = pending, decision
-        self.made: Written | None = None  # None before the records are encoded, and where there are none.
-        self.parts = self._write(context, epoch, clocks)
+        # What is being applied and is not appended; None before its records are encoded, and where there are none.
+        self.made: Written | None = None
+        self.count = 0  # Records of the log that are made so far.
+        self._context, self._epoch, self._clocks = context, epoch, clocks
+        self._notice = NoticeMaker(context.image, pending.request)
+        self.parts = self._write()
 
-    def _write(self, context: ControllerContext, epoch: int, clocks: Clocks) -> Generator[None, None, None]:
-        check_min_isr(context, self.decision)
-        pauses = is_long(self.decision.records)
+    def _write(self) -> Generator[Written | None, None, None]:
+        decision, records = self.decision, self.decision.records
+        check_min_isr(self._context, decision)
+        pauses = is_long(records)
         if pauses:
-            yield
-        parts = []
-        for part in encoding(context, self.decision):
-            parts.append(part)
+            yield None
+        in_parts = self.pending.request is None and not decision.is_atomic
+        for number, group in enumerate(in_groups(records) if in_parts else [records]):
+            if number:
+                made, self.made = self.made, None
+                yield made
+            yield from self._write_group(Decision(records=group, is_atomic=decision.is_atomic), pauses=pauses)
+        self.pending.notice = self._notice.notice()
+
+    def _write_group(self, decision: Decision, *, pauses: bool) -> Generator[None, None, None]:
+        context, epoch, clocks = self._context, self._epoch, self._clocks
+        encoded = []
+        for part in encoding(context, decision):
+            encoded.append(part)
             if pauses:
                 yield
         begin = context.image.end_offset
         try:
-            self.made = written(context, self.decision, parts, epoch, clocks.wall_ms())
+            self.made = yield from written(context, decision, encoded, epoch, clocks.wall_ms())
             if self.made is None:
                 return
-            notice = notice_of(context.image, self.decision, self.pending.request)
-            yield from taking_effect(context, self.made, self.decision, epoch, clocks.now_ms())
-            self.pending.notice = notice
+            for place, each in enumerate(decision.records, 1):
+                self._notice.add(each)
+                if pauses and (place % SINGLES_AT_ONCE == 0 or not isinstance(each, Versioned)):
+                    yield
+            yield from taking_effect(context, self.made, decision, epoch, clocks.now_ms())
+            self.count += self.made.end - begin
         except Exception:
             self.made = None
             context.image.revert_to(begin)

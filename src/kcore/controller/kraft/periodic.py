@@ -14,8 +14,9 @@ from typing import Final, TypeAlias
 
 from kcore.controller.kraft.config import KraftControllerConfig
 from kcore.controller.kraft.context import ControllerContext
-from kcore.controller.kraft.decision import Decision, Versioned
+from kcore.controller.kraft.decision import Decision, Steps, Versioned
 from kcore.controller.kraft.departures import FENCES_AT_INTERVALS
+from kcore.controller.kraft.pending import Pending
 from kcore.replication.elections import rows_not_led_by_first
 from kcore.replication.kraft_events import leaderless_rows
 from kcore.schema.metadata_records_log import NoOpRecord
@@ -32,7 +33,7 @@ TOKENS: Final = "expireDelegationTokens"
 NO_OP: Final = "writeNoOpRecord"
 SAMPLES: Final = 8  # Looks for stale brokers in a session, at least (maybeFenceStaleBrokerPeriodNs).
 
-Work: TypeAlias = Callable[[ControllerContext, int], Decision | None]
+Work: TypeAlias = Callable[[ControllerContext, int], Decision | Steps | None]
 
 
 @dataclass(frozen=True, slots=True)
@@ -122,6 +123,22 @@ class PeriodicTasks:
         if name is None or self._due_ms[name] > now_ms:
             return None
         return self._tasks[name]
+
+    def pending(self, task: Task, context: ControllerContext, now_ms: int) -> Pending:
+        """The task, which is due, on its way through the controller; its next run is scheduled when it is written."""
+        has_more = False
+
+        def decide() -> Decision | Steps:
+            nonlocal has_more
+            decided = task.work(context, now_ms) or Decision()
+            has_more = isinstance(decided, Decision) and decided.has_more
+            return decided
+
+        def on_written(count: int, failed: bool) -> None:
+            self.ran(task, context, now_ms, written=count, failed=failed, has_more=has_more)
+            self.on_change(context, now_ms)
+
+        return Pending(task.name, decide, on_written=on_written)
 
     def ran(
         self,

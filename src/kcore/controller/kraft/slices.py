@@ -4,18 +4,28 @@ Source: SnapshotGenerator, SnapshotEmitter.
 """
 
 from collections.abc import Callable, Iterator
+from typing import Final
 
 from kcore.controller.kraft.config import KraftControllerConfig
+from kcore.controller.kraft.departures import SNAPSHOTS_AT_FIXED_BYTES
 from kcore.metadata.image import ClusterImage
 from kcore.metadata.image_writer import records_of
 
+SNAPSHOT_PARTS: Final = 2  # So a start replays at most half a snapshot's bytes of the log, or the setting's.
+
 
 class SnapshotNeed:
-    """Counts bytes and time since the last snapshot (SnapshotGenerator)."""
+    """Counts bytes and time since the last snapshot (SnapshotGenerator).
+
+    The bytes are those of the setting, or a part of the last snapshot's size, whichever is more: then all snapshots of
+    a cluster that grows cost in proportion to its size, and not to the square of it.
+    """
 
     def __init__(self, config: KraftControllerConfig) -> None:
         self._most_bytes = config.metadata_log_max_record_bytes_between_snapshots
         self._most_ms = config.metadata_log_max_snapshot_interval_ms
+        self._in_proportion = SNAPSHOTS_AT_FIXED_BYTES not in config.kafka_way
+        self._size = 0  # Of the last snapshot.
         self._bytes = 0
         self._begun_ms: int | None = None
         self.offset = 0  # Of the last one.
@@ -30,11 +40,15 @@ class SnapshotNeed:
             self._begun_ms = now_ms
         if offset <= self.offset or not self._bytes:
             return None
-        if self._bytes >= self._most_bytes:
+        if self._bytes >= max(self._most_bytes, self._size // SNAPSHOT_PARTS if self._in_proportion else 0):
             return f"{self._bytes:,} bytes of records since the last one"
         if self._most_ms > 0 and now_ms - self._begun_ms >= self._most_ms:
             return f"{self._most_ms:,} ms since the last one"
         return None
+
+    def has_size(self, size: int) -> None:
+        """The last snapshot has so many bytes."""
+        self._size = size
 
     def begin(self, offset: int, now_ms: int) -> None:
         """A snapshot of the state at `offset` is being written, or was loaded."""

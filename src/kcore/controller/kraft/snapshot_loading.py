@@ -14,6 +14,7 @@ class SnapshotLoading:
     def __init__(self, reader: SnapshotReader, kafka_way: frozenset[str]) -> None:
         self._reader, self._image = reader, ClusterImage()
         self.snapshot = reader.snapshot
+        self.size = 0  # Bytes of batches read so far.
         self.is_empty = True  # It has control records alone.
         self.shadow = shadow_of(kafka_way)  # What goes with the state in Kafka's way.
 
@@ -22,6 +23,7 @@ class SnapshotLoading:
         batches = next(self._reader, None)
         if batches is None:
             return False
+        self.size += len(batches)
         records = decode_records(batches)
         replay(self._image, records)
         self.is_empty = self.is_empty and bool((records.control_type >= 0).all())

@@ -7,7 +7,7 @@ nothing to call the controller for, is answered as the active controller answers
 
 from kcore.controller.kraft.config import KraftControllerConfig
 from kcore.controller.kraft.context import ControllerContext, NotControllerError, RequestInfo
-from kcore.controller.kraft.decision import Decision, Steps
+from kcore.controller.kraft.decision import Decision, all_parts
 from kcore.controller.kraft.departures import STANDBYS
 from kcore.controller.kraft.error_responses import not_controller
 from kcore.controller.kraft.handlers import HANDLERS, READS
@@ -24,7 +24,9 @@ def checked(context: ControllerContext, request: Message, info: RequestInfo, lea
     """What the request's handler answers upon the committed state; NOT_CONTROLLER where it calls the controller."""
     try:
         decided = HANDLERS[type(request)](context, request, info)
-        decision = decided if isinstance(decided, Decision) else _at_once(decided)
+        decision = (
+            decided if isinstance(decided, Decision) else all_parts(decided)
+        )  # What comes before `call_controller` is short.
     except NotControllerError as error:
         response = not_controller(request, context.config, leader_id)
         if isinstance(response, CreateAclsResponse):  # The others have no error of a part beside NOT_CONTROLLER.
@@ -32,13 +34,3 @@ def checked(context: ControllerContext, request: Message, info: RequestInfo, lea
         return Decision(response)
     assert not decision.records, "a handler decides without `call_controller`"
     return decision
-
-
-def _at_once(steps: Steps) -> Decision:
-    """All parts of a decision: what comes before `call_controller` is short."""
-    while True:
-        try:
-            next(steps)
-        except StopIteration as done:
-            decision: Decision = done.value
-            return decision

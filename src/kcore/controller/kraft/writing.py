@@ -29,7 +29,7 @@ FEW: Final = 16  # Up to so many records are replayed one by one: that is faster
 # very offset at which their snapshot ends (OffsetControlManager.replay(BeginTransactionRecord)). A snapshot ends where
 # a batch does, so it never ends behind this record.
 _NO_OP: Final = EncodedRecords.of([encode_metadata_record(NoOpRecord(), 0)])
-APPLIED_AT_ONCE: Final = 4_096  # Records of one decision.
+APPLIED_AT_ONCE: Final = 2_048  # Records of one decision.
 BATCH_BYTES: Final = 1 << 20  # A follower replays a batch at once, and serves nothing meanwhile.
 
 
@@ -55,10 +55,11 @@ def encoding(context: ControllerContext, decision: Decision) -> Iterator[Encoded
 
 def written(
     context: ControllerContext, decision: Decision, parts: Sequence[EncodedRecords], epoch: int, wall_ms: int
-) -> Written | None:
-    """A decision as batches of the leader of `epoch`; None where it has no records. `parts`: all that `encoding` gives.
+) -> Generator[None, None, Written | None]:
+    """A decision as batches of the leader of `epoch`, a batch at a time; None where it has no records.
 
-    LevelError for a decision that is too large for one batch at a level without transactions.
+    `parts`: all that `encoding` gives. LevelError for a decision that is too large for one batch at a level without
+    transactions.
     """
     level = _level_of(context)
     if not parts:
@@ -70,9 +71,24 @@ def written(
     framing = int(is_transaction)
     if is_transaction and SNAPSHOT_ENDS not in context.config.kafka_way:
         framed, framing = EncodedRecords.joined([_NO_OP, framed]), 2
-    begin = context.image.end_offset
-    batches = b"".join(framed.batches(begin, epoch=epoch, timestamp=wall_ms, max_bytes=most))
-    return Written(begin, begin + len(framed), batches, records, is_transaction, framing)
+    begin, batches = context.image.end_offset, list[bytearray]()
+    for batch in framed.batches(begin, epoch=epoch, timestamp=wall_ms, max_bytes=most):
+        if batches:
+            yield
+        batches.append(batch)
+    return Written(begin, begin + len(framed), b"".join(batches), records, is_transaction, framing)
+
+
+def in_groups(records: Sequence[Records]) -> Iterator[list[Records]]:
+    """The records of a decision in groups that are each written as a decision of its own would be."""
+    group: list[Records] = []
+    for each in records:
+        group.append(each)
+        if is_long(group):
+            yield group
+            group = []
+    if group:
+        yield group
 
 
 def _level_of(context: ControllerContext) -> MetadataVersion:

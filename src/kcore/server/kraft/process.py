@@ -221,6 +221,7 @@ class KraftServer(QuorumServer):
             finally:
                 controller.release()
             if is_written:
+                controller.snapshots.has_size(self.metrics.snapshots.latest_bytes)
                 logger.info("snapshot %s-%s is written: %s", snapshot.offset, snapshot.epoch, why)
 
 

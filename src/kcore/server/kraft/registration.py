@@ -53,10 +53,15 @@ class Registration:
             await asyncio.sleep(next(delays))
 
     def is_wanted(self) -> bool:
-        """Whether the log lacks this incarnation, at a metadata.version that knows controllers."""
+        """Whether the log lacks this incarnation, at a metadata.version that knows controllers.
+
+        A standby has to have applied all that it knows to be committed: Kafka registers from its first published image.
+        """
         controller = self._controller
-        image = controller.image
-        if FEATURE_NAME not in image.features or (controller.stable < image.end_offset and controller.epoch is None):
+        image, high_watermark = controller.image, self._node.high_watermark
+        if FEATURE_NAME not in image.features or high_watermark is None:
+            return False
+        if controller.epoch is None and controller.committed < high_watermark:
             return False
         if not controller.context.version.controller_registration_supported:
             return False

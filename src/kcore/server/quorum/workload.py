@@ -93,6 +93,7 @@ class AppendWorkload:
     """
 
     reads_batches: ClassVar = False
+    is_at_work: ClassVar = False
 
     def __init__(self, rate: float, record_bytes: int, report: Callable[[Stats], None]) -> None:
         """`rate`: records a second. `report` is called every `REPORT_S`."""

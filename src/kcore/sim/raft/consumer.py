@@ -43,6 +43,7 @@ class Consumer:
     """Of one process. Those of odd incarnations read a snapshot slice by slice, the others at once."""
 
     reads_batches: ClassVar = True
+    is_at_work: ClassVar = False
     __slots__ = (
         *("_facts", "_is_slow", "_machine", "acknowledged", "epoch", "given", "high_watermark", "journal", "leader"),
         *("may_repeat", "next_offset", "position", "reader", "resigned"),

@@ -191,7 +191,11 @@ class Measure:
         if len(offsets := self.changes(*names, from_offset=self._wave_offset)):
             known = fleet.timeline.known(int(offsets[-1]), len(fleet.brokers))[self.storm.live_rows()]
             self.result.waves_ms[name] = (int(known.max()) - self._wave_ns) / _MILLIS
-        self._wave_offset, self._wave_ns = fleet.observer.end_offset, time.monotonic_ns()
+        self.begin_wave()
+
+    def begin_wave(self) -> None:
+        """The next wave begins now."""
+        self._wave_offset, self._wave_ns = self.storm.fleet.observer.end_offset, time.monotonic_ns()
 
     def waits_for_sessions(self, lost: Sequence[HollowBroker]) -> None:
         """The controller notices the loss of these brokers when their sessions end: when that is.

@@ -3,18 +3,18 @@
 Source: ReplicationControlManager.maybeFenceOneStaleBroker.
 """
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
 from kcore.controller.kraft.brokers import records as broker_records
 from kcore.controller.kraft.brokers.epochs import registered_row
 from kcore.controller.kraft.brokers.heartbeats import Expired
 from kcore.controller.kraft.context import ControllerContext
-from kcore.controller.kraft.decision import Decision
+from kcore.controller.kraft.decision import Decision, Steps
 from kcore.controller.kraft.departures import FENCES_AFTER_A_PAUSE, FENCES_ONE_BY_ONE
 
 
-def fence_stale_brokers(context: ControllerContext, now_ms: int) -> Decision | None:
-    """Fences every broker whose session is over, in one decision; None where there is none.
+def fence_stale_brokers(context: ControllerContext, now_ms: int) -> Decision | Steps | None:
+    """Fences every broker whose session is over, in one decision, part by part; None where there is none.
 
     Kafka's way ("fences-one-by-one") is one broker a call, until the answer is None. Then each elects among brokers
     whose sessions are over as well, and all but the last leave their ISRs. Together, none of them is elected and an ISR
@@ -30,7 +30,12 @@ def fence_stale_brokers(context: ControllerContext, now_ms: int) -> Decision | N
     if FENCES_ONE_BY_ONE in context.config.kafka_way:
         return _fence_one(context, now_ms)
     expired = sorted(_expired(context, now_ms))
-    return Decision(records=broker_records.fenced(context, expired), is_atomic=False) if expired else None
+    return _fenced(context, expired) if expired else None
+
+
+def _fenced(context: ControllerContext, broker_ids: Sequence[int]) -> Steps:
+    records = yield from broker_records.fenced_in_parts(context, broker_ids)
+    return Decision(records=records, is_atomic=False)
 
 
 def _expired(context: ControllerContext, now_ms: int) -> Iterator[int]:

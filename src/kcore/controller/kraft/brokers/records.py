@@ -4,13 +4,13 @@ Source: handleBrokerFenced, handleBrokerUnfenced, handleBrokerInControlledShutdo
 handleDirectoriesCordoned of ReplicationControlManager.
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Generator, Iterator, Sequence
 from typing import Final
 
 import numpy as np
 
 from kcore.controller.kraft.context import ControllerContext
-from kcore.controller.kraft.decision import Records, Versioned
+from kcore.controller.kraft.decision import Records, Versioned, all_parts
 from kcore.controller.kraft.settings_of_topics import kraft_settings
 from kcore.metadata.partition_table import PartitionTable
 from kcore.replication import kraft_events
@@ -22,6 +22,7 @@ from kcore.schema.metadata_records_brokers import (
 )
 from kcore.types import Int32s, Uuid
 
+DECIDED_AT_ONCE: Final = 1 << 15  # Partitions: a few milliseconds.
 FENCE: Final = 1  # BrokerRegistrationFencingChange
 UNFENCE: Final = -1
 IN_CONTROLLED_SHUTDOWN: Final = 1  # BrokerRegistrationInControlledShutdownChange
@@ -32,8 +33,17 @@ def fenced(context: ControllerContext, broker_ids: Sequence[int]) -> list[Record
 
     Several brokers make one change for each partition: none of them is elected in place of another.
     """
-    changes = kraft_events.brokers_fenced(context.image.table, kraft_settings(context), broker_ids)
-    return [*_if_any(changes), *(_fencing(context, broker_id, FENCE) for broker_id in broker_ids)]
+    return all_parts(fenced_in_parts(context, broker_ids))
+
+
+def fenced_in_parts(context: ControllerContext, broker_ids: Sequence[int]) -> Generator[None, None, list[Records]]:
+    """The same, part by part; the state stays what it is."""
+    records: list[Records] = []
+    table, settings = context.image.table, kraft_settings(context)
+    for changes in kraft_events.brokers_fenced_in_parts(table, settings, broker_ids, at_once=DECIDED_AT_ONCE):
+        records += _if_any(changes)
+        yield
+    return [*records, *(_fencing(context, broker_id, FENCE) for broker_id in broker_ids)]
 
 
 def unfenced(context: ControllerContext, broker_id: int) -> list[Records]:

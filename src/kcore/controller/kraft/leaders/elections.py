@@ -4,7 +4,7 @@ Source: ControllerApis.handleElectLeaders, ReplicationControlManager.electLeader
 maybeBalancePartitionLeaders.
 """
 
-from collections.abc import Generator, Iterator, Sequence
+from collections.abc import Generator, Sequence
 from itertools import islice
 from typing import Final, TypeAlias
 
@@ -42,7 +42,7 @@ from kcore.schema.partitions import (
 )
 from kcore.types import Bools, Int16s, Int32s
 
-_ANSWERED_AT_ONCE: Final = 10 * AT_ONCE  # Topics.
+_ANSWERED_AT_ONCE: Final = 10 * AT_ONCE  # Partitions.
 _Elected: TypeAlias = tuple[ElectLeadersResponse, list[KraftElections]]
 _MESSAGES: Final[dict[int, str | None]] = {
     Errors.NONE: None,
@@ -63,7 +63,7 @@ def on_elect_leaders(context: ControllerContext, request: ElectLeadersRequest, i
         message = f"Unknown election type {request.election_type}"
         return _all_refused(request, info, Errors.INVALID_REQUEST, message)
     if request.topic_partitions is None:
-        response, elected = _elect_everywhere(context, request.election_type == ElectionType.UNCLEAN)
+        response, elected = yield from _elect_everywhere(context, request.election_type == ElectionType.UNCLEAN)
     else:
         response, elected = yield from _elect_these(
             context, request.topic_partitions, request.election_type == ElectionType.UNCLEAN
@@ -95,6 +95,7 @@ def _elect_these(
     mark(errors, ~_needed(table, rows, unclean), Errors.ELECTION_NOT_NEEDED)
     mark(errors, named_too_often(rows), Errors.ELECTION_NOT_NEEDED)  # Its earlier elections in the request decide.
     wanted = np.flatnonzero(errors == 0)
+    yield from pause_if_many(len(indexes))
     settings, elected = kraft_settings(context), []
     for places in in_runs(rows[wanted]):
         chosen = wanted[places]
@@ -121,7 +122,7 @@ def _needed(table: PartitionTable, rows: Int32s, unclean: bool) -> Bools:
 def _response(
     topics: Sequence[TopicPartitions], topic_rows: Sequence[int], indexes: Sequence[int], errors: Int16s
 ) -> Generator[None, None, ElectLeadersResponse]:
-    results: list[ReplicaElectionResult] = []
+    results, answered = list[ReplicaElectionResult](), 0
     entries = zip(indexes, errors.tolist(), strict=True)
     for topic, topic_row in zip(topics, topic_rows, strict=True):
         mine = [
@@ -135,8 +136,10 @@ def _response(
             for index, error in islice(entries, len(topic.partitions))
         ]
         results.append(ReplicaElectionResult(topic=topic.topic, partition_result=mine))
-        if len(results) % _ANSWERED_AT_ONCE == 0:
+        answered += max(len(mine), 1)
+        if answered >= _ANSWERED_AT_ONCE:
             yield
+            answered = 0
     return ElectLeadersResponse(replica_election_results=results)
 
 
@@ -144,60 +147,61 @@ def _unknown(topic: str, topic_row: int, index: int) -> str:
     return f"No such topic as {topic}" if topic_row < 0 else f"No such partition as {topic}-{index}"
 
 
-def _elect_everywhere(context: ControllerContext, unclean: bool) -> _Elected:
+def _elect_everywhere(context: ControllerContext, unclean: bool) -> Generator[None, None, _Elected]:
     """Leaves out partitions that need no election. Topics come in the table's order; in Kafka in a hash table's."""
     table, settings = context.image.table, kraft_settings(context)
     rows = leaderless_rows(table) if unclean else rows_not_led_by_first(table)
-    changes = leaders_elected(table, settings, rows, unclean=unclean)
-    errors = np.full(len(rows), _failure(unclean), np.int16)
-    errors[places_of(changes, rows)] = Errors.NONE
     found: dict[int, list[PartitionResult]] = {}
-    columns = table.topic_row__p[rows].tolist(), table.partition_index__p[rows].tolist(), errors.tolist()
-    for topic_row, index, error in zip(*columns, strict=True):
-        result = PartitionResult(partition_id=index, error_code=error, error_message=_MESSAGES[error])
-        found.setdefault(topic_row, []).append(result)
+    elected: list[KraftElections] = []
+    for begin in range(0, len(rows), _ANSWERED_AT_ONCE):
+        part = rows[begin : begin + _ANSWERED_AT_ONCE]
+        changes = leaders_elected(table, settings, part, unclean=unclean)
+        elected += [changes] if len(changes) else []
+        errors = np.full(len(part), _failure(unclean), np.int16)
+        errors[places_of(changes, part)] = Errors.NONE
+        columns = table.topic_row__p[part].tolist(), table.partition_index__p[part].tolist(), errors.tolist()
+        for topic_row, index, error in zip(*columns, strict=True):
+            result = PartitionResult(partition_id=index, error_code=error, error_message=_MESSAGES[error])
+            found.setdefault(topic_row, []).append(result)
+        yield from pause_if_many(len(part))
     results = [
         ReplicaElectionResult(topic=name, partition_result=found.get(topic_row, []))
         for topic_row, name in enumerate(table.topics.names)
         if name
     ]
-    return ElectLeadersResponse(replica_election_results=results), [changes] if len(changes) else []
+    return ElectLeadersResponse(replica_election_results=results), elected
 
 
 # Periodic elections.
 
 
-def elect_unclean(context: ControllerContext, now_ms: int) -> Decision | None:
-    """Unclean elections for partitions without a leader whose topics allow them; None where nobody can be elected.
+def elect_unclean(context: ControllerContext, now_ms: int) -> Steps:
+    """Unclean elections for partitions without a leader whose topics allow them; no records where nobody can lead.
 
     MOST_ELECTIONS or more: there may be more to decide at once. Source: maybeElectUncleanLeaders.
     """
     table, settings = context.image.table, kraft_settings(context)
     rows = leaderless_rows(table)
-    return _several(_elections(table, settings, rows[settings.allows_unclean(table, rows)], unclean=True))
+    return (yield from _several(table, settings, rows[settings.allows_unclean(table, rows)], unclean=True))
 
 
-def balance_leaders(context: ControllerContext, now_ms: int) -> Decision | None:
-    """Elects preferred leaders where others lead and they can; None where nobody can be elected.
+def balance_leaders(context: ControllerContext, now_ms: int) -> Steps:
+    """Elects preferred leaders where others lead and they can; no records where nobody can be elected.
 
     MOST_ELECTIONS or more: there may be more to decide at once. Source: maybeBalancePartitionLeaders.
     """
     table = context.image.table
-    return _several(_elections(table, kraft_settings(context), rows_not_led_by_first(table), unclean=False))
+    return (yield from _several(table, kraft_settings(context), rows_not_led_by_first(table), unclean=False))
 
 
-def _elections(
-    table: PartitionTable, settings: KraftSettings, rows: Int32s, *, unclean: bool
-) -> Iterator[KraftElections]:
-    for start in range(0, len(rows), MOST_ELECTIONS):
-        yield leaders_elected(table, settings, rows[start : start + MOST_ELECTIONS], unclean=unclean)
-
-
-def _several(elections: Iterator[KraftElections]) -> Decision | None:
-    """Elections for the first rows, up to MOST_ELECTIONS records, or for all."""
+def _several(table: PartitionTable, settings: KraftSettings, rows: Int32s, *, unclean: bool) -> Steps:
+    """Elections for the first rows, up to MOST_ELECTIONS records, or for all; so many rows in a part."""
     records: list[KraftElections] = []
-    for changes in elections:
+    for start in range(0, len(rows), MOST_ELECTIONS):
+        if start:
+            yield
+        changes = leaders_elected(table, settings, rows[start : start + MOST_ELECTIONS], unclean=unclean)
         records += [changes] if len(changes) else []
         if sum(map(len, records)) >= MOST_ELECTIONS:
             break
-    return Decision(records=records, is_atomic=False) if records else None
+    return Decision(records=records, is_atomic=False)

@@ -3,15 +3,16 @@
 Source: ControllerApis.handleListPartitionReassignments, ReplicationControlManager.listPartitionReassignments.
 """
 
-from collections.abc import Sequence
+from collections.abc import Generator, Sequence
 from itertools import islice
+from typing import Final, TypeAlias
 
 import numpy as np
 
 from kcore.constants import NO_BROKER_ROW
 from kcore.controller.kraft.authorization import DESCRIBE, is_authorized, refusal
 from kcore.controller.kraft.context import ControllerContext, RequestInfo
-from kcore.controller.kraft.decision import Decision
+from kcore.controller.kraft.decision import AT_ONCE, Decision, Steps, pause_if_many
 from kcore.controller.kraft.error_responses import refused
 from kcore.controller.kraft.leaders.named import rows_named, topic_rows_by_name
 from kcore.metadata.partition_table import PartitionTable
@@ -25,34 +26,39 @@ from kcore.schema.partitions import (
 )
 from kcore.types import Int32s
 
+_LISTED_AT_ONCE: Final = 4 * AT_ONCE
+_Found: TypeAlias = Generator[None, None, list[OngoingTopicReassignment]]
+
 
 def on_list_partition_reassignments(
     context: ControllerContext, request: ListPartitionReassignmentsRequest, info: RequestInfo
-) -> Decision:
+) -> Steps:
     """The reassignments of the named partitions, or all. The cost grows with the partitions named or moving."""
     if not is_authorized(context, info, DESCRIBE):
         return Decision(refused(request, Errors.CLUSTER_AUTHORIZATION_FAILED, refusal(info, DESCRIBE)))
     table = context.image.table
-    topics = _all_moving(table) if request.topics is None else _these(table, request.topics)
+    topics = yield from (_all_moving(table) if request.topics is None else _these(table, request.topics))
     return Decision(ListPartitionReassignmentsResponse(error_message=None, topics=topics))
 
 
-def _all_moving(table: PartitionTable) -> list[OngoingTopicReassignment]:
+def _all_moving(table: PartitionTable) -> _Found:
     """Topics and partitions in the order in which the table knows that they began to move."""
     rows = np.fromiter(dict.fromkeys((*table.adding, *table.removing)), np.int32)
     by_topic: dict[int, list[OngoingPartitionReassignment]] = {}
-    for topic_row, moving in zip(table.topic_row__p[rows].tolist(), _ongoing(table, rows), strict=True):
+    ongoing = yield from _ongoing(table, rows)
+    for topic_row, moving in zip(table.topic_row__p[rows].tolist(), ongoing, strict=True):
         by_topic.setdefault(topic_row, []).append(moving)
     names = table.topics.names
     return [OngoingTopicReassignment(name=names[row], partitions=each) for row, each in by_topic.items()]
 
 
-def _these(table: PartitionTable, topics: Sequence[ListPartitionReassignmentsTopics]) -> list[OngoingTopicReassignment]:
+def _these(table: PartitionTable, topics: Sequence[ListPartitionReassignmentsTopics]) -> _Found:
     topic_rows = topic_rows_by_name(table, [each.name for each in topics])
     sizes = [len(each.partition_indexes) for each in topics]
     rows = rows_named(table, topic_rows, sizes, [index for each in topics for index in each.partition_indexes])
     is_moving = [row in table.adding or row in table.removing for row in rows.tolist()]
-    ongoing, flags = iter(_ongoing(table, rows[is_moving])), iter(is_moving)
+    yield from pause_if_many(len(rows))
+    ongoing, flags = iter((yield from _ongoing(table, rows[is_moving]))), iter(is_moving)
     found = [
         OngoingTopicReassignment(name=topic.name, partitions=list(islice(ongoing, sum(islice(flags, size)))))
         for topic, size in zip(topics, sizes, strict=True)
@@ -60,15 +66,20 @@ def _these(table: PartitionTable, topics: Sequence[ListPartitionReassignmentsTop
     return [each for each in found if each.partitions]
 
 
-def _ongoing(table: PartitionTable, rows: Int32s) -> list[OngoingPartitionReassignment]:
+def _ongoing(table: PartitionTable, rows: Int32s) -> Generator[None, None, list[OngoingPartitionReassignment]]:
     ids = np.append(table.brokers.ids, np.int32(NO_BROKER_ROW)).tolist()
-    columns = rows.tolist(), table.partition_index__p[rows].tolist(), table.replicas__ps[rows].tolist()
-    return [
-        OngoingPartitionReassignment(
-            partition_index=index,
-            replicas=[ids[each] for each in replicas if each != NO_BROKER_ROW],
-            adding_replicas=[ids[each] for each in table.adding.get(row, ())],
-            removing_replicas=[ids[each] for each in table.removing.get(row, ())],
-        )
-        for row, index, replicas in zip(*columns, strict=True)
-    ]
+    found: list[OngoingPartitionReassignment] = []
+    for begin in range(0, len(rows), _LISTED_AT_ONCE):
+        part = rows[begin : begin + _LISTED_AT_ONCE]
+        columns = part.tolist(), table.partition_index__p[part].tolist(), table.replicas__ps[part].tolist()
+        found += [
+            OngoingPartitionReassignment(
+                partition_index=index,
+                replicas=[ids[each] for each in replicas if each != NO_BROKER_ROW],
+                adding_replicas=[ids[each] for each in table.adding.get(row, ())],
+                removing_replicas=[ids[each] for each in table.removing.get(row, ())],
+            )
+            for row, index, replicas in zip(*columns, strict=True)
+        ]
+        yield from pause_if_many(len(part))
+    return found

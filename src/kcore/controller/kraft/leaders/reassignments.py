@@ -5,7 +5,7 @@ Source: ControllerApis.handleAlterPartitionReassignments, ReplicationControlMana
 
 from collections.abc import Generator, Sequence, Set
 from dataclasses import dataclass
-from itertools import islice
+from itertools import count
 from typing import Final, NamedTuple, Self
 
 import numpy as np
@@ -42,6 +42,7 @@ from kcore.schema.partitions import (
 from kcore.types import Int16s, Int32s, Int64s
 
 _CANCELS, _BEGINS = 0, 1
+_DECIDED_AT_ONCE: Final = 10 * AT_ONCE
 _CHECKED_AT_ONCE: Final = 10 * AT_ONCE
 
 
@@ -99,16 +100,16 @@ def on_alter_partition_reassignments(
     asked = _Asked.of(table, request)
     yield from pause_if_many(len(asked.rows))
     problems = yield from _problems(table, asked)
-    decided = _decided(context, asked, problems)
+    decided = yield from _decided(context, asked, problems)
     if has_limits(context) and sum(len(changes) for _, changes in decided) > MOST_RECORDS:
         changed = np.concatenate([places[places_of(changes, asked.rows[places])] for places, changes in decided])
         problems |= dict.fromkeys(changed[MOST_RECORDS:].tolist(), _OVER_LIMIT)
-        decided = _decided(context, asked, problems)
+        decided = yield from _decided(context, asked, problems)
     yield from pause_if_many(len(asked.rows))
     response = AlterPartitionReassignmentsResponse(
         allow_replication_factor_change=request.allow_replication_factor_change,
         error_message=None,
-        responses=_responses(request, problems),
+        responses=(yield from _responses(request, problems)),
     )
     records = [changes for _, changes in decided if len(changes)]
     return Decision(response, records, is_atomic=context.version.transactions_supported)
@@ -116,23 +117,24 @@ def on_alter_partition_reassignments(
 
 def _responses(
     request: AlterPartitionReassignmentsRequest, problems: dict[int, _Problem]
-) -> list[ReassignableTopicResponse]:
+) -> Generator[None, None, list[ReassignableTopicResponse]]:
     """`problems`: by place in the request."""
-    found = (problems.get(place, _FINE) for place in range(sum(len(each.partitions) for each in request.topics)))
-    return [
-        ReassignableTopicResponse(
-            name=topic.name,
-            partitions=[
+    places, found, answered = count(), list[ReassignableTopicResponse](), 0
+    for topic in request.topics:
+        partitions = []
+        for partition in topic.partitions:
+            error, message = problems.get(next(places), _FINE)
+            partitions.append(
                 ReassignablePartitionResponse(
                     partition_index=partition.partition_index, error_code=error, error_message=message
                 )
-                for partition, (error, message) in zip(
-                    topic.partitions, islice(found, len(topic.partitions)), strict=True
-                )
-            ],
-        )
-        for topic in request.topics
-    ]
+            )
+        found.append(ReassignableTopicResponse(name=topic.name, partitions=partitions))
+        answered += len(partitions)
+        if answered >= _CHECKED_AT_ONCE:
+            yield
+            answered = 0
+    return found
 
 
 # What is wrong with a request.
@@ -207,7 +209,7 @@ def _problem_of_size(table: PartitionTable, row: int, size: int) -> _Problem | N
 
 def _decided(
     context: ControllerContext, asked: _Asked, problems: dict[int, _Problem]
-) -> list[tuple[Int64s, KraftElections]]:
+) -> Generator[None, None, list[tuple[Int64s, KraftElections]]]:
     """Places in the request with their changes. Adds a problem for reassignments that cannot be cancelled."""
     table, settings = context.image.table, kraft_settings(context)
     keeps_earlier = EARLIER_MOVES in context.config.kafka_way
@@ -216,7 +218,9 @@ def _decided(
     wanted = np.flatnonzero(sound)
     kinds = np.array([_CANCELS if each.replicas is None else _BEGINS for each in asked.partitions], np.int16)
     decided = []
-    for run in in_runs(asked.rows[wanted], kinds[wanted]):
+    runs = in_runs(asked.rows[wanted], kinds[wanted])
+    for run in (part for each in runs for part in np.split(each, range(_DECIDED_AT_ONCE, len(each), _DECIDED_AT_ONCE))):
+        yield from pause_if_many(len(run))
         places = wanted[run]
         rows = asked.rows[places]
         if kinds[places[0]] == _BEGINS:

@@ -3,13 +3,13 @@
 All partitions of a request are one PartitionCreations, so that their records come from columns.
 """
 
-from collections.abc import Sequence
+from collections.abc import Generator, Sequence
 from typing import NamedTuple
 
 import numpy as np
 
 from kcore.controller.kraft.context import ControllerContext
-from kcore.controller.kraft.decision import Records, Versioned
+from kcore.controller.kraft.decision import Records, Versioned, pause_if_many
 from kcore.controller.kraft.topics.placing import stacked
 from kcore.metadata.partition_values import PartitionCreations
 from kcore.replication.kraft_placement import new_partitions
@@ -28,9 +28,14 @@ class NewTopic(NamedTuple):
     is_new: bool = True
 
 
-def records_of(context: ControllerContext, topics: Sequence[NewTopic]) -> list[Records]:
+def records_of(context: ControllerContext, topics: Sequence[NewTopic]) -> Generator[None, None, list[Records]]:
     """The records of all topics, in order. Replicas are checked before, and one of each partition is active."""
-    return [_creations(context, topics)] if topics else []
+    if not topics:
+        return []
+    yield from pause_if_many(len(topics))
+    replicas__ps = stacked([each.replicas__ps for each in topics])
+    yield from pause_if_many(len(topics))
+    return [_creations(context, topics, replicas__ps)]
 
 
 def count_of(topics: Sequence[NewTopic]) -> int:
@@ -38,8 +43,8 @@ def count_of(topics: Sequence[NewTopic]) -> int:
     return sum(len(each.replicas__ps) + len(each.configs) + each.is_new for each in topics)
 
 
-def _creations(context: ControllerContext, topics: Sequence[NewTopic]) -> PartitionCreations:
-    made = new_partitions(context.image.brokers, context.level, stacked([each.replicas__ps for each in topics]))
+def _creations(context: ControllerContext, topics: Sequence[NewTopic], replicas__ps: Int32s) -> PartitionCreations:
+    made = new_partitions(context.image.brokers, context.level, replicas__ps)
     sizes = [len(each.replicas__ps) for each in topics]
     firsts = np.repeat(np.array([each.first_partition for each in topics]), sizes)
     return PartitionCreations(

@@ -12,7 +12,7 @@ from kcore.controller.kraft.admin.mutation_quotas import MutationQuota
 from kcore.controller.kraft.api_errors import told
 from kcore.controller.kraft.authorization import CREATE, DESCRIBE_CONFIGS, TOPIC, filter_by_authorized, is_authorized
 from kcore.controller.kraft.context import ControllerContext, RequestInfo
-from kcore.controller.kraft.decision import AT_ONCE, Decision, Steps, Versioned
+from kcore.controller.kraft.decision import AT_ONCE, Decision, Steps, Versioned, pause_if_many
 from kcore.controller.kraft.effective_configs import EffectiveConfigs
 from kcore.controller.kraft.error_responses import refused
 from kcore.controller.kraft.record_limits import MOST_RECORDS, check_records, has_limits
@@ -33,6 +33,7 @@ from kcore.schema.topics import (
 from kcore.types import Int32s
 
 _STRICT_FROM: Final = 6  # The version from which on a quota on mutations refuses (KIP-599).
+_CREATED_AT_ONCE: Final = AT_ONCE // 4  # Topics: each is placed.
 _FEW: Final = 10  # Names with more periods and underscores are compared with all topics.
 
 
@@ -44,6 +45,7 @@ def on_create_topics(context: ControllerContext, request: CreateTopicsRequest, i
     if not is_authorized(context, info, CREATE):
         permitted = filter_by_authorized(context, info, CREATE, TOPIC, allowed)
     describable = filter_by_authorized(context, info, DESCRIBE_CONFIGS, TOPIC, allowed)
+    yield from pause_if_many(len(names))
     topics = [each for each in request.topics if each.name in permitted]
     if topics:
         context.call_controller()
@@ -61,7 +63,7 @@ def on_create_topics(context: ControllerContext, request: CreateTopicsRequest, i
             results.append(_failed(name, Errors.INVALID_REQUEST, message))
         elif name not in permitted:
             results.append(_failed(name, Errors.TOPIC_AUTHORIZATION_FAILED, "Authorization failed."))
-    records = () if request.validate_only else records_of(context, creating.made)
+    records = () if request.validate_only else (yield from records_of(context, creating.made))
     return Decision(CreateTopicsResponse(topics=results, throttle_time_ms=quota.throttle_time_ms), records)
 
 
@@ -90,9 +92,10 @@ class Creating:
     def results(self, topics: list[CreatableTopic]) -> Generator[None, None, list[CreatableTopicResult]]:
         """The result of each topic in turn. PolicyViolationException for more partitions than a request may create."""
         self._check_partitions(topics)
+        yield from pause_if_many(len(topics))
         found: list[CreatableTopicResult] = []
         for place, topic in enumerate(topics, 1):
-            if place % AT_ONCE == 0:
+            if place % _CREATED_AT_ONCE == 0:
                 yield
             try:
                 self._check_name(topic.name)

@@ -7,7 +7,7 @@ from kcore.controller.kraft.admin.mutation_quotas import MutationQuota
 from kcore.controller.kraft.api_errors import DEFAULT_MESSAGES
 from kcore.controller.kraft.authorization import DELETE, DESCRIBE, TOPIC, filter_by_authorized, is_authorized
 from kcore.controller.kraft.context import ControllerContext, RequestInfo
-from kcore.controller.kraft.decision import AT_ONCE, Decision, Steps, Versioned
+from kcore.controller.kraft.decision import AT_ONCE, Decision, Steps, Versioned, pause_if_many
 from kcore.controller.kraft.error_responses import refused
 from kcore.controller.kraft.record_limits import MOST_RECORDS, has_limits
 from kcore.controller.kraft.topics.creation import distinct_names
@@ -60,6 +60,7 @@ class Deleting:
                 given_ids.append(each.topic_id)
             else:
                 self._add(None, ZERO_UUID, Errors.INVALID_REQUEST, "Neither topic name nor id were specified.")
+        yield from pause_if_many(len(request.topics))
         names, repeated = distinct_names(given_names)
         for name in repeated:
             self._add(name, ZERO_UUID, Errors.INVALID_REQUEST, "Duplicate topic name.")

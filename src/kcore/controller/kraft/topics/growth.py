@@ -45,7 +45,7 @@ def on_create_partitions(context: ControllerContext, request: CreatePartitionsRe
         if place % AT_ONCE == 0:
             yield
         results.append(growing.result(topics[name]))
-    records = () if request.validate_only else records_of(context, growing.made)
+    records = () if request.validate_only else (yield from records_of(context, growing.made))
     return Decision(CreatePartitionsResponse(results=results, throttle_time_ms=quota.throttle_time_ms), records)
 
 

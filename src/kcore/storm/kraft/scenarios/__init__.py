@@ -24,6 +24,7 @@ SCENARIOS: Final[dict[str, Scenario]] = {
     "dir-lost": directories.dir_lost,
     "delete-topics": topics.delete_topics,
     "controller-killed": controllers.controller_killed,
+    "standby-takes-over": controllers.standby_takes_over,
 }
 """By name, in the order in which they run when all are asked for: each finds the cluster as the one before left it."""
 
@@ -43,5 +44,5 @@ ALL: Final[dict[str, Scenario]] = SCENARIOS | LIMITS
 BREAKS_CONTROLLER: Final = {"limit-elect", "limit-isr", "limit-fence"}
 """Those that make an active controller resign: only for controllers that the run itself has started."""
 
-NEEDS_OWN_QUORUM: Final = {"controller-killed"}
+NEEDS_OWN_QUORUM: Final = {"controller-killed", "standby-takes-over"}
 """Scenarios for three controllers or more that the run itself has started (`Storm.processes`)."""

@@ -4,12 +4,14 @@ import asyncio
 from typing import Final
 
 from kcore.errors import TargetError
-from kcore.processes.controller_quorum import Node
+from kcore.processes.controller_quorum import ControllerQuorum, Node
 from kcore.storm.kraft.scenarios.topics import make_topics
 from kcore.storm.kraft.storm import Measure, Storm
 from kcore.storm.result import ScenarioResult
 
 _POLL_S: Final = 0.1
+_REGISTERED: Final = "RegisterControllerRecord"
+_MISSED: Final = 3  # Topics: a suspended node may still read what answers the one fetch that it had sent.
 
 
 async def controller_killed(storm: Storm) -> ScenarioResult:
@@ -19,19 +21,74 @@ async def controller_killed(storm: Storm) -> ScenarioResult:
     have to find that controller, know it. Afterwards the dead one starts again and catches up. TargetError unless there
     are three controllers or more, which this run started.
     """
-    processes, quorum = storm.processes, storm.quorum
-    if processes is None or len(processes.nodes) < 3:
-        raise TargetError("controller-killed needs three controllers of a target that this run starts")
-    [active] = [node for node in processes.nodes if node.node_id == quorum.leader_id]
+    processes = _own_processes(storm, "controller-killed")
+    active, *_ = _active_first(storm, processes)
     measure = Measure(storm, "controller-killed")
     await measure.begin()
     processes.kill(active)
-    await make_topics(storm, [(f"{storm.prefix}{storm.named:06}", 1)])
+    await _make_a_topic(storm)
     measure.answered()
     result = await measure.end("PartitionRecord")
     processes.start_node(active)
     await _caught_up(storm, active)
     return result
+
+
+async def standby_takes_over(storm: Storm) -> ScenarioResult:
+    """A standby stops and starts from its snapshot and log; then the active controller is killed, and it takes over.
+
+    Two waves. "restarted": from the start of its process until the last broker knows its new registration, which a
+    controller asks for once it has the state. "took over": from the kill -9 of the active one until the last broker
+    knows a topic that the restarted one has created. The third controller is suspended before the kill and misses some
+    records, so that it can vote but cannot be elected. Afterwards the dead one starts again. TargetError unless there
+    are three controllers, which this run started.
+    """
+    processes = _own_processes(storm, "standby-takes-over")
+    active, standby, third, *_ = _active_first(storm, processes)
+    processes.stop_node(standby)
+    measure = Measure(storm, "standby-takes-over")
+    await measure.begin()
+    await _register_again(storm, processes, standby)
+    await measure.wave("restarted", _REGISTERED)
+    await _caught_up(storm, third)
+    with processes.suspended(third):
+        for _ in range(_MISSED):
+            await _make_a_topic(storm)
+        measure.begin_wave()
+        processes.kill(active)
+    await _make_a_topic(storm)
+    measure.answered()
+    await measure.wave("took over", "PartitionRecord")
+    if storm.quorum.leader_id != standby.node_id:
+        raise TargetError(f"controller {storm.quorum.leader_id} took over, not {standby.node_id}, which was restarted")
+    result = await measure.end("PartitionRecord")
+    await _register_again(storm, processes, active)
+    return result
+
+
+def _own_processes(storm: Storm, scenario: str) -> ControllerQuorum:
+    processes = storm.processes
+    if processes is None or len(processes.nodes) < 3:
+        raise TargetError(f"{scenario} needs three controllers of a target that this run starts")
+    return processes
+
+
+def _active_first(storm: Storm, processes: ControllerQuorum) -> list[Node]:
+    """All controllers, the active one first."""
+    return sorted(processes.nodes, key=lambda node: node.node_id != storm.quorum.leader_id)
+
+
+async def _make_a_topic(storm: Storm) -> None:
+    """Of one partition."""
+    await make_topics(storm, [(f"{storm.prefix}{storm.named:06}", 1)])
+
+
+async def _register_again(storm: Storm, processes: ControllerQuorum, node: Node) -> None:
+    """Starts a controller that has ended, and returns when its registration as a new incarnation is known."""
+    before = storm.fleet.observer.image.controllers.get(node.node_id)
+    processes.start_node(node)
+    what = f"controller {node.node_id} to register as a new incarnation"
+    await storm.until(what, lambda: storm.fleet.observer.image.controllers.get(node.node_id) is not before)
 
 
 async def _caught_up(storm: Storm, node: Node) -> None:

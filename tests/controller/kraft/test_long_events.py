@@ -1,0 +1,209 @@
+"""What is long is cut: fencing is appended group by group, a resignation and a snapshot revert step by step."""
+
+from collections import deque
+from pathlib import Path
+from random import Random
+from types import SimpleNamespace
+from typing import Any, cast
+
+import numpy as np
+import pytest
+
+from controller.kraft.runtime import controller_of
+from controller.kraft.timed_loop import TimedLoop
+from kcore.controller.kraft import writing
+from kcore.controller.kraft.brokers import records
+from kcore.controller.kraft.config import KraftControllerConfig
+from kcore.controller.kraft.departures import SNAPSHOTS_AT_FIXED_BYTES
+from kcore.controller.kraft.slices import SnapshotNeed, snapshot_slices
+from kcore.metadata.image import ClusterImage
+from kcore.metadata.journal import RowImages
+from kcore.metadata.metadata_version import FEATURE_NAME
+from kcore.metadata.partition_table import PartitionTable
+from kcore.metadata.replay import replay
+from kcore.raft.control_records import leader_change
+from kcore.raft.node import RaftNode
+from kcore.raft.state_machine import AppendBatches
+from kcore.schema.metadata_records_settings import FeatureLevelRecord
+from kcore.server.kraft.registration import Registration
+from kcore.wire.records import decode_records
+
+BROKERS, TOPICS, PARTITIONS = 6, 30, 20
+AT_ONCE = 50
+MANY_BYTES = 1_000
+
+
+@pytest.fixture(autouse=True)
+def few_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(writing, "APPLIED_AT_ONCE", AT_ONCE)
+    monkeypatch.setattr(records, "DECIDED_AT_ONCE", AT_ONCE)
+
+
+@pytest.fixture
+def loop(tmp_path: Path) -> TimedLoop:
+    made = TimedLoop(tmp_path, BROKERS)
+    made.create(TOPICS, PARTITIONS)
+    return made
+
+
+class Appends:
+    """Where each append of many records expects to begin."""
+
+    def __init__(self, loop: TimedLoop, refuse: int = -1) -> None:
+        """A control record of the node's comes before the one of number `refuse`."""
+        self.begins: list[int] = []
+        self._loop, self._refuse = loop, refuse
+        loop.on_append = self._on_append
+
+    def _on_append(self, append: AppendBatches) -> None:
+        node = self._loop.node
+        if len(append.batches) < MANY_BYTES:
+            return
+        if len(self.begins) == self._refuse:
+            record = leader_change(1, node.voter_history.last_voters, [])
+            node.leading.append_control(node, [record], self._loop.now_ms)
+        self.begins.append(append.expected_offset)
+
+
+def state_of(loop: TimedLoop) -> tuple[list[int], list[int], list[bool]]:
+    table = loop.controller.image.table
+    return table.leader__p.tolist(), table.isr__pi.ravel().tolist(), table.brokers.fenced__b.tolist()
+
+
+def test_a_lost_rack_is_decided_and_appended_group_by_group_as_it_is_at_once(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "parts").mkdir()
+    (tmp_path / "whole").mkdir()
+    parts, whole = (TimedLoop(tmp_path / name, BROKERS) for name in ("parts", "whole"))
+    for each in (parts, whole):
+        each.create(TOPICS, PARTITIONS)
+    appends = Appends(parts)
+    parts.lose([1, 4])
+    monkeypatch.setattr(writing, "APPLIED_AT_ONCE", 1 << 20)
+    monkeypatch.setattr(records, "DECIDED_AT_ONCE", 1 << 20)
+    once = Appends(whole)
+    whole.lose([1, 4])
+    assert len(appends.begins) > 5 > len(once.begins)
+    assert state_of(parts) == state_of(whole) and any(state_of(parts)[2])
+    assert parts.controller.stable == parts.controller.image.end_offset == parts.log.end_offset
+
+
+def test_a_control_record_between_two_groups_has_the_rest_decided_anew(loop: TimedLoop) -> None:
+    appends = Appends(loop, refuse=3)
+    before = loop.controller.image.end_offset
+    loop.lose([1, 4])
+    assert len(appends.begins) > 3
+    image, brokers = loop.controller.image, loop.controller.image.brokers
+    assert [int(row) for row in brokers.ids if brokers.fenced__b[brokers.row(int(row))]] == [1, 4]
+    assert not {brokers.row(1), brokers.row(4)} & {*image.table.leader__p.tolist()}
+    changes = decode_records(loop.log.read(before, 1 << 30, loop.log.end_offset))
+    assert (changes.control_type >= 0).sum() == 1 and image.end_offset == loop.log.end_offset
+    again = TimedLoop.__new__(TimedLoop)
+    vars(again).update(vars(loop))
+    again.start()
+    assert again.controller.image == image
+
+
+def test_a_resignation_is_reverted_step_by_step_and_nothing_comes_in_between(loop: TimedLoop) -> None:
+    controller = loop.controller
+    committed, before = controller.committed, state_of(loop)
+    loop._flush = lambda effect: ()  # type: ignore[method-assign,assignment]  # Nothing is committed any more.
+    loop.lose([1, 4])
+    assert state_of(loop) != before and controller.image.end_offset > committed
+    outputs = controller.on_resigned(loop.node.epoch)
+    assert controller.is_at_work and controller.epoch is None and not loop.driver.has_more
+    assert state_of(loop) != before
+    steps = 0
+    while controller.on_work():
+        steps += 1
+    assert steps >= TOPICS * PARTITIONS // AT_ONCE and not controller.is_at_work and outputs
+    assert state_of(loop) == before and controller.image.end_offset == committed
+
+
+def test_a_request_on_a_standby_has_the_rest_reverted_first(loop: TimedLoop) -> None:
+    controller, before = loop.controller, state_of(loop)
+    loop._flush = lambda effect: ()  # type: ignore[method-assign,assignment]
+    loop.lose([1, 4])
+    controller.on_resigned(loop.node.epoch)
+    assert controller.is_at_work and controller.snapshot_offset() == controller.committed
+    assert state_of(loop) == before and not controller.is_at_work
+
+
+def test_a_snapshot_takes_back_step_by_step_what_came_behind_its_end(loop: TimedLoop) -> None:
+    """Meanwhile the state goes on, and the snapshot has nothing of it."""
+    before = loop.controller.image.copy()
+    offset = loop.controller.snapshot_offset()
+    assert offset is not None
+    loop.controller.hold(offset)
+    loop.lose([1, 4])
+    image = loop.controller.snapshot_image
+    slices = snapshot_slices(image, offset, 1, 0, lambda: None)
+    empty = 0
+    while not (batch := next(slices)):
+        empty += 1
+        loop.lose([2])
+    assert empty > TOPICS * PARTITIONS // AT_ONCE
+    read = ClusterImage()
+    for data in (batch, *slices):
+        replay(read, decode_records(data))
+    assert read.table == before.table
+
+
+@pytest.mark.parametrize(("way", "is_due"), [(frozenset[str](), False), (frozenset({SNAPSHOTS_AT_FIXED_BYTES}), True)])
+def test_a_snapshot_is_due_once_the_log_is_half_as_long_as_the_last_one(way: frozenset[str], is_due: bool) -> None:
+    config = KraftControllerConfig(1, "a cluster", kafka_way=way, metadata_log_max_record_bytes_between_snapshots=100)
+    need = SnapshotNeed(config)
+    need.begin(10, 0)
+    need.has_size(1_000)
+    need.count(499)
+    assert (need.why(20, 0) is not None) == is_due
+    need.count(1)
+    assert need.why(20, 0) is not None
+
+
+def test_a_column_grows_alone_before_its_rows_are_wanted() -> None:
+    """Else a table of a million partitions copied all columns in one event."""
+    table = PartitionTable.from_arrays([[1, 2, 3]] * 10_000)
+    copied = []
+    for length in range(10_020, 20_000, 20):
+        before = {name: id(array) for name, array in table._room.items()}
+        table._set_length(length)
+        copied.append(sum(before[name] != id(array) for name, array in table._room.items()))
+        assert all((array[10_000:length] == array[length - 1]).all() for array in table._room.values())
+    assert max(copied[1:]) == 1 and sum(copied[1:]) >= len(table._room)
+
+
+def test_rows_that_are_saved_later_are_no_part_of_a_reverted_copy() -> None:
+    """A batch is being applied when the copy is made; its last entry in the journal takes further rows."""
+    image = ClusterImage()
+    image.keep_journal()
+    image.begin(0)
+    assert image.journal is not None
+    table = PartitionTable.from_arrays([[1, 2, 3]] * 3)
+    image.journal.save_rows(table, np.array([0], np.int32))
+    reverted: list[list[int]] = []
+
+    class Twin:
+        epoch = -1
+
+        class table:
+            @staticmethod
+            def restore_rows(images: RowImages) -> None:
+                reverted.append(images.rows[: images.count].tolist())
+
+    steps = image.journal.revert_copy(Twin, 0)
+    image.journal.save_rows(table, np.array([1, 2], np.int32))
+    deque(steps, 0)
+    assert reverted == [[0]]
+
+
+@pytest.mark.parametrize(("high_watermark", "wanted"), [(None, False), (8, False), (7, True)])
+def test_a_standby_registers_once_it_has_applied_what_is_committed(high_watermark: int | None, wanted: bool) -> None:
+    """As Kafka's, whose ControllerRegistrationManager waits for the first published image."""
+    controller = controller_of()
+    controller.image.apply(FeatureLevelRecord(name=FEATURE_NAME, feature_level=30))
+    controller.committed = 7
+    node = SimpleNamespace(high_watermark=high_watermark)
+    config: Any = SimpleNamespace(node_id=1)
+    assert Registration(config, cast(RaftNode, node), controller, Random(1)).is_wanted() is wanted

@@ -1,0 +1,109 @@
+"""No event holds the loop of a controller of a million partitions for long: read from its own metrics.
+
+The controller runs in the test's process, on a disk, with 20 hollow brokers. Its metrics count the CPU time of its
+thread here, which a busy machine does not lengthen, where a controller of its own process counts the wall clock.
+"""
+
+import asyncio
+import time
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import asynccontextmanager
+from pathlib import Path
+from random import Random
+from types import SimpleNamespace
+from typing import Final
+
+import pytest
+
+from kcore.collector import rare_collections
+from kcore.controller.kraft.activation import Bootstrap
+from kcore.controller.kraft.config import KraftControllerConfig
+from kcore.hollow.fleet import Fleet, Options
+from kcore.hollow.quorum import Quorum
+from kcore.metadata.metadata_version import FEATURE_NAME
+from kcore.processes.machine import free_ports
+from kcore.raft.config import RaftConfig
+from kcore.raft.replicas import Address, ReplicaKey, Voter
+from kcore.server.kraft.apis import FEATURES
+from kcore.server.kraft.process import KraftServer
+from kcore.server.quorum import process
+from kcore.server.quorum.process import MemoryElections
+from kcore.storage.raft_log import DiskRaftLog
+from kcore.storm.kraft.scenarios.lifecycle import controlled_shutdown, rack_lost, register
+from kcore.storm.kraft.scenarios.topics import create
+from kcore.storm.kraft.storm import Sizes, Storm
+from kcore.types import Uuid
+
+CLUSTER: Final = "a-cluster-of-the-tests"
+DIRECTORY: Final = Uuid((1 << 70).to_bytes(16))
+NODE: Final = 30_001  # No broker has that id.
+BROKERS: Final = 20
+RACKS: Final = 3
+PARTITIONS: Final = 1_000_000
+LONGEST_MS: Final = 50.0
+TRIES: Final = 3  # Memory that the kernel has to find costs CPU time, too, and more of it on a busy machine.
+
+
+@asynccontextmanager
+async def a_controller(folder: Path, port: int) -> AsyncIterator[KraftServer]:
+    """The only one of its quorum, on that disk, once it is active."""
+    config = KraftControllerConfig(NODE, CLUSTER, supported_features=dict(FEATURES["4.3.1"]))
+    where = {"CONTROLLER": Address("127.0.0.1", port)}
+    raft = RaftConfig(CLUSTER, NODE, DIRECTORY, where, lambda bound: 0, voters=(Voter(ReplicaKey(NODE), where),))
+    bootstrap = Bootstrap.of_features({FEATURE_NAME: 30}, "a test")
+    with DiskRaftLog(folder / "__cluster_metadata-0") as log:
+        async with KraftServer(config, raft, log, MemoryElections(), bootstrap, host="127.0.0.1", port=port) as server:
+            while server.controller.epoch is None or server.controller.stable < 3:
+                await asyncio.sleep(0.01)
+            yield server
+
+
+async def on_brokers(server: KraftServer, story: Callable[[Storm], Awaitable[None]]) -> None:
+    quorum = Quorum([f"127.0.0.1:{server.port}"], random=Random(1))
+    await quorum.open()
+    try:
+        async with Fleet(quorum, random=Random(1), options=Options(counts_only=True)) as fleet:
+            for number in range(BROKERS):
+                fleet.add(number + 1, rack=f"rack-{number % RACKS}")
+            await story(Storm(quorum, fleet, Sizes(BROKERS, PARTITIONS, racks=RACKS), Random(1), timeout_s=300.0))
+    finally:
+        await quorum.close()
+
+
+async def storms(storm: Storm) -> None:
+    """Snapshots are written meanwhile, as they fall due."""
+    for scenario in (register, create, controlled_shutdown, rack_lost):
+        await scenario(storm)
+
+
+def longest_ms(server: KraftServer) -> dict[str, float]:
+    """By kind of event."""
+    return {kind: found.longest_s * 1e3 for kind, found in server.metrics.events.items()}
+
+
+async def measured(folder: Path, port: int) -> dict[str, float]:
+    """The longest event of each kind, of a controller under storms and of one that starts from what it left."""
+    async with a_controller(folder, port) as server:
+        await on_brokers(server, storms)
+        found = longest_ms(server)
+        assert server.metrics.snapshots.latest_s is not None
+    async with a_controller(folder, port) as again:
+        assert again.controller.image.table.partition_count == PARTITIONS
+        return found | {f"{kind}, started again": took_ms for kind, took_ms in longest_ms(again).items()}
+
+
+@pytest.mark.long
+def test_no_event_holds_the_loop_for_long_at_a_million_partitions(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    clock = SimpleNamespace(monotonic=time.thread_time, monotonic_ns=time.monotonic_ns, time_ns=time.time_ns)
+    monkeypatch.setattr(process, "time", clock)
+    tried: list[dict[str, float]] = []
+    for number in range(TRIES):
+        with rare_collections():
+            found = asyncio.run(measured(tmp_path / str(number), free_ports(1)[0]))
+        assert {"CreateTopics continued", "maybeFenceStaleBroker continued", "snapshot slice written"} <= found.keys()
+        tried.append({kind: round(ms, 1) for kind, ms in found.items() if ms > LONGEST_MS})
+        if not tried[-1]:
+            return
+    pytest.fail(f"these held the loop for more than {LONGEST_MS:g} ms of CPU time: {tried}")
