@@ -51,7 +51,7 @@ def test_a_new_picture_is_made_of_the_medians_of_any_storm(tmp_path: Path) -> No
 
 def test_the_picture_knows_every_scenario_that_is_worth_a_bar() -> None:
     labels = runpy.run_path(str(PICTURES / "storms.py"))["LABELS"]
-    assert labels.keys() == {*SCENARIOS, *ZK_SCENARIOS} - {"heartbeat", "controller-killed"}
+    assert labels.keys() == {*SCENARIOS, *ZK_SCENARIOS} - {"heartbeat", "controller-killed", "standby-takes-over"}
 
 
 def test_the_list_of_messages_is_that_of_the_classes() -> None:

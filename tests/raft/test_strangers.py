@@ -1,11 +1,12 @@
 """What a leader keeps for replicas that anybody can make up is bounded: observers, waiting fetches, bytes."""
 
+from functools import partial
 from typing import Any
 
 import pytest
 
 from kcore.protocol_errors import Errors
-from kcore.raft.config import FETCH_SNAPSHOT_MAX_BYTES, MAX_BATCH_BYTES
+from kcore.raft.config import FETCH_SNAPSHOT_MAX_BYTES, MAX_BATCH_BYTES, RaftConfig
 from kcore.raft.effects import SendResponse
 from kcore.raft.replicas import ReplicaKey
 from kcore.raft.states import NEVER_MS
@@ -24,8 +25,7 @@ MANY = 60  # Few enough for a quick test.
 
 @pytest.fixture(autouse=True)
 def few(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("kcore.raft.leading.MOST_OBSERVERS", MANY)
-    monkeypatch.setattr("kcore.raft.fetching.MOST_WAITING", MANY)
+    monkeypatch.setattr("raft.nodes.RaftConfig", partial(RaftConfig, most_observers=MANY, most_waiting=MANY))
 
 
 def stranger(number: int, **changed: Any) -> Any:

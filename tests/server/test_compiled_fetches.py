@@ -111,7 +111,7 @@ async def test_who_waits_when_the_leader_resigns_is_told_so(tmp_path: Path, by_a
             node.quorum.become_unattached(epoch + 1, now_ms)
             return node.on_timer(now_ms)
 
-        server._take(ends)
+        server._take("test", ends)
         for answer in waiting:
             data = await answer
             assert Errors(data.error_code) is Errors.NOT_LEADER_OR_FOLLOWER

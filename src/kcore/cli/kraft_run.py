@@ -17,7 +17,7 @@ from kcore.collector import rare_collections
 from kcore.controller.kraft.activation import Bootstrap
 from kcore.controller.kraft.config import DEFAULT_RELEASE, KraftControllerConfig
 from kcore.controller.kraft.decision import Versioned
-from kcore.controller.kraft.departures import KAFKA_WAY, KILLED_LEADERS
+from kcore.controller.kraft.departures import KAFKA_WAY
 from kcore.errors import DecodeError, KcoreError, StorageError
 from kcore.metadata.metadata_version import FEATURE_NAME, RELEASES, MetadataVersion
 from kcore.raft.config import RaftConfig
@@ -80,7 +80,6 @@ def command(
         bootstrap_servers=settings.bootstrap,
         listener=settings.listener,
         level=RAFT_LEVELS[release][0],
-        elects_when_refused=KILLED_LEADERS not in departures,
         **settings.raft,
     )
     try:

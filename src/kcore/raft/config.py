@@ -10,9 +10,7 @@ LONGEST_LINGER_MS = 25
 FETCH_MAX_WAIT_MS = 500
 MAX_BATCH_BYTES = 8 << 20
 FETCH_SNAPSHOT_MAX_BYTES = 8 << 20
-# Bounds on what a leader remembers of replicas, whose ids any client can invent: above any cluster's size.
-MOST_OBSERVERS = 40_000
-MOST_WAITING = 40_000  # Fetches.
+MOST_WAITING = 40_000  # Requests.
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,6 +42,9 @@ class RaftConfig:
     metadata_max_retention_ms: int = 7 * 24 * 60 * 60 * 1000  # Older snapshots go but the newest. Below 0: no limit.
     fetch_max_bytes: int = MAX_BATCH_BYTES  # Of a Fetch, but one batch at least. 4.3's default is 1 MiB (KIP-1219).
     fetch_snapshot_max_bytes: int = FETCH_SNAPSHOT_MAX_BYTES  # Of a FetchSnapshot; 1 MiB in 4.3, too.
+    # Bounds on what a leader remembers of replicas, whose ids any client can invent: above any cluster's size.
+    most_observers: int = 40_000
+    most_waiting: int = MOST_WAITING  # Fetches.
     append_linger_ms: int | None = None  # Kafka's is 25. None: while a flush is under way, 25 at most.
     # Options that KIP-595 or an issue discusses and Kafka does not have; figures by `bench/test_raft_options.py`.
     pipelined_fetch: bool = False  # A follower fetches while its disk works, from a leader that counts what is flushed.

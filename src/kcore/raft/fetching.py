@@ -7,7 +7,7 @@ from collections.abc import Hashable
 from typing import Final, NamedTuple
 
 from kcore.protocol_errors import Errors
-from kcore.raft.config import MAX_BATCH_BYTES, MOST_WAITING
+from kcore.raft.config import MAX_BATCH_BYTES
 from kcore.raft.context import NodeContext
 from kcore.raft.log import RaftLog
 from kcore.raft.replicas import ReplicaKey
@@ -72,8 +72,7 @@ def on_fetch_request(
     if request.max_wait_ms == 0 or (is_due and not waits_for_its_turn(node, fetch, found, now_ms)):
         return response_of(node, fetch, found)
     leading = node.leading
-    if len(leading.fetches) >= MOST_WAITING:
-        _end_wait(node, next(iter(leading.fetches)))  # The oldest one, as if its time were up.
+    _make_room(node)
     leading.fetches[reply_to] = fetch
     leading.fetch_deadline_ms = min(leading.fetch_deadline_ms, fetch.deadline_ms)
     return None
@@ -304,6 +303,12 @@ def poll(node: NodeContext, now_ms: int) -> int:
     if leading.has_news:
         leading.fetch_deadline_ms = min(leading.fetch_deadline_ms, leading.wake_ms)
     return leading.fetch_deadline_ms
+
+
+def _make_room(node: NodeContext) -> None:
+    """For one more fetch that waits: the oldest one ends, as if its time were up, where there are too many."""
+    if len(node.leading.fetches) >= node.config.most_waiting:
+        _end_wait(node, next(iter(node.leading.fetches)))
 
 
 def _end_wait(node: NodeContext, reply_to: Hashable) -> None:

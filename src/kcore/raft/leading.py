@@ -13,7 +13,7 @@ from kcore.protocol_errors import Errors
 from kcore.raft import fetching, voter_changes
 from kcore.raft.accumulator import Accumulator
 from kcore.raft.batches import SplitBatches, size_of, split_batches, stamped_again
-from kcore.raft.config import LONGEST_LINGER_MS, MAX_BATCH_BYTES, MOST_OBSERVERS
+from kcore.raft.config import LONGEST_LINGER_MS, MAX_BATCH_BYTES
 from kcore.raft.context import NodeContext
 from kcore.raft.control_records import control_batch, kraft_version_record, leader_change, replay_batches
 from kcore.raft.effects import Committed, LeaderChanged
@@ -45,6 +45,7 @@ class LeaderState:
         "has_news",
         "known_voters",
         "local",
+        "most_observers",
         "observers",
         "voters",
         "wake_ms",
@@ -53,7 +54,7 @@ class LeaderState:
     def __init__(self, node: NodeContext, now_ms: int) -> None:
         self.epoch = node.epoch
         self.epoch_start_offset = node.log.end_offset
-        self.local = node.local
+        self.local, self.most_observers = node.local, node.config.most_observers
         self.voters: dict[int, ReplicaProgress] = {}
         # The one that has been silent longest comes first. No dict: the search for the first entry of a dict goes over
         # all entries that were removed before it.
@@ -98,7 +99,7 @@ class LeaderState:
         """
         known = self.known(key)
         if known is None:
-            if len(self.observers) >= MOST_OBSERVERS:
+            if len(self.observers) >= self.most_observers:
                 del self.observers[next(each for each in self.observers if each != self.local)]
             known = self.observers[key] = ReplicaProgress(key)
         return known

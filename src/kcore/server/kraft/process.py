@@ -7,6 +7,7 @@ import asyncio
 import logging
 import time
 from collections.abc import Callable, Hashable, Sequence
+from dataclasses import replace
 from functools import partial
 from importlib import import_module
 from random import Random, SystemRandom
@@ -16,6 +17,7 @@ from kcore.controller.kraft.activation import Bootstrap
 from kcore.controller.kraft.config import KraftControllerConfig
 from kcore.controller.kraft.context import RequestInfo
 from kcore.controller.kraft.controller import KraftController
+from kcore.controller.kraft.departures import KILLED_LEADERS
 from kcore.controller.kraft.outputs import Clocks, LogLine, ReadSnapshotSlice, RequestAnswer, WorkOn
 from kcore.controller.kraft.slices import snapshot_slices
 from kcore.controller.kraft.tasks import all_tasks
@@ -59,6 +61,7 @@ class KraftServer(QuorumServer):
         stop_ms: int = STOP_MS,
         front: FrontKind = "compiled",
     ) -> None:
+        raft = replace(raft, elects_when_refused=KILLED_LEADERS not in config.kafka_way)
         self._own_clock = Clock()
         dice = SystemRandom()
         self.controller = KraftController(

@@ -17,6 +17,7 @@ FAULTS: Final = (
 )
 WEIGHTS: Final = {"kill": 2, "power_cut": 2, "trap": 4, "mid_write": 2, "pause": 2, "isolate": 2, "one_way_cut": 2}
 DISK_FACTORS: Final = (1, 1, 1, 5, 30)  # A machine's own, of each of its files.
+MOST_REMEMBERED: Final = 4_096  # Of observers, and of fetches that wait: a flood of strangers is more.
 NO_LIMIT: Final = 8 << 20  # Of a Fetch or FetchSnapshot: more than any log here has.
 
 INDEX_SHARE: Final = 8  # Of a segment is between two entries of its index.

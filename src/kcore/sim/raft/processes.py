@@ -13,7 +13,7 @@ from kcore.sim.kernel.violation import Violation
 from kcore.sim.raft.consumer import Consumer
 from kcore.sim.raft.disk import STORE_STEPS, SimDirectory, WatchedLog, crash_within, found_election, power_cut
 from kcore.sim.raft.machine import Machine, Reply
-from kcore.sim.raft.options import INDEX_SHARE, MIXED, RELEASES
+from kcore.sim.raft.options import INDEX_SHARE, MIXED, MOST_REMEMBERED, RELEASES
 from kcore.storage.segmented_log import Settings
 from kcore.wire.record_batch import INDEX_INTERVAL_BYTES
 
@@ -75,6 +75,8 @@ def _config(world: "World", machine: Machine) -> RaftConfig:
         bootstrap_servers=tuple(each.address for each in world.machines) if options.dynamic or options.upgraded else (),
         level=machine.level,
         auto_join=options.auto_join,
+        most_observers=MOST_REMEMBERED,
+        most_waiting=MOST_REMEMBERED,
         append_linger_ms=options.append_linger_ms,
         fetch_max_bytes=options.fetch_max_bytes,
         fetch_snapshot_max_bytes=options.fetch_snapshot_max_bytes,

@@ -4,7 +4,6 @@ from functools import cache
 from typing import TYPE_CHECKING, Any, Final
 
 from kcore.protocol_errors import Errors
-from kcore.raft.config import MOST_OBSERVERS, MOST_WAITING
 from kcore.raft.effects import Notice
 from kcore.raft.states import Leader, State
 from kcore.raft.voters import VoterSet
@@ -15,6 +14,7 @@ from kcore.schema.structure import Message
 from kcore.sim.kernel.violation import Violation
 from kcore.sim.raft.checkers.base import Checker
 from kcore.sim.raft.machine import Call, Machine, Reply
+from kcore.sim.raft.options import MOST_REMEMBERED
 
 if TYPE_CHECKING:
     from kcore.sim.raft.world import World
@@ -182,8 +182,8 @@ class Requests(Checker):
             "snapshots that it has begun": (log.count_begun(), 1 + len(machine.node.writing)),
         }
         if leading is not None:
-            known["observers"] = len(leading.observers), MOST_OBSERVERS + size
-            known["fetches that wait"] = len(leading.fetches), MOST_WAITING
+            known["observers"] = len(leading.observers), MOST_REMEMBERED + size
+            known["fetches that wait"] = len(leading.fetches), MOST_REMEMBERED
         for what, (count, most) in known.items():
             if count > most:
                 raise Violation("Bounded", f"node {machine.index} has {count} {what}: more than {most}")

@@ -141,13 +141,18 @@ def fetch_is_never_answered(patches: Patches) -> None:
 @plant("Bounded")
 def observers_without_bound(patches: Patches) -> None:
     """Whatever replica anybody makes up is kept in mind."""
-    patches.put(leading, "MOST_OBSERVERS", lambda _: NO_BOUND)
+
+    def broken(progress_of: Any, self: Any, key: Any) -> Any:
+        self.most_observers = NO_BOUND
+        return progress_of(self, key)
+
+    patches.around(LeaderState, "progress_of", broken)
 
 
 @plant("Bounded")
 def waiting_fetches_without_bound(patches: Patches) -> None:
     """However many there are."""
-    patches.put(fetching, "MOST_WAITING", lambda _: NO_BOUND)
+    patches.put(fetching, "_make_room", lambda _: lambda node: None)
 
 
 @plant("CommittedIsTold")
