@@ -21,6 +21,7 @@ HEARTBEATS: Final = "heartbeats"
 ZOOKEEPER: Final = "ZooKeeper"
 LOGGING: Final = "logging"
 METRICS: Final = "metrics"
+FRONT: Final = "compiled front"
 GC: Final = "garbage collector"
 JIT: Final = "JIT compiler"
 RUNTIME: Final = "runtime"
@@ -39,6 +40,7 @@ LAYERS: Final = {
     ZOOKEEPER: "ZooKeeper's client",
     LOGGING: "lines for the operator",
     METRICS: "metrics",
+    FRONT: "fetches and heartbeats that kcore answers without Python",
     GC: "threads that collect garbage",
     JIT: "threads that compile bytecode",
     RUNTIME: "other threads of the virtual machine",
@@ -118,7 +120,8 @@ def _rules(*pairs: tuple[str, str]) -> tuple[Rule, ...]:
 KCORE: Final = Rules(
     enclosing=_rules(
         (r"\((python3\.\d+/)?logging/|\(kcore/controller/(kraft|zk)/notices\.py", LOGGING),
-        (r"prometheus_client|\(kcore/server/(controller/)?metrics", METRICS),
+        (r"prometheus_client|\(kcore/server/((controller|quorum)/)?metrics(?!/watched_loop)", METRICS),
+        (r"^CompiledFront\._run \(", FRONT),
     ),
     layers=_rules(
         (r"\(kcore/controller/kraft/(heartbeats|brokers/heartbeat)\.py", HEARTBEATS),
@@ -129,11 +132,13 @@ KCORE: Final = Rules(
         (r"\(kcore/controller/kraft/(writing|following|snapshot_loading)\.py|\(kcore/metadata/", STATE),
         (r"\(kcore/(controller|replication)/", DECISION),
         (r"\(kcore/zookeeper/|\(kazoo/", ZOOKEEPER),
+        (r"\(kcore/server/metrics/watched_loop\.py", NETWORK),
         (r"\(kcore/net/|\((asyncio|python3\.\d+)/(selector_events|sslproto|selectors|ssl)\.py", NETWORK),
         (r"\(kcore/server/|\((concurrent/)?futures/", REQUESTS),
         (r"\(asyncio/", NETWORK),
     ),
     events=_rules(
+        (r"^CompiledFront\._run ", FRONT),
         (r"^on_(\w+) \(kcore/controller/(?:kraft/(?:brokers|topics|leaders|admin)|zk/\w+)/", "decide {0}"),
         (r"^(?:KraftController\.(?:on_timer|_run_task)|fence_stale_brokers) ", "periodic work"),
         (r"^(?:KraftController\._write_on|Writing\._write|taking_effect) ", "write and replay a decision"),
