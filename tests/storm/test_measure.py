@@ -140,6 +140,24 @@ def test_a_wave_is_timed_from_the_end_of_the_one_before() -> None:
     assert result.changes == 2
 
 
+def test_an_election_ends_where_the_new_epoch_begins() -> None:
+    """By the time stamp of the first batch behind the old leader's last committed record, whatever that one wrote."""
+    storm, seen = made_up(1)
+    storm.fleet.observer.committed_of = {4: 12}.__getitem__
+
+    async def body(measure: Measure) -> None:
+        start, killed_ms = measure.intended_ns, (time.time_ns() - time.monotonic_ns() + measure.intended_ns) // MS
+        seen.append((13, CHANGE))
+        batches = ((11, 11, -500), (12, 12, 250), (13, 13, 400))
+        told = [(first, last, 1, 50, killed_ms + ms, start + 9 * MS) for first, last, ms in batches]
+        storm.fleet.timeline.add(words(*told), words((0, 14, start + 500 * MS)))
+        storm.fleet.observer.end_offset = 14
+        measure.elected(4)
+
+    result = measured(storm, body, "PartitionRecord")
+    assert result.waves_ms == {"elected": pytest.approx(250, abs=20)}
+
+
 def test_without_changes_there_is_nothing_to_time() -> None:
     async def body(measure: Measure) -> None:
         pass

@@ -109,6 +109,15 @@ class Observer:
         """How many there are; with `counts_only`, how many were made while it watched."""
         return self._created if self._counts_only else self.image.table.partition_count
 
+    @property
+    def epoch(self) -> int:
+        """Of the last record that is committed, as far as seen."""
+        return max(self._epoch_ends, default=0)
+
+    def committed_of(self, epoch: int) -> int:
+        """The end of what is committed of that epoch and those before it, as far as seen."""
+        return max((end for at, end in self._epoch_ends.items() if at <= epoch), default=0)
+
     def forget(self) -> None:
         """Drops the types seen so far: a scenario begins."""
         self._seen.clear()
@@ -161,7 +170,7 @@ class Observer:
 
         Each broker truncates when it fetches next; another one may have read on in the new epoch before.
         """
-        committed = max((end for at, end in self._epoch_ends.items() if at <= epoch), default=0)
+        committed = self.committed_of(epoch)
         if end_offset < committed:
             raise TargetError(f"the log was truncated to {end_offset}, below what was committed: {committed}")
         found = scan_batches(self._waiting, check_crc=False, stop=True)

@@ -145,9 +145,9 @@ def _scenario(name: str, rows: Sequence[Row], together: Sequence[Row]) -> str:
 
 
 def _waves(rows: Sequence[Row]) -> str:
-    """Of scenarios whose changes come in several."""
+    """Of scenarios whose changes come in several, or whose time has parts of its own."""
     found = [f"{row['target']}: {name}: {duration(ms * 1e6)}" for row in rows for name, ms in row["waves_ms"].items()]
-    return f"<h3>Waves, until the last broker knew each</h3>{bullets(found)}" if found else ""
+    return f"<h3>Waves</h3>{bullets(found)}" if found else ""
 
 
 def _whose(groups: Mapping[str, Sequence[Row]]) -> str:

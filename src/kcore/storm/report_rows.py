@@ -113,6 +113,7 @@ def _merged(rows: Sequence[Row]) -> Row:
     if cpus := [row["controller_cpu_s"] for row in rows if row["controller_cpu_s"] != NOT_KNOWN]:
         one |= {"cpu_min_s": min(cpus), "cpu_max_s": max(cpus)}
     one |= {name: max(row[name] for row in rows) for name in _WORST}
+    one["waves_ms"] = {name: median(values) for name, values in _waves(rows).items()}
     one["false_fencings"] = sum(row["false_fencings"] for row in rows)
     one["errors"] = dict(sum((Counter(row["errors"]) for row in rows), Counter()))
     one["known_ms"] = [each for row in rows for each in row["known_ms"]]
@@ -164,9 +165,16 @@ def medians(rows: Sequence[Row]) -> list[Row]:
         }
         figures |= {name: [row[name] for row in ordered if row[name] != NOT_KNOWN] for name in MEDIANS}
         names = {"scenario": scenario, "target": target, "brokers": brokers, "partitions": partitions}
+        figures |= _waves(ordered)
         told = {name: _told(values) for name, values in figures.items() if values}
         found.append({**names, "repetitions": len(group), "controllers": group[0]["controllers"], **told})
     return found
+
+
+def _waves(rows: Sequence[Row]) -> dict[str, list[float]]:
+    """The times of each wave, by its name."""
+    names = dict.fromkeys(name for row in rows for name in row["waves_ms"])
+    return {name: [row["waves_ms"][name] for row in rows if name in row["waves_ms"]] for name in names}
 
 
 def _told(values: Sequence[float]) -> dict[str, Any]:

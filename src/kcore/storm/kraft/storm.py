@@ -193,6 +193,13 @@ class Measure:
             self.result.waves_ms[name] = (int(known.max()) - self._wave_ns) / _MILLIS
         self.begin_wave()
 
+    def elected(self, before: int) -> None:
+        """A wave of its own: until the leader behind that epoch began its log, by the time stamp of its first batch."""
+        timeline, start_offset = self.storm.fleet.timeline, self.storm.fleet.observer.committed_of(before)
+        if len(batches := timeline.batches(start_offset)):
+            since_ns = time.monotonic_ns() - self.intended_ns
+            self.result.waves_ms["elected"] = int(batches.append_ms[0]) - (time.time_ns() - since_ns) / _MILLIS
+
     def begin_wave(self) -> None:
         """The next wave begins now."""
         self._wave_offset, self._wave_ns = self.storm.fleet.observer.end_offset, time.monotonic_ns()

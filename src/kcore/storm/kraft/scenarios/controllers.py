@@ -18,17 +18,19 @@ async def controller_killed(storm: Storm) -> ScenarioResult:
     """The active controller is killed (kill -9), and a topic of one partition is requested at once.
 
     Timed from the kill until a new controller has created the topic, and until the first and the last broker, which all
-    have to find that controller, know it. Afterwards the dead one starts again and catches up. TargetError unless there
-    are three controllers or more, which this run started.
+    have to find that controller, know it. "elected" is the part until the new leader began its epoch. Afterwards the
+    dead one starts again and catches up. TargetError unless this run started three controllers or more.
     """
     processes = _own_processes(storm, "controller-killed")
     active, *_ = _active_first(storm, processes)
     measure = Measure(storm, "controller-killed")
     await measure.begin()
+    epoch = storm.fleet.observer.epoch
     processes.kill(active)
     await _make_a_topic(storm)
     measure.answered()
     result = await measure.end("PartitionRecord")
+    measure.elected(epoch)
     processes.start_node(active)
     await _caught_up(storm, active)
     return result
