@@ -30,10 +30,12 @@ KAFKA_FAULT: Final = re.compile(r"^.*(?: ERROR |Encountered .* fault).*\n.*$", r
 # Errors that Kafka's controllers log where all controllers are Kafka's, too: a request to one that is not active; a
 # broker that registers and is unregistered within one delta (ControllerMetricsChanges.handleBrokerChange); a broker
 # that registers, and was an eligible leader replica of a topic that lost them to a ClearElrRecord and then was deleted
-# (the departure `stale-eligible-replicas`: brokersToElrs still names the topic).
+# (the departure `stale-eligible-replicas`: brokersToElrs still names the topic); one that starts refuses DescribeCluster
+# until it has read which metadata.version the log has.
 HARMLESS: Final = re.compile(
     r"NotControllerException|NOT_CONTROLLER|NotLeaderOrFollower|Disconnected|disconnected"
     r'|Failed to publish controller metrics.*\n.*"next" is null'
+    r"|apiKey=DESCRIBE_CLUSTER.*\n.*Direct-to-controller communication is not supported with the current"
     r"|Encountered quorum controller fault: .*\n.*existed in isrMembers, but not in the topics map"
 )
 SHOWN: Final = 6000  # Characters of each node's log, where a test fails.
