@@ -115,12 +115,12 @@ def test_other_ends_under_another_target_are_a_trouble() -> None:
 
 
 def arrival(at_ns: int) -> Arrival:
-    return Arrival(at_ns, LeaderAndIsrRequest, 1, 10, Mock())
+    return Arrival(at_ns, LeaderAndIsrRequest, 1, 10)
 
 
 def test_the_broker_that_dies_is_picked_for_nothing_else() -> None:
     """Back without its leaders, a controlled shutdown of it would change nothing."""
-    brokers = {each: SimpleNamespace(broker_id=each, keeps_columns=False) for each in range(4)}
+    brokers = {each: SimpleNamespace(broker_id=each, keeps_updates=False) for each in range(4)}
     fleet: Any = SimpleNamespace(brokers=brokers, live={0, 1, 2, 3})
     controller, table = Mock(), Mock()
     storm = ZkStorm(fleet, controller, table, Random(1), doomed=2)

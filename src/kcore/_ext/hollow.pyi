@@ -88,3 +88,49 @@ class Loop:
 
     def heartbeat_sent(self, row: int) -> int:
         """When the last heartbeat of that broker was sent; 0 before the first one."""
+
+class Receivers:
+    """Hollow brokers of ZooKeeper mode: they listen, take control requests and answer them, without Python.
+
+    `run` is for a thread of its own; all else may be called meanwhile. Times are nanoseconds of `time.monotonic_ns()`.
+    A broker is a row, in the order of `listen`; IndexError for others.
+    """
+
+    def __new__(
+        cls,
+        *,
+        frame_bytes: int,
+        layouts: list[tuple[int, int, bool, str, list[tuple[str, int]]]],
+        constants: list[tuple[int, int, bytes]],
+    ) -> Receivers:
+        """A frame has so many bytes at most. ValueError for a layout that is none.
+
+        A layout: API key, version, whether the head has `is_kraft_controller`, what the answer lists ("nothing",
+        "partitions" or "topics"), and the steps by which the body is read behind its head. A constant: API key,
+        version, and the body that answers it.
+        """
+
+    def run(self) -> None:
+        """Works until `stop`, without the GIL; then all connections end."""
+
+    def stop(self) -> None:
+        """Ends `run` for good."""
+
+    def fileno(self) -> int:
+        """Readable when there are bodies to drain."""
+
+    def listen(self) -> tuple[int, int]:
+        """One more broker, which listens on the loopback interface: its row and port. OSError."""
+
+    def live(self, row: int, epoch: int) -> None:
+        """A new life under this epoch: what is meant for older ones is refused (KIP-380)."""
+
+    def keep(self, row: int, keys: list[int]) -> None:
+        """Of these API keys the bodies are kept that come to the broker from now on."""
+
+    def drain(self) -> tuple[bytes, list[tuple[int, int, int, bytes]], list[tuple[int, str]]]:
+        """What has come since the last call: five int64 an arrival, kept bodies, faults.
+
+        An arrival is a request that was taken: row, when the whole of it was here, API key, partitions, bytes. A body:
+        row, API key, version, bytes. A fault: row, and why a connection ended.
+        """

@@ -10,6 +10,7 @@ import typer
 from kcore.cli.console import fail
 from kcore.cli.metrics_option import ZOOKEEPER, MetricsOption, metrics_page, serving
 from kcore.cli.processes import address_of, begin_log, stop_signal, use_all_descriptors
+from kcore.collector import rare_collections
 from kcore.controller.zk.config import ControllerConfig
 from kcore.controller.zk.requests.versions import request_versions
 from kcore.errors import ElectionRefusedError, KcoreError, UnsupportedVersionError
@@ -117,15 +118,16 @@ async def _run(
     stopped = stop_signal()
     host, port = listen
     try:
-        server = ControllerServer(config, zookeeper, host=host, port=port, **options)
-        async with server, serving(page, ZOOKEEPER, server):
-            logging.info(
-                "controller %s listens at %s:%s, over ZooKeeper %s", config.broker_id, host, server.port, zookeeper
-            )
-            ends = [asyncio.create_task(stopped.wait()), asyncio.create_task(server.wait_failed())]
-            [_, failed] = ends
-            await asyncio.wait(ends, return_when=asyncio.FIRST_COMPLETED)
-            logging.info("stopping")
+        with rare_collections():  # One at a wrong moment took longer than all that a lost broker asks for.
+            server = ControllerServer(config, zookeeper, host=host, port=port, **options)
+            async with server, serving(page, ZOOKEEPER, server):
+                logging.info(
+                    "controller %s listens at %s:%s, over ZooKeeper %s", config.broker_id, host, server.port, zookeeper
+                )
+                ends = [asyncio.create_task(stopped.wait()), asyncio.create_task(server.wait_failed())]
+                [_, failed] = ends
+                await asyncio.wait(ends, return_when=asyncio.FIRST_COMPLETED)
+                logging.info("stopping")
     except (OSError, KcoreError) as error:
         fail(str(error))
     for line in _summary(server.metrics):

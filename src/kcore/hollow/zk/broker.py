@@ -1,8 +1,10 @@
-"""A broker of a ZooKeeper-mode cluster that holds nothing: it takes control requests, notes when, and answers them."""
+"""A broker of a ZooKeeper-mode cluster that holds nothing: it takes control requests, notes when, and answers them.
+
+The brokers of a storm are on the compiled loop (`receivers.py`), of which this is the slow twin.
+"""
 
 import time
-from collections.abc import Callable
-from typing import Any, Final, NamedTuple, TypeAlias
+from typing import Any, Final, NamedTuple
 
 import numpy as np
 
@@ -26,8 +28,6 @@ from kcore.wire.codec import encode
 from kcore.wire.column_codec import encode_columns
 from kcore.wire.columns import Columns, Rows, Strings
 
-OnAccepted: TypeAlias = Callable[["HollowBroker", Columns], None]
-
 
 class Arrival(NamedTuple):
     """A control request that came."""
@@ -36,7 +36,6 @@ class Arrival(NamedTuple):
     message: type[Message]
     partitions: int
     bytes: int
-    columns: Columns | None  # Only where the broker `keeps_columns`.
 
 
 class HollowBroker:
@@ -47,8 +46,6 @@ class HollowBroker:
         self.broker_id = broker_id
         self.port = 0
         self.arrivals: list[Arrival] = []
-        self.keeps_columns = False
-        self.on_accepted: OnAccepted | None = None  # Called with every request that is not refused.
         self._bodies = bodies or Bodies()
         self._mind = Broker(broker_id, -1)
         self._server: Server | None = None
@@ -82,10 +79,7 @@ class HollowBroker:
         received = self._bodies.read(frame)
         refusal = self._mind.refusal(received.head)
         if refusal is Errors.NONE:
-            kept = received.columns if self.keeps_columns else None
-            self.arrivals.append(Arrival(at_ns, received.head.message, received.partitions, len(frame), kept))
-            if self.on_accepted is not None:
-                self.on_accepted(self, received.columns)
+            self.arrivals.append(Arrival(at_ns, received.head.message, received.partitions, len(frame)))
         return _answer(received, refusal)
 
     def forget(self, connection_id: int) -> None:

@@ -6,8 +6,8 @@ from collections.abc import Callable, Iterable
 from typing import TYPE_CHECKING, Final
 
 from kcore.errors import TargetError
-from kcore.hollow.zk.bodies import Bodies
-from kcore.hollow.zk.broker import Arrival, HollowBroker
+from kcore.hollow.zk.broker import Arrival
+from kcore.hollow.zk.receivers import Receiver, Receivers
 from kcore.metadata.broker_table import SECURITY_PROTOCOLS, Endpoint
 from kcore.metadata.znode_brokers import BrokerNode, encode_broker
 from kcore.metadata.znode_operations import Delete, SetData
@@ -31,21 +31,19 @@ class HollowFleet:
 
     def __init__(self, client: "ZookeeperClient", ids: Iterable[int]) -> None:
         self.client = client
-        bodies = Bodies()
-        self.brokers = {broker_id: HollowBroker(broker_id, bodies) for broker_id in ids}
+        self.brokers: dict[int, Receiver] = {}  # Once they are open.
+        self._receivers = Receivers(ids)
         self.live: set[int] = set()
         self._sessions: dict[int, BrokerSession] = {}
 
     async def open(self) -> None:
         """All listen, none is registered."""
-        for broker in self.brokers.values():
-            await broker.open()
+        self.brokers = self._receivers.open()
 
     async def close(self) -> None:
         for session in self._sessions.values():
             session.cut()
-        for broker in self.brokers.values():
-            await broker.close()
+        await self._receivers.close()
 
     async def register(self, ids: Iterable[int]) -> None:
         """Each as a new incarnation."""
@@ -108,22 +106,20 @@ class HollowFleet:
 
     def forget(self) -> None:
         """What came so far."""
-        for broker in self.brokers.values():
-            broker.arrivals.clear()
+        self._receivers.forget()
 
     def arrivals(self) -> list[tuple[int, Arrival]]:
         """With the ids of the brokers at which they came, in order of time."""
-        found = [(broker.broker_id, each) for broker in self.brokers.values() for each in broker.arrivals]
-        return sorted(found, key=lambda pair: pair[1].at_ns)
+        return self._receivers.arrivals()
 
     def partitions_sent(self, broker_id: int, message: type[Message]) -> int:
         """How many partitions requests of that kind have carried to a broker, since `forget`."""
-        return sum(each.partitions for each in self.brokers[broker_id].arrivals if each.message is message)
+        return self._receivers.partitions_sent(self.brokers[broker_id], message)
 
     async def until(self, what: str, so: Callable[[], bool], timeout_s: float) -> None:
         """Returns when the condition holds; TargetError after the time-out."""
         end = time.monotonic() + timeout_s
-        while not so():
+        while not self._holds(so):
             if time.monotonic() > end:
                 raise TargetError(f"{what}: not within {timeout_s:g} s")
             for broker_id, session in self._sessions.items():
@@ -131,14 +127,15 @@ class HollowFleet:
                     raise TargetError(f"ZooKeeper ended the session of broker {broker_id}: is this machine too busy?")
             await asyncio.sleep(POLL_S)
 
+    def _holds(self, so: Callable[[], bool]) -> bool:
+        self._receivers.drain()
+        return so()
+
     async def quiet(self, quiet_s: float, timeout_s: float) -> None:
         """Returns when no request has come for so long."""
         since = time.monotonic_ns()
 
         def is_quiet() -> bool:
-            last = max(
-                (broker.arrivals[-1].at_ns for broker in self.brokers.values() if broker.arrivals), default=since
-            )
-            return time.monotonic_ns() - max(last, since) > quiet_s * 1e9
+            return time.monotonic_ns() - max(self._receivers.last_ns, since) > quiet_s * 1e9
 
         await self.until("the controller to be quiet", is_quiet, timeout_s)

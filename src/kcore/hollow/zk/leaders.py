@@ -13,7 +13,7 @@ from typing import Final, NamedTuple, TypeAlias
 
 from kcore.constants import RECOVERED
 from kcore.errors import KcoreError, TargetError
-from kcore.hollow.zk.broker import HollowBroker
+from kcore.hollow.zk.receivers import Receiver
 from kcore.net.connect import connect
 from kcore.net.connection import Connection
 from kcore.protocol_errors import Errors
@@ -65,7 +65,7 @@ class Leader:
 class IsrLeaders:
     """Of all hollow brokers of a cluster, while `async with` lasts."""
 
-    def __init__(self, brokers: Mapping[int, HollowBroker], host: str, port: int) -> None:
+    def __init__(self, brokers: Mapping[int, Receiver], host: str, port: int) -> None:
         """`host`, `port`: the controller's."""
         self.brokers = brokers
         self.changed = 0  # Partitions whose ISR the controller has changed.
@@ -95,7 +95,7 @@ class IsrLeaders:
         if self._failure is not None:
             raise self._failure
 
-    def _accepted(self, broker: HollowBroker, columns: Columns) -> None:
+    def _accepted(self, broker: Receiver, columns: Columns) -> None:
         if columns.message is not LeaderAndIsrRequest:
             return
         for partition, state in states_of(columns):

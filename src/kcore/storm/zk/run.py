@@ -5,6 +5,7 @@ from collections.abc import Callable
 from random import Random
 from typing import Final
 
+from kcore.collector import rare_collections
 from kcore.errors import KcoreError
 from kcore.hollow.zk.fleet import HollowFleet
 from kcore.hollow.zk.tree import write_paths, write_tree
@@ -27,7 +28,8 @@ def run_cell(
     plan: StormPlan, cell: Cell, rows: list[Row], tell: Callable[[str], None], profile: CellProfile | None = None
 ) -> None:
     """Each row goes into `rows` when it is there. KcoreError if nothing could be measured at all."""
-    with ZookeeperProcess(heap=_ZOOKEEPER_HEAP, options=()) as zookeeper:
+    # A collection in the middle of a scenario would take the processors from what is measured.
+    with ZookeeperProcess(heap=_ZOOKEEPER_HEAP, options=()) as zookeeper, rare_collections():
         asyncio.run(_run(plan, cell, zookeeper.address, rows, tell, profile))
 
 

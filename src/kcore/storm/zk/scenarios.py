@@ -96,7 +96,9 @@ def _others_know(storm: ZkStorm, broker_id: int) -> bool:
     sent = storm.fleet.partitions_sent
     most = sent(storm.witness.broker_id, UpdateMetadataRequest)
     others = storm.fleet.live - {broker_id}
-    return storm.witness.has_not(broker_id) and all(sent(each, UpdateMetadataRequest) >= most for each in others)
+    if any(sent(each, UpdateMetadataRequest) < most for each in others):
+        return False
+    return storm.witness.has_not(broker_id)  # Last: it reads what the witness was sent.
 
 
 SCENARIOS: Final[dict[str, Scenario]] = {

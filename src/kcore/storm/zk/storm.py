@@ -11,8 +11,8 @@ import numpy as np
 
 from kcore.broker.zk_control.broker import Broker
 from kcore.errors import TargetError
-from kcore.hollow.zk.broker import HollowBroker
 from kcore.hollow.zk.fleet import HollowFleet
+from kcore.hollow.zk.receivers import Receiver
 from kcore.metadata.merge import merge
 from kcore.metadata.partition_table import PartitionTable
 from kcore.net.versions import api_name
@@ -30,10 +30,10 @@ QUIET_S: Final = 1.5  # Kafka's controller sends in waves, up to a second apart.
 class Witness:
     """The cluster as one broker knows it from the requests sent to it. That broker is never stopped."""
 
-    def __init__(self, broker: HollowBroker) -> None:
+    def __init__(self, broker: Receiver) -> None:
         self.broker_id = broker.broker_id
-        self._broker, self._merged = broker, 0
-        broker.keeps_columns = True
+        self._broker = broker
+        broker.keeps_updates = True
         self._view = Broker(broker.broker_id, -1).table
 
     def has_not(self, broker_id: int) -> bool:
@@ -46,24 +46,21 @@ class Witness:
         return not in_isr.any() and not (view.leader__p == row).any()
 
     def view(self) -> PartitionTable:
-        """As of the last request that has come."""
-        assert self._broker.keeps_columns, "it looks away"
-        arrivals = self._broker.arrivals
-        for each in arrivals[self._merged :]:
-            if each.message is UpdateMetadataRequest and each.partitions and each.columns is not None:
-                merge(self._view, each.columns)
-        self._merged = len(arrivals)
+        """As of the last request that was drained."""
+        assert self._broker.keeps_updates, "it looks away"
+        for each in self._broker.updates():
+            if len(each.topic_states.partition_states):
+                merge(self._view, each)
         return self._view
 
-    def forget(self) -> None:
-        """Arrivals that are about to be cleared are in the view."""
-        if self._broker.keeps_columns:
+    def catch_up(self) -> None:
+        """What has come is in the view: later nobody is to wait for that."""
+        if self._broker.keeps_updates:
             self.view()
-        self._merged = 0
 
     def look_away(self) -> None:
         """From now on there is no view: to merge one request a partition would take longer than to answer it."""
-        self._broker.keeps_columns = False
+        self._broker.keeps_updates = False
 
 
 @dataclass(slots=True, eq=False)
@@ -93,8 +90,8 @@ class ZkStorm:
 
     def forget(self) -> None:
         """What came so far is no part of what is measured next."""
-        self.witness.forget()
         self.fleet.forget()
+        self.witness.catch_up()
 
     def held(self, broker_id: int) -> Int32s:
         """Rows of the partitions with a replica there."""

@@ -138,6 +138,8 @@ class SharedMerges:
         """The very same objects, where the same requests were merged a short while ago."""
         if requests[0].message is not UpdateMetadataRequest:
             return merged(requests, most, most_new, whole=whole)
+        if len(requests) == 1 and requests[0].partitions <= most:
+            return [requests[0]]  # Nearly always, of thousands of brokers.
         key = (most, *map(id, requests))  # The requests are kept as long as the key, so that the ids stay theirs.
         if key not in self._known:
             self._known[key] = requests, merged(requests, most)

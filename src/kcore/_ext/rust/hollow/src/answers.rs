@@ -21,36 +21,36 @@ pub struct Head {
 }
 
 /// Reads big-endian fields; None past the end.
-struct Fields<'a>(&'a [u8]);
+pub struct Fields<'a>(pub &'a [u8]);
 
 impl<'a> Fields<'a> {
-    fn bytes(&mut self, count: usize) -> Option<&'a [u8]> {
+    pub fn bytes(&mut self, count: usize) -> Option<&'a [u8]> {
         let (taken, rest) = self.0.split_at_checked(count)?;
         self.0 = rest;
         Some(taken)
     }
 
-    fn array<const N: usize>(&mut self) -> Option<[u8; N]> {
+    pub fn array<const N: usize>(&mut self) -> Option<[u8; N]> {
         self.bytes(N)?.try_into().ok()
     }
 
-    fn bool(&mut self) -> Option<bool> {
+    pub fn bool(&mut self) -> Option<bool> {
         Some(self.array::<1>()?[0] != 0)
     }
 
-    fn int16(&mut self) -> Option<i16> {
+    pub fn int16(&mut self) -> Option<i16> {
         self.array().map(i16::from_be_bytes)
     }
 
-    fn int32(&mut self) -> Option<i32> {
+    pub fn int32(&mut self) -> Option<i32> {
         self.array().map(i32::from_be_bytes)
     }
 
-    fn int64(&mut self) -> Option<i64> {
+    pub fn int64(&mut self) -> Option<i64> {
         self.array().map(i64::from_be_bytes)
     }
 
-    fn varint(&mut self) -> Option<usize> {
+    pub fn varint(&mut self) -> Option<usize> {
         let mut value = 0u64;
         for shift in (0..35).step_by(7) {
             let byte = self.array::<1>()?[0];
@@ -62,14 +62,24 @@ impl<'a> Fields<'a> {
         None
     }
 
-    /// Tagged fields, none of which is in `unusual`.
-    fn tags(&mut self, unusual: &[usize]) -> Option<()> {
+    /// A compact string; a null one, where it may be null, is empty.
+    pub fn text(&mut self, nullable: bool) -> Option<&'a [u8]> {
+        match self.varint()?.checked_sub(1) {
+            Some(size) => self.bytes(size).filter(|text| std::str::from_utf8(text).is_ok()),
+            None => nullable.then_some(&[]),
+        }
+    }
+
+    /// Tagged fields, ascending, none of which is in `unusual`.
+    pub fn tags(&mut self, unusual: &[usize]) -> Option<()> {
+        let mut least = 0;
         for _ in 0..self.varint()? {
             let (tag, size) = (self.varint()?, self.varint()?);
             self.bytes(size)?;
-            if unusual.contains(&tag) {
+            if tag < least || unusual.contains(&tag) {
                 return None;
             }
+            least = tag + 1;
         }
         Some(())
     }

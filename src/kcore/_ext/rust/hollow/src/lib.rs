@@ -1,11 +1,14 @@
 //! The loop that keeps thousands of hollow brokers alive, as the Python module `kcore._ext.hollow`.
 
 mod answers;
+mod body;
 mod broker;
 mod engine;
 mod frame;
 mod histogram;
 mod link;
+mod receivers;
+mod receiving;
 mod stream;
 mod tape;
 
@@ -355,5 +358,6 @@ fn hollow(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add("FENCED", engine::FENCED)?;
     module.add("SHOULD_SHUT_DOWN", engine::SHOULD_SHUT_DOWN)?;
     module.add("STEP_BITS", histogram::STEP_BITS)?;
-    module.add_class::<Loop>()
+    module.add_class::<Loop>()?;
+    module.add_class::<receivers::Receivers>()
 }

@@ -1,0 +1,161 @@
+//! Bodies of control requests: walked by a program that Python makes of the schema, and what their answers are made of.
+
+use crate::answers::Fields;
+
+/// How one field is read. Lengths are compact: the number and one more, as a varint.
+#[derive(Debug, PartialEq)]
+pub enum Step {
+    Skip(usize),       // bytes
+    Text(bool),        // a string, and whether it may be null
+    Items(usize),      // an array of elements of so many bytes
+    Tags,              // tagged fields
+    Topic,             // a string that the answer has again for each of its partitions
+    TopicId,           // 16 bytes that the answer has again in front of its partitions
+    Partition,         // the int32 of a partition, which the answer has again
+    Rows(Box<[Step]>), // an array of structs
+}
+
+const ID_BYTES: usize = 16;
+const INDEX_BYTES: usize = 4;
+const CODE_BYTES: usize = 2;
+
+/// What the answer lists behind its error code.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub enum Lists {
+    Nothing,
+    Partitions, // each with its topic's name
+    Topics,     // by id, with partitions
+}
+
+/// The steps that (name, number) pairs stand for: "rows" begins an array, and "end" ends it. None for what is none.
+pub fn program(named: &[(String, usize)]) -> Option<Box<[Step]>> {
+    let mut rest = named.iter();
+    let steps = steps_of(&mut rest, 0)?;
+    rest.next().is_none().then_some(steps)
+}
+
+const DEEPEST: usize = 8;
+
+fn steps_of<'a>(named: &mut impl Iterator<Item = &'a (String, usize)>, depth: usize) -> Option<Box<[Step]>> {
+    let mut steps = Vec::new();
+    while let Some((name, number)) = named.next() {
+        steps.push(match (name.as_str(), *number) {
+            ("skip", bytes) if bytes > 0 => Step::Skip(bytes),
+            ("text", nullable @ 0..=1) => Step::Text(nullable == 1),
+            ("items", width) if width > 0 => Step::Items(width),
+            ("tags", 0) => Step::Tags,
+            ("topic", 0) => Step::Topic,
+            ("topic_id", 0) => Step::TopicId,
+            ("partition", 0) => Step::Partition,
+            ("rows", 0) if depth < DEEPEST => Step::Rows(steps_of(named, depth + 1)?),
+            ("end", 0) if depth > 0 && !steps.is_empty() => return Some(steps.into()),
+            _ => return None,
+        });
+    }
+    (depth == 0).then(|| steps.into())
+}
+
+/// The partitions that a body names. Topics without partitions are there, too: an answer by topics has them.
+#[derive(Default)]
+pub struct Found<'a> {
+    topics: Vec<(&'a [u8], usize)>, // The bytes that stand for each, and where its partitions begin.
+    partitions: Vec<[u8; INDEX_BYTES]>,
+}
+
+impl<'a> Found<'a> {
+    /// None for bytes that are no such body.
+    pub fn read(body: &'a [u8], steps: &[Step]) -> Option<Self> {
+        let mut found = Self::default();
+        let mut fields = Fields(body);
+        found.walk(&mut fields, steps)?;
+        fields.0.is_empty().then_some(found)
+    }
+
+    pub fn partitions(&self) -> usize {
+        self.partitions.len()
+    }
+
+    fn walk(&mut self, fields: &mut Fields<'a>, steps: &[Step]) -> Option<()> {
+        for step in steps {
+            match step {
+                Step::Skip(bytes) => drop(fields.bytes(*bytes)?),
+                Step::Text(nullable) => drop(fields.text(*nullable)?),
+                Step::Items(width) => {
+                    let count = fields.varint()?.checked_sub(1)?;
+                    fields.bytes(count.checked_mul(*width)?)?;
+                }
+                Step::Tags => fields.tags(&[])?,
+                Step::Topic => {
+                    let name = fields.text(false)?;
+                    self.topics.push((name, self.partitions.len()));
+                }
+                Step::TopicId => {
+                    let id = fields.bytes(ID_BYTES)?;
+                    self.topics.push((id, self.partitions.len()));
+                }
+                Step::Partition => self.partitions.push(fields.array()?),
+                Step::Rows(inner) => {
+                    for _ in 0..fields.varint()?.checked_sub(1)? {
+                        self.walk(fields, inner)?; // Of one byte at least, so that the bytes bound the turns.
+                    }
+                }
+            }
+        }
+        Some(())
+    }
+
+    /// Adds the body of the answer: this error for the request and for all of its partitions.
+    pub fn answer(&self, lists: Lists, error: i16, into: &mut Vec<u8>) {
+        let code = error.to_be_bytes();
+        into.extend(code);
+        match lists {
+            Lists::Nothing => {}
+            Lists::Partitions => {
+                into.reserve(self.partitions.len() * (2 * ID_BYTES + INDEX_BYTES + CODE_BYTES));
+                put_varint(self.partitions.len() + 1, into);
+                for (name, partitions) in self.by_topic() {
+                    for index in partitions {
+                        put_varint(name.len() + 1, into);
+                        into.extend_from_slice(name);
+                        put_partition(index, code, into);
+                    }
+                }
+            }
+            Lists::Topics => {
+                into.reserve(self.topics.len() * 2 * ID_BYTES + self.partitions.len() * 2 * INDEX_BYTES);
+                put_varint(self.topics.len() + 1, into);
+                for (id, partitions) in self.by_topic() {
+                    into.extend_from_slice(id);
+                    put_varint(partitions.len() + 1, into);
+                    for index in partitions {
+                        put_partition(index, code, into);
+                    }
+                    into.push(NO_TAGS);
+                }
+            }
+        }
+        into.push(NO_TAGS);
+    }
+
+    fn by_topic(&self) -> impl Iterator<Item = (&'a [u8], &[[u8; INDEX_BYTES]])> {
+        let ends = self.topics.iter().skip(1).map(|topic| topic.1).chain([self.partitions.len()]);
+        let topics = self.topics.iter().zip(ends);
+        topics.map(|(&(bytes, begin), end)| (bytes, self.partitions.get(begin..end).unwrap_or_default()))
+    }
+}
+
+pub const NO_TAGS: u8 = 0;
+
+fn put_partition(index: &[u8; INDEX_BYTES], code: [u8; CODE_BYTES], into: &mut Vec<u8>) {
+    into.extend_from_slice(index);
+    into.extend(code);
+    into.push(NO_TAGS);
+}
+
+fn put_varint(mut value: usize, into: &mut Vec<u8>) {
+    while value >= 0x80 {
+        into.push(value as u8 | 0x80);
+        value >>= 7;
+    }
+    into.push(value as u8);
+}

@@ -1,0 +1,199 @@
+//! The loop of the hollow brokers of ZooKeeper mode, as Python has it.
+
+use std::collections::HashMap;
+use std::io::Write;
+use std::net::{Ipv4Addr, SocketAddr};
+use std::os::fd::AsRawFd;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Mutex, MutexGuard};
+use std::time::{Duration, Instant};
+
+use mio::unix::pipe;
+use mio::{Events, Poll, Registry, Waker};
+use pyo3::exceptions::{PyIndexError, PyOSError, PyRuntimeError, PyValueError};
+use pyo3::prelude::*;
+use pyo3::types::PyBytes;
+
+use crate::body::{program, Lists};
+use crate::receiving::{Layout, Receiving};
+use crate::{clocks, words_of, EVENTS_AT_ONCE, WAKE};
+
+const AGAIN: Duration = Duration::from_millis(500); // When a listener that could not accept tries again.
+
+/// What Python and the loop's thread share. Nobody waits for the GIL while holding the state.
+struct Shared {
+    receiving: Receiving,
+    told: bool, // Python was woken and has not drained yet.
+}
+
+/// Hollow brokers of ZooKeeper mode: they listen, take control requests and answer them, without Python.
+///
+/// `run` is for a thread of its own; all other methods may be called meanwhile. Times are nanoseconds of
+/// `time.monotonic_ns()`. A broker is a row, in the order of `listen`.
+#[pyclass(frozen)]
+pub struct Receivers {
+    shared: Mutex<Shared>,
+    poll: Mutex<Poll>,
+    registry: Registry,
+    waker: Waker,
+    stopped: AtomicBool,
+    began: Instant,
+    began_ns: i64,
+    told: Mutex<pipe::Sender>,
+    tells: pipe::Receiver,
+}
+
+/// API key, version, whether the head says that it is of KRaft, what the answer lists, the program behind the head.
+type GivenLayout = (i16, i16, bool, String, Vec<(String, usize)>);
+/// Arrivals; bodies as (row, API key, version, bytes); rows with what was wrong with a connection.
+type Drained<'py> = (Bound<'py, PyBytes>, Vec<(usize, i16, i16, Bound<'py, PyBytes>)>, Vec<(usize, String)>);
+
+impl Receivers {
+    fn now(&self) -> i64 {
+        self.began_ns + self.began.elapsed().as_nanos() as i64
+    }
+
+    fn shared(&self) -> MutexGuard<'_, Shared> {
+        self.shared.lock().unwrap_or_else(|poisoned| poisoned.into_inner())
+    }
+
+    fn order(&self, py: Python<'_>, row: usize, work: impl FnOnce(&mut Receiving) + Send) -> PyResult<()> {
+        let done = py.detach(|| {
+            let mut shared = self.shared();
+            (row < shared.receiving.len()).then(|| work(&mut shared.receiving))
+        });
+        done.ok_or_else(|| PyIndexError::new_err(format!("there is no hollow broker {row}")))
+    }
+
+    fn turn(&self, poll: &mut Poll, events: &mut Events) -> std::io::Result<()> {
+        match poll.poll(events, Some(AGAIN)) {
+            Err(error) if error.kind() == std::io::ErrorKind::Interrupted => return Ok(()),
+            found => found?,
+        }
+        let mut shared = self.shared();
+        for event in events.iter().filter(|event| event.token() != WAKE) {
+            shared.receiving.on_event(event, &self.registry, || self.now());
+        }
+        if events.is_empty() {
+            shared.receiving.accept_waiting(&self.registry);
+        }
+        if !shared.receiving.kept.is_empty() && !shared.told {
+            shared.told = true;
+            let _ = self.told.lock().map(|mut pipe| pipe.write(&[1])); // A full pipe wakes, too.
+        }
+        Ok(())
+    }
+}
+
+fn layout_of(given: GivenLayout) -> Option<((i16, i16), Layout)> {
+    let (key, version, has_kraft, lists, named) = given;
+    let lists = match lists.as_str() {
+        "nothing" => Lists::Nothing,
+        "partitions" => Lists::Partitions,
+        "topics" => Lists::Topics,
+        _ => return None,
+    };
+    Some(((key, version), Layout { has_kraft, lists, steps: program(&named)? }))
+}
+
+#[pymethods]
+impl Receivers {
+    #[new]
+    #[pyo3(signature = (*, frame_bytes, layouts, constants))]
+    fn new(
+        py: Python<'_>,
+        frame_bytes: usize,
+        layouts: Vec<GivenLayout>,
+        constants: Vec<(i16, i16, Vec<u8>)>,
+    ) -> PyResult<Self> {
+        let layouts: Option<HashMap<_, _>> = layouts.into_iter().map(layout_of).collect();
+        let layouts = layouts.ok_or_else(|| PyValueError::new_err("a layout that is none"))?;
+        let constants = constants.into_iter().map(|(key, version, body)| ((key, version), body)).collect();
+        let poll = Poll::new()?;
+        let registry = poll.registry().try_clone()?;
+        let waker = Waker::new(&registry, WAKE)?;
+        let (told, tells) = pipe::new()?;
+        let (began, began_ns) = clocks(py)?;
+        let receiving = Receiving::new(frame_bytes, layouts, constants);
+        Ok(Self {
+            shared: Mutex::new(Shared { receiving, told: false }),
+            poll: Mutex::new(poll),
+            registry,
+            waker,
+            stopped: AtomicBool::new(false),
+            began,
+            began_ns,
+            told: Mutex::new(told),
+            tells,
+        })
+    }
+
+    /// Works until `stop`, without the GIL; then every connection ends.
+    fn run(&self, py: Python<'_>) -> PyResult<()> {
+        let done = py.detach(|| {
+            let mut poll = self.poll.try_lock().map_err(|_| None)?;
+            let mut events = Events::with_capacity(EVENTS_AT_ONCE);
+            while !self.stopped.load(Ordering::Relaxed) {
+                self.turn(&mut poll, &mut events).map_err(Some)?;
+            }
+            self.shared().receiving.close();
+            Ok(())
+        });
+        done.map_err(|error: Option<std::io::Error>| match error {
+            Some(error) => PyOSError::new_err(error),
+            None => PyRuntimeError::new_err("the loop runs already"),
+        })
+    }
+
+    /// Ends `run` for good.
+    fn stop(&self) -> PyResult<()> {
+        self.stopped.store(true, Ordering::Relaxed);
+        Ok(self.waker.wake()?)
+    }
+
+    /// Readable when there are bodies to drain.
+    fn fileno(&self) -> i32 {
+        self.tells.as_raw_fd()
+    }
+
+    /// One more broker, which listens on the loopback interface; its row and port.
+    fn listen(&self, py: Python<'_>) -> PyResult<(usize, u16)> {
+        let listening = py.detach(|| {
+            let mut shared = self.shared();
+            let address = SocketAddr::from((Ipv4Addr::LOCALHOST, 0));
+            let port = shared.receiving.listen(address, &self.registry)?;
+            Ok((shared.receiving.len() - 1, port))
+        });
+        listening.map_err(|error: std::io::Error| PyOSError::new_err(error))
+    }
+
+    /// The broker lives under this epoch from now on: what is meant for older lives is refused (KIP-380).
+    fn live(&self, py: Python<'_>, row: usize, epoch: i64) -> PyResult<()> {
+        self.order(py, row, |receiving| receiving.live(row, epoch))
+    }
+
+    /// Of which API keys the bodies are kept that come to a broker from now on.
+    fn keep(&self, py: Python<'_>, row: usize, keys: Vec<i16>) -> PyResult<()> {
+        self.order(py, row, |receiving| receiving.keep(row, keys))
+    }
+
+    /// What has come since the last call: five int64 an arrival, kept bodies, faults.
+    ///
+    /// An arrival is a request that was taken: row, when the whole of it was here, API key, partitions, bytes.
+    fn drain<'py>(&self, py: Python<'py>) -> PyResult<Drained<'py>> {
+        let (arrivals, kept, faults) = py.detach(|| {
+            let mut shared = self.shared();
+            shared.told = false;
+            let mut byte = [0];
+            let _ = std::io::Read::read(&mut &self.tells, &mut byte);
+            let receiving = &mut shared.receiving;
+            (
+                std::mem::take(&mut receiving.arrivals),
+                std::mem::take(&mut receiving.kept),
+                std::mem::take(&mut receiving.faults),
+            )
+        });
+        let kept = kept.into_iter().map(|(row, key, version, body)| (row, key, version, PyBytes::new(py, &body)));
+        Ok((PyBytes::new(py, &words_of(arrivals)), kept.collect(), faults))
+    }
+}
