@@ -30,8 +30,8 @@ KAFKA_FAULT: Final = re.compile(r"^.*(?: ERROR |Encountered .* fault).*\n.*$", r
 # Errors that Kafka's controllers log where all controllers are Kafka's, too: a request to one that is not active; a
 # broker that registers and is unregistered within one delta (ControllerMetricsChanges.handleBrokerChange); a broker
 # that registers, and was an eligible leader replica of a topic that lost them to a ClearElrRecord and then was deleted
-# (the departure `stale-eligible-replicas`: brokersToElrs still names the topic); one that starts refuses DescribeCluster
-# until it has read which metadata.version the log has.
+# (the departure `stale-eligible-replicas`: brokersToElrs still names the topic). One that starts refuses
+# DescribeCluster until it has read which metadata.version the log has.
 HARMLESS: Final = re.compile(
     r"NotControllerException|NOT_CONTROLLER|NotLeaderOrFollower|Disconnected|disconnected"
     r'|Failed to publish controller metrics.*\n.*"next" is null'
