@@ -14,6 +14,7 @@ from typing import Final, NamedTuple, Protocol
 
 from kcore.broker.directories.outputs import AssignmentSettled, AssignmentsRefused, Outcome, TopicIdPartition
 from kcore.constants import UNKNOWN_BROKER_EPOCH
+from kcore.metadata.directory_table import LOST_UUID
 from kcore.protocol_errors import Errors
 from kcore.schema.log_dirs import (
     AssignReplicasToDirsRequest,
@@ -280,8 +281,9 @@ class AssignmentQueue:
             self._ready[partition] = wanted
 
     def _is_urgent(self, partition: TopicIdPartition, wanted: Wanted) -> bool:
-        """Whether it goes into a failed directory or out of one."""
-        return wanted.directory in self._failed or self._placements.directories_of([partition])[0] in self._failed
+        """Whether it goes into a failed directory or out of one; LOST is one that failed."""
+        into = wanted.directory
+        return into == LOST_UUID or not self._failed.isdisjoint((into, self._placements.directories_of([partition])[0]))
 
     def _schedule(self, now_ms: int) -> None:
         """Never later than before. More than a request's worth does not wait for others, nor do failed directories."""
