@@ -53,9 +53,9 @@ class BrokerDirectories:
         self._futures: dict[TopicIdPartition, Uuid] = {}  # Found at the start, and not looked at yet.
         self._creating: set[TopicIdPartition] = set()
         self._withheld: set[TopicIdPartition] = set()
-        self.moves = Moves(self.queue, placements, self._outputs_append)
+        self.moves = Moves(self.queue, placements, self._output)
 
-    def _outputs_append(self, output: Output) -> None:
+    def _output(self, output: Output) -> None:
         self._outputs.append(output)
 
     def take_outputs(self) -> list[Output]:
