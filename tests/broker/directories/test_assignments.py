@@ -93,6 +93,12 @@ def test_a_request_has_at_most_2250_assignments_and_one_is_in_flight() -> None:
     assert queue.queued == 0 and queue.next_deadline_ms is None
 
 
+@pytest.mark.covers("KIP-858 batches")
+def test_the_limit_is_kafkas() -> None:
+    """AssignReplicasToDirsRequest.MAX_ASSIGNMENTS_PER_REQUEST"""
+    assert MAX_ASSIGNMENTS_PER_REQUEST == 2_250
+
+
 @pytest.mark.covers("C5")
 def test_c5_nothing_is_sent_before_the_metadata_version_allows_it() -> None:
     queue = a_queue(an_image(1))
