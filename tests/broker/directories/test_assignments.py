@@ -77,20 +77,30 @@ def test_a_few_entries_wait_for_others_and_many_do_not() -> None:
 
 
 @pytest.mark.covers("KIP-858 batches")
-def test_a_request_has_at_most_2250_assignments_and_one_is_in_flight() -> None:
+def test_a_request_has_at_most_2250_assignments() -> None:
     count = 2 * MAX_ASSIGNMENTS_PER_REQUEST + 10
     queue = a_queue(an_image(count))
     queue.enqueue_all([*an_image(count)], A, "test", 0)
     sizes, seen = [], set()
     for now_ms in (0, 0, BATCHING_MS):
         request = queue.next_request(now_ms)
-        assert queue.next_request(now_ms) is None
         sizes.append(len(asked(request)))
         seen |= asked(request).keys()
         queue.on_response(answer(request), now_ms)
     assert sizes == [MAX_ASSIGNMENTS_PER_REQUEST, MAX_ASSIGNMENTS_PER_REQUEST, 10]
     assert seen == an_image(count).keys()
     assert queue.queued == 0 and queue.next_deadline_ms is None
+
+
+@pytest.mark.covers("KIP-858 batches")
+def test_one_request_is_in_flight() -> None:
+    queue = a_queue(an_image(2))
+    queue.enqueue(p(0), A, "test", 0)
+    request = queue.next_request(SOON)
+    queue.enqueue(p(1), A, "test", SOON)
+    assert queue.next_deadline_ms is None and queue.next_request(10 * SOON) is None
+    queue.on_response(answer(request), 10 * SOON)
+    assert asked(queue.next_request(11 * SOON)) == {p(1): A}
 
 
 @pytest.mark.covers("KIP-858 batches")
@@ -306,7 +316,7 @@ def test_what_is_no_longer_true_is_dropped(is_told: bool) -> None:
     image[p(1)] = A  # The image has it already.
     image[p(2)] = B
     if is_told:
-        queue.on_image([p(0), p(1), p(2)])
+        queue.on_image([p(0), p(1), p(2)], [None, A, B])
         assert queue.queued == 2
     assert asked(queue.next_request(SOON)) == {p(2): A, p(3): A}
 
@@ -322,7 +332,7 @@ def test_an_image_that_lags_behind_what_was_sent_drops_nothing() -> None:
     request = queue.next_request(2 * SOON)
     assert asked(request) == {p(0): A}
     queue.on_response(answer(request), 2 * SOON)
-    queue.on_image([p(0)])
+    queue.on_image([p(0)], [A])
     queue.enqueue(p(0), A, "needless", 2 * SOON)
     assert queue.next_request(3 * SOON) is None
 

@@ -56,9 +56,7 @@ class QueueStory:
             elif outcome is Outcome.SUPERSEDED:
                 assert self.wanted.get(partition) != directory
             else:
-                assert partition not in self.controller or partition not in self.image or self.may_be_gone
-
-    may_be_gone = False
+                assert partition not in self.controller or partition not in self.image
 
     def enqueue(self, partition: Any, directory: Uuid, waits: bool) -> None:
         if partition in self.image:
@@ -106,7 +104,8 @@ class QueueStory:
         self.image.update(self.controller)
         for each in gone:
             self.wanted.pop(each, None)
-        self.queue.on_image([*gone, *touched])
+        changed = [*gone, *touched]
+        self.queue.on_image(changed, self.image.directories_of(changed))
 
     def take(self, step: tuple[Any, ...]) -> None:
         match step:

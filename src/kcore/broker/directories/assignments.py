@@ -167,9 +167,11 @@ class AssignmentQueue:
         entries = (self._urgent, self._in_flight, self._ready)
         return any(each.directory == directory for part in entries for each in part.values())
 
-    def on_image(self, partitions: Sequence[TopicIdPartition]) -> None:
-        """The image has changed for these, or they are gone from it: what is no longer true is dropped."""
-        for partition, place in zip(partitions, self._placements.directories_of(partitions), strict=True):
+    def on_image(self, partitions: Sequence[TopicIdPartition], places: Sequence[Uuid | None]) -> None:
+        """The image has these replicas there now, or not any more (None): what is no longer true is dropped."""
+        if not (self._sent or self._ready or self._urgent):
+            return
+        for partition, place in zip(partitions, places, strict=True):
             if self._sent.get(partition, place) == place or place is None:
                 self._sent.pop(partition, None)
             entries = self._ready if partition in self._ready else self._urgent

@@ -82,18 +82,24 @@ class BrokerDirectories:
         for first in range(0, len(partitions), _AT_A_TIME):
             some = partitions[first : first + _AT_A_TIME]
             assigned = self._placements.directories_of(some)
-            self.queue.on_image(some)
+            self.queue.on_image(some, assigned)
             elsewhere: dict[Uuid, list[TopicIdPartition]] = {}
+            is_plain = not (self._futures or self._creating or len(self.moves))
+            decided: dict[tuple[Uuid, Uuid | None], tuple[Action, ...]] = {}  # Of plain ones, by what they depend on.
             for partition, directory in zip(some, assigned, strict=True):
                 place = self.places.get(partition)
                 if self._withheld:
                     self._withheld.discard(partition)
-                if directory is not None and (place != directory or partition in self._futures):
-                    for action in self._actions(partition, directory, place):
-                        if action is Action.ASSIGN and place is not None:
-                            elsewhere.setdefault(place, []).append(partition)
-                        else:
-                            self._act(action, partition, directory, now_ms)
+                if directory is None or (place == directory and partition not in self._futures):
+                    continue
+                actions = decided.get((directory, place)) if is_plain else None
+                if actions is None:
+                    actions = decided[directory, place] = self._actions(partition, directory, place)
+                for action in actions:
+                    if action is Action.ASSIGN and place is not None:
+                        elsewhere.setdefault(place, []).append(partition)
+                    else:
+                        self._act(action, partition, directory, now_ms)
             for directory, those in elsewhere.items():
                 if self.queue.is_supported:
                     self.queue.enqueue_all(those, directory, _CATCH_UP, now_ms)
@@ -145,7 +151,7 @@ class BrokerDirectories:
         self._creating.discard(partition)
         self._withheld.discard(partition)
         self._set_place(partition, None)
-        self.queue.on_image([partition])
+        self.queue.on_image([partition], self._placements.directories_of([partition]))
 
     def _set_place(self, partition: TopicIdPartition, directory: Uuid | None) -> None:
         before = self.places.pop(partition, None)

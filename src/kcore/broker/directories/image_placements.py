@@ -21,12 +21,12 @@ class ImagePlacements:
         table = self._image.table
         if not partitions or self._broker_id not in table.brokers or not len(table):
             return [None] * len(partitions)
-        numbers = {topic_id: table.topics.row_of_id(topic_id) for topic_id, _index in partitions}
-        found = (numbers[topic_id] for topic_id, _index in partitions)
-        topics = np.fromiter((-1 if row is None else row for row in found), np.int32, len(partitions))
-        indexes = np.fromiter((index for _topic_id, index in partitions), np.int32, len(partitions))
+        topic_ids, indexes = zip(*partitions, strict=True)
+        known = {each: table.topics.row_of_id(each) for each in set(topic_ids)}
+        numbers = {topic_id: -1 if row is None else row for topic_id, row in known.items()}
+        topics = np.array([numbers[each] for each in topic_ids], np.int32)
         table.lookup.know_topics(len(table.topics))  # The newest topics may have no partition yet.
-        rows = np.where(topics < 0, np.int32(-1), table.rows_of(np.maximum(topics, 0), indexes))
+        rows = np.where(topics < 0, np.int32(-1), table.rows_of(np.maximum(topics, 0), np.array(indexes, np.int32)))
         mine = table.replicas__ps[rows] == table.brokers.row(self._broker_id)
         is_held = (rows >= 0) & mine.any(axis=1)
         if table.directories__ps is None:
