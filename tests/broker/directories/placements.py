@@ -1,6 +1,7 @@
 """An image of one broker's directories, as a dictionary; requests and answers as short as tests want them."""
 
 from collections.abc import Callable, Iterable, Sequence
+from functools import cached_property
 
 from kcore.broker.directories.assignments import AssignmentQueue
 from kcore.broker.directories.outputs import AssignmentSettled, Outcome, TopicIdPartition
@@ -37,6 +38,14 @@ class Image(dict[TopicIdPartition, Uuid]):
 
     def directories_of(self, partitions: Sequence[TopicIdPartition]) -> list[Uuid | None]:
         return [self.get(each) for each in partitions]
+
+    def leads_any(self, partitions: Sequence[TopicIdPartition]) -> bool:
+        return not self.led.isdisjoint(partitions)
+
+    @cached_property
+    def led(self) -> set[TopicIdPartition]:
+        """What the broker leads."""
+        return set()
 
 
 def a_queue(image: Image, jitter: float = 1.0) -> AssignmentQueue:

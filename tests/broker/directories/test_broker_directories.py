@@ -175,7 +175,10 @@ def test_c13_an_assignment_that_is_not_accepted_stops_a_broker_that_leads_there(
     made.take_outputs()
     deadline = made.failures.next_deadline_ms
     assert deadline is not None
-    made.tick(deadline, lambda directory: directory == A)
+    made.tick(deadline)
+    assert made.take_outputs() == []
+    image.led.add(p(0))
+    made.tick(deadline + 1_000)
     assert isinstance(made.take_outputs()[0], ShutDown)
 
 
@@ -272,4 +275,7 @@ def test_an_image_without_the_broker_or_its_partitions_has_no_directories() -> N
     assert ImagePlacements(ClusterImage(), BROKER).directories_of(PARTITIONS) == [None, None]
     assert ImagePlacements(context.image, 99).directories_of(PARTITIONS) == [None, None]
     unknown = [(uuid(5001), 7), (uuid(1), 0)]
+    assert not ImagePlacements(context.image, BROKER).leads_any(unknown)
+    assert ImagePlacements(context.image, BROKER).leads_any([*unknown, PARTITIONS[0]])
+    assert not ImagePlacements(context.image, 2).leads_any(PARTITIONS)
     assert ImagePlacements(context.image, BROKER).directories_of([*unknown, PARTITIONS[0]])[:2] == [None, None]

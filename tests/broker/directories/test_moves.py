@@ -83,6 +83,7 @@ def test_a_replica_moves_once_the_controller_has_agreed_and_it_has_caught_up_aga
     assert world.serving(P) == A and world.disks[B].future[P] == world.acknowledged[P]
     world.send()
     world.write()
+    world.drain()
     assert world.controller[P] == B and world.serving(P) == A
     world.copy(P)
     world.drain()

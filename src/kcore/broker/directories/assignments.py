@@ -40,6 +40,9 @@ class Placements(Protocol):
     def directories_of(self, partitions: Sequence[TopicIdPartition]) -> list[Uuid | None]:
         """Where this broker's replica of each is; None where it has none."""
 
+    def leads_any(self, partitions: Sequence[TopicIdPartition]) -> bool:
+        """Whether this broker leads one of them."""
+
 
 class Wanted(NamedTuple):
     """What an entry says; entries that were enqueued together share one."""

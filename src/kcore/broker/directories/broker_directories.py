@@ -250,9 +250,13 @@ class BrokerDirectories:
         self.queue.on_response(response, now_ms)
         self._settle(now_ms)
 
-    def tick(self, now_ms: int, leads_in: Callable[[Uuid], bool]) -> None:
-        """At `next_deadline_ms`. `leads_in`: whether the image has this broker as a leader in that directory."""
-        self._outputs.extend(self.failures.tick(now_ms, leads_in, self.queue.holds_into))
+    def tick(self, now_ms: int) -> None:
+        """At `next_deadline_ms`."""
+        self._outputs.extend(self.failures.tick(now_ms, self._leads_in, self.queue.holds_into))
+
+    def _leads_in(self, directory: Uuid) -> bool:
+        """By where the replicas are: the image may not have their directories yet."""
+        return self._placements.leads_any([each for each, place in self.places.items() if place == directory])
 
     @property
     def next_deadline_ms(self) -> int | None:

@@ -80,7 +80,7 @@ class DirectoryFailures:
     ) -> list[HeartbeatNow | ShutDown]:
         """Stops a broker that leads in a failed directory of which the controller does not know in time.
 
-        `leads_in`: whether the image has this broker as a leader of a replica there. `owes`: whether an assignment into
+        `leads_in`: whether this broker leads a partition whose replica is there. `owes`: whether an assignment into
         that directory is still to be accepted. Each directory is looked at when its time comes, then every second.
         """
         for directory, deadline_ms in self._offline.items():
