@@ -51,6 +51,20 @@ def test_new_replicas_are_created_once_and_then_told() -> None:
     assert asked(made.next_request(1_000)) == {p(0): A}
 
 
+def test_a_replica_whose_directory_fails_as_it_is_created_is_created_when_it_is_assigned_elsewhere() -> None:
+    image = Image({p(0): B})
+    made = directories(image)
+    made.catch_up([p(0)], 0)
+    assert made.take_outputs() == [CreateReplica(p(0), B)]
+    made.on_directory_failed(B, 0)
+    made.on_not_created(p(0))
+    made.catch_up([p(0)], 0)
+    assert CreateReplica(p(0), B) not in made.take_outputs()
+    image[p(0)] = C
+    made.catch_up([p(0)], 0)
+    assert made.take_outputs() == [CreateReplica(p(0), C)]
+
+
 @pytest.mark.covers("KIP-858 catch-up")
 def test_all_replicas_of_a_broker_are_compared_and_those_that_differ_are_told() -> None:
     count = 25_000

@@ -132,8 +132,8 @@ class QueueStory:
         self.settle()
 
 
-@settings(max_examples=100, deadline=None)
-@given(st.lists(QUEUE_STEPS, max_size=40))
+@settings(max_examples=60, deadline=None)
+@given(st.lists(QUEUE_STEPS, min_size=20, max_size=40))
 def test_the_controller_ends_with_what_was_wanted_last_and_each_ticket_is_settled_once(steps: list[Any]) -> None:
     story = QueueStory()
     for step in steps:
@@ -207,7 +207,7 @@ class Story(World):
         self.drain(performed)
 
 
-STORIES = st.lists(st.tuples(WORLD_STEPS, st.integers(0, 4)), max_size=60)
+STORIES = st.lists(st.tuples(WORLD_STEPS, st.integers(0, 4)), min_size=30, max_size=60)
 
 
 def tell(steps: list[Any]) -> None:
@@ -225,7 +225,7 @@ def test_moves_lose_nothing_and_controller_and_broker_agree_in_the_end(steps: li
 
 
 @pytest.mark.long
-@settings(max_examples=1_000, deadline=None)
+@settings(max_examples=300, deadline=None)
 @given(STORIES)
 def test_moves_in_many_stories(steps: list[Any]) -> None:
     tell(steps)

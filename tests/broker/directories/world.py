@@ -126,7 +126,9 @@ class World:
             case CreateReplica(partition, directory):
                 logs = self.broker.logs_in
                 place = directory or min(self.broker.failures.online, key=lambda each: (logs[each], each))
-                if not self.disks[place].has_failed:
+                if self.disks[place].has_failed:
+                    self.broker.on_not_created(partition)
+                else:
                     assert not any(partition in disk.current for disk in self.up())
                     assert not self.acknowledged[partition] or partition in self.excused, "an empty one in its place"
                     self.excused.discard(partition)
@@ -296,7 +298,9 @@ class World:
             self.send()
             self.write()
             self.publish()
-        self.drain()
+            self.drain()
+            if self.broker.queue.queued == 0 and not self.broker.moves and self.image == self.controller:
+                break
 
     def check_healed(self) -> None:
         """What the controller has is what the broker has, or what it lost; nothing is queued or under way."""

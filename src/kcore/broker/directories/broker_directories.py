@@ -142,6 +142,10 @@ class BrokerDirectories:
         self._set_place(partition, directory)
         self._tell_place(partition, now_ms)
 
+    def on_not_created(self, partition: TopicIdPartition) -> None:
+        """The other answer to CreateReplica: its directory has failed. It is looked at again when the image changes."""
+        self._creating.discard(partition)
+
     def on_stopped(self, partition: TopicIdPartition, now_ms: int) -> None:
         """The broker holds it no more: its topic is deleted, or it was reassigned. The edge deletes the current log."""
         self.moves.on_event(Event.STOP, partition, now_ms)

@@ -40,7 +40,7 @@ class AssignmentsRefused:
 class CreateReplica:
     """Make the partition's log in the directory; None: in the one that `choose` picks (LogManager.nextLogDirs).
 
-    The edge answers with `on_created`.
+    The edge answers with `on_created` or `on_not_created`. A directory that was named for it comes first (choosing.py).
     """
 
     partition: TopicIdPartition
