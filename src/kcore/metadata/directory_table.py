@@ -21,6 +21,13 @@ MIGRATING: Final = 0  # DirectoryId.MIGRATING: the broker has not reported the d
 UNASSIGNED: Final = 1  # DirectoryId.UNASSIGNED: the broker has yet to choose one, for a new replica.
 LOST: Final = 2  # DirectoryId.LOST: one of the broker's directories that are offline, whichever it is.
 
+_RESERVED_IDS: Final = 100
+
+
+def is_reserved_directory(directory: bytes) -> bool:
+    """Whether no directory may have the id; the lower half is compared as a signed number (DirectoryId.reserved)."""
+    return not any(directory[:8]) and int.from_bytes(directory[8:], signed=True) < _RESERVED_IDS
+
 
 class DirectoryTable:
     """Directories by row: the three reserved ones first, then the others in the order in which they were named.

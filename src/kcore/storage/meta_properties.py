@@ -1,12 +1,14 @@
 """`meta.properties`: whose log directory this is (MetaProperties; KIP-500, KIP-858)."""
 
 import re
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Final
 
 from kcore.errors import StorageError
+from kcore.metadata.directory_table import is_reserved_directory
 from kcore.storage.files import OS, FileSystem, naming, read_bytes, write_atomically
 from kcore.storage.properties import format_properties, parse_properties
 from kcore.types import Uuid
@@ -60,6 +62,53 @@ def format_meta_properties(meta: MetaProperties, written_at: datetime) -> bytes:
     if meta.directory_id is not None:
         properties["directory.id"] = str(meta.directory_id)
     return format_properties(properties, written_at)
+
+
+def verify_directories(
+    found: Mapping[Path, MetaProperties],
+    *,
+    node_id: int | None = None,
+    cluster_id: str | None = None,
+    needs_directory_ids: bool = True,
+) -> None:
+    """Checks the files of all log directories of one node together, by path of the directory (KIP-858).
+
+    StorageError if one is of another node or cluster than expected, or than those before it; if an id of a directory is
+    reserved, or that of another one; if one has no id, where each needs one. Source: MetaPropertiesEnsemble.verify.
+    """
+    seen: dict[Uuid, Path] = {}
+    for path, meta in found.items():
+        file = path / META_PROPERTIES
+        cluster_id = meta.cluster_id if cluster_id is None else cluster_id
+        if meta.cluster_id not in (None, cluster_id):
+            raise StorageError(f"{file}: cluster.id is {meta.cluster_id}, not {cluster_id}")
+        node_id = meta.node_id if node_id is None else node_id
+        if meta.node_id not in (None, node_id):
+            raise StorageError(f"{file}: {_ID_KEYS[meta.version]} is {meta.node_id}, not {node_id}")
+        if meta.directory_id is None:
+            if needs_directory_ids:
+                raise StorageError(f"{file}: directory.id was not found")
+        elif is_reserved_directory(meta.directory_id):
+            raise StorageError(f"{file}: directory.id is {meta.directory_id}, which is reserved")
+        elif (other := seen.setdefault(meta.directory_id, path)) != path:
+            raise StorageError(f"{file}: directory.id is {meta.directory_id}, which is that of {other}, too")
+
+
+def with_directory_ids(found: Mapping[Path, MetaProperties], make_id: Callable[[], Uuid]) -> dict[Path, MetaProperties]:
+    """What is to be written before the node starts: the files without a directory.id, each with a new one.
+
+    So does a KRaft node with directories of an older release, and a broker in ZooKeeper mode that is to migrate, which
+    keeps version 0. Source: KafkaRaftServer.initializeLogDirs, MetaPropertiesEnsemble.Copier.
+    """
+    taken = {meta.directory_id for meta in found.values()}
+    changed: dict[Path, MetaProperties] = {}
+    for path, meta in found.items():
+        if meta.directory_id is None:
+            while (made := make_id()) in taken or is_reserved_directory(made):
+                pass
+            taken.add(made)
+            changed[path] = replace(meta, directory_id=made)
+    return changed
 
 
 def read_meta_properties(path: Path, *, needs_cluster_id: bool = True, files: FileSystem = OS) -> MetaProperties:

@@ -11,6 +11,7 @@ from typing import Final
 
 from kcore.constants import METADATA_TOPIC
 from kcore.errors import StorageError
+from kcore.metadata.directory_table import is_reserved_directory
 from kcore.raft.replicas import NO_DIRECTORY, ElectionState, ReplicaKey
 from kcore.replication.raft_log import Level
 from kcore.schema.quorum_state import QuorumStateData, Voter
@@ -24,7 +25,6 @@ from kcore.types import METADATA_TOPIC_ID, Uuid
 
 METADATA_FOLDER: Final = f"{METADATA_TOPIC}-0"
 QUORUM_STATE: Final = "quorum-state"
-_RESERVED: Final = 100  # DirectoryId: ids below this are no directory's.
 _UNKNOWN: Final = -1
 
 
@@ -32,7 +32,7 @@ def random_directory_id() -> Uuid:
     """One that Kafka would give: none that it reserves, or that a command line takes for an option."""
     while True:
         made = Uuid(secrets.token_bytes(16))
-        if int.from_bytes(made) >= _RESERVED and not str(made).startswith("-"):
+        if not is_reserved_directory(made) and not str(made).startswith("-"):
             return made
 
 

@@ -16,14 +16,13 @@ from kcore.controller.kraft.departures import CLEAN_BOUNCE_WAITS, LISTENERS
 from kcore.controller.kraft.kafka_way.faults import fail_as_kafka
 from kcore.controller.kraft.kafka_way.stale_eligible import changes_of_stale
 from kcore.controller.kraft.settings_of_topics import kraft_settings
+from kcore.metadata.directory_table import is_reserved_directory
 from kcore.metadata.metadata_version import FEATURE_NAME, MINIMUM_KRAFT_VERSION
 from kcore.protocol_errors import Errors
 from kcore.replication import kraft_events
 from kcore.schema.broker_lifecycle import BrokerRegistrationRequest, BrokerRegistrationResponse
 from kcore.schema.metadata_records_brokers import BrokerEndpoint, BrokerFeature, RegisterBrokerRecord
-from kcore.types import Uuid
 
-_RESERVED_DIRECTORIES: Final = 100
 _CLEAN_SHUTDOWN_FROM: Final = 3  # The version of the request from which on previousBrokerEpoch is asked for.
 
 
@@ -150,16 +149,11 @@ def _is_another_alive(context: ControllerContext, request: BrokerRegistrationReq
 def _are_directories_valid(context: ControllerContext, request: BrokerRegistrationRequest) -> bool:
     """Whether there are directories, each once, none of them reserved or another broker's (KIP-858)."""
     named, table, brokers = set(request.log_dirs), context.image.directories, context.image.brokers
-    if not named or len(named) != len(request.log_dirs) or any(_is_reserved(each) for each in named):
+    if not named or len(named) != len(request.log_dirs) or any(map(is_reserved_directory, named)):
         return False
     rows = (table.row(each) for each in named)
     owners = {int(table.owner__d[row]) for row in rows if row >= 0} - {-1}
     return all(brokers.ids[owner] == request.broker_id for owner in owners)
-
-
-def _is_reserved(directory: Uuid) -> bool:
-    """DirectoryId.reserved: the lower half is compared as a signed number."""
-    return not any(directory[:8]) and int.from_bytes(directory[8:], signed=True) < _RESERVED_DIRECTORIES
 
 
 def _has_room(context: ControllerContext, broker_id: int) -> bool:

@@ -1,0 +1,339 @@
+"""The queue of AssignReplicasToDirs: the controller is told where this broker's replicas are (KIP-858).
+
+One entry a partition, the newest. One request in flight, of at most 2,250 assignments. Entries into or out of a
+directory that failed go first. Each entry is looked at once more before it is sent: what the image makes untrue is
+dropped. An assignment that the image has already is sent all the same if the controller was told another one since.
+
+Source: AssignmentsManager, Assignment and AssignmentsManagerDeadlineFunction of 4.3.1. Otherwise than there: entries of
+failed directories go first and at once (the document has it so); a request that settles nothing counts as failed, so
+that refused entries are retried ever more rarely; what was superseded is told to whoever waits for it.
+"""
+
+from collections.abc import Callable, Collection, Iterable, Sequence
+from typing import Final, NamedTuple, Protocol
+
+from kcore.broker.directories.outputs import AssignmentSettled, AssignmentsRefused, Outcome, TopicIdPartition
+from kcore.constants import UNKNOWN_BROKER_EPOCH
+from kcore.metadata.directory_table import LOST_UUID
+from kcore.protocol_errors import Errors
+from kcore.schema.log_dirs import (
+    AssignReplicasToDirsRequest,
+    AssignReplicasToDirsRequestDirectoryData,
+    AssignReplicasToDirsRequestPartitionData,
+    AssignReplicasToDirsRequestTopicData,
+    AssignReplicasToDirsResponse,
+)
+from kcore.types import Uuid
+
+MAX_ASSIGNMENTS_PER_REQUEST: Final = 2_250  # AssignReplicasToDirsRequest
+BATCHING_MS: Final = 100  # How long a few entries wait for others.
+MAX_BACKOFF_MS: Final = 10_000
+NOISY_FAILURE_MS: Final = 120_000
+_MOST_DOUBLINGS: Final = 20
+# The controller, which has all that is committed, does not know the partition: so it is gone (KAFKA-17190).
+_GONE: Final = frozenset({int(Errors.UNKNOWN_TOPIC_ID), int(Errors.UNKNOWN_TOPIC_OR_PARTITION)})
+
+
+class Placements(Protocol):
+    """The directories in the newest image."""
+
+    def directories_of(self, partitions: Sequence[TopicIdPartition]) -> list[Uuid | None]:
+        """Where this broker's replica of each is; None where it has none."""
+
+    def leads_any(self, partitions: Sequence[TopicIdPartition]) -> bool:
+        """Whether this broker leads one of them."""
+
+
+class Wanted(NamedTuple):
+    """What an entry says; entries that were enqueued together share one."""
+
+    directory: Uuid
+    reason: str
+    since_ms: int
+
+
+class Entries(dict[TopicIdPartition, Wanted]):
+    """Entries, taken in the order in which they came; a newer one of a partition keeps the place of the older."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._line: list[TopicIdPartition] = []  # Of those that were there when the last line was empty; last first.
+
+    def take(self, count: int) -> list[tuple[TopicIdPartition, Wanted]]:
+        """At most `count` entries, which are in here no more; none only if there are none."""
+        taken: list[tuple[TopicIdPartition, Wanted]] = []
+        while self and not taken:
+            if not self._line:
+                self._line = [*self]
+                self._line.reverse()
+            partitions = self._line[-count:]
+            del self._line[-count:]
+            partitions.reverse()
+            taken = [(each, wanted) for each in partitions if (wanted := self.pop(each, None)) is not None]
+        return taken
+
+
+class AssignmentQueue:
+    """What the controller is still to be told. `jitter()` is a factor from 0.98 to 1.02, from the edge's dice."""
+
+    def __init__(self, broker_id: int, placements: Placements, jitter: Callable[[], float]) -> None:
+        self.broker_id = broker_id
+        self.broker_epoch = UNKNOWN_BROKER_EPOCH  # Until the broker is registered nothing is sent (Kafka PR 14954).
+        self.is_supported = False  # By the metadata.version: from 3.7-IV2 (KAFKA-16131).
+        self._placements, self._jitter = placements, jitter
+        self._urgent = Entries()
+        self._ready = Entries()
+        self._in_flight: dict[TopicIdPartition, Wanted] = {}
+        self._sent: dict[TopicIdPartition, Uuid] = {}  # Last sent, and not seen in the image yet.
+        self._tickets: dict[TopicIdPartition, list[int]] = {}
+        self._tickets_in_flight: dict[TopicIdPartition, list[int]] = {}
+        self._failed: set[Uuid] = set()
+        self._failures = 0  # Requests in a row that settled nothing.
+        self._not_before_ms = 0
+        self._send_at_ms: int | None = None
+        self._outputs: list[AssignmentSettled | AssignmentsRefused] = []
+
+    @property
+    def queued(self) -> int:
+        """The gauge QueuedReplicaToDirAssignments."""
+        return len(self._urgent) + len(self._ready) + len(self._in_flight)
+
+    @property
+    def next_deadline_ms(self) -> int | None:
+        """When `next_request` may have one; None while nothing can be sent."""
+        if self._in_flight or not self.is_supported or self.broker_epoch == UNKNOWN_BROKER_EPOCH:
+            return None
+        return self._send_at_ms
+
+    def take_outputs(self) -> list[AssignmentSettled | AssignmentsRefused]:
+        """The outputs since the last call, in order."""
+        outputs, self._outputs = self._outputs, []
+        return outputs
+
+    def enqueue(
+        self, partition: TopicIdPartition, directory: Uuid, reason: str, now_ms: int, ticket: int | None = None
+    ) -> None:
+        """The replica is in that directory; LOST: in one that failed. Takes the place of the partition's older entry.
+
+        Whoever waits with another ticket for the same directory goes on waiting.
+        """
+        if self._tickets or self._tickets_in_flight:
+            self._supersede(partition, directory)
+        if ticket is not None:
+            self._tickets.setdefault(partition, []).append(ticket)
+        wanted = Wanted(directory, reason, now_ms)
+        if self._failed:
+            self._put(partition, wanted)
+        else:
+            self._ready[partition] = wanted
+        self._schedule(now_ms)
+
+    def _supersede(self, partition: TopicIdPartition, directory: Uuid) -> None:
+        """Whoever waits for another directory is told; the answer of the request in flight says nothing to them."""
+        queued = self._ready.get(partition) or self._urgent.get(partition)
+        if queued is not None and queued.directory != directory:
+            self._settle(self._tickets.pop(partition, ()), Outcome.SUPERSEDED)
+        flying = self._in_flight.get(partition)
+        if flying is not None and flying.directory != directory:
+            self._settle(self._tickets_in_flight.pop(partition, ()), Outcome.SUPERSEDED)
+
+    def enqueue_all(self, partitions: Collection[TopicIdPartition], directory: Uuid, reason: str, now_ms: int) -> None:
+        """As `enqueue`, of many replicas in one directory that nobody waits for."""
+        if self._tickets or self._tickets_in_flight or self._failed:
+            for partition in partitions:
+                self.enqueue(partition, directory, reason, now_ms)
+        elif partitions:
+            self._ready.update(dict.fromkeys(partitions, Wanted(directory, reason, now_ms)))
+            self._schedule(now_ms)
+
+    def cancel(self, partition: TopicIdPartition, directory: Uuid) -> bool:
+        """Takes that assignment out again. False if the controller may have been told, and has to be told better."""
+        entries = self._ready if partition in self._ready else self._urgent
+        if partition in self._sent or entries.get(partition, _NOTHING).directory != directory:
+            return False
+        del entries[partition]
+        self._settle(self._tickets.pop(partition, ()), Outcome.SUPERSEDED)
+        return True
+
+    def on_directory_failed(self, directory: Uuid) -> None:
+        """Entries into and out of it come first from now on, and without waiting for others."""
+        self._failed.add(directory)
+        partitions = [*self._ready]
+        for partition, place in zip(partitions, self._placements.directories_of(partitions), strict=True):
+            if self._ready[partition].directory in self._failed or place in self._failed:
+                self._urgent[partition] = self._ready.pop(partition)
+        if self._urgent:
+            self._send_at_ms = self._not_before_ms
+
+    def holds_into(self, directory: Uuid) -> bool:
+        """Whether an assignment into that directory has not been accepted yet."""
+        entries = (self._urgent, self._in_flight, self._ready)
+        return any(each.directory == directory for part in entries for each in part.values())
+
+    def on_image(self, partitions: Sequence[TopicIdPartition], places: Sequence[Uuid | None]) -> None:
+        """The image has these replicas there now, or not any more (None): what is no longer true is dropped."""
+        if not (self._sent or self._ready or self._urgent):
+            return
+        for partition, place in zip(partitions, places, strict=True):
+            if self._sent.get(partition, place) == place or place is None:
+                self._sent.pop(partition, None)
+            entries = self._ready if partition in self._ready else self._urgent
+            queued = entries.get(partition)
+            if queued is not None and not self._is_to_be_sent(partition, queued.directory, place):
+                del entries[partition]
+
+    def next_request(self, now_ms: int) -> AssignReplicasToDirsRequest | None:
+        """The request to be sent now, if there is one; `on_response` must follow."""
+        deadline = self.next_deadline_ms
+        if deadline is None or now_ms < deadline:
+            return None
+        self._send_at_ms = None
+        batch: dict[TopicIdPartition, Wanted] = {}
+        for entries in (self._urgent, self._ready):
+            self._take(entries, batch)
+        if not batch:
+            return None
+        self._in_flight = batch
+        if self._tickets:
+            waited_for = self._tickets.keys() & batch.keys()
+            self._tickets_in_flight = {each: self._tickets.pop(each) for each in waited_for}
+        return _request(self.broker_id, self.broker_epoch, batch)
+
+    def _take(self, entries: Entries, batch: dict[TopicIdPartition, Wanted]) -> None:
+        """Fills up the batch with the oldest entries that are still true; the others are dropped."""
+        sent = self._sent
+        while entries and len(batch) < MAX_ASSIGNMENTS_PER_REQUEST:
+            taken = entries.take(MAX_ASSIGNMENTS_PER_REQUEST - len(batch))
+            places = self._placements.directories_of([partition for partition, _wanted in taken])
+            for (partition, wanted), place in zip(taken, places, strict=True):
+                directory = wanted.directory
+                may_stay = place is not None and place != directory
+                if may_stay or self._is_to_be_sent(partition, directory, place):
+                    batch[partition] = wanted
+                    sent[partition] = directory
+
+    def _is_to_be_sent(self, partition: TopicIdPartition, directory: Uuid, place: Uuid | None) -> bool:
+        """False if the image has no such replica, or has its directory already and nobody waits for the controller."""
+        if place is None:
+            self._settle(self._tickets.pop(partition, ()), Outcome.DROPPED)
+            return False
+        is_known = place == directory == self._sent.get(partition, place)
+        return not is_known or partition in self._tickets
+
+    def on_response(self, response: AssignReplicasToDirsResponse | None, now_ms: int) -> None:
+        """The controller's answer to the request in flight; None: there was none."""
+        unanswered, self._in_flight = self._in_flight, {}
+        tickets, self._tickets_in_flight = self._tickets_in_flight, {}
+        refused: dict[TopicIdPartition, tuple[Wanted, int]] = {}
+        count = len(unanswered)
+        if response is not None and response.error_code == Errors.NONE:
+            refused = self._read_answers(response, unanswered, tickets)
+            self._tell_refused(refused, now_ms)
+        unanswered.update((partition, wanted) for partition, (wanted, _code) in refused.items())
+        self._failures = self._failures + 1 if len(unanswered) == count else 0
+        self._not_before_ms = now_ms
+        if self._failures:
+            self._not_before_ms += self._backoff_ms()
+            self._send_at_ms = None
+        self._put_back(unanswered, tickets)
+        self._schedule(now_ms)
+
+    def _put_back(self, entries: dict[TopicIdPartition, Wanted], tickets: dict[TopicIdPartition, list[int]]) -> None:
+        """To be sent again, where nothing newer waits. `tickets` has none that were superseded."""
+        for partition, wanted in entries.items():
+            if partition not in self._ready and partition not in self._urgent:
+                self._put(partition, wanted)
+            if partition in tickets:
+                self._tickets[partition] = tickets[partition] + self._tickets.get(partition, [])
+
+    def _read_answers(
+        self,
+        response: AssignReplicasToDirsResponse,
+        sent: dict[TopicIdPartition, Wanted],
+        tickets: dict[TopicIdPartition, list[int]],
+    ) -> dict[TopicIdPartition, tuple[Wanted, int]]:
+        """Takes out of `sent` what was answered, and returns what was refused, with the error code."""
+        refused: dict[TopicIdPartition, tuple[Wanted, int]] = {}
+        for directory in response.directories:
+            for topic in directory.topics:
+                topic_id = topic.topic_id
+                for each in topic.partitions:
+                    partition, code = (topic_id, each.partition_index), each.error_code
+                    wanted = sent.pop(partition, None)
+                    if wanted is None:
+                        continue  # It was not in the request.
+                    if code in _GONE:
+                        self._sent.pop(partition, None)
+                        self._settle(tickets.pop(partition, ()), Outcome.DROPPED)
+                    elif code:
+                        refused[partition] = wanted, code
+                    elif tickets:
+                        self._settle(tickets.pop(partition, ()), Outcome.ACCEPTED)
+        return refused
+
+    def _tell_refused(self, refused: dict[TopicIdPartition, tuple[Wanted, int]], now_ms: int) -> None:
+        late = [(key, *each) for key, each in refused.items() if now_ms > each[0].since_ms + NOISY_FAILURE_MS]
+        if late:
+            partition, wanted, code = late[0]
+            self._outputs.append(AssignmentsRefused(len(late), partition, wanted.directory, wanted.reason, code))
+
+    def _put(self, partition: TopicIdPartition, wanted: Wanted) -> None:
+        if self._failed and self._is_urgent(partition, wanted):
+            self._ready.pop(partition, None)
+            self._urgent[partition] = wanted
+        else:
+            self._urgent.pop(partition, None)
+            self._ready[partition] = wanted
+
+    def _is_urgent(self, partition: TopicIdPartition, wanted: Wanted) -> bool:
+        """Whether it goes into a failed directory or out of one; LOST is one that failed."""
+        into = wanted.directory
+        return into == LOST_UUID or not self._failed.isdisjoint((into, self._placements.directories_of([partition])[0]))
+
+    def _schedule(self, now_ms: int) -> None:
+        """Never later than before. More than a request's worth does not wait for others, nor do failed directories."""
+        if not self._ready and not self._urgent:
+            return
+        is_full = len(self._ready) > MAX_ASSIGNMENTS_PER_REQUEST and not self._in_flight
+        at_ms = now_ms if self._urgent or is_full else now_ms + BATCHING_MS
+        if self._send_at_ms is None or at_ms < self._send_at_ms:
+            self._send_at_ms = max(at_ms, self._not_before_ms)
+
+    def _backoff_ms(self) -> int:
+        """ExponentialBackoff(100 ms, 2, 10 s, 0.02)."""
+        delay = min(BATCHING_MS << min(self._failures, _MOST_DOUBLINGS), MAX_BACKOFF_MS) * self._jitter()
+        return min(int(delay), MAX_BACKOFF_MS)
+
+    def _settle(self, tickets: Iterable[int], outcome: Outcome) -> None:
+        self._outputs.extend(AssignmentSettled(ticket, outcome) for ticket in tickets)
+
+
+_NOTHING: Final = Wanted(Uuid(), "", 0)
+
+
+def _request(broker_id: int, broker_epoch: int, batch: dict[TopicIdPartition, Wanted]) -> AssignReplicasToDirsRequest:
+    """Grouped by directory and topic, in the order in which they come first."""
+    by_directory: dict[Uuid, dict[Uuid, list[AssignReplicasToDirsRequestPartitionData]]] = {}
+    part = AssignReplicasToDirsRequestPartitionData
+    for (topic_id, index), (directory, _reason, _since) in batch.items():
+        topics = by_directory.get(directory)
+        if topics is None:
+            topics = by_directory[directory] = {}
+        partitions = topics.get(topic_id)
+        if partitions is None:
+            partitions = topics[topic_id] = []
+        partitions.append(part(partition_index=index))
+    return AssignReplicasToDirsRequest(
+        broker_id=broker_id,
+        broker_epoch=broker_epoch,
+        directories=[
+            AssignReplicasToDirsRequestDirectoryData(
+                id=directory,
+                topics=[
+                    AssignReplicasToDirsRequestTopicData(topic_id=topic_id, partitions=partitions)
+                    for topic_id, partitions in topics.items()
+                ],
+            )
+            for directory, topics in by_directory.items()
+        ],
+    )

@@ -1,0 +1,291 @@
+"""Where the replicas of one broker are, are to be, and move to; what the controller is told of it.
+
+The edge, in this order: `on_found` for each replica on its disks; `catch_up` with all partitions of the first image,
+then with those that a delta has touched, deleted ones through `on_stopped` before. After each call it performs
+`take_outputs()`, in order, without letting anything be appended between. `next_request` has the request for the
+controller. A disk that fails is `on_directory_failed`, whatever was being done there: what comes behind that output in
+the list is not done for the partitions of that directory.
+"""
+
+from collections import Counter
+from collections.abc import Callable, Collection, Sequence
+from typing import Final
+
+from kcore.broker.directories.assignments import AssignmentQueue, Placements
+from kcore.broker.directories.choosing import DirectoryChoice
+from kcore.broker.directories.failures import DirectoryFailures
+from kcore.broker.directories.found import FoundReplica
+from kcore.broker.directories.move_table import Event, State
+from kcore.broker.directories.moves import Moves
+from kcore.broker.directories.outputs import (
+    AssignmentSettled,
+    CreateReplica,
+    DeleteFuture,
+    Output,
+    TopicIdPartition,
+)
+from kcore.broker.directories.placing import Action, case_of, decide
+from kcore.broker.replicas.replica import Key
+from kcore.metadata.topic_names import MAX_FOLDER_NAME
+from kcore.protocol_errors import Errors
+from kcore.schema.log_dirs import AssignReplicasToDirsRequest, AssignReplicasToDirsResponse
+from kcore.types import Uuid
+
+FUTURE_SUFFIX: Final = "-future"
+_HEX_DIGITS: Final = 32  # Of the Uuid in the name of a future replica's folder.
+_AT_A_TIME: Final = 10_000
+_CATCH_UP: Final = "the metadata log has another directory"
+
+
+class BrokerDirectories:
+    """One broker's, for as long as its process lives."""
+
+    def __init__(
+        self, broker_id: int, failures: DirectoryFailures, placements: Placements, jitter: Callable[[], float]
+    ) -> None:
+        self.failures, self.choice = failures, DirectoryChoice()
+        self.queue = AssignmentQueue(broker_id, placements, jitter)
+        self.places: dict[TopicIdPartition, Uuid] = {}  # Of each current replica, failed directories included.
+        self.logs_in: Counter[Uuid] = Counter()  # Current replicas by directory.
+        self.cordoned: Collection[Uuid] = ()
+        self._placements = placements
+        self._outputs: list[Output] = []
+        self._futures: dict[TopicIdPartition, Uuid] = {}  # Found at the start, and not looked at yet.
+        self._creating: set[TopicIdPartition] = set()
+        self._withheld: set[TopicIdPartition] = set()
+        self.moves = Moves(self.queue, placements, self._output)
+
+    def _output(self, output: Output) -> None:
+        self._outputs.append(output)
+
+    def take_outputs(self) -> list[Output]:
+        """The outputs since the last call, in order."""
+        outputs, self._outputs = self._outputs, []
+        return outputs
+
+    # What is on the disks, and what the metadata log says.
+
+    def on_found(self, partition: TopicIdPartition, found: FoundReplica) -> None:
+        """At the start, of one that is not refused."""
+        assert found.refused is None
+        self._outputs.extend(found.outputs)
+        if found.current is not None:
+            self._set_place(partition, found.current)
+        if found.future is not None:
+            self._futures[partition] = found.future
+
+    def catch_up(self, partitions: Sequence[TopicIdPartition], now_ms: int) -> None:
+        """These are this broker's, and new or changed in the image; all, when the metadata.version begins to know them.
+
+        Below 3.7-IV2 the controller is not told of any (KAFKA-16131).
+        """
+        for first in range(0, len(partitions), _AT_A_TIME):
+            some = partitions[first : first + _AT_A_TIME]
+            assigned = self._placements.directories_of(some)
+            self.queue.on_image(some, assigned)
+            elsewhere: dict[Uuid, list[TopicIdPartition]] = {}
+            is_plain = not (self._futures or self._creating or len(self.moves))
+            decided: dict[tuple[Uuid, Uuid | None], tuple[Action, ...]] = {}  # Of plain ones, by what they depend on.
+            for partition, directory in zip(some, assigned, strict=True):
+                place = self.places.get(partition)
+                if self._withheld:
+                    self._withheld.discard(partition)
+                if directory is None or (place == directory and partition not in self._futures):
+                    continue
+                actions = decided.get((directory, place)) if is_plain else None
+                if actions is None:
+                    actions = decided[directory, place] = self._actions(partition, directory, place)
+                for action in actions:
+                    if action is Action.ASSIGN and place is not None:
+                        elsewhere.setdefault(place, []).append(partition)
+                    else:
+                        self._act(action, partition, directory, now_ms)
+            for directory, those in elsewhere.items():
+                if self.queue.is_supported:
+                    self.queue.enqueue_all(those, directory, _CATCH_UP, now_ms)
+
+    def _actions(self, partition: TopicIdPartition, assigned: Uuid, place: Uuid | None) -> tuple[Action, ...]:
+        """None while it is being created; none but copying while a move has told the controller its target."""
+        move = self.moves.get(partition)
+        if partition in self._creating or (move is not None and move.is_asked):
+            return ()
+        failures, is_failed = self.failures, self.failures.is_failed(place)
+        future = self._futures.get(partition) if move is None else move.target
+        if failures.is_failed(future):
+            future = None
+        case = case_of(
+            assigned,
+            failures.online,
+            None if is_failed else place,
+            future,
+            has_offline=failures.has_offline,
+            is_failed=is_failed,
+        )
+        actions = decide(case).actions
+        return tuple(each for each in actions if each is Action.ASSIGN) if move is not None else actions
+
+    def _act(self, action: Action, partition: TopicIdPartition, assigned: Uuid, now_ms: int) -> None:
+        if action in (Action.CREATE_THERE, Action.CREATE_SOMEWHERE):
+            self._creating.add(partition)
+            self._outputs.append(CreateReplica(partition, assigned if action is Action.CREATE_THERE else None))
+        elif action is Action.DELETE_FUTURE:
+            self._outputs.append(DeleteFuture(partition, self._futures.pop(partition)))
+        elif action is Action.WITHHOLD:
+            self._withheld.add(partition)
+        elif action is not Action.ASSIGN:  # That one comes when the replica has a place.
+            place = self.places.get(partition)
+            self.moves.begin(_RESUMES[action], partition, place, self._futures.pop(partition), now_ms)
+
+    def on_created(self, partition: TopicIdPartition, directory: Uuid, now_ms: int) -> None:
+        """The answer to CreateReplica."""
+        self._creating.discard(partition)
+        self._set_place(partition, directory)
+        self._tell_place(partition, now_ms)
+
+    def on_not_created(self, partition: TopicIdPartition) -> None:
+        """The other answer to CreateReplica: its directory has failed. It is looked at again when the image changes."""
+        self._creating.discard(partition)
+
+    def on_stopped(self, partition: TopicIdPartition, now_ms: int) -> None:
+        """The broker holds it no more: its topic is deleted, or it was reassigned. The edge deletes the current log."""
+        self.moves.on_event(Event.STOP, partition, now_ms)
+        future = self._futures.pop(partition, None)
+        if future in self.failures.online:
+            self._outputs.append(DeleteFuture(partition, future))
+        self._creating.discard(partition)
+        self._withheld.discard(partition)
+        self._set_place(partition, None)
+        self.queue.on_image([partition], self._placements.directories_of([partition]))
+
+    def _set_place(self, partition: TopicIdPartition, directory: Uuid | None) -> None:
+        before = self.places.pop(partition, None)
+        if before is not None:
+            self.logs_in[before] -= 1
+        if directory is not None:
+            self.places[partition] = directory
+            self.logs_in[directory] += 1
+
+    def _tell_place(self, partition: TopicIdPartition, now_ms: int) -> None:
+        """The replica is in its place now, whatever the image says."""
+        known, place = self._placements.directories_of([partition])[0], self.places[partition]
+        if known is not None and known != place and self.queue.is_supported:
+            self.queue.enqueue(partition, place, _CATCH_UP, now_ms)
+
+    def serves(self, partition: TopicIdPartition) -> bool:
+        """Whether the current replica may lead and follow; otherwise the partition is offline, or not created yet."""
+        place = self.places.get(partition)
+        return place in self.failures.online and partition not in self._withheld
+
+    # Moves.
+
+    def alter_replica_log_dir(
+        self, key: Key, partition: TopicIdPartition | None, target: Uuid | None, now_ms: int
+    ) -> Errors:
+        """Moves a replica, or gives up its move; None: no partition of the image, or no directory of this broker.
+
+        A partition that this broker does not hold yet is created there later.
+        """
+        if len(f"{key[0]}-{key[1]}.{FUTURE_SUFFIX}") + _HEX_DIGITS > MAX_FOLDER_NAME:
+            return Errors.INVALID_TOPIC_EXCEPTION  # KAFKA-4893
+        if target is None:
+            return Errors.LOG_DIR_NOT_FOUND
+        if target not in self.failures.online:
+            return Errors.KAFKA_STORAGE_ERROR
+        if target in self.cordoned:
+            return Errors.INVALID_REPLICA_ASSIGNMENT
+        place = None if partition is None else self.places.get(partition)
+        if partition is None or place is None:
+            self.choice.prefer(key, target)
+            return Errors.REPLICA_NOT_AVAILABLE
+        if self.failures.is_failed(place):
+            return Errors.KAFKA_STORAGE_ERROR
+        return self._alter(partition, place, target, now_ms)
+
+    def _alter(self, partition: TopicIdPartition, place: Uuid, target: Uuid, now_ms: int) -> Errors:
+        move = self.moves.get(partition)
+        if move is not None and move.target == target:
+            return Errors.NONE
+        if move is not None:
+            if move.state in (State.PROMOTING, State.PROMOTING_ALONE):
+                return Errors.REPLICA_NOT_AVAILABLE  # It is done in a moment.
+            self.moves.on_event(Event.CANCEL, partition, now_ms)
+        if place == target:
+            return Errors.NONE
+        if self.failures.has_offline:
+            return Errors.KAFKA_STORAGE_ERROR  # There might be a future replica of it.
+        self.moves.begin(Event.BEGIN, partition, place, target, now_ms)
+        return Errors.NONE
+
+    def on_caught_up(self, partition: TopicIdPartition, now_ms: int) -> None:
+        """The future replica ends where the current one ends."""
+        self.moves.on_event(Event.CAUGHT_UP, partition, now_ms)
+
+    def on_behind(self, partition: TopicIdPartition, now_ms: int) -> None:
+        """The answer to Promote: something was appended before. Nothing was renamed."""
+        self.moves.on_event(Event.BEHIND, partition, now_ms)
+
+    def on_promoted(self, partition: TopicIdPartition, now_ms: int) -> None:
+        """The answer to Promote: the target's log is the current one, under its name."""
+        move = self.moves.get(partition)
+        if move is not None:
+            self._set_place(partition, move.target)
+            self.moves.on_event(Event.PROMOTED, partition, now_ms)
+            self._tell_place(partition, now_ms)
+
+    # Failures, the controller, and time.
+
+    def on_directory_failed(self, directory: Uuid, now_ms: int) -> None:
+        """A disk operation failed there. Its replicas are offline until the broker restarts; the edge stops them."""
+        if directory not in self.failures.online:
+            return
+        self._outputs.extend(self.failures.on_failed(directory, now_ms))
+        self.queue.on_directory_failed(directory)
+        self.moves.on_directory_failed(directory, now_ms)
+        self._settle(now_ms)
+
+    def next_request(self, now_ms: int) -> AssignReplicasToDirsRequest | None:
+        """The request to be sent to the controller now, if there is one; `on_response` must follow."""
+        request = self.queue.next_request(now_ms)
+        self._settle(now_ms)
+        return request
+
+    def on_response(self, response: AssignReplicasToDirsResponse | None, now_ms: int) -> None:
+        """The answer to the request in flight; None: there was none."""
+        self.queue.on_response(response, now_ms)
+        self._settle(now_ms)
+
+    def tick(self, now_ms: int) -> None:
+        """At `next_deadline_ms`."""
+        self._outputs.extend(self.failures.tick(now_ms, self._leads_in, self.queue.holds_into))
+
+    def _leads_in(self, directory: Uuid) -> bool:
+        """By where the replicas are: the image may not have their directories yet."""
+        return self._placements.leads_any([each for each, place in self.places.items() if place == directory])
+
+    @property
+    def next_deadline_ms(self) -> int | None:
+        """When `tick` or `next_request` has something to do."""
+        deadlines = (self.failures.next_deadline_ms, self.queue.next_deadline_ms)
+        return min((each for each in deadlines if each is not None), default=None)
+
+    def are_persisted(self, partitions: Sequence[TopicIdPartition]) -> bool:
+        """Whether the image has the directories of all of them: a broker that migrates stays fenced until then."""
+        return all(
+            self.places.get(partition) == directory
+            for partition, directory in zip(partitions, self._placements.directories_of(partitions), strict=True)
+        )
+
+    def _settle(self, now_ms: int) -> None:
+        """Tells the moves what became of their assignments."""
+        for output in self.queue.take_outputs():
+            if isinstance(output, AssignmentSettled):
+                self.moves.on_settled(output.ticket, output.outcome, now_ms)
+            else:
+                self._outputs.append(output)
+
+
+_RESUMES: Final = {
+    Action.COPY: Event.RESUME,
+    Action.COPY_AND_REPLACE: Event.RESUME_ACCEPTED,
+    Action.PROMOTE: Event.ADOPT,
+}

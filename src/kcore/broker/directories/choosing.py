@@ -1,0 +1,43 @@
+"""In which directory a new replica goes (LogManager.nextLogDirs, maybeUpdatePreferredLogDir of 4.3.1)."""
+
+from collections.abc import Collection, Mapping
+from typing import Final
+
+from kcore.broker.replicas.replica import Key
+from kcore.types import Uuid
+
+MOST_PREFERRED: Final = 10_000  # Partitions that are remembered; the oldest are forgotten.
+
+
+class DirectoryChoice:
+    """The directories that an administrator has named for replicas that are yet to come."""
+
+    def __init__(self) -> None:
+        self._preferred: dict[Key, Uuid] = {}
+
+    def prefer(self, key: Key, directory: Uuid) -> None:
+        """AlterReplicaLogDirs for a partition that this broker does not hold: so a reassignment names a directory."""
+        self._preferred.pop(key, None)
+        self._preferred[key] = directory
+        if len(self._preferred) > MOST_PREFERRED:
+            del self._preferred[next(iter(self._preferred))]
+
+    def take(
+        self,
+        key: Key,
+        assigned: Uuid | None,
+        online: Collection[Uuid],
+        cordoned: Collection[Uuid],
+        logs: Mapping[Uuid, int],
+    ) -> Uuid:
+        """The preferred one, else the assigned one (None: any), else that with the fewest `logs` that is not cordoned.
+
+        If all are cordoned, the first.
+        """
+        preferred = self._preferred.pop(key, None)
+        if preferred is not None and preferred in online:
+            return preferred
+        if assigned is not None:
+            return assigned
+        open_ = [each for each in online if each not in cordoned]
+        return min(open_, key=lambda each: logs.get(each, 0)) if open_ else next(iter(online))

@@ -1,0 +1,52 @@
+"""The directories of one broker's replicas as the newest image has them, many at a time."""
+
+from collections.abc import Sequence
+
+import numpy as np
+
+from kcore.broker.directories.outputs import TopicIdPartition
+from kcore.metadata.directory_table import MIGRATING_UUID
+from kcore.metadata.image import ClusterImage
+from kcore.types import Int32s, Uuid
+
+
+class ImagePlacements:
+    """`Placements` of an image that is replayed in place."""
+
+    def __init__(self, image: ClusterImage, broker_id: int) -> None:
+        self._image, self._broker_id = image, broker_id
+
+    def directories_of(self, partitions: Sequence[TopicIdPartition]) -> list[Uuid | None]:
+        """Where this broker's replica of each is, a reserved id included; None where it has none."""
+        table = self._image.table
+        if not partitions or self._broker_id not in table.brokers or not len(table):
+            return [None] * len(partitions)
+        rows = self._rows(partitions)
+        mine = table.replicas__ps[rows] == table.brokers.row(self._broker_id)
+        is_held = (rows >= 0) & mine.any(axis=1)
+        if table.directories__ps is None:
+            return [MIGRATING_UUID if held else None for held in is_held.tolist()]
+        places = table.directories__ps[rows, mine.argmax(axis=1)]
+        uuids = self._image.directories.uuids
+        return [uuids[place] if held else None for held, place in zip(is_held.tolist(), places.tolist(), strict=True)]
+
+    def leads_any(self, partitions: Sequence[TopicIdPartition]) -> bool:
+        """Whether this broker leads one of them."""
+        table = self._image.table
+        if not partitions or self._broker_id not in table.brokers or not len(table):
+            return False
+        rows = self._rows(partitions)
+        return bool((table.leader__p[rows[rows >= 0]] == table.brokers.row(self._broker_id)).any())
+
+    def _rows(self, partitions: Sequence[TopicIdPartition]) -> Int32s:
+        """Of at least one; -1 for one that the image has not."""
+        table = self._image.table
+        topic_ids, indexes = zip(*partitions, strict=True)
+        known = {each: table.topics.row_of_id(each) for each in set(topic_ids)}
+        numbers = {topic_id: -1 if row is None else row for topic_id, row in known.items()}
+        topics = np.array([numbers[each] for each in topic_ids], np.int32)
+        table.lookup.know_topics(len(table.topics))  # The newest topics may have no partition yet.
+        found: Int32s = np.where(
+            topics < 0, np.int32(-1), table.rows_of(np.maximum(topics, 0), np.array(indexes, np.int32))
+        )
+        return found
