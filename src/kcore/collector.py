@@ -5,10 +5,14 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Final
 
-# Objects. With CPython's 700, collections take half of the time of a request for 50,000 topics.
-_COLLECTION_EVERY: Final = 100_000
-# Of these. With CPython's 10 a look at a million objects would hold an event loop for a tenth of a second.
-_SECOND_GENERATION_EVERY: Final = 2
+# Objects; a look at them takes a few milliseconds. With CPython's 700, collections take half of the time of a request
+# for 50,000 topics.
+_COLLECTION_EVERY: Final = 25_000
+# Of these: with more, those looked at a second time would hold an event loop for as much longer.
+_SECOND_GENERATION_EVERY: Final = 1
+# Of these: so many objects have come that a look at all takes little beside the work with them. With CPython's 10 it
+# would come in the middle of a request for many topics, and find all that the request has made so far.
+_THIRD_GENERATION_EVERY: Final = 400
 
 
 @contextmanager
@@ -18,7 +22,7 @@ def rare_collections() -> Iterator[None]:
     is_first = gc.get_freeze_count() == 0  # Else the program has said itself what stays.
     if is_first:
         gc.freeze()
-    gc.set_threshold(_COLLECTION_EVERY, _SECOND_GENERATION_EVERY)
+    gc.set_threshold(_COLLECTION_EVERY, _SECOND_GENERATION_EVERY, _THIRD_GENERATION_EVERY)
     try:
         yield
     finally:

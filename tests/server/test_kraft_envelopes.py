@@ -1,12 +1,17 @@
 """What is in an envelope, and what comes back in one."""
 
+import asyncio
+
 import pytest
 
 from kcore.controller.kraft.error_responses import refused
 from kcore.metadata.principal import KafkaPrincipal
+from kcore.net.framed import Encoded
 from kcore.protocol_errors import Errors
 from kcore.schema.acls import AclCreationResult, CreateAclsRequest, CreateAclsResponse
 from kcore.schema.describe_quorum import DescribeQuorumRequest
+from kcore.schema.envelope import EnvelopeResponse
+from kcore.schema.headers import ResponseHeader
 from kcore.schema.partitions import ElectLeadersRequest, ListPartitionReassignmentsRequest, TopicPartitions
 from kcore.schema.structure import Message
 from kcore.schema.topics import (
@@ -17,6 +22,7 @@ from kcore.schema.topics import (
 )
 from kcore.schema.update_features import UpdateFeaturesRequest, UpdateFeaturesResponse
 from kcore.server.kraft.envelopes import Forwarded, unwrapped, wrapped
+from kcore.wire.codec import decode, encode
 from server.test_kraft_server import enveloped
 
 ELSEWHERE = AclCreationResult(error_code=Errors.NOT_CONTROLLER)
@@ -27,6 +33,15 @@ def opened(request: Message, version: int) -> Forwarded:
     found = unwrapped(enveloped(request, version))
     assert isinstance(found, Forwarded)
     return found
+
+
+def enclosed(forwarded: Forwarded, response: Message) -> EnvelopeResponse:
+    """As the sender of the envelope decodes it."""
+    told = asyncio.run(wrapped(forwarded, response))
+    if isinstance(told, Encoded):
+        return decode(EnvelopeResponse, 0, b"".join(told.body))
+    assert isinstance(told, EnvelopeResponse)
+    return told
 
 
 @pytest.mark.covers("KRaft D1")
@@ -40,23 +55,23 @@ def opened(request: Message, version: int) -> Forwarded:
 )
 def test_d1_another_controller_is_the_envelope_s_error(request_: Message, version: int, response: Message) -> None:
     """KAFKA-12677: a broker found a good envelope, and asked the controller of before until its time was up."""
-    told = wrapped(opened(request_, version), response)
+    told = enclosed(opened(request_, version), response)
     assert (told.error_code, told.response_data) == (Errors.NOT_CONTROLLER, None)
 
 
 @pytest.mark.covers("KRaft D1")
 def test_d1_elect_leaders_0_says_so_though_it_has_no_error_at_its_top() -> None:
     request = ElectLeadersRequest(topic_partitions=[TopicPartitions(topic="t", partitions=[0])])
-    told = wrapped(opened(request, 0), refused(request, Errors.NOT_CONTROLLER))
+    told = enclosed(opened(request, 0), refused(request, Errors.NOT_CONTROLLER))
     assert (told.error_code, told.response_data) == (Errors.NOT_CONTROLLER, None)
-    told = wrapped(opened(request, 0), refused(request, Errors.CLUSTER_AUTHORIZATION_FAILED))
+    told = enclosed(opened(request, 0), refused(request, Errors.CLUSTER_AUTHORIZATION_FAILED))
     assert told.error_code == Errors.NONE and told.response_data
 
 
 @pytest.mark.covers("KRaft D1")
 def test_d1_other_errors_are_within() -> None:
     failed = CreateTopicsResponse(topics=[CreatableTopicResult(name="t", error_code=Errors.TOPIC_ALREADY_EXISTS)])
-    told = wrapped(opened(CREATION, 7), failed)
+    told = enclosed(opened(CREATION, 7), failed)
     assert told.error_code == Errors.NONE and told.response_data
 
 
@@ -71,3 +86,14 @@ def test_d8_the_request_is_its_client_s() -> None:
     """KAFKA-12294, KIP-590: rights and quotas are those of the client, not of the broker that hands it on."""
     found = opened(ListPartitionReassignmentsRequest(topics=None), 0)
     assert (found.principal, found.client_address) == (KafkaPrincipal("alice"), "10.0.0.1")
+
+
+def test_a_large_response_is_in_the_envelope_as_a_small_one_is() -> None:
+    """It is encoded in several parts, and no part of it is copied."""
+    results = [CreatableTopicResult(name=f"topic-{number:06}", error_message="x" * 500) for number in range(4_000)]
+    response = CreateTopicsResponse(topics=results)
+    forwarded = opened(CREATION, 7)
+    told = asyncio.run(wrapped(forwarded, response))
+    assert isinstance(told, Encoded) and len(told.body) > 4 and max(map(len, told.body)) < 1 << 20
+    head = encode(ResponseHeader(correlation_id=forwarded.header.correlation_id), 1)
+    assert enclosed(forwarded, response) == EnvelopeResponse(response_data=head + encode(response, 7))

@@ -19,6 +19,7 @@ from kcore.schema.kinds import Kind
 from kcore.schema.leader_and_isr import LeaderAndIsrPartitionState, LeaderAndIsrTopicState
 from kcore.schema.structure import Message
 from kcore.types import Uuid
+from kcore.wire.codec import encode_parts
 from kcore.wire.plan import plan
 from reference import wire as slow
 from wire.every_kind import EveryKind, Part
@@ -50,6 +51,7 @@ def test_any_message_as_the_slow_twin(drawn: tuple[int, Message]) -> None:
     version, message = drawn
     data = kcore.encode(message, version)
     assert data == slow.write(message, plan(type(message), version))
+    assert b"".join(encode_parts(message, version)) == data
     assert kcore.decode(type(message), version, data) == message
     assert slow.read(data, plan(type(message), version)) == message
     out = bytearray(len(data) + 1)

@@ -1,4 +1,4 @@
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import Any, Protocol, TypeVar, overload
 
 from typing_extensions import Buffer
@@ -53,3 +53,4 @@ class Codec:
     def encode(self, message: object, version: int, out: None = None, dialect: str | None = None) -> bytes: ...
     @overload
     def encode(self, message: object, version: int, out: Buffer, dialect: str | None = None) -> int: ...
+    def encode_parts(self, message: object, version: int) -> Iterator[bytes]: ...

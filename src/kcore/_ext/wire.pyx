@@ -15,6 +15,7 @@ from cpython.ref cimport Py_INCREF, Py_XDECREF
 from libc.stdint cimport uint8_t
 from libc.string cimport strchr, strlen
 
+from kcore._ext.wire_parts cimport parts_of
 from kcore._ext.wire_program cimport Program
 from kcore._ext.wire_reader cimport read_message
 from kcore._ext.wire_writer cimport write_message, write_message_into
@@ -209,3 +210,11 @@ cdef class Codec:
             return write_message_into(program, message, <uint8_t *>view.buf, view.len)
         finally:
             PyBuffer_Release(&view)
+
+    @binding(False)
+    def encode_parts(self, message: object, version: object) -> object:
+        """The bytes of `encode`, part by part: some half a megabyte each, the last one what is left, at least one.
+
+        The errors are those of `encode`; one may come behind the first parts. The message is not to change meanwhile.
+        """
+        return parts_of(self.find(type(message), version, None), message)

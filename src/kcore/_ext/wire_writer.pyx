@@ -17,6 +17,7 @@ from kcore._ext.wire_program cimport (
     ARRAY, BOOL, BYTES, INT32, INT64, MAX_STRING, RECORDS, STRING, STRUCT, UUID, Layout, Program, Step, packed_ints,
     path_text,
 )
+from kcore._ext.wire_slots cimport MAX_LENGTH, field_of, is_sequence, item_of, put_length, size_of, slot_at
 
 cdef extern from *:
     """
@@ -42,7 +43,6 @@ cdef extern from "Python.h":
     bint PyFloat_Check(PyObject *value)
     bint PyUnicode_Check(PyObject *value)
     bint PyBytes_Check(PyObject *value)
-    bint PyList_Check(PyObject *value)
     bint PyTuple_Check(PyObject *value)
     bint PyObject_TypeCheck(PyObject *value, void *type)
     long long PyLong_AsLongLongAndOverflow(PyObject *value, int *overflow)
@@ -52,8 +52,6 @@ cdef extern from "Python.h":
     const char *PyUnicode_AsUTF8AndSize(PyObject *value, Py_ssize_t *size)
     Py_ssize_t PyBytes_GET_SIZE(PyObject *value)
     char *PyBytes_AS_STRING(PyObject *value)
-    Py_ssize_t size_of "PySequence_Fast_GET_SIZE" (PyObject *sequence)
-    PyObject *item_of "PySequence_Fast_GET_ITEM" (PyObject *sequence, Py_ssize_t i)
     int resize_bytes "_PyBytes_Resize" (PyObject **value, Py_ssize_t size)
     int PyObject_GetBuffer(PyObject *exporter, Py_buffer *view, int flags)
     void PyBuffer_Release(Py_buffer *view)
@@ -74,7 +72,6 @@ cdef extern from "Python.h":
 
 cdef enum:
     FIRST_ROOM = 1024
-    MAX_LENGTH = 0x7FFFFFFE  # A compact length is one more, and Java's int has to hold it.
     SHOWN = 60  # Characters of a culprit in an error.
 
 cdef struct Unknown:
@@ -130,34 +127,6 @@ cdef int raise_error(Writer *w, object words) except -1:
         shown = f": {repr(culprit)[:SHOWN] if is_plain else name}"
     error = words.unsupported_version_error if w.unsupported else words.encode_error
     raise error(f"{path}: {why}{shown}" if path else f"{why}{shown}")
-
-
-cdef inline PyObject *slot_at(PyObject *instance, Py_ssize_t slot) noexcept:
-    return (<PyObject **>(<char *>instance + slot))[0]
-
-
-cdef inline PyObject *field_of(PyObject *instance, const Step *step) noexcept:
-    """Borrowed. None where the user deleted it or never ran `__init__`."""
-    cdef PyObject *value = slot_at(instance, step.slot)
-    return Py_None if value is NULL else value
-
-
-cdef inline bint is_sequence(PyObject *value) noexcept:
-    return PyList_Check(value) or PyTuple_Check(value)
-
-
-cdef inline int put_length(Writer *w, const Step *step, int64_t length) noexcept:
-    """A length before its value; -1 is null."""
-    cdef Py_ssize_t size = 2 if step.kind == STRING else 4
-    if length > MAX_LENGTH:
-        return fail(w, NULL, "longer than Kafka can say")
-    if step.compact:
-        return put_varint(w, <uint32_t>(length + 1))
-    if make_room(w, size) < 0:
-        return -1
-    store(w.at, <uint64_t>length, size)
-    w.at += size
-    return 0
 
 
 cdef inline int to_int(Writer *w, const Step *step, PyObject *value, int64_t *number) noexcept:
@@ -338,20 +307,29 @@ cdef int write_struct(Writer *w, const Layout *layout, PyObject *instance) noexc
 
 
 cdef int write_fields(Writer *w, const Layout *layout, PyObject *instance) noexcept:
-    cdef const Step *step
-    cdef PyObject *value
+    cdef int i
+    if layout.refused_count and refuse_absent(w, layout, instance) < 0:
+        return -1
+    for i in range(layout.in_line_count):
+        if write_value(w, &layout.in_line[i], field_of(instance, &layout.in_line[i])) < 0:
+            leave_crumb(w, layout.in_line[i].name, 0)
+            return -1
+    return write_tagged(w, layout, instance)
+
+
+cdef int refuse_absent(Writer *w, const Layout *layout, PyObject *instance) noexcept:
+    """Fields that the version lacks have their defaults."""
     cdef int i
     for i in range(layout.refused_count):
         if refuse_if_set(w, &layout.refused[i], field_of(instance, &layout.refused[i])) < 0:
             leave_crumb(w, layout.refused[i].name, 0)
             return -1
-    for i in range(layout.in_line_count):
-        step = &layout.in_line[i]
-        value = field_of(instance, step)
-        if write_value(w, step, value) < 0:
-            leave_crumb(w, step.name, 0)
-            return -1
-    return write_tagged(w, layout, instance)
+    return 0
+
+
+cdef int write_one(Writer *w, const Step *step, PyObject *value) noexcept:
+    """A value, for other kernels."""
+    return write_value(w, step, value)
 
 
 cdef int refuse_if_set(Writer *w, const Step *step, PyObject *value) noexcept:

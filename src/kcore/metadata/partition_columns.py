@@ -1,6 +1,7 @@
 """The columns of a partition table as arrays: with room to grow, wider when they must be, shown read-only."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from types import MappingProxyType
 from typing import Any, Final
 
 import numpy as np
@@ -15,6 +16,7 @@ from kcore.wire.buffers import read_only
 
 _FREE_AHEAD: Final = 64  # Rows: partitions that come one by one do not write to every column twice.
 _AHEAD: Final = 16  # A column grows when less than one row in so many is left free.
+_WIDENED_AT_ONCE: Final = 1 << 18  # Rows: memory that was never used takes far longer than the copy.
 _ON_REPLICAS: Final = {"replicas__ps": ("replicas__ps", "directories__ps")}  # What must be equally wide.
 
 
@@ -112,13 +114,35 @@ class PartitionColumns:
         self.layout_version += 1
         self._set_room(name, array)
 
-    def _widen(self, name: str, width: int) -> None:
+    def widening(self, name: str, width: int) -> Iterator[None]:
+        """Makes a 2-D column so wide, with others that are always as wide, where it is not.
+
+        A part copies so many rows of one column; behind the last one the table changes. Its rows do not meanwhile.
+        """
+        if width <= self._room[name].shape[1]:
+            return
+        room = dict[str, Array]()
+        for each in self._as_wide_as(name):
+            rows = self._room[each]
+            room[each] = np.empty((len(rows), width), rows.dtype)
+            for begin in range(0, len(rows), _WIDENED_AT_ONCE):
+                part = rows[begin : begin + _WIDENED_AT_ONCE]
+                room[each][begin : begin + _WIDENED_AT_ONCE] = widened(part, width, ALL_COLUMNS[each].nothing)
+                if len(rows) > _WIDENED_AT_ONCE:
+                    yield
+        self._widen(name, width, room)
+
+    def _as_wide_as(self, name: str) -> list[str]:
+        return [each for each in _ON_REPLICAS.get(name, (name,)) if each in self._room]
+
+    def _widen(self, name: str, width: int, room: Mapping[str, Array] = MappingProxyType({})) -> None:
+        """`room`: the wide columns, where they are made already."""
         if width <= self._room[name].shape[1]:
             return
         self.layout_version += 1
-        for each in _ON_REPLICAS.get(name, (name,)):
-            if each in self._room:
-                self._set_room(each, widened(self._room[each], width, ALL_COLUMNS[each].nothing))
+        for each in self._as_wide_as(name):
+            wide = room.get(each)
+            self._set_room(each, widened(self._room[each], width, ALL_COLUMNS[each].nothing) if wide is None else wide)
 
     def _write_lists(self, name: str, rows: Int32s, lists: Array) -> None:
         """Writes rows of a 2-D column, made wider first if it must be."""

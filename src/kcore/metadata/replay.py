@@ -50,6 +50,8 @@ _OF_TRANSACTIONS: Final = [each.api_key for each in _APART[2:]]
 _UNUSUAL: Final = -1  # A frame that is not three bytes long, an error or not.
 _APART_TYPES: Final = [_UNUSUAL, *(record.api_key for record in _APART)]  # They see which topics there are.
 _READ_TOGETHER: Final = (TopicRecord, PartitionRecord, PartitionChangeRecord, RemoveTopicRecord, ConfigRecord)
+_WIDENING: Final = {PartitionRecord.api_key: PartitionRecord, PartitionChangeRecord.api_key: PartitionChangeRecord}
+_LISTS: Final = {"replicas__ps": "replicas", "isr__pi": "isr"}  # Columns that all partitions have, and their fields.
 _MOVED_ROOM: Final = 1 << 10  # Partitions whose replicas change, in one call of the kernel.
 _MOVES_ROOM: Final = 1 << 13
 
@@ -65,7 +67,7 @@ def replay(image: ClusterImage, records: Records, start_offset: int = 0) -> None
 
 
 def replaying(image: ClusterImage, records: Records, start_offset: int = 0) -> Iterator[None]:
-    """The same part by part where a large transaction ends: what the image holds in between is no state of the log."""
+    """The same part by part: what the image holds in between is no state of the log."""
     rows = np.flatnonzero((records.control_type < 0) & (records.offset >= start_offset))
     plain = len(records.data)
     inside = records.value_offset[rows] < plain
@@ -91,11 +93,11 @@ def replaying(image: ClusterImage, records: Records, start_offset: int = 0) -> I
         image.epoch = int(records.batches.partition_leader_epoch[-1])
 
 
-def replay_values(image: ClusterImage, values: EncodedRecords, offsets: Int64s) -> None:
-    """Applies records that are not in batches; offsets and errors are those of `replay`."""
+def replaying_values(image: ClusterImage, values: EncodedRecords, offsets: Int64s) -> Iterator[None]:
+    """Applies records that are not in batches, part by part; offsets and errors are those of `replay`."""
     buffer = np.ascontiguousarray(values.values).data
     with image.telling_deltas_together():
-        deque(_Replay(image, buffer, offsets, values.offsets[:-1], values.offsets[1:]).parts(), 0)
+        yield from _Replay(image, buffer, offsets, values.offsets[:-1], values.offsets[1:]).parts()
 
 
 def _runs_of(values: np.ndarray, count: int) -> Iterator[tuple[int, int]]:
@@ -129,10 +131,10 @@ class _Replay:
         self._moved_rows = np.empty(_MOVED_ROOM, np.int32)
 
     def parts(self) -> Iterator[None]:
-        """All of them; what a transaction holds, in parts."""
+        """All of them, AT_ONCE or fewer in a part."""
         begin = 0
         for place, behind in self._apart():
-            self._between(begin, place)
+            yield from self._between(begin, place)
             if self.types[place] in _OF_TRANSACTIONS:
                 yield from self._transaction_mark(place)
             elif self.image.in_transaction:
@@ -142,7 +144,7 @@ class _Replay:
             else:
                 self._one_by_one(place)
             begin = behind
-        self._between(begin, len(self.types))
+        yield from self._between(begin, len(self.types))
 
     def _apart(self) -> Iterator[tuple[int, int]]:
         """Where records are that see which topics there are: one each, but RemoveTopicRecords in a row together."""
@@ -155,15 +157,17 @@ class _Replay:
         lengths = np.diff(begins, append=len(places))
         return zip(places[begins].tolist(), (places[begins] + lengths).tolist(), strict=True)
 
-    def _between(self, begin: int, end: int) -> None:
+    def _between(self, begin: int, end: int) -> Iterator[None]:
         """Records among which no topic goes and no transaction begins or ends."""
         for at in range(begin, end, AT_ONCE):
+            if at > begin:
+                yield
             if self.image.in_transaction:
                 self._wait(at, min(at + AT_ONCE, end))
             else:
-                self._together(at, min(at + AT_ONCE, end))
+                yield from self._together(at, min(at + AT_ONCE, end))
 
-    def _together(self, place: int, end: int) -> None:
+    def _together(self, place: int, end: int) -> Iterator[None]:
         """The kernel is called for a stretch of what it takes: what a call costs is the length of that."""
         left = self._create_topics(place, end)
         others = np.flatnonzero(~np.isin(self.types[place:end], _IN_BULK)) + place
@@ -171,6 +175,7 @@ class _Replay:
             while place < stop:  # Else it was taken together with one before.
                 place = self._in_bulk(place, stop)
                 if place < stop:
+                    yield from self._widening(place)
                     self._one_by_one(place)
                     place += 1
             if place == stop < end:
@@ -252,7 +257,7 @@ class _Replay:
                 yield
             values = EncodedRecords.of(cast(list[bytes], waiting[begin : begin + IN_TRANSACTION_AT_ONCE]))
             offsets = np.full(len(values), self.offsets[place])
-            deque(_Replay(self.image, values.values.data, offsets, values.offsets[:-1], values.offsets[1:]).parts(), 0)
+            yield from _Replay(self.image, values.values.data, offsets, values.offsets[:-1], values.offsets[1:]).parts()
 
     # Topics.
 
@@ -341,6 +346,18 @@ class _Replay:
         if moves:
             table.set_moves(self._moves[:moves])
         return reached
+
+    def _widening(self, place: int) -> Iterator[None]:
+        """Columns are made wide enough for a partition with more replicas than any before it, one a part."""
+        record_type = _WIDENING.get(int(self.types[place]))
+        if record_type is None:
+            return
+        try:
+            record, _ = decode_metadata_record(self.buffer[int(self.begins[place]) : int(self.ends[place])])
+        except DecodeError:
+            return  # As whoever applies it will find.
+        for column, field in _LISTS.items():
+            yield from self.image.table.widening(column, len(getattr(record, field) or ()))
 
     def _one_by_one(self, place: int) -> None:
         offset, begin, end = int(self.offsets[place]), int(self.begins[place]), int(self.ends[place])

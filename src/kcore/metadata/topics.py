@@ -1,6 +1,6 @@
 """The topics by row: names and ids kept once."""
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import Any, Protocol
 
 import numpy as np
@@ -64,6 +64,11 @@ class TopicTable:
             return self._rows[name]
         except (KeyError, TypeError):  # A list, say, has no hash.
             raise TableError(f"unknown topic {name!r}") from None
+
+    def rows(self, names: Iterable[str]) -> list[int]:
+        """The row of each topic; -1 where there is none."""
+        known = self._rows
+        return [known.get(name, -1) for name in names]
 
     def row_of_id(self, topic_id: Uuid) -> int | None:
         """The row of the topic with that id; None if there is none."""

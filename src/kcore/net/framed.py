@@ -2,14 +2,15 @@
 
 import asyncio
 from abc import ABC, abstractmethod
-from typing import TypeAlias, cast
+from collections.abc import Sequence
+from typing import NamedTuple, TypeAlias, cast
 
 from kcore._ext.framing import Splitter
 from kcore.errors import EncodeError, FrameError
 from kcore.net.limits import Limits
 from kcore.net.metrics import Metrics
 from kcore.schema.structure import Message
-from kcore.wire.codec import encode
+from kcore.wire.codec import encode, encode_parts
 
 Piece: TypeAlias = bytes | memoryview
 PIECE_BYTES = 64 * 1024
@@ -37,6 +38,23 @@ def frame_with(head: bytes, *body: Piece) -> list[Piece]:
         head,
         *(memoryview(each)[at : at + PIECE_BYTES] for each in body for at in range(0, len(each), PIECE_BYTES)),
     ]
+
+
+class Encoded(NamedTuple):
+    """A response and its bytes, without its header."""
+
+    response: Message
+    body: Sequence[Piece]
+
+
+async def encoded(response: Message, version: int) -> Encoded:
+    """The response is encoded in several turns of the event loop where it is large; it is not to change meanwhile."""
+    body = []
+    for part in encode_parts(response, version):
+        body.append(part)
+        if len(part) > PIECE_BYTES:
+            await asyncio.sleep(0)
+    return Encoded(response, body)
 
 
 class Framed(asyncio.BufferedProtocol, ABC):

@@ -1,7 +1,7 @@
 """One client of a server: its requests are read, handed to the server's handler and answered, one after the other."""
 
 import asyncio
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Sequence
 from contextvars import ContextVar
 from struct import Struct
 from typing import TYPE_CHECKING, Any, Protocol, TypeAlias
@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, Protocol, TypeAlias
 from kcore.errors import DecodeError, FrameError, KcoreError, NetworkError
 from kcore.net.admission import Rank
 from kcore.net.adoption import AdoptedConnection, Direct, Identity, Returned, descriptor_of
-from kcore.net.framed import Framed, Piece, frame_of
+from kcore.net.framed import Encoded, Framed, Piece, encoded, frame_of
 from kcore.net.principal import principal_of_certificate
 from kcore.net.request_context import ClientSession, RequestContext
 from kcore.net.versions import api_name, for_version, names_itself, refusal, response_of
@@ -31,8 +31,9 @@ KEY_AND_VERSION = Struct(">hh")  # What every request begins with, whatever its 
 QUIET_BYTES = 4096  # The buffer of a connection that waits for its client.
 
 
-Handler: TypeAlias = Callable[[RequestContext, Any], Awaitable[Message | None]]
-"""What it returns is not changed later: a Fetch response that is returned again is not encoded again."""
+Handler: TypeAlias = Callable[[RequestContext, Any], Awaitable[Message | Encoded | None]]
+"""What it returns is not changed later: a Fetch response that is returned again is not encoded again, and a large one
+is encoded part by part."""
 Answer: TypeAlias = Callable[[Message | None], None]
 
 
@@ -284,18 +285,20 @@ class ServedConnection(Framed):
             return _encoded(for_version(self._server.versions_answer, version), version, header)
         context = RequestContext(self.peer, self._id, header, self._session, self._gone)
         response = await self._server.handler(context, message)
-        return None if response is None else self._response_frame(header, message, response)
+        if response is None:
+            return None
+        if not isinstance(response, Encoded | FetchResponse):
+            _check_kind(message, response)
+            response = await encoded(response, version)
+        return self._response_frame(header, message, response)
 
-    def _response_frame(self, header: RequestHeader, message: Message, response: Message) -> list[Piece]:
+    def _response_frame(self, header: RequestHeader, message: Message, answer: Message | Encoded) -> list[Piece]:
         version = header.request_api_version
-        if type(response) is not response_of(type(message)):
-            raise TypeError(f"{type(response).__name__} is no answer to {type(message).__name__}")
+        response, body = answer if isinstance(answer, Encoded) else (answer, None)
+        _check_kind(message, response)
         if isinstance(response, FetchResponse):
-            body = self._server.fetched.body(response, version)
-            head = ResponseHeader(correlation_id=header.correlation_id)
-            frame = frame_of(head, response.header_version(version), body)
-        else:
-            frame = _encoded(response, version, header)
+            body = [self._server.fetched.body(response, version)]
+        frame = _encoded(response, version, header, body)
         error_code = getattr(response, "error_code", Errors.NONE.value)
         self.metrics.answered(header.request_api_key, error_code, self._active_s, self._loop.time())
         return frame
@@ -475,6 +478,14 @@ class ServedConnection(Framed):
         self.writing_resumed()
 
 
-def _encoded(response: Message, version: int, header: RequestHeader) -> list[Piece]:
+def _check_kind(request: Message, response: Message) -> None:
+    if type(response) is not response_of(type(request)):
+        raise TypeError(f"{type(response).__name__} is no answer to {type(request).__name__}")
+
+
+def _encoded(
+    response: Message, version: int, header: RequestHeader, body: Sequence[Piece] | None = None
+) -> list[Piece]:
+    """`body`: its bytes, where they are there already."""
     head = ResponseHeader(correlation_id=header.correlation_id)
-    return frame_of(head, response.header_version(version), encode(response, version))
+    return frame_of(head, response.header_version(version), *((encode(response, version),) if body is None else body))

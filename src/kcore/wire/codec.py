@@ -1,4 +1,4 @@
-"""Messages as objects: `decode`, `decode_from` and `encode`.
+"""Messages as objects: `decode`, `decode_from`, `encode` and `encode_parts`.
 
 They are the compiled codec's own methods, with no Python function between: a small message takes less than a call.
 """
@@ -46,3 +46,4 @@ _codec = Codec(_plan_of, Words(), _codec_of)
 decode = _codec.decode
 decode_from = _codec.decode_from
 encode = _codec.encode
+encode_parts = _codec.encode_parts

@@ -60,7 +60,7 @@ def encode_metadata_record(record: MetadataRecord, version: int) -> bytes:
     if not isinstance(record, MetadataRecord):
         raise EncodeError(f"expected a metadata record, not {type(record).__name__}")
     message = encode(record, version)
-    return _varint(FRAME_VERSION) + _varint(record.api_key) + _varint(version) + message
+    return varint(FRAME_VERSION) + varint(record.api_key) + varint(version) + message
 
 
 def _read_varint(view: memoryview, at: int) -> tuple[int, int]:
@@ -75,5 +75,5 @@ def _read_varint(view: memoryview, at: int) -> tuple[int, int]:
     raise DecodeError("the bytes end inside a varint" if len(view) < at + VARINT_BYTES else "a varint is too long", at)
 
 
-def _varint(number: int) -> bytes:
-    return bytes([number]) if number < 0x80 else bytes([number & 0x7F | 0x80]) + _varint(number >> 7)
+def varint(number: int) -> bytes:
+    return bytes([number]) if number < 0x80 else bytes([number & 0x7F | 0x80]) + varint(number >> 7)

@@ -18,6 +18,8 @@ from controller.kraft.broker_clusters import (
     take_effect,
     uuid,
 )
+from kcore.controller.kraft.brokers.records import SHUT_DOWN_AT_ONCE
+from kcore.controller.kraft.decision import Decision, all_parts
 from kcore.protocol_errors import Errors
 from kcore.schema.broker_lifecycle import BrokerHeartbeatResponse
 from kcore.schema.metadata_records_brokers import (
@@ -103,13 +105,53 @@ def test_a_broker_that_nobody_can_follow_waits_with_its_leaders() -> None:
     assert (partition.leader, partition.isr) == (-1, (1,))
 
 
-def test_50_000_leaders_are_moved_in_one_decision() -> None:
+def test_of_50_000_leaders_the_answer_waits_for_the_first() -> None:
+    """The others are decided next, upon the state behind these; then others wait for the last of them."""
     context = a_cluster()
     a_topic(context, 50_000, [1, 2, 3])
     decision = ask(context, a_heartbeat(context, 1, want_shut_down=True))
-    [changes] = changes_of(decision)
-    assert len(changes) == 50_000
-    assert context.heartbeats.brokers[1].controlled_shutdown_offset == context.next_offset + 50_000
+    [first] = changes_of(decision)
+    assert len(records_of(decision)) == 1 and len(first) == SHUT_DOWN_AT_ONCE and decision.rest is not None
+    take_effect(context, decision)
+    assert context.heartbeats.brokers[1].controlled_shutdown_offset == context.next_offset - 1
+    rest = decision.rest.decide()
+    rest = rest if isinstance(rest, Decision) else all_parts(rest)
+    assert sum(map(len, changes_of(rest))) == 50_000 - SHUT_DOWN_AT_ONCE and not rest.is_atomic
+    take_effect(context, rest)
+    assert context.heartbeats.brokers[1].controlled_shutdown_offset == context.next_offset - 1
+    table = context.image.table
+    assert not (table.leader__p == table.brokers.row(1)).any()
+    again = decision.rest.decide()
+    assert not (again if isinstance(again, Decision) else all_parts(again)).records
+
+
+def test_a_new_leader_moves_what_a_controlled_shutdown_has_left() -> None:
+    """Its records in the log say that the broker shuts down, and the next heartbeat has all of the rest moved."""
+    context = a_cluster()
+    a_topic(context, 5_000, [1, 2, 3])
+    take_effect(context, ask(context, a_heartbeat(context, 1, want_shut_down=True)))
+    context.activate(BEGIN_MS)
+    decision = ask(context, a_heartbeat(context, 1, want_shut_down=True))
+    assert isinstance(decision.response, BrokerHeartbeatResponse) and not decision.response.should_shut_down
+    assert not records_of(decision) and decision.rest is not None
+    take_effect(context, decision)
+    rest = decision.rest.decide()
+    take_effect(context, rest if isinstance(rest, Decision) else all_parts(rest))
+    table = context.image.table
+    assert not (table.leader__p == table.brokers.row(1)).any()
+    assert not (table.isr__pi == table.brokers.row(1)).any()
+
+
+def test_what_a_dead_broker_s_shutdown_has_left_is_its_fencing_s() -> None:
+    context = a_cluster()
+    a_topic(context, 5_000, [1, 2, 3])
+    decision = take_effect(context, ask(context, a_heartbeat(context, 1, want_shut_down=True)))
+    beat(context, 1, want_fence=True)
+    epoch = int(context.image.brokers.epochs[context.image.brokers.row(1)])
+    put(context, FenceBrokerRecord(id=1, epoch=epoch))
+    assert decision.rest is not None
+    rest = decision.rest.decide()
+    assert not (rest if isinstance(rest, Decision) else all_parts(rest)).records
 
 
 def test_a_controlled_shutdown_that_was_not_written_begins_again() -> None:

@@ -16,6 +16,7 @@ from kcore.controller.kraft.brokers import records
 from kcore.controller.kraft.config import KraftControllerConfig
 from kcore.controller.kraft.departures import SNAPSHOTS_AT_FIXED_BYTES
 from kcore.controller.kraft.slices import SnapshotNeed, snapshot_slices
+from kcore.metadata import replay as replaying
 from kcore.metadata.image import ClusterImage
 from kcore.metadata.journal import RowImages
 from kcore.metadata.metadata_version import FEATURE_NAME
@@ -24,7 +25,9 @@ from kcore.metadata.replay import replay
 from kcore.raft.control_records import leader_change
 from kcore.raft.node import RaftNode
 from kcore.raft.state_machine import AppendBatches
+from kcore.schema.broker_lifecycle import BrokerHeartbeatResponse
 from kcore.schema.metadata_records_settings import FeatureLevelRecord
+from kcore.schema.partitions import AlterPartitionReassignmentsRequest, ReassignablePartition, ReassignableTopic
 from kcore.server.kraft.registration import Registration
 from kcore.wire.records import decode_records
 
@@ -37,6 +40,8 @@ MANY_BYTES = 1_000
 def few_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(writing, "APPLIED_AT_ONCE", AT_ONCE)
     monkeypatch.setattr(records, "DECIDED_AT_ONCE", AT_ONCE)
+    monkeypatch.setattr(records, "SHUT_DOWN_AT_ONCE", AT_ONCE)
+    monkeypatch.setattr(replaying, "AT_ONCE", AT_ONCE)
 
 
 @pytest.fixture
@@ -103,6 +108,62 @@ def test_a_control_record_between_two_groups_has_the_rest_decided_anew(loop: Tim
     vars(again).update(vars(loop))
     again.start()
     assert again.controller.image == image
+
+
+def leads(loop: TimedLoop, broker: int) -> int:
+    """How many partitions."""
+    table = loop.controller.image.table
+    return int((table.leader__p == table.brokers.row(broker)).sum())
+
+
+def test_a_controlled_shutdown_is_answered_before_all_its_leaders_have_moved(loop: TimedLoop) -> None:
+    before, left = leads(loop, 1), list[int]()
+    loop.on_answer = lambda answer: left.append(leads(loop, 1))
+    appends = Appends(loop)
+    answer = loop.beat(1, want_shut_down=True)
+    assert isinstance(answer, BrokerHeartbeatResponse) and not answer.should_shut_down
+    assert before > left[-1] > 0 == leads(loop, 1) and len(appends.begins) > 3
+    for broker in range(2, BROKERS + 1):
+        assert not loop.beat(1, want_shut_down=True).should_shut_down
+        loop.beat(broker)
+    assert loop.beat(1, want_shut_down=True).should_shut_down
+
+
+def test_a_control_record_within_a_controlled_shutdown_has_the_rest_decided_anew(loop: TimedLoop) -> None:
+    for refuse in (0, 2):
+        appends = Appends(loop, refuse=refuse)
+        assert not loop.beat(1 + refuse, want_shut_down=True).should_shut_down
+        assert len(appends.begins) > refuse and not leads(loop, 1 + refuse)
+    again = TimedLoop.__new__(TimedLoop)
+    vars(again).update(vars(loop))
+    again.start()
+    assert again.controller.image == loop.controller.image
+
+
+def test_a_failover_within_a_controlled_shutdown_leaves_no_leader_there(loop: TimedLoop) -> None:
+    loop.on_answer = lambda answer: loop.stop()
+    assert not loop.beat(1, want_shut_down=True).should_shut_down
+    assert leads(loop, 1)
+    loop.on_answer = lambda answer: None
+    loop.start()
+    assert leads(loop, 1) and not loop.beat(1, want_shut_down=True).should_shut_down
+    assert not leads(loop, 1)
+
+
+def test_a_standby_follows_large_batches_part_by_part(loop: TimedLoop) -> None:
+    """Among them partitions with more replicas than there were room for, in a transaction."""
+    partitions = [
+        ReassignablePartition(partition_index=each, replicas=[1, 2, 3, 4, 5, 6]) for each in range(PARTITIONS)
+    ]
+    topics = [ReassignableTopic(name=f"t{number:06}", partitions=partitions) for number in range(TOPICS)]
+    loop.ask(AlterPartitionReassignmentsRequest(topics=topics), 1)
+    loop.lose([2, 3])
+    standby, parts = loop.new_controller(), 1
+    standby.on_committed(loop.log.read(0, 1 << 30, loop.log.end_offset), loop.log.end_offset)
+    assert standby.is_at_work and standby.image.end_offset < loop.log.end_offset
+    while standby.on_work():
+        parts += 1
+    assert parts > 2 * TOPICS * PARTITIONS // AT_ONCE and standby.image == loop.controller.image
 
 
 def test_a_resignation_is_reverted_step_by_step_and_nothing_comes_in_between(loop: TimedLoop) -> None:

@@ -18,8 +18,9 @@ from controller.kraft.broker_clusters import (
     uuid,
 )
 from controller.kraft.runtime import controller_of
+from kcore.controller.kraft.brokers.records import SHUT_DOWN_AT_ONCE
 from kcore.controller.kraft.context import ControllerContext, RequestInfo
-from kcore.controller.kraft.decision import Decision
+from kcore.controller.kraft.decision import Decision, all_parts
 from kcore.controller.kraft.notices import Notices, notice_of
 from kcore.controller.kraft.outputs import RequestAnswer
 from kcore.protocol_errors import Errors
@@ -93,9 +94,15 @@ def test_a_broker_comes_and_goes(log: Log) -> None:
     assert beat(log, 5, want_shut_down=True) == ["broker 5 fenced: it has shut down"]
 
 
-def test_a_controlled_shutdown_of_20_000_leaders_is_two_lines(log: Log) -> None:
-    told = beat(log, 1, want_shut_down=True)
-    assert told == ["broker 1 in controlled shutdown", "20,000 partitions have other leaders"]
+def test_a_controlled_shutdown_of_20_000_leaders_is_three_lines(log: Log) -> None:
+    """The second is of the partitions that the answer waits for."""
+    decision = ask(log.context, a_heartbeat(log.context, 1, want_shut_down=True))
+    told = log.of(decision)
+    assert told == ["broker 1 in controlled shutdown", f"{SHUT_DOWN_AT_ONCE:,} partitions have other leaders"]
+    assert decision.rest is not None
+    rest = decision.rest.decide()
+    told = log.of(rest if isinstance(rest, Decision) else all_parts(rest))
+    assert told == [f"{20_000 - SHUT_DOWN_AT_ONCE:,} partitions have other leaders"]
 
 
 def test_a_lost_broker_is_told_with_the_reason(log: Log) -> None:

@@ -11,6 +11,7 @@ from kcore.controller.kraft.activation import Bootstrap
 from kcore.controller.kraft.context import RequestInfo
 from kcore.controller.kraft.decision import Decision, Versioned
 from kcore.controller.kraft.handlers import HANDLERS
+from kcore.controller.kraft.long_messages import fitting
 from kcore.controller.kraft.outputs import RequestAnswer
 from kcore.controller.kraft.periodic import Task
 from kcore.controller.kraft.slices import snapshot_slices
@@ -353,6 +354,7 @@ def test_a_message_that_no_response_can_hold_is_cut() -> None:
     stage.commit()
     stage.ask(CreateTopicsRequest(topics=[CreatableTopic(name="y" * 32_767), CreatableTopic(name="ü")]), "long", 7)
     answer: Any = stage.answers["long"]
+    assert not [*fitting(answer)], "in one part"
     long, short = answer.topics
     assert code(long) is code(short) is Errors.INVALID_TOPIC_EXCEPTION
     assert len(long.error_message) < 2_000 and "yyy..." in long.error_message

@@ -47,6 +47,7 @@ class TimedLoop:
         self.answers: list[Message | None] = []
         self._soon: deque[tuple[str, Callable[[], Any]]] = deque()
         self._snapshot: Any = None
+        self.on_answer: Callable[[Message | None], None] = lambda answer: None
         self.on_append: Callable[[AppendBatches], None] = lambda append: None  # Called before the node takes it.
         self.start()
         self.brokers = range(1, brokers + 1)
@@ -56,12 +57,7 @@ class TimedLoop:
 
     def start(self) -> None:
         """A process on that disk; a new one knows nothing but what is there."""
-        random = Random(1)
-        config = KraftControllerConfig(1, CLUSTER_ID)
-        clocks = Clocks(lambda: self.now_ms, lambda: self.now_ms)
-        bootstrap = Bootstrap.of_features({"metadata.version": 30}, "a test")
-        new_uuid = lambda: Uuid(random.randbytes(16))  # noqa: E731
-        self.controller = KraftController(config, bootstrap, all_tasks(config), clocks, JavaRandom(1), new_uuid)
+        self.controller = self.new_controller()
         voters = (Voter(ReplicaKey(1, DIRECTORY), ENDPOINTS),)
         raft = RaftConfig(CLUSTER_ID, 1, DIRECTORY, ENDPOINTS, Random(1).randrange, voters=voters)
         self.node = RaftNode(raft, self.log)
@@ -72,6 +68,19 @@ class TimedLoop:
             self.now_ms += 100
             self.run("timer of the node", lambda: self.node.on_timer(self.now_ms))
 
+    def new_controller(self) -> KraftController:
+        """A standby that has applied nothing."""
+        random = Random(1)
+        config = KraftControllerConfig(1, CLUSTER_ID)
+        clocks = Clocks(lambda: self.now_ms, lambda: self.now_ms)
+        bootstrap = Bootstrap.of_features({"metadata.version": 30}, "a test")
+        new_uuid = lambda: Uuid(random.randbytes(16))  # noqa: E731
+        return KraftController(config, bootstrap, all_tasks(config), clocks, JavaRandom(1), new_uuid)
+
+    def stop(self) -> None:
+        """The process is killed: what it has not done yet is not done."""
+        self._soon.clear()
+
     def ask(self, request: Message, version: int) -> Message | None:
         """The answer, once all that came of the request is done."""
         info = RequestInfo(version, self.now_ms)
@@ -79,11 +88,13 @@ class TimedLoop:
         self.run_all()
         return self.answers[-1]
 
-    def beat(self, broker: int) -> None:
+    def beat(self, broker: int, *, want_shut_down: bool = False) -> Any:
+        """Its answer; the broker has applied what is in the log."""
         table = self.controller.image.brokers
         end, epoch = self.controller.image.end_offset, int(table.epochs[table.row(broker)])
         beat = BrokerHeartbeatRequest(broker_id=broker, broker_epoch=epoch, current_metadata_offset=end)
-        self.ask(beat, 1)
+        beat.want_shut_down = want_shut_down
+        return self.ask(beat, 1)
 
     def create(self, topics: int, partitions: int) -> None:
         """Topics of so many partitions each, by requests like those of a storm."""
@@ -186,6 +197,7 @@ class TimedLoop:
         for each in own:
             if isinstance(each, RequestAnswer):
                 self.answers.append(each.response)
+                self.on_answer(each.response)
             elif isinstance(each, WorkOn):
                 kind = "next part" if self.controller.epoch is not None else "next part of a standby"
                 self._soon.append((kind, self.controller.on_work))

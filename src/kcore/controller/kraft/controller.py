@@ -15,7 +15,7 @@ Source: QuorumController, its QuorumMetaLogListener and ControllerWriteEvent, an
 import logging
 from collections import deque
 from collections.abc import Callable, Hashable, Iterator, Sequence
-from typing import ClassVar, TypeVar
+from typing import ClassVar
 
 from kcore.controller.kraft.activation import Bootstrap, activation
 from kcore.controller.kraft.config import KraftControllerConfig
@@ -25,10 +25,9 @@ from kcore.controller.kraft.error_responses import not_controller, refused
 from kcore.controller.kraft.following import Following
 from kcore.controller.kraft.handlers import HANDLERS, READS
 from kcore.controller.kraft.kafka_way.shadow import shadow_of
-from kcore.controller.kraft.long_messages import fitting
 from kcore.controller.kraft.notices import Notices, log_lines
 from kcore.controller.kraft.outputs import Clocks, LogLine, Output, Outputs, ReadSnapshotSlice, RequestAnswer, WorkOn
-from kcore.controller.kraft.pending import Deciding, Pending, Uncommitted, Writing
+from kcore.controller.kraft.pending import Deciding, Pending, Uncommitted, Writing, using_quota
 from kcore.controller.kraft.periodic import PeriodicTasks, Task
 from kcore.controller.kraft.record_limits import TOO_LARGE
 from kcore.controller.kraft.slices import SnapshotNeed
@@ -45,8 +44,6 @@ from kcore.schema.broker_lifecycle import BrokerHeartbeatRequest
 from kcore.schema.structure import Message
 from kcore.types import Uuid
 from kcore.wire.records import decode_records
-
-T = TypeVar("T")
 
 
 class KraftController:
@@ -140,9 +137,12 @@ class KraftController:
         if self._must_wait(request):
             self._wait(pending, outputs)
         else:
+            was_busy = self.is_busy
             self._decide(pending, outputs)
             if not self.is_busy:
                 self.periodic.on_change(self.context, info.now_ms)
+            elif not was_busy:
+                outputs += self._next_behind()
             outputs += log_lines(self._notices.due(info.now_ms))
         return outputs
 
@@ -154,8 +154,7 @@ class KraftController:
         asked = Pending(type(request).__name__, lambda: checked(self.context, request, info, self.leader_id), request)
         decision = self._decision(asked, outputs)
         assert decision is not None  # At once, not in parts.
-        response = decision.response
-        return [*outputs, RequestAnswer(reply_to, None if response is None else fitting(response))]
+        return [*outputs, RequestAnswer(reply_to, decision.response)]
 
     @property
     def is_at_work(self) -> bool:
@@ -219,8 +218,7 @@ class KraftController:
         kraft_version = self._shadow.kraft_version_to_write(decision.kraft_version, has_records=made is not None)
         if kraft_version is not None:
             outputs.append(UpgradeKraftVersion(kraft_version, self.epoch))
-        response = decision.response if pending.response is None else pending.response
-        pending.response = None if response is None else fitting(response)
+        pending.response = decision.response if pending.response is None else pending.response
         if made is not None:
             self._append(made, outputs)
         pending.offset = self._decided_end
@@ -231,6 +229,8 @@ class KraftController:
         if pending.on_written is not None:
             on_written, pending.on_written = pending.on_written, None
             on_written(count, pending.has_failed)
+        if decision.rest is not None and not pending.has_failed:
+            self._behind.appendleft(Pending(*decision.rest))
         if pending.gives_up:
             outputs.append(Resign(self.epoch))
 
@@ -248,24 +248,17 @@ class KraftController:
         """
         pending.forget_decision()
         try:
-            decided = self._using_quota(pending, pending.decide)
+            decided = using_quota(self.context, pending, pending.decide)
         except Exception as error:
             if pending.is_vital:
                 raise
             return Decision(pending.failed(error, outputs))
         return decided if isinstance(decided, Decision) else self._decide_on(Deciding(pending, decided), outputs)
 
-    def _using_quota(self, pending: Pending, decide: Callable[[], T]) -> T:
-        self.context.used_quota = None
-        try:
-            return decide()
-        finally:
-            pending.quota = pending.quota or self.context.used_quota
-
     def _decide_on(self, deciding: Deciding, outputs: list[Output]) -> Decision | None:
         """The next part of a decision."""
         try:
-            self._using_quota(deciding.pending, lambda: next(deciding.steps))
+            using_quota(self.context, deciding.pending, lambda: next(deciding.steps))
         except StopIteration as done:
             decision: Decision = done.value
             return decision
@@ -292,8 +285,11 @@ class KraftController:
             self._decide(self._behind.popleft(), outputs)
         if not self._is_in_parts:
             self.periodic.on_change(self.context, self._clocks.now_ms())
-            outputs += [WorkOn(self._behind[0].name)] if self._behind else []
-        return outputs
+        return [*outputs, *self._next_behind()]
+
+    def _next_behind(self) -> list[Output]:
+        """What waits longest is decided in an event of its own, once nothing else is."""
+        return [] if self._is_in_parts or not self._behind else [WorkOn(self._behind[0].name)]
 
     def _write_on(self, writing: Writing, outputs: list[Output]) -> None:
         """The next part of the writing of a decision; the state is as before where its records cannot be written."""
@@ -420,6 +416,8 @@ class KraftController:
     def on_refused(self, append: AnyAppend, next_offset: int) -> Outputs:
         """A control record of the node came first: this decision and all later ones are made again, behind it."""
         begin = append.expected_offset
+        if self._writing is not None:
+            self._writing.parts.close()
         self.image.revert_to(begin)
         self._shadow.on_reverted(begin)
         self.context.heartbeats.changed.update(self.context.heartbeats.brokers)
@@ -434,9 +432,10 @@ class KraftController:
         outputs: list[Output] = []
         for each in again:
             each.forget_decision()
-        while again and not self._is_in_parts:
+        while again and not self.is_busy:
             self._decide(again.popleft(), outputs)
-        self._behind = again
+        self._behind += again
+        outputs += self._next_behind()
         return [each for each in outputs if not (was_busy and isinstance(each, WorkOn))]  # One is on its way.
 
     def _undecided(self) -> list[Pending]:

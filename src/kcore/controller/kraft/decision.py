@@ -4,7 +4,7 @@ Records are values on their way to the log: single ones as objects, changes and 
 that a million of them cost no object each. `encoded` turns all of them into bytes, in order.
 """
 
-from collections.abc import Generator, Iterator, Sequence
+from collections.abc import Callable, Generator, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Final, NamedTuple, TypeAlias, TypeVar
 
@@ -39,6 +39,14 @@ class Decision:
     is_atomic: bool = True  # All records or none: a transaction, if they do not fit one batch.
     has_more: bool = False  # Of a periodic task: it has more to do at once, even if it wrote nothing.
     kraft_version: int | None = None  # The level that the raft layer is to write, with the voters, before the records.
+    rest: "Rest | None" = None  # What the answer does not wait for; it is decided next, before anything that waits.
+
+
+class Rest(NamedTuple):
+    """More of a decision, upon the state behind its records; `name` is what its time is counted as."""
+
+    name: str
+    decide: Callable[[], "Decision | Steps"]
 
 
 AT_ONCE: Final = 1_000  # Topics or partitions of a request, in one part of a decision.

@@ -3,7 +3,7 @@
 import logging
 from collections.abc import Callable, Generator, Hashable
 from dataclasses import dataclass
-from typing import Final, NamedTuple
+from typing import Final, NamedTuple, TypeVar
 
 from kcore.controller.kraft.admin.mutation_quotas import MutationQuota
 from kcore.controller.kraft.context import ControllerContext
@@ -18,6 +18,7 @@ from kcore.protocol_errors import Errors
 from kcore.raft.batches import split_batches
 from kcore.schema.structure import Message
 
+T = TypeVar("T")
 UNEXPECTED_ERROR: Final = "The server experienced an unexpected error when processing the request."
 
 
@@ -56,6 +57,15 @@ class Pending:
         if isinstance(error, ControllerFaultError):
             return error.answer(self.request)
         return refused(self.request, Errors.UNKNOWN_SERVER_ERROR, UNEXPECTED_ERROR)
+
+
+def using_quota(context: ControllerContext, pending: Pending, decide: Callable[[], T]) -> T:
+    """Makes a decision, or a part of one; the request has the quota on mutations that was used for it."""
+    context.used_quota = None
+    try:
+        return decide()
+    finally:
+        pending.quota = pending.quota or context.used_quota
 
 
 class Deciding(NamedTuple):

@@ -16,7 +16,7 @@ from kcore.controller.kraft.decision import Decision, Records, Versioned, encode
 from kcore.controller.kraft.departures import SNAPSHOT_ENDS
 from kcore.metadata.image import ClusterImage
 from kcore.metadata.metadata_version import FEATURE_NAME, RELEASES, MetadataVersion
-from kcore.metadata.replay import replay, replay_values
+from kcore.metadata.replay import replaying, replaying_values
 from kcore.metadata.transactions import atomic
 from kcore.raft.batches import split_batches
 from kcore.schema.metadata_records_log import NoOpRecord
@@ -56,7 +56,7 @@ def encoding(context: ControllerContext, decision: Decision) -> Iterator[Encoded
 def written(
     context: ControllerContext, decision: Decision, parts: Sequence[EncodedRecords], epoch: int, wall_ms: int
 ) -> Generator[None, None, Written | None]:
-    """A decision as batches of the leader of `epoch`, a batch at a time; None where it has no records.
+    """A decision as batches of the leader of `epoch`, part by part; None where it has no records.
 
     `parts`: all that `encoding` gives. LevelError for a decision that is too large for one batch at a level without
     transactions.
@@ -65,9 +65,13 @@ def written(
     if not parts:
         return None
     records = parts[0] if len(parts) == 1 else EncodedRecords.joined(parts)
+    if len(records) > APPLIED_AT_ONCE:
+        yield
     most = BATCH_BYTES if level.transactions_supported or not decision.is_atomic else MAX_BATCH_BYTES
     framed = atomic(records, level, max_bytes=most) if decision.is_atomic else records
     is_transaction = framed is not records
+    if is_transaction:
+        yield
     framing = int(is_transaction)
     if is_transaction and SNAPSHOT_ENDS not in context.config.kafka_way:
         framed, framing = EncodedRecords.joined([_NO_OP, framed]), 2
@@ -123,7 +127,7 @@ def taking_effect(
         for place, batch in enumerate(batches):
             if place:
                 yield
-            replay(image, decode_records(batch.data))
+            yield from replaying(image, decode_records(batch.data))
     image.end_offset = made.end
     for each in decision.records:
         if isinstance(each, Versioned) and type(each.record) in OF_BROKERS:
@@ -140,4 +144,4 @@ def _replay_together(image: ClusterImage, made: Written, epoch: int) -> Generato
             yield
         last = min(first + APPLIED_AT_ONCE, count)
         part = EncodedRecords(records.values, records.offsets[first : last + 1])
-        replay_values(image, part, np.arange(first, last) + first_offset)
+        yield from replaying_values(image, part, np.arange(first, last) + first_offset)

@@ -8,9 +8,9 @@ from struct import Struct
 from typing import Final, NamedTuple
 
 from kcore.controller.kraft.admin.envelope import is_parsed
-from kcore.controller.kraft.error_responses import in_version
 from kcore.errors import DecodeError
 from kcore.metadata.principal import KafkaPrincipal
+from kcore.net.framed import PIECE_BYTES, Encoded
 from kcore.protocol_errors import Errors
 from kcore.schema.acls import CreateAclsResponse
 from kcore.schema.envelope import EnvelopeRequest, EnvelopeResponse
@@ -18,7 +18,9 @@ from kcore.schema.headers import RequestHeader, ResponseHeader
 from kcore.schema.index import REQUESTS, message_class
 from kcore.schema.principal import DefaultPrincipalData
 from kcore.schema.structure import Message
+from kcore.server.kraft.answers import in_turns
 from kcore.wire.codec import decode, decode_from, encode
+from kcore.wire.metadata_frames import varint
 
 FORWARDABLE: Final = frozenset(
     message_class(f"{name}Request")
@@ -89,14 +91,21 @@ def _principal_of(data: bytes | None) -> DefaultPrincipalData:
     return found
 
 
-def wrapped(forwarded: Forwarded, response: Message) -> EnvelopeResponse:
-    """The response in an envelope. NOT_CONTROLLER in it becomes the envelope's error: the broker then retries."""
+async def wrapped(forwarded: Forwarded, response: Message) -> Message | Encoded:
+    """The response in an envelope; a large one is not copied into it.
+
+    NOT_CONTROLLER in it becomes the envelope's error: the broker then retries.
+    """
     if names_another_controller(response):
         return EnvelopeResponse(error_code=Errors.NOT_CONTROLLER.value)
     version = forwarded.header.request_api_version
-    head = ResponseHeader(correlation_id=forwarded.header.correlation_id)
-    data = encode(head, response.header_version(version)) + encode(in_version(response, version), version)
-    return EnvelopeResponse(response_data=data)
+    head = encode(ResponseHeader(correlation_id=forwarded.header.correlation_id), response.header_version(version))
+    body = (await in_turns(response, version)).body
+    size = len(head) + sum(map(len, body))
+    if size <= PIECE_BYTES:
+        return EnvelopeResponse(response_data=b"".join((head, *body)))
+    empty = encode(EnvelopeResponse(response_data=b""), 0)  # The first byte is a length, and one more.
+    return Encoded(EnvelopeResponse(), [varint(size + 1) + head, *body, empty[1:]])
 
 
 def names_another_controller(response: Message) -> bool:

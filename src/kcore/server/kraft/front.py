@@ -14,13 +14,14 @@ from kcore.controller.kraft.brokers.heartbeats import Contact
 from kcore.controller.kraft.context import ControllerContext, RequestInfo
 from kcore.controller.kraft.controller import KraftController
 from kcore.controller.kraft.departures import LEADERS_NAMED
-from kcore.controller.kraft.error_responses import in_version, refused
+from kcore.controller.kraft.error_responses import refused
 from kcore.controller.kraft.handlers import HANDLERS
 from kcore.errors import NetworkError
 from kcore.java_hash import hash_map_order
 from kcore.metadata.metadata_version import FEATURE_NAME
 from kcore.metadata.principal import KafkaPrincipal
 from kcore.net.adoption import Direct
+from kcore.net.framed import Encoded
 from kcore.net.served import Answer
 from kcore.net.server import RequestContext
 from kcore.net.versions import api_name
@@ -40,6 +41,7 @@ from kcore.schema.raft_voters import (
 )
 from kcore.schema.sasl import SaslAuthenticateRequest, SaslHandshakeRequest
 from kcore.schema.structure import Message
+from kcore.server.kraft.answers import in_turns
 from kcore.server.kraft.apis import APIS
 from kcore.server.kraft.envelopes import unwrapped, wrapped
 from kcore.server.kraft.heartbeat_feed import HeartbeatFeed
@@ -203,16 +205,16 @@ class ControllerFront(QuorumFront):
         else:
             answer(refused(request, Errors.CLUSTER_AUTHORIZATION_FAILED))
 
-    async def _handle(self, context: RequestContext, request: Message) -> Message | None:
+    async def _handle(self, context: RequestContext, request: Message) -> Message | Encoded | None:
         asked, version = _asked_of(context, request), context.version
         if isinstance(request, EnvelopeRequest):
             return await self._enveloped(context, request, asked)
         if not is_parsed(request):
             raise _senseless(asked)
         response = await self._asked(context, asked)
-        return None if response is None else in_version(response, version)
+        return None if response is None else await in_turns(response, version)
 
-    async def _enveloped(self, context: RequestContext, envelope: EnvelopeRequest, outer: _Asked) -> Message:
+    async def _enveloped(self, context: RequestContext, envelope: EnvelopeRequest, outer: _Asked) -> Message | Encoded:
         """Handles a forwarded request as its client's; the sender of the envelope needs CLUSTER_ACTION."""
         if not self._is_allowed(outer, CLUSTER_ACTION):
             return EnvelopeResponse(error_code=Errors.CLUSTER_AUTHORIZATION_FAILED.value)
@@ -232,7 +234,7 @@ class ControllerFront(QuorumFront):
         response = await self._asked(context, asked)
         if response is None:
             return EnvelopeResponse(error_code=Errors.UNKNOWN_SERVER_ERROR.value)
-        return wrapped(found, response)
+        return await wrapped(found, response)
 
     async def _asked(self, context: RequestContext, asked: _Asked) -> Message | None:
         request = asked.request

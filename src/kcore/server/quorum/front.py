@@ -14,6 +14,7 @@ from typing import Final
 
 from kcore.constants import KRAFT_VERSION, MAX_BROKERS
 from kcore.net.adoption import Direct
+from kcore.net.framed import Encoded
 from kcore.net.limits import Limits
 from kcore.net.metrics import Metrics
 from kcore.net.served import Answer
@@ -201,7 +202,7 @@ class QuorumFront:
         finally:
             self._begins = None
 
-    async def _handle(self, context: RequestContext, request: Message) -> Message | None:
+    async def _handle(self, context: RequestContext, request: Message) -> Message | Encoded | None:
         if type(request) in _OTHERS:
             refused: Message = response_of(type(request))(error_code=Errors.NOT_CONTROLLER.value)
             return refused

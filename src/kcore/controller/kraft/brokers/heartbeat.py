@@ -12,7 +12,7 @@ from kcore.controller.kraft.brokers import records as broker_records
 from kcore.controller.kraft.brokers.epochs import registered_row
 from kcore.controller.kraft.brokers.heartbeats import BrokerHeartbeat
 from kcore.controller.kraft.context import ControllerContext, RequestInfo
-from kcore.controller.kraft.decision import Decision, Records, Versioned
+from kcore.controller.kraft.decision import Decision, Records, Rest, Steps, Versioned
 from kcore.controller.kraft.departures import FENCES_ONE_BY_ONE
 from kcore.metadata.partition_values import PartitionCreations
 from kcore.protocol_errors import Errors
@@ -30,6 +30,7 @@ class BrokerControlState(Enum):
 
 FENCED, UNFENCED = BrokerControlState.FENCED, BrokerControlState.UNFENCED
 CONTROLLED_SHUTDOWN, SHUTDOWN_NOW = BrokerControlState.CONTROLLED_SHUTDOWN, BrokerControlState.SHUTDOWN_NOW
+SHUTTING_DOWN: Final = "enterControlledShutdown"  # Kafka's name for what it logs of these elections.
 _IS_FENCED: Final = (FENCED, SHUTDOWN_NOW)
 
 
@@ -56,8 +57,11 @@ def on_broker_heartbeat(context: ControllerContext, request: BrokerHeartbeatRequ
         records += broker_records.directories_offline(context, broker_id, request.offline_log_dirs)
     if request.cordoned_log_dirs is not None and context.version.cordoned_directories_supported:
         records += broker_records.directories_cordoned(context, broker_id, request.cordoned_log_dirs)
+    rest = None
     if after is CONTROLLED_SHUTDOWN and current is not CONTROLLED_SHUTDOWN:
         state.controlled_shutdown_offset = context.next_offset + _number_of(records) - 1
+        if broker_records.is_shut_down_in_parts(context, broker_id):
+            rest = Rest(SHUTTING_DOWN, lambda: _rest_of_shutdown(context, broker_id, request.broker_epoch))
     state.may_stop = after is SHUTDOWN_NOW
     response = BrokerHeartbeatResponse(
         is_caught_up=request.current_metadata_offset >= state.registration_offset,
@@ -65,7 +69,23 @@ def on_broker_heartbeat(context: ControllerContext, request: BrokerHeartbeatRequ
         should_shut_down=after is SHUTDOWN_NOW,
     )
     # Without its elections the unfencing would leave partitions without a leader that could have one.
-    return Decision(response, records, is_atomic=after is UNFENCED)
+    return Decision(response, records, is_atomic=after is UNFENCED, rest=rest)
+
+
+def _rest_of_shutdown(context: ControllerContext, broker_id: int, broker_epoch: int) -> Steps:
+    """The partitions that the first records of a controlled shutdown left out.
+
+    That the broker may not stop yet is known before they are decided; Kafka's answer waits for them nevertheless. If
+    another node leads meanwhile, it knows of no shutdown, and the broker's next heartbeat begins it for what is left.
+    """
+    row = registered_row(context.image.brokers, broker_id, broker_epoch)
+    if row is None or context.image.brokers.fenced__b[row]:
+        return Decision()
+    records = yield from broker_records.rest_of_shutdown(context, broker_id)
+    if records:
+        state = context.heartbeats.of(broker_id, broker_epoch, context.image)
+        state.controlled_shutdown_offset = context.next_offset + _number_of(records) - 1
+    return Decision(records=records, is_atomic=False)
 
 
 def changes_nothing(context: ControllerContext, request: BrokerHeartbeatRequest) -> bool:

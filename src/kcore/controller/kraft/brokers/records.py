@@ -23,6 +23,7 @@ from kcore.schema.metadata_records_brokers import (
 from kcore.types import Int32s, Uuid
 
 DECIDED_AT_ONCE: Final = 1 << 15  # Partitions: a few milliseconds.
+SHUT_DOWN_AT_ONCE: Final = 1 << 10  # Partitions: they are decided, written and applied before a heartbeat is answered.
 FENCE: Final = 1  # BrokerRegistrationFencingChange
 UNFENCE: Final = -1
 IN_CONTROLLED_SHUTDOWN: Final = 1  # BrokerRegistrationInControlledShutdownChange
@@ -53,9 +54,12 @@ def unfenced(context: ControllerContext, broker_id: int) -> list[Records]:
 
 
 def controlled_shutdown(context: ControllerContext, broker_id: int) -> list[Records]:
-    """A broker begins its controlled shutdown: it leaves every ISR that has another member, and leads nothing."""
+    """A broker begins its controlled shutdown: it leaves every ISR that has another member, and leads nothing.
+
+    Of many partitions these are the first; `rest_of_shutdown` has the others.
+    """
     table = context.image.table
-    changes = kraft_events.brokers_fenced(table, kraft_settings(context), [broker_id])
+    changes = next(_leaving(context, broker_id, SHUT_DOWN_AT_ONCE))
     row = table.brokers.row(broker_id)
     if table.brokers.in_controlled_shutdown__b[row] or not context.version.controlled_shutdown_in_log:
         return list(_if_any(changes))
@@ -65,6 +69,27 @@ def controlled_shutdown(context: ControllerContext, broker_id: int) -> list[Reco
         in_controlled_shutdown=IN_CONTROLLED_SHUTDOWN,
     )
     return [Versioned(record, 1), *_if_any(changes)]
+
+
+def is_shut_down_in_parts(context: ControllerContext, broker_id: int) -> bool:
+    """Whether `controlled_shutdown` leaves partitions for `rest_of_shutdown`."""
+    table = context.image.table
+    return len(table.index.rows(table.brokers.row(broker_id))) > SHUT_DOWN_AT_ONCE
+
+
+def rest_of_shutdown(context: ControllerContext, broker_id: int) -> Generator[None, None, list[Records]]:
+    """The changes of all partitions whose ISR a broker in controlled shutdown has still to leave, part by part."""
+    records: list[Records] = []
+    for changes in _leaving(context, broker_id, DECIDED_AT_ONCE):
+        records += _if_any(changes)
+        yield
+    return records
+
+
+def _leaving(context: ControllerContext, broker_id: int, at_once: int) -> Iterator[KraftElections]:
+    return kraft_events.brokers_fenced_in_parts(
+        context.image.table, kraft_settings(context), [broker_id], at_once=at_once
+    )
 
 
 def directories_offline(context: ControllerContext, broker_id: int, offline: Sequence[Uuid]) -> list[Records]:

@@ -42,7 +42,7 @@ from kcore.schema.partitions import (
 )
 from kcore.types import Bools, Int16s, Int32s
 
-_ANSWERED_AT_ONCE: Final = 10 * AT_ONCE  # Partitions.
+_ANSWERED_AT_ONCE: Final = 10 * AT_ONCE  # Partitions, or topics.
 _Elected: TypeAlias = tuple[ElectLeadersResponse, list[KraftElections]]
 _MESSAGES: Final[dict[int, str | None]] = {
     Errors.NONE: None,
@@ -90,12 +90,13 @@ def _elect_these(
     indexes = [index for topic in topics for index in topic.partitions]
     yield from pause_if_many(len(indexes))
     rows = rows_named(table, topic_rows, [len(topic.partitions) for topic in topics], indexes)
+    yield from pause_if_many(len(indexes))
     errors = np.zeros(len(rows), np.int16)
     mark(errors, rows < 0, Errors.UNKNOWN_TOPIC_OR_PARTITION)
     mark(errors, ~_needed(table, rows, unclean), Errors.ELECTION_NOT_NEEDED)
     mark(errors, named_too_often(rows), Errors.ELECTION_NOT_NEEDED)  # Its earlier elections in the request decide.
-    wanted = np.flatnonzero(errors == 0)
     yield from pause_if_many(len(indexes))
+    wanted = np.flatnonzero(errors == 0)
     settings, elected = kraft_settings(context), []
     for places in in_runs(rows[wanted]):
         chosen = wanted[places]
@@ -164,11 +165,12 @@ def _elect_everywhere(context: ControllerContext, unclean: bool) -> Generator[No
             result = PartitionResult(partition_id=index, error_code=error, error_message=_MESSAGES[error])
             found.setdefault(topic_row, []).append(result)
         yield from pause_if_many(len(part))
-    results = [
-        ReplicaElectionResult(topic=name, partition_result=found.get(topic_row, []))
-        for topic_row, name in enumerate(table.topics.names)
-        if name
-    ]
+    results = list[ReplicaElectionResult]()
+    for topic_row, name in enumerate(table.topics.names, 1):
+        if name:
+            results.append(ReplicaElectionResult(topic=name, partition_result=found.get(topic_row - 1, [])))
+        if topic_row % _ANSWERED_AT_ONCE == 0:
+            yield
     return ElectLeadersResponse(replica_election_results=results), elected
 
 

@@ -30,7 +30,7 @@ def rows_named(
 
 def topic_rows_by_name(table: PartitionTable, names: Iterable[str]) -> list[int]:
     """The row of each topic; -1 where there is none."""
-    return [table.topics.row(name) if name in table.topics else -1 for name in names]
+    return table.topics.rows(names)
 
 
 def topic_rows_by_id(table: PartitionTable, ids: Iterable[Uuid]) -> list[int]:

@@ -57,16 +57,19 @@ class _Asked:
     allows_other_size: bool  # Of the replication factor.
 
     @classmethod
-    def of(cls, table: PartitionTable, request: AlterPartitionReassignmentsRequest) -> Self:
+    def of(cls, table: PartitionTable, request: AlterPartitionReassignmentsRequest) -> Generator[None, None, Self]:
         """Columns of the request."""
         sizes = [len(topic.partitions) for topic in request.topics]
         topic_rows = topic_rows_by_name(table, [topic.name for topic in request.topics])
         partitions = [partition for topic in request.topics for partition in topic.partitions]
+        yield from pause_if_many(len(partitions))
+        rows = rows_named(table, topic_rows, sizes, [each.partition_index for each in partitions])
+        yield from pause_if_many(len(partitions))
         return cls(
             topics=[topic.name for topic in request.topics for _ in topic.partitions],
             partitions=partitions,
             topic_is_known=np.repeat(np.array(topic_rows, np.int32) >= 0, sizes).tolist(),
-            rows=rows_named(table, topic_rows, sizes, [each.partition_index for each in partitions]),
+            rows=rows,
             allows_other_size=request.allow_replication_factor_change,
         )
 
@@ -97,7 +100,7 @@ def on_alter_partition_reassignments(
         return Decision(AlterPartitionReassignmentsResponse())
     context.call_controller()
     table = context.image.table
-    asked = _Asked.of(table, request)
+    asked = yield from _Asked.of(table, request)
     yield from pause_if_many(len(asked.rows))
     problems = yield from _problems(table, asked)
     decided = yield from _decided(context, asked, problems)

@@ -35,7 +35,7 @@ def records_of(context: ControllerContext, topics: Sequence[NewTopic]) -> Genera
     yield from pause_if_many(len(topics))
     replicas__ps = stacked([each.replicas__ps for each in topics])
     yield from pause_if_many(len(topics))
-    return [_creations(context, topics, replicas__ps)]
+    return [(yield from _creations(context, topics, replicas__ps))]
 
 
 def count_of(topics: Sequence[NewTopic]) -> int:
@@ -43,8 +43,11 @@ def count_of(topics: Sequence[NewTopic]) -> int:
     return sum(len(each.replicas__ps) + len(each.configs) + each.is_new for each in topics)
 
 
-def _creations(context: ControllerContext, topics: Sequence[NewTopic], replicas__ps: Int32s) -> PartitionCreations:
+def _creations(
+    context: ControllerContext, topics: Sequence[NewTopic], replicas__ps: Int32s
+) -> Generator[None, None, PartitionCreations]:
     made = new_partitions(context.image.brokers, context.level, replicas__ps)
+    yield from pause_if_many(len(topics))
     sizes = [len(each.replicas__ps) for each in topics]
     firsts = np.repeat(np.array([each.first_partition for each in topics]), sizes)
     return PartitionCreations(

@@ -34,6 +34,7 @@ from kcore.types import Int32s
 
 _STRICT_FROM: Final = 6  # The version from which on a quota on mutations refuses (KIP-599).
 _CREATED_AT_ONCE: Final = AT_ONCE // 4  # Topics: each is placed.
+_CHECKED_AT_ONCE: Final = 10 * AT_ONCE  # Partitions whose replicas the request names.
 _FEW: Final = 10  # Names with more periods and underscores are compared with all topics.
 
 
@@ -99,7 +100,7 @@ class Creating:
                 yield
             try:
                 self._check_name(topic.name)
-                found.append(self._created(topic))
+                found.append((yield from self._created(topic)))
             except ApiException as error:
                 found.append(_failed(topic.name, error.error, told(error)))
         return found
@@ -124,9 +125,9 @@ class Creating:
         if (reason := reason_invalid(name)) is not None:
             Errors.INVALID_TOPIC_EXCEPTION.raise_for(f"Topic name is invalid: {reason}")
 
-    def _created(self, topic: CreatableTopic) -> CreatableTopicResult:
+    def _created(self, topic: CreatableTopic) -> Generator[None, None, CreatableTopicResult]:
         configs, records = self._configs(topic)
-        replicas__ps = self._manual(topic) if topic.assignments else self._placed(topic)
+        replicas__ps = (yield from self._manual(topic)) if topic.assignments else self._placed(topic)
         self._quota.record(len(replicas__ps))
         topic_id = self._context.new_uuid()
         self.made.append(NewTopic(topic.name, topic_id, replicas__ps, configs=records))
@@ -167,7 +168,7 @@ class Creating:
         factor = config.default_replication_factor if factor == -1 else factor
         return self._placing.placed_for_topic(partitions, factor)
 
-    def _manual(self, topic: CreatableTopic) -> Int32s:
+    def _manual(self, topic: CreatableTopic) -> Generator[None, None, Int32s]:
         if topic.replication_factor != -1:
             Errors.INVALID_REQUEST.raise_for(
                 "A manual partition assignment was specified, but replication factor was not set to -1."
@@ -176,15 +177,18 @@ class Creating:
             Errors.INVALID_REQUEST.raise_for(
                 "A manual partition assignment was specified, but numPartitions was not set to -1."
             )
-        replicas = self._checked(topic.assignments)
+        replicas = yield from self._checked(topic.assignments)
         if any(partition not in replicas for partition in range(len(replicas))):
             Errors.INVALID_REPLICA_ASSIGNMENT.raise_for("partitions should be a consecutive 0-based integer sequence")
+        yield from pause_if_many(len(replicas))
         return np.array([replicas[partition] for partition in range(len(replicas))], np.int32)
 
-    def _checked(self, assignments: list[CreatableReplicaAssignment]) -> dict[int, list[int]]:
+    def _checked(self, assignments: list[CreatableReplicaAssignment]) -> Generator[None, None, dict[int, list[int]]]:
         replicas: dict[int, list[int]] = {}
         factor = None
-        for each in assignments:
+        for place, each in enumerate(assignments, 1):
+            if place % _CHECKED_AT_ONCE == 0:
+                yield
             if each.partition_index in replicas:
                 Errors.INVALID_REPLICA_ASSIGNMENT.raise_for(
                     f"Found multiple manual partition assignments for partition {each.partition_index}"

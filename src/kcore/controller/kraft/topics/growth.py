@@ -8,7 +8,7 @@ from kcore.controller.kraft.admin.mutation_quotas import MutationQuota
 from kcore.controller.kraft.api_errors import told
 from kcore.controller.kraft.authorization import ALTER, TOPIC, filter_by_authorized
 from kcore.controller.kraft.context import ControllerContext, RequestInfo
-from kcore.controller.kraft.decision import AT_ONCE, Decision, Steps
+from kcore.controller.kraft.decision import AT_ONCE, Decision, Steps, pause_if_many
 from kcore.controller.kraft.departures import REFUSED_PARTITIONS_STAY
 from kcore.controller.kraft.record_limits import MOST_RECORDS, has_limits
 from kcore.controller.kraft.topics.created import NewTopic, records_of
@@ -27,6 +27,7 @@ from kcore.schema.partitions import (
 from kcore.types import Int32s
 
 _STRICT_FROM: Final = 3  # The version from which on a quota on mutations refuses (KIP-599).
+_GROWN_AT_ONCE: Final = AT_ONCE // 2  # Topics: each is placed.
 
 
 def on_create_partitions(context: ControllerContext, request: CreatePartitionsRequest, info: RequestInfo) -> Steps:
@@ -36,13 +37,14 @@ def on_create_partitions(context: ControllerContext, request: CreatePartitionsRe
     permitted = filter_by_authorized(context, info, ALTER, TOPIC, names)
     if permitted:
         context.call_controller()
+    yield from pause_if_many(len(names))
     results = [_result(name, Errors.INVALID_REQUEST, "Duplicate topic name.") for name in hash_map_order(repeated)]
     listed = [name for name in hash_map_order(topics) if name not in repeated]
     results += [_result(name, Errors.TOPIC_AUTHORIZATION_FAILED) for name in listed if name not in permitted]
     quota = context.mutation_quota(info, strict_from=_STRICT_FROM)
     growing = Growing(context, quota)
     for place, name in enumerate((name for name in listed if name in permitted), 1):
-        if place % AT_ONCE == 0:
+        if place % _GROWN_AT_ONCE == 0:
             yield
         results.append(growing.result(topics[name]))
     records = () if request.validate_only else (yield from records_of(context, growing.made))
