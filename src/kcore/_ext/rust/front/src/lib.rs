@@ -26,12 +26,12 @@ use pyo3::types::{PyBytes, PyDict};
 use answer::Template;
 use clock::now;
 use connection::{Connection, Fetches, Heartbeats, Kind};
-use engine::{Engine, Left, Limits};
+use engine::{Engine, Left, Limits, SLICE_NS};
 use log::MOST_BYTES;
 use pattern::{is_within, Pattern};
 
 const WAKE: Token = Token(usize::MAX);
-const EVENTS_AT_ONCE: usize = 256;
+const EVENTS_AT_ONCE: usize = 1024;
 
 /// What Python and the loop's thread share. Nobody waits for the GIL while holding it.
 struct Shared {
@@ -109,6 +109,10 @@ impl Loop {
             for event in events.iter().filter(|event| event.token() != WAKE) {
                 shared.engine.on_event(event, now());
                 MutexGuard::bump(&mut shared); // Python waits for one connection at the most.
+            }
+            let until = now().saturating_add(SLICE_NS);
+            while shared.engine.go_on(now()) && now() < until {
+                MutexGuard::bump(&mut shared);
             }
             let due = shared.engine.on_time(now());
             self.tell(&mut shared);
