@@ -144,10 +144,22 @@ def find(node: NodeContext, fetch: WaitingFetch, now_ms: int, *, is_new: bool = 
     if valid.kind == "VALID":
         if partition.fetch_offset < node.log.end_offset:
             max_bytes = min(fetch.request.max_bytes, MAX_BATCH_BYTES)
-            records = node.log.read(partition.fetch_offset, max_bytes, node.log.end_offset)
+            records = node.log.read(partition.fetch_offset, max_bytes, _read_end(node, fetch))
         if is_new or partition.log_start_offset < 0:
             node.leading.on_fetch(node, fetch.replica, flushed_end_offset(partition), now_ms)
     return Found(Errors.NONE, records, valid)
+
+
+def _read_end(node: NodeContext, fetch: WaitingFetch) -> int:
+    """Up to where it may read. What an observer reads of earlier epochs ends with the first batch of the leader's.
+
+    From there on its fetches are alike, and may be answered by what knows that epoch alone (`server.quorum.compiled`):
+    of thousands that begin to observe, each gets a long answer there, and a short one here.
+    """
+    leading = node.leading
+    if fetch.partition.fetch_offset < leading.first_batch_end and not leading.is_voter(fetch.replica):
+        return leading.first_batch_end
+    return node.log.end_offset
 
 
 def flushed_end_offset(partition: FetchPartition) -> int:

@@ -2,7 +2,7 @@
 
 use std::collections::{HashMap, VecDeque};
 use std::os::fd::OwnedFd;
-use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::Arc;
 
 use mio::event::Event;
@@ -11,7 +11,7 @@ use mio::Registry;
 use crate::answer::Template;
 use crate::clock;
 use crate::connection::{
-    Came, Connection, Heartbeats, Kind, Progress, Request, CORRELATION, EOF, OFFSET, RESET, SCRATCH_BYTES,
+    Came, Connection, Fetches, Heartbeats, Kind, Progress, Request, CORRELATION, EOF, OFFSET, RESET, SCRATCH_BYTES,
 };
 use crate::log::Log;
 use crate::waiting::Waiting;
@@ -64,6 +64,7 @@ pub struct Engine {
     queue: VecDeque<usize>,              // Connections that may have something to read or to write.
     noted: Vec<usize>,                   // Whose heartbeats Python has not been told of,
     noted_before: Vec<[i64; 3]>,         // and those of connections that have left.
+    pub heard: Arc<AtomicBool>,          // There are such: known without a lock.
     scratch: Vec<u8>,
     idle_due: i64,
 }
@@ -86,6 +87,7 @@ impl Engine {
             queue: VecDeque::new(),
             noted: Vec::new(),
             noted_before: Vec::new(),
+            heard: Arc::default(),
             scratch: vec![0; SCRATCH_BYTES],
             idle_due: 0,
         }
@@ -93,10 +95,15 @@ impl Engine {
 
     // Connections.
 
-    /// Takes a connection over; an error for a key that is in use.
+    /// Takes a connection over; an error for a key that is in use, or a template that is not there.
     pub fn adopt(&mut self, key: usize, mut connection: Connection) -> Result<(), String> {
         if self.connections.contains_key(&key) {
             return Err(format!("there is a connection {key} already"));
+        }
+        if let Kind::Fetches(Fetches { template, .. }) = connection.kind {
+            if !self.templates.contains_key(&template) {
+                return Err(format!("there is no template {template}"));
+            }
         }
         connection.register(key, &self.registry).map_err(|error| error.to_string())?;
         self.connections.insert(key, connection);
@@ -264,6 +271,7 @@ impl Engine {
         (heartbeats.offset, heartbeats.time) = (offset, now);
         if !std::mem::replace(&mut heartbeats.is_noted, true) {
             self.noted.push(key);
+            self.heard.store(true, Ordering::Release);
         }
         self.counters.heartbeats += 1;
         self.head.clone_from(&heartbeats.answer);

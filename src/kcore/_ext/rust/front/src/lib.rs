@@ -14,6 +14,7 @@ use std::io::{Read, Write};
 use std::os::fd::{AsRawFd, FromRawFd, IntoRawFd, OwnedFd, RawFd};
 use std::panic::{catch_unwind, AssertUnwindSafe};
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::Arc;
 use std::time::Duration;
 
 use mio::unix::pipe;
@@ -45,6 +46,7 @@ struct Loop {
     poll: Mutex<Poll>,
     waker: Waker,
     stopped: AtomicBool,
+    heard: Arc<AtomicBool>,
     told: pipe::Sender,
     tells: pipe::Receiver,
 }
@@ -148,11 +150,13 @@ impl Loop {
         let waker = Waker::new(poll.registry(), WAKE)?;
         let (told, tells) = pipe::new()?;
         let engine = Engine::new(poll.registry().try_clone()?, Limits { unsent_bytes, idle_ns }, turn_ns_each);
+        let heard = engine.heard.clone();
         Ok(Self {
             shared: Mutex::new(Shared { engine, told: false }),
             poll: Mutex::new(poll),
             waker,
             stopped: AtomicBool::new(false),
+            heard,
             told,
             tells,
         })
@@ -222,9 +226,6 @@ impl Loop {
         let mut fields = vec![(correlation_id, 4), (offset, 8), (last_epoch, 4)];
         fields.extend(high_watermark.map(|place| (place, 8)));
         let pattern = Pattern::new(pattern, &fields).ok_or_else(|| refused("a place is not within its frame"))?;
-        if !self.order(py, |engine| engine.templates.contains_key(&template)) {
-            return Err(refused(format!("there is no template {template}")));
-        }
         let kind = Kind::Fetches(Fetches {
             template,
             max_bytes: usize::try_from(max_bytes).unwrap_or(0).min(MOST_BYTES),
@@ -323,7 +324,8 @@ impl Loop {
 
     /// Of heartbeats since the last call, int64 triples: key, offset, time.
     fn drain_contacts<'py>(&self, py: Python<'py>) -> Bound<'py, PyBytes> {
-        let contacts = self.order(py, Engine::take_contacts);
+        let has_any = self.heard.swap(false, Ordering::Acquire);
+        let contacts = if has_any { self.order(py, Engine::take_contacts) } else { Vec::new() };
         PyBytes::new(py, &words_of(&contacts))
     }
 
