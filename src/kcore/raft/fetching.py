@@ -260,9 +260,10 @@ def complete(node: NodeContext, now_ms: int, *, below: int | None = None) -> Non
 
     An observer applies no record before it is committed. It gets records and high watermark together, in one response
     where two would be needed otherwise. Thousands of observers are answered at intervals, so that what is committed
-    meanwhile costs one response each, too.
+    meanwhile costs one response each, too. Intervals are twice as long while something is committed in each.
     """
     leading = node.leading
+    was_awaited = leading.has_news
     if below is not None and leading.is_alone:
         return
     with_observers = below is None and _may_wake_observers(node, now_ms)
@@ -276,7 +277,7 @@ def complete(node: NodeContext, now_ms: int, *, below: int | None = None) -> Non
         if is_meant and leading.fetches.pop(reply_to, None) is not None:
             node.answer(reply_to, response_of(node, fetch, find(node, fetch, now_ms, is_new=False)))
     if woken:
-        leading.wake_ms = now_ms + woken // WOKEN_IN_A_MS
+        leading.wake_ms = now_ms + woken * (2 if was_awaited else 1) // WOKEN_IN_A_MS
 
 
 def _may_wake_observers(node: NodeContext, now_ms: int) -> bool:

@@ -192,6 +192,10 @@ class ControllerFront(QuorumFront):
         """The heartbeats that the loop has answered since the last call."""
         return [] if self._heartbeats is None else self._heartbeats.contacts()
 
+    async def close(self) -> None:
+        self._registrations.clear()
+        await super().close()
+
     def takes(self, api_key: int) -> bool:
         """Fetches, heartbeats and registrations: they come from all brokers at once."""
         return api_key in _DIRECT
@@ -215,10 +219,9 @@ class ControllerFront(QuorumFront):
             asyncio.get_running_loop().call_soon(self._register_some)
 
     def _register_some(self) -> None:
-        """Few at a time: a broker that is registered connects, fetches and beats, and those that do are not kept waiting.
+        """Few at a time: who is registered connects, fetches and beats, and is not kept waiting by all that register.
 
-        Where thousands register at once they are done as soon as by turns, and nobody's heartbeat is behind all others'
-        registrations.
+        Where thousands do so at once, the last one is done as soon as otherwise.
         """
         for _ in range(min(REGISTERED_AT_ONCE, len(self._registrations))):
             self._registrations.popleft()()

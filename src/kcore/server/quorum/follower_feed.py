@@ -174,7 +174,7 @@ class FollowerFeed:
         if partition.last_fetched_epoch == leading.epoch and partition.fetch_offset > leading.epoch_start_offset:
             return True
         [data] = response.responses[0].partitions
-        return bool(data.records) and end_offset_of(data.records) == leading.first_batch_end
+        return bool(data.records) and end_offset_of(bytes(data.records or b"")) == leading.first_batch_end
 
     def before_left(self) -> None:
         """As Feed has it."""
