@@ -410,7 +410,7 @@ def test_an_observer_that_waits_is_answered_once_at_the_commit() -> None:
 
 
 def test_many_observers_are_answered_at_intervals() -> None:
-    """What is committed meanwhile costs them one response. Voters do not wait for that."""
+    """What is committed meanwhile costs them one response; the next interval is twice as long. Voters do not wait."""
     node = committed_leader()
 
     def commit(now_ms: int) -> list[Any]:
@@ -436,13 +436,23 @@ def test_many_observers_are_answered_at_intervals() -> None:
     assert {(len(split_batches(bytes(each.records))[0]), each.high_watermark) for each in found} == {(2, 4)}
     commit(1012)
     late = object()
-    assert fetched(node.on_request(fetch_request(4, replica=99), 18, late, 1013), late) is None, "its turn is at 1021"
+    assert fetched(node.on_request(fetch_request(4, replica=99), 18, late, 1013), late) is None, "its turn is at 1031"
     behind = object()
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr("kcore.raft.fetching.FEW_BYTES", 100)
         assert fetched(node.on_request(fetch_request(1, replica=98), 18, behind, 1013), behind) is not None
-    assert node.next_deadline_ms == 1021 and fetched(node.on_timer(1021), late).high_watermark == 5
+    assert node.next_deadline_ms == 1031 and fetched(node.on_timer(1031), late).high_watermark == 5
     assert not answered(node.on_timer(1100), many(1022)), "nothing was committed since"
+
+
+def test_what_an_observer_reads_of_earlier_epochs_ends_with_the_leaders_first_batch() -> None:
+    """From there on, what knows the leader's epoch alone may answer it. A voter gets all that there is."""
+    node = committed_leader()
+    append(node, b"one")
+    of_observer, _ = fetch(node, fetch_request(0, 0, replica=99), 1001)
+    assert [each.last_offset for each in split_batches(bytes(of_observer.records))[0]] == [0]
+    of_voter, _ = fetch(node, fetch_request(0, 0), 1001)
+    assert [each.last_offset for each in split_batches(bytes(of_voter.records))[0]] == [0, 1]
 
 
 def test_a_leader_no_more_wakes_those_that_wait() -> None:

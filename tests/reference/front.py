@@ -299,7 +299,7 @@ class Loop:
 
     def _complete(self, now: int) -> None:
         """fetching.complete, of observers."""
-        self._has_news = self._wake_ns > now
+        was_awaited, self._has_news = self._has_news, self._wake_ns > now
         if self._has_news:
             return
         woken = 0
@@ -318,7 +318,8 @@ class Loop:
             each.fetched(each.value(1), self._end_offset, now)
             self._answer_fetch(each, records)
         if woken:
-            self._wake_ns = now + woken * self._turn_ns_each // MILLISECOND * MILLISECOND
+            each_ns = self._turn_ns_each * (2 if was_awaited else 1)
+            self._wake_ns = now + woken * each_ns // MILLISECOND * MILLISECOND
 
     def _records(self, fetching: Fetching) -> bytes | None:
         """None where the fetch is not for this loop."""

@@ -12,9 +12,11 @@ import pytest
 
 from kcore import schema as s
 from kcore.controller.kraft.departures import FENCES_AFTER_A_PAUSE
+from kcore.net.connect import connect
 from kcore.protocol_errors import Errors
 from kcore.schema import update_features
 from kcore.schema.acls import AclCreation
+from kcore.server.kraft.front import REGISTERED_AT_ONCE
 from kcore.types import Uuid
 from kcore.wire.codec import decode_from
 from net.loops import read_frame, story, until
@@ -175,6 +177,25 @@ async def test_the_end_of_the_loops_thread_is_a_fault_of_the_process(tmp_path: P
         server._front._compiled.loop.stop()  # type: ignore[union-attr]
         with pytest.raises(RuntimeError, match="compiled front"):
             await server.wait_failed()
+
+
+@story
+async def test_a_heartbeat_is_not_behind_all_that_register_at_once(tmp_path: Path, monkeypatch: Any) -> None:
+    """They came first, each over a connection of its own, and are decided a few at a time; all of them in the end."""
+    decided: list[str] = []
+    async with active(tmp_path, front="plain") as server, broker(server) as made, AsyncExitStack() as stack:
+        on_request, release = server.controller.on_request, server.controller.config.release
+
+        def watched(request: Any, *rest: Any) -> Any:
+            decided.append(type(request).__name__)
+            return on_request(request, *rest)
+
+        monkeypatch.setattr(server.controller, "on_request", watched)
+        clients = [await stack.enter_async_context(await connect("127.0.0.1", server.port)) for _ in range(12)]
+        asked = [each.send(registration(broker_id, release)) for broker_id, each in enumerate(clients, 10)]
+        await made.beat()
+        assert decided.index("BrokerHeartbeatRequest") <= REGISTERED_AT_ONCE
+        assert [answer.error_code for answer in await asyncio.gather(*asked)] == [0] * 12
 
 
 @story

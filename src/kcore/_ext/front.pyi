@@ -19,7 +19,7 @@ class Loop:
 
     def __new__(cls, *, unsent_bytes: int, idle_ns: int, turn_ns_each: int) -> Loop:
         """`unsent_bytes`: of records in memory. Waiting fetches are answered no sooner than `turn_ns_each` for each of
-        those that were answered together before them, in whole milliseconds."""
+        those that were answered together before them, in whole milliseconds, and twice that where they waited, too."""
 
     def run(self) -> None:
         """Works until `stop`, without the GIL; then all connections are closed. OSError, RuntimeError."""

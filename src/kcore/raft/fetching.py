@@ -144,10 +144,22 @@ def find(node: NodeContext, fetch: WaitingFetch, now_ms: int, *, is_new: bool = 
     if valid.kind == "VALID":
         if partition.fetch_offset < node.log.end_offset:
             max_bytes = min(fetch.request.max_bytes, MAX_BATCH_BYTES)
-            records = node.log.read(partition.fetch_offset, max_bytes, node.log.end_offset)
+            records = node.log.read(partition.fetch_offset, max_bytes, _read_end(node, fetch))
         if is_new or partition.log_start_offset < 0:
             node.leading.on_fetch(node, fetch.replica, flushed_end_offset(partition), now_ms)
     return Found(Errors.NONE, records, valid)
+
+
+def _read_end(node: NodeContext, fetch: WaitingFetch) -> int:
+    """Up to where it may read. What an observer reads of earlier epochs ends with the first batch of the leader's.
+
+    From there on its fetches are alike, and may be answered by what knows that epoch alone (`server.quorum.compiled`):
+    of thousands that begin to observe, each gets a long answer there, and a short one here.
+    """
+    leading = node.leading
+    if fetch.partition.fetch_offset < leading.first_batch_end and not leading.is_voter(fetch.replica):
+        return leading.first_batch_end
+    return node.log.end_offset
 
 
 def flushed_end_offset(partition: FetchPartition) -> int:
@@ -248,9 +260,10 @@ def complete(node: NodeContext, now_ms: int, *, below: int | None = None) -> Non
 
     An observer applies no record before it is committed. It gets records and high watermark together, in one response
     where two would be needed otherwise. Thousands of observers are answered at intervals, so that what is committed
-    meanwhile costs one response each, too.
+    meanwhile costs one response each, too. Intervals are twice as long while something is committed in each.
     """
     leading = node.leading
+    was_awaited = leading.has_news
     if below is not None and leading.is_alone:
         return
     with_observers = below is None and _may_wake_observers(node, now_ms)
@@ -264,7 +277,7 @@ def complete(node: NodeContext, now_ms: int, *, below: int | None = None) -> Non
         if is_meant and leading.fetches.pop(reply_to, None) is not None:
             node.answer(reply_to, response_of(node, fetch, find(node, fetch, now_ms, is_new=False)))
     if woken:
-        leading.wake_ms = now_ms + woken // WOKEN_IN_A_MS
+        leading.wake_ms = now_ms + woken * (2 if was_awaited else 1) // WOKEN_IN_A_MS
 
 
 def _may_wake_observers(node: NodeContext, now_ms: int) -> bool:

@@ -41,6 +41,7 @@ class LeaderState:
         "fetch_deadline_ms",
         "fetched_voters",
         "fetches",
+        "first_batch_end",
         "flushing",
         "has_news",
         "known_voters",
@@ -54,6 +55,7 @@ class LeaderState:
     def __init__(self, node: NodeContext, now_ms: int) -> None:
         self.epoch = node.epoch
         self.epoch_start_offset = node.log.end_offset
+        self.first_batch_end = node.log.end_offset  # Behind the batch that says that this node leads.
         self.local, self.most_observers = node.local, node.config.most_observers
         self.voters: dict[int, ReplicaProgress] = {}
         # The one that has been silent longest comes first. No dict: the search for the first entry of a dict goes over
@@ -290,6 +292,7 @@ def begin(node: NodeContext, now_ms: int) -> None:
     else:
         leading.known_voters = voters.with_updated(voter_changes.local_voter(node), any_directory=True)
     leading.append_control(node, messages, now_ms)
+    leading.first_batch_end = node.log.end_offset
 
 
 def _own_voters(node: NodeContext) -> list[Data]:

@@ -3,6 +3,8 @@
 Source: ControllerApis.
 """
 
+import asyncio
+from collections import deque
 from collections.abc import Callable, Hashable, Mapping
 from functools import partial
 from typing import Final, NamedTuple
@@ -28,7 +30,7 @@ from kcore.net.versions import api_name
 from kcore.protocol_errors import Errors
 from kcore.raft.node import REQUEST_HANDLERS
 from kcore.schema.api_versions import FinalizedFeatureKey, SupportedFeatureKey
-from kcore.schema.broker_lifecycle import BrokerHeartbeatRequest
+from kcore.schema.broker_lifecycle import BrokerHeartbeatRequest, BrokerRegistrationRequest
 from kcore.schema.cluster_metadata import DescribeClusterResponse
 from kcore.schema.describe_quorum import DescribeQuorumRequest, DescribeQuorumResponse
 from kcore.schema.envelope import EnvelopeRequest, EnvelopeResponse
@@ -51,7 +53,8 @@ from kcore.server.quorum.follower_feed import FollowerFeed
 from kcore.server.quorum.front import QuorumFront, TakeRequest
 
 NEEDS: Final = {DescribeQuorumRequest: DESCRIBE, AddRaftVoterRequest: ALTER, RemoveRaftVoterRequest: ALTER}
-_DIRECT: Final = {FetchRequest.api_key, BrokerHeartbeatRequest.api_key}
+_DIRECT: Final = {FetchRequest.api_key, BrokerHeartbeatRequest.api_key, BrokerRegistrationRequest.api_key}
+REGISTERED_AT_ONCE: Final = 4  # Brokers, before those that were registered have a turn to connect and to be unfenced.
 _VOTER_CHANGES: Final = (AddRaftVoterResponse, RemoveRaftVoterResponse)
 ALREADY: Final = "SaslAuthenticate request received after successful authentication"
 
@@ -134,6 +137,7 @@ class ControllerFront(QuorumFront):
         self._told: tuple[dict[str, int], int] | None = None
         self._heard_by: tuple[KraftController, Clock] | None = None
         self._heartbeats: HeartbeatFeed | None = None
+        self._registrations: deque[Callable[[], None]] = deque()  # That are to begin.
 
     def _apis(self) -> Mapping[str, tuple[int, int]]:
         return APIS[self._release]
@@ -190,8 +194,12 @@ class ControllerFront(QuorumFront):
         """The heartbeats that the loop has answered since the last call."""
         return [] if self._heartbeats is None else self._heartbeats.contacts()
 
+    async def close(self) -> None:
+        self._registrations.clear()
+        await super().close()
+
     def takes(self, api_key: int) -> bool:
-        """Fetches and heartbeats."""
+        """Fetches, heartbeats and registrations: they come from all brokers at once."""
         return api_key in _DIRECT
 
     def begin(self, context: RequestContext, request: Message, answer: Answer) -> None:
@@ -200,10 +208,27 @@ class ControllerFront(QuorumFront):
             raise _senseless(asked)
         if isinstance(request, BrokerHeartbeatRequest):
             self._begin(partial(self._control, request, self._info(asked)), answer)
+        elif isinstance(request, BrokerRegistrationRequest):
+            self._begin(partial(self._register_in_turn, asked), answer)
         elif self._is_allowed(asked, CLUSTER_ACTION):
             super().begin(context, request, answer)
         else:
             answer(refused(request, Errors.CLUSTER_AUTHORIZATION_FAILED))
+
+    def _register_in_turn(self, asked: _Asked, reply_to: Hashable) -> None:
+        self._registrations.append(lambda: self._control(asked.request, self._info(asked), reply_to))
+        if len(self._registrations) == 1:
+            asyncio.get_running_loop().call_soon(self._register_some)
+
+    def _register_some(self) -> None:
+        """Few at a time: who is registered connects, fetches and beats, and is not kept waiting by all that register.
+
+        Where thousands do so at once, the last one is done as soon as otherwise.
+        """
+        for _ in range(min(REGISTERED_AT_ONCE, len(self._registrations))):
+            self._registrations.popleft()()
+        if self._registrations:
+            asyncio.get_running_loop().call_soon(self._register_some)
 
     async def _handle(self, context: RequestContext, request: Message) -> Message | Encoded | None:
         asked, version = _asked_of(context, request), context.version
@@ -240,7 +265,10 @@ class ControllerFront(QuorumFront):
         request = asked.request
         kind = type(request)
         if kind in HANDLERS:
-            response = await self._answered(context, partial(self._control, request, self._info(asked)))
+            ask = partial(self._control, request, self._info(asked))
+            if kind is BrokerRegistrationRequest:
+                ask = partial(self._register_in_turn, asked)
+            response = await self._answered(context, ask)
             if isinstance(response, DescribeClusterResponse) and not response.error_code:
                 leader_id = self._leader_id()
                 known = {each.broker_id for each in response.brokers}

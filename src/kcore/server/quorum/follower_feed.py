@@ -6,6 +6,7 @@ watermark alone. Whether an offset may be answered so is decided in `kcore.raft.
 The node's own state comes first: the loop is told of an offset once the log has it.
 """
 
+import asyncio
 from collections.abc import Callable, Hashable
 from struct import Struct
 from typing import Final
@@ -13,6 +14,7 @@ from typing import Final
 from kcore.net.adoption import AdoptedConnection, Direct
 from kcore.protocol_errors import Errors
 from kcore.raft import fetching
+from kcore.raft.batches import end_offset_of
 from kcore.raft.leading import LeaderState
 from kcore.raft.node import RaftNode
 from kcore.raft.progress import UNKNOWN
@@ -47,6 +49,7 @@ class FollowerFeed:
         self._owed: dict[int, FetchResponse] = {}  # Such, by connection.
         self._replicas: dict[int, ReplicaKey] = {}  # By the loop's key.
         self._is_resigning = False
+        self._tells_soon = False  # The loop will be told of what is written.
 
     @property
     def leads(self) -> bool:
@@ -63,11 +66,13 @@ class FollowerFeed:
             self._change_leader(leading)
         if leading is None or self._log is None:
             return
-        if self._log.end_offset != self._end:
-            self._tell_written(self._log, leading)
         if (known := node.quorum.high_watermark) is not None and known != self._high_watermark:
+            self._tell_written()
             self._high_watermark = known
             self._loop.committed(known)
+        elif self._log.end_offset != self._end and not self._tells_soon:
+            self._tells_soon = True
+            asyncio.get_running_loop().call_soon(self._tell_soon)
         said = node.quorum.state, self._log.start_offset
         if said != self._said:
             self._said = said
@@ -92,7 +97,15 @@ class FollowerFeed:
         if leading is not None:
             self._loop.lead(leading.epoch, leading.epoch_start_offset)
 
-    def _tell_written(self, log: DiskRaftLog, leading: LeaderState) -> None:
+    def _tell_soon(self) -> None:
+        """What several events in a row have written is told once: nobody has heard of it before it is committed."""
+        self._tells_soon = False
+        self._tell_written()
+
+    def _tell_written(self) -> None:
+        log, leading = self._log, self._leading
+        if log is None or leading is None or log.end_offset == self._end:
+            return
         segment, _ = since = self._written
         if segment < 0:
             since = log.place_of(leading.epoch_start_offset)
@@ -124,6 +137,8 @@ class FollowerFeed:
         replica, version = fetching.replica_key(request, partition), direct.context.version
         if not self._is_known(request, partition, version, replica) or not self._may_fetch(direct):
             return None
+        if not self._is_next_known(partition, response):
+            return None
         found = fetch_pattern(direct, request, partition)
         if found is None:
             return None
@@ -140,19 +155,26 @@ class FollowerFeed:
         return take
 
     def _is_known(self, request: FetchRequest, partition: FetchPartition, version: int, replica: ReplicaKey) -> bool:
-        """Whether the loop answers such requests as `fetching.on_fetch_request` does, and the next one is such."""
+        """Whether the loop answers such requests as `fetching.on_fetch_request` does."""
         node, leading = self._node, self._leading
         assert leading is not None
         if node.cluster_id is None or node.config.early_high_watermark or leading.is_voter(replica):
             return False
-        if not leading.epoch == partition.current_leader_epoch == partition.last_fetched_epoch:
-            return False
-        if partition.fetch_offset <= leading.epoch_start_offset or partition.log_start_offset >= 0:
+        if leading.epoch != partition.current_leader_epoch or partition.log_start_offset >= 0:
             return False
         sends_high_watermark = partition.high_watermark != NO_HIGH_WATERMARK
         if sends_high_watermark != (version >= fetching.HIGH_WATERMARK_VERSION):
             return False
         return request.max_wait_ms > 0 and request.max_bytes >= 0
+
+    def _is_next_known(self, partition: FetchPartition, response: FetchResponse) -> bool:
+        """Whether the next fetch is from an offset, and an epoch there, of which the loop knows."""
+        leading = self._leading
+        assert leading is not None
+        if partition.last_fetched_epoch == leading.epoch and partition.fetch_offset > leading.epoch_start_offset:
+            return True
+        [data] = response.responses[0].partitions
+        return bool(data.records) and end_offset_of(bytes(data.records or b"")) == leading.first_batch_end
 
     def before_left(self) -> None:
         """As Feed has it."""

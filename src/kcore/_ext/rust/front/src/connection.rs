@@ -90,6 +90,8 @@ pub struct Connection {
     pub is_unanswered: bool, // The request in the pattern.
     pub unsent: Option<Box<Unsent>>,
     pub is_readable: bool, // There may be bytes to read.
+    pub is_writable: bool, // The client may take bytes.
+    pub is_queued: bool,   // For its turn.
     pub ends: bool,        // The client sends no more.
     pub active: i64,       // When a whole frame came, or the client took bytes.
     pub kind: Kind,
@@ -109,6 +111,8 @@ impl Connection {
             is_unanswered: false,
             unsent: None,
             is_readable: false,
+            is_writable: true,
+            is_queued: false,
             ends: false,
             active: now,
             kind,

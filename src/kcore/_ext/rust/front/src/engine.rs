@@ -2,7 +2,7 @@
 
 use std::collections::{HashMap, VecDeque};
 use std::os::fd::OwnedFd;
-use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::Arc;
 
 use mio::event::Event;
@@ -11,13 +11,15 @@ use mio::Registry;
 use crate::answer::Template;
 use crate::clock;
 use crate::connection::{
-    Came, Connection, Heartbeats, Kind, Progress, Request, CORRELATION, EOF, OFFSET, RESET, SCRATCH_BYTES,
+    Came, Connection, Fetches, Heartbeats, Kind, Progress, Request, CORRELATION, EOF, OFFSET, RESET, SCRATCH_BYTES,
 };
 use crate::log::Log;
 use crate::waiting::Waiting;
 
 /// So many of one kind are seen to before others are.
 pub const AT_ONCE: usize = 64;
+/// Answers that may be long are written for so long before the loop looks who has sent a heartbeat.
+pub const SLICE_NS: i64 = 1_000_000;
 const FRAMES_AT_ONCE: usize = 16; // Of a client that sends on before it has its answers.
 const LONGEST_PAUSE_NS: i64 = 500_000_000; // Between two looks at which connections are idle.
 
@@ -59,9 +61,10 @@ pub struct Engine {
     pub limits: Limits,
     pub records_bytes: Arc<AtomicUsize>, // Of all records in memory.
     pub head: Vec<u8>,                   // Of the answer that is being written.
-    again: VecDeque<usize>,              // Connections that may have more to read.
+    queue: VecDeque<usize>,              // Connections that may have something to read or to write.
     noted: Vec<usize>,                   // Whose heartbeats Python has not been told of,
     noted_before: Vec<[i64; 3]>,         // and those of connections that have left.
+    pub heard: Arc<AtomicBool>,          // There are such: known without a lock.
     scratch: Vec<u8>,
     idle_due: i64,
 }
@@ -81,9 +84,10 @@ impl Engine {
             limits,
             records_bytes: Arc::default(),
             head: Vec::new(),
-            again: VecDeque::new(),
+            queue: VecDeque::new(),
             noted: Vec::new(),
             noted_before: Vec::new(),
+            heard: Arc::default(),
             scratch: vec![0; SCRATCH_BYTES],
             idle_due: 0,
         }
@@ -91,10 +95,15 @@ impl Engine {
 
     // Connections.
 
-    /// Takes a connection over; an error for a key that is in use.
+    /// Takes a connection over; an error for a key that is in use, or a template that is not there.
     pub fn adopt(&mut self, key: usize, mut connection: Connection) -> Result<(), String> {
         if self.connections.contains_key(&key) {
             return Err(format!("there is a connection {key} already"));
+        }
+        if let Kind::Fetches(Fetches { template, .. }) = connection.kind {
+            if !self.templates.contains_key(&template) {
+                return Err(format!("there is no template {template}"));
+            }
         }
         connection.register(key, &self.registry).map_err(|error| error.to_string())?;
         self.connections.insert(key, connection);
@@ -128,16 +137,47 @@ impl Engine {
         }
     }
 
-    /// The connection is ready for something.
+    /// The connection is ready for something. Heartbeats are answered now; a fetch, whose answer may be long, in turn.
     pub fn on_event(&mut self, event: &Event, now: i64) {
         let key = event.token().0;
         let Some(connection) = self.connections.get_mut(&key) else { return };
         connection.ends |= event.is_read_closed() || event.is_error();
         connection.is_readable |= event.is_readable() || connection.ends;
-        if event.is_writable() && connection.unsent.is_some() && !self.send_rest(key, now) {
+        connection.is_writable |= event.is_writable() || event.is_error();
+        match connection.kind {
+            Kind::Heartbeats(_) => self.serve(key, now),
+            Kind::Fetches(_) => self.await_turn(key),
+        }
+    }
+
+    /// The connection has its turn once those before it have had theirs, if there is something to do for it.
+    pub fn await_turn(&mut self, key: usize) {
+        let Some(connection) = self.connections.get_mut(&key) else { return };
+        let has_more = if connection.unsent.is_some() { connection.is_writable } else { connection.is_readable };
+        let waits = connection.wait().is_some() && !connection.ends;
+        if has_more && !waits && !std::mem::replace(&mut connection.is_queued, true) {
+            self.queue.push_back(key);
+        }
+    }
+
+    /// One turn of a connection, and one answer to a fetch that waits; false if there is nothing more of either.
+    pub fn go_on(&mut self, now: i64) -> bool {
+        let next = self.queue.pop_front();
+        if let Some(key) = next {
+            self.take_turn(key, now);
+        }
+        self.pass(now);
+        !self.queue.is_empty() || self.waiting.turn.is_passing()
+    }
+
+    fn take_turn(&mut self, key: usize, now: i64) {
+        let Some(connection) = self.connections.get_mut(&key) else { return };
+        connection.is_queued = false;
+        if connection.unsent.is_some() && !self.send_rest(key, now) {
             return;
         }
-        self.serve(key, now);
+        self.serve_one(key, now);
+        self.await_turn(key);
     }
 
     /// Goes on with the answer that the client has not taken; false where it does not take all of it now.
@@ -152,21 +192,25 @@ impl Engine {
         }
         match done {
             Ok(true) => connection.unsent = None,
-            Ok(false) => {}
+            Ok(false) => connection.is_writable = false,
             Err(_) => self.leave(key, Some(RESET)),
         }
         matches!(done, Ok(true))
     }
 
-    /// Reads and answers, for as long as there is more, but not for ever.
-    pub fn serve(&mut self, key: usize, mut now: i64) {
+    /// Writes what is left, reads and answers, for as long as there is more, but not for ever.
+    fn serve(&mut self, key: usize, mut now: i64) {
+        let has_unsent = self.connections.get(&key).is_some_and(|connection| connection.unsent.is_some());
+        if has_unsent && !self.send_rest(key, now) {
+            return;
+        }
         for _ in 0..FRAMES_AT_ONCE {
             if !self.serve_one(key, now) {
                 return;
             }
             now = clock::now(); // No two requests of a replica have the same time.
         }
-        self.again.push_back(key);
+        self.await_turn(key);
     }
 
     /// Reads once; whether there may be more to read for which there is time now.
@@ -227,6 +271,7 @@ impl Engine {
         (heartbeats.offset, heartbeats.time) = (offset, now);
         if !std::mem::replace(&mut heartbeats.is_noted, true) {
             self.noted.push(key);
+            self.heard.store(true, Ordering::Release);
         }
         self.counters.heartbeats += 1;
         self.head.clone_from(&heartbeats.answer);
@@ -239,20 +284,14 @@ impl Engine {
 
     /// Whatever is due; when to come again.
     pub fn on_time(&mut self, now: i64) -> i64 {
-        for _ in 0..self.again.len().min(FRAMES_AT_ONCE) {
-            if let Some(key) = self.again.pop_front() {
-                self.serve(key, now);
-            }
-        }
         if self.waiting.turn.due() <= now {
             self.waiting.turn.tell(self.waiting.keys.len(), now);
         }
-        self.pass(now);
         let over = self.end_waits(now);
         if self.idle_due <= now {
             self.close_idle(now);
         }
-        if self.waiting.turn.is_passing() || !self.again.is_empty() {
+        if self.waiting.turn.is_passing() || !self.queue.is_empty() {
             return now;
         }
         over.min(self.waiting.turn.due()).min(self.idle_due)
@@ -295,12 +334,5 @@ impl Engine {
 
     pub fn records_bytes(&self) -> usize {
         self.records_bytes.load(Ordering::Relaxed)
-    }
-
-    /// A connection may have more to read, now that its answer is written.
-    pub fn serve_again(&mut self, key: usize) {
-        if self.connections.get(&key).is_some_and(|connection| connection.is_readable) {
-            self.again.push_back(key);
-        }
     }
 }

@@ -124,7 +124,7 @@ impl Engine {
         self.waiting.turn.tell(self.waiting.keys.len(), now);
     }
 
-    /// Another part of the pass over those that wait: as `complete`.
+    /// Another part of the pass over those that wait: as `complete`. One of them is answered at the most.
     pub fn pass(&mut self, now: i64) {
         for _ in 0..AT_ONCE {
             let Some(key) = self.waiting.next_of_pass() else { return };
@@ -132,7 +132,7 @@ impl Engine {
             let (Some(wait), Some(asked)) = (connection.wait(), Asked::of(connection)) else { continue };
             if wait.pass < self.waiting.turn.passes && self.may_have_news(&asked) {
                 self.waiting.turn.woken += 1;
-                self.wake(key, &asked, now);
+                return self.wake(key, &asked, now);
             }
         }
     }
@@ -147,7 +147,7 @@ impl Engine {
         let Some(records) = self.find(asked) else { return self.leave(key, None) };
         self.note_fetched(key, asked.offset, now);
         self.answer_fetch(key, records, now);
-        self.serve_again(key);
+        self.await_turn(key);
     }
 
     /// Answers those whose wait is over with nothing; when the next one's is.
@@ -166,7 +166,7 @@ impl Engine {
                 Some(_) => {
                     fetches.has_due = false;
                     self.answer_fetch(key, None, now);
-                    self.serve_again(key);
+                    self.await_turn(key);
                 }
             }
         }
@@ -198,7 +198,10 @@ impl Engine {
         (connection.is_unanswered, connection.active) = (false, now);
         match done {
             Ok(true) => {}
-            Ok(false) => connection.unsent = Some(Box::new(Unsent { head: self.head.clone(), records, tail, sent })),
+            Ok(false) => {
+                connection.is_writable = false;
+                connection.unsent = Some(Box::new(Unsent { head: self.head.clone(), records, tail, sent }));
+            }
             Err(_) => self.leave(key, Some(RESET)),
         }
     }

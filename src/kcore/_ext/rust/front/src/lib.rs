@@ -14,6 +14,7 @@ use std::io::{Read, Write};
 use std::os::fd::{AsRawFd, FromRawFd, IntoRawFd, OwnedFd, RawFd};
 use std::panic::{catch_unwind, AssertUnwindSafe};
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::Arc;
 use std::time::Duration;
 
 use mio::unix::pipe;
@@ -26,12 +27,12 @@ use pyo3::types::{PyBytes, PyDict};
 use answer::Template;
 use clock::now;
 use connection::{Connection, Fetches, Heartbeats, Kind};
-use engine::{Engine, Left, Limits};
+use engine::{Engine, Left, Limits, SLICE_NS};
 use log::MOST_BYTES;
 use pattern::{is_within, Pattern};
 
 const WAKE: Token = Token(usize::MAX);
-const EVENTS_AT_ONCE: usize = 256;
+const EVENTS_AT_ONCE: usize = 1024;
 
 /// What Python and the loop's thread share. Nobody waits for the GIL while holding it.
 struct Shared {
@@ -45,6 +46,7 @@ struct Loop {
     poll: Mutex<Poll>,
     waker: Waker,
     stopped: AtomicBool,
+    heard: Arc<AtomicBool>,
     told: pipe::Sender,
     tells: pipe::Receiver,
 }
@@ -110,6 +112,10 @@ impl Loop {
                 shared.engine.on_event(event, now());
                 MutexGuard::bump(&mut shared); // Python waits for one connection at the most.
             }
+            let until = now().saturating_add(SLICE_NS);
+            while shared.engine.go_on(now()) && now() < until {
+                MutexGuard::bump(&mut shared);
+            }
             let due = shared.engine.on_time(now());
             self.tell(&mut shared);
             drop(shared);
@@ -144,11 +150,13 @@ impl Loop {
         let waker = Waker::new(poll.registry(), WAKE)?;
         let (told, tells) = pipe::new()?;
         let engine = Engine::new(poll.registry().try_clone()?, Limits { unsent_bytes, idle_ns }, turn_ns_each);
+        let heard = engine.heard.clone();
         Ok(Self {
             shared: Mutex::new(Shared { engine, told: false }),
             poll: Mutex::new(poll),
             waker,
             stopped: AtomicBool::new(false),
+            heard,
             told,
             tells,
         })
@@ -218,9 +226,6 @@ impl Loop {
         let mut fields = vec![(correlation_id, 4), (offset, 8), (last_epoch, 4)];
         fields.extend(high_watermark.map(|place| (place, 8)));
         let pattern = Pattern::new(pattern, &fields).ok_or_else(|| refused("a place is not within its frame"))?;
-        if !self.order(py, |engine| engine.templates.contains_key(&template)) {
-            return Err(refused(format!("there is no template {template}")));
-        }
         let kind = Kind::Fetches(Fetches {
             template,
             max_bytes: usize::try_from(max_bytes).unwrap_or(0).min(MOST_BYTES),
@@ -319,7 +324,8 @@ impl Loop {
 
     /// Of heartbeats since the last call, int64 triples: key, offset, time.
     fn drain_contacts<'py>(&self, py: Python<'py>) -> Bound<'py, PyBytes> {
-        let contacts = self.order(py, Engine::take_contacts);
+        let has_any = self.heard.swap(false, Ordering::Acquire);
+        let contacts = if has_any { self.order(py, Engine::take_contacts) } else { Vec::new() };
         PyBytes::new(py, &words_of(&contacts))
     }
 

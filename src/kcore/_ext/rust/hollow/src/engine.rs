@@ -1,7 +1,7 @@
 //! The loop's state, and what happens to it: readiness, time, and the orders of Python.
 
 use std::cmp::Reverse;
-use std::collections::BinaryHeap;
+use std::collections::{BinaryHeap, VecDeque};
 use std::net::SocketAddr;
 
 use mio::event::Event;
@@ -52,10 +52,13 @@ pub struct Engine {
     pub lag: Histogram,     // of a heartbeat, from when it was due to when it was sent
     limits: Limits,
     dues: BinaryHeap<Reverse<(i64, usize)>>,
+    fetched: VecDeque<(usize, bool)>, // Rows with a fetch's answer to read, and whether the peer ends the connection.
     scratch: Vec<u8>,
 }
 
 const SCRATCH_BYTES: usize = 1 << 18;
+/// Fetches' answers are read for so long before heartbeats and their answers have their turn.
+pub const SLICE_NS: i64 = 1_000_000;
 
 impl Engine {
     pub fn new(limits: Limits) -> Self {
@@ -71,6 +74,7 @@ impl Engine {
             lag: Histogram::new(),
             limits,
             dues: BinaryHeap::new(),
+            fetched: VecDeque::new(),
             scratch: vec![0; SCRATCH_BYTES],
         }
     }
@@ -111,12 +115,30 @@ impl Engine {
         }
         if event.is_readable() || event.is_error() || event.is_read_closed() {
             let ends = event.is_error() || event.is_read_closed();
-            let mut scratch = std::mem::take(&mut self.scratch);
-            if let Err(why) = self.read_all(row, which, &mut scratch, ends, now) {
-                self.fail(row, which, why, now);
+            if which == FETCHES && self.brokers[row].links[FETCHES].is_open() {
+                self.fetched.push_back((row, ends));
+            } else {
+                self.read(row, which, ends, now);
             }
-            self.scratch = scratch;
         }
+    }
+
+    /// Reads the next answer to a fetch, which may be long; false if there is none more.
+    pub fn go_on(&mut self, now: i64) -> bool {
+        if let Some((row, ends)) = self.fetched.pop_front() {
+            if self.brokers[row].links[FETCHES].is_open() {
+                self.read(row, FETCHES, ends, now);
+            }
+        }
+        !self.fetched.is_empty()
+    }
+
+    fn read(&mut self, row: usize, which: usize, ends: bool, now: i64) {
+        let mut scratch = std::mem::take(&mut self.scratch);
+        if let Err(why) = self.read_all(row, which, &mut scratch, ends, now) {
+            self.fail(row, which, why, now);
+        }
+        self.scratch = scratch;
     }
 
     fn on_connected(&mut self, row: usize, which: usize, now: i64) {

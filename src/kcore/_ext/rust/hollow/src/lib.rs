@@ -26,7 +26,7 @@ use pyo3::prelude::*;
 use pyo3::types::PyBytes;
 
 use broker::{Broker, LINKS};
-use engine::{Engine, Limits, Notice};
+use engine::{Engine, Limits, Notice, SLICE_NS};
 use frame::Request;
 
 const WAKE: Token = Token(usize::MAX);
@@ -99,8 +99,16 @@ impl Loop {
         for event in events.iter().filter(|event| event.token() != WAKE) {
             shared.engine.on_event(event, self.now());
         }
+        let until = self.now() + SLICE_NS;
+        let mut has_more = true;
+        while has_more && self.now() < until {
+            has_more = shared.engine.go_on(self.now());
+        }
         let due = shared.engine.on_time(self.now()).unwrap_or(i64::MAX);
         self.tell(&mut shared);
+        if has_more {
+            return Ok(Duration::ZERO);
+        }
         Ok(Duration::from_nanos(due.saturating_sub(self.now()).clamp(0, OVERDUE_EVERY_NS) as u64))
     }
 }

@@ -51,6 +51,11 @@ impl Link {
         Self { stream: None, reader, request, next: None, sent: 0, correlation_id: 0, phase: Phase::Closed, since: 0 }
     }
 
+    /// Whether it has connected, and is not closed.
+    pub fn is_open(&self) -> bool {
+        matches!(self.phase, Phase::Ready | Phase::Waiting)
+    }
+
     /// Bytes that it has taken for an answer which is not whole.
     pub fn capacity(&self) -> usize {
         match &self.reader {
