@@ -74,7 +74,7 @@ def changes_nothing(context: ControllerContext, request: BrokerHeartbeatRequest)
     So would any later one with a higher offset, until the broker's registration changes.
     """
     broker_id, heartbeats = request.broker_id, context.heartbeats
-    if request.want_fence or request.want_shut_down or request.offline_log_dirs or context.is_standby:
+    if request.want_fence or request.want_shut_down or context.is_standby:
         return False
     row = registered_row(context.image.brokers, broker_id, request.broker_epoch)
     state = heartbeats.brokers.get(broker_id)
@@ -82,6 +82,8 @@ def changes_nothing(context: ControllerContext, request: BrokerHeartbeatRequest)
         return False
     is_caught_up = request.current_metadata_offset >= state.registration_offset
     if not is_caught_up or _current_state(context, row, state) is not UNFENCED:
+        return False
+    if broker_records.listed_directories(context, broker_id, request.offline_log_dirs):
         return False
     if request.cordoned_log_dirs is None or not context.version.cordoned_directories_supported:
         return True

@@ -76,7 +76,7 @@ def directories_offline(context: ControllerContext, broker_id: int, offline: Seq
     """
     table, brokers = context.image.table, context.image.brokers
     row, uuids, said = brokers.row(broker_id), context.image.directories.uuids, frozenset(offline)
-    newly_offline = [each for each in brokers.directories[row] if uuids[each] in said]
+    newly_offline = listed_directories(context, broker_id, offline)
     if not newly_offline:
         return []
     changes = (
@@ -89,6 +89,12 @@ def directories_offline(context: ControllerContext, broker_id: int, offline: Seq
         log_dirs=[uuids[each] for each in brokers.directories[row] if uuids[each] not in said],
     )
     return [*(each for each in changes if len(each)), Versioned(record, 2)]
+
+
+def listed_directories(context: ControllerContext, broker_id: int, directories: Sequence[Uuid]) -> list[int]:
+    """The rows of those directories that the broker's registration lists, in its order."""
+    brokers, uuids, said = context.image.brokers, context.image.directories.uuids, frozenset(directories)
+    return [each for each in brokers.directories[brokers.row(broker_id)] if uuids[each] in said]
 
 
 def _rows_by_directory(table: PartitionTable, directories: Sequence[int]) -> Iterator[Int32s]:
