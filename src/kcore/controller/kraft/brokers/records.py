@@ -11,6 +11,7 @@ import numpy as np
 
 from kcore.controller.kraft.context import ControllerContext
 from kcore.controller.kraft.decision import Records, Versioned, all_parts
+from kcore.controller.kraft.departures import OFFLINE_LEADERS
 from kcore.controller.kraft.settings_of_topics import kraft_settings
 from kcore.metadata.partition_table import PartitionTable
 from kcore.replication import kraft_events
@@ -46,9 +47,18 @@ def fenced_in_parts(context: ControllerContext, broker_ids: Sequence[int]) -> Ge
     return [*records, *(_fencing(context, broker_id, FENCE) for broker_id in broker_ids)]
 
 
-def unfenced(context: ControllerContext, broker_id: int) -> list[Records]:
-    """A broker is unfenced, and becomes the leader of leaderless partitions that it may lead."""
-    changes = kraft_events.broker_unfenced(context.image.table, kraft_settings(context), broker_id)
+def unfenced(context: ControllerContext, broker_id: int, offline: Sequence[Uuid]) -> list[Records]:
+    """A broker is unfenced, and becomes the leader of leaderless partitions that it may lead.
+
+    Not of those in directories that it reports as `offline` at once, but in Kafka's way ("offline-directories-lead").
+    """
+    table, settings = context.image.table, kraft_settings(context)
+    failed: list[int] = []
+    if offline and context.version.directories_supported and OFFLINE_LEADERS not in context.config.kafka_way:
+        failed = listed_directories(context, broker_id, offline)
+    lost = [*_rows_by_directory(table, failed)] if failed else []
+    passed_over = np.unique(np.concatenate(lost)) if lost else None
+    changes = kraft_events.broker_unfenced(table, settings, broker_id, passed_over=passed_over)
     return [_fencing(context, broker_id, UNFENCE), *_if_any(changes)]
 
 
