@@ -327,28 +327,6 @@ def _moved_again(story: Json, place: int) -> set[int]:
     }
 
 
-def _offline_leaders(difference: Difference, story: Json, step: Json) -> bool:
-    """Nothing differs but changes of leaderless partitions, by assignments or an unfencing with failed directories."""
-    if step["kind"] != "request" or difference.what == "response" or not step["request"]:
-        return False
-    is_unfencing = step["api"] == "BrokerHeartbeat" and step["request"].get("offlineLogDirs")
-    if step["api"] != "AssignReplicasToDirs" and not is_unfencing:
-        return False
-    leaders: dict[tuple[str, int], int] = {}
-    for before in story["steps"][: difference.step]:
-        for record in _records(before["batches"]):
-            value = record["json"]
-            if record["type"] in ("PartitionRecord", "PartitionChangeRecord") and value.get("leader", -2) != -2:
-                leaders[value["topicId"], value["partitionId"]] = value["leader"]
-    wanted, found = _records(difference.expected), _records(difference.found)
-    changed = [each for each in wanted if each not in found] + [each for each in found if each not in wanted]
-    return all(
-        each["type"] == "PartitionChangeRecord"
-        and leaders.get((each["json"]["topicId"], each["json"]["partitionId"])) == -1
-        for each in changed
-    )
-
-
 EXPLANATIONS: Final[dict[str, Explains]] = {
     departures.CONFIG_OPERATION: _config_operation,
     departures.RECOVERY_STATE: _recovery_state,
@@ -364,6 +342,5 @@ EXPLANATIONS: Final[dict[str, Explains]] = {
     departures.ACLS_FAIL_TOGETHER: _acls_fail_together,
     departures.REFUSED_PARTITIONS_STAY: _refused_partitions,
     departures.EARLIER_MOVES: _earlier_moves,
-    departures.OFFLINE_LEADERS: _offline_leaders,
 }
 """The others show in no story, or (refused-kraft-version) are raft's: there the run does as Kafka's log says."""

@@ -25,6 +25,7 @@ from controller.kraft.broker_clusters import (
 from kcore.controller.kraft.brokers.heartbeat import changes_nothing
 from kcore.controller.kraft.context import ControllerContext
 from kcore.controller.kraft.decision import Decision, encoded
+from kcore.controller.kraft.departures import OFFLINE_LEADERS
 from kcore.metadata.directory_table import LOST_UUID, MIGRATING_UUID, UNASSIGNED_UUID
 from kcore.metadata.image import ClusterImage
 from kcore.metadata.image_writer import records_of as image_records
@@ -488,6 +489,58 @@ def placed(context: ControllerContext) -> set[int]:
     request = CreateTopicsRequest(topics=[CreatableTopic(name="new", num_partitions=12, replication_factor=1)])
     [created] = [each for each in ask(context, request, version=7).records if isinstance(each, PartitionCreations)]
     return set(np.array(created.replicas).ravel().tolist())
+
+
+# By the directories as they are after the request (departure "offline-directories-lead").
+
+KAFKAS = frozenset({OFFLINE_LEADERS})
+WAYS = pytest.mark.parametrize("kafka_way", [frozenset(), KAFKAS], ids=["kcore's way", "kafka's way"])
+
+
+@pytest.mark.covers("KRaft C14")
+@WAYS
+def test_c14_a_broker_that_is_unfenced_does_not_lead_in_a_directory_that_fails_at_once(
+    kafka_way: frozenset[str],
+) -> None:
+    """KAFKA-15950: one heartbeat says both. Broker 2, in the ISR as well, could lead when it is back, and did not."""
+    context = a_cluster(kafka_way=kafka_way)
+    a_topic(context, 2, [1, 2])
+    with_two(context)
+    assign(context, 1, {SECOND: [0]})
+    for broker_id in (2, 1):
+        beat(context, broker_id, want_fence=True)
+    put(context, PartitionChangeRecord(topic_id=TOPIC_ID, partition_id=0, isr=[1, 2]))
+    assert state(context, 0) == (-1, (1, 2)) and state(context, 1) == (-1, (1,))
+    fail(context, 1, SECOND)
+    assert state(context, 1) == (1, (1,))
+    assert state(context, 0) == ((1, (2,)) if kafka_way else (-1, (2,))), "Kafka's leader is not even in the ISR"
+    beat(context, 2)
+    assert state(context, 0) == ((1, (2,)) if kafka_way else (2, (2,)))
+
+
+@WAYS
+def test_an_assignment_to_an_offline_directory_elects_nobody(kafka_way: frozenset[str]) -> None:
+    context = a_cluster(kafka_way=kafka_way)
+    a_topic(context, 1, [1], isr=[1])
+    put(context, PartitionChangeRecord(topic_id=TOPIC_ID, partition_id=0, leader=-1))
+    assign(context, 1, {LOST_UUID: [0]})
+    assert state(context) == ((1 if kafka_way else -1), (1,))
+
+
+@WAYS
+@pytest.mark.parametrize("before", [LOST_UUID, uuid(77)])
+def test_an_assignment_that_brings_a_replica_online_elects_it(before: Uuid, kafka_way: frozenset[str]) -> None:
+    """An empty disk is in the place of the lost one, and the broker tells where it has made the replica anew."""
+    context = a_cluster(kafka_way=kafka_way)
+    a_topic(context, 3, [1])
+    assign(context, 1, {before: [0, 1]})
+    assert state(context) == (-1, (1,))
+    assign(context, 1, {FIRST: [0, 2]})
+    assert state(context, 0) == ((-1 if kafka_way else 1), (1,))
+    assert state(context, 1) == (-1, (1,)) and state(context, 2) == (1, (1,))
+    beat(context, 1, want_fence=True)
+    assign(context, 1, {FIRST: [1]})
+    assert state(context, 1) == (-1, (1,)), "a fenced broker leads nothing"
 
 
 def test_a_forgotten_brokers_directories_stay_those_of_its_replicas() -> None:
