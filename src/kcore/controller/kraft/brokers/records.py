@@ -108,14 +108,13 @@ def listed_directories(context: ControllerContext, broker_id: int, directories: 
 
 
 def _rows_by_directory(table: PartitionTable, directories: Sequence[int]) -> Iterator[Int32s]:
-    """The partitions that have a replica in each of these directories. Looks at all partitions once."""
+    """The partitions that have a replica in each of these directories. Looks at all partitions once for each."""
     if table.directories__ps is None:
         return
-    is_meant__d = np.zeros(len(table.directories), np.bool_)
-    is_meant__d[list(directories)] = True
-    rows = np.flatnonzero(is_meant__d[table.directories__ps].any(axis=1)).astype(np.int32)
+    width = table.directories__ps.shape[1]
     for directory in directories:
-        yield rows[(table.directories__ps[rows] == directory).any(axis=1)]
+        rows = np.flatnonzero(table.directories__ps.ravel() == directory) // width
+        yield rows[np.append(True, rows[1:] != rows[:-1])[: len(rows)]].astype(np.int32)
 
 
 def directories_cordoned(context: ControllerContext, broker_id: int, cordoned: Sequence[Uuid]) -> list[Records]:
