@@ -37,6 +37,7 @@ LABELS = {
     "preferred-election": "preferred leaders return",
     "isr-storm": "followers leave ISRs and return",
     "reassign": "a broker's replicas move",
+    "assign": "a broker reports directories",
     "dir-lost": "a log directory fails",
     "delete-topics": "topics are deleted",
 }

@@ -199,9 +199,9 @@ def test_directories_assigned(seed: int) -> None:
     rows = scene.table.index.rows(scene.brokers.row(3))
     told = {row: int(scene.dice.random.integers(0, 30)) for row in rows.tolist()}
     chosen = {id(scene.partitions[row]): directory for row, directory in told.items()}
-    assigned, lost = moves.directories_assigned(
-        scene.table, scene.settings, 3, rows, np.array(list(told.values()), np.int32)
-    )
+    homes = np.array(list(told.values()), np.int32)
+    assigned = moves.directories_assigned(scene.table, scene.settings, 3, rows, homes)
+    lost = events.replicas_lost(scene.table, scene.settings, 3, rows[~moves.are_online(scene.table, 3, homes)])
     rule = scene.rule
     if rule["release"] != "4.3.1":  # It forgets to tell the builder of ELR, and of a migration.
         scene.rule = rule | {"elr": False, "migration": False}

@@ -133,7 +133,12 @@ def on_assign_replicas_to_dirs(step: Step) -> list[KraftElections]:
     table, settings = step.prepare()
     rows = np.array(sorted(told), np.int32)
     directories = np.array([told[row] for row in rows.tolist()], np.int32)
-    return [*moves.directories_assigned(table, settings, step.request["brokerId"], rows, directories)]
+    broker_id = step.request["brokerId"]
+    lost = rows[~moves.are_online(table, broker_id, directories)]
+    return [
+        moves.directories_assigned(table, settings, broker_id, rows, directories),
+        events.replicas_lost(table, settings, broker_id, lost),
+    ]
 
 
 HANDLERS: dict[str, Callable[[Step], list[KraftElections]]] = {

@@ -96,7 +96,7 @@ def test_brokers_that_only_count_run_what_needs_no_partitions():
     target = Target.parse("kafka-4.3.1")
     assert whole.scenarios_of(target) == [name for name in SCENARIOS if name not in NEEDS_OWN_QUORUM]
     left = set(whole.scenarios_of(target)) - set(counting.scenarios_of(target))
-    assert left == {"preferred-election", "isr-storm", "reassign", "dir-lost"}
+    assert left == {"preferred-election", "isr-storm", "reassign", "assign", "dir-lost"}
 
 
 def test_every_size_is_a_cell_with_the_targets_side_by_side():
@@ -121,6 +121,8 @@ def test_every_size_is_a_cell_with_the_targets_side_by_side():
         ({"heartbeat_s": 9.0}, "--heartbeat-s 9"),
         ({"seconds": 0.0}, "--seconds 0"),
         ({"seconds": 601.0}, "--seconds 601"),
+        ({"lost_share": 0.0}, "--lost-share 0"),
+        ({"lost_share": 1.1}, "--lost-share 1.1"),
         ({"repeat": 0}, "--repeat 0"),
     ],
 )

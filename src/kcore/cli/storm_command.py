@@ -53,6 +53,7 @@ def command(
     mind: storm_options.Mind = "full",
     heartbeat_s: storm_options.Heartbeat = 2.0,
     seconds: storm_options.Seconds = 10.0,
+    lost_share: storm_options.LostShare = 0.5,
     master: storm_options.Master = "",
     repeat: storm_options.Repeat = 1,
     seed: storm_options.Seed = 1,
@@ -69,11 +70,9 @@ def command(
     Exit code: 0 good, 1 a scenario failed, 2 usage, 3 a partial run, or one whose load generator was late.
     """
     if names:
-        list_scenarios()
-        return
+        raise typer.Exit(list_scenarios())
     plan = plan_of(
-        brokers,
-        partitions,
+        (brokers, partitions),
         targets=tuple(target or ["kafka-4.3.1"]),
         scenarios=tuple(scenarios or ()),
         partitions_per_topic=partitions_per_topic,
@@ -84,6 +83,7 @@ def command(
         mind=mind,
         heartbeat_s=heartbeat_s,
         seconds=seconds,
+        lost_share=lost_share,
         master=master,
         repeat=repeat,
         seed=seed,
@@ -92,7 +92,7 @@ def command(
     raise typer.Exit(run(plan, out, json, settings_of(master, conf, archives) if master else None, overwrite=overwrite))
 
 
-def list_scenarios() -> None:
+def list_scenarios() -> Exit:
     """A line each; the limits in a group of their own."""
     for name, scenario in SCENARIOS.items():
         typer.echo(_line(name, scenario))
@@ -102,16 +102,18 @@ def list_scenarios() -> None:
     typer.echo("\nlimits of the controller, only where named:")
     for name, scenario in LIMITS.items():
         typer.echo(_line(name, scenario))
+    return Exit.GOOD
 
 
 def _line(name: str, scenario: Callable[..., Any]) -> str:
     return f"{name:20} {(scenario.__doc__ or '').strip().splitlines()[0]}"
 
 
-def plan_of(brokers: str, partitions: str, **options: Any) -> StormPlan:
-    """The plan that the options describe; ends the command with exit code 2 if there is none."""
+def plan_of(sizes: tuple[str, str], **options: Any) -> StormPlan:
+    """The plan of these brokers and partitions and options; ends the command with exit code 2 if there is none."""
     try:
-        plan = StormPlan(brokers=_counts("brokers", brokers), partitions=_counts("partitions", partitions), **options)
+        brokers, partitions = map(_counts, ("brokers", "partitions"), sizes)
+        plan = StormPlan(brokers=brokers, partitions=partitions, **options)
         plan.check()
     except (PlanError, TargetError) as error:
         fail(str(error))

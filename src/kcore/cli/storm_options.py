@@ -28,6 +28,7 @@ Heap = Annotated[str, typer.Option(help="The -Xmx of each controller of Kafka; k
 Mind = Annotated[str, typer.Option(help="full: the brokers know the partitions; count: they only count records.")]
 Heartbeat = Annotated[float, typer.Option(help="Seconds between a broker's heartbeats.")]
 Seconds = Annotated[float, typer.Option(help="How long the scenario heartbeat lasts.")]
+LostShare = Annotated[float, typer.Option(help="Which share of a broker's replicas dir-lost loses, up to 1.")]
 Master = Annotated[
     str, typer.Option(metavar="URL", help="Spark's master, whose executors run the brokers; default: this process.")
 ]

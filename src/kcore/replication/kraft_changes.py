@@ -120,14 +120,15 @@ def decide(
     election: int = CONFIGURED,
     leaving: int = 0,
     targets: BulkTargets | None = None,
+    owner__d: Int16s | None = None,
 ) -> KraftElections:
     """What changes of the partitions `rows`, ascending, by PartitionChangeBuilder.
 
     `brokers__b` is made by `described_brokers`; brokers that leave go out of the ISRs that have no target. `leaving`:
     LEAVING_ISR_ONLY or LEAVING_ONLY, to leave the other partitions alone. Targets are sound: brokers are rows of the
-    table, ISRs and replicas name each once.
+    table, ISRs and replicas name each once. `owner__d`: who has each directory online, if not as the table says.
     """
-    lists, columns = _lists_of(table, rows), _columns_of(table)
+    lists, columns = _lists_of(table, rows), _columns_of(table, owner__d)
     rule = (election, *settings.unclean, *settings.min_isr, *table.first_partitions, settings.features | leaving)
     given = None if targets is None else tuple(getattr(targets, name) for name in BulkTargets.__slots__)
     count, step = len(rows), head_step(len(rows))
@@ -153,8 +154,10 @@ def decide(
     )
 
 
-def _columns_of(table: PartitionTable) -> "kernels.Columns":
+def _columns_of(table: PartitionTable, owner__d: Int16s | None) -> "kernels.Columns":
     """The columns that the kernel reads."""
+    if table.directories__ps is not None and owner__d is None:
+        owner__d = table.brokers.directory_table.owner__d
     return (
         table.replicas__ps,
         table.isr__pi,
@@ -164,7 +167,7 @@ def _columns_of(table: PartitionTable) -> "kernels.Columns":
         table.leader_recovery_state__p,
         table.topic_row__p,
         table.directories__ps,
-        None if table.directories__ps is None else table.brokers.directory_table.owner__d,
+        None if table.directories__ps is None else owner__d,
     )
 
 

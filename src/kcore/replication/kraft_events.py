@@ -79,10 +79,15 @@ def broker_registered(
     return decide(table, settings, _replicated_or_eligible(table, row), brokers__b, leaving=kernels.LEAVING_ONLY)
 
 
-def broker_unfenced(table: PartitionTable, settings: KraftSettings, broker_id: int) -> KraftElections:
-    """A broker is unfenced: it may lead what has no leader. Source: handleBrokerUnfenced."""
+def broker_unfenced(
+    table: PartitionTable, settings: KraftSettings, broker_id: int, *, passed_over: Int32s | None = None
+) -> KraftElections:
+    """A broker is unfenced: it may lead what has no leader, rows `passed_over` apart. Source: handleBrokerUnfenced."""
     brokers__b = described_brokers(table, [table.brokers.row(broker_id)], MAY_LEAD)
-    return decide(table, settings, leaderless_rows(table), brokers__b)
+    rows = leaderless_rows(table)
+    if passed_over is not None and len(passed_over):
+        rows = np.setdiff1d(rows, passed_over, assume_unique=True)
+    return decide(table, settings, rows, brokers__b)
 
 
 def directories_failed(

@@ -24,10 +24,9 @@ from kcore.replication.kraft_changes import (
     described_brokers,
     moves_by_candidate,
 )
-from kcore.replication.kraft_events import replicas_lost
 from kcore.replication.kraft_results import KraftElections
 from kcore.replication.levels import Level
-from kcore.types import Int16s, Int32s
+from kcore.types import Bools, Int16s, Int32s, Int64s
 
 _LAST: Final = np.iinfo(np.int64).max  # Sorts behind every broker id.
 
@@ -89,21 +88,58 @@ def reassignments_cancelled(table: PartitionTable, settings: KraftSettings, rows
 
 def directories_assigned(
     table: PartitionTable, settings: KraftSettings, broker_id: int, rows: Int32s, directories__r: Int32s
-) -> tuple[KraftElections, KraftElections]:
+) -> KraftElections:
     """The broker reports the directory (row of the DirectoryTable) of its replica of each partition.
 
-    First the assignments, then the ISRs without its replicas in offline directories. Kafka decides both on the state
-    before, so neither has the epochs or states of the other. Source: handleAssignReplicasToDirs.
+    Kafka decides on the state before: a partition without a leader gets one by the directory that the replica leaves.
+    `replicas_lost` decides what else follows from offline directories. Source: handleAssignReplicasToDirs.
     """
-    row, brokers = table.brokers.row(broker_id), table.brokers
-    targets = BulkTargets(directories=directories__r, directory_broker=row)
-    # 3.9.1 and 4.1.2 decide assignments as if ELR were disabled: they clear the ELR.
-    knows = (
-        replace(settings, elr_enabled=False, zk_migration=False) if settings.level.assignments_clear_elr else settings
-    )
-    assigned = decide(table, knows, rows, described_brokers(table), election=ONLINE, targets=targets)
-    online = brokers.directory_table.online(np.full(len(rows), row), directories__r, brokers.lists_directories__b)
-    return assigned, replicas_lost(table, settings, broker_id, rows[~online])
+    return _assigned(table, settings, broker_id, rows, directories__r, described_brokers(table))
+
+
+def directories_assigned_as_they_are(
+    table: PartitionTable, settings: KraftSettings, broker_id: int, rows: Int32s, directories__r: Int32s
+) -> list[KraftElections]:
+    """The same, but a partition without a leader gets one by the directory where the replica is: if that is online."""
+    is_leaderless = table.leader__p[rows] == NO_BROKER_ROW
+    if not is_leaderless.any():
+        return [directories_assigned(table, settings, broker_id, rows, directories__r)]
+    online, row = are_online(table, broker_id, directories__r), table.brokers.row(broker_id)
+    owner__d = table.brokers.directory_table.owner__d.copy()
+    if table.directories__ps is not None:
+        rising = rows[is_leaderless & online]
+        owner__d[np.unique(table.directories__ps[rising][table.replicas__ps[rising] == row])] = row
+    return [
+        _assigned(table, settings, broker_id, rows[these], directories__r[these], brokers__b, owners)
+        for these, brokers__b, owners in (
+            (~is_leaderless, described_brokers(table), None),
+            (is_leaderless & online, described_brokers(table), owner__d),
+            (is_leaderless & ~online, described_brokers(table, [row]), None),
+        )
+    ]
+
+
+def _assigned(
+    table: PartitionTable,
+    settings: KraftSettings,
+    broker_id: int,
+    rows: Int32s,
+    directories__r: Int32s,
+    brokers__b: Int64s,
+    owner__d: Int16s | None = None,
+) -> KraftElections:
+    targets = BulkTargets(directories=directories__r, directory_broker=table.brokers.row(broker_id))
+    if settings.level.assignments_clear_elr:  # 3.9.1 and 4.1.2 decide assignments as if ELR were disabled.
+        settings = replace(settings, elr_enabled=False, zk_migration=False)
+    return decide(table, settings, rows, brokers__b, election=ONLINE, targets=targets, owner__d=owner__d)
+
+
+def are_online(table: PartitionTable, broker_id: int, directories__r: Int32s) -> Bools:
+    """Whether each directory is online at the broker."""
+    brokers = table.brokers
+    of_broker = np.full(len(directories__r), brokers.row(broker_id))
+    online: Bools = brokers.directory_table.online(of_broker, directories__r, brokers.lists_directories__b)
+    return online
 
 
 def default_directories(brokers: BrokerTable, level: Level) -> Int32s:

@@ -13,6 +13,7 @@ EXPECTED_ERRORS: Final[dict[str, dict[str, str]]] = {
     "rack-lost": {"DUPLICATE_BROKER_REGISTRATION": _OLD_SESSION},
     "controlled-shutdown": {"DUPLICATE_BROKER_REGISTRATION": _OLD_SESSION},
     "rolling-restart": {"DUPLICATE_BROKER_REGISTRATION": _OLD_SESSION},
+    "assign": {"DUPLICATE_BROKER_REGISTRATION": _OLD_SESSION},
     "dir-lost": {"DUPLICATE_BROKER_REGISTRATION": _OLD_SESSION},
     "controller-killed": _ELECTION,
     "standby-takes-over": _ELECTION,

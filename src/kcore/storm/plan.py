@@ -15,7 +15,7 @@ from kcore.suggestions import did_you_mean
 
 MINDS: Final = ("full", "count")
 # Not for brokers that only count.
-NEEDS_IMAGE: Final = ("preferred-election", "isr-storm", "reassign", "dir-lost", *LIMITS)
+NEEDS_IMAGE: Final = ("preferred-election", "isr-storm", "reassign", "assign", "dir-lost", *LIMITS)
 FIRST: Final = ("register", "create")  # Without brokers and partitions there is nothing to storm.
 MOST_SECONDS: Final = 600  # A scenario ends after 15 minutes.
 MOST_REPETITIONS: Final = 1_000
@@ -54,6 +54,7 @@ class StormPlan:
     mind: str = "full"
     heartbeat_s: float = 2.0
     seconds: float = 10.0  # of the steady state
+    lost_share: float = 0.5  # of a broker's replicas, in the log directory that it loses
     repeat: int = 1
     seed: int = 1
     master: str = ""  # Spark's; none: the brokers run in this process
@@ -92,6 +93,7 @@ class StormPlan:
         _must(0.05 <= self.heartbeat_s <= 8, f"--heartbeat-s {self.heartbeat_s:g} is not from 0.05 to 8, within a "
               "session of 9 s")  # fmt: skip
         _must(0 < self.seconds <= MOST_SECONDS, f"--seconds {self.seconds:g} is not from 0 to {MOST_SECONDS}")
+        _must(0 < self.lost_share <= 1, f"--lost-share {self.lost_share:g} is not from 0 to 1")
         _must(0 <= self.seed <= MOST_SEED, f"--seed {self.seed} is not from 0 to {MOST_SEED}")
         _must(self.heap[:-1].isdecimal() and self.heap[-1:] in "kmgKMG", f"--heap {self.heap!r} is not such as 2g")
 

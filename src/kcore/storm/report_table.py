@@ -51,6 +51,11 @@ def _spread(least: str, most: str, unit_ns: float) -> Callable[[Row], str]:
     return text
 
 
+def _rate(row: Row) -> str:
+    """Changes a second, until all was answered."""
+    return "" if row["answered_ms"] <= 0 else f"{row['changes'] / row['answered_ms'] * 1e3:,.0f}"
+
+
 Columns = dict[str, Callable[[Row], str]]
 TIMES: Final[Columns] = {
     "session": _waiting("session"),
@@ -66,6 +71,7 @@ TIMES: Final[Columns] = {
 }
 COSTS: Final[Columns] = {
     "changes": lambda row: f"{row['changes']:,}",
+    "a second": _rate,
     "log": lambda row: size(row["log_bytes"]),
     "beat p99": _ms("heartbeat_p99_ms"),
     "CPU": _known("controller_cpu_s", lambda value: duration(value * 1e9)),
@@ -92,8 +98,9 @@ LEGEND: Final = (
     "when the first broker knew the first change, and the last broker the last one, from the intended moment; p50, "
     "p99, p99.9: over brokers, when each knew the last change. answer: when the controller had answered all that it "
     "was asked. changes: records of the kinds that the scenario is about, in ZooKeeper mode partitions in "
-    "LeaderAndIsr; log: bytes of all records, or requests. beat p99: latency of heartbeats meanwhile. CPU, RSS: what "
-    "the controllers' processes took (time in the scenario, peak so far), where they can be seen. own: the load "
+    "LeaderAndIsr; a second: how many of them until the last answer; log: bytes of all records, or requests. beat p99: "
+    "latency of heartbeats meanwhile. CPU, RSS: what the controllers' processes took (time in the scenario, peak so "
+    "far), where they can be seen. own: the load "
     "generator. errors: counts by name."
 )
 

@@ -139,6 +139,7 @@ class _CellRun:
                 plan.replication_factor,
                 plan.racks,
                 plan.seconds,
+                lost_share=plan.lost_share,
             ),
             self.random,
             controllers=len(quorum.controller_ids),

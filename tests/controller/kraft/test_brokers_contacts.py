@@ -62,7 +62,8 @@ def test_what_changes_nothing() -> None:
     assert not _changed(context, broker_epoch=5_555)
     assert not _changed(context, broker_id=77)
     assert not _changed(context, current_metadata_offset=-1)
-    assert not _changed(context, offline_log_dirs=[Uuid(bytes([9]) * 16)])
+    assert not _changed(context, offline_log_dirs=[context.image.brokers[1].directories[0]])
+    assert _changed(context, offline_log_dirs=[Uuid(bytes([9]) * 16)]), "it is offline already, or was never listed"
     assert not _changed(context, cordoned_log_dirs=[context.image.brokers[1].directories[0]])
     context.is_standby = True
     assert not _changed(context)

@@ -15,6 +15,7 @@ FENCES_AT_INTERVALS: Final = "fences-at-intervals"
 ACLS_FAIL_TOGETHER: Final = "acls-fail-together"
 REFUSED_PARTITIONS_STAY: Final = "refused-partitions-stay"
 EARLIER_MOVES: Final = "earlier-moves-stay"
+OFFLINE_LEADERS: Final = "offline-directories-lead"
 CONFIG_OPERATION: Final = "unknown-config-operation"
 RECOVERY_STATE: Final = "unknown-recovery-state"
 LISTENERS: Final = "unreadable-listeners"
@@ -81,6 +82,12 @@ DEPARTURES: Final[Mapping[str, Departure]] = {
         "new one may never end, or may remove a replica of its target",
         "forgets the reassignment that is replaced",
         "a reassignment ends, and with the replicas that it names",
+    ),
+    OFFLINE_LEADERS: Departure(
+        "elects a broker for a leaderless partition whose directory is reported as offline by the same heartbeat that "
+        "unfences the broker, or by the assignment itself; and none where an assignment brings the replica online",
+        "elects by the directories as they are after the request",
+        "a replica on a failed disk must not lead, nor one on a good disk wait for the next election",
     ),
     CONFIG_OPERATION: Departure(
         "falls over an IncrementalAlterConfigs with an operation that it does not know, and gives up leadership",

@@ -43,6 +43,7 @@ class Sizes:
     leaders: int = 1  # whose followers leave the ISRs in an ISR storm
     rounds: int = 1  # of an ISR storm
     deleted_share: float = 0.25  # of the topics
+    lost_share: float = 0.5  # of a broker's replicas: those in the log directory that it loses
 
 
 @dataclass(slots=True, eq=False)

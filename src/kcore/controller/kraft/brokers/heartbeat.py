@@ -52,7 +52,7 @@ def on_broker_heartbeat(context: ControllerContext, request: BrokerHeartbeatRequ
     after = _next_state(context, request, row, state, current)
     context.heartbeats.hear(broker_id, info.now_ms, fenced=after in _IS_FENCED)
     state.metadata_offset = request.current_metadata_offset
-    records = [] if after is current else _records_of_move(context, broker_id, after)
+    records = [] if after is current else _records_of_move(context, request, after)
     if request.offline_log_dirs and context.version.directories_supported:
         records += broker_records.directories_offline(context, broker_id, request.offline_log_dirs)
     if request.cordoned_log_dirs is not None and context.version.cordoned_directories_supported:
@@ -94,7 +94,7 @@ def changes_nothing(context: ControllerContext, request: BrokerHeartbeatRequest)
     So would any later one with a higher offset, until the broker's registration changes.
     """
     broker_id, heartbeats = request.broker_id, context.heartbeats
-    if request.want_fence or request.want_shut_down or request.offline_log_dirs or context.is_standby:
+    if request.want_fence or request.want_shut_down or context.is_standby:
         return False
     row = registered_row(context.image.brokers, broker_id, request.broker_epoch)
     state = heartbeats.brokers.get(broker_id)
@@ -102,6 +102,8 @@ def changes_nothing(context: ControllerContext, request: BrokerHeartbeatRequest)
         return False
     is_caught_up = request.current_metadata_offset >= state.registration_offset
     if not is_caught_up or _current_state(context, row, state) is not UNFENCED:
+        return False
+    if broker_records.listed_directories(context, broker_id, request.offline_log_dirs):
         return False
     if request.cordoned_log_dirs is None or not context.version.cordoned_directories_supported:
         return True
@@ -151,11 +153,14 @@ def _leads_any(context: ControllerContext, row: int) -> bool:
     return bool((table.leader__p[table.index.rows(row)] == row).any())
 
 
-def _records_of_move(context: ControllerContext, broker_id: int, after: BrokerControlState) -> list[Records]:
+def _records_of_move(
+    context: ControllerContext, request: BrokerHeartbeatRequest, after: BrokerControlState
+) -> list[Records]:
+    broker_id = request.broker_id
     if after in _IS_FENCED:
         return broker_records.fenced(context, [broker_id])
     if after is UNFENCED:
-        return broker_records.unfenced(context, broker_id)
+        return broker_records.unfenced(context, broker_id, request.offline_log_dirs)
     return broker_records.controlled_shutdown(context, broker_id)
 
 

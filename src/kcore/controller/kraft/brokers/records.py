@@ -11,6 +11,7 @@ import numpy as np
 
 from kcore.controller.kraft.context import ControllerContext
 from kcore.controller.kraft.decision import Records, Versioned, all_parts
+from kcore.controller.kraft.departures import OFFLINE_LEADERS
 from kcore.controller.kraft.settings_of_topics import kraft_settings
 from kcore.metadata.partition_table import PartitionTable
 from kcore.replication import kraft_events
@@ -47,9 +48,18 @@ def fenced_in_parts(context: ControllerContext, broker_ids: Sequence[int]) -> Ge
     return [*records, *(_fencing(context, broker_id, FENCE) for broker_id in broker_ids)]
 
 
-def unfenced(context: ControllerContext, broker_id: int) -> list[Records]:
-    """A broker is unfenced, and becomes the leader of leaderless partitions that it may lead."""
-    changes = kraft_events.broker_unfenced(context.image.table, kraft_settings(context), broker_id)
+def unfenced(context: ControllerContext, broker_id: int, offline: Sequence[Uuid]) -> list[Records]:
+    """A broker is unfenced, and becomes the leader of leaderless partitions that it may lead.
+
+    Not of those in directories that it reports as `offline` at once, but in Kafka's way ("offline-directories-lead").
+    """
+    table, settings = context.image.table, kraft_settings(context)
+    failed: list[int] = []
+    if offline and context.version.directories_supported and OFFLINE_LEADERS not in context.config.kafka_way:
+        failed = listed_directories(context, broker_id, offline)
+    lost = [*_rows_by_directory(table, failed)] if failed else []
+    passed_over = np.unique(np.concatenate(lost)) if lost else None
+    changes = kraft_events.broker_unfenced(table, settings, broker_id, passed_over=passed_over)
     return [_fencing(context, broker_id, UNFENCE), *_if_any(changes)]
 
 
@@ -101,7 +111,7 @@ def directories_offline(context: ControllerContext, broker_id: int, offline: Seq
     """
     table, brokers = context.image.table, context.image.brokers
     row, uuids, said = brokers.row(broker_id), context.image.directories.uuids, frozenset(offline)
-    newly_offline = [each for each in brokers.directories[row] if uuids[each] in said]
+    newly_offline = listed_directories(context, broker_id, offline)
     if not newly_offline:
         return []
     changes = (
@@ -116,15 +126,20 @@ def directories_offline(context: ControllerContext, broker_id: int, offline: Seq
     return [*(each for each in changes if len(each)), Versioned(record, 2)]
 
 
+def listed_directories(context: ControllerContext, broker_id: int, directories: Sequence[Uuid]) -> list[int]:
+    """The rows of those directories that the broker's registration lists, in its order."""
+    brokers, uuids, said = context.image.brokers, context.image.directories.uuids, frozenset(directories)
+    return [each for each in brokers.directories[brokers.row(broker_id)] if uuids[each] in said]
+
+
 def _rows_by_directory(table: PartitionTable, directories: Sequence[int]) -> Iterator[Int32s]:
-    """The partitions that have a replica in each of these directories. Looks at all partitions once."""
+    """The partitions that have a replica in each of these directories. Looks at all partitions once for each."""
     if table.directories__ps is None:
         return
-    is_meant__d = np.zeros(len(table.directories), np.bool_)
-    is_meant__d[list(directories)] = True
-    rows = np.flatnonzero(is_meant__d[table.directories__ps].any(axis=1)).astype(np.int32)
+    width = table.directories__ps.shape[1]
     for directory in directories:
-        yield rows[(table.directories__ps[rows] == directory).any(axis=1)]
+        rows = np.flatnonzero(table.directories__ps.ravel() == directory) // width
+        yield rows[np.append(True, rows[1:] != rows[:-1])[: len(rows)]].astype(np.int32)
 
 
 def directories_cordoned(context: ControllerContext, broker_id: int, cordoned: Sequence[Uuid]) -> list[Records]:

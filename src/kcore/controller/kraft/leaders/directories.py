@@ -11,6 +11,7 @@ import numpy as np
 from kcore.controller.kraft.authorization import CLUSTER_ACTION, is_authorized
 from kcore.controller.kraft.context import ControllerContext, RequestInfo
 from kcore.controller.kraft.decision import Decision
+from kcore.controller.kraft.departures import OFFLINE_LEADERS
 from kcore.controller.kraft.leaders.named import (
     in_runs,
     is_current_epoch,
@@ -25,7 +26,7 @@ from kcore.metadata.partition_table import PartitionTable
 from kcore.protocol_errors import Errors
 from kcore.replication.kraft_changes import KraftSettings
 from kcore.replication.kraft_events import replicas_lost
-from kcore.replication.kraft_moves import directories_assigned
+from kcore.replication.kraft_moves import are_online, directories_assigned, directories_assigned_as_they_are
 from kcore.replication.kraft_results import KraftElections
 from kcore.schema.log_dirs import (
     AssignReplicasToDirsRequest,
@@ -65,7 +66,9 @@ def on_assign_replicas_to_dirs(
     counts = [sum(map(_size, directory.topics)) for directory in request.directories]
     places = np.repeat(np.arange(len(uuids), dtype=np.int32), counts)[wanted]
     directories = _directory_rows(context.image, uuids, places)
-    records = _decided(table, kraft_settings(context), request.broker_id, rows[wanted], directories)
+    in_kafkas_way = OFFLINE_LEADERS in context.config.kafka_way
+    assigned = request.broker_id, rows[wanted], directories
+    records = _decided(table, kraft_settings(context), *assigned, in_kafkas_way=in_kafkas_way)
     return Decision(_response(request, errors), records, is_atomic=False)
 
 
@@ -90,16 +93,23 @@ def _directory_rows(image: ClusterImage, uuids: Sequence[Uuid], places: Int32s) 
 
 
 def _decided(
-    table: PartitionTable, settings: KraftSettings, broker_id: int, rows: Int32s, directories: Int32s
+    table: PartitionTable,
+    settings: KraftSettings,
+    broker_id: int,
+    rows: Int32s,
+    directories: Int32s,
+    *,
+    in_kafkas_way: bool,
 ) -> list[KraftElections]:
-    """The assignments in the request's order, then the ISRs without the replicas in offline directories."""
-    records = [
-        directories_assigned(table, settings, broker_id, rows[places], directories[places])[0]
-        for places in in_runs(rows)
-    ]
-    brokers = table.brokers
-    of_broker = np.full(len(rows), brokers.row(broker_id))
-    online = brokers.directory_table.online(of_broker, directories, brokers.lists_directories__b)
+    """The assignments in the request's order, then the ISRs without the replicas in offline directories.
+
+    `in_kafkas_way`: "offline-directories-lead".
+    """
+    records: list[KraftElections] = []
+    for places in in_runs(rows):
+        assigned = table, settings, broker_id, rows[places], directories[places]
+        records += [directories_assigned(*assigned)] if in_kafkas_way else directories_assigned_as_they_are(*assigned)
+    online = are_online(table, broker_id, directories)
     if not online.all():
         records.append(replicas_lost(table, settings, broker_id, np.unique(rows[~online])))
     return [changes for changes in records if len(changes)]

@@ -21,6 +21,7 @@ SCENARIOS: Final[dict[str, Scenario]] = {
     "preferred-election": topics.preferred_election,
     "isr-storm": isr.isr_storm,
     "reassign": topics.reassign,
+    "assign": directories.assign,
     "dir-lost": directories.dir_lost,
     "delete-topics": topics.delete_topics,
     "controller-killed": controllers.controller_killed,

@@ -1,6 +1,6 @@
 """Log directories fail and are replaced (KIP-858)."""
 
-import asyncio
+from collections.abc import Sequence
 from typing import Final
 
 from kcore.hollow.fleet import HollowBroker
@@ -9,33 +9,56 @@ from kcore.schema.log_dirs import AssignReplicasToDirsRequest
 from kcore.storm.kraft.scenarios.topics import check
 from kcore.storm.kraft.storm import Measure, Storm
 from kcore.storm.result import ScenarioResult
-from kcore.types import Uuid
+from kcore.types import Int32s, Uuid
 
 _CHANGE: Final = "PartitionChangeRecord"
 _MOST: Final = 2_250  # Partitions of a request, as Kafka's AssignmentsManager has it.
 
 
+async def assign(storm: Storm) -> ScenarioResult:
+    """A broker with two log directories reports, by AssignReplicasToDirs, that all its replicas are in the second one.
+
+    One request after the other, of at most 2,250 partitions each, as Kafka's brokers send them. Timed from the first
+    one; afterwards the replicas are assigned to the first directory again.
+    """
+    broker = storm.random.choice(storm.live())
+    first, second = await _restart_with_two(storm, broker)
+    await storm.fill_isrs([broker])
+    mine = _replicas_of(storm, broker)
+    requests = _requests(broker, second, mine)
+    measure = Measure(storm, "assign")
+    await measure.begin()
+    await _send(storm, requests)
+    measure.answered()
+    result = await measure.end(_CHANGE)
+    await _send(storm, _requests(broker, first, mine))
+    return result
+
+
 async def dir_lost(storm: Storm) -> ScenarioResult:
     """A broker with two log directories reports in a heartbeat that the second one, with half its replicas, is offline.
 
-    Timed from that heartbeat until the last broker knows the last new leader and ISR. The broker is given its second
-    directory before, and then an empty one in the place of the lost: the wave "assigned" is timed from when the broker
-    is back and sends AssignReplicasToDirs for its replicas, until the last broker knows that.
+    Another share of them is `Sizes.lost_share`. Timed from that heartbeat until the last broker knows the last new
+    leader and ISR. The broker is given its second directory before, and then an empty one in the place of the lost: the
+    wave "assigned" is timed from when the broker is back and sends AssignReplicasToDirs for its replicas, until the
+    last broker knows that.
     """
     broker = storm.random.choice(storm.live())
     _, second = await _restart_with_two(storm, broker)
-    mine = _replicas_of(storm, broker)[::2]
-    await _assign(storm, broker, second, mine)
+    mine = _share_of(_replicas_of(storm, broker), storm.sizes.lost_share)
+    await _send(storm, _requests(broker, second, mine))
     await storm.fill_isrs([broker])
+    rows = _rows_of(storm, mine)
     measure = Measure(storm, "dir-lost")
     await measure.begin()
     storm.fleet.lose_directories(broker, [second])
-    await storm.until("the directory's replicas to leave the ISRs", lambda: not _in_isr(storm, broker, mine))
+    await storm.until("the directory's replicas to leave the ISRs", lambda: not _in_isr(storm, broker, rows))
     result = await measure.end(_CHANGE)
     _, fresh = await _restart_with_two(storm, broker)
+    requests = _requests(broker, fresh, mine)
     again = Measure(storm, "dir-lost")
     await again.begin()
-    await _assign(storm, broker, fresh, mine)
+    await _send(storm, requests)
     await again.wave("assigned", _CHANGE)
     result.waves_ms |= again.result.waves_ms
     await storm.fill_isrs(storm.live())
@@ -59,24 +82,39 @@ def _replicas_of(storm: Storm, broker: HollowBroker) -> list[tuple[Uuid, int]]:
     return [(table.topics.ids[table.topic_row__p[row]], int(table.partition_index__p[row])) for row in rows]
 
 
-def _in_isr(storm: Storm, broker: HollowBroker, partitions: list[tuple[Uuid, int]]) -> bool:
+def _share_of(partitions: list[tuple[Uuid, int]], share: float) -> list[tuple[Uuid, int]]:
+    """That share of them, from all over the list; one at least."""
+    count = max(1, round(len(partitions) * share))
+    return [partitions[at * len(partitions) // count] for at in range(count)]
+
+
+def _rows_of(storm: Storm, partitions: list[tuple[Uuid, int]]) -> Int32s:
+    """Their rows, until a topic is deleted."""
+    row_of = {topic_id: row for row, topic_id in enumerate(storm.table.topics.ids)}
+    return storm.table.rows_of([row_of[topic_id] for topic_id, _ in partitions], [index for _, index in partitions])
+
+
+def _in_isr(storm: Storm, broker: HollowBroker, rows: Int32s) -> bool:
     """Whether the broker is in the ISR of one of these."""
     table = storm.table
-    row_of = {topic_id: row for row, topic_id in enumerate(table.topics.ids)}
-    rows = table.rows_of([row_of[topic_id] for topic_id, _ in partitions], [index for _, index in partitions])
     return bool((table.isr__pi[rows] == table.brokers.row(broker.broker_id)).any())
 
 
-async def _assign(storm: Storm, broker: HollowBroker, directory: Uuid, partitions: list[tuple[Uuid, int]]) -> None:
-    """The broker assigns its replicas of these partitions to that directory; until all brokers know."""
-    requests = [
-        _request(broker, directory, partitions[first : first + _MOST]) for first in range(0, len(partitions), _MOST)
-    ]
-    for answer in await asyncio.gather(*map(storm.quorum.ask, requests)):
+async def _send(storm: Storm, requests: Sequence[AssignReplicasToDirsRequest]) -> None:
+    """One after the other; TargetError if the controller refuses an assignment."""
+    for request in requests:
+        answer = await storm.quorum.ask(request)
         topics = (topic for each in answer.directories for topic in each.topics)
         codes = (partition.error_code for topic in topics for partition in topic.partitions)
         check("AssignReplicasToDirs", [answer.error_code, *codes])
-    await storm.settled()
+
+
+def _requests(
+    broker: HollowBroker, directory: Uuid, partitions: list[tuple[Uuid, int]]
+) -> list[AssignReplicasToDirsRequest]:
+    """The broker's replicas of these partitions are in that directory."""
+    firsts = range(0, len(partitions), _MOST)
+    return [_request(broker, directory, partitions[first : first + _MOST]) for first in firsts]
 
 
 def _request(broker: HollowBroker, directory: Uuid, partitions: list[tuple[Uuid, int]]) -> AssignReplicasToDirsRequest:
