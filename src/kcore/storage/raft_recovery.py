@@ -18,7 +18,7 @@ import numpy as np
 from kcore.errors import StorageError
 from kcore.replication.epochs import EpochCache
 from kcore.storage.checkpoints import LEADER_EPOCHS, read_leader_epochs, write_leader_epochs
-from kcore.storage.files import OS, FileSystem, is_there, opened, sync_file, sync_folder
+from kcore.storage.files import OS, FileSystem, is_there, opened, path_in, sync_file, sync_folder
 from kcore.storage.indexes import OffsetIndex
 from kcore.storage.log import segment_files
 from kcore.storage.log_writer import write_indexes
@@ -161,7 +161,7 @@ def _recover_epochs(folder: Path, seen: list[tuple[int, int]], end_offset: int, 
     And with the epochs from before the snapshot that the log began at, within its first segment: the log begins with
     that segment now, and would have no epoch at all after a cut at the snapshot.
     """
-    path, segments = folder / LEADER_EPOCHS, segment_files(folder, files)
+    path, segments = path_in(folder, LEADER_EPOCHS), segment_files(folder, files)
     try:
         entries = read_leader_epochs(path, files) if is_there(path, files) else None
     except StorageError:
