@@ -20,7 +20,7 @@ from collections.abc import Callable, Iterator, Sequence
 from functools import lru_cache
 from pathlib import Path
 from random import Random
-from typing import Final, NamedTuple
+from typing import Any, Final, NamedTuple
 
 Spans = Sequence[range]
 MayFlip = Callable[[str, bytes], Spans]  # A file's name and a write: the bytes whose damage its reader notices.
@@ -49,10 +49,11 @@ class Change(NamedTuple):
 class SimFile:
     """A file's bytes, whatever names it has. `safe`: so many bytes of it no crash can change."""
 
-    __slots__ = ("count_synced", "data", "safe", "unsynced")
+    __slots__ = ("count_synced", "data", "looked_at", "safe", "unsynced")
 
     def __init__(self) -> None:
         self.data = bytearray()
+        self.looked_at: Any = None  # What somebody outside has made of it, and keeps in mind.
         self.unsynced: list[Change] = []
         self.count_synced = 0  # Changes before those.
         self.safe = 0

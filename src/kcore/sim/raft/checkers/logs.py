@@ -31,14 +31,17 @@ class Logs(Checker):
         """A log that is opened has what was durable, and whatever it has was written so."""
         log, (end, epoch) = machine.log, self._durable.get(machine.key, (0, 0))
         before: int | None = None
+        written = self.facts.written
         for batch in log.batches:
-            known = self.facts.written.get((batch.base_offset, batch.epoch))
-            if known is not None and (known[0] != batch.data or before not in (known[1], None)):
-                told = f"node {machine.index} finds another batch at offset {batch.base_offset} of epoch {batch.epoch}"
+            base_offset, _, batch_epoch, _, data = batch
+            known = written.get((base_offset, batch_epoch))
+            if known is None:
+                if before is not None:  # It was written, and the process ended in the middle of that.
+                    self.on_appended(machine, batch, before)
+            elif known[0] != data or (before != known[1] and before is not None):
+                told = f"node {machine.index} finds another batch at offset {base_offset} of epoch {batch_epoch}"
                 raise Violation("LogMatching", told)
-            if known is None and before is not None:  # It was written, and the process ended in the middle of that.
-                self.on_appended(machine, batch, before)
-            before = batch.epoch
+            before = batch_epoch
         latest = log.latest_snapshot
         if latest is not None and (latest.epoch, latest.offset) >= (epoch, end):
             return  # The log is behind it, or has given way to it.
