@@ -119,9 +119,10 @@ class DiskRaftLog:
         if is_there(points, files):
             self._recovery_points.update(read_offsets(points, files).items())
         self._snapshots = RaftSnapshots(self.folder, files)
-        end_offset = recover(self.folder, self._recovery_point, self._settings.index_interval_bytes, files)
+        recovered = recover(self.folder, self._recovery_point, self._settings.index_interval_bytes, files)
         sync_segments(self.folder, self._recovery_point, files)
-        if end_offset is None:
+        end_offset, last = recovered or (0, None)
+        if recovered is None:
             end_offset = self.latest_snapshot.offset if self.latest_snapshot else 0
             if end_offset < self._recovery_point:
                 raise StorageError(f"{self.folder}: no segment, but the log was there up to {self._recovery_point}")
@@ -132,6 +133,8 @@ class DiskRaftLog:
         self._log = SegmentedLog(
             self.folder, self._settings, start_offset=end_offset, end_offset=end_offset, indexed=True, files=files
         )
+        if last is not None:
+            self._log.segments[-1].learnt(*last)
         self.start_offset, self.end_offset = self._log.first_offset, self._log.end_offset
         if self.start_offset > (self.latest_snapshot or OffsetAndEpoch(0, 0)).offset:
             self._log.abandon()
