@@ -34,6 +34,7 @@ from kcore.sim.raft.disk import (
     LogWatcher,
     SimDirectory,
     WatchedLog,
+    _batches_of,
     crash_within,
     formatted,
     power_cut,
@@ -90,6 +91,32 @@ def test_an_fsync_covers_what_was_there_when_it_began() -> None:
     assert log.flushed_end == 0
     flush()
     assert (log.flushed_end, log.end_offset) == (3, 5)
+
+
+def test_a_log_that_is_opened_again_has_the_batches_of_its_files() -> None:
+    """Whatever has become of them since they were looked at last: more, fewer, others, or what is none."""
+    log = written(new_log(), 5)
+    disk = log._disk
+
+    def found() -> list[bytes]:
+        log.end_process()
+        disk.end_process()
+        return [each.data for each in opened(disk).batches]
+
+    first = found()
+    assert len(first) == 5 and found() == first
+    file = disk.file(log._log.segments[-1].path)
+    for data in (
+        b"".join([*first, batch(5), batch(6)]),
+        b"".join(first[:2]),
+        b"".join([*first[:3], batch(3, 2), batch(4, 2)]),
+        b"".join(first)[:-1],
+        b"",
+    ):
+        file.data[:] = data
+        batches, ends = _batches_of(file)
+        assert batches == split_batches(data)[0]
+        assert ends == [sum(len(each.data) for each in batches[: k + 1]) for k in range(len(batches))]
 
 
 def test_an_fsync_does_not_cover_what_was_cut_meanwhile() -> None:

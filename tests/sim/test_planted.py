@@ -37,6 +37,12 @@ def test_it_is_caught(name: str) -> None:
     assert found.verdict == CAUGHT, found
 
 
+def test_a_stranger_that_becomes_a_voter_never_was_caught_up() -> None:
+    """In this world the first one that is added so is no machine at all."""
+    found = hunt(range(10, 11), EVENTS, "newcomer-is-not-caught-up")
+    assert found.verdict == CAUGHT and "id=77" in found.text, found
+
+
 def test_each_subject_has_one_that_is_looked_for() -> None:
     assert {PLANTED[name].put.__module__ for name in HUNTED} == {plant.put.__module__ for plant in PLANTED.values()}
 

@@ -15,6 +15,7 @@ from kcore.replication.raft_log import OffsetAndEpoch
 from kcore.storage import raft_recovery, segmented_log
 from kcore.storage.checkpoints import read_leader_epochs, write_offsets
 from kcore.storage.files import FileSystem
+from kcore.storage.live_segment import LiveSegment
 from kcore.storage.segmented_log import SegmentedLog, Settings
 from kcore.wire.record_batch import scan_batches
 from storage import building
@@ -277,6 +278,21 @@ def test_an_epoch_that_has_no_record_is_forgotten(tmp_path: Path) -> None:
     with opened(tmp_path) as again:
         assert again.last_epoch == 1
     assert read_leader_epochs(tmp_path / FOLDER / EPOCHS) == [(1, 0)]
+
+
+@pytest.mark.parametrize("count", [0, 3, 40])
+def test_a_segment_knows_from_its_recovery_what_it_would_find_itself(tmp_path: Path, count: int) -> None:
+    """With indexes that are believed, and with batches behind them; of a log that goes on, too."""
+    with opened(tmp_path / "log") as log:
+        fill(log, count)
+    with opened(tmp_path / "log") as log:
+        assert log._log.segments[-1]._size >= 0  # Nobody has asked for it yet.
+        for _ in range(2):
+            known = log._log.segments[-1]
+            itself = LiveSegment(known.path, SMALL.index_interval_bytes, indexed=True)
+            ends = [(each.size, each.end_offset, each.max_timestamp) for each in (known, itself)]
+            assert ends[0] == ends[1] and known.size == known.path.stat().st_size
+            fill(log, 2)
 
 
 def test_what_a_crash_left_unfinished_is_removed(tmp_path: Path) -> None:

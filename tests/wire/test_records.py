@@ -14,7 +14,7 @@ from kcore._ext import records as kernel
 from kcore.errors import DecodeError, EncodeError
 from kcore.wire.jsonform import to_json
 from kcore.wire.record_batch import crc32c, scan_batches
-from kcore.wire.record_building import CODECS, encode_batches, encode_records
+from kcore.wire.record_building import CODECS, encode_batches, encode_records, encode_values
 from kcore.wire.records import Record, Records, control_message, decode_records, records_of, values_of
 from reference import record_fields as twin
 
@@ -415,3 +415,22 @@ def test_the_kernel_reads_no_span_outside(spans: tuple[int, int]) -> None:
     columns[0] = np.array([1], np.int64).data
     with pytest.raises(ValueError, match="batch is none"):
         kernel.encode(batches, columns, none, (b"ab", b"c"), None)
+
+
+@pytest.mark.parametrize("count", [1, 2, 57, 58, 200])
+@pytest.mark.parametrize("size", [0, 1, 56, 57, 58, 64, 300])
+@pytest.mark.parametrize(("base_offset", "timestamp", "epoch"), [(0, 0, 0), (2**62, 2**62, 2**31 - 1), (7, 2**41, 5)])
+def test_values_alone_are_built_as_their_records_are(
+    count: int, size: int, base_offset: int, timestamp: int, epoch: int
+) -> None:
+    values = [bytes([k % 256]) * (size if k % 3 else 5) for k in range(count)]
+    rows = [Record(base_offset + k, timestamp, None, value) for k, value in enumerate(values)]
+    told = {"base_offset": base_offset, "timestamp": timestamp, "partition_leader_epoch": epoch}
+    assert encode_values(values, **told) == encode_records(rows, partition_leader_epoch=epoch)
+
+
+@pytest.mark.parametrize("field", ["base_offset", "timestamp", "partition_leader_epoch"])
+def test_values_alone_in_no_batch_are_refused(field: str) -> None:
+    told = {"base_offset": 0, "timestamp": 0, "partition_leader_epoch": 0} | {field: 2**63}
+    with pytest.raises(EncodeError):
+        encode_values([b"a"], **told)

@@ -48,6 +48,7 @@ def size_of(batches: Iterable[StoredBatch]) -> int:
     return size
 
 
+_new: Final = tuple.__new__  # Of a named tuple: twice as fast as by its name, and a start splits whole logs.
 SplitBatches: TypeAlias = tuple[list[StoredBatch], DecodeError | None]
 
 
@@ -66,7 +67,8 @@ def split_batches(data: bytes, *, check_crc: bool = True) -> SplitBatches:
         if magic != MAGIC or last_delta < 0 or (check_crc and crc32c(data[position + CRC_END : end]) != crc):
             return batches, DecodeError("a record batch that is damaged", position)
         is_control = attributes & CONTROL != 0
-        batches.append(StoredBatch(base_offset, base_offset + last_delta, epoch, is_control, data[position:end]))
+        fields = base_offset, base_offset + last_delta, epoch, is_control, data[position:end]
+        batches.append(_new(StoredBatch, fields))
         position = end
     rest = data[position : position + LENGTH_END]
     if len(rest) == LENGTH_END and _INT32.unpack_from(rest, LENGTH_END - 4)[0] < LEAST_LENGTH:

@@ -6,6 +6,7 @@ node exits with a message that says so, and a newer release can continue in its 
 """
 
 from collections.abc import Iterable, Iterator, Sequence
+from functools import lru_cache
 from typing import Final
 
 import numpy as np
@@ -31,6 +32,7 @@ from kcore.wire.record_building import CONTROL, encode_records
 from kcore.wire.records import CONTROL_TYPES, Record, control_message, records_of
 
 READ_BYTES: Final = 1 << 20
+FEW_BYTES: Final = 1 << 10  # Of a control batch: what the leader of a small quorum writes.
 # Bounds of a control batch, far above what a leader writes: three records, of which one has a hundred bytes a voter.
 MOST_CONTROL_BYTES: Final = 1 << 20
 MOST_CONTROL_RECORDS: Final = 1_000
@@ -123,13 +125,23 @@ def replay_batches(history: VoterHistory, batches: Iterable[StoredBatch], at: in
                 history.voters.add(offset, VoterSet.from_record(message))
 
 
-def control_messages(batch: StoredBatch) -> list[tuple[int, Message]]:
+def control_messages(batch: StoredBatch) -> Sequence[tuple[int, Message]]:
     """The offset and the message of each record of a control batch whose CRC was checked.
 
     Its size is checked before anything is decoded, and a compressed one is refused: Kafka's leaders compress none.
     DecodeError for what no leader writes, NewerReleaseError for what only a newer release can read. Source:
     RecordsIterator, ControlRecord.of, KRaftVersion.fromFeatureLevel.
     """
+    return _read_before(batch) if len(batch.data) <= FEW_BYTES else _read(batch)
+
+
+@lru_cache(maxsize=256)
+def _read_before(batch: StoredBatch) -> Sequence[tuple[int, Message]]:
+    """Small ones are kept: each is read before it is stored, when it is replayed, and at each start."""
+    return _read(batch)
+
+
+def _read(batch: StoredBatch) -> Sequence[tuple[int, Message]]:
     where = f"the control batch at offset {batch.base_offset}"
     if batch.is_compressed:
         raise DecodeError(f"{where} is compressed", HEADER_END)
@@ -139,7 +151,7 @@ def control_messages(batch: StoredBatch) -> list[tuple[int, Message]]:
     offsets = [batch.base_offset + k for k in range(batch.record_count)]
     if not offsets or offsets[-1] != batch.last_offset or offsets != [record.offset for record in records]:
         raise DecodeError(f"{where} has records of other offsets than its header says", HEADER_END)
-    return [(record.offset, _message_of(record)) for record in records]
+    return tuple([(record.offset, _message_of(record)) for record in records])
 
 
 def why_no_voters(voters: VoterSet) -> str | None:
@@ -213,11 +225,12 @@ def _replay(history: VoterHistory, log: RaftLog) -> None:
         batches = scan_batches(data)
         if (bad := np.flatnonzero(~batches.crc_matches)).size:
             raise DecodeError("a record batch that is damaged", int(batches.position[bad[0]]))
-        ends = (batches.position + batches.size).tolist()
-        is_new = batches.base_offset >= offset
-        for row in np.flatnonzero((batches.attributes & CONTROL != 0) & is_new).tolist():
-            replay_batches(history, split_batches(data[batches.position[row] : ends[row]], check_crc=False)[0])
-        offset = int(batches.last_offset[-1]) + 1
+        last_offset = batches.last_offset
+        rows = np.flatnonzero((batches.attributes & CONTROL != 0) & (batches.base_offset >= offset))
+        fields = batches.base_offset, last_offset, batches.partition_leader_epoch, batches.position, batches.size
+        for first, last, epoch, begin, size in zip(*(field[rows].tolist() for field in fields), strict=True):
+            replay_batches(history, (StoredBatch(first, last, epoch, True, data[begin : begin + size]),))
+        offset = int(last_offset[-1]) + 1
 
 
 def replay_snapshot(history: VoterHistory, log: RaftLog, snapshot: OffsetAndEpoch) -> None:

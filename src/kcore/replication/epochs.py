@@ -1,7 +1,9 @@
 """Leader epochs and where they start in a log: one log's table to read and change, many logs' tables as columns."""
 
+from bisect import bisect_right
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from operator import attrgetter
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -28,6 +30,9 @@ class EpochEndOffset(NamedTuple):
 
 
 UNDEFINED = EpochEndOffset(UNDEFINED_EPOCH, UNDEFINED_EPOCH_OFFSET)
+
+
+_START_OFFSET = attrgetter("start_offset")
 
 
 class EpochCache:
@@ -86,7 +91,11 @@ class EpochCache:
 
     def epoch_for_offset(self, offset: int) -> int | None:
         """The epoch that the record at `offset` has, or would have."""
-        return next((entry.epoch for entry in reversed(self.entries) if entry.start_offset <= offset), None)
+        entries = self.entries
+        if entries and entries[-1].start_offset <= offset:  # Mostly.
+            return entries[-1].epoch
+        row = bisect_right(entries, offset, key=_START_OFFSET) - 1
+        return entries[row].epoch if row >= 0 else None
 
     def truncate_from_end(self, end_offset: int) -> None:
         """Forget the epochs that begin at `end_offset` or later; a negative offset leaves all."""

@@ -5,7 +5,8 @@
 """
 
 import re
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from functools import lru_cache
 from pathlib import Path
 from typing import Final, NamedTuple
 
@@ -23,6 +24,7 @@ OFFSETS: Final = (
 VERSION: Final = 0
 MOST_EPOCHS_BYTES: Final = 1 << 24  # Half a million leader epochs of one partition, or more.
 MOST_OFFSETS_BYTES: Final = 1 << 26  # 200,000 partitions of the longest names.
+FEW_LETTERS: Final = 1 << 14
 INT32: Final = 32
 INT64: Final = 64
 _LINE_END: Final = re.compile(r"\r\n|\r|\n")  # What BufferedReader.readLine ends a line at: no other of Unicode's.
@@ -71,7 +73,8 @@ def format_offsets(offsets: Mapping[tuple[str, int], int]) -> str:
 def read_leader_epochs(path: Path, files: FileSystem = OS) -> list[EpochEntry]:
     """As `parse_leader_epochs`, of a file."""
     with naming(path):
-        return parse_leader_epochs(read_text(path, MOST_EPOCHS_BYTES, files))
+        text = read_text(path, MOST_EPOCHS_BYTES, files)
+        return parse_leader_epochs(text) if len(text) > FEW_LETTERS else [*_few_leader_epochs(text)]
 
 
 def write_leader_epochs(path: Path, entries: Iterable[tuple[int, int]], files: FileSystem = OS) -> None:
@@ -82,12 +85,25 @@ def write_leader_epochs(path: Path, entries: Iterable[tuple[int, int]], files: F
 def read_offsets(path: Path, files: FileSystem = OS) -> dict[TopicPartition, int]:
     """As `parse_offsets`, of a file."""
     with naming(path):
-        return parse_offsets(read_text(path, MOST_OFFSETS_BYTES, files))
+        text = read_text(path, MOST_OFFSETS_BYTES, files)
+        return parse_offsets(text) if len(text) > FEW_LETTERS else {**_few_offsets(text)}
 
 
 def write_offsets(path: Path, offsets: Mapping[tuple[str, int], int], files: FileSystem = OS) -> None:
     """Replaces the file, atomically."""
     write_atomically(path, format_offsets(offsets).encode(), files)
+
+
+@lru_cache(maxsize=64)
+def _few_leader_epochs(text: str) -> Sequence[EpochEntry]:
+    """Of a short file, kept: it is read several times at a start, and again as it was at the next."""
+    return parse_leader_epochs(text)
+
+
+@lru_cache(maxsize=64)
+def _few_offsets(text: str) -> Mapping[TopicPartition, int]:
+    """As `_few_leader_epochs`."""
+    return parse_offsets(text)
 
 
 def lines_of(text: str) -> Iterator[str]:

@@ -10,11 +10,11 @@ import fcntl
 import mmap
 import os
 import stat
-from collections.abc import Iterator
-from contextlib import contextmanager, suppress
+from contextlib import suppress
 from functools import lru_cache
 from io import FileIO
 from pathlib import Path
+from types import TracebackType
 from typing import Final, Protocol
 
 from kcore.errors import ArgumentError, FileKindError, StorageError
@@ -145,13 +145,20 @@ class OsFileSystem:
 OS: Final = OsFileSystem()
 
 
-@contextmanager
-def naming(path: str | Path) -> Iterator[None]:
-    """Adds the file's path to a StorageError raised inside."""
-    try:
-        yield
-    except StorageError as error:
-        raise StorageError(f"{path}: {error}") from None
+class naming:  # Reads as a verb; a class, for a generator costs more than what is done in it.
+    """`with` it: adds the file's path to a StorageError raised inside."""
+
+    __slots__ = ("_path",)
+
+    def __init__(self, path: str | Path) -> None:
+        self._path = path
+
+    def __enter__(self) -> None:
+        pass
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None) -> None:
+        if isinstance(error, StorageError):
+            raise StorageError(f"{self._path}: {error}") from None
 
 
 def checked_path(path: str | Path) -> Path:
@@ -196,14 +203,20 @@ def open_reader(path: str | Path) -> FileIO:
     return FileIO(open_file(path), "rb")
 
 
-@contextmanager
-def opened(path: Path, flags: int = os.O_RDONLY, *, files: FileSystem = OS) -> Iterator[int]:
-    """A descriptor, closed in the end."""
-    file = files.open(path, flags)
-    try:
-        yield file
-    finally:
-        files.close(file)
+class opened:  # As `naming`.
+    """`with` it: a descriptor, closed in the end."""
+
+    __slots__ = ("_file", "_files")
+
+    def __init__(self, path: Path, flags: int = os.O_RDONLY, *, files: FileSystem = OS) -> None:
+        self._files = files
+        self._file = files.open(path, flags)
+
+    def __enter__(self) -> int:
+        return self._file
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None) -> None:
+        self._files.close(self._file)
 
 
 def write_all(file: int, data: bytes, files: FileSystem = OS) -> None:
@@ -268,6 +281,12 @@ def _beside(path: Path) -> Path:
     return Path(f"{path}.tmp")
 
 
+@lru_cache(maxsize=1024)
+def path_in(folder: Path, name: str) -> Path:
+    """`folder / name`, kept as `_beside` is: a start looks at the same names several times."""
+    return folder / name
+
+
 def write_atomically(path: Path, data: bytes, files: FileSystem = OS) -> None:
     """Replaces the file: after a crash at any moment it holds what it did, or all of `data`.
 
@@ -299,7 +318,7 @@ def lock_directory(directory: Path, files: FileSystem = OS) -> int:
 
     StorageError if another process has it.
     """
-    descriptor = files.open(directory / LOCK, os.O_RDWR | os.O_CREAT, 0o644)
+    descriptor = files.open(path_in(directory, LOCK), os.O_RDWR | os.O_CREAT, 0o644)
     try:
         if files.lock(descriptor):
             return descriptor

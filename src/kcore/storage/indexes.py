@@ -6,6 +6,7 @@ A segment has at most an entry a batch, which bounds how much of a file is read.
 """
 
 from dataclasses import dataclass
+from functools import lru_cache
 from pathlib import Path
 from typing import Final, Self
 
@@ -19,6 +20,7 @@ from kcore.types import Int32s, Int64s
 from kcore.wire.record_batch import HEADER_END
 
 MOST_SEGMENT: Final = 2**31 - 1  # Bytes: positions are an int32, and so are the sizes of indexes (FileRecords).
+FEW_BYTES: Final = 1 << 10  # Of an index that is kept: it is read several times at a start, and again at the next.
 _PIECE: Final = 1 << 20
 _OFFSET_ENTRY: Final = np.dtype([("offset", ">i4"), ("position", ">i4")])
 _TIME_ENTRY: Final = np.dtype([("timestamp", ">i8"), ("offset", ">i4")])
@@ -42,11 +44,12 @@ class OffsetIndex:
         _check_rising("position", entries["position"])
         return cls(base_offset + entries["offset"].astype(np.int64), entries["position"].astype(np.int32))
 
-    @classmethod
-    def read(cls, path: Path, base_offset: int, segment_bytes: int = MOST_SEGMENT, files: FileSystem = OS) -> Self:
+    @staticmethod
+    def read(path: Path, base_offset: int, segment_bytes: int = MOST_SEGMENT, files: FileSystem = OS) -> "OffsetIndex":
         """As `parse`, of the file beside a segment of so many bytes; StorageError for more than that can have."""
         with naming(path):
-            return cls.parse(_read_entries(path, _OFFSET_ENTRY.itemsize, segment_bytes, files), base_offset)
+            data = _read_entries(path, _OFFSET_ENTRY.itemsize, segment_bytes, files)
+            return _offset_index(data, base_offset) if len(data) <= FEW_BYTES else OffsetIndex.parse(data, base_offset)
 
     def entry_below(self, offset: int) -> int:
         """The last entry whose batch ends at `offset` or before; -1 if there is none."""
@@ -71,11 +74,22 @@ class TimeIndex:
         _check_rising("timestamp", entries["timestamp"])
         return cls(entries["timestamp"].astype(np.int64), base_offset + entries["offset"].astype(np.int64))
 
-    @classmethod
-    def read(cls, path: Path, base_offset: int, segment_bytes: int = MOST_SEGMENT, files: FileSystem = OS) -> Self:
+    @staticmethod
+    def read(path: Path, base_offset: int, segment_bytes: int = MOST_SEGMENT, files: FileSystem = OS) -> "TimeIndex":
         """As OffsetIndex.read."""
         with naming(path):
-            return cls.parse(_read_entries(path, _TIME_ENTRY.itemsize, segment_bytes, files), base_offset)
+            data = _read_entries(path, _TIME_ENTRY.itemsize, segment_bytes, files)
+            return _time_index(data, base_offset) if len(data) <= FEW_BYTES else TimeIndex.parse(data, base_offset)
+
+
+@lru_cache(maxsize=256)
+def _offset_index(data: bytes, base_offset: int) -> OffsetIndex:
+    return OffsetIndex.parse(data, base_offset)
+
+
+@lru_cache(maxsize=256)
+def _time_index(data: bytes, base_offset: int) -> TimeIndex:
+    return TimeIndex.parse(data, base_offset)
 
 
 def read_aborted(path: Path, segment_bytes: int = MOST_SEGMENT, files: FileSystem = OS) -> list[AbortedTransaction]:

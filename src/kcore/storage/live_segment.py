@@ -17,6 +17,7 @@ from kcore.errors import DecodeError, StorageError
 from kcore.protocol_errors import Errors, exception_of
 from kcore.raft.batches import HEADER, StoredBatch
 from kcore.storage.files import OS, FileSystem, opened
+from kcore.storage.indexes import OffsetIndex, TimeIndex
 from kcore.storage.segment import Segment, base_offset_of
 from kcore.storage.transaction_index import TransactionIndex
 from kcore.types import Int64s
@@ -195,7 +196,7 @@ class LiveSegment:
         if self._size < 0:
             self._forget()
             with Segment(self.path, self._files) as segment:
-                begin = self._believe_indexes(segment) if self._indexed else 0
+                begin = self._believe(segment.offset_index, segment.time_index) if self._indexed else 0
                 self._note(scan_batches(segment.data, start=begin, check_crc=False, stop=True), 0)
 
     def _forget(self) -> None:
@@ -205,9 +206,17 @@ class LiveSegment:
         self._read_to.clear()
         self._size, self._end_offset, self._max_timestamp = 0, self.base_offset, NO_TIMESTAMP
 
-    def _believe_indexes(self, segment: Segment) -> int:
-        """Where the last batch that they know of begins."""
-        offsets, times = segment.offset_index, segment.time_index
+    def learnt(self, offsets: OffsetIndex | None, times: TimeIndex | None, batches: RecordBatches) -> None:
+        """What it would find at the first need, as whoever has just recovered it has found it.
+
+        The indexes beside it, if there are any, and all batches from the last one on that these know of.
+        """
+        self._forget()
+        self._believe(offsets, times)
+        self._note(batches, 0)
+
+    def _believe(self, offsets: OffsetIndex | None, times: TimeIndex | None) -> int:
+        """Where the last batch that the indexes know of begins."""
         if offsets is None or times is None or not len(offsets.offsets):
             return 0
         # An entry names its batch's last offset: what is searched from there on is found all the same.

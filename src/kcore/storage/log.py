@@ -2,6 +2,7 @@
 
 import re
 from contextlib import ExitStack
+from functools import lru_cache
 from pathlib import Path
 from types import TracebackType
 from typing import Final, Self
@@ -9,7 +10,7 @@ from typing import Final, Self
 from kcore.errors import DecodeError, StorageError
 from kcore.replication.epochs import EpochEntry
 from kcore.storage.checkpoints import LEADER_EPOCHS, TopicPartition, read_leader_epochs
-from kcore.storage.files import OS, FileSystem, is_there
+from kcore.storage.files import OS, FileSystem, is_there, path_in
 from kcore.storage.partition_metadata import PARTITION_METADATA, read_partition_metadata
 from kcore.storage.segment import SEGMENT_NAME, Segment
 from kcore.types import Uuid
@@ -17,6 +18,7 @@ from kcore.types import Uuid
 _FOLDER: Final = re.compile(r"(.+)-([0-9]{1,10})")
 
 
+@lru_cache(maxsize=64)
 def partition_of(folder: Path) -> TopicPartition | None:
     """The partition of a folder, by its name; None for other folders, those being deleted among them."""
     match = _FOLDER.fullmatch(folder.name)
@@ -25,7 +27,7 @@ def partition_of(folder: Path) -> TopicPartition | None:
 
 def segment_files(folder: Path, files: FileSystem = OS) -> list[Path]:
     """The segments' files by base offset."""
-    return [folder / name for name in sorted(files.names(folder)) if SEGMENT_NAME.fullmatch(name)]
+    return [path_in(folder, name) for name in sorted(files.names(folder)) if SEGMENT_NAME.fullmatch(name)]
 
 
 class Log:

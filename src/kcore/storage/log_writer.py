@@ -11,9 +11,9 @@ import numpy as np
 from kcore.errors import DecodeError, StorageError
 from kcore.replication.epochs import EpochCache
 from kcore.storage.checkpoints import LEADER_EPOCHS, read_leader_epochs, write_leader_epochs
-from kcore.storage.files import OS, FileSystem, is_there, opened, sync_folder, write_all, write_file
+from kcore.storage.files import OS, FileSystem, is_there, opened, path_in, sync_folder, write_all, write_file
 from kcore.storage.log import segment_files
-from kcore.storage.segment import OFFSET_INDEX, TIME_INDEX, Segment, base_offset_of, segment_path
+from kcore.storage.segment import OFFSET_INDEX, TIME_INDEX, Segment, base_offset_of, beside, segment_path
 from kcore.wire.record_batch import (
     INDEX_INTERVAL_BYTES,
     MOST_RELATIVE_OFFSET,
@@ -36,7 +36,7 @@ def write_indexes(path: Path, interval_bytes: int = INDEX_INTERVAL_BYTES, files:
             raise StorageError(f"{path}: {error}") from None
     written = {OFFSET_INDEX: entries.offset_index(), TIME_INDEX: entries.time_index()}
     for suffix, data in written.items():
-        write_file(path.with_suffix(suffix), data, files)
+        write_file(beside(path, suffix), data, files)
     sync_folder(path.parent, files)
 
 
@@ -60,7 +60,7 @@ class LogWriter:
         files.mkdir(folder)
         self.folder, self._files = folder, files
         self._segment_bytes, self._interval_bytes = segment_bytes, index_interval_bytes
-        epochs = folder / LEADER_EPOCHS
+        epochs = path_in(folder, LEADER_EPOCHS)
         self._epochs = EpochCache(read_leader_epochs(epochs, files) if is_there(epochs, files) else ())
         paths = segment_files(folder, files)
         if end_offset is None:
@@ -85,7 +85,7 @@ class LogWriter:
         known = len(self._epochs.entries)
         self._epochs.truncate_from_end(end_offset)  # One may have been written just before its first record was not.
         if len(self._epochs.entries) < known:
-            write_leader_epochs(self.folder / LEADER_EPOCHS, self._epochs.entries, self._files)
+            write_leader_epochs(path_in(self.folder, LEADER_EPOCHS), self._epochs.entries, self._files)
         return end_offset
 
     def _open(self, path: Path) -> None:
@@ -109,7 +109,7 @@ class LogWriter:
     def assign_epoch(self, epoch: int, start_offset: int) -> None:
         """Lets a leader epoch begin there, on the disk before this returns."""
         if self._epochs.assign(epoch, start_offset):
-            write_leader_epochs(self.folder / LEADER_EPOCHS, self._epochs.entries, self._files)
+            write_leader_epochs(path_in(self.folder, LEADER_EPOCHS), self._epochs.entries, self._files)
 
     def append(self, data: bytes, *, sync: bool = True, batches: RecordBatches | None = None) -> int:
         """Whole record batches, offsets and epochs already in them; returns the log's new end offset.
@@ -168,7 +168,7 @@ class LogWriter:
             for epoch, start_offset in epochs:
                 changed |= self._epochs.assign(epoch, start_offset)
             if changed:
-                write_leader_epochs(self.folder / LEADER_EPOCHS, self._epochs.entries, self._files)
+                write_leader_epochs(path_in(self.folder, LEADER_EPOCHS), self._epochs.entries, self._files)
             self._write(data)
         except OSError:
             self._epochs.entries = known  # An epoch of which there is no record has not begun.

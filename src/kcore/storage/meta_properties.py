@@ -4,6 +4,7 @@ import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
+from functools import lru_cache
 from pathlib import Path
 from typing import Final
 
@@ -37,8 +38,12 @@ class MetaProperties:
             raise StorageError("node.id was not found")
 
 
+@lru_cache(maxsize=64)
 def parse_meta_properties(data: bytes, *, needs_cluster_id: bool = True) -> MetaProperties:
-    """StorageError names the property that is missing or wrong. What Kafka does not know is passed over."""
+    """StorageError names the property that is missing or wrong. What Kafka does not know is passed over.
+
+    Kept: a file that seldom changes is read at each start.
+    """
     properties = parse_properties(data)
     version = _integer(properties, "version") or 0
     if version == 1 and needs_cluster_id and "cluster.id" not in properties:

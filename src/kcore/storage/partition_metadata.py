@@ -1,6 +1,7 @@
 """`partition.metadata`: which topic id the partition's folder belongs to (KIP-516; Kafka's PartitionMetadataFile)."""
 
 import re
+from functools import lru_cache
 from itertools import islice
 from pathlib import Path
 from typing import Final
@@ -14,6 +15,7 @@ from kcore.types import ZERO_UUID, Uuid
 PARTITION_METADATA: Final = "partition.metadata"
 
 
+@lru_cache(maxsize=64)  # A file that never changes is read at each start.
 def parse_partition_metadata(text: str) -> Uuid:
     """The topic id. Any version from 0 on will do, as Kafka has it; StorageError with the line that is wrong."""
     lines = [*islice(lines_of(text), 2)]

@@ -65,4 +65,9 @@ def read_quorum_state(path: Path, files: FileSystem = OS) -> tuple[QuorumStateDa
 
 def write_quorum_state(path: Path, state: QuorumStateData, version: int, files: FileSystem = OS) -> None:
     """Replaces the file, atomically."""
-    write_atomically(path, format_quorum_state(state, version), files)
+    write_formatted(path, format_quorum_state(state, version), files)
+
+
+def write_formatted(path: Path, data: bytes, files: FileSystem = OS) -> None:
+    """As `write_quorum_state`, of what `format_quorum_state` made."""
+    write_atomically(path, data, files)

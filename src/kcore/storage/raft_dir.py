@@ -6,6 +6,7 @@ Source: KRaft's `metadata.log.dir`: MetaPropertiesEnsemble, FileQuorumStateStore
 import secrets
 from collections.abc import Sequence
 from dataclasses import replace
+from functools import lru_cache
 from pathlib import Path
 from typing import Final
 
@@ -15,10 +16,10 @@ from kcore.metadata.directory_table import is_reserved_directory
 from kcore.raft.replicas import NO_DIRECTORY, ElectionState, ReplicaKey
 from kcore.replication.raft_log import Level
 from kcore.schema.quorum_state import QuorumStateData, Voter
-from kcore.storage.files import OS, FileSystem, is_there, naming
+from kcore.storage.files import OS, FileSystem, is_there, naming, path_in, read_bytes
 from kcore.storage.meta_properties import META_PROPERTIES, MetaProperties, read_meta_properties, write_meta_properties
 from kcore.storage.partition_metadata import PARTITION_METADATA, read_partition_metadata, write_partition_metadata
-from kcore.storage.quorum_state import read_quorum_state, write_quorum_state
+from kcore.storage.quorum_state import format_quorum_state, parse_quorum_state, write_formatted
 from kcore.storage.raft_log import DiskRaftLog, Refusals
 from kcore.storage.segmented_log import Settings
 from kcore.types import METADATA_TOPIC_ID, Uuid
@@ -49,14 +50,14 @@ class RaftDirectory:
         files: FileSystem = OS,
     ) -> None:
         """Whose it must be, if that is given; `voters` are the static ones, for the file of the election."""
-        self.path, self._voters, self._files = path, voters, files
-        self.folder = path / METADATA_FOLDER
-        self._quorum_state = self.folder / QUORUM_STATE
+        self.path, self._voters, self._files = path, tuple(voters), files
+        self.folder = path_in(path, METADATA_FOLDER)
+        self._quorum_state = path_in(self.folder, QUORUM_STATE)
         with Refusals(path):
             self.meta = self._read_meta(node_id, cluster_id)
 
     def _read_meta(self, node_id: int | None, cluster_id: str | None) -> MetaProperties:
-        path = self.path / META_PROPERTIES
+        path = path_in(self.path, META_PROPERTIES)
         if not is_there(path, self._files):
             raise StorageError(f"{path}: there is none: the directory is not formatted")
         meta = read_meta_properties(path, needs_cluster_id=False, files=self._files)
@@ -85,7 +86,7 @@ class RaftDirectory:
         """Durable when it returns."""
         self.meta = replace(self.meta, cluster_id=cluster_id)
         with Refusals(self.path):
-            write_meta_properties(self.path / META_PROPERTIES, self.meta, self._files)
+            write_meta_properties(path_in(self.path, META_PROPERTIES), self.meta, self._files)
 
     @property
     def node_id(self) -> int:
@@ -109,7 +110,7 @@ class RaftDirectory:
         return DiskRaftLog(self.folder, settings, level=level, files=self._files)
 
     def _check_topic_id(self) -> None:
-        path = self.folder / PARTITION_METADATA
+        path = path_in(self.folder, PARTITION_METADATA)
         if not is_there(path, self._files):
             write_partition_metadata(path, METADATA_TOPIC_ID, self._files)
         elif (topic_id := read_partition_metadata(path, self._files)) != METADATA_TOPIC_ID:
@@ -120,18 +121,33 @@ class RaftDirectory:
         path = self._quorum_state
         if not is_there(path, self._files):
             return None
-        state, _ = read_quorum_state(path, self._files)
-        voted = None if state.voted_id < 0 else ReplicaKey(state.voted_id, Uuid(state.voted_directory_id))
-        return ElectionState(state.leader_epoch, state.leader_id, voted)
+        with naming(path):
+            return _election_of(read_bytes(path, files=self._files))
 
     def store_election(self, election: ElectionState, kraft_version: int) -> None:
         """Durable when it returns; after a crash in between, the one before is there."""
-        version = min(kraft_version, 1)
-        voted = election.voted or ReplicaKey(_UNKNOWN)
-        state = QuorumStateData(leader_id=election.leader_id, leader_epoch=election.epoch, voted_id=voted.id)
-        if version:
-            state.voted_directory_id = voted.directory_id
-        else:
-            state.current_voters = [Voter(voter_id=voter_id) for voter_id in self._voters]
+        data = _bytes_of(election, min(kraft_version, 1), self._voters)
         with Refusals(self.folder):
-            write_quorum_state(self._quorum_state, state, version, self._files)
+            write_formatted(self._quorum_state, data, self._files)
+
+
+# Kept: a file is read as it was written or read before, and of one election many nodes' files say the same.
+
+
+@lru_cache(maxsize=64)
+def _election_of(data: bytes) -> ElectionState:
+    state, _ = parse_quorum_state(data)
+    voted = None if state.voted_id < 0 else ReplicaKey(state.voted_id, Uuid(state.voted_directory_id))
+    return ElectionState(state.leader_epoch, state.leader_id, voted)
+
+
+@lru_cache(maxsize=64)
+def _bytes_of(election: ElectionState, version: int, voters: tuple[int, ...]) -> bytes:
+    """Of that version of the file; `voters` are the static ones, which version 0 names."""
+    voted = election.voted or ReplicaKey(_UNKNOWN)
+    state = QuorumStateData(leader_id=election.leader_id, leader_epoch=election.epoch, voted_id=voted.id)
+    if version:
+        state.voted_directory_id = voted.directory_id
+    else:
+        state.current_voters = [Voter(voter_id=voter_id) for voter_id in voters]
+    return format_quorum_state(state, version)

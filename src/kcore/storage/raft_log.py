@@ -17,7 +17,7 @@ from kcore.raft.log import Appended, SnapshotPiece, gives_way_to
 from kcore.replication.raft_log import Level, OffsetAndEpoch, ValidOffsetAndEpoch
 from kcore.replication.raft_log import RaftLog as Rules
 from kcore.storage.checkpoints import OFFSETS, read_offsets, write_offsets
-from kcore.storage.files import OS, FileSystem, is_there, lock_directory, sync_folder
+from kcore.storage.files import OS, FileSystem, is_there, lock_directory, path_in, sync_folder
 from kcore.storage.last_reads import FEW_BYTES, LastAppends, LastReads
 from kcore.storage.log import partition_of
 from kcore.storage.raft_recovery import recover, remove_left_behind, sync_segments
@@ -96,15 +96,15 @@ class DiskRaftLog:
         partition = partition_of(folder)
         if partition is None:
             raise StorageError(f"{folder}: not named as a partition's folder")
-        self._partition, self._level = partition, level
+        self._partition, self._level, self._above = partition, level, folder.parent
         self._writing = _Writing(folder)
         self._newest = NOTHING_NEW  # First offset, end offset and bytes of the last append.
         self._valid = ValidOffsetAndEpoch("VALID", OffsetAndEpoch(-1, -1))  # The end of a fetcher's log that was last.
         self._last_reads, self._last_appends = LastReads(), LastAppends()
         with Refusals(folder):
             files.mkdir(folder)
-            sync_folder(folder.parent, files)
-            self._directory_lock = lock_directory(folder.parent, files)
+            sync_folder(self._above, files)
+            self._directory_lock = lock_directory(self._above, files)
             try:
                 remove_left_behind(folder, files)
                 self._open()
@@ -114,14 +114,15 @@ class DiskRaftLog:
         self.high_watermark = min(self.latest_snapshot.offset, self.end_offset) if self.latest_snapshot else 0
 
     def _open(self) -> None:
-        points, files = self.folder.parent / RECOVERY_POINTS, self._files
+        points, files = path_in(self._above, RECOVERY_POINTS), self._files
         self._recovery_points: dict[tuple[str, int], int] = {}
         if is_there(points, files):
             self._recovery_points.update(read_offsets(points, files).items())
         self._snapshots = RaftSnapshots(self.folder, files)
-        end_offset = recover(self.folder, self._recovery_point, self._settings.index_interval_bytes, files)
+        recovered = recover(self.folder, self._recovery_point, self._settings.index_interval_bytes, files)
         sync_segments(self.folder, self._recovery_point, files)
-        if end_offset is None:
+        end_offset, last = recovered or (0, None)
+        if recovered is None:
             end_offset = self.latest_snapshot.offset if self.latest_snapshot else 0
             if end_offset < self._recovery_point:
                 raise StorageError(f"{self.folder}: no segment, but the log was there up to {self._recovery_point}")
@@ -132,6 +133,8 @@ class DiskRaftLog:
         self._log = SegmentedLog(
             self.folder, self._settings, start_offset=end_offset, end_offset=end_offset, indexed=True, files=files
         )
+        if last is not None:
+            self._log.segments[-1].learnt(*last)
         self.start_offset, self.end_offset = self._log.first_offset, self._log.end_offset
         if self.start_offset > (self.latest_snapshot or OffsetAndEpoch(0, 0)).offset:
             self._log.abandon()
@@ -147,7 +150,7 @@ class DiskRaftLog:
     def _write_recovery_point(self, offset: int) -> None:
         """Below it all is on the disk: after that is, before it is not."""
         points = self._recovery_points | {self._partition: offset}
-        write_offsets(self.folder.parent / RECOVERY_POINTS, points, self._files)
+        write_offsets(path_in(self._above, RECOVERY_POINTS), points, self._files)
         self._recovery_points = points
 
     def __enter__(self) -> Self:

@@ -1,14 +1,13 @@
 """The snapshots beside a metadata log: written under another name, whole and durable under their own (KIP-630)."""
 
 import os
-from functools import lru_cache
 from pathlib import Path
 from typing import Final
 
 from kcore.errors import RaftLogError
 from kcore.raft.log import SnapshotPiece
 from kcore.replication.raft_log import OffsetAndEpoch
-from kcore.storage.files import OS, FileSystem, opened, remove, sync_folder, write_all
+from kcore.storage.files import OS, FileSystem, opened, path_in, remove, sync_folder, write_all
 from kcore.storage.snapshot import SnapshotId, snapshots_in
 
 PARTIAL: Final = ".part"
@@ -19,12 +18,6 @@ def age(snapshot: tuple[int, int]) -> tuple[int, int]:
     """What (offset, epoch) are ordered by: the epoch goes first (OffsetAndEpoch)."""
     offset, epoch = snapshot
     return epoch, offset
-
-
-@lru_cache(maxsize=64)
-def _path_in(folder: Path, snapshot: OffsetAndEpoch, suffix: str) -> Path:
-    """Kept, since a snapshot is read piece by piece, each piece by its name."""
-    return folder / (SnapshotId(*snapshot).file_name + suffix)
 
 
 class RaftSnapshots:
@@ -54,7 +47,7 @@ class RaftSnapshots:
         return len(self._begun)
 
     def _path(self, snapshot: OffsetAndEpoch, suffix: str = "") -> Path:
-        return _path_in(self._folder, snapshot, suffix)
+        return path_in(self._folder, SnapshotId(*snapshot).file_name + suffix)
 
     def piece(self, snapshot: OffsetAndEpoch, position: int, max_bytes: int) -> SnapshotPiece | None:
         """As RaftLog has it; no bytes for a position that is not in it."""

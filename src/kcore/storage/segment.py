@@ -2,7 +2,7 @@
 
 import mmap
 import re
-from functools import cached_property
+from functools import cached_property, lru_cache
 from pathlib import Path
 from types import TracebackType
 from typing import Final, Self
@@ -11,7 +11,7 @@ import numpy as np
 
 from kcore.broker.replicas.transactions import AbortedTransaction
 from kcore.errors import DecodeError, StorageError
-from kcore.storage.files import OS, FileSystem, is_there, opened
+from kcore.storage.files import OS, FileSystem, is_there, opened, path_in
 from kcore.storage.indexes import MOST_SEGMENT, OffsetIndex, TimeIndex, read_aborted
 from kcore.wire.record_batch import RecordBatches, scan_batches
 
@@ -23,6 +23,7 @@ SEGMENT_NAME: Final = re.compile(r"([0-9]{20})\.log")
 _MOST_OFFSET: Final = 2**63 - 1
 
 
+@lru_cache(maxsize=1024)
 def base_offset_of(path: Path) -> int:
     """The base offset in a segment's name; StorageError for another name."""
     match = SEGMENT_NAME.fullmatch(path.name)
@@ -33,7 +34,13 @@ def base_offset_of(path: Path) -> int:
 
 def segment_path(folder: Path, base_offset: int) -> Path:
     """The path of the segment with that base offset."""
-    return folder / f"{base_offset:020}{LOG}"
+    return path_in(folder, f"{base_offset:020}{LOG}")
+
+
+@lru_cache(maxsize=1024)
+def beside(path: Path, suffix: str) -> Path:
+    """The other file of a segment with that suffix."""
+    return path.with_suffix(suffix)
 
 
 def map_file(path: Path, files: FileSystem = OS) -> mmap.mmap | bytes:
@@ -106,17 +113,17 @@ class Segment:
     @cached_property
     def offset_index(self) -> OffsetIndex | None:
         """The `.index` beside it, if there is one; StorageError if that is none."""
-        path, files = self.path.with_suffix(OFFSET_INDEX), self._files
+        path, files = beside(self.path, OFFSET_INDEX), self._files
         return OffsetIndex.read(path, self.base_offset, len(self), files) if is_there(path, files) else None
 
     @cached_property
     def time_index(self) -> TimeIndex | None:
         """The `.timeindex` beside it, if there is one; StorageError if that is none."""
-        path, files = self.path.with_suffix(TIME_INDEX), self._files
+        path, files = beside(self.path, TIME_INDEX), self._files
         return TimeIndex.read(path, self.base_offset, len(self), files) if is_there(path, files) else None
 
     @cached_property
     def aborted(self) -> list[AbortedTransaction]:
         """What the `.txnindex` lists; nothing without one."""
-        path, files = self.path.with_suffix(TRANSACTION_INDEX), self._files
+        path, files = beside(self.path, TRANSACTION_INDEX), self._files
         return read_aborted(path, len(self), files) if is_there(path, files) else []

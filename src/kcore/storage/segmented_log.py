@@ -9,11 +9,11 @@ from typing import Final, NamedTuple
 from kcore.broker.replicas.transactions import AbortedTransaction
 from kcore.raft.batches import StoredBatch
 from kcore.storage.checkpoints import LEADER_EPOCHS, write_leader_epochs
-from kcore.storage.files import OS, FileSystem, remove, sync_folder
+from kcore.storage.files import OS, FileSystem, path_in, remove, sync_folder
 from kcore.storage.live_segment import LiveSegment
 from kcore.storage.log import segment_files
 from kcore.storage.log_writer import SEGMENT_BYTES, LogWriter
-from kcore.storage.segment import OFFSET_INDEX, TIME_INDEX, TRANSACTION_INDEX, base_offset_of, segment_path
+from kcore.storage.segment import OFFSET_INDEX, TIME_INDEX, TRANSACTION_INDEX, base_offset_of, beside, segment_path
 from kcore.wire.record_batch import INDEX_INTERVAL_BYTES, RecordBatches
 
 _BASE_OFFSET: Final = attrgetter("base_offset")
@@ -30,13 +30,13 @@ class Settings(NamedTuple):
 def remove_indexes(path: Path, files: FileSystem = OS) -> None:
     """Those beside that segment, but for the transactions': they depend on segments before it."""
     for suffix in INDEXES:
-        remove(path.with_suffix(suffix), files)
+        remove(beside(path, suffix), files)
 
 
 def remove_segment(path: Path, files: FileSystem = OS) -> None:
     """Deletes a segment and its other files; indexes first, so that none is left without its segment."""
     remove_indexes(path, files)
-    remove(path.with_suffix(TRANSACTION_INDEX), files)
+    remove(beside(path, TRANSACTION_INDEX), files)
     remove(path, files)
 
 
@@ -191,7 +191,7 @@ class SegmentedLog:
         self._writer.abandon()
         self.let_go()
         self._remove_segments(-1)
-        write_leader_epochs(self.folder / LEADER_EPOCHS, (), self._files)
+        write_leader_epochs(path_in(self.folder, LEADER_EPOCHS), (), self._files)
         sync_folder(self.folder, self._files)
         self._open(offset, offset)
 
@@ -223,7 +223,7 @@ class SegmentedLog:
 
     def _write_epochs_unless(self, known: object) -> None:
         if self.epochs.entries != known:
-            write_leader_epochs(self.folder / LEADER_EPOCHS, self.epochs.entries, self._files)
+            write_leader_epochs(path_in(self.folder, LEADER_EPOCHS), self.epochs.entries, self._files)
 
     # Read.
 

@@ -12,7 +12,7 @@ from kcore.broker.replicas.transactions import AbortedTransaction
 from kcore.errors import StorageError
 from kcore.storage.files import OS, FileSystem, is_there, opened, remove, sync_file, write_all, write_atomically
 from kcore.storage.indexes import format_aborted, read_aborted
-from kcore.storage.segment import TRANSACTION_INDEX
+from kcore.storage.segment import TRANSACTION_INDEX, beside
 
 
 class TransactionIndex:
@@ -20,7 +20,7 @@ class TransactionIndex:
 
     def __init__(self, segment: Path, files: FileSystem = OS) -> None:
         """Beside that segment."""
-        self._segment, self._path, self._files = segment, segment.with_suffix(TRANSACTION_INDEX), files
+        self._segment, self._path, self._files = segment, beside(segment, TRANSACTION_INDEX), files
         self._entries: list[AbortedTransaction] | None = None if is_there(self._path, files) else []
 
     @property

@@ -1,5 +1,6 @@
 """Record batches of magic 2, built: of records as objects, or again of what was decoded."""
 
+import struct
 from array import array
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
@@ -12,7 +13,7 @@ import numpy as np
 from kcore._ext import records as kernel
 from kcore.errors import ArgumentError, EncodeError
 from kcore.types import is_whole
-from kcore.wire.record_batch import NO_TIMESTAMP, RecordBatches
+from kcore.wire.record_batch import NO_TIMESTAMP, RecordBatches, crc32c
 from kcore.wire.records import HEADER_COLUMNS, Record, Records
 
 # What the kernel builds batches from, in its order.
@@ -29,6 +30,10 @@ Codec = Literal["none", "gzip", "snappy", "lz4", "zstd"]
 LOG_APPEND_TIME, TRANSACTIONAL, CONTROL, DELETE_HORIZON = 0x08, 0x10, 0x20, 0x40
 CODEC_MASK = 0x07
 LEVELS = {"gzip": range(1, 10), "zstd": range(-131072, 23)}
+
+FEW = 57  # Values, and bytes of each: zigzag varints up to 63 are a byte.
+_BEFORE_IT = struct.Struct(">qiibI").pack  # Before what the CRC covers: offset, length, epoch, magic, CRC;
+_OF_BATCH = struct.Struct(">hiqqqhii").pack  # and of what it covers, up to the records.
 
 Columns: TypeAlias = Sequence[memoryview]  # Of int64s.
 
@@ -130,6 +135,9 @@ def encode_values(values: Sequence[bytes], *, base_offset: int, timestamp: int, 
     """One uncompressed batch of records that are values alone, all of one time (ms): as `encode_records`, and fast."""
     count = len(values)
     sizes = [*map(len, values)]
+    is_few = 0 < count <= FEW and max(sizes) <= FEW
+    if is_few and 0 <= partition_leader_epoch < 1 << 31 and 0 <= base_offset < 1 << 62 and 0 <= timestamp < 1 << 62:
+        return _few_values(values, sizes, base_offset, timestamp, partition_leader_epoch)
     header = (base_offset, partition_leader_epoch, 0, count - 1, timestamp, timestamp, -1, -1, -1)
     columns = (repeat(0, count), repeat(-1, count), range(base_offset, base_offset + count), sizes)
     cells = column_of(chain(header, *columns, accumulate(sizes, initial=0)))
@@ -142,6 +150,20 @@ def encode_values(values: Sequence[bytes], *, base_offset: int, timestamp: int, 
         (b"".join(values), b""),
         None,
     )
+
+
+def _few_values(values: Sequence[bytes], sizes: Sequence[int], base_offset: int, timestamp: int, epoch: int) -> bytes:
+    """As `encode_values`, of so few and small ones that each varint is a byte: most batches are, and need no columns.
+
+    A record is its size, attributes, timestamp delta, offset delta, key length (null), value and count of headers.
+    """
+    count = len(values)
+    parts = [_OF_BATCH(0, count - 1, timestamp, timestamp, -1, -1, -1, count)]
+    for row, value in enumerate(values):
+        size = sizes[row]
+        parts += (bytes((2 * size + 12, 0, 0, 2 * row, 1, 2 * size)), value, b"\0")
+    covered = b"".join(parts)
+    return _BEFORE_IT(base_offset, len(covered) + 9, epoch, 2, crc32c(covered)) + covered
 
 
 class Spans:

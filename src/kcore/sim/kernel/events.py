@@ -4,6 +4,7 @@ import zlib
 from collections import deque
 from collections.abc import Callable, Sequence
 from heapq import heappop, heappush
+from math import log
 from random import Random
 from typing import Any, Final
 
@@ -52,11 +53,18 @@ class Kernel:
     def every_us(self, mean_us: int, do: Callable[[], object], process: Process | None = None) -> None:
         """Calls `do` again and again, at random times with that mean; `process` as in `after_us`."""
 
+        heap, dice, rate = self.heap, self.dice, 1 / mean_us
+
+        def next_time() -> None:
+            self.sequence += 1
+            delay_us = -log(1.0 - dice()) / rate  # As `Random.expovariate`.
+            heappush(heap, (self.now_us + int(delay_us), self.sequence, DO, process, again))
+
         def again() -> None:
-            self.after_us(self.random.expovariate(1 / mean_us), again, process)
+            next_time()
             do()
 
-        self.after_us(self.random.expovariate(1 / mean_us), again, process)
+        next_time()
 
     def take(self, events: int, until_us: int = NEVER_US) -> None:
         """Handles so many more events, or fewer if `until_us` comes first."""

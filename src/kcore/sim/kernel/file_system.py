@@ -17,9 +17,10 @@ Files are regular, names are those of files or folders; there are no links and n
 import errno
 import os
 from collections.abc import Callable, Iterator, Sequence
+from functools import lru_cache
 from pathlib import Path
 from random import Random
-from typing import Final, NamedTuple
+from typing import Any, Final, NamedTuple
 
 Spans = Sequence[range]
 MayFlip = Callable[[str, bytes], Spans]  # A file's name and a write: the bytes whose damage its reader notices.
@@ -48,10 +49,11 @@ class Change(NamedTuple):
 class SimFile:
     """A file's bytes, whatever names it has. `safe`: so many bytes of it no crash can change."""
 
-    __slots__ = ("count_synced", "data", "safe", "unsynced")
+    __slots__ = ("count_synced", "data", "looked_at", "safe", "unsynced")
 
     def __init__(self) -> None:
         self.data = bytearray()
+        self.looked_at: Any = None  # What somebody outside has made of it, and keeps in mind.
         self.unsynced: list[Change] = []
         self.count_synced = 0  # Changes before those.
         self.safe = 0
@@ -126,6 +128,12 @@ class SimFolder:
         return {name for names in self.unsynced for name, _ in names}
 
 
+@lru_cache(maxsize=1024)
+def _above_and_name(path: str | Path) -> tuple[str, str]:
+    above, _, name = str(path).rpartition("/")
+    return above, name
+
+
 class _Position:
     """Where the next write goes: one for a descriptor and all that `dup` makes of it."""
 
@@ -166,7 +174,7 @@ class SimFileSystem:
         self.is_full = False
         self.has_refused = False  # It has, since somebody last looked.
         self._crash_at = NEVER
-        self._folders_by_path: dict[str, SimFolder] = {}  # Those found so far; a power cut may take one.
+        self._folders_by_path: dict[str | Path, SimFolder] = {}  # Those found so far; a power cut may take one.
         self._open = _Descriptors()
         self._next = 3
 
@@ -265,16 +273,16 @@ class SimFileSystem:
         return entry
 
     def folder(self, path: str | Path) -> SimFolder:
-        found = self._folders_by_path.get(str(path))
+        found = self._folders_by_path.get(path)
         if found is None:
             entry = self._find(path)
             if not isinstance(entry, SimFolder):
                 raise FileNotFoundError(errno.ENOENT, "no folder", str(path))
-            found = self._folders_by_path[str(path)] = entry
+            found = self._folders_by_path[path] = entry
         return found
 
     def _find(self, path: str | Path) -> SimFile | SimFolder | None:
-        above, _, name = str(path).rpartition("/")
+        above, name = _above_and_name(path)
         if not name:
             return self.root
         try:
@@ -283,7 +291,7 @@ class SimFileSystem:
             return None
 
     def _parent(self, path: str | Path) -> tuple[SimFolder, str]:
-        above, _, name = str(path).rpartition("/")
+        above, name = _above_and_name(path)
         return self.folder(above), name
 
     # Files: as `kcore.storage.files.FileSystem` has it.

@@ -79,10 +79,13 @@ class CommittedLog:
 
     def check_append(self, held: "Held") -> None:
         """What a leader replayed, and was told is committed, is where it replayed it."""
-        last_offset = next((at for at in range(held.end_offset - 1, self.end) if at in self._values), -1)
-        if last_offset >= 0 and last_offset != self._decoded[0]:
-            self._decoded = last_offset, values_of(self._values[last_offset])
-        found = self._decoded[1] if last_offset >= 0 else {}
+        last_offset, batches = held.offset + len(held.values) - 1, self._values
+        while last_offset < self.end and last_offset not in batches:
+            last_offset += 1
+        is_there = last_offset < self.end
+        if is_there and last_offset != self._decoded[0]:
+            self._decoded = last_offset, values_of(batches[last_offset])
+        found = self._decoded[1] if is_there else {}
         for offset, value in enumerate(held.values, held.offset):
             if found.get(offset) != value:
                 told = f"{value!r} of epoch {held.epoch} is not at {offset}"

@@ -7,7 +7,7 @@ files no crash can take.
 
 from bisect import bisect_left
 from collections.abc import Callable, Sequence
-from functools import lru_cache
+from itertools import accumulate, repeat
 from operator import attrgetter
 from pathlib import Path
 from random import Random
@@ -65,11 +65,10 @@ class WatchedLog(DiskRaftLog):
         self._is_open = True
         self._names = files.folder(folder)
         for segment in self._log.segments:
-            file, end = files.file(segment.path), 0
-            for batch in _batches_of(bytes(file.data)):
-                end += len(batch.data)
-                self.batches.append(batch)
-                self._places.append((file, end))
+            file = files.file(segment.path)
+            batches, ends = _batches_of(file)
+            self.batches += batches
+            self._places += zip(repeat(file), ends)
         self._find_segments()
         # The file system's count of changes, the log's end, and what was durable then: of the log, and with a snapshot.
         self._known = -1, 0, 0, 0
@@ -225,10 +224,18 @@ class WatchedLog(DiskRaftLog):
         self._watcher.on_frozen(snapshot)
 
 
-@lru_cache(maxsize=64)
-def _batches_of(data: bytes) -> Sequence[StoredBatch]:
-    """Of a segment; most segments are found as the process before has left them."""
-    return split_batches(data, check_crc=False)[0]
+def _batches_of(file: SimFile) -> tuple[list[StoredBatch], list[int]]:
+    """Of a segment, and where each ends; it is found as it was looked at last, with more behind that, or changed."""
+    data = bytes(file.data)
+    known, batches, ends = file.looked_at or (b"", [], [])
+    if not data.startswith(known):
+        known, batches, ends = b"", [], []
+    found = split_batches(data[len(known) :], check_crc=False)[0]
+    if found:
+        batches = batches + found
+        ends = [*ends, *[*accumulate([len(batch.data) for batch in found], initial=len(known))][1:]]
+        file.looked_at = data[: ends[-1]], batches, ends
+    return batches, ends
 
 
 class SimDirectory(RaftDirectory):

@@ -3,6 +3,7 @@
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, Final, NamedTuple, Never, TypeAlias
 
+from kcore.raft.config import RaftConfig
 from kcore.raft.driver import StateMachineDriver
 from kcore.raft.effects import Effect, Flush
 from kcore.raft.node import RaftNode
@@ -109,6 +110,9 @@ class Machine(Process):
     def __init__(self, index: int, directory: Uuid, clock: Clock, fsync_times: FsyncTimes, level: str) -> None:
         super().__init__(index)
         self.key = ReplicaKey(index, directory)
+        self.address = Address(f"node-{index}", FIRST_PORT + index)
+        self.endpoints = {LISTENER: self.address}
+        self.config: tuple[Any, RaftConfig] | None = None  # Of its process, and what it depends on.
         self.clock = clock
         self.fsync_times = fsync_times
         self.level = level  # The release of its process.
@@ -144,14 +148,6 @@ class Machine(Process):
         """No timer is set; an event of an earlier one is passed over."""
         self.timer_us = NEVER_US  # When it is due, by the world's time,
         self.timer_ms = NEVER_US  # and the node's deadline for which it was set, by the node's clock.
-
-    @property
-    def address(self) -> Address:
-        return Address(f"node-{self.index}", FIRST_PORT + self.index)
-
-    @property
-    def endpoints(self) -> dict[str, Address]:
-        return {LISTENER: self.address}
 
     def as_voter(self, directory_known: bool) -> Voter:
         """Static voters are known by their ids alone."""

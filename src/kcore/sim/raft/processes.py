@@ -63,8 +63,11 @@ def open_directory(world: "World", machine: Machine) -> None:
 
 def _config(world: "World", machine: Machine) -> RaftConfig:
     options, dice = world.options, world.dice
+    depends = machine.key, machine.level, machine.is_configured  # All else is as it was for the process before.
+    if machine.config is not None and machine.config[0] == depends:
+        return machine.config[1]
     named = () if options.dynamic or not machine.is_configured else world.machines[: options.voters]
-    return RaftConfig(
+    config = RaftConfig(
         world.cluster_id,
         node_id=machine.key.id,
         directory_id=machine.key.directory_id,
@@ -85,6 +88,8 @@ def _config(world: "World", machine: Machine) -> RaftConfig:
         endless_elections=options.endless_elections,
         elects_when_refused=options.elects_when_refused,
     )
+    machine.config = depends, config
+    return config
 
 
 def kill(world: "World", machine: Machine, *, peers_know: bool) -> None:

@@ -1,10 +1,13 @@
 """What a log says of the voters, read by the simulator itself: what a node makes of the same log is judged by it."""
 
+from collections.abc import Sequence
+from functools import lru_cache
 from typing import Final, NamedTuple
 
 from kcore.raft.batches import StoredBatch, split_batches
 from kcore.raft.voters import VoterSet
 from kcore.schema.control_records import KRaftVersionRecord, VotersRecord
+from kcore.schema.structure import Message
 from kcore.sim.raft.disk import WatchedLog
 from kcore.wire.records import control_message, records_of
 
@@ -17,6 +20,12 @@ class Said(NamedTuple):
     kraft_version: int
     voters: VoterSet
     offset: int | None
+
+
+@lru_cache(maxsize=1024)
+def _messages_of(batch: bytes) -> Sequence[tuple[int, Message | None]]:
+    """Offsets and messages of a control batch, kept: all nodes have the same ones, and read them at each start."""
+    return [(record.offset, control_message(record)) for record in records_of(batch)]
 
 
 class VotersSaid:
@@ -41,9 +50,8 @@ class VotersSaid:
         """A batch behind all that was read; `at`: the offset where it counts, of one in a snapshot."""
         if not batch.is_control:
             return
-        for record in records_of(batch.data):
-            message, before = control_message(record), self.last
-            offset = record.offset if at is None else at
+        for record_offset, message in _messages_of(batch.data):
+            before, offset = self.last, record_offset if at is None else at
             if isinstance(message, KRaftVersionRecord):
                 self._add(offset, before._replace(kraft_version=message.kraft_version))
             elif isinstance(message, VotersRecord):

@@ -98,9 +98,10 @@ class VoterChanges(Checker):
             raise Violation("ChangesAreCommitted", f"{told}, at {known}; the change before is at {before_offset}")
 
     def _check_caught_up(self, leader: Machine, key: ReplicaKey) -> None:
-        """It has had all of the leader's log at some time in this epoch."""
-        replica, start_offset = self.world.machines[key.id], self.facts.epoch_starts[leader.node.epoch]
-        end = replica.log.durable_end if replica.key == key else -1
+        """It has had all of the leader's log at some time in this epoch; a stranger's replica has no log at all."""
+        replica = next((machine for machine in self.world.machines if machine.key == key), None)
+        start_offset = self.facts.epoch_starts[leader.node.epoch]
+        end = replica.log.durable_end if replica is not None else -1
         if end <= start_offset:
             told = f"node {leader.index} adds {key}, which has {end}; the epoch began at {start_offset}"
             raise Violation("VoterIsCaughtUp", told)
