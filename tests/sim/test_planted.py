@@ -38,9 +38,10 @@ def test_it_is_caught(name: str) -> None:
 
 
 def test_a_stranger_that_becomes_a_voter_never_was_caught_up() -> None:
-    """In this world the first one that is added so is no machine at all."""
-    found = hunt(range(10, 11), EVENTS, "newcomer-is-not-caught-up")
-    assert found.verdict == CAUGHT and "id=77" in found.text, found
+    """It is no machine at all: worlds are tried until one adds such a voter first."""
+    hunts = (hunt(range(seed, seed + 1), EVENTS, "newcomer-is-not-caught-up") for seed in range(50, 501))
+    found = next(each for each in hunts if "id=77," in each.text or f"id={1 << 30}," in each.text)
+    assert found.verdict == CAUGHT, found
 
 
 def test_each_subject_has_one_that_is_looked_for() -> None:

@@ -72,7 +72,8 @@ class QueueStory:
 
     def cancel(self, partition: Any, directory: Uuid) -> None:
         if self.queue.cancel(partition, directory):
-            assert self.wanted.pop(partition) == directory
+            assert partition in self.wanted or partition not in self.image, "never queued"
+            assert self.wanted.pop(partition, directory) == directory
 
     def ask(self) -> None:
         self.now_ms += 15_000

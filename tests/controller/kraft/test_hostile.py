@@ -1,5 +1,6 @@
 """Whatever strangers ask: the controller answers, leads on, and its state is that of its log."""
 
+import asyncio
 import logging
 from collections.abc import Iterator
 from typing import Any
@@ -13,6 +14,7 @@ from controller.kraft.hostile import KINDS, STATES, TEXTS, log_of, requests, set
 from controller.kraft.runtime import controller_of
 from kcore.controller.kraft.admin.envelope import is_parsed
 from kcore.controller.kraft.handlers import HANDLERS
+from kcore.controller.kraft.long_messages import fitting
 from kcore.controller.kraft.slices import snapshot_slices
 from kcore.metadata.image import ClusterImage
 from kcore.protocol_errors import Errors
@@ -92,6 +94,7 @@ def test_any_request_is_answered_and_the_state_is_that_of_the_log(kind: type[Mes
         if answer is None:  # Its connection is closed, as by Kafka's parser.
             assert not appended and not is_parsed(request)
             continue
+        assert not [*fitting(answer)], "in one part"
         decode(type(answer), version, encode(answer, version))
         assert not (appended and is_refused(answer)), answer
     assert active.replayed() == active.controller.image
@@ -138,7 +141,7 @@ def test_any_request_in_an_envelope_is_answered_or_refused(data: st.DataObject) 
     asked_by = {"principal": found.principal, "client_address": found.client_address, "is_forwarded": True}
     answer = active.answer(found.request, found.header.request_api_version, **asked_by)
     assert not [each.text for each in active.told if each.level > logging.WARNING]
-    response = wrapped(found, answer)
+    response = asyncio.run(wrapped(found, answer))
     assert response.response_data and not response.error_code
     decode(EnvelopeResponse, 0, encode(response, 0))
     assert active.log == before or not is_refused(answer)
