@@ -122,6 +122,20 @@ def test_a_broker_holds_what_the_state_says(seed: int, remembered: int) -> None:
         cluster.check()
 
 
+def test_a_topic_made_again_while_the_broker_was_down_begins_with_an_empty_log() -> None:
+    cluster = Cluster(0)
+    before = cluster.logs.hold(("t", 0), Uuid(b"o" * 16), is_new=True)
+    kept = cluster.logs.hold(("u", 0), Uuid(b"u" * 16), is_new=True)
+    for name, topic_id in (("t", Uuid(b"n" * 16)), ("u", Uuid(b"u" * 16))):
+        cluster.apply(s.TopicRecord(name=name, topic_id=topic_id))
+        record = s.PartitionRecord(partition_id=0, topic_id=topic_id, replicas=[OWN], isr=[OWN], leader=OWN)
+        record.leader_epoch = record.partition_epoch = 0
+        cluster.apply(record)
+    cluster.publisher.publish(0)
+    assert cluster.logs.by_key["t", 0] is not before and cluster.logs.by_key["u", 0] is kept
+    assert cluster.logs.topic_id(("t", 0)) == Uuid(b"n" * 16)
+
+
 def test_a_topic_made_again_under_its_name_begins_with_an_empty_log() -> None:
     cluster = Cluster(0)
     old, new = Uuid(b"o" * 16), Uuid(b"n" * 16)
