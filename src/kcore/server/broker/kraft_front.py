@@ -24,7 +24,9 @@ from kcore.server.broker.front import BrokerFront
 from kcore.server.broker.logs import BrokerLogs
 from kcore.server.controller.cluster_view import ClusterView
 
-APIS: Final = {**front.APIS, **forwarded_apis()}
+# Kafka's brokers ask each other in the versions that metadata.version says, and do not look at ApiVersions first.
+OF_BROKERS: Final = {"Fetch": (4, 18), "ListOffsets": (1, 11), "WriteTxnMarkers": (0, 2)}
+APIS: Final = {**front.APIS, **OF_BROKERS, **forwarded_apis()}
 
 
 class KraftFront(BrokerFront):
