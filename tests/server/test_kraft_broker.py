@@ -301,6 +301,22 @@ async def test_a_broker_that_is_far_behind_deletes_nothing(tmp_path: Path) -> No
 
 
 @story
+async def test_snapshots_of_the_metadata_are_written_and_loaded(tmp_path: Path) -> None:
+    settings = {"metadata_log_max_record_bytes_between_snapshots": "1"}
+    async with cluster_in(tmp_path, brokers=1, **settings) as cluster:
+        await cluster.create("t", [1])
+        await cluster.until_led("t", 1, 1)
+        await cluster.produce(1, "t", b"a")
+        folder = tmp_path / "1" / "__cluster_metadata-0"
+        await until(lambda: len([*folder.glob("*.checkpoint")]) > 1)
+        await cluster.stop(1)
+        await cluster.start(1, **settings)
+        await cluster.until_led("t", 1, 1)
+        assert await cluster.values(1, "t") == [b"a"]
+        assert cluster.brokers[1]._loader.image == cluster.controller.controller.image
+
+
+@story
 async def test_before_it_has_caught_up_clients_ask_another_broker(tmp_path: Path) -> None:
     async with AsyncExitStack() as stack:
         cluster = Cluster(stack, tmp_path)

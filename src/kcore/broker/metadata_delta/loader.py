@@ -33,6 +33,7 @@ class MetadataLoader:
     def __init__(self) -> None:
         self.image = ClusterImage()
         self.end_offset = 0  # All that is committed below it is in the image.
+        self.read_bytes = 0  # Of the log, since the start or the last snapshot that was loaded.
         self._reader: SnapshotReader | None = None
         self._loading = ClusterImage()
 
@@ -41,6 +42,7 @@ class MetadataLoader:
         if batches:
             replay(self.image, decode_records(batches), self.image.end_offset)
         self.end_offset = end_offset
+        self.read_bytes += len(batches)
         return [ImageChanged(end_offset)]
 
     def on_snapshot(self, reader: SnapshotReader) -> Sequence[Effect]:

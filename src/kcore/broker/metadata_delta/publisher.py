@@ -93,7 +93,7 @@ class MetadataPublisher:
                 self._drop(key)
 
     def _delete_logs_of_another_id(self, rows: Iterable[int]) -> None:
-        """The same happened while this broker was down: what lies on the disk is a stray (LogManager.isStrayReplica)."""
+        """The same happened while this broker was down: what lies there is a stray (LogManager.isStrayReplica)."""
         table, replicas = self._image.table, self._replicas
         for row in rows:
             key = self._key(row)

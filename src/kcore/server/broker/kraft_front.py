@@ -64,9 +64,12 @@ class KraftFront(BrokerFront):
         return ClusterView(cluster.table, self._listener, itself, cluster_id, offline=cluster.offline_replicas)
 
     async def may_coordinate(self) -> bool:
-        """Whether internal topics may be placed on another broker: one that has a directory that is not cordoned."""
+        """Whether internal topics may be placed on another broker: one that has a directory that is not cordoned.
+
+        One that is fenced may come back: clients are to ask again.
+        """
         brokers = self._manager.cluster.table.brokers
-        for row in brokers.live.nonzero()[0].tolist():
+        for row in brokers.registered__b.nonzero()[0].tolist():
             cordoned = brokers.cordoned_directories[row] or ()
             is_open = {*brokers.directories[row]} - {*cordoned} or not brokers.directories[row]
             if is_open and int(brokers.ids[row]) != self._manager.broker_id:

@@ -26,6 +26,7 @@ from kcore.broker.lifecycle.states import BrokerState
 from kcore.broker.metadata_delta.loader import ImageChanged, MetadataLoader
 from kcore.broker.metadata_delta.publisher import MetadataPublisher
 from kcore.broker.replicas.replica import Key, Replica
+from kcore.controller.kraft.slices import SnapshotNeed
 from kcore.metadata.broker_table import SECURITY_PROTOCOLS, Endpoint
 from kcore.metadata.image import ClusterImage
 from kcore.metadata.metadata_version import FEATURE_NAME, MetadataVersion
@@ -90,7 +91,9 @@ class KraftBrokerServer(BrokerServer):
             stack.callback(log.close)
             self._loader = MetadataLoader()
             elections = DirectoryElections(directory, election)
-            self._observer = MetadataObserver(self._raft(directory), log, elections, self._loader, self._on_image)
+            self._node_config = own.node_config(self.logs.cluster_id)
+            need = SnapshotNeed(self._node_config)
+            self._observer = MetadataObserver(self._raft(directory), log, elections, self._loader, self._on_image, need)
             self._compose()
             self._open_front()
             server = await self._serve()
@@ -98,6 +101,7 @@ class KraftBrokerServer(BrokerServer):
             self._lifecycle = self._new_lifecycle(previous_epoch)
             await stack.enter_async_context(self._observer)
             self._begin_work()
+            self._begin(self._observer.write_snapshots(), "snapshots of the metadata")
             stack.push_async_callback(self._end_work)
             stack.push_async_callback(self._lifecycle.close)
             self._lifecycle.take(Started())
@@ -139,7 +143,6 @@ class KraftBrokerServer(BrokerServer):
         )
 
     def _open_front(self) -> None:
-        self._node_config = self._kraft.node_config(self.logs.cluster_id)
         self._configs = BrokerConfigs(self._node_config, self.manager, now_ms)
         self._publisher: MetadataPublisher | None = None
         self._image: ClusterImage | None = None  # That the replicas follow.

@@ -12,6 +12,8 @@ from kcore.server.kraft.apis import FEATURES
 from kcore.server.kraft.property_values import (
     COUNT,
     LIMIT,
+    LONG,
+    MOST_LONG,
     SettingsError,
     addresses,
     checked,
@@ -43,6 +45,10 @@ _OF_LIFECYCLE: Final[Mapping[str, Callable[[str, str], Any]]] = {
     "broker.heartbeat.interval.ms": COUNT,
     "initial.broker.registration.timeout.ms": COUNT,
     "log.dir.failure.timeout.ms": COUNT,
+}
+_OF_SNAPSHOTS: Final[Mapping[str, Callable[[str, str], Any]]] = {  # Of the metadata log.
+    "metadata.log.max.record.bytes.between.snapshots": LONG,
+    "metadata.log.max.snapshot.interval.ms": number(0, MOST_LONG),
 }
 _OF_LOGS: Final[Mapping[str, Callable[[str, str], Any]]] = {
     "log.segment.bytes": number(1024 * 1024),
@@ -80,6 +86,7 @@ class KraftBrokerSettings(NamedTuple):
             release=RELEASE,
             supported_features=dict(FEATURES[RELEASE]),
             static_configs=self.static,
+            **read_all(self.static, _OF_SNAPSHOTS),
         )
 
 
@@ -98,6 +105,7 @@ def broker_settings_of(properties: Mapping[str, str]) -> KraftBrokerSettings:
     bootstrap = addresses("controller.quorum.bootstrap.servers", given)
     if bool(voters) == bool(bootstrap):
         raise SettingsError("give either controller.quorum.voters or controller.quorum.bootstrap.servers")
+    read_all(given, _OF_SNAPSHOTS)  # Wrong values are refused here.
     listener, listen, advertised = _listener(given, controllers)
     log_dirs = _log_dirs(given)
     return KraftBrokerSettings(
