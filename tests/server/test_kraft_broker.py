@@ -41,6 +41,7 @@ from kcore.server.broker.logs import BrokerLogs
 from kcore.server.kraft.apis import FEATURES
 from kcore.server.kraft.process import KraftServer
 from kcore.server.quorum.process import MemoryElections
+from kcore.storage.checkpoints import TopicPartition
 from kcore.storage.meta_properties import MetaProperties, read_meta_properties, write_meta_properties
 from kcore.storage.raft_format import format_log_directories
 from kcore.types import ZERO_UUID, Uuid
@@ -241,6 +242,30 @@ async def test_settings_change_while_a_replica_leads(tmp_path: Path) -> None:
         assert (await cluster.ask(1, change)).responses[0].error_code == Errors.NONE
         await until(lambda: cluster.brokers[1].manager.partitions["t", 0].settings.log.max_message_bytes == 100)
         assert (await cluster.produce(1, "t", b"x" * 200)).error_code == Errors.MESSAGE_TOO_LARGE
+
+
+@story
+async def test_old_segments_are_deleted(tmp_path: Path) -> None:
+    """By size on the leader and on its follower; the start offset outlives a restart. The last segment stays."""
+    settings = {"log_retention_check_interval_ms": "50"}
+    async with cluster_in(tmp_path, **settings) as cluster:
+        await cluster.create("t", [1, 2], segment_bytes="1048576", retention_bytes="2500000")
+        await cluster.create("u", [1, 2], segment_bytes="1048576", retention_ms="3600000")
+        await cluster.until_led("t", 1, 1, 2)
+        await cluster.until_led("u", 1, 1, 2)
+        for topic in ("t", "u"):
+            for _ in range(10):
+                assert (await cluster.produce(1, topic, b"x" * 500_000)).error_code == Errors.NONE
+        logs = [cluster.brokers[each].logs.directories[0].logs for each in (1, 2)]
+        await until(lambda: {each[TopicPartition("t", 0)].start_offset for each in logs} == {4})
+        # The records of `building` were made long ago.
+        await until(lambda: {each[TopicPartition("u", 0)].start_offset for each in logs} == {8})
+        assert [len([*(tmp_path / each / "u-0").glob("*.log")]) for each in ("1", "2")] == [1, 1]
+        await cluster.stop(2)
+        await cluster.start(2, **settings)
+        await cluster.until_led("t", 1, 1, 2)
+        again = cluster.brokers[2].logs.directories[0].logs
+        assert [again[TopicPartition(each, 0)].start_offset for each in ("t", "u")] == [4, 8]
 
 
 @story

@@ -25,6 +25,9 @@ class TopicSettings:
     min_insync_replicas: int = 1
     log: LogConfig = field(default_factory=LogConfig)
     deletes: bool = True  # Whether cleanup.policy has "delete" in it.
+    retention_ms: int = -1  # Older segments go; below 0: none does.
+    retention_bytes: int = -1  # Segments beyond so many bytes go; below 0: none does.
+    segment_bytes: int | None = None  # A segment is full then; None: as the broker has it.
 
 
 @dataclass(frozen=True, slots=True)

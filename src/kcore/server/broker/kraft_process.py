@@ -42,7 +42,7 @@ from kcore.server.broker.kraft_settings import RELEASE, KraftBrokerSettings
 from kcore.server.broker.lifecycle_tasks import LifecycleTasks
 from kcore.server.broker.logs import BrokerLogs
 from kcore.server.broker.observer import MetadataObserver
-from kcore.server.broker.process import BrokerServer, now_ms
+from kcore.server.broker.process import BrokerServer, date_ms, now_ms
 from kcore.server.kraft.apis import FEATURES
 from kcore.server.quorum.elections import DirectoryElections
 from kcore.storage.raft_dir import RaftDirectory, random_directory_id
@@ -102,6 +102,7 @@ class KraftBrokerServer(BrokerServer):
             await stack.enter_async_context(self._observer)
             self._begin_work()
             self._begin(self._observer.write_snapshots(), "snapshots of the metadata")
+            self._begin(self._delete_old_segments(), "retention")
             stack.push_async_callback(self._end_work)
             stack.push_async_callback(self._lifecycle.close)
             self._lifecycle.take(Started())
@@ -247,6 +248,17 @@ class KraftBrokerServer(BrokerServer):
     def _checkpointed(self) -> None:
         self._configs.keep_only({topic for topic, _ in self.manager.partitions})
 
+    async def _delete_old_segments(self) -> None:
+        """By retention.ms and retention.bytes; segment.bytes that was changed holds from then on."""
+        while True:
+            await asyncio.sleep(self._kraft.retention_check_ms / 1000)
+            if self._image is not None:
+                for key in [*self.manager.partitions]:
+                    self.logs.configure(key, self.manager.settings_of(key[0]))
+                failed = self.logs.delete_old(self.manager.settings_of, date_ms())
+                self._directories_failed(failed or None)
+                self.perform()
+
     def _on_image(self, changed: ImageChanged) -> None:
         self._follow_image(is_new=changed.is_new)
 
@@ -289,6 +301,7 @@ class KraftBrokerServer(BrokerServer):
 
     def _on_held(self, key: Key, told: Replica) -> None:
         """A replica has become what the log says; it may lie in another directory than the assigned one."""
+        self.logs.configure(key, self.manager.settings_of(key[0]))
         if told.directory_id != (found := self.logs.directory_id(key)) and found is not None:
             self.misplaced[key] = found
         else:

@@ -11,7 +11,6 @@ from kcore.raft.replicas import Address, Voter
 from kcore.server.kraft.apis import FEATURES
 from kcore.server.kraft.property_values import (
     COUNT,
-    LIMIT,
     LONG,
     MOST_LONG,
     SettingsError,
@@ -29,6 +28,7 @@ from kcore.server.kraft.settings import EVERYWHERE
 from kcore.storage.live_log import Settings
 
 RELEASE: Final = DEFAULT_RELEASE  # The release whose features the broker registers with.
+RETENTION_CHECK_MS: Final = 300_000
 ALL: Final = "*"  # As cordoned.log.dirs: every log directory.
 _OF_REPLICAS: Final[Mapping[str, Callable[[str, str], Any]]] = {
     "replica.lag.time.max.ms": COUNT,
@@ -54,8 +54,6 @@ _OF_LOGS: Final[Mapping[str, Callable[[str, str], Any]]] = {
     "log.segment.bytes": number(1024 * 1024),
     "log.index.interval.bytes": number(0),
     "log.retention.check.interval.ms": COUNT,
-    "log.retention.ms": LIMIT,
-    "log.retention.bytes": LIMIT,
 }
 
 
@@ -76,6 +74,7 @@ class KraftBrokerSettings(NamedTuple):
     replicas: BrokerConfig
     lifecycle: dict[str, int]  # Fields of LifecycleConfig.
     logs: Settings
+    retention_check_ms: int
     static: dict[str, str]  # All that is given, by Kafka's names.
 
     def node_config(self, cluster_id: str) -> KraftControllerConfig:
@@ -118,6 +117,7 @@ def broker_settings_of(properties: Mapping[str, str]) -> KraftBrokerSettings:
         BrokerConfig(node_id, **read_all(given, _OF_REPLICAS)),
         _lifecycle(given),
         _logs(given),
+        read_all(given, _OF_LOGS).get("log_retention_check_interval_ms", RETENTION_CHECK_MS),
         given,
     )
 

@@ -5,6 +5,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 
+from kcore.broker.replicas.partition import TopicSettings
 from kcore.broker.replicas.replica import Key
 from kcore.constants import UNKNOWN_BROKER_EPOCH
 from kcore.errors import StorageError
@@ -147,6 +148,29 @@ class BrokerLogs:
             except ApiException as error:
                 failed = [*(failed or ()), *self._fail(directory, str(error))]
         return failed
+
+    def delete_old(self, settings_of: Callable[[str], TopicSettings], date_ms: int) -> list[Key]:
+        """Deletes segments by time and size, as topics have it; the partitions in directories that failed at it."""
+        failed: list[Key] = []
+        for directory in self.online:
+            for key, log in [*directory.logs.items()]:
+                settings = settings_of(key.topic)
+                if not settings.deletes:
+                    continue
+                oldest_ms = None if settings.retention_ms < 0 else date_ms - settings.retention_ms
+                most_bytes = None if settings.retention_bytes < 0 else settings.retention_bytes
+                try:
+                    log.delete_old(oldest_ms, most_bytes)
+                except ApiException as error:
+                    failed += self._fail(directory, str(error))
+                    break
+        return failed
+
+    def configure(self, key: Key, settings: TopicSettings) -> None:
+        """The log rolls as its topic's settings say."""
+        directory = self._directory(key)
+        if directory is not None and settings.segment_bytes is not None:
+            directory.logs[TopicPartition(*key)].set_segment_bytes(settings.segment_bytes)
 
     def close(self, broker_epoch: int | None = None) -> None:
         """Everything is on the disks that take it. In KRaft mode a file with the broker epoch says so (KIP-966)."""
