@@ -154,3 +154,18 @@ def test_a_topic_made_again_under_its_name_begins_with_an_empty_log() -> None:
     cluster.publisher.publish(1)
     assert cluster.logs.by_key["t", 0] is not before
     assert cluster.logs.topic_id(("t", 0)) == new
+
+
+def test_a_broker_that_is_about_to_stop_joins_no_isr() -> None:
+    cluster = Cluster(0)
+    cluster.publisher.publish(0)
+    view = cluster.replicas.cluster
+    assert [view.may_join_isr(each) for each in (*BROKERS, 9)] == [True] * 4 + [False]
+    stops, fenced = (
+        s.BrokerRegistrationChangeRecord(broker_id=each, broker_epoch=10 + each, **{field: 1})
+        for each, field in ((2, "in_controlled_shutdown"), (3, "fenced"))
+    )
+    cluster.apply(stops)
+    cluster.apply(fenced)
+    assert [view.may_join_isr(each) for each in BROKERS] == [True, False, False, True]
+    assert [view.is_alive(each) for each in BROKERS] == [True, True, False, True]
