@@ -23,7 +23,7 @@ from kcore.storage.live_log import LiveLog, Settings, disk_failures
 from kcore.storage.log import partition_of
 from kcore.storage.meta_properties import META_PROPERTIES, MetaProperties, read_meta_properties, write_meta_properties
 from kcore.storage.partition_metadata import PARTITION_METADATA, read_partition_metadata, write_partition_metadata
-from kcore.storage.raft_dir import random_directory_id
+from kcore.storage.raft_dir import METADATA_FOLDER, random_directory_id
 from kcore.types import ZERO_UUID, Uuid
 
 logger = logging.getLogger(__name__)
@@ -63,7 +63,7 @@ class LogDirectory:
 
     def _folders(self) -> Iterator[tuple[TopicPartition, Path]]:
         for folder in sorted(self.path.iterdir()):
-            if not folder.is_dir():
+            if not folder.is_dir() or (folder.name == METADATA_FOLDER and self.directory_id is not None):
                 continue
             key = partition_of(folder)
             if key is None or key.topic == METADATA_TOPIC or partition_error(*key) or str(key) != folder.name:

@@ -73,6 +73,7 @@ class KraftBrokerServer(BrokerServer):
         self.misplaced: dict[Key, Uuid] = {}  # Replicas in another directory than the assigned one, and in which.
         self._running = asyncio.Event()
         self._is_stopping = False
+        self._is_following = True  # Until the work ends.
 
     async def __aenter__(self) -> Self:
         """StorageError for directories that are not formatted for this node, OSError for an address."""
@@ -192,6 +193,8 @@ class KraftBrokerServer(BrokerServer):
         return LifecycleTasks(machine, channel, now_ms, self._on_lifecycle)
 
     async def _end_work(self) -> None:
+        """The replicas follow the log no more: their logs are about to be closed."""
+        self._is_following = False
         await super()._end_work()
         self._forwarding.close()
 
@@ -268,6 +271,8 @@ class KraftBrokerServer(BrokerServer):
         Not before the log has this incarnation's registration: an older state may lack partitions that this broker
         has, and what a state lacks is deleted.
         """
+        if not self._is_following:
+            return
         image, publisher = self._loader.image, self._publisher
         if publisher is None:
             if not self._has_own_registration(image):
