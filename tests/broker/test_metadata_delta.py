@@ -122,6 +122,20 @@ def test_a_broker_holds_what_the_state_says(seed: int, remembered: int) -> None:
         cluster.check()
 
 
+def test_a_topic_made_again_while_the_broker_was_down_begins_with_an_empty_log() -> None:
+    cluster = Cluster(0)
+    before = cluster.logs.hold(("t", 0), Uuid(b"o" * 16), is_new=True)
+    kept = cluster.logs.hold(("u", 0), Uuid(b"u" * 16), is_new=True)
+    for name, topic_id in (("t", Uuid(b"n" * 16)), ("u", Uuid(b"u" * 16))):
+        cluster.apply(s.TopicRecord(name=name, topic_id=topic_id))
+        record = s.PartitionRecord(partition_id=0, topic_id=topic_id, replicas=[OWN], isr=[OWN], leader=OWN)
+        record.leader_epoch = record.partition_epoch = 0
+        cluster.apply(record)
+    cluster.publisher.publish(0)
+    assert cluster.logs.by_key["t", 0] is not before and cluster.logs.by_key["u", 0] is kept
+    assert cluster.logs.topic_id(("t", 0)) == Uuid(b"n" * 16)
+
+
 def test_a_topic_made_again_under_its_name_begins_with_an_empty_log() -> None:
     cluster = Cluster(0)
     old, new = Uuid(b"o" * 16), Uuid(b"n" * 16)
@@ -140,3 +154,18 @@ def test_a_topic_made_again_under_its_name_begins_with_an_empty_log() -> None:
     cluster.publisher.publish(1)
     assert cluster.logs.by_key["t", 0] is not before
     assert cluster.logs.topic_id(("t", 0)) == new
+
+
+def test_a_broker_that_is_about_to_stop_joins_no_isr() -> None:
+    cluster = Cluster(0)
+    cluster.publisher.publish(0)
+    view = cluster.replicas.cluster
+    assert [view.may_join_isr(each) for each in (*BROKERS, 9)] == [True] * 4 + [False]
+    stops, fenced = (
+        s.BrokerRegistrationChangeRecord(broker_id=each, broker_epoch=10 + each, **{field: 1})
+        for each, field in ((2, "in_controlled_shutdown"), (3, "fenced"))
+    )
+    cluster.apply(stops)
+    cluster.apply(fenced)
+    assert [view.may_join_isr(each) for each in BROKERS] == [True, False, False, True]
+    assert [view.is_alive(each) for each in BROKERS] == [True, True, False, True]

@@ -32,7 +32,7 @@ from kcore.schema.transactions import (
     AddPartitionsToTxnResult,
     AddPartitionsToTxnTopicResult,
 )
-from kcore.server.broker.process import BrokerServer
+from kcore.server.broker.zk_process import ZkBrokerServer
 from kcore.types import Uuid
 from kcore.wire.record_building import TRANSACTIONAL
 from storage import building
@@ -147,7 +147,7 @@ class Brokers:
     def __init__(self, stack: AsyncExitStack, folder: Path) -> None:
         self.stack, self.folder, self.tree = stack, folder, SessionOnTree()
         self.controller = FakeController()
-        self.servers: dict[int, BrokerServer] = {}
+        self.servers: dict[int, ZkBrokerServer] = {}
         self.epoch = 0
 
     async def open(self, *, directories: int = 1, **settings: Any) -> "Brokers":
@@ -155,7 +155,7 @@ class Brokers:
         for broker_id in (1, 2):
             config = BrokerConfig(broker_id, replica_fetch_backoff_ms=50, replica_fetch_wait_max_ms=50, **settings)
             beside = [self.folder / f"{broker_id}-{number}" for number in range(2, directories + 1)]
-            server = BrokerServer(config, "nowhere:1", [self.folder / str(broker_id), *beside])
+            server = ZkBrokerServer(config, "nowhere:1", [self.folder / str(broker_id), *beside])
             server._zookeeper.session = self.tree  # type: ignore[assignment]
             self.servers[broker_id] = await self.stack.enter_async_context(server)
         return self

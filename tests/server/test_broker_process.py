@@ -24,7 +24,7 @@ from kcore.schema.list_offsets import ListOffsetsPartition, ListOffsetsRequest, 
 from kcore.schema.produce import PartitionProduceData, ProduceRequest, TopicProduceData
 from kcore.schema.structure import Message
 from kcore.schema.transactions import InitProducerIdRequest
-from kcore.server.broker import process
+from kcore.server.broker import zk_process
 from kcore.server.broker.group_coordinators import java_hash
 from kcore.storage.checkpoints import read_offsets
 from kcore.storage.files import OsFileSystem
@@ -253,7 +253,7 @@ async def test_controlled_shutdown_is_tried_again_with_the_new_epoch(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """380.5"""
-    monkeypatch.setattr(process, "SHUTDOWN_BACKOFF_S", 0.2)
+    monkeypatch.setattr(zk_process, "SHUTDOWN_BACKOFF_S", 0.2)
     async with brokers_in(tmp_path) as brokers:
         await brokers.elect(1)
         server = brokers.servers[2]
@@ -318,7 +318,7 @@ async def test_a_control_request_is_decoded_once(tmp_path: Path, monkeypatch: py
         decoded.append(message.__name__)
         return decode_columns(message, version, data)
 
-    for module in (control_requests, process):
+    for module in (control_requests, zk_process):
         monkeypatch.setattr(module, "decode_columns", counted)
     async with brokers_in(tmp_path) as brokers:
         await brokers.elect(1, 1)
@@ -330,7 +330,7 @@ async def test_the_controller_hears_of_a_failed_directory_however_often_zookeepe
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Of two directories one is full: the broker goes on with the other."""
-    monkeypatch.setattr(process, "REGISTER_AGAIN_S", 0.05)
+    monkeypatch.setattr(zk_process, "AGAIN_S", 0.05)
     async with brokers_in(tmp_path, directories=2) as brokers:
         await brokers.elect(1)
         server = brokers.servers[1]

@@ -15,7 +15,7 @@ from kcore.net.connect import connect
 from kcore.net.server import RequestContext, serve
 from kcore.net.versions import response_of
 from kcore.protocol_errors import Errors
-from kcore.server.broker import front as broker_front
+from kcore.server.broker import zk_front as broker_front
 from kcore.server.controller import front as controller_front
 from kcore.server.controller import process
 from kcore.server.controller.process import ControllerServer

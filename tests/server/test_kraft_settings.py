@@ -3,7 +3,8 @@
 import pytest
 
 from kcore.raft.replicas import Address
-from kcore.server.kraft.settings import SettingsError, settings_of
+from kcore.server.kraft.property_values import SettingsError
+from kcore.server.kraft.settings import settings_of
 
 MINIMAL = {
     "process.roles": "controller",

@@ -121,6 +121,26 @@ def test_truncation_below_where_the_log_starts_takes_the_start_with_it(tmp_path:
     assert (log.start_offset, log.high_watermark, log.end_offset) == (21, 21, 21)
 
 
+@pytest.mark.parametrize("high_watermark", [0, 7, 23, 50])
+def test_old_segments_go_when_they_are_committed(tmp_path: Path, high_watermark: int) -> None:
+    """Whole segments, from the first one on; never the last, and nothing that followers may lack."""
+    log, batches = filled(tmp_path / "t-0")
+    bases = sorted(int(path.stem) for path in (tmp_path / "t-0").glob("*.log"))
+    log.high_watermark = high_watermark
+    old_ms = building.TIME_MS + bases[3]  # The records of the first three segments are older.
+    assert not log.delete_old(building.TIME_MS, None) and not log.delete_old(None, log.size_bytes)
+    wanted = max(base for base in bases[:4] if base <= high_watermark)
+    assert log.delete_old(old_ms, None) is (wanted > 0)
+    assert log.start_offset == wanted
+    log.delete_old(None, len(b"".join(batches[bases[-2] :])))
+    by_size = max(base for base in bases[:-1] if base <= high_watermark)
+    assert log.start_offset == by_size and log.high_watermark >= log.start_offset
+    log.delete_old(END, 0)
+    assert log.start_offset == max(base for base in bases if base <= high_watermark)
+    assert read_all(log, log.start_offset) == b"".join(batches[log.start_offset :])
+    log.close()
+
+
 def test_starting_anew(tmp_path: Path) -> None:
     log, _ = filled(tmp_path / "t-0")
     log.truncate_fully_and_start_at(1000)

@@ -14,7 +14,7 @@ from kcore.cli.processes import address_of, begin_log, stop_signal, use_all_desc
 from kcore.controller.zk.requests.versions import request_versions
 from kcore.errors import KcoreError, UnsupportedVersionError
 from kcore.report.exits import Exit
-from kcore.server.broker.process import BrokerServer
+from kcore.server.broker.zk_process import ZkBrokerServer
 
 NO_SETTINGS = {"broker_id", "inter_broker_protocol", "protocol"}  # Options of their own.
 
@@ -80,7 +80,7 @@ async def _run(config: BrokerConfig, zookeeper: str, log_dirs: list[Path], **opt
     """Until a signal comes, or no disk is left."""
     stopped = stop_signal()
     try:
-        async with BrokerServer(config, zookeeper, log_dirs, **options) as server:
+        async with ZkBrokerServer(config, zookeeper, log_dirs, **options) as server:
             logging.info("broker %s listens at port %s", server.config.broker_id, server.port)
             ends = [asyncio.create_task(stopped.wait()), asyncio.create_task(server.wait_failed())]
             await asyncio.wait(ends, return_when=asyncio.FIRST_COMPLETED)

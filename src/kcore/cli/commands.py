@@ -106,6 +106,13 @@ CONTROLLER: Final[dict[str, Command]] = {
 }
 BROKER: Final[dict[str, Command]] = {
     "zk": Command("broker_command", "Hold replicas beside real Kafka brokers up to 3.9, over ZooKeeper."),
+    "kraft format": Command(
+        "broker_kraft_format", "Make the directories of a broker, as `kafka-storage.sh format` does; prints their ids."
+    ),
+    "kraft run": Command(
+        "broker_kraft_run",
+        "Hold replicas beside real Kafka brokers, in a KRaft cluster of Kafka's controllers or kcore's.",
+    ),
 }
 QUORUM: Final[dict[str, Command]] = {
     "serve": Command(

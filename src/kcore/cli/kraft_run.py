@@ -12,7 +12,6 @@ from kcore.cli.front_option import FrontOption
 from kcore.cli.kraft_settings import read_settings
 from kcore.cli.metrics_option import KRAFT, MetricsOption, metrics_page, serving
 from kcore.cli.processes import begin_log, stop_signal, until_first, use_all_descriptors
-from kcore.cli.quorum_serve import DirectoryElections
 from kcore.collector import rare_collections
 from kcore.controller.kraft.activation import Bootstrap
 from kcore.controller.kraft.config import DEFAULT_RELEASE, KraftControllerConfig
@@ -27,6 +26,7 @@ from kcore.server.kraft.process import KraftServer
 from kcore.server.kraft.settings import KraftSettings
 from kcore.server.metrics.watched_loop import run_watched
 from kcore.server.quorum.compiled import FrontKind
+from kcore.server.quorum.elections import DirectoryElections
 from kcore.server.quorum.process import Elections
 from kcore.storage.files import is_there
 from kcore.storage.raft_dir import RaftDirectory

@@ -1,17 +1,32 @@
-"""server.properties, read for the commands of a KRaft controller."""
+"""server.properties, read for the commands of KRaft controllers and brokers."""
 
+from collections.abc import Callable, Mapping
 from pathlib import Path
+from typing import TypeVar
 
 from kcore.cli.console import fail
 from kcore.errors import FileKindError, StorageError
-from kcore.server.kraft.settings import KraftSettings, SettingsError, settings_of
+from kcore.server.broker.kraft_settings import KraftBrokerSettings, broker_settings_of
+from kcore.server.kraft.property_values import SettingsError
+from kcore.server.kraft.settings import KraftSettings, settings_of
 from kcore.storage.files import read_bytes
 from kcore.storage.properties import parse_properties
 
+Settings = TypeVar("Settings")
+
 
 def read_settings(path: Path) -> KraftSettings:
-    """Ends the command, with one line, for a file that is none, and for a setting that cannot be."""
+    """Of a controller. Ends the command, with one line, for a file that is none, and for a setting that cannot be."""
+    return _read(path, settings_of)
+
+
+def read_broker_settings(path: Path) -> KraftBrokerSettings:
+    """Of a broker; as `read_settings`."""
+    return _read(path, broker_settings_of)
+
+
+def _read(path: Path, settings_from: Callable[[Mapping[str, str]], Settings]) -> Settings:
     try:
-        return settings_of(parse_properties(read_bytes(path)))
+        return settings_from(parse_properties(read_bytes(path)))
     except (OSError, StorageError, FileKindError, SettingsError) as error:
         fail(f"{path}: {error}")

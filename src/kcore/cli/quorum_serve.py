@@ -17,11 +17,12 @@ from kcore.errors import KcoreError, StorageError
 from kcore.raft.config import RaftConfig
 from kcore.raft.log import RaftLog
 from kcore.raft.memory_log import MemoryLog
-from kcore.raft.replicas import Address, ElectionState, Voter
+from kcore.raft.replicas import Address, Voter
 from kcore.replication.raft_log import Level
 from kcore.report.exits import Exit
 from kcore.server.metrics.watched_loop import run_watched
 from kcore.server.quorum.compiled import FrontKind
+from kcore.server.quorum.elections import DirectoryElections
 from kcore.server.quorum.process import Elections, MemoryElections, QuorumServer
 from kcore.server.quorum.static_voters import static_voters
 from kcore.server.quorum.workload import AppendWorkload, Stats
@@ -51,19 +52,6 @@ class Plan(NamedTuple):
     level: str
     cluster_id: str | None
     settings: list[str]
-
-
-class DirectoryElections(NamedTuple):
-    """The file `quorum-state`."""
-
-    directory: RaftDirectory
-    at_start: ElectionState | None
-
-    def read(self) -> ElectionState | None:
-        return self.at_start
-
-    def write(self, election: ElectionState, kraft_version: int) -> None:
-        self.directory.store_election(election, kraft_version)
 
 
 class Opened(NamedTuple):

@@ -108,6 +108,19 @@ class LiveLog:
                         if int(path.stem) < self._log.first_offset:
                             path.unlink()
 
+    def set_segment_bytes(self, segment_bytes: int) -> None:
+        """segment.bytes, from now on."""
+        self._log.set_segment_bytes(segment_bytes)
+
+    def delete_old(self, oldest_ms: int | None, most_bytes: int | None) -> bool:
+        """Deletes committed segments that are too old, or too much, as `SegmentedLog.kept_from` has it; whether any."""
+        with disk_failures(self.folder):
+            kept = self._log.kept_from(self.high_watermark, oldest_ms, most_bytes)
+        is_more = kept > self._start_offset
+        if is_more:
+            self.raise_start_offset(kept)
+        return is_more
+
     # Cut.
 
     def truncate_to(self, offset: int) -> None:

@@ -8,6 +8,7 @@ import re
 import shutil
 import uuid
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import Final, Self
 
@@ -16,11 +17,13 @@ from kcore.errors import StorageError
 from kcore.metadata.topic_names import MAX_FOLDER_NAME, partition_error
 from kcore.protocol_errors import exception_of
 from kcore.storage.checkpoints import OFFSETS, TopicPartition, read_offsets, write_offsets
+from kcore.storage.clean_shutdown import take_clean_shutdown, write_clean_shutdown
 from kcore.storage.files import is_there
 from kcore.storage.live_log import LiveLog, Settings, disk_failures
 from kcore.storage.log import partition_of
 from kcore.storage.meta_properties import META_PROPERTIES, MetaProperties, read_meta_properties, write_meta_properties
 from kcore.storage.partition_metadata import PARTITION_METADATA, read_partition_metadata, write_partition_metadata
+from kcore.storage.raft_dir import METADATA_FOLDER, random_directory_id
 from kcore.types import ZERO_UUID, Uuid
 
 logger = logging.getLogger(__name__)
@@ -37,6 +40,7 @@ class LogDirectory:
         self.path, self._settings = path, settings or Settings()
         self.logs: dict[TopicPartition, LiveLog] = {}
         self.failed: str | None = None
+        self.directory_id: Uuid | None = None  # In KRaft mode.
 
     def open(self) -> Self:
         """Every log in it. KafkaStorageException if that fails: some may be open then, until `fail`."""
@@ -59,7 +63,7 @@ class LogDirectory:
 
     def _folders(self) -> Iterator[tuple[TopicPartition, Path]]:
         for folder in sorted(self.path.iterdir()):
-            if not folder.is_dir():
+            if not folder.is_dir() or (folder.name == METADATA_FOLDER and self.directory_id is not None):
                 continue
             key = partition_of(folder)
             if key is None or key.topic == METADATA_TOPIC or partition_error(*key) or str(key) != folder.name:
@@ -85,6 +89,31 @@ class LogDirectory:
             known = read_meta_properties(path)
         if known.node_id not in (None, broker_id) or known.cluster_id not in (None, cluster_id):
             raise StorageError(f"{path}: it belongs to broker {known.node_id} of cluster {known.cluster_id}")
+
+    def identify(self, node_id: int) -> str:
+        """KRaft mode: the cluster id of a directory that is formatted for that node, whose `directory_id` is set.
+
+        One of a release before KIP-858 gets a directory.id, as in Kafka. StorageError if it is not formatted, or for
+        another node; KafkaStorageException if the disk does not say.
+        """
+        with disk_failures(self.path):
+            is_formatted = is_there(self.path / META_PROPERTIES)
+        if not is_formatted:
+            raise StorageError(f"{self.path / META_PROPERTIES}: there is none: the directory is not formatted")
+        with disk_failures(self.path):
+            known = read_meta_properties(self.path / META_PROPERTIES)
+        cluster_id = known.cluster_id
+        if known.version != 1 or known.node_id != node_id or cluster_id is None:
+            owner = f"node.id {known.node_id} and cluster.id {cluster_id}"
+            raise StorageError(
+                f"{self.path / META_PROPERTIES}: version {known.version} with {owner}, not version 1 of node {node_id}"
+            )
+        with disk_failures(self.path):
+            if known.directory_id is None:
+                known = replace(known, directory_id=random_directory_id())
+                write_meta_properties(self.path / META_PROPERTIES, known)
+        self.directory_id = known.directory_id
+        return cluster_id
 
     def topic_id(self, key: TopicPartition) -> Uuid:
         """As partition.metadata has it; ZERO_UUID if it has none. KafkaStorageException if it cannot be read."""
@@ -137,11 +166,19 @@ class LogDirectory:
         self.logs.clear()
         return gone
 
-    def close(self) -> None:
-        """Everything on the disk."""
+    def take_clean_shutdown(self) -> int:
+        """The broker epoch of the last run, if that closed the directory; once."""
+        with disk_failures(self.path):
+            return take_clean_shutdown(self.path)
+
+    def close(self, broker_epoch: int | None = None) -> None:
+        """Everything on the disk. In KRaft mode a file says so, with the broker epoch."""
         if self.failed is not None:
             return
         self.checkpoint()
         for log in self.logs.values():
             log.close()
         self.logs.clear()
+        if broker_epoch is not None:
+            with disk_failures(self.path):
+                write_clean_shutdown(self.path, broker_epoch)

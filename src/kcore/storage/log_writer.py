@@ -101,6 +101,10 @@ class LogWriter:
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None) -> None:
         self.close()
 
+    def set_segment_bytes(self, segment_bytes: int) -> None:
+        """For the next append."""
+        self._segment_bytes = segment_bytes
+
     @property
     def epochs(self) -> EpochCache:
         """The leader epochs; `assign_epoch` and `append` change them."""

@@ -11,7 +11,7 @@ from kcore.raft.voters import VoterSet
 from kcore.schema.control_records import KRaftVersionRecord
 from kcore.schema.metadata_records_settings import FeatureLevelRecord
 from kcore.storage.files import OS, FileSystem, is_there, sync_folder
-from kcore.storage.meta_properties import META_PROPERTIES, MetaProperties, write_meta_properties
+from kcore.storage.meta_properties import META_PROPERTIES, MetaProperties, read_meta_properties, write_meta_properties
 from kcore.storage.raft_dir import METADATA_FOLDER, RaftDirectory, random_directory_id
 from kcore.storage.raft_log import Refusals
 from kcore.storage.snapshot import SnapshotId, write_bootstrap, write_snapshot
@@ -64,6 +64,34 @@ def format_directory(
             _write_voters(path, initial_voters, time_ms, files)
         write_meta_properties(meta_path, meta, files)  # Last: with it, the directory is formatted.
     return RaftDirectory(path, files=files)
+
+
+def format_log_directories(
+    paths: Sequence[Path], *, node_id: int, cluster_id: str, passes_over_formatted: bool = False, files: FileSystem = OS
+) -> dict[Path, Uuid]:
+    """Makes the directories of a broker: each gets a `meta.properties` with an id of its own (KIP-858).
+
+    Returns the ids of those that it made. `passes_over_formatted`: some may be this node's already, as after a disk was
+    replaced. StorageError for one that is formatted, or is another node's or cluster's; then none is made.
+    """
+    new: dict[Path, Uuid] = {}
+    for path in paths:
+        meta_path = path / META_PROPERTIES
+        with Refusals(path):
+            is_formatted = is_there(meta_path, files)
+            known = read_meta_properties(meta_path, files=files) if is_formatted else None
+        if known is None:
+            new[path] = random_directory_id()
+        elif not passes_over_formatted:
+            raise StorageError(f"{path}: it is formatted already")
+        elif (known.version, known.node_id, known.cluster_id) != (1, node_id, cluster_id):
+            raise StorageError(f"{path}: it is of node {known.node_id} of cluster {known.cluster_id}")
+    for path, directory_id in new.items():
+        with Refusals(path):
+            files.mkdir(path)
+            meta = MetaProperties(1, cluster_id=cluster_id, node_id=node_id, directory_id=directory_id)
+            write_meta_properties(path / META_PROPERTIES, meta, files)
+    return new
 
 
 def _feature_records(features: Mapping[str, int]) -> list[bytes]:

@@ -2,6 +2,7 @@
 
 from bisect import bisect_right
 from collections.abc import Sequence
+from itertools import pairwise
 from operator import attrgetter
 from pathlib import Path
 from typing import Final, NamedTuple
@@ -14,7 +15,7 @@ from kcore.storage.live_segment import LiveSegment
 from kcore.storage.log import segment_files
 from kcore.storage.log_writer import SEGMENT_BYTES, LogWriter
 from kcore.storage.segment import OFFSET_INDEX, TIME_INDEX, TRANSACTION_INDEX, base_offset_of, beside, segment_path
-from kcore.wire.record_batch import INDEX_INTERVAL_BYTES, RecordBatches
+from kcore.wire.record_batch import INDEX_INTERVAL_BYTES, NO_TIMESTAMP, RecordBatches
 
 _BASE_OFFSET: Final = attrgetter("base_offset")
 INDEXES: Final = (OFFSET_INDEX, TIME_INDEX)  # Rebuilt from the segment alone.
@@ -112,6 +113,29 @@ class SegmentedLog:
     def size_bytes(self) -> int:
         """Of the segments, without their other files."""
         return sum(self._files.size_of(segment.path) for segment in self.segments)
+
+    def set_segment_bytes(self, segment_bytes: int) -> None:
+        """A segment that has so many bytes is full, from now on."""
+        if segment_bytes != self._settings.segment_bytes:
+            self._settings = self._settings._replace(segment_bytes=segment_bytes)
+            self._writer.set_segment_bytes(segment_bytes)
+
+    def kept_from(self, end_offset: int, oldest_ms: int | None, most_bytes: int | None) -> int:
+        """The first offset of what is kept: where the first segment begins that is neither too old nor too much.
+
+        `oldest_ms`: segments whose records are all older go. `most_bytes`: segments without which the log has still so
+        many go. None of either: none goes for that. What is not wholly below `end_offset` stays, and so does the last
+        segment. Source: UnifiedLog.deleteOldSegments.
+        """
+        excess = 0 if most_bytes is None else self.size_bytes - most_bytes
+        kept = self.first_offset
+        for segment, after in pairwise(self.segments):
+            is_old = oldest_ms is not None and NO_TIMESTAMP < segment.max_timestamp < oldest_ms
+            if after.base_offset > end_offset or not (is_old or (most_bytes is not None and excess >= segment.size)):
+                break
+            excess -= segment.size
+            kept = after.base_offset
+        return kept
 
     def path_of(self, offset: int) -> Path:
         """The segment that has that offset, or would have it."""

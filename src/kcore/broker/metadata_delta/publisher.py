@@ -4,7 +4,8 @@ The order is Kafka's: what this broker holds no more goes first, then it leads a
 BrokerMetadataPublisher, ReplicaManager.applyDelta and TopicDelta.localChanges of 4.3.1.
 """
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
+from contextlib import suppress
 from typing import Final
 
 import numpy as np
@@ -12,9 +13,10 @@ import numpy as np
 from kcore.broker.replicas.replica import Key, Replica
 from kcore.broker.replicas.replica_manager import ReplicaManager
 from kcore.metadata.delta import MetadataDelta
+from kcore.metadata.directory_table import MIGRATING_UUID, UNASSIGNED_UUID
 from kcore.metadata.image import ClusterImage
-from kcore.protocol_errors import Errors
-from kcore.types import Uuid
+from kcore.protocol_errors import Errors, exception_of
+from kcore.types import ZERO_UUID, Uuid
 
 BROKERS: Final = "brokers"
 
@@ -25,18 +27,31 @@ class MetadataPublisher:
     The image keeps deltas (`ClusterImage.keep_deltas`). `publish` is called behind each replay of committed records.
     """
 
-    def __init__(self, replicas: ReplicaManager, image: ClusterImage) -> None:
-        self._replicas, self._image = replicas, image
-        self._published: int | None = None  # All records below this offset; None before the first image.
+    def __init__(
+        self,
+        replicas: ReplicaManager,
+        image: ClusterImage,
+        before: Callable[[Key, Replica], None] | None = None,
+        on_held: Callable[[Key, Replica], None] | None = None,
+    ) -> None:
+        """`before` is called with each order to a replica, `on_held` once it has obeyed."""
+        self._replicas, self._before, self._on_held = replicas, before, on_held
         self._held: dict[Key, Uuid] = {}  # With the topic's id: also partitions without a leader that is alive.
-        replicas.cluster.table = image.table
+        self.begin_anew(image)
+
+    def begin_anew(self, image: ClusterImage) -> None:
+        """The state is another one from now on: a snapshot was loaded. `publish` compares all of it."""
+        self._image = image
+        self._published: int | None = None  # All records below this offset; None before the first image.
+        self._replicas.cluster.table = image.table
 
     def publish(self, now_ms: int) -> dict[Key, Errors]:
         """The replicas become what the image says; the errors of those that could not."""
         image, published = self._image, self._published
         delta = None if published is None else image.changes_between(published, image.end_offset)
         self._published = image.end_offset
-        self._replicas.cluster.topics_changed()
+        if delta is None or delta.created_topics or delta.deleted_topics:
+            self._replicas.cluster.topics_changed()
         errors = self._everything(now_ms) if delta is None else self._changes(delta, now_ms)
         self._replicas.cluster_changed()
         return errors
@@ -52,12 +67,14 @@ class MetadataPublisher:
         for key in self._held.keys() - keys:
             self._drop(key)
         self._replicas.hold_only(keys)
+        self._delete_logs_of_another_id(rows)
         return self._become(rows, now_ms)
 
     def _changes(self, delta: MetadataDelta, now_ms: int) -> dict[Key, Errors]:
         table, replicas = self._image.table, self._replicas
-        for key in [each for each, topic_id in self._held.items() if topic_id in delta.deleted_topics]:
-            self._drop(key)
+        if delta.deleted_topics:
+            for key in [each for each, topic_id in self._held.items() if topic_id in delta.deleted_topics]:
+                self._drop(key)
         rows = delta.rows_of_broker(table, replicas.broker_id).tolist()
         self._stop_topics_of_another_id(rows)
         for row in set(delta.rows.tolist()).difference(rows):
@@ -74,6 +91,15 @@ class MetadataPublisher:
             topic_id = table.topics.ids[table.topic_row__p[row]]
             if self._held.get(key := self._key(row), topic_id) != topic_id:
                 self._drop(key)
+
+    def _delete_logs_of_another_id(self, rows: Iterable[int]) -> None:
+        """The same happened while this broker was down: what lies there is a stray (LogManager.isStrayReplica)."""
+        table, replicas = self._image.table, self._replicas
+        for row in rows:
+            key = self._key(row)
+            with suppress(exception_of(Errors.KAFKA_STORAGE_ERROR)):  # The directory is offline from then on.
+                if replicas.topic_id_on_disk(key) not in (ZERO_UUID, table.topics.ids[table.topic_row__p[row]]):
+                    replicas.stop(key, delete=True)
 
     def _drop(self, key: Key) -> None:
         """Nothing of it is left, unless its log directory has failed: then it is a stray where that comes back."""
@@ -97,7 +123,11 @@ class MetadataPublisher:
     def _obey(self, key: Key, told: Replica, now_ms: int) -> Errors:
         """A partition whose leader is gone is held, and neither led nor followed."""
         self._held[key] = told.topic_id
+        if self._before is not None:
+            self._before(key, told)
         error = self._replicas.become(key, told, now_ms)
+        if error is Errors.NONE and self._on_held is not None:
+            self._on_held(key, told)
         if error is Errors.NONE and not self._replicas.cluster.is_alive(told.leader):
             return self._replicas.stop(key, delete=False)
         return error
@@ -118,5 +148,15 @@ class MetadataPublisher:
             replicas=state.replicas,
             partition_epoch=state.partition_epoch,
             leader_recovery_state=state.leader_recovery_state,
+            directory_id=self._directory_id(row),
             is_new=key not in self._held,
         )
+
+    def _directory_id(self, row: int) -> Uuid:
+        """The log directory that the controller assigns to this broker's replica (KIP-858)."""
+        table = self._image.table
+        if table.directories__ps is None:
+            return MIGRATING_UUID
+        slots = np.flatnonzero(table.replicas__ps[row] == table.brokers.row(self._replicas.broker_id))
+        uuids = table.brokers.directory_table.uuids
+        return uuids[int(table.directories__ps[row, slots[0]])] if len(slots) else UNASSIGNED_UUID

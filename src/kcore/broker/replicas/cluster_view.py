@@ -8,7 +8,7 @@ from kcore.broker.replicas.replica import Key
 from kcore.metadata.broker_table import BrokerTable
 from kcore.metadata.partition_table import PartitionTable
 from kcore.metadata.topics import TopicTable
-from kcore.types import ZERO_UUID, Uuid
+from kcore.types import ZERO_UUID, Int32s, Uuid
 
 NO_CONTROLLER = -1
 
@@ -43,6 +43,11 @@ class ClusterView:
         brokers = self.table.brokers
         return broker_id in brokers and bool(brokers.live[brokers.row(broker_id)])
 
+    def may_join_isr(self, broker_id: int) -> bool:
+        """Whether the controller would take the broker into an ISR: alive, and not about to stop (KIP-841)."""
+        brokers = self.table.brokers
+        return self.is_alive(broker_id) and not brokers.in_controlled_shutdown__b[brokers.row(broker_id)]
+
     def name_of(self, topic_id: Uuid) -> str | None:
         """A topic's name by its id."""
         if self._names_by_id is None:
@@ -54,8 +59,16 @@ class ClusterView:
     def offline_replicas(self, row: int) -> frozenset[int]:
         """The brokers whose replica of that partition of `table` is offline: dead, or its disk failed (KIP-112)."""
         table = self.table
+        if table.directories__ps is not None:
+            return self._on_failed_directories(row, table.directories__ps[row])
         key = table.topics.names[table.topic_row__p[row]], int(table.partition_index__p[row])
         return self._offline.get(key, frozenset())
+
+    def _on_failed_directories(self, row: int, directories__s: Int32s) -> frozenset[int]:
+        """In KRaft mode the partition's assigned directories say it, and the brokers' registrations (KIP-858)."""
+        brokers, replicas__s = self.table.brokers, self.table.replicas__ps[row]
+        online__s = brokers.directory_table.online(replicas__s, directories__s, brokers.lists_directories__b)
+        return frozenset(brokers.ids[replicas__s[(replicas__s >= 0) & ~online__s]].tolist())
 
     def knows(self, key: Key) -> bool:
         """Whether the partition is in the cluster."""

@@ -25,6 +25,9 @@ class TopicSettings:
     min_insync_replicas: int = 1
     log: LogConfig = field(default_factory=LogConfig)
     deletes: bool = True  # Whether cleanup.policy has "delete" in it.
+    retention_ms: int = -1  # Older segments go; below 0: none does.
+    retention_bytes: int = -1  # Segments beyond so many bytes go; below 0: none does.
+    segment_bytes: int | None = None  # A segment is full then; None: as the broker has it.
 
 
 @dataclass(frozen=True, slots=True)
@@ -93,9 +96,17 @@ NOT_APPLIED = frozenset({Errors.OPERATION_NOT_ATTEMPTED, Errors.INELIGIBLE_REPLI
 class Partition:
     """The replica of one partition on this broker. The caller updates fetchers and waiting requests after a change."""
 
-    def __init__(self, key: Key, broker_id: int, limits: LagLimits, is_alive: Callable[[int], bool]) -> None:
-        """`is_alive`: whether a broker is live by the last UpdateMetadata."""
-        self.key, self.broker_id, self.limits, self._is_alive = key, broker_id, limits, is_alive
+    def __init__(
+        self,
+        key: Key,
+        broker_id: int,
+        limits: LagLimits,
+        is_alive: Callable[[int], bool],
+        may_join_isr: Callable[[int], bool],
+    ) -> None:
+        """`is_alive`: whether a broker is live by what is known of the cluster; `may_join_isr`: and does not stop."""
+        self.key, self.broker_id, self.limits = key, broker_id, limits
+        self._is_alive, self._may_join_isr = is_alive, may_join_isr
         self.role = Role.NONE
         self.settings = TopicSettings()
         self.received: Replica | None = None  # The last state it was given; its ISR is the committed one.
@@ -211,7 +222,7 @@ class Partition:
             if follower.end_offset < committed and (
                 broker_id in members
                 # One that is nearly in: without this it might never catch up with a busy leader.
-                or (follower.is_caught_up(end_offset, now_ms, self.limits.time_ms) and self._is_alive(broker_id))
+                or (follower.is_caught_up(end_offset, now_ms, self.limits.time_ms) and self._may_join_isr(broker_id))
             ):
                 committed = follower.end_offset
         if committed <= log.high_watermark:
@@ -273,7 +284,7 @@ class Partition:
     def expanded(self, broker_id: int) -> IsrChange | None:
         """The change that takes a follower in which has caught up with what is committed."""
         follower, log, start = self.followers[broker_id], self.log, self.leader_epoch_start_offset
-        if self.pending is not None or broker_id in self.isr or not self._is_alive(broker_id):
+        if self.pending is not None or broker_id in self.isr or not self._may_join_isr(broker_id):
             return None
         if log is None or start is None or follower.end_offset < max(log.high_watermark, start):
             return None

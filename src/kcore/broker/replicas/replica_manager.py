@@ -37,10 +37,11 @@ class Logs(Protocol):
     def topic_id(self, key: Key) -> Uuid:
         """Of the log that lies there; ZERO_UUID if there is none, or it has no id. KafkaStorageException."""
 
-    def hold(self, key: Key, topic_id: Uuid, *, is_new: bool) -> ReplicaLog:
+    def hold(self, key: Key, topic_id: Uuid, *, is_new: bool, directory_id: Uuid | None = None) -> ReplicaLog:
         """The partition's log, made if need be; its topic id, if it is given one, is on the disk.
 
-        One that is not new may lie in a directory that failed: then it is not made.
+        One that is not new may lie in a directory that failed: then it is not made. `directory_id`: where it is made,
+        as the controller of a KRaft cluster assigns it.
         """
 
     def delete(self, key: Key) -> None:
@@ -113,7 +114,7 @@ class ReplicaManager:
         if known is not None and received.partition_epoch < known.partition_epoch:
             return Errors.NONE  # Older than the controller's last AlterPartition response.
         try:
-            log = self.logs.hold(key, received.topic_id, is_new=received.is_new)
+            log = self.logs.hold(key, received.topic_id, is_new=received.is_new, directory_id=received.directory_id)
             if received.leader == self.broker_id:
                 step = partition.become_leader(received, log, now_ms)
             elif self.cluster.is_alive(received.leader):
@@ -131,7 +132,8 @@ class ReplicaManager:
 
     def _start(self, key: Key) -> Partition:
         limits = LagLimits(self.config.replica_lag_time_max_ms, self.config.replica_lag_max_offsets)
-        partition = self.partitions[key] = Partition(key, self.broker_id, limits, self.cluster.is_alive)
+        is_alive, may_join_isr = self.cluster.is_alive, self.cluster.may_join_isr
+        partition = self.partitions[key] = Partition(key, self.broker_id, limits, is_alive, may_join_isr)
         partition.order(Order.START)
         partition.settings = self.settings_of(key[0])
         return partition

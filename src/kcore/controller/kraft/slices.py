@@ -57,7 +57,7 @@ class SnapshotNeed:
 
 def snapshot_slices(
     image: ClusterImage,
-    offset: int,
+    offset: int | None,
     epoch: int,
     wall_ms: int,
     on_frozen: Callable[[], None],
@@ -66,7 +66,7 @@ def snapshot_slices(
     """Whole batches of the state before the record at `offset`, a few milliseconds of work each; some are empty.
 
     `release`: whose controllers' snapshots it resembles. The image may change between slices. Its journal must reach
-    back to `offset` until `on_frozen` is called.
+    back to `offset` until `on_frozen` is called. Without an offset: an image that does not change.
     """
     for records in records_of(image, offset=offset, release=release):
         if not len(records):

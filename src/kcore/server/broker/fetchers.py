@@ -30,15 +30,17 @@ class BrokerFetchers:
         self._changes: dict[int, asyncio.Event] = {}
         self._tasks: dict[int, asyncio.Task[None]] = {}
         self._faults = BoundedLog(logger)
+        self._is_closed = False
 
     def changed(self, leader_id: int) -> None:
         """There is something new to fetch from it, or nothing more."""
         self._changes.setdefault(leader_id, asyncio.Event()).set()
-        if leader_id not in self._tasks and leader_id in self._manager.fetchers:
+        if leader_id not in self._tasks and leader_id in self._manager.fetchers and not self._is_closed:
             self._tasks[leader_id] = asyncio.create_task(self._run(leader_id), name=f"fetching from {leader_id}")
 
     async def close(self) -> None:
-        """No more is fetched."""
+        """No more is fetched, whatever the replicas are told from now on."""
+        self._is_closed = True
         tasks = [*self._tasks.values()]
         for task in tasks:
             task.cancel()

@@ -1,6 +1,7 @@
-"""The requests that a broker answers: control requests as columns, the others as messages, each by its machine."""
+"""The requests of clients and followers that a broker of either mode answers, each by its machine."""
 
 import asyncio
+from abc import ABC, abstractmethod
 from collections.abc import Awaitable, Callable, Mapping
 from typing import Any, Final
 
@@ -11,38 +12,25 @@ from kcore.broker.replicas.markers import on_write_txn_markers
 from kcore.broker.replicas.offsets import on_list_offsets, on_offset_for_leader_epoch
 from kcore.broker.replicas.producing import on_produce
 from kcore.broker.replicas.replica_manager import ReplicaManager
-from kcore.broker.zk_control.control_requests import CONTROL_REQUESTS
-from kcore.controller.zk.admin.configs import is_of_all_brokers
-from kcore.controller.zk.requests.live_brokers import LiveBroker
 from kcore.errors import DisconnectedError
-from kcore.metadata.broker_table import Endpoint
 from kcore.net.server import RequestContext
-from kcore.net.versions import response_of
 from kcore.protocol_errors import Errors
-from kcore.schema import (
-    DescribeConfigsRequest,
-    IncrementalAlterConfigsRequest,
-)
 from kcore.schema.cluster_metadata import DescribeClusterRequest, MetadataRequest
-from kcore.schema.configs import AlterConfigsRequest
 from kcore.schema.fetch import FetchRequest
 from kcore.schema.find_coordinator import Coordinator, FindCoordinatorRequest, FindCoordinatorResponse
 from kcore.schema.group_listing import ListGroupsRequest, ListGroupsResponse
-from kcore.schema.headers import RequestHeader, ResponseHeader
 from kcore.schema.list_offsets import ListOffsetsRequest, OffsetForLeaderEpochRequest
 from kcore.schema.log_dirs import DescribeLogDirsRequest
 from kcore.schema.produce import ProduceRequest, ProduceResponse
 from kcore.schema.producers import DescribeProducersRequest, ListTransactionsRequest, ListTransactionsResponse
-from kcore.schema.scram import DescribeUserScramCredentialsRequest
 from kcore.schema.structure import Message
 from kcore.schema.topics import DeleteRecordsRequest
 from kcore.schema.transactions import InitProducerIdRequest, InitProducerIdResponse, WriteTxnMarkersRequest
 from kcore.server.broker import coordination
 from kcore.server.broker.group_coordinators import TOPICS, TRANSACTIONS, coordinator_row
-from kcore.server.broker.node_admin import NodeAdmin
+from kcore.server.broker.log_dirs import describe_log_dirs
+from kcore.server.broker.logs import BrokerLogs
 from kcore.server.controller.cluster_view import ClusterView
-from kcore.server.controller.relay import BrokerRelay
-from kcore.wire.codec import decode_from, encode
 
 # With the versions of 3.9.1, from where records have magic 2.
 APIS: Final = {
@@ -50,9 +38,6 @@ APIS: Final = {
     "Fetch": (4, 17),
     "ListOffsets": (1, 9),
     "Metadata": (0, 12),
-    "LeaderAndIsr": (0, 7),
-    "StopReplica": (0, 4),
-    "UpdateMetadata": (0, 8),
     "FindCoordinator": (0, 6),
     "InitProducerId": (0, 5),
     "OffsetForLeaderEpoch": (0, 4),
@@ -61,90 +46,50 @@ APIS: Final = {
     "DescribeProducers": (0, 0),
     "DeleteRecords": (0, 2),
     "DescribeLogDirs": (0, 4),
-    "AlterConfigs": (0, 2),
     "DescribeConfigs": (0, 4),
-    "IncrementalAlterConfigs": (0, 1),
-    "DescribeUserScramCredentials": (0, 0),
     **coordination.APIS,
     **{"ListGroups": (0, 5), "ListTransactions": (0, 1)},  # This broker has none.
 }
-# What any broker answers out of ZooKeeper, and this one does not know: one of Kafka's does, if there is any.
-RELAYED: Final = frozenset({"DescribeClientQuotas", "AlterClientQuotas", "DescribeAcls", "CreateAcls", "DeleteAcls"})
 EMPTY: Final[dict[type[Message], type[Message]]] = {
     ListGroupsRequest: ListGroupsResponse,
     ListTransactionsRequest: ListTransactionsResponse,
 }
 
 
-class ControlPath:
-    """Hands on LeaderAndIsr, StopReplica and UpdateMetadata undecoded: they are decoded once, into columns."""
-
-    def __init__(self, answer: Callable[[type[Message], int, memoryview], Awaitable[bytes]]) -> None:
-        self._answer = answer
-
-    def takes(self, api_key: int, version: int) -> bool:
-        """Whether it is one of the three."""
-        return api_key in CONTROL_REQUESTS and version in CONTROL_REQUESTS[api_key].versions
-
-    async def ask(self, connection_id: int, frame: bytes) -> bytes:
-        """The answer's header and body. DecodeError for other bytes."""
-        api_key, version = int.from_bytes(frame[:2]), int.from_bytes(frame[2:4])
-        message = CONTROL_REQUESTS[api_key]
-        header, at = decode_from(RequestHeader, message.header_version(version), frame)
-        body = await self._answer(message, version, memoryview(frame)[at:])
-        head = ResponseHeader(correlation_id=header.correlation_id)
-        return bytes(encode(head, response_of(message).header_version(version))) + bytes(body)
-
-    def forget(self, connection_id: int) -> None:
-        """Nothing is kept of a connection."""
-
-
-class Frames:
-    """The requests that are answered as frames: control requests, and what one of Kafka's brokers answers for this."""
-
-    def __init__(self, control: ControlPath, relay: BrokerRelay) -> None:
-        self._control, self._relay = control, relay
-
-    def takes(self, api_key: int, version: int) -> bool:
-        """Whether it is for either."""
-        return self._control.takes(api_key, version) or self._relay.takes(api_key, version)
-
-    async def ask(self, connection_id: int, frame: bytes) -> bytes:
-        """The answer of the one that takes it."""
-        is_control = self._control.takes(int.from_bytes(frame[:2]), int.from_bytes(frame[2:4]))
-        path = self._control if is_control else self._relay
-        return await path.ask(connection_id, frame)
-
-    def forget(self, connection_id: int) -> None:
-        """A connection to another broker goes with its client."""
-        self._relay.forget(connection_id)
-
-
-class BrokerFront:
-    """Handles the requests of clients and followers."""
+class BrokerFront(ABC):
+    """Handles the requests of clients and followers. A mode says what it knows of the cluster, and administers."""
 
     def __init__(
         self,
         manager: ReplicaManager,
-        listener: str,
-        cluster_id: str,
+        logs: BrokerLogs,
+        *,
         now_ms: Callable[[], int],
+        date_ms: Callable[[], int],
         perform: Callable[[], None],
         next_producer_id: Callable[[], Awaitable[int]],
-        admin: NodeAdmin,
-        date_ms: Callable[[], int],
-        forward: Callable[[Message, int], Awaitable[Message | None]],
     ) -> None:
         """`perform` does what the machine asks for; it calls `answer`. `next_producer_id` gives one of its own.
 
-        `now_ms` only goes forward, `date_ms` is the time of day. `forward` asks one of Kafka's own brokers, and gives
-        None if none answers.
+        `now_ms` only goes forward, `date_ms` is the time of day.
         """
-        self._manager, self._listener, self._cluster_id, self._admin = manager, listener, cluster_id, admin
+        self._manager, self._logs = manager, logs
         self._now_ms, self._perform, self._next_producer_id = now_ms, perform, next_producer_id
-        self._date_ms, self._forward = date_ms, forward
+        self._date_ms = date_ms
         self._waiting: dict[int, asyncio.Future[Message]] = {}
         self._requests = 0
+
+    @abstractmethod
+    def view(self) -> ClusterView:
+        """The cluster as clients see it."""
+
+    @abstractmethod
+    async def may_coordinate(self) -> bool:
+        """Whether other brokers may coordinate groups and transactions, though none does so yet."""
+
+    @abstractmethod
+    async def administer(self, context: RequestContext, request: Message) -> Message | None:
+        """The answer to a request that the mode alone knows; None if it is none of those."""
 
     def answer(self, request_id: int, response: Message) -> None:
         """Hands the response to the waiting request."""
@@ -167,9 +112,9 @@ class BrokerFront:
             case OffsetForLeaderEpochRequest():
                 return on_offset_for_leader_epoch(manager, request)
             case MetadataRequest():
-                return self._view().metadata(request, context.version)
+                return self.view().metadata(request, context.version)
             case DescribeClusterRequest():
-                return self._view().describe(request)
+                return self.view().describe(request)
             case InitProducerIdRequest():  # It waits for an active controller.
                 return await context.while_here(self._init_producer_id(request))
             case WriteTxnMarkersRequest():
@@ -184,13 +129,9 @@ class BrokerFront:
             case FindCoordinatorRequest():
                 return await self._find_coordinator(request, context.version)
             case DescribeLogDirsRequest():
-                return self._admin.describe_log_dirs(request)
-            case DescribeConfigsRequest():
-                return await self._admin.describe_configs(request, context.version)
-            case IncrementalAlterConfigsRequest() | AlterConfigsRequest():
-                return await self._alter_configs(request, context.version)
-            case DescribeUserScramCredentialsRequest():
-                return await self._admin.describe_scram(request)
+                return describe_log_dirs(self._logs, request)
+        if (answer := await self.administer(context, request)) is not None:
+            return answer
         if type(request) in EMPTY:
             return EMPTY[type(request)]()
         return coordination.refuse(manager, request, context.version)
@@ -211,16 +152,6 @@ class BrokerFront:
             self._manager.forget(request_id)
         return answer
 
-    async def _alter_configs(
-        self, request: IncrementalAlterConfigsRequest | AlterConfigsRequest, version: int
-    ) -> Message:
-        """Kafka's brokers know the settings of all brokers; this one has throttles alone."""
-        if is_of_all_brokers(request) and (answer := await self._forward(request, version)) is not None:
-            return answer
-        if isinstance(request, AlterConfigsRequest):
-            return await self._admin.replace_configs(request)
-        return await self._admin.alter_configs(request)
-
     async def _produce(self, context: RequestContext, request: ProduceRequest) -> Message | None:
         manager, date_ms = self._manager, self._date_ms()
         answer = await self._waited(
@@ -233,17 +164,6 @@ class BrokerFront:
             raise DisconnectedError("a Produce with acks 0 was refused: its producer is to look for another leader")
         return None
 
-    def _view(self) -> ClusterView:
-        table, controller_id = self._manager.cluster.table, self._manager.cluster.controller_id
-        endpoints: tuple[Endpoint, ...] = ()
-        rack = None
-        if controller_id in table.brokers and self._manager.cluster.is_alive(controller_id):
-            row = table.brokers.row(controller_id)
-            endpoints, rack = tuple(table.brokers.endpoints[row]), table.brokers.racks[row]
-        controller = LiveBroker(controller_id, endpoints, rack)
-        offline = self._manager.cluster.offline_replicas
-        return ClusterView(table, self._listener, controller, self._cluster_id, offline=offline)
-
     async def _init_producer_id(self, request: InitProducerIdRequest) -> InitProducerIdResponse:
         if request.transactional_id is not None:
             error = coordination.refusal_of(self._manager, request.transactional_id, TRANSACTIONS)
@@ -254,8 +174,8 @@ class BrokerFront:
 
     async def _find_coordinator(self, request: FindCoordinatorRequest, version: int) -> FindCoordinatorResponse:
         """The coordinator of a group or transaction: the leader of its partition of an internal topic."""
-        nodes, topic = self._view().nodes(), TOPICS.get(request.key_type, "")
-        may_come = topic in self._manager.cluster.table.topics or await self._admin.has_coordinators()
+        nodes, topic = self.view().nodes(), TOPICS.get(request.key_type, "")
+        may_come = topic in self._manager.cluster.table.topics or await self.may_coordinate()
         keys = request.coordinator_keys if version >= 4 else [request.key]
         found = [self._coordinator(key, request.key_type, nodes, may_come=may_come) for key in keys]
         if version >= 4:

@@ -5,7 +5,11 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 
+from kcore.broker.replicas.partition import TopicSettings
 from kcore.broker.replicas.replica import Key
+from kcore.constants import UNKNOWN_BROKER_EPOCH
+from kcore.errors import StorageError
+from kcore.metadata.directory_table import MIGRATING_UUID, UNASSIGNED_UUID
 from kcore.protocol_errors import ApiException, Errors, exception_of
 from kcore.storage.checkpoints import TopicPartition
 from kcore.storage.live_log import LiveLog, Settings
@@ -16,13 +20,33 @@ logger = logging.getLogger(__name__)
 
 
 class BrokerLogs:
-    """Each partition is in one directory; a new one goes to the directory with the fewest."""
+    """Each partition is in one directory; a new one goes where the controller says, or where the fewest are."""
 
-    def __init__(self, paths: Sequence[Path], settings: Settings | None = None) -> None:
-        """Opens every log. A directory that does not do it is offline; KafkaStorageException if all are (KIP-112)."""
+    def __init__(self, paths: Sequence[Path], settings: Settings | None = None, *, node_id: int | None = None) -> None:
+        """Opens every log. A directory that does not do it is offline; KafkaStorageException if all are (KIP-112).
+
+        `node_id`: in KRaft mode, where directories are formatted before: StorageError if one is not, or is another
+        node's or cluster's, or if two have the same id.
+        """
         self.directories = [LogDirectory(path, settings) for path in paths]
+        self.cluster_id = ""  # In KRaft mode.
         self._refusing: dict[Key, LogDirectory] = {}  # Which could not make or remove the log of a partition.
+        if node_id is not None:
+            self._identify(node_id)
         self._at_start(lambda directory: directory.open())
+
+    def _identify(self, node_id: int) -> None:
+        """Source: MetaPropertiesEnsemble.verify."""
+        clusters: dict[str, LogDirectory] = {}
+        self._at_start(lambda directory: clusters.setdefault(directory.identify(node_id), directory))
+        if len(clusters) > 1:
+            told = ", ".join(f"{each.path} of {cluster_id}" for cluster_id, each in clusters.items())
+            raise StorageError(f"log directories of several clusters: {told}")
+        [self.cluster_id] = clusters
+        by_id: dict[Uuid, LogDirectory] = {}
+        for directory in self.online:
+            if (other := by_id.setdefault(directory.directory_id or ZERO_UUID, directory)) is not directory:
+                raise StorageError(f"{other.path} and {directory.path} have the same directory.id")
 
     @property
     def online(self) -> list[LogDirectory]:
@@ -54,18 +78,41 @@ class BrokerLogs:
         directory = self._directory(key)
         return ZERO_UUID if directory is None else directory.topic_id(TopicPartition(*key))
 
-    def hold(self, key: Key, topic_id: Uuid, *, is_new: bool) -> LiveLog:
-        directory = self._directory(key) or self._place_for(key, is_new)
+    def hold(self, key: Key, topic_id: Uuid, *, is_new: bool, directory_id: Uuid | None = None) -> LiveLog:
+        directory = self._directory(key) or self._place_for(key, is_new, directory_id)
         with self._used(directory, key):
             log = directory.create(TopicPartition(*key))
             directory.assign_topic_id(TopicPartition(*key), topic_id)
         return log
 
-    def _place_for(self, key: Key, is_new: bool) -> LogDirectory:
-        """Only a replica that never was may be begun while a directory is offline that might have it (KIP-112)."""
+    def _place_for(self, key: Key, is_new: bool, directory_id: Uuid | None) -> LogDirectory:
+        """Only a replica that never was may be begun while a directory is offline that might have it (KIP-112).
+
+        In KRaft mode the assignment tells: UNASSIGNED is of one that never was, and another one that is not online may
+        be the one that is offline (KIP-858).
+        """
+        assigned = [each for each in self.online if each.directory_id == directory_id is not None]
+        if assigned:
+            return assigned[0]
+        if directory_id is not None:
+            is_new = directory_id in (UNASSIGNED_UUID, MIGRATING_UUID)
         if not self.online or (not is_new and len(self.online) < len(self.directories)):
             raise exception_of(Errors.KAFKA_STORAGE_ERROR)(f"{key}: a log directory is offline: it may have the log")
         return min(self.online, key=lambda each: len(each.logs))
+
+    def directory_id(self, key: Key) -> Uuid | None:
+        """The id of the directory that has the partition's log; None if none has, or in ZooKeeper mode."""
+        directory = self._directory(key)
+        return None if directory is None else directory.directory_id
+
+    def take_clean_shutdown(self) -> int:
+        """The broker epoch at the end of the last run, if all directories were closed cleanly then; else -1.
+
+        Source: LogManager.readBrokerEpochFromCleanShutdownFiles.
+        """
+        epochs: set[int] = set()
+        self._at_start(lambda directory: epochs.add(directory.take_clean_shutdown()))
+        return epochs.pop() if len(epochs) == 1 and len(self.online) == len(self.directories) else UNKNOWN_BROKER_EPOCH
 
     def delete(self, key: Key) -> None:
         if (directory := self._directory(key)) is not None:
@@ -102,11 +149,34 @@ class BrokerLogs:
                 failed = [*(failed or ()), *self._fail(directory, str(error))]
         return failed
 
-    def close(self) -> None:
-        """Everything is on the disks that take it."""
+    def delete_old(self, settings_of: Callable[[str], TopicSettings], date_ms: int) -> list[Key]:
+        """Deletes segments by time and size, as topics have it; the partitions in directories that failed at it."""
+        failed: list[Key] = []
+        for directory in self.online:
+            for key, log in [*directory.logs.items()]:
+                settings = settings_of(key.topic)
+                if not settings.deletes:
+                    continue
+                oldest_ms = None if settings.retention_ms < 0 else date_ms - settings.retention_ms
+                most_bytes = None if settings.retention_bytes < 0 else settings.retention_bytes
+                try:
+                    log.delete_old(oldest_ms, most_bytes)
+                except ApiException as error:
+                    failed += self._fail(directory, str(error))
+                    break
+        return failed
+
+    def configure(self, key: Key, settings: TopicSettings) -> None:
+        """The log rolls as its topic's settings say."""
+        directory = self._directory(key)
+        if directory is not None and settings.segment_bytes is not None:
+            directory.logs[TopicPartition(*key)].set_segment_bytes(settings.segment_bytes)
+
+    def close(self, broker_epoch: int | None = None) -> None:
+        """Everything is on the disks that take it. In KRaft mode a file with the broker epoch says so (KIP-966)."""
         for directory in self.online:
             try:
-                directory.close()
+                directory.close(broker_epoch)
             except ApiException as error:
                 logger.error("log directory %s was not closed: %s", directory.path, error)
 

@@ -1,4 +1,4 @@
-"""What administrators ask of one broker: its log directories, and settings, which lie in ZooKeeper."""
+"""What administrators ask of one broker of ZooKeeper mode: settings, which lie in ZooKeeper."""
 
 import time
 from collections.abc import Mapping, Sequence
@@ -22,11 +22,8 @@ from kcore.schema import (
     IncrementalAlterConfigsResponse,
 )
 from kcore.schema.configs import AlterConfigsRequest, AlterConfigsResponse
-from kcore.schema.log_dirs import DescribeLogDirsRequest, DescribeLogDirsResponse
 from kcore.schema.scram import DescribeUserScramCredentialsRequest
 from kcore.schema.structure import Message
-from kcore.server.broker.log_dirs import describe_log_dirs
-from kcore.server.broker.logs import BrokerLogs
 from kcore.server.controller.relay import Address
 from kcore.zookeeper.client import ZookeeperClient
 
@@ -36,18 +33,17 @@ KNOWN_S: Final = 2.0
 
 
 class NodeAdmin:
-    """Over the disks and ZooKeeper. NetworkError, which costs the connection, while ZooKeeper cannot be reached."""
+    """Over ZooKeeper. NetworkError, which costs the connection, while ZooKeeper cannot be reached."""
 
     def __init__(
         self,
         manager: ReplicaManager,
-        logs: BrokerLogs,
         zookeeper: ZookeeperClient,
         listener: str,
         settings: Mapping[str, str],
     ) -> None:
         """`settings`: what the broker was started with, by Kafka's names; `listener`: of brokers among themselves."""
-        self._logs, self._zookeeper, self._listener = logs, zookeeper, listener
+        self._zookeeper, self._listener = zookeeper, listener
         self._node = ConfigNode(
             manager.broker_id,
             is_broker=True,
@@ -56,10 +52,6 @@ class NodeAdmin:
         )
         self._coordinators: list[BrokerNode] = []
         self._read_s = -KNOWN_S
-
-    def describe_log_dirs(self, request: DescribeLogDirsRequest) -> DescribeLogDirsResponse:
-        """The contents of this broker's disks."""
-        return describe_log_dirs(self._logs, request)
 
     async def describe_configs(self, request: DescribeConfigsRequest, version: int) -> DescribeConfigsResponse:
         """Settings of topics, of this broker, of all brokers."""

@@ -92,15 +92,16 @@ class QuorumServer:
         log: RaftLog,
         elections: Elections,
         *,
-        host: str,
+        host: str | None,
         port: int,
         machine: StateMachine[Any] | None,
         store_cluster_id: Callable[[str], None] | None = None,
         stop_ms: int = STOP_MS,
         front: FrontKind = "compiled",
     ) -> None:
-        """`store_cluster_id` keeps the one that the log brings, where `config` has none: durable when it returns.
+        """`host`: None for an observer that answers nobody.
 
+        `store_cluster_id` keeps the one that the log brings, where `config` has none: durable when it returns.
         `stop_ms`: so long a leader that stops waits for another one. `front`: whether what changes nothing is answered
         without Python.
         """
@@ -132,6 +133,8 @@ class QuorumServer:
             self._take("start", self._start)
             if self._failed.done():
                 self._failed.result()
+            if self._host is None:
+                return self
             self.port = await self._front.open(self._host, self.port)
             if self._front_kind == "compiled":
                 self._front.compile(self.node, self._clock, self._fail)

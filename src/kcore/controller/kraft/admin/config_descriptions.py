@@ -17,11 +17,13 @@ from kcore.controller.kraft.admin.config_kinds import (
 from kcore.controller.kraft.admin.configs import error_of_access, known_kind
 from kcore.controller.kraft.api_errors import DEFAULT_MESSAGES, told
 from kcore.controller.kraft.authorization import DESCRIBE_CONFIGS
+from kcore.controller.kraft.config import KraftControllerConfig
 from kcore.controller.kraft.context import ControllerContext, Handler, RequestInfo
 from kcore.controller.kraft.decision import Decision
 from kcore.controller.kraft.effective_configs import EffectiveConfigs
 from kcore.controller.kraft.error_responses import refused
 from kcore.controller.rules.topic_configs import TopicConfig, check_value, topic_config_values
+from kcore.metadata.image import ClusterImage
 from kcore.metadata.topic_names import validate_topic_name
 from kcore.protocol_errors import ApiException, Errors
 from kcore.schema import configs as schema
@@ -38,7 +40,7 @@ def on_describe_configs(
     """Resources that the principal may not describe come last. An unknown resource type fails the whole request."""
     if any(not known_kind(context.config.release, each.resource_type) for each in request.resources):
         return Decision(refused(request, Errors.INVALID_REQUEST, DEFAULT_MESSAGES[Errors.INVALID_REQUEST]))
-    describing = Describing(context, includes_synonyms=request.include_synonyms)
+    describing = Describing(context.config, context.image, includes_synonyms=request.include_synonyms)
     told_of, hidden = [], []
     for each in request.resources:
         error = error_of_access(context, info, DESCRIBE_CONFIGS, each.resource_type, each.resource_name)
@@ -52,10 +54,9 @@ def on_describe_configs(
 class Describing:
     """The resources of one request."""
 
-    def __init__(self, context: ControllerContext, *, includes_synonyms: bool) -> None:
-        self._context = context
-        self._config, self._image = context.config, context.image
-        self._release = context.config.release
+    def __init__(self, config: KraftControllerConfig, image: ClusterImage, *, includes_synonyms: bool) -> None:
+        self._config, self._image = config, image
+        self._release = config.release
         self._includes_synonyms = includes_synonyms
         self._effective = EffectiveConfigs(self._config, self._image)
         self._brokers = BrokerSettings(self._config, self._image)

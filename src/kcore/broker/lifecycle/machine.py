@@ -1,0 +1,325 @@
+"""What a KRaft broker asks of the active controller, and when: registrations and heartbeats, one at a time.
+
+Source: BrokerLifecycleManager of 4.3.1. Two departures: an offline directory counts as told only if it was in the
+heartbeat that was answered, and a heartbeat that is refused with STALE_BROKER_EPOCH lets the broker register again (the
+registration was taken back by UnregisterBroker), where Kafka's sends the refused heartbeat for ever.
+"""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from typing import Final, TypeAlias
+
+from kcore.broker.lifecycle.states import BrokerState, Step, next_state
+from kcore.constants import UNKNOWN_BROKER_EPOCH
+from kcore.protocol_errors import Errors
+from kcore.schema.broker_lifecycle import (
+    BrokerHeartbeatRequest,
+    BrokerHeartbeatResponse,
+    BrokerRegistrationRequest,
+    BrokerRegistrationResponse,
+    Feature,
+    Listener,
+)
+from kcore.types import Uuid
+
+STARTING_INTERVAL_MS: Final = 10  # Between heartbeats until the broker has caught up.
+FIRST_SHUTDOWN_INTERVAL_MS: Final = 50  # After the first heartbeat that asks for the shutdown.
+
+
+@dataclass(frozen=True)
+class LifecycleConfig:
+    """Who the broker is, and Kafka's settings in milliseconds."""
+
+    broker_id: int
+    cluster_id: str
+    incarnation_id: Uuid  # New with every start of the process.
+    listeners: Sequence[Listener]
+    features: Sequence[Feature]
+    directory_ids: Sequence[Uuid]  # Of all log directories that were online at the start.
+    rack: str | None = None
+    previous_broker_epoch: int = UNKNOWN_BROKER_EPOCH  # Of the last run, if that ended cleanly (KIP-966).
+    heartbeat_interval_ms: int = 2_000  # broker.heartbeat.interval.ms
+    registration_timeout_ms: int = 60_000  # initial.broker.registration.timeout.ms
+    directory_failure_timeout_ms: int = 30_000  # log.dir.failure.timeout.ms
+
+
+@dataclass(frozen=True, slots=True)
+class Started:
+    """The process has begun: the first registration goes out."""
+
+
+@dataclass(frozen=True, slots=True)
+class Timer:
+    """`next_deadline_ms` has come."""
+
+
+@dataclass(frozen=True, slots=True)
+class Answered:
+    """The controller's answer to the request in flight; None: there was none within the interval."""
+
+    response: BrokerRegistrationResponse | BrokerHeartbeatResponse | None
+
+
+@dataclass(frozen=True, slots=True)
+class ReadyToUnfence:
+    """The replicas are what the metadata log says."""
+
+
+@dataclass(frozen=True, slots=True)
+class DirectoryFailed:
+    """A log directory went offline; it stays so until the process ends."""
+
+    directory_id: Uuid
+
+
+@dataclass(frozen=True, slots=True)
+class DirectoriesCordoned:
+    """The directories that are to get no new replicas, all of them (KIP-1066).
+
+    None: the controllers' metadata.version does not know of such.
+    """
+
+    directory_ids: Sequence[Uuid] | None
+
+
+@dataclass(frozen=True, slots=True)
+class RegisterAgain:
+    """The registration lacks what the metadata.version now allows (BrokerRegistrationTracker)."""
+
+
+@dataclass(frozen=True, slots=True)
+class ShutdownAsked:
+    """The process is to end."""
+
+
+Event: TypeAlias = (
+    Started | Timer | Answered | ReadyToUnfence | DirectoryFailed | DirectoriesCordoned | RegisterAgain | ShutdownAsked
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Send:
+    """A request for the active controller; `Answered` comes once for it, None if no controller takes it in time."""
+
+    request: BrokerRegistrationRequest | BrokerHeartbeatRequest
+
+
+@dataclass(frozen=True, slots=True)
+class Registered:
+    """The broker has this epoch from now on."""
+
+    broker_epoch: int
+
+
+@dataclass(frozen=True, slots=True)
+class StateChanged:
+    """The broker is in this state from now on."""
+
+    state: BrokerState
+
+
+@dataclass(frozen=True, slots=True)
+class Refused:
+    """The controller did not grant the request; it goes again."""
+
+    request: BrokerRegistrationRequest | BrokerHeartbeatRequest
+    error: Errors
+
+
+@dataclass(frozen=True, slots=True)
+class FailureNotTold:
+    """No controller has heard of the failed directory in time: the broker must end, so that others lead."""
+
+    directory_id: Uuid
+
+
+Effect: TypeAlias = Send | Registered | StateChanged | Refused | FailureNotTold
+
+
+@dataclass
+class _Offline:
+    """A directory that failed: until when the controller is to know it, None once it does."""
+
+    tell_until_ms: int | None
+
+
+@dataclass
+class BrokerLifecycle:
+    """Of one process. `metadata_offset` gives the offset of the last record of the metadata log that is applied."""
+
+    config: LifecycleConfig
+    metadata_offset: Callable[[], int]
+    state: BrokerState = BrokerState.STARTING
+    broker_epoch: int = UNKNOWN_BROKER_EPOCH
+    is_registered: bool = False
+    cordoned: Sequence[Uuid] | None = None
+    in_flight: BrokerRegistrationRequest | BrokerHeartbeatRequest | None = None
+    _is_ready: bool = False
+    _offline: dict[Uuid, _Offline] = field(default_factory=dict)
+    _send_at_ms: int | None = None
+    _is_wanted_next: bool = False  # Something was asked for while a request was in flight.
+    _register_until_ms: int | None = None  # None once it was registered.
+    _shutdown_answers: int = 0
+
+    @property
+    def next_deadline_ms(self) -> int | None:
+        """When `Timer` is to come."""
+        deadlines = [self._send_at_ms, self._register_until_ms]
+        deadlines += [each.tell_until_ms for each in self._offline.values()]
+        return min((each for each in deadlines if each is not None), default=None)
+
+    @property
+    def offline_directories(self) -> Sequence[Uuid]:
+        """Those that failed since the process began: every heartbeat has all of them."""
+        return [*self._offline]
+
+    def on_event(self, event: Event, now_ms: int) -> list[Effect]:
+        """What the edge is to do, in order."""
+        if self.state is BrokerState.SHUTTING_DOWN:
+            return []
+        match event:
+            case Started():
+                self._register_until_ms = now_ms + self.config.registration_timeout_ms
+                return self._send_now(now_ms)
+            case Timer():
+                return self._on_timer(now_ms)
+            case Answered(response):
+                return self._on_answer(response, now_ms)
+            case ReadyToUnfence():
+                self._is_ready = True
+                return self._send_now(now_ms)
+            case DirectoryFailed(directory_id):
+                deadline_ms = now_ms + self.config.directory_failure_timeout_ms
+                self._offline.setdefault(directory_id, _Offline(deadline_ms))
+                return self._send_now(now_ms) if self.is_registered else []
+            case DirectoriesCordoned(directory_ids):
+                return self._cordon(directory_ids, now_ms)
+            case RegisterAgain():
+                self.is_registered = False
+                return self._send_now(now_ms)
+            case ShutdownAsked():
+                return self._shut_down(now_ms)
+
+    # What is sent, and when.
+
+    def _send_now(self, now_ms: int) -> list[Effect]:
+        return self._send_after(0, now_ms)
+
+    def _send_after(self, delay_ms: int, now_ms: int) -> list[Effect]:
+        """At once, if that was wanted while another request was in flight."""
+        delay_ms = 0 if self._is_wanted_next else delay_ms
+        self._is_wanted_next = False
+        if delay_ms:
+            self._send_at_ms = now_ms + delay_ms
+            return []
+        self._send_at_ms = None
+        if self.in_flight is not None:
+            self._is_wanted_next = True
+            return []
+        self.in_flight = self._heartbeat() if self.is_registered else self._registration()
+        return [Send(self.in_flight)]
+
+    def _after_failure(self, now_ms: int) -> list[Effect]:
+        """Never at once."""
+        self._is_wanted_next = False
+        return self._send_after(self.config.heartbeat_interval_ms, now_ms)
+
+    def _registration(self) -> BrokerRegistrationRequest:
+        config = self.config
+        return BrokerRegistrationRequest(
+            broker_id=config.broker_id,
+            cluster_id=config.cluster_id,
+            incarnation_id=config.incarnation_id,
+            listeners=[*config.listeners],
+            features=[*config.features],
+            rack=config.rack,
+            log_dirs=sorted(config.directory_ids),
+            previous_broker_epoch=config.previous_broker_epoch,
+        )
+
+    def _heartbeat(self) -> BrokerHeartbeatRequest:
+        return BrokerHeartbeatRequest(
+            broker_id=self.config.broker_id,
+            broker_epoch=self.broker_epoch,
+            current_metadata_offset=self.metadata_offset(),
+            want_fence=not self._is_ready,
+            want_shut_down=self.state is BrokerState.PENDING_CONTROLLED_SHUTDOWN,
+            offline_log_dirs=[*self._offline],
+            cordoned_log_dirs=self._told_cordoned(),
+        )
+
+    def _told_cordoned(self) -> list[Uuid] | None:
+        """Null until the broker has caught up: before, it may not know what is configured."""
+        if self.state is BrokerState.STARTING or self.cordoned is None:
+            return None
+        return [*self.cordoned]
+
+    def _on_timer(self, now_ms: int) -> list[Effect]:
+        if self._register_until_ms is not None and now_ms >= self._register_until_ms:
+            self._register_until_ms = None
+            return self._step(Step.REGISTRATION_TIMED_OUT)
+        for directory_id, offline in self._offline.items():
+            if offline.tell_until_ms is not None and now_ms >= offline.tell_until_ms:
+                offline.tell_until_ms = None
+                return [FailureNotTold(directory_id)]
+        if self._send_at_ms is not None and now_ms >= self._send_at_ms:
+            return self._send_now(now_ms)
+        return []
+
+    def _cordon(self, directory_ids: Sequence[Uuid] | None, now_ms: int) -> list[Effect]:
+        if directory_ids == self.cordoned:
+            return []
+        self.cordoned = directory_ids
+        is_told = self.is_registered and self.state is not BrokerState.STARTING and directory_ids is not None
+        return self._send_now(now_ms) if is_told else []
+
+    def _shut_down(self, now_ms: int) -> list[Effect]:
+        is_new = self.state is BrokerState.RUNNING
+        changed = self._step(Step.SHUTDOWN_ASKED)
+        return [*changed, *self._send_now(now_ms)] if is_new else changed
+
+    # What is answered.
+
+    def _on_answer(
+        self, response: BrokerRegistrationResponse | BrokerHeartbeatResponse | None, now_ms: int
+    ) -> list[Effect]:
+        request, self.in_flight = self.in_flight, None
+        assert request is not None, f"{response} answers nothing: {self}"
+        if response is None:
+            return self._after_failure(now_ms)
+        if response.error_code != Errors.NONE:
+            error = Errors.of(response.error_code)
+            if error is Errors.STALE_BROKER_EPOCH:
+                self.is_registered = False
+            return [Refused(request, error), *self._after_failure(now_ms)]
+        if isinstance(response, BrokerRegistrationResponse):
+            self.broker_epoch, self.is_registered, self._register_until_ms = response.broker_epoch, True, None
+            return [Registered(self.broker_epoch), *self._send_now(now_ms)]
+        assert isinstance(request, BrokerHeartbeatRequest)
+        for directory_id in request.offline_log_dirs:
+            self._offline[directory_id].tell_until_ms = None
+        return self._on_heartbeat(response, now_ms)
+
+    def _on_heartbeat(self, response: BrokerHeartbeatResponse, now_ms: int) -> list[Effect]:
+        interval_ms = self.config.heartbeat_interval_ms
+        match self.state:
+            case BrokerState.STARTING:
+                changed = self._step(Step.CAUGHT_UP) if response.is_caught_up else []
+                return [*changed, *self._send_after(STARTING_INTERVAL_MS, now_ms)]
+            case BrokerState.RECOVERY:
+                changed = [] if response.is_fenced else self._step(Step.UNFENCED)
+                return [*changed, *self._send_after(interval_ms, now_ms)]
+            case BrokerState.PENDING_CONTROLLED_SHUTDOWN:
+                self._shutdown_answers += 1
+                if response.should_shut_down:
+                    return self._step(Step.MAY_SHUT_DOWN)
+                is_first = self._shutdown_answers == 1
+                return self._send_after(FIRST_SHUTDOWN_INTERVAL_MS if is_first else interval_ms, now_ms)
+        return self._send_after(interval_ms, now_ms)
+
+    def _step(self, step: Step) -> list[Effect]:
+        before, self.state = self.state, next_state(self.state, step, self)
+        if self.state is BrokerState.SHUTTING_DOWN:
+            self._send_at_ms = self._register_until_ms = None
+            self._offline.clear()
+        return [] if self.state is before else [StateChanged(self.state)]

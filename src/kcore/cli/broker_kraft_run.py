@@ -1,0 +1,47 @@
+"""`kcore broker kraft run`: a broker of a KRaft cluster as a process, until it is told to stop."""
+
+import asyncio
+import logging
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from kcore.cli.console import fail
+from kcore.cli.kraft_settings import read_broker_settings
+from kcore.cli.processes import begin_log, stop_signal, until_first, use_all_descriptors
+from kcore.errors import KcoreError
+from kcore.report.exits import Exit
+from kcore.server.broker.kraft_process import KraftBrokerServer
+from kcore.server.broker.kraft_settings import KraftBrokerSettings
+
+
+def command(
+    config: Annotated[Path, typer.Option("--config", "-c", metavar="FILE", help="Kafka's server.properties.")],
+    verbose: Annotated[bool, typer.Option("--verbose", help="More of what happens.")] = False,
+) -> None:
+    """Hold replicas beside real Kafka brokers, in a KRaft cluster of Kafka's controllers or kcore's.
+
+    It leads and follows, and serves stock producers and consumers that assign partitions to themselves; requests of
+    administrators go on to the active controller. It coordinates no groups and no transactions, compacts nothing, and
+    has one listener, of plain text; so that partitions of internal topics go elsewhere, its log directories are
+    cordoned unless cordoned.log.dirs is set. The directories must be formatted.
+    SIGTERM and Ctrl-C stop it cleanly, its leaders moved away first. Exit code: 0 stopped so, 1 it failed, its disks
+    did, or no controller has registered it, 2 usage, or the address or the directories cannot be had.
+    """
+    begin_log(verbose=verbose)
+    use_all_descriptors()
+    raise typer.Exit(asyncio.run(_run(read_broker_settings(config))))
+
+
+async def _run(settings: KraftBrokerSettings) -> Exit:
+    """Until a signal comes, or a fault."""
+    stopped = stop_signal()
+    try:
+        async with KraftBrokerServer(settings) as server:
+            logging.info("broker %s listens at port %s", settings.node_id, server.port)
+            await until_first(stopped.wait(), server.wait_failed())
+            logging.info("stopping")
+    except (OSError, KcoreError) as error:
+        fail(str(error))
+    return Exit.GOOD if stopped.is_set() else Exit.FAILED

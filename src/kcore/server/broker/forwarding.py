@@ -1,0 +1,102 @@
+"""Requests of clients that the active controller answers: a broker hands them on, each in an Envelope (KIP-590).
+
+Source: ForwardingManager, KafkaApis.forwardToController of 4.3.1.
+"""
+
+import asyncio
+from collections.abc import Callable
+from ipaddress import ip_address
+from typing import Final
+
+from kcore.errors import DisconnectedError
+from kcore.net.served import PEER
+from kcore.protocol_errors import Errors
+from kcore.schema.acls import DescribeAclsRequest
+from kcore.schema.envelope import EnvelopeRequest
+from kcore.schema.headers import RequestHeader, ResponseHeader
+from kcore.schema.index import REQUESTS
+from kcore.schema.principal import DefaultPrincipalData
+from kcore.schema.producers import AllocateProducerIdsRequest
+from kcore.schema.scram import DescribeUserScramCredentialsRequest
+from kcore.schema.structure import Message
+from kcore.schema.versions import Versions
+from kcore.server.broker.controller_client import ControllerClient
+from kcore.server.kraft.apis import APIS
+from kcore.server.kraft.envelopes import FORWARDABLE
+from kcore.wire.codec import decode_from, encode
+
+RELEASE: Final = "4.3.1"
+WITHIN_S: Final = 60.0  # As long as Kafka's brokers look for an active controller.
+MOST_WAITING: Final = 256  # Requests at a time, of all clients.
+_PRINCIPAL: Final = DefaultPrincipalData(type="User", name="ANONYMOUS", token_authenticated=False)
+_PRINCIPAL_BYTES: Final = bytes(2) + bytes(encode(_PRINCIPAL, 0))  # Its version precedes it.
+_WITH_TOKENS: Final = ("CreateDelegationToken", "RenewDelegationToken", "ExpireDelegationToken")
+_AS_IT_IS: Final[frozenset[type[Message]]] = frozenset({DescribeAclsRequest, DescribeUserScramCredentialsRequest})
+"""What no envelope may have, and a controller answers to anybody: Kafka's brokers know the answer themselves."""
+
+
+def forwarded_apis() -> dict[str, tuple[int, int]]:
+    """What is handed on, with the versions of the controllers. Tokens need a client that is known by name."""
+    names = {each.__name__.removesuffix("Request") for each in (FORWARDABLE - {AllocateProducerIdsRequest}) | _AS_IT_IS}
+    return {name: versions for name, versions in APIS[RELEASE].items() if name in names - {*_WITH_TOKENS}}
+
+
+class ControllerRelay:
+    """Takes the frames of such requests. The client is User:ANONYMOUS: the listener is plaintext."""
+
+    def __init__(self, controller: ControllerClient) -> None:
+        self._controller = controller
+        self._waiting = asyncio.Semaphore(MOST_WAITING)
+        self._apis = {
+            key: (message, Versions(*forwarded_apis()[name]))
+            for key, message in REQUESTS.items()
+            if (name := message.__name__.removesuffix("Request")) in forwarded_apis()
+        }
+
+    def takes(self, api_key: int, version: int) -> bool:
+        """Whether the controller is to answer it."""
+        return api_key in self._apis and version in self._apis[api_key][1]
+
+    async def ask(self, connection_id: int, frame: bytes) -> bytes:
+        """The controller's answer. DisconnectedError if there is none, or if the controller refuses the envelope."""
+        message, _ = self._apis[int.from_bytes(frame[:2])]
+        try:
+            async with asyncio.timeout(WITHIN_S), self._waiting:
+                if message in _AS_IT_IS:
+                    return await self._as_it_is(message, frame)
+                return await self._in_envelope(frame)
+        except TimeoutError:
+            raise DisconnectedError(f"no controller has answered {message.__name__}") from None
+
+    def forget(self, connection_id: int) -> None:
+        """Nothing is kept of a connection."""
+
+    async def _in_envelope(self, frame: bytes) -> bytes:
+        envelope = EnvelopeRequest(
+            request_data=frame, request_principal=_PRINCIPAL_BYTES, client_host_address=_client_address()
+        )
+
+        def make(choose: Callable[[type[Message]], int]) -> tuple[Message, int]:
+            return envelope, choose(EnvelopeRequest)
+
+        answer = await self._controller.ask(make)
+        if answer.error_code != Errors.NONE or answer.response_data is None:
+            raise DisconnectedError(f"the controller refused an envelope: {Errors.of(answer.error_code).name}")
+        return bytes(answer.response_data)
+
+    async def _as_it_is(self, message: type[Message], frame: bytes) -> bytes:
+        version = int.from_bytes(frame[2:4])
+        header, at = decode_from(RequestHeader, message.header_version(version), frame)
+        request, _ = decode_from(message, version, frame, at)
+        answer = await self._controller.ask(lambda choose: (request, version))
+        head = ResponseHeader(correlation_id=header.correlation_id)
+        return bytes(encode(head, answer.header_version(version))) + bytes(encode(answer, version))
+
+
+def _client_address() -> bytes:
+    """4 or 16 bytes, of the client whose request is being answered."""
+    host = PEER.get().rpartition(":")[0].strip("[]").partition("%")[0]
+    try:
+        return ip_address(host).packed
+    except ValueError:
+        return ip_address("127.0.0.1").packed

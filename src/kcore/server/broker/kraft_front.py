@@ -1,0 +1,101 @@
+"""What a KRaft broker answers: what is known of the cluster is the image of the metadata log.
+
+The requests of clients and followers are in `front.py`; what the active controller answers is handed on by
+`forwarding.py`, before a request comes here.
+"""
+
+from collections.abc import Callable
+from typing import Any, Final
+
+from kcore.broker.replicas.replica_manager import ReplicaManager
+from kcore.controller.kraft.admin.config_descriptions import Describing
+from kcore.controller.kraft.admin.configs import known_kind
+from kcore.controller.kraft.config import KraftControllerConfig
+from kcore.controller.zk.requests.live_brokers import LiveBroker
+from kcore.errors import DisconnectedError
+from kcore.metadata.image import ClusterImage
+from kcore.net.server import RequestContext
+from kcore.protocol_errors import Errors
+from kcore.schema.configs import DescribeConfigsRequest, DescribeConfigsResponse, DescribeConfigsResult
+from kcore.schema.structure import Message
+from kcore.server.broker import front
+from kcore.server.broker.forwarding import forwarded_apis
+from kcore.server.broker.front import BrokerFront
+from kcore.server.broker.logs import BrokerLogs
+from kcore.server.controller.cluster_view import ClusterView
+
+# Kafka's brokers ask each other in the versions that metadata.version says, and do not look at ApiVersions first.
+OF_BROKERS: Final = {"Fetch": (4, 18), "ListOffsets": (1, 11), "WriteTxnMarkers": (0, 2)}
+APIS: Final = {**front.APIS, **OF_BROKERS, **forwarded_apis()}
+
+
+class KraftFront(BrokerFront):
+    """Answers once the broker knows its replicas: before, a client is to ask another broker."""
+
+    def __init__(
+        self,
+        manager: ReplicaManager,
+        logs: BrokerLogs,
+        listener: str,
+        config: KraftControllerConfig,
+        image: Callable[[], ClusterImage | None],
+        **callbacks: Any,
+    ) -> None:
+        """`config`: the broker's settings; `image`: None until the replicas follow it; `callbacks`: BrokerFront's."""
+        super().__init__(manager, logs, **callbacks)
+        self._listener, self._config, self._image = listener, config, image
+
+    async def handle(self, context: RequestContext, request: Any) -> Message | None:
+        """As BrokerFront's."""
+        if self._image() is None:
+            raise DisconnectedError("this broker has not caught up with the metadata log yet")
+        return await super().handle(context, request)
+
+    def view(self) -> ClusterView:
+        """This broker is the controller that clients see: it hands their requests on.
+
+        Kafka's brokers name one of them at random (KRaftMetadataCache.controllerId), for the same reason.
+        """
+        cluster, own = self._manager.cluster, self._manager.broker_id
+        brokers = cluster.table.brokers
+        row = brokers.row(own)
+        itself = LiveBroker(own, tuple(brokers.endpoints[row]), brokers.racks[row])
+        cluster_id = self._config.cluster_id
+        return ClusterView(cluster.table, self._listener, itself, cluster_id, offline=cluster.offline_replicas)
+
+    async def may_coordinate(self) -> bool:
+        """Whether internal topics may be placed on another broker: one that has a directory that is not cordoned.
+
+        One that is fenced may come back: clients are to ask again.
+        """
+        brokers = self._manager.cluster.table.brokers
+        for row in brokers.registered__b.nonzero()[0].tolist():
+            cordoned = brokers.cordoned_directories[row] or ()
+            is_open = {*brokers.directories[row]} - {*cordoned} or not brokers.directories[row]
+            if is_open and int(brokers.ids[row]) != self._manager.broker_id:
+                return True
+        return False
+
+    async def administer(self, context: RequestContext, request: Message) -> Message | None:
+        if isinstance(request, DescribeConfigsRequest):
+            return self._describe_configs(request)
+        return None
+
+    def _describe_configs(self, request: DescribeConfigsRequest) -> DescribeConfigsResponse:
+        """Settings of topics, of groups, of this broker and of all (ConfigHelper)."""
+        image = self._image()
+        assert image is not None
+        if any(not known_kind(self._config.release, each.resource_type) for each in request.resources):
+            results = [
+                DescribeConfigsResult(
+                    error_code=Errors.INVALID_REQUEST,
+                    error_message="a resource of an unknown type",
+                    resource_type=each.resource_type,
+                    resource_name=each.resource_name,
+                    configs=[],
+                )
+                for each in request.resources
+            ]
+            return DescribeConfigsResponse(results=results)
+        describing = Describing(self._config, image, includes_synonyms=request.include_synonyms)
+        return DescribeConfigsResponse(results=[describing.result(each) for each in request.resources])

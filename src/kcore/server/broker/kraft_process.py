@@ -1,0 +1,332 @@
+"""A broker of a KRaft cluster as a process: told by the metadata log, registered with the active controller.
+
+Source: BrokerServer, BrokerMetadataPublisher, BrokerRegistrationTracker of 4.3.1.
+"""
+
+import asyncio
+import logging
+from contextlib import AsyncExitStack, suppress
+from random import SystemRandom
+from typing import Final, Self
+
+from kcore.broker.lifecycle.machine import (
+    BrokerLifecycle,
+    DirectoriesCordoned,
+    DirectoryFailed,
+    FailureNotTold,
+    LifecycleConfig,
+    ReadyToUnfence,
+    RegisterAgain,
+    Registered,
+    ShutdownAsked,
+    Started,
+    StateChanged,
+)
+from kcore.broker.lifecycle.states import BrokerState
+from kcore.broker.metadata_delta.loader import ImageChanged, MetadataLoader
+from kcore.broker.metadata_delta.publisher import MetadataPublisher
+from kcore.broker.replicas.replica import Key, Replica
+from kcore.controller.kraft.slices import SnapshotNeed
+from kcore.metadata.broker_table import SECURITY_PROTOCOLS, Endpoint
+from kcore.metadata.image import ClusterImage
+from kcore.metadata.metadata_version import FEATURE_NAME, MetadataVersion
+from kcore.net.server import Server, serve
+from kcore.raft.config import RaftConfig
+from kcore.schema.api_versions import FinalizedFeatureKey, SupportedFeatureKey
+from kcore.schema.broker_lifecycle import Feature, Listener
+from kcore.server.broker.controller_client import ControllerClient
+from kcore.server.broker.forwarding import ControllerRelay
+from kcore.server.broker.kraft_configs import BrokerConfigs
+from kcore.server.broker.kraft_front import APIS, KraftFront
+from kcore.server.broker.kraft_settings import RELEASE, KraftBrokerSettings
+from kcore.server.broker.lifecycle_tasks import LifecycleTasks
+from kcore.server.broker.logs import BrokerLogs
+from kcore.server.broker.observer import MetadataObserver
+from kcore.server.broker.process import BrokerServer, date_ms, now_ms
+from kcore.server.kraft.apis import FEATURES
+from kcore.server.quorum.elections import DirectoryElections
+from kcore.storage.raft_dir import RaftDirectory, random_directory_id
+from kcore.types import Uuid
+
+logger = logging.getLogger(__name__)
+SHUTDOWN_S: Final = 30.0  # So long the controller may take to move leaders away; Kafka waits for five minutes.
+
+
+class KraftBrokerServer(BrokerServer):
+    """`async with` it: then it registers, and serves once it has caught up. `until_running` waits for that.
+
+    `wait_failed` returns when it cannot go on.
+    """
+
+    def __init__(self, settings: KraftBrokerSettings) -> None:
+        self._kraft = settings
+        super().__init__(
+            settings.replicas,
+            settings.log_dirs,
+            host=settings.listen.host,
+            port=settings.listen.port,
+            advertised=settings.advertised,
+            listener=settings.listener,
+            rack=settings.rack,
+            settings=settings.logs,
+        )
+        self.misplaced: dict[Key, Uuid] = {}  # Replicas in another directory than the assigned one, and in which.
+        self._running = asyncio.Event()
+        self._is_stopping = False
+        self._is_following = True  # Until the work ends.
+
+    async def __aenter__(self) -> Self:
+        """StorageError for directories that are not formatted for this node, OSError for an address."""
+        own = self._kraft
+        self.logs = BrokerLogs(own.log_dirs, own.logs, node_id=own.node_id)
+        async with AsyncExitStack() as stack:
+            stack.callback(self._close_logs)
+            previous_epoch = self.logs.take_clean_shutdown()
+            directory = RaftDirectory(
+                own.metadata_dir,
+                node_id=own.node_id,
+                cluster_id=self.logs.cluster_id,
+                voters=[each.key.id for each in own.voters],
+            )
+            log, election = directory.open()
+            stack.callback(log.close)
+            self._loader = MetadataLoader()
+            elections = DirectoryElections(directory, election)
+            self._node_config = own.node_config(self.logs.cluster_id)
+            need = SnapshotNeed(self._node_config)
+            self._observer = MetadataObserver(self._raft(directory), log, elections, self._loader, self._on_image, need)
+            self._compose()
+            self._open_front()
+            server = await self._serve()
+            stack.push_async_callback(server.close)
+            self._lifecycle = self._new_lifecycle(previous_epoch)
+            await stack.enter_async_context(self._observer)
+            self._begin_work()
+            self._begin(self._observer.write_snapshots(), "snapshots of the metadata")
+            self._begin(self._delete_old_segments(), "retention")
+            stack.push_async_callback(self._end_work)
+            stack.push_async_callback(self._lifecycle.close)
+            self._lifecycle.take(Started())
+            self._closing = stack.pop_all()
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        """Lets the controller move leaders away first, unless the disks failed; closes logs."""
+        self._is_stopping = True
+        if not self._failed.is_set():
+            self._lifecycle.take(ShutdownAsked())
+            with suppress(TimeoutError):
+                async with asyncio.timeout(SHUTDOWN_S):
+                    await self._lifecycle.ended.wait()
+                    logger.info("controlled shutdown: all leaders are moved")
+            if not self._lifecycle.ended.is_set():
+                logger.warning("controlled shutdown did not succeed within %s s", SHUTDOWN_S)
+        await self._closing.aclose()
+
+    def _close_logs(self) -> None:
+        epoch = self.manager.broker_epoch if hasattr(self, "manager") else -1
+        self.logs.close(epoch if epoch >= 0 else None)
+
+    # Composed.
+
+    def _raft(self, directory: RaftDirectory) -> RaftConfig:
+        own = self._kraft
+        return RaftConfig(
+            directory.cluster_id,
+            own.node_id,
+            directory.directory_id,
+            {},
+            SystemRandom().randrange,
+            voters=own.voters,
+            bootstrap_servers=own.bootstrap,
+            listener=own.controller_listener,
+            can_become_voter=False,
+            **own.raft,
+        )
+
+    def _open_front(self) -> None:
+        self._configs = BrokerConfigs(self._node_config, self.manager, now_ms)
+        self._publisher: MetadataPublisher | None = None
+        self._image: ClusterImage | None = None  # That the replicas follow.
+        self._published = 0  # All records below this offset.
+        self.front = KraftFront(
+            self.manager, self.logs, self.listener, self._node_config, lambda: self._image, **self._callbacks()
+        )
+
+    async def _serve(self) -> Server:
+        name = f"broker-{self.config.broker_id}-forwarding"
+        self._forwarding = ControllerClient(name, self._controller)
+        server = self._server = await serve(
+            self._host or None,
+            self.port,
+            self.front.handle,
+            APIS,
+            relay=ControllerRelay(self._forwarding),
+            listener_name=self.listener,
+        )
+        self.port = server.port
+        server.versions_answer.supported_features = [
+            SupportedFeatureKey(name=each, min_version=lowest, max_version=highest)
+            for each, (lowest, highest) in sorted(FEATURES[RELEASE].items())
+        ]
+        return server
+
+    def _new_lifecycle(self, previous_epoch: int) -> LifecycleTasks:
+        host, port = self._advertised or (self._host, self.port)
+        plain = SECURITY_PROTOCOLS["PLAINTEXT"]
+        config = LifecycleConfig(
+            self.config.broker_id,
+            self.logs.cluster_id,
+            random_directory_id(),
+            [Listener(name=self.listener, host=host, port=port or self.port, security_protocol=plain)],
+            [
+                Feature(name=name, min_supported_version=lowest, max_supported_version=highest)
+                for name, (lowest, highest) in sorted(FEATURES[RELEASE].items())
+            ],
+            [each.directory_id for each in self.logs.online if each.directory_id is not None],
+            rack=self._rack,
+            previous_broker_epoch=previous_epoch,
+            **self._kraft.lifecycle,
+        )
+        machine = BrokerLifecycle(config, lambda: self._loader.end_offset - 1)
+        channel = ControllerClient(f"broker-{self.config.broker_id}-heartbeat", self._controller)
+        return LifecycleTasks(machine, channel, now_ms, self._on_lifecycle)
+
+    async def _end_work(self) -> None:
+        """The replicas follow the log no more: their logs are about to be closed."""
+        self._is_following = False
+        await super()._end_work()
+        self._forwarding.close()
+
+    async def wait_failed(self) -> None:
+        """Until no log directory is left, or the broker could not register. Raises a fault of the metadata log."""
+        ends = [
+            asyncio.create_task(wait)
+            for wait in (super().wait_failed(), self._lifecycle.ended.wait(), self._observer.wait_failed())
+        ]
+        try:
+            done, _ = await asyncio.wait(ends, return_when=asyncio.FIRST_COMPLETED)
+            for each in done:
+                each.result()
+        finally:
+            for each in ends:
+                each.cancel()
+
+    async def until_running(self) -> None:
+        """Until the controller has unfenced the broker."""
+        await self._running.wait()
+
+    # The life.
+
+    def _on_lifecycle(self, effect: Registered | StateChanged | FailureNotTold) -> None:
+        match effect:
+            case Registered(broker_epoch):
+                self.manager.broker_epoch = broker_epoch
+                port = self.port
+                logger.info("broker %s is registered with epoch %s, port %s", self.config.broker_id, broker_epoch, port)
+                self._follow_image(is_new=False)
+            case StateChanged(state):
+                if state is BrokerState.RUNNING:
+                    self._running.set()
+                elif state is BrokerState.SHUTTING_DOWN and not self._is_stopping:
+                    logger.critical("no controller has registered broker %s in time", self.config.broker_id)
+            case FailureNotTold(directory_id):
+                logger.critical("no controller has heard that log directory %s failed", directory_id)
+                self._failed.set()
+
+    def _tell_of_failed_directories(self) -> None:
+        """Heartbeats have them from now on, until the process ends."""
+        for each in self.logs.directories:
+            if each.failed is not None and each.directory_id is not None:
+                self._lifecycle.take(DirectoryFailed(each.directory_id))
+
+    # The metadata log.
+
+    def _controller(self) -> Endpoint | None:
+        return self._observer.controller()
+
+    def _may_checkpoint(self) -> bool:
+        return self._image is not None
+
+    def _checkpointed(self) -> None:
+        self._configs.keep_only({topic for topic, _ in self.manager.partitions})
+
+    async def _delete_old_segments(self) -> None:
+        """By retention.ms and retention.bytes; segment.bytes that was changed holds from then on."""
+        while True:
+            await asyncio.sleep(self._kraft.retention_check_ms / 1000)
+            if self._image is not None:
+                for key in [*self.manager.partitions]:
+                    self.logs.configure(key, self.manager.settings_of(key[0]))
+                failed = self.logs.delete_old(self.manager.settings_of, date_ms())
+                self._directories_failed(failed or None)
+                self.perform()
+
+    def _on_image(self, changed: ImageChanged) -> None:
+        self._follow_image(is_new=changed.is_new)
+
+    def _follow_image(self, *, is_new: bool) -> None:
+        """The replicas become what the log says.
+
+        Not before the log has this incarnation's registration: an older state may lack partitions that this broker
+        has, and what a state lacks is deleted.
+        """
+        if not self._is_following:
+            return
+        image, publisher = self._loader.image, self._publisher
+        if publisher is None:
+            if not self._has_own_registration(image):
+                return
+            publisher = self._publisher = MetadataPublisher(self.manager, image, self._learn, self._on_held)
+            is_new = True
+        elif is_new:
+            publisher.begin_anew(image)
+        delta = None
+        if is_new:
+            image.keep_deltas(image.end_offset)
+        else:
+            delta = image.changes_between(self._published, image.end_offset)
+        self._published, was_ready, self._image = image.end_offset, self._image is not None, image
+        self._configs.follow(image, delta)
+        publisher.publish(now_ms())
+        self.perform()
+        self._tell_of_internal_topics()
+        self._follow_features(image)
+        if not was_ready:
+            self._lifecycle.take(ReadyToUnfence())
+
+    def _has_own_registration(self, image: ClusterImage) -> bool:
+        machine = self._lifecycle.machine
+        own = image.brokers.get(machine.config.broker_id)
+        return own is not None and own.incarnation_id == machine.config.incarnation_id and machine.is_registered
+
+    def _learn(self, key: Key, told: Replica) -> None:
+        assert self._image is not None
+        self._configs.learn(self._image, key[0])
+
+    def _on_held(self, key: Key, told: Replica) -> None:
+        """A replica has become what the log says; it may lie in another directory than the assigned one."""
+        self.logs.configure(key, self.manager.settings_of(key[0]))
+        if told.directory_id != (found := self.logs.directory_id(key)) and found is not None:
+            self.misplaced[key] = found
+        else:
+            self.misplaced.pop(key, None)
+
+    def _follow_features(self, image: ClusterImage) -> None:
+        """Clients see the finalized features; what depends on metadata.version follows it."""
+        level = image.features.get(FEATURE_NAME)
+        if level is None:
+            return
+        version = MetadataVersion.of_level(level, RELEASE)
+        answer = self._server.versions_answer
+        answer.finalized_features_epoch = image.end_offset - 1
+        answer.finalized_features = [
+            FinalizedFeatureKey(name=name, min_version_level=each, max_version_level=each)
+            for name, each in sorted(image.features.items())
+            if each > 0
+        ]
+        cordoned = self._configs.cordoned(image, self.logs.directories)
+        self._lifecycle.take(DirectoriesCordoned(cordoned if version.cordoned_directories_supported else None))
+        own = image.brokers.get(self.config.broker_id)
+        if own is not None and not own.directories and version.directories_supported and self._running.is_set():
+            self._lifecycle.take(RegisterAgain())

@@ -1,0 +1,164 @@
+"""Reads server.properties into the settings of a KRaft broker (KafkaConfig, BrokerServer of 4.3.1)."""
+
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any, Final, NamedTuple
+
+from kcore.broker.replicas.config import BrokerConfig
+from kcore.controller.kraft.admin.broker_defaults import DEFAULT_LOG_DIR
+from kcore.controller.kraft.config import DEFAULT_RELEASE, KraftControllerConfig
+from kcore.raft.replicas import Address, Voter
+from kcore.server.kraft.apis import FEATURES
+from kcore.server.kraft.property_values import (
+    COUNT,
+    LONG,
+    MOST_LONG,
+    SettingsError,
+    addresses,
+    checked,
+    listed,
+    listener_name_of,
+    listener_of,
+    number,
+    raft_settings,
+    read_all,
+    static_voters_of,
+)
+from kcore.server.kraft.settings import EVERYWHERE
+from kcore.storage.live_log import Settings
+
+RELEASE: Final = DEFAULT_RELEASE  # The release whose features the broker registers with.
+RETENTION_CHECK_MS: Final = 300_000
+ALL: Final = "*"  # As cordoned.log.dirs: every log directory.
+_OF_REPLICAS: Final[Mapping[str, Callable[[str, str], Any]]] = {
+    "replica.lag.time.max.ms": COUNT,
+    "replica.fetch.wait.max.ms": COUNT,
+    "replica.fetch.min.bytes": COUNT,
+    "replica.fetch.max.bytes": COUNT,
+    "replica.fetch.response.max.bytes": COUNT,
+    "replica.fetch.backoff.ms": COUNT,
+    "fetch.max.bytes": number(1024),
+    "min.insync.replicas": COUNT,
+    "message.max.bytes": number(0),
+}
+_OF_LIFECYCLE: Final[Mapping[str, Callable[[str, str], Any]]] = {
+    "broker.heartbeat.interval.ms": COUNT,
+    "initial.broker.registration.timeout.ms": COUNT,
+    "log.dir.failure.timeout.ms": COUNT,
+}
+_OF_SNAPSHOTS: Final[Mapping[str, Callable[[str, str], Any]]] = {  # Of the metadata log.
+    "metadata.log.max.record.bytes.between.snapshots": LONG,
+    "metadata.log.max.snapshot.interval.ms": number(0, MOST_LONG),
+}
+_OF_LOGS: Final[Mapping[str, Callable[[str, str], Any]]] = {
+    "log.segment.bytes": number(1024 * 1024),
+    "log.index.interval.bytes": number(0),
+    "log.retention.check.interval.ms": COUNT,
+}
+
+
+class KraftBrokerSettings(NamedTuple):
+    """The settings of the process."""
+
+    node_id: int
+    log_dirs: tuple[Path, ...]
+    metadata_dir: Path  # metadata.log.dir
+    listener: str  # Of clients and of brokers among themselves.
+    listen: Address
+    advertised: Address | None  # None: where it listens.
+    controller_listener: str
+    voters: tuple[Voter, ...]
+    bootstrap: tuple[Address, ...]  # controller.quorum.bootstrap.servers
+    rack: str | None
+    raft: dict[str, Any]  # Fields of RaftConfig.
+    replicas: BrokerConfig
+    lifecycle: dict[str, int]  # Fields of LifecycleConfig.
+    logs: Settings
+    retention_check_ms: int
+    static: dict[str, str]  # All that is given, by Kafka's names.
+
+    def node_config(self, cluster_id: str) -> KraftControllerConfig:
+        """What the rules of configurations read: whose they are, and what server.properties says."""
+        return KraftControllerConfig(
+            node_id=self.node_id,
+            cluster_id=cluster_id,
+            release=RELEASE,
+            supported_features=dict(FEATURES[RELEASE]),
+            static_configs=self.static,
+            **read_all(self.static, _OF_SNAPSHOTS),
+        )
+
+
+def broker_settings_of(properties: Mapping[str, str]) -> KraftBrokerSettings:
+    """The settings; SettingsError, one line, for a name that Kafka does not know or an invalid value."""
+    given = checked(properties)
+    if given.get("process.roles") != "broker":
+        raise SettingsError(f"process.roles={given.get('process.roles', '')}: kcore's broker is a broker alone")
+    if "node.id" not in given:
+        raise SettingsError("node.id is missing")
+    node_id = number(0)("node.id", given["node.id"])
+    controllers = listener_name_of(given)
+    voters = static_voters_of(given.get("controller.quorum.voters", ""), controllers)
+    if node_id in {each.key.id for each in voters}:
+        raise SettingsError(f"controller.quorum.voters: node.id {node_id} is a controller's")
+    bootstrap = addresses("controller.quorum.bootstrap.servers", given)
+    if bool(voters) == bool(bootstrap):
+        raise SettingsError("give either controller.quorum.voters or controller.quorum.bootstrap.servers")
+    read_all(given, _OF_SNAPSHOTS)  # Wrong values are refused here.
+    listener, listen, advertised = _listener(given, controllers)
+    log_dirs = _log_dirs(given)
+    return KraftBrokerSettings(
+        node_id,
+        log_dirs,
+        Path(given.get("metadata.log.dir") or log_dirs[0]),
+        *(listener, listen, advertised, controllers, voters, bootstrap),
+        given.get("broker.rack"),
+        raft_settings(given),
+        BrokerConfig(node_id, **read_all(given, _OF_REPLICAS)),
+        _lifecycle(given),
+        _logs(given),
+        read_all(given, _OF_LOGS).get("log_retention_check_interval_ms", RETENTION_CHECK_MS),
+        given,
+    )
+
+
+def _listener(given: Mapping[str, str], controllers: str) -> tuple[str, Address, Address | None]:
+    """The one listener, by its name, where it listens, and what others are told."""
+    names = [each.partition("://")[0] for each in listed(given, "listeners")] or ["PLAINTEXT"]
+    if len(names) > 1 or controllers in names:
+        raise SettingsError(f"listeners={given.get('listeners', '')}: kcore's broker has one listener, of plain text")
+    [name] = names
+    protocols = dict(each.split(":", 1) for each in listed(given, "listener.security.protocol.map") if ":" in each)
+    if protocols.get(name, name).strip() != "PLAINTEXT":
+        raise SettingsError(f"listener.security.protocol.map: {name} must be PLAINTEXT")
+    if given.get("inter.broker.listener.name", name) != name:
+        raise SettingsError(f"inter.broker.listener.name={given['inter.broker.listener.name']}: {name} is the listener")
+    listen = listener_of("listeners", given, name) or Address("", 9092)
+    advertised = listener_of("advertised.listeners", given, name)
+    if advertised is None and listen.host in EVERYWHERE:
+        advertised = Address("localhost", listen.port)
+    return name, listen, advertised
+
+
+def _log_dirs(given: Mapping[str, str]) -> tuple[Path, ...]:
+    text = given.get("log.dirs") or given.get("log.dir") or DEFAULT_LOG_DIR
+    paths = [Path(each.strip()) for each in text.split(",") if each.strip()]
+    if len({path.absolute() for path in paths}) < len(paths):
+        raise SettingsError(f"log.dirs={text}: a directory is named twice")
+    return tuple(paths)
+
+
+def _lifecycle(given: Mapping[str, str]) -> dict[str, int]:
+    """By LifecycleConfig's names."""
+    found = read_all(given, _OF_LIFECYCLE)
+    names = {
+        "broker_heartbeat_interval_ms": "heartbeat_interval_ms",
+        "initial_broker_registration_timeout_ms": "registration_timeout_ms",
+        "log_dir_failure_timeout_ms": "directory_failure_timeout_ms",
+    }
+    return {names[name]: value for name, value in found.items()}
+
+
+def _logs(given: Mapping[str, str]) -> Settings:
+    found = read_all(given, _OF_LOGS, "log.")
+    return Settings(**{name: found[name] for name in ("segment_bytes", "index_interval_bytes") if name in found})

@@ -1,0 +1,135 @@
+"""What a broker of ZooKeeper mode answers: control requests as columns, and what administrators ask of it.
+
+The requests of clients and followers are in `front.py`.
+"""
+
+from collections.abc import Awaitable, Callable
+from typing import Any, Final
+
+from kcore.broker.replicas.replica_manager import ReplicaManager
+from kcore.broker.zk_control.control_requests import CONTROL_REQUESTS
+from kcore.controller.zk.admin.configs import is_of_all_brokers
+from kcore.controller.zk.requests.live_brokers import LiveBroker
+from kcore.metadata.broker_table import Endpoint
+from kcore.net.server import RequestContext
+from kcore.net.versions import response_of
+from kcore.schema import DescribeConfigsRequest, IncrementalAlterConfigsRequest
+from kcore.schema.configs import AlterConfigsRequest
+from kcore.schema.headers import RequestHeader, ResponseHeader
+from kcore.schema.scram import DescribeUserScramCredentialsRequest
+from kcore.schema.structure import Message
+from kcore.server.broker import front
+from kcore.server.broker.front import BrokerFront
+from kcore.server.broker.logs import BrokerLogs
+from kcore.server.broker.node_admin import NodeAdmin
+from kcore.server.controller.cluster_view import ClusterView
+from kcore.server.controller.relay import BrokerRelay
+from kcore.wire.codec import decode_from, encode
+
+APIS: Final = {
+    **front.APIS,
+    "LeaderAndIsr": (0, 7),
+    "StopReplica": (0, 4),
+    "UpdateMetadata": (0, 8),
+    "AlterConfigs": (0, 2),
+    "IncrementalAlterConfigs": (0, 1),
+    "DescribeUserScramCredentials": (0, 0),
+}
+# What any broker answers out of ZooKeeper, and this one does not know: one of Kafka's does, if there is any.
+RELAYED: Final = frozenset({"DescribeClientQuotas", "AlterClientQuotas", "DescribeAcls", "CreateAcls", "DeleteAcls"})
+
+
+class ControlPath:
+    """Hands on LeaderAndIsr, StopReplica and UpdateMetadata undecoded: they are decoded once, into columns."""
+
+    def __init__(self, answer: Callable[[type[Message], int, memoryview], Awaitable[bytes]]) -> None:
+        self._answer = answer
+
+    def takes(self, api_key: int, version: int) -> bool:
+        """Whether it is one of the three."""
+        return api_key in CONTROL_REQUESTS and version in CONTROL_REQUESTS[api_key].versions
+
+    async def ask(self, connection_id: int, frame: bytes) -> bytes:
+        """The answer's header and body. DecodeError for other bytes."""
+        api_key, version = int.from_bytes(frame[:2]), int.from_bytes(frame[2:4])
+        message = CONTROL_REQUESTS[api_key]
+        header, at = decode_from(RequestHeader, message.header_version(version), frame)
+        body = await self._answer(message, version, memoryview(frame)[at:])
+        head = ResponseHeader(correlation_id=header.correlation_id)
+        return bytes(encode(head, response_of(message).header_version(version))) + bytes(body)
+
+    def forget(self, connection_id: int) -> None:
+        """Nothing is kept of a connection."""
+
+
+class Frames:
+    """The requests that are answered as frames: control requests, and what one of Kafka's brokers answers for this."""
+
+    def __init__(self, control: ControlPath, relay: BrokerRelay) -> None:
+        self._control, self._relay = control, relay
+
+    def takes(self, api_key: int, version: int) -> bool:
+        """Whether it is for either."""
+        return self._control.takes(api_key, version) or self._relay.takes(api_key, version)
+
+    async def ask(self, connection_id: int, frame: bytes) -> bytes:
+        """The answer of the one that takes it."""
+        is_control = self._control.takes(int.from_bytes(frame[:2]), int.from_bytes(frame[2:4]))
+        path = self._control if is_control else self._relay
+        return await path.ask(connection_id, frame)
+
+    def forget(self, connection_id: int) -> None:
+        """A connection to another broker goes with its client."""
+        self._relay.forget(connection_id)
+
+
+class ZkFront(BrokerFront):
+    """What is known of the cluster is what UpdateMetadata told; settings are in ZooKeeper."""
+
+    def __init__(
+        self,
+        manager: ReplicaManager,
+        logs: BrokerLogs,
+        listener: str,
+        cluster_id: str,
+        admin: NodeAdmin,
+        forward: Callable[[Message, int], Awaitable[Message | None]],
+        **callbacks: Any,
+    ) -> None:
+        """`forward` asks one of Kafka's own brokers, and gives None if none answers; `callbacks`: BrokerFront's."""
+        super().__init__(manager, logs, **callbacks)
+        self._listener, self._cluster_id, self._admin, self._forward = listener, cluster_id, admin, forward
+
+    async def may_coordinate(self) -> bool:
+        return await self._admin.has_coordinators()
+
+    async def administer(self, context: RequestContext, request: Message) -> Message | None:
+        match request:
+            case DescribeConfigsRequest():
+                return await self._admin.describe_configs(request, context.version)
+            case IncrementalAlterConfigsRequest() | AlterConfigsRequest():
+                return await self._alter_configs(request, context.version)
+            case DescribeUserScramCredentialsRequest():
+                return await self._admin.describe_scram(request)
+        return None
+
+    async def _alter_configs(
+        self, request: IncrementalAlterConfigsRequest | AlterConfigsRequest, version: int
+    ) -> Message:
+        """Kafka's brokers know the settings of all brokers; this one has throttles alone."""
+        if is_of_all_brokers(request) and (answer := await self._forward(request, version)) is not None:
+            return answer
+        if isinstance(request, AlterConfigsRequest):
+            return await self._admin.replace_configs(request)
+        return await self._admin.alter_configs(request)
+
+    def view(self) -> ClusterView:
+        table, controller_id = self._manager.cluster.table, self._manager.cluster.controller_id
+        endpoints: tuple[Endpoint, ...] = ()
+        rack = None
+        if controller_id in table.brokers and self._manager.cluster.is_alive(controller_id):
+            row = table.brokers.row(controller_id)
+            endpoints, rack = tuple(table.brokers.endpoints[row]), table.brokers.racks[row]
+        controller = LiveBroker(controller_id, endpoints, rack)
+        offline = self._manager.cluster.offline_replicas
+        return ClusterView(table, self._listener, controller, self._cluster_id, offline=offline)

@@ -1,0 +1,240 @@
+"""A broker of ZooKeeper mode as a process: registered in ZooKeeper, told by control requests what to lead and follow.
+
+Source: KafkaServer of 3.9.1.
+"""
+
+import asyncio
+import logging
+import time
+import uuid
+from collections.abc import Callable, Sequence
+from contextlib import AsyncExitStack, ExitStack, suppress
+from pathlib import Path, PurePosixPath
+from typing import Any, Final, Self
+
+from kcore.broker.replicas.config import BrokerConfig
+from kcore.broker.zk_control.control_requests import ControlRequests
+from kcore.controller.zk.admin.configs import settings_of
+from kcore.errors import ZookeeperError
+from kcore.metadata import znodes
+from kcore.metadata.broker_table import SECURITY_PROTOCOLS, Endpoint
+from kcore.metadata.znode_brokers import BrokerNode, encode_broker
+from kcore.metadata.znode_operations import Create
+from kcore.net.server import Server, serve
+from kcore.protocol_errors import Errors
+from kcore.schema import LeaderAndIsrRequest
+from kcore.schema.controlled_shutdown import ControlledShutdownRequest
+from kcore.schema.index import message_class
+from kcore.schema.structure import Message
+from kcore.server.broker.isr_znodes import write_isrs
+from kcore.server.broker.logs import BrokerLogs
+from kcore.server.broker.node_admin import NodeAdmin
+from kcore.server.broker.process import AGAIN_S, BrokerServer, now_ms
+from kcore.server.broker.topic_settings import TopicSettingsWatch
+from kcore.server.broker.zk_front import APIS, RELAYED, ControlPath, Frames, ZkFront
+from kcore.server.controller.relay import BrokerRelay
+from kcore.types import Uuid
+from kcore.wire.column_codec import decode_columns
+from kcore.zookeeper.client import ZookeeperClient
+from kcore.zookeeper.registration import register_broker
+from kcore.zookeeper.session import SessionEvent
+
+logger = logging.getLogger(__name__)
+SHUTDOWN_TRIES: Final = 3  # controlled.shutdown.max.retries
+SHUTDOWN_BACKOFF_S: Final = 5.0  # controlled.shutdown.retry.backoff.ms
+LEARN_S: Final = 5.0  # Between two looks at what Kafka's brokers know.
+
+
+class ZkBrokerServer(BrokerServer):
+    """`async with` it: then it is registered and serves. `wait_failed` returns when its disks have all failed."""
+
+    def __init__(
+        self,
+        config: BrokerConfig,
+        zookeeper: str,
+        log_dirs: Sequence[Path],
+        *,
+        session_timeout_ms: int = 18_000,
+        **options: Any,
+    ) -> None:
+        """`options`: those of BrokerServer."""
+        super().__init__(config, log_dirs, **options)
+        self._session_s = session_timeout_ms / 1000
+        self._zookeeper = ZookeeperClient(
+            zookeeper,
+            session_timeout_s=self._session_s,
+            connect_timeout_s=self._session_s,
+            on_session=self._session_changed,
+        )
+
+    async def __aenter__(self) -> Self:
+        # Before the session: recovery may outlast one, and a broker whose directories are of no use needs none.
+        self.logs = BrokerLogs(self._log_dirs, self._settings)
+        async with AsyncExitStack() as stack:
+            opened = stack.enter_context(ExitStack())
+            opened.callback(self.logs.close)
+            await stack.enter_async_context(self._zookeeper)
+            stack.callback(opened.pop_all().close)  # At the end: closed before the session and its znode end.
+            for path in znodes.PERSISTENT_PATHS:
+                await self._zookeeper.make_path(path)
+            cluster_id = await self._cluster_id()
+            self.logs.claim(self.config.broker_id, cluster_id)
+            self._compose()
+            self._open_front(cluster_id)
+            server = await self._serve()
+            stack.push_async_callback(server.close)
+            await self._register()
+            self._begin_work()
+            self._begin(self._topics.follow_changes(), "topics' configurations")
+            self._begin(self._learn(), "what Kafka's brokers answer")
+            stack.push_async_callback(self._end_work)
+            self._closing = stack.pop_all()
+        return self
+
+    def _open_front(self, cluster_id: str) -> None:
+        manager = self.manager
+        self.control = ControlRequests(manager)
+        admin = NodeAdmin(manager, self._zookeeper, self.listener, self._advertised_settings())
+        own = {message_class(f"{name}Request").api_key for name in APIS}
+        self._relay = BrokerRelay(admin.addresses_of_coordinators, lambda: own, lambda: None, only=RELAYED)
+        self.front = ZkFront(
+            *(manager, self.logs, self.listener, cluster_id, admin, self._relay.forward), **self._callbacks()
+        )
+        self._topics = TopicSettingsWatch(self._zookeeper, manager, now_ms, self.perform)
+
+    def _advertised_settings(self) -> dict[str, str]:
+        """The broker's settings in DescribeConfigs."""
+        dirs = {"log.dirs": ",".join(str(path.absolute()) for path in self._log_dirs)}
+        return {**settings_of(self.config, ["protocol"]), **dirs}
+
+    async def _serve(self) -> Server:
+        frames = Frames(ControlPath(self._control), self._relay)
+        server = self._server = await serve(
+            self._host, self.port, self.front.handle, APIS, relay=frames, listener_name=self.listener
+        )
+        self.port = server.port
+        return server
+
+    async def _learn(self) -> None:
+        """Updates ApiVersions: this broker's APIs, and those that it relays to a Kafka broker."""
+        own = self._server.versions_answer
+        while True:
+            self._server.versions_answer = await self._relay.learn(own) or own
+            await asyncio.sleep(LEARN_S)
+
+    async def __aexit__(self, *_: object) -> None:
+        """Moves leaders away first, unless the disks failed; closes logs, deletes the znode."""
+        if not self._failed.is_set() and self.manager.cluster.controller_id >= 0:
+            await self._controlled_shutdown()
+        await self._closing.aclose()
+
+    # ZooKeeper.
+
+    async def _cluster_id(self) -> str:
+        """The first broker of a cluster makes it."""
+        made = str(Uuid(uuid.uuid4().bytes))
+        await self._zookeeper.make_path(str(PurePosixPath(znodes.CLUSTER_ID).parent))
+        await self._zookeeper.write([Create(znodes.CLUSTER_ID, znodes.encode_cluster_id(made))])
+        [node] = await self._zookeeper.read_nodes([znodes.CLUSTER_ID])
+        assert node is not None
+        return znodes.decode_cluster_id(node.data)
+
+    async def _register(self) -> None:
+        """The czxid of the znode is the broker epoch (KIP-380).
+
+        One that a session before a crash has left is waited for: Kafka's broker dies of it.
+        """
+        host, port = self._advertised or (self._host, self.port)
+        endpoint = Endpoint(port, host, self.listener, SECURITY_PROTOCOLS["PLAINTEXT"])
+        version = 5 if self.config.has_alter_partition else 4
+        node = BrokerNode([endpoint], self._rack, version=version, coordinates=False)
+        data = encode_broker(node, time.time_ns() // 1_000_000)
+        give_up_s = time.monotonic() + self._session_s + 5.0
+        while True:
+            try:
+                epoch = await register_broker(self._zookeeper, self.config.broker_id, data)
+                break
+            except ZookeeperError as error:
+                if time.monotonic() > give_up_s:
+                    raise
+                logger.info("not registered yet: %s", error)
+                await asyncio.sleep(AGAIN_S)
+        self.manager.broker_epoch = epoch
+        logger.info("broker %s is registered with epoch %s at %s:%s", self.config.broker_id, epoch, host, port)
+
+    def _session_changed(self, event: SessionEvent) -> None:
+        if event is SessionEvent.EXPIRED and self._tasks:
+            logger.warning("the session is lost; registering again")
+            self._begin(self._register_again(), "registering again")
+
+    async def _register_again(self) -> None:
+        while True:
+            with suppress(ZookeeperError):
+                await self._register()
+                await self._topics.begin()
+                return
+            await asyncio.sleep(AGAIN_S)
+
+    # What is known of others.
+
+    def _controller(self) -> Endpoint | None:
+        return self._endpoint(self.manager.cluster.controller_id)
+
+    def _may_checkpoint(self) -> bool:
+        return self.control.received_leader_and_isr
+
+    def _checkpointed(self) -> None:
+        self._topics.keep_only({topic for topic, _ in self.manager.partitions})
+
+    async def _control(self, message: type[Message], version: int, body: memoryview) -> bytes:
+        request = decode_columns(message, version, body)
+        if message is LeaderAndIsrRequest:  # A topic's settings are to be known before a replica leads.
+            await self._topics.learn({*request.topic_states.topic_name})
+        answer = self.control.answer_columns(message, version, request, now_ms())
+        self.perform()
+        if message is LeaderAndIsrRequest:
+            self._tell_of_internal_topics()
+        return answer
+
+    def _tell_of_failed_directories(self) -> None:
+        self._begin(self._tell_of_failure(), "telling of a log directory")
+
+    async def _tell_of_failure(self) -> None:
+        path = f"{znodes.LOG_DIR_EVENT_NOTIFICATION}/{znodes.LOG_DIR_EVENT_PREFIX}"
+        event = Create(path, znodes.encode_log_dir_event(self.config.broker_id), sequential=True)
+        while True:  # A repeated notification does no harm; a missing one leaves these partitions without leaders.
+            try:
+                await self._zookeeper.write([event])
+                return
+            except ZookeeperError as error:
+                logger.warning("the controller has not heard of the log directory yet: %s", error)
+                await asyncio.sleep(AGAIN_S)
+
+    # What is asked of the controller.
+
+    async def _settle_isrs(self) -> None:
+        """Before KIP-497 leaders write the states to ZooKeeper themselves."""
+        if self.config.has_alter_partition:
+            await super()._settle_isrs()
+            return
+        versions = await write_isrs(self._zookeeper, self.manager.isr_changes.next_writes())
+        self.manager.on_states_written(versions, now_ms())
+
+    async def _controlled_shutdown(self) -> None:
+        """Requests controlled shutdown; again with the new epoch if it was registered again (380.5)."""
+        for tried in range(SHUTDOWN_TRIES):
+            if tried:
+                await asyncio.sleep(SHUTDOWN_BACKOFF_S)
+            with suppress(TimeoutError):
+                async with asyncio.timeout(self._session_s):
+                    answer = await self._channel.ask(self._shutdown_request)
+                    if answer.error_code == Errors.NONE and not answer.remaining_partitions:
+                        logger.info("controlled shutdown: all leaders are moved")
+                        return
+                    left = len(answer.remaining_partitions)
+                    logger.info("controlled shutdown: error %s, %s leaders left", answer.error_code, left)
+        logger.warning("controlled shutdown did not succeed")
+
+    def _shutdown_request(self, choose: Callable[[type[Message]], int]) -> tuple[Message, int]:
+        request = ControlledShutdownRequest(broker_id=self.config.broker_id, broker_epoch=self.manager.broker_epoch)
+        return request, choose(ControlledShutdownRequest)

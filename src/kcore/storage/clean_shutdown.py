@@ -1,0 +1,31 @@
+"""`.kafka_cleanshutdown`: a log directory was closed cleanly, by that incarnation of its broker (KIP-966).
+
+Source: CleanShutdownFileHandler of 4.3.1.
+"""
+
+import json
+import re
+from pathlib import Path
+from typing import Final
+
+from kcore.constants import UNKNOWN_BROKER_EPOCH
+from kcore.storage.files import OS, FileSystem, is_there, read_bytes, remove, write_atomically
+
+CLEAN_SHUTDOWN: Final = ".kafka_cleanshutdown"  # The file, in a log directory.
+_EPOCH: Final = re.compile(rb'\{\s*"version"\s*:\s*0\s*,\s*"brokerEpoch"\s*:\s*(\d{1,19})\s*\}\s*')
+
+
+def take_clean_shutdown(directory: Path, files: FileSystem = OS) -> int:
+    """The broker epoch in the file, which is deleted: it counts once. UNKNOWN_BROKER_EPOCH without a readable one."""
+    path = directory / CLEAN_SHUTDOWN
+    if not is_there(path, files):
+        return UNKNOWN_BROKER_EPOCH
+    found = _EPOCH.fullmatch(read_bytes(path, files=files))
+    remove(path, files)
+    return int(found[1]) if found else UNKNOWN_BROKER_EPOCH
+
+
+def write_clean_shutdown(directory: Path, broker_epoch: int, files: FileSystem = OS) -> None:
+    """All of the directory is on the disk."""
+    content = json.dumps({"version": 0, "brokerEpoch": broker_epoch}, separators=(",", ":"))
+    write_atomically(directory / CLEAN_SHUTDOWN, content.encode(), files)

@@ -1,0 +1,200 @@
+"""kcore's brokers under KRaft controllers, Kafka's own and kcore's, beside real brokers of Kafka 4.3.1.
+
+The clients are librdkafka's; they consume by partition, since kcore's brokers hold no consumer groups.
+"""
+
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Final
+
+import pytest
+from confluent_kafka.admin import AdminClient
+
+from oracle.kraft_clusters import FIRST_CONTROLLER, KCORE, KraftCluster, Node
+from oracle.librdkafka_clients import CommittedReader, Writer, all_records, configuration
+
+TOPIC: Final = "t"
+REPLICAS: Final = {0: (1, 2, 3), 1: (2, 3, 1), 2: (3, 1, 2)}  # 3 is Kafka's broker.
+WITHIN_S: Final = 90.0
+TOPICS: Final = "org.apache.kafka.tools.TopicCommand"
+ELECT: Final = "org.apache.kafka.tools.LeaderElectionCommand"
+LOG_DIRS: Final = "org.apache.kafka.tools.LogDirsCommand"
+CONFIGS: Final = "kafka.admin.ConfigCommand"
+OF_KCORE: Final = """process.roles=broker
+node.id={node_id}
+controller.quorum.bootstrap.servers={bootstrap}
+controller.listener.names=CONTROLLER
+listener.security.protocol.map=CONTROLLER:PLAINTEXT,PLAINTEXT:PLAINTEXT
+listeners=PLAINTEXT://{address}
+log.dirs={data}
+broker.heartbeat.interval.ms=500
+replica.lag.time.max.ms=4000
+"""
+
+
+class Mixed(KraftCluster):
+    """Brokers 1 and 2 are kcore's, broker 3 is Kafka's."""
+
+    def __init__(self, *, real_controllers: bool) -> None:
+        super().__init__(
+            controllers=1,
+            brokers=3,
+            real=[FIRST_CONTROLLER] if real_controllers else [],
+            of_brokers="replica.lag.time.max.ms=4000\n",
+        )
+        for node in self.kcore:
+            node.properties.write_text(self._text(node))
+
+    def _broker(self, node_id: int, port: int, second_port: int) -> Node:
+        if node_id == 3:
+            return super()._broker(node_id, port, second_port)
+        made = super()._broker(node_id, port, second_port)
+        made._command = [*KCORE[:-2], "broker", "kraft", "run", "-c", str(made.properties)]
+        made._ready = f"broker {node_id} is RUNNING"
+        return made
+
+    def _text(self, node: Node) -> str:
+        return OF_KCORE.format(
+            node_id=node.node_id, bootstrap=self.controller_bootstrap, address=node.address, data=node.data
+        )
+
+    @property
+    def kcore(self) -> list[Node]:
+        return self.brokers[:2]
+
+    def broker(self, broker_id: int) -> Node:
+        return self.brokers[broker_id - 1]
+
+    # What it is, by the broker that is asked.
+
+    def seen(self) -> dict[int, tuple[int, frozenset[int]]]:
+        """Leader and ISR by partition; nothing while nobody answers."""
+        admin = AdminClient(configuration(self.bootstrap))
+        try:
+            found = admin.list_topics(TOPIC, timeout=5).topics[TOPIC].partitions
+        except Exception:  # A broker of the bootstrap list is down.
+            return {}
+        return {index: (each.leader, frozenset(each.isrs)) for index, each in found.items()}
+
+    def until(self, holds: Callable[[dict[int, tuple[int, frozenset[int]]]], object]) -> None:
+        end_s = time.monotonic() + WITHIN_S
+        while not ((seen := self.seen()) and holds(seen)):
+            assert time.monotonic() < end_s, (seen, [each.log.read_text()[-1500:] for each in self.brokers])
+            time.sleep(0.3)
+
+    def until_led(self, **leaders: int) -> None:
+        """By partition, such as p0=2."""
+        wanted = {int(name[1:]): leader for name, leader in leaders.items()}
+        self.until(lambda seen: all(seen[index][0] == leader for index, leader in wanted.items()))
+
+    def until_whole(self) -> None:
+        self.until(lambda seen: all(seen[index][1] == frozenset(REPLICAS[index]) for index in REPLICAS))
+
+    def elect_preferred(self) -> None:
+        self.until_whole()
+        where = ("--bootstrap-server", self.broker(1).address, "--election-type", "preferred")
+        self.tool(ELECT, *where, "--all-topic-partitions")
+        self.until_led(p0=1, p1=2, p2=3)
+
+    def faults(self) -> list[str]:
+        """What an operator should be woken for, or looks like a fault of ours."""
+        lines = [line for node in self.kcore for line in node.log.read_text().splitlines()]
+        return [line for line in lines if " ERROR " in line or " CRITICAL " in line or line.startswith("Traceback")]
+
+
+@pytest.fixture(scope="module", params=["kafka", "kcore"])
+def cluster(request: pytest.FixtureRequest) -> Iterator[Mixed]:
+    with Mixed(real_controllers=request.param == "kafka") as made:
+        assignment = ",".join(":".join(map(str, replicas)) for replicas in REPLICAS.values())
+        where = ("--bootstrap-server", made.broker(1).address, "--create", "--topic", TOPIC)
+        made.tool(TOPICS, *where, "--replica-assignment", assignment, "--config", "min.insync.replicas=2")
+        made.until_whole()
+        yield made
+
+
+@contextmanager
+def load(cluster: Mixed) -> Iterator[Writer]:
+    """A producer and a consumer at work; at the end all that was acknowledged is there, once and in order."""
+    writer = Writer(f"w{time.monotonic_ns()}", cluster.bootstrap, TOPIC)
+    reader = CommittedReader(f"r{time.monotonic_ns()}", cluster.bootstrap, TOPIC, len(REPLICAS))
+    for client in (writer, reader):
+        client.start()
+    yield writer
+    writer.stop()
+    found = all_records(cluster.bootstrap, TOPIC, len(REPLICAS))
+    writer.check_records(found)
+    reader.check_records(found)
+    reader.stop()
+    assert writer.done > 100
+
+
+def progress(writer: Writer, count: int = 50) -> None:
+    """So many more records are acknowledged."""
+    wanted, end_s = writer.done + count, time.monotonic() + WITHIN_S
+    while writer.done < wanted:
+        writer.check()
+        assert time.monotonic() < end_s, f"{writer.done} of {wanted}"
+        time.sleep(0.05)
+
+
+def test_brokers_stop_are_killed_and_come_back(cluster: Mixed) -> None:
+    cluster.elect_preferred()
+    with load(cluster) as writer:
+        progress(writer)
+        assert cluster.broker(1).terminate() == 0
+        cluster.until_led(p0=2)
+        assert "controlled shutdown: all leaders are moved" in cluster.broker(1).log.read_text()
+        progress(writer)
+        cluster.broker(1).start()
+        cluster.elect_preferred()
+        cluster.broker(2).kill()
+        cluster.until_led(p1=3)
+        progress(writer)
+        cluster.broker(2).start()
+        cluster.elect_preferred()
+        cluster.broker(3).kill()  # Kafka's: kcore's lead all.
+        cluster.until(lambda seen: {leader for leader, _ in seen.values()} <= {1, 2})
+        progress(writer)
+        cluster.broker(3).start()
+        cluster.elect_preferred()
+    assert cluster.faults() == []
+    logs = [Path(node.data) for node in cluster.brokers]
+    cluster.until_whole()
+    for index in REPLICAS:
+        sizes = {(path / f"{TOPIC}-{index}" / f"{0:020}.log").stat().st_size for path in logs}
+        assert len(sizes) == 1, "every replica has the same bytes"
+
+
+def test_the_controller_is_killed_under_load(cluster: Mixed) -> None:
+    cluster.elect_preferred()
+    with load(cluster) as writer:
+        progress(writer)
+        [controller] = cluster.controllers
+        controller.kill()
+        progress(writer)
+        controller.start()
+        assert cluster.broker(2).terminate() == 0
+        cluster.until(lambda seen: seen[1][0] in (1, 3))
+        progress(writer)
+        cluster.broker(2).start()
+        cluster.until_whole()
+    assert cluster.faults() == []
+
+
+def test_what_kafkas_tools_say_through_kcores_brokers(cluster: Mixed) -> None:
+    """Internal topics go to Kafka's broker, and groups work: kcore's directories are cordoned."""
+    for node in cluster.brokers:
+        where = ("--bootstrap-server", node.address)
+        described = cluster.tool(TOPICS, *where, "--describe", "--topic", TOPIC)
+        assert "min.insync.replicas=2" in described and "ReplicationFactor: 3" in described
+    where = ("--bootstrap-server", cluster.broker(1).address)
+    told = cluster.tool(CONFIGS, *where, "--describe", "--entity-type", "brokers", "--entity-name", "1", "--all")
+    assert "broker.heartbeat.interval.ms=500" in told
+    told = cluster.tool(LOG_DIRS, *where, "--describe", "--topic-list", TOPIC)
+    assert told.count(f'"partition":"{TOPIC}-0"') == 3
+    cluster.tool(TOPICS, *where, "--create", "--topic", "u", "--partitions", "3", "--replication-factor", "1")
+    described = cluster.tool(TOPICS, *where, "--describe", "--topic", "u")
+    assert described.count("Leader: 3") == 3
+    cluster.tool(TOPICS, *where, "--delete", "--topic", "u")

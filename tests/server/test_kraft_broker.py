@@ -1,0 +1,433 @@
+"""Brokers under a KRaft controller, all in one process: clients over real sockets, logs on a real disk."""
+
+import asyncio
+import shutil
+from collections.abc import AsyncIterator, Callable
+from contextlib import AsyncExitStack, asynccontextmanager
+from pathlib import Path
+from typing import Any, Self
+
+import pytest
+
+from kcore.controller.kraft.activation import Bootstrap
+from kcore.controller.kraft.config import KraftControllerConfig
+from kcore.errors import DisconnectedError, StorageError
+from kcore.metadata.directory_table import UNASSIGNED_UUID
+from kcore.net.connect import connect
+from kcore.processes.machine import free_ports
+from kcore.protocol_errors import ApiException, Errors
+from kcore.raft.config import RaftConfig
+from kcore.raft.memory_log import MemoryLog
+from kcore.raft.replicas import Address, ReplicaKey, Voter
+from kcore.schema import configs
+from kcore.schema.cluster_metadata import DescribeClusterRequest, MetadataRequest, MetadataRequestTopic
+from kcore.schema.describe_quorum import DescribeQuorumRequest
+from kcore.schema.fetch import FetchPartition, FetchRequest, FetchTopic
+from kcore.schema.find_coordinator import FindCoordinatorRequest
+from kcore.schema.log_dirs import DescribeLogDirsRequest
+from kcore.schema.produce import PartitionProduceData, ProduceRequest, TopicProduceData
+from kcore.schema.topics import (
+    CreatableReplicaAssignment,
+    CreatableTopic,
+    CreatableTopicConfig,
+    CreateTopicsRequest,
+    DeleteTopicsRequest,
+    DeleteTopicState,
+)
+from kcore.schema.transactions import InitProducerIdRequest
+from kcore.server.broker.kraft_process import KraftBrokerServer
+from kcore.server.broker.kraft_settings import broker_settings_of
+from kcore.server.broker.logs import BrokerLogs
+from kcore.server.kraft.apis import FEATURES
+from kcore.server.kraft.process import KraftServer
+from kcore.server.quorum.process import MemoryElections
+from kcore.storage.checkpoints import TopicPartition
+from kcore.storage.meta_properties import MetaProperties, read_meta_properties, write_meta_properties
+from kcore.storage.raft_format import format_log_directories
+from kcore.types import ZERO_UUID, Uuid
+from kcore.wire.records import decode_records
+from net.loops import story, until
+from storage import building
+
+CLUSTER = "a-cluster-of-the-tests"
+LEVELS = {"metadata.version": 30, "group.version": 1}
+Where = dict[str, Any]
+
+
+class Cluster:
+    """A controller, 7, and brokers 1 and 2 that can be stopped and started again."""
+
+    def __init__(self, stack: AsyncExitStack, folder: Path) -> None:
+        self._stack, self.folder = stack, folder
+        self.port = free_ports(1)[0]
+        self.brokers: dict[int, KraftBrokerServer] = {}
+        self._closing: dict[int, AsyncExitStack] = {}
+        self.connected: dict[int, Any] = {}
+
+    async def open(self, *, brokers: int = 2, **settings: str) -> Self:
+        config = KraftControllerConfig(
+            7, CLUSTER, supported_features=dict(FEATURES["4.3.1"]), broker_session_timeout_ms=2_000
+        )
+        where = {"CONTROLLER": Address("127.0.0.1", self.port)}
+        raft = RaftConfig(CLUSTER, 7, Uuid(b"c" * 16), where, lambda bound: 0, voters=(Voter(ReplicaKey(7), where),))
+        bootstrap = Bootstrap.of_features(LEVELS, "a test")
+        self.controller = KraftServer(
+            config, raft, MemoryLog(), MemoryElections(), bootstrap, host="127.0.0.1", port=self.port, front="plain"
+        )
+        await self._stack.enter_async_context(self.controller)
+        for broker_id in range(1, brokers + 1):
+            self.format(broker_id, **settings)
+            await self.start(broker_id, **settings)
+        return self
+
+    def properties(self, broker_id: int, **settings: str) -> dict[str, str]:
+        return {
+            "process.roles": "broker",
+            "node.id": str(broker_id),
+            "controller.quorum.voters": f"7@127.0.0.1:{self.port}",
+            "controller.listener.names": "CONTROLLER",
+            "listeners": "PLAINTEXT://127.0.0.1:0",
+            "log.dirs": str(self.folder / str(broker_id)),
+            "broker.heartbeat.interval.ms": "100",
+            "cordoned.log.dirs": "",
+            "replica.fetch.backoff.ms": "50",
+            "replica.fetch.wait.max.ms": "50",
+        } | {name.replace("_", "."): value.format(folder=self.folder) for name, value in settings.items()}
+
+    def format(self, broker_id: int, **settings: str) -> None:
+        made = broker_settings_of(self.properties(broker_id, **settings))
+        format_log_directories(made.log_dirs, node_id=broker_id, cluster_id=CLUSTER)
+
+    async def start(self, broker_id: int, *, is_awaited: bool = True, **settings: str) -> KraftBrokerServer:
+        closing = self._closing[broker_id] = AsyncExitStack()
+        server = KraftBrokerServer(broker_settings_of(self.properties(broker_id, **settings)))
+        self.brokers[broker_id] = await closing.enter_async_context(server)
+        self._stack.push_async_callback(closing.aclose)
+        if is_awaited:
+            await self.brokers[broker_id].until_running()
+        return server
+
+    async def stop(self, broker_id: int) -> None:
+        """Cleanly."""
+        await self._closing[broker_id].aclose()
+
+    async def ask(self, broker_id: int, request: Any, version: int | None = None) -> Any:
+        async with await connect("127.0.0.1", self.brokers[broker_id].port) as connection:
+            return await connection.send(request, version)
+
+    async def create(self, name: str, *replicas: list[int], broker_id: int = 1, **settings: str) -> Errors:
+        topic = CreatableTopic(
+            name=name,
+            num_partitions=-1,
+            replication_factor=-1,
+            assignments=[
+                CreatableReplicaAssignment(partition_index=index, broker_ids=each)
+                for index, each in enumerate(replicas)
+            ],
+            configs=[CreatableTopicConfig(name=each.replace("_", "."), value=settings[each]) for each in settings],
+        )
+        told = await self.ask(broker_id, CreateTopicsRequest(topics=[topic], timeout_ms=5_000))
+        return Errors.of(told.topics[0].error_code)
+
+    async def produce(self, broker_id: int, topic: str, *values: bytes) -> Any:
+        data = [PartitionProduceData(index=0, records=building.batch(0, values))]
+        topics = [TopicProduceData(name=topic, partition_data=data)]
+        request = ProduceRequest(acks=-1, timeout_ms=5_000, topic_data=topics)
+        answer = await self.ask(broker_id, request, 9)
+        return answer.responses[0].partition_responses[0]
+
+    async def values(self, broker_id: int, topic: str) -> list[bytes]:
+        """Read by a consumer, of any replica."""
+        image = self.controller.controller.image
+        partition = FetchPartition(partition=0, fetch_offset=0, partition_max_bytes=100_000)
+        wanted = FetchTopic(topic_id=image.topic_ids[topic], partitions=[partition])
+        request = FetchRequest(max_wait_ms=50, min_bytes=1, topics=[wanted], forgotten_topics_data=[])
+        answer = await self.ask(broker_id, request, 13)
+        [data] = answer.responses[0].partitions
+        assert data.error_code == Errors.NONE, Errors.of(data.error_code)
+        return [record.value or b"" for record in decode_records(data.records or b"")]
+
+    def partition(self, topic: str) -> Any:
+        return self.controller.controller.image.partition(topic, 0)
+
+    async def until_led(self, topic: str, leader: int, *isr: int) -> None:
+        def holds() -> bool:
+            known = self.partition(topic)
+            return bool(known.leader == leader and {*known.isr} == {*isr})
+
+        await until(holds)
+        await until(lambda: all(self.role(each, topic) == ("leader" if each == leader else "follower") for each in isr))
+
+    def role(self, broker_id: int, topic: str) -> str:
+        found = self.brokers[broker_id].manager.partitions.get((topic, 0))
+        return "none" if found is None else found.role.value
+
+
+@asynccontextmanager
+async def cluster_in(folder: Path, **settings: Any) -> AsyncIterator[Cluster]:
+    async with AsyncExitStack() as stack:
+        yield await Cluster(stack, folder).open(**settings)
+
+
+@story
+async def test_what_is_acknowledged_is_on_both_and_outlives_restarts(tmp_path: Path) -> None:
+    async with cluster_in(tmp_path) as cluster:
+        assert await cluster.create("t", [1, 2]) is Errors.NONE
+        await cluster.until_led("t", 1, 1, 2)
+        told = await cluster.produce(1, "t", b"a", b"b")
+        assert (told.error_code, told.base_offset) == (0, 0)
+        epoch = cluster.brokers[1].manager.broker_epoch
+        await cluster.stop(1)
+        await cluster.until_led("t", 2, 2)
+        assert (await cluster.produce(2, "t", b"c")).base_offset == 2
+        await cluster.start(1)
+        assert cluster.brokers[1]._lifecycle.machine.config.previous_broker_epoch == epoch
+        await cluster.until_led("t", 2, 1, 2)
+        assert (await cluster.produce(1, "t", b"d")).error_code == Errors.NOT_LEADER_OR_FOLLOWER
+        assert (await cluster.produce(2, "t", b"d")).base_offset == 3
+        await cluster.stop(2)
+        await cluster.until_led("t", 1, 1)
+        assert await cluster.values(1, "t") == [b"a", b"b", b"c", b"d"]
+    logs = {(tmp_path / each / "t-0" / f"{0:020}.log").read_bytes() for each in ("1", "2")}
+    assert len(logs) == 1
+
+
+@story
+async def test_what_clients_ask_besides(tmp_path: Path) -> None:
+    async with cluster_in(tmp_path) as cluster:
+        assert await cluster.create("t", [2, 1], min_insync_replicas="2") is Errors.NONE
+        assert await cluster.create("t", [2, 1]) is Errors.TOPIC_ALREADY_EXISTS
+        await cluster.until_led("t", 2, 1, 2)
+        for broker_id in (1, 2):
+            told = await cluster.ask(broker_id, MetadataRequest(topics=[MetadataRequestTopic(name="t")]), 12)
+            assert {each.node_id for each in told.brokers} == {1, 2} and told.controller_id == broker_id
+            assert told.topics[0].partitions[0].leader_id == 2 and told.cluster_id == CLUSTER
+        assert cluster.brokers[2].manager.partitions["t", 0].settings.min_insync_replicas == 2
+        described = await cluster.ask(1, DescribeClusterRequest(endpoint_type=1))
+        assert described.cluster_id == CLUSTER
+        quorum = await cluster.ask(1, DescribeQuorumRequest())
+        assert quorum.error_code == Errors.NONE
+        [found] = (await cluster.ask(1, DescribeLogDirsRequest(topics=None))).results
+        assert [each.name for each in found.topics] == ["t"]
+        request = configs.DescribeConfigsRequest(
+            resources=[
+                configs.DescribeConfigsResource(resource_type=2, resource_name="t", configuration_keys=None),
+                configs.DescribeConfigsResource(resource_type=4, resource_name="1", configuration_keys=None),
+            ]
+        )
+        of_topic, of_broker = (await cluster.ask(1, request)).results
+        assert {each.name: each.value for each in of_topic.configs}["min.insync.replicas"] == "2"
+        assert {each.name: each.value for each in of_broker.configs}["broker.heartbeat.interval.ms"] == "100"
+        begin = InitProducerIdRequest(transactional_id=None, transaction_timeout_ms=1)
+        first, second = [(await cluster.ask(each, begin)).producer_id for each in (1, 2)]
+        assert first // 1000 != second // 1000
+        delete = DeleteTopicsRequest(topics=[DeleteTopicState(name="t", topic_id=ZERO_UUID)], timeout_ms=5_000)
+        assert (await cluster.ask(1, delete, 6)).responses[0].error_code == Errors.NONE
+        await until(lambda: cluster.role(1, "t") == cluster.role(2, "t") == "none")
+    assert not list(tmp_path.glob("*/t-0"))
+
+
+@story
+async def test_settings_change_while_a_replica_leads(tmp_path: Path) -> None:
+    async with cluster_in(tmp_path, brokers=1) as cluster:
+        await cluster.create("t", [1])
+        await cluster.until_led("t", 1, 1)
+        setting = configs.IncrementalAlterConfigsRequestAlterableConfig(
+            name="max.message.bytes", config_operation=0, value="100"
+        )
+        resource = configs.IncrementalAlterConfigsRequestAlterConfigsResource(
+            resource_type=2, resource_name="t", configs=[setting]
+        )
+        change = configs.IncrementalAlterConfigsRequest(resources=[resource])
+        assert (await cluster.ask(1, change)).responses[0].error_code == Errors.NONE
+        await until(lambda: cluster.brokers[1].manager.partitions["t", 0].settings.log.max_message_bytes == 100)
+        assert (await cluster.produce(1, "t", b"x" * 200)).error_code == Errors.MESSAGE_TOO_LARGE
+
+
+@story
+async def test_old_segments_are_deleted(tmp_path: Path) -> None:
+    """By size on the leader and on its follower; the start offset outlives a restart. The last segment stays."""
+    settings = {"log_retention_check_interval_ms": "50"}
+    async with cluster_in(tmp_path, **settings) as cluster:
+        await cluster.create("t", [1, 2], segment_bytes="1048576", retention_bytes="2500000")
+        await cluster.create("u", [1, 2], segment_bytes="1048576", retention_ms="3600000")
+        await cluster.until_led("t", 1, 1, 2)
+        await cluster.until_led("u", 1, 1, 2)
+        for topic in ("t", "u"):
+            for _ in range(10):
+                assert (await cluster.produce(1, topic, b"x" * 500_000)).error_code == Errors.NONE
+
+        def starts(broker_id: int) -> list[int]:
+            logs = cluster.brokers[broker_id].logs.directories[0].logs
+            return [logs[TopicPartition(topic, 0)].start_offset for topic in ("t", "u")]
+
+        # The records of `building` were made long ago.
+        await until(lambda: starts(1) == [4, 8])
+        # A follower's segments may begin elsewhere: it takes several batches at once.
+        await until(lambda: 4 <= starts(2)[0] <= 6 and 8 <= starts(2)[1] <= 9)
+        await until(lambda: len([*(tmp_path / "2" / "u-0").glob("*.log")]) == 1)
+        assert [len([*(tmp_path / "1" / each).glob("*.log")]) for each in ("t-0", "u-0")] == [3, 1]
+        before = starts(2)
+        await cluster.stop(2)
+        await cluster.start(2, **settings)
+        await cluster.until_led("t", 1, 1, 2)
+        assert starts(2) == before
+
+
+@story
+async def test_directories_are_cordoned_unless_it_is_set(tmp_path: Path) -> None:
+    async with cluster_in(tmp_path, brokers=1, log_dirs="{folder}/a,{folder}/b", cordoned_log_dirs="*") as cluster:
+        image = cluster.controller.controller.image
+        await until(lambda: image.brokers[1].cordoned_directories)
+        assert {*(image.brokers[1].cordoned_directories or ())} == {*image.brokers[1].directories}
+        topic = CreatableTopic(name="t", num_partitions=1, replication_factor=1)
+        told = await cluster.ask(1, CreateTopicsRequest(topics=[topic], timeout_ms=5_000))
+        assert told.topics[0].error_code == Errors.INVALID_REPLICATION_FACTOR
+        assert await cluster.create("t", [1]) is Errors.NONE
+        await cluster.until_led("t", 1, 1)
+        found = await cluster.ask(1, FindCoordinatorRequest(key_type=0, coordinator_keys=["g"]), 4)
+        assert found.coordinators[0].error_code == Errors.UNSUPPORTED_VERSION
+
+
+@story
+async def test_partitions_are_spread_over_directories(tmp_path: Path) -> None:
+    async with cluster_in(tmp_path, brokers=1, log_dirs="{folder}/a,{folder}/b") as cluster:
+        await cluster.create("t", *[[1]] * 6)
+        await until(lambda: len(cluster.brokers[1].manager.partitions) == 6)
+        broker = cluster.brokers[1]
+        assert [len(each.logs) for each in broker.logs.directories] == [3, 3]
+        assert {each.directories for each in [cluster.partition("t")]} == {(UNASSIGNED_UUID,)}
+        ids = {each.directory_id for each in broker.logs.directories}
+        assert {*broker.misplaced.values()} == ids and len(broker.misplaced) == 6
+
+
+@story
+async def test_a_lost_directory_is_in_the_heartbeats(tmp_path: Path) -> None:
+    async with cluster_in(tmp_path, brokers=1, log_dirs="{folder}/a,{folder}/b") as cluster:
+        await cluster.create("t", *[[1]] * 2)
+        await until(lambda: len(cluster.brokers[1].manager.partitions) == 2)
+        broker, image = cluster.brokers[1], cluster.controller.controller.image
+        lost, left = broker.logs.directories
+        broker._directories_failed(broker.logs._fail(lost, "a test"))
+        await until(lambda: image.brokers[1].directories == (left.directory_id,))
+        assert not broker._failed.is_set()
+
+
+@story
+async def test_a_broker_that_is_far_behind_deletes_nothing(tmp_path: Path) -> None:
+    """It begins with an old copy of the metadata log, which lacks its partitions."""
+    async with cluster_in(tmp_path, brokers=1) as cluster:
+        await cluster.stop(1)
+        shutil.copytree(tmp_path / "1" / "__cluster_metadata-0", tmp_path / "old")
+        await cluster.start(1)
+        await cluster.create("t", [1])
+        await cluster.until_led("t", 1, 1)
+        await cluster.produce(1, "t", b"a")
+        await cluster.stop(1)
+        shutil.rmtree(tmp_path / "1" / "__cluster_metadata-0")
+        (tmp_path / "old").rename(tmp_path / "1" / "__cluster_metadata-0")
+        await cluster.start(1)
+        await cluster.until_led("t", 1, 1)
+        assert await cluster.values(1, "t") == [b"a"]
+
+
+@story
+async def test_snapshots_of_the_metadata_are_written_and_loaded(tmp_path: Path) -> None:
+    settings = {"metadata_log_max_record_bytes_between_snapshots": "1"}
+    async with cluster_in(tmp_path, brokers=1, **settings) as cluster:
+        await cluster.create("t", [1])
+        await cluster.until_led("t", 1, 1)
+        await cluster.produce(1, "t", b"a")
+        folder = tmp_path / "1" / "__cluster_metadata-0"
+        await until(lambda: len([*folder.glob("*.checkpoint")]) > 1)
+        await cluster.stop(1)
+        await cluster.start(1, **settings)
+        await cluster.until_led("t", 1, 1)
+        assert await cluster.values(1, "t") == [b"a"]
+        await until(lambda: cluster.brokers[1]._loader.image == cluster.controller.controller.image)
+
+
+@story
+async def test_before_it_has_caught_up_clients_ask_another_broker(tmp_path: Path) -> None:
+    async with AsyncExitStack() as stack:
+        cluster = Cluster(stack, tmp_path)
+        cluster.format(1)
+        await cluster.start(1, is_awaited=False)
+        with pytest.raises(DisconnectedError):
+            await cluster.ask(1, MetadataRequest(topics=None), 12)
+
+
+@story
+async def test_a_broker_that_nobody_registers_ends(tmp_path: Path) -> None:
+    async with AsyncExitStack() as stack:
+        cluster = Cluster(stack, tmp_path)
+        cluster.format(1)
+        server = await cluster.start(1, is_awaited=False, initial_broker_registration_timeout_ms="300")
+        async with asyncio.timeout(20):
+            await server.wait_failed()
+
+
+def write(path: Path, **fields: Any) -> None:
+    meta = read_meta_properties(path / "meta.properties")
+    changed = {name: getattr(meta, name) for name in ("cluster_id", "node_id", "directory_id")} | fields
+    write_meta_properties(path / "meta.properties", MetaProperties(1, **changed))
+
+
+def same_id(one: Path, other: Path) -> None:
+    write(other, directory_id=read_meta_properties(one / "meta.properties").directory_id)
+
+
+REFUSED: dict[str, Callable[[Path, Path], None]] = {
+    "have the same directory.id": same_id,
+    "there is none: the directory is not formatted": lambda one, other: (other / "meta.properties").unlink(),
+    "of node 1": lambda one, other: write(other, node_id=2),
+    "of several clusters": lambda one, other: write(other, cluster_id="x"),
+}
+
+
+@pytest.mark.parametrize("why", REFUSED)
+def test_directories_that_are_refused(tmp_path: Path, why: str) -> None:
+    paths = [tmp_path / "a", tmp_path / "b"]
+    made = format_log_directories(paths, node_id=1, cluster_id=CLUSTER)
+    logs = BrokerLogs(paths, node_id=1)
+    assert [each.directory_id for each in logs.directories] == [*made.values()] and logs.cluster_id == CLUSTER
+    REFUSED[why](*paths)
+    with pytest.raises(StorageError, match=why):
+        BrokerLogs(paths, node_id=1)
+
+
+def test_a_directory_that_cannot_be_read_is_offline(tmp_path: Path) -> None:
+    paths = [tmp_path / "a", tmp_path / "b"]
+    format_log_directories(paths, node_id=1, cluster_id=CLUSTER)
+    shutil.rmtree(paths[1])
+    paths[1].write_text("a file")
+    logs = BrokerLogs(paths, node_id=1)
+    assert [each.path for each in logs.online] == [paths[0]]
+    assert logs.hold(("t", 0), ZERO_UUID, is_new=True, directory_id=UNASSIGNED_UUID).folder.parent == paths[0]
+    with pytest.raises(ApiException, match="it may have the log"):
+        logs.hold(("t", 1), ZERO_UUID, is_new=True, directory_id=Uuid(b"x" * 16))
+
+
+def test_a_replaced_disk_is_formatted_beside_the_others(tmp_path: Path) -> None:
+    paths = [tmp_path / "a", tmp_path / "b"]
+    made = format_log_directories(paths, node_id=1, cluster_id=CLUSTER)
+    with pytest.raises(StorageError, match="formatted already"):
+        format_log_directories(paths, node_id=1, cluster_id=CLUSTER)
+    shutil.rmtree(paths[1])
+    again = format_log_directories(paths, node_id=1, cluster_id=CLUSTER, passes_over_formatted=True)
+    assert [*again] == [paths[1]] and again[paths[1]] != made[paths[1]]
+    with pytest.raises(StorageError, match="it is of node 1"):
+        format_log_directories(paths, node_id=2, cluster_id=CLUSTER, passes_over_formatted=True)
+
+
+def test_a_clean_shutdown_counts_once_and_for_all_directories(tmp_path: Path) -> None:
+    paths = [tmp_path / "a", tmp_path / "b"]
+    format_log_directories(paths, node_id=1, cluster_id=CLUSTER)
+    BrokerLogs(paths, node_id=1).close(44)
+    assert (paths[0] / ".kafka_cleanshutdown").read_text() == '{"version":0,"brokerEpoch":44}'
+    logs = BrokerLogs(paths, node_id=1)
+    assert logs.take_clean_shutdown() == 44
+    assert logs.take_clean_shutdown() == -1
+    logs.close(45)
+    (paths[1] / ".kafka_cleanshutdown").unlink()
+    assert BrokerLogs(paths, node_id=1).take_clean_shutdown() == -1
