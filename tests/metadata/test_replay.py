@@ -24,6 +24,7 @@ def sizes(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> No
     few, at_once = request.param
     monkeypatch.setattr(bulk, "FEW_TOPICS", few)
     monkeypatch.setattr(bulk, "AT_ONCE", at_once)
+    monkeypatch.setattr(bulk, "REMOVED_AT_ONCE", at_once)
 
 
 def log_of(values: list[bytes], codec: str = "none", first: int = 0) -> Records:

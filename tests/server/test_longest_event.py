@@ -154,12 +154,14 @@ def test_no_event_holds_the_loop_for_long_at_a_million_partitions(
 ) -> None:
     clock = SimpleNamespace(monotonic=time.thread_time, monotonic_ns=time.monotonic_ns, time_ns=time.time_ns)
     monkeypatch.setattr(process, "time", clock)
-    tried: list[dict[str, float]] = []
+    tried: dict[str, list[float]] = {}
     for number in range(TRIES):
         with rare_collections():
             found = asyncio.run(measured(tmp_path / str(number), free_ports(1)[0]))
         assert {*EXPECTED} <= found.keys()
-        tried.append({kind: round(ms, 1) for kind, ms in found.items() if ms > LONGEST_MS})
-        if not tried[-1]:
+        for kind, took_ms in found.items():
+            tried.setdefault(kind, []).append(round(took_ms, 1))
+        long = {kind: each for kind, each in tried.items() if min(each) > LONGEST_MS}
+        if not long:
             return
-    pytest.fail(f"these held the loop for more than {LONGEST_MS:g} ms of CPU time: {tried}")
+    pytest.fail(f"these held the loop for more than {LONGEST_MS:g} ms of CPU time each time: {long}")

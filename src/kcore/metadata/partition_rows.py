@@ -242,7 +242,7 @@ class PartitionRows(PartitionColumns):
             return
         self._changing(rows)
         for part in MOVES:
-            self._set_moves(part, dict.fromkeys(rows.tolist() if self.moves(part) else (), ()))
+            self._end_moves(part, rows)
         self.index.remove(rows, self.replicas__ps[rows])
         for column, array in self._room.items():
             array[rows] = ALL_COLUMNS[column].nothing
@@ -261,6 +261,20 @@ class PartitionRows(PartitionColumns):
                 moves[row] = brokers
             else:
                 del moves[row]
+
+    def _end_moves(self, part: str, rows: Int32s) -> None:
+        """These partitions have no replicas of that kind any more."""
+        moves = self.moves(part)
+        ending = moves.keys() & set(rows.tolist()) if moves else set()
+        if not ending:
+            return
+        if len(ending) == len(moves):
+            before = moves.copy()
+            moves.clear()
+        else:
+            before = {row: moves.pop(row) for row in ending}
+        if self.recorder is not None:
+            self.recorder.undo(_restore_moves, part, before)
 
     def _changing(self, rows: Int32s) -> None:
         """These rows are about to be written."""

@@ -40,6 +40,7 @@ from kcore.wire.records import Records
 
 AT_ONCE: Final = 1 << 14  # Records: their bytes and what is handed back stay in the caches.
 IN_TRANSACTION_AT_ONCE: Final = 2_048  # Records: some milliseconds.
+REMOVED_AT_ONCE: Final = 4_096  # Topics: each part looks at the lists of all brokers once.
 FEW_TOPICS: Final = 4  # So many are done sooner one by one.
 _APART: Final = (
     *(RemoveTopicRecord, ClearElrRecord),
@@ -140,7 +141,7 @@ class _Replay:
             elif self.image.in_transaction:
                 self._wait(place, behind)
             elif behind - place > 1:
-                self._remove_topics(place, behind)
+                yield from self._remove_topics(place, behind)
             else:
                 self._one_by_one(place)
             begin = behind
@@ -261,8 +262,8 @@ class _Replay:
 
     # Topics.
 
-    def _remove_topics(self, begin: int, end: int) -> None:
-        """Several RemoveTopicRecords; where one does not fit, those before it count."""
+    def _remove_topics(self, begin: int, end: int) -> Iterator[None]:
+        """Several RemoveTopicRecords, part by part; where one does not fit, those before it count."""
         try:
             ids = Uuid.many(self._rows(RemoveTopicRecord, np.arange(begin, end)).topic_id.tobytes())
         except DecodeError:
@@ -270,7 +271,11 @@ class _Replay:
         rows = [self.image.topics.row_of_id(each) for each in ids]
         known = np.array([row for row in rows if row is not None], np.int32)
         if ids and len(np.unique(known)) == len(rows):
-            self.image.remove_topics(known, self.offsets[begin:end])
+            for at in range(0, len(known), REMOVED_AT_ONCE):
+                if at:
+                    yield
+                rows_at_once = known[at : at + REMOVED_AT_ONCE]
+                self.image.remove_topics(rows_at_once, self.offsets[begin + at : begin + at + len(rows_at_once)])
         else:
             for place in range(begin, end):
                 self._one_by_one(place)
