@@ -14,7 +14,7 @@ from kcore.metadata.delta import MetadataDelta
 from kcore.metadata.image import ClusterImage
 from kcore.schema.configs import ConfigResourceType
 from kcore.server.broker.kraft_settings import ALL
-from kcore.server.broker.topic_settings import settings_of
+from kcore.server.broker.topic_configs import settings_of
 from kcore.storage.log_directory import LogDirectory
 from kcore.types import Uuid
 

@@ -1,0 +1,83 @@
+"""What a topic's configuration means to a broker.
+
+Source: TopicConfigHandler, LogConfig of 3.9.1.
+"""
+
+import logging
+import re
+from collections.abc import Mapping
+from typing import Final
+
+from kcore.broker.replicas.config import BrokerConfig
+from kcore.broker.replicas.log_validator import NO_LIMIT_MS, PRODUCER_CHOOSES, UNCOMPRESSED, LogConfig
+from kcore.broker.replicas.partition import TopicSettings
+from kcore.wire.record_building import CODECS, LEVELS
+
+logger = logging.getLogger(__name__)
+INT32_END: Final = 2**31
+_NUMBER: Final = re.compile(r"[+-]?[0-9]{1,19}")
+_COMPRESSION_TYPES: Final = (PRODUCER_CHOOSES, UNCOMPRESSED, *CODECS[1:])
+
+
+def settings_of(topic: str, config: Mapping[str, str], defaults: BrokerConfig) -> TopicSettings:
+    """A topic's configuration, as its znode has it. A value that AlterConfigs would refuse is logged and left out."""
+    read = _Reader(topic, config)
+    # message.timestamp.difference.max.ms is both limits until they have their own settings (LogConfig of 3.6 to 3.9).
+    difference_ms = read.integer("message.timestamp.difference.max.ms", NO_LIMIT_MS)
+    before_ms, after_ms = (
+        read.integer(f"message.timestamp.{side}.max.ms", NO_LIMIT_MS) for side in ("before", "after")
+    )
+    compression = read.choice("compression.type", _COMPRESSION_TYPES)
+    policies = [each.strip() for each in config.get("cleanup.policy", "delete").split(",")]
+    return TopicSettings(
+        read.integer("min.insync.replicas", defaults.min_insync_replicas, range(1, INT32_END)),
+        LogConfig(
+            read.integer("max.message.bytes", defaults.message_max_bytes, range(INT32_END)),
+            compression,
+            read.level(compression),
+            "compact" in policies,
+            read.choice("message.timestamp.type", ("CreateTime", "LogAppendTime")) == "LogAppendTime",
+            difference_ms if before_ms == NO_LIMIT_MS else before_ms,
+            difference_ms if after_ms == NO_LIMIT_MS else after_ms,
+        ),
+        deletes="delete" in policies,
+        retention_ms=read.integer("retention.ms", -1, range(-1, NO_LIMIT_MS + 1)),
+        retention_bytes=read.integer("retention.bytes", -1, range(-1, NO_LIMIT_MS + 1)),
+        segment_bytes=read.integer("segment.bytes", 0, range(14, INT32_END)) or None,
+    )
+
+
+class _Reader:
+    """The values of one topic's configuration."""
+
+    def __init__(self, topic: str, config: Mapping[str, str]) -> None:
+        self._topic, self._config = topic, config
+
+    def integer(self, name: str, default: int, among: range = range(NO_LIMIT_MS + 1)) -> int:
+        """The default for what is no number, or none of `among`."""
+        text = self._config.get(name)
+        if text is None:
+            return default
+        if (number := _number(text)) is not None and number in among:
+            return number
+        logger.warning("topic %s: %s is %.40r; %s holds, the broker's default", self._topic, name, text, default)
+        return default
+
+    def level(self, compression: str) -> int | None:
+        """None: the codec's default, which is -1 for gzip."""
+        text = self._config.get(f"compression.{compression}.level", "")
+        level = _number(text)
+        return level if level and level in LEVELS.get(compression, ()) else None
+
+    def choice(self, name: str, among: tuple[str, ...]) -> str:
+        """The first of `among` is the default."""
+        value = self._config.get(name, among[0])
+        if value not in among:
+            logger.warning("topic %s: %s is %.40r, which is none of %s", self._topic, name, value, ", ".join(among))
+            return among[0]
+        return value
+
+
+def _number(text: str) -> int | None:
+    """As ConfigDef.parseType reads an INT or a LONG, of any size."""
+    return int(text) if _NUMBER.fullmatch(text.strip()) else None
