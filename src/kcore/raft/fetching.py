@@ -29,7 +29,7 @@ from kcore.types import METADATA_TOPIC_ID
 
 ENDPOINTS_VERSION: Final = 17  # From then on Kafka names the leader's listener (KIP-853).
 HIGH_WATERMARK_VERSION: Final = 18  # From this version on a replica sends the high watermark that it knows (KIP-1166).
-WOKEN_IN_A_MS: Final = 20  # Observers: so many are answered together, and then none for a millisecond.
+WOKEN_IN_A_MS: Final = 40  # Observers: so many are answered together, and then none for a millisecond.
 FEW_BYTES: Final = 1 << 16  # An observer that is so far behind waits for no others.
 NOT_DIVERGING: Final = EpochEndOffset()
 NO_SNAPSHOT: Final = SnapshotId()
