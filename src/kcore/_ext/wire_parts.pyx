@@ -1,4 +1,4 @@
-"""A message to bytes part by part: as `wire_writer` does it, but that arrays of structs are walked by a stack of its own.
+"""A message to bytes part by part: as `wire_writer` does it, but with a stack of its own for arrays of structs.
 
 A part ends behind the element that makes it large enough. The message may change between two parts, and what is walked
 may then be no message any more, but it is held, and a list's size is looked up anew for each element.
