@@ -95,7 +95,8 @@ class World:
         logs = [FoundLog(each, is_future=False) for each in online if partition in self.disks[each].current]
         logs += [FoundLog(each, is_future=True) for each in online if partition in self.disks[each].future]
         found = settle_found(partition, logs, self.controller.get(partition, UNASSIGNED_UUID))
-        if found.refused is not None:  # The operator deletes all but the first.
+        if found.refused is not None:  # The operator deletes all but the first, which may lack records.
+            self.excused.add(partition)
             for each in logs[1:]:
                 disk = self.disks[each.directory]
                 (disk.future if each.is_future else disk.current).pop(partition)
