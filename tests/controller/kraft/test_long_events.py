@@ -117,12 +117,13 @@ def leads(loop: TimedLoop, broker: int) -> int:
 
 
 def test_a_controlled_shutdown_is_answered_before_all_its_leaders_have_moved(loop: TimedLoop) -> None:
-    before, left = leads(loop, 1), list[int]()
-    loop.on_answer = lambda answer: left.append(leads(loop, 1))
+    """And its commit waits for no later records: these are appended behind it."""
+    before, left = leads(loop, 1), list[tuple[int, int]]()
     appends = Appends(loop)
+    loop.on_answer = lambda answer: left.append((leads(loop, 1), len(appends.begins)))
     answer = loop.beat(1, want_shut_down=True)
     assert isinstance(answer, BrokerHeartbeatResponse) and not answer.should_shut_down
-    assert before > left[-1] > 0 == leads(loop, 1) and len(appends.begins) > 3
+    assert before > left[-1][0] > 0 == leads(loop, 1) and left[-1][1] == 1 and len(appends.begins) > 3
     for broker in range(2, BROKERS + 1):
         assert not loop.beat(1, want_shut_down=True).should_shut_down
         loop.beat(broker)

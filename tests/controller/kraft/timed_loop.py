@@ -57,7 +57,7 @@ class TimedLoop:
 
     def start(self) -> None:
         """A process on that disk; a new one knows nothing but what is there."""
-        self.controller = self.new_controller()
+        self.controller, self._is_killed = self.new_controller(), False
         voters = (Voter(ReplicaKey(1, DIRECTORY), ENDPOINTS),)
         raft = RaftConfig(CLUSTER_ID, 1, DIRECTORY, ENDPOINTS, Random(1).randrange, voters=voters)
         self.node = RaftNode(raft, self.log)
@@ -80,6 +80,7 @@ class TimedLoop:
     def stop(self) -> None:
         """The process is killed: what it has not done yet is not done."""
         self._soon.clear()
+        self._is_killed = True
 
     def ask(self, request: Message, version: int) -> Message | None:
         """The answer, once all that came of the request is done."""
@@ -195,6 +196,8 @@ class TimedLoop:
         effects, own = self.driver.submit(outputs, self.now_ms)
         self._perform(effects)
         for each in own:
+            if self._is_killed:
+                return
             if isinstance(each, RequestAnswer):
                 self.answers.append(each.response)
                 self.on_answer(each.response)

@@ -112,9 +112,7 @@ class KraftController:
     def stable(self) -> int:
         """All below is committed, and no transaction of this node is open there (OffsetControlManager)."""
         first = self._uncommitted[0] if self._uncommitted else None
-        if first is not None and first.transaction and first.begin < self.committed:
-            return first.begin
-        return self.committed
+        return self.committed if first is None or not first.transaction else min(first.begin, self.committed)
 
     def snapshot_offset(self) -> int | None:
         """Where a snapshot may end now; None while a transaction is open that another node began (KIP-868).
@@ -204,8 +202,7 @@ class KraftController:
 
     def _append(self, made: Written, outputs: list[Output]) -> None:
         assert self.epoch is not None
-        transaction = made.batches if made.is_transaction else b""
-        self._uncommitted.append(Uncommitted(made.begin, made.end, transaction))
+        self._uncommitted.append(Uncommitted.of(made))
         self._shadow.on_written(made.batches)
         self.snapshots.count(len(made.batches))
         outputs.append(AppendBatches(made.batches, self.epoch, made.begin))
@@ -219,20 +216,23 @@ class KraftController:
         if kraft_version is not None:
             outputs.append(UpgradeKraftVersion(kraft_version, self.epoch))
         pending.response = decision.response if pending.response is None else pending.response
+        pending.rest = None if pending.has_failed else decision.rest
         if made is not None:
             self._append(made, outputs)
         pending.offset = self._decided_end
         if self._uncommitted and not pending.has_failed and (pending.request is not None or made is not None):
             self._pending.append(pending)
         elif pending.request is not None:
-            outputs.append(RequestAnswer(pending.reply_to, pending.response))
-        if pending.on_written is not None:
-            on_written, pending.on_written = pending.on_written, None
-            on_written(count, pending.has_failed)
-        if decision.rest is not None and not pending.has_failed:
-            self._behind.appendleft(Pending(*decision.rest))
+            outputs.append(self._answer(pending))
+        pending.tell_written(count)
         if pending.gives_up:
             outputs.append(Resign(self.epoch))
+
+    def _answer(self, pending: Pending) -> RequestAnswer:
+        """What its decision has left is decided next."""
+        if pending.rest is not None:
+            self._behind.appendleft(Pending(*pending.rest))
+        return RequestAnswer(pending.reply_to, pending.response)
 
     @property
     def _decided_end(self) -> int:
@@ -367,12 +367,13 @@ class KraftController:
         self._commit(self.stable)
         self._shadow.on_committed(end_offset)
         outputs: list[Output] = []
+        was_busy = self.is_busy
         while self._pending and self._pending[0].offset <= self.stable:
             pending = self._pending.popleft()
             outputs += log_lines(self._notices.committed(pending.notice, self._clocks.now_ms()))
             if pending.request is not None:
-                outputs.append(RequestAnswer(pending.reply_to, pending.response))
-        return outputs
+                outputs.append(self._answer(pending))
+        return outputs if was_busy else [*outputs, *self._next_behind()]
 
     def _follow(self, batches: bytes, end_offset: int) -> Iterator[None]:
         if batches:

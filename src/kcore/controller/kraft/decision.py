@@ -39,7 +39,7 @@ class Decision:
     is_atomic: bool = True  # All records or none: a transaction, if they do not fit one batch.
     has_more: bool = False  # Of a periodic task: it has more to do at once, even if it wrote nothing.
     kraft_version: int | None = None  # The level that the raft layer is to write, with the voters, before the records.
-    rest: "Rest | None" = None  # What the answer does not wait for; it is decided next, before anything that waits.
+    rest: "Rest | None" = None  # Decided once this is answered, so that the answer's commit does not wait for it.
 
 
 class Rest(NamedTuple):

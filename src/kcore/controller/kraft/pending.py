@@ -7,7 +7,7 @@ from typing import Final, NamedTuple, TypeVar
 
 from kcore.controller.kraft.admin.mutation_quotas import MutationQuota
 from kcore.controller.kraft.context import ControllerContext
-from kcore.controller.kraft.decision import SINGLES_AT_ONCE, Decision, Steps, Versioned
+from kcore.controller.kraft.decision import SINGLES_AT_ONCE, Decision, Rest, Steps, Versioned
 from kcore.controller.kraft.error_responses import refused
 from kcore.controller.kraft.kafka_way.faults import ControllerFaultError
 from kcore.controller.kraft.kafka_way.unreadable_settings import check_min_isr
@@ -37,16 +37,23 @@ class Pending:
     quota: MutationQuota | None = None  # What it used of its quota on mutations when it was decided last.
     has_failed: bool = False  # When it was decided last, by an exception.
     gives_up: bool = False  # So has Kafka's controller, which gives up its leadership then.
+    rest: Rest | None = None  # What is decided once this is answered.
     # Called once it is decided and written for the first time, with the number of records and `has_failed`.
     on_written: Callable[[int, bool], None] | None = None
 
     def forget_decision(self) -> None:
         """It is decided anew: what the last decision used of a quota is there again."""
-        self.response, self.notice = None, NOTHING_TOLD
+        self.response, self.rest, self.notice = None, None, NOTHING_TOLD
         self.has_failed = self.gives_up = False
         if self.quota is not None:
             self.quota.give_back()
             self.quota = None
+
+    def tell_written(self, count: int) -> None:
+        """It is decided, and all its records are written."""
+        if self.on_written is not None:
+            on_written, self.on_written = self.on_written, None
+            on_written(count, self.has_failed)
 
     def failed(self, error: Exception, outputs: list[Output]) -> Message | None:
         """An exception in its decision, or in the writing of it, fails this request alone: its answer."""
@@ -139,6 +146,11 @@ class Uncommitted(NamedTuple):
     begin: int
     end: int
     transaction: bytes
+
+    @classmethod
+    def of(cls, made: Written) -> "Uncommitted":
+        """Of a decision, or a part of one."""
+        return cls(made.begin, made.end, made.batches if made.is_transaction else b"")
 
     def part_below(self, offset: int) -> bytes:
         """The batches of the transaction that begin below that offset."""
