@@ -24,6 +24,7 @@ from kcore.metadata.metadata_version import FEATURE_NAME
 from kcore.metadata.principal import KafkaPrincipal
 from kcore.net.adoption import Direct
 from kcore.net.framed import Encoded
+from kcore.net.request_context import PLAINTEXT
 from kcore.net.served import Answer
 from kcore.net.server import RequestContext
 from kcore.net.versions import api_name
@@ -72,12 +73,15 @@ class _Asked(NamedTuple):
     is_forwarded: bool = False
     is_token_authenticated: bool = False
     client_id: str | None = None
+    security_protocol: str = PLAINTEXT
 
 
 def _asked_of(context: RequestContext, request: Message) -> _Asked:
     return _Asked(
         *(request, context.version, context.principal, context.client_address, context.listener_name),
         client_id=context.header.client_id,
+        is_token_authenticated=context.session.is_token_authenticated,
+        security_protocol=context.session.security_protocol,
     )
 
 
@@ -255,6 +259,7 @@ class ControllerFront(QuorumFront):
             is_forwarded=True,
             client_id=found.header.client_id,
             is_token_authenticated=found.is_token_authenticated,
+            security_protocol=outer.security_protocol,
         )
         response = await self._asked(context, asked)
         if response is None:
@@ -299,6 +304,7 @@ class ControllerFront(QuorumFront):
             is_token_authenticated=asked.is_token_authenticated,
             listener=asked.listener,
             client_id=asked.client_id,
+            security_protocol=asked.security_protocol,
         )
 
     def _is_allowed(self, asked: _Asked, operation: int) -> bool:
