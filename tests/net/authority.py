@@ -24,7 +24,13 @@ class Authority:
         self.ca.cert_pem.write_to_path(str(self.trusted))
 
     def keystore(self, name: str, *hosts: str, password: bytes | None = None) -> Path:
-        """A server's or a client's, whose common name that is."""
+        """A server's or a client's; its subject is CN=name,OU=tests,O=kcore."""
         path = self.folder / f"{name}.pem"
-        path.write_bytes(pem_of(self.ca.issue_cert(*(hosts or ("localhost", "127.0.0.1")), common_name=name), password))
+        made = self.ca.issue_cert(
+            *(hosts or ("localhost", "127.0.0.1")),
+            common_name=name,
+            organization_unit_name="tests",
+            organization_name="kcore",
+        )
+        path.write_bytes(pem_of(made, password))
         return path

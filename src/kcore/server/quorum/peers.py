@@ -13,6 +13,7 @@ from kcore.net.connect import connect
 from kcore.net.connection import Connection
 from kcore.net.limits import Limits
 from kcore.net.retry import Backoff
+from kcore.net.security import Security
 from kcore.net.versions import response_of
 from kcore.protocol_errors import Errors
 from kcore.raft.effects import Send
@@ -88,8 +89,16 @@ class QuorumPeers:
     `on_refused` is called before, at once, for what waits for a connection that is refused.
     """
 
-    def __init__(self, level: str, client_id: str, on_response: OnResponse, on_refused: OnRefused) -> None:
-        self._newest, self._client_id = NEWEST[level], client_id
+    def __init__(
+        self,
+        level: str,
+        client_id: str,
+        on_response: OnResponse,
+        on_refused: OnRefused,
+        security: Callable[[], Security] | None = None,
+    ) -> None:
+        """`security`: what each new connection shows; None where the nodes' listener is plaintext."""
+        self._newest, self._client_id, self._security = NEWEST[level], client_id, security
         self._on_response, self._on_refused = on_response, on_refused
         self._lanes: dict[tuple[int, bool], _Lane] = {}
         self._random = Random()
@@ -151,7 +160,8 @@ class QuorumPeers:
         """Once; what waited meanwhile is asked, or lost after the back-off: the node asks again."""
         problem: Exception = DisconnectedError("it was not connected")
         try:
-            lane.connection = await connect(*lane.address, client_id=self._client_id, limits=LIMITS)
+            security = None if self._security is None else self._security()
+            lane.connection = await connect(*lane.address, client_id=self._client_id, security=security, limits=LIMITS)
             self._connected(lane, lane.connection)
         except (NetworkError, UnsupportedVersionError) as error:
             problem = error
