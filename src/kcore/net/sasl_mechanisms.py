@@ -131,11 +131,15 @@ class Plain:
 
     def evaluate(self, token: bytes, wall_ms: int) -> bytes:
         """As Mechanism has it; the answer is empty."""
-        authorization_id, username, password, *_ = (*token.decode("utf-8", "replace").split("\0"), "", "", "")
+        texts = token.decode("utf-8", "replace").split("\0", 3)
+        if len(texts) != 3:
+            told = f"Invalid SASL/PLAIN response: expected 3 tokens, got {len(texts)}"
+            raise SaslFailure(f"{len(texts)} texts", told=told)
+        authorization_id, username, password = texts
         if not username:
-            raise SaslFailure("username not specified")
+            raise SaslFailure("no username", told="Authentication failed: username not specified")
         if not password:
-            raise SaslFailure("password not specified")
+            raise SaslFailure("no password", told="Authentication failed: password not specified")
         if not self._users.has(username, password):
             raise SaslFailure(
                 "invalid username or password", told="Authentication failed: Invalid username or password"

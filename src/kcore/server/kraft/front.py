@@ -11,6 +11,7 @@ from typing import Final, NamedTuple
 
 from kcore.constants import KRAFT_VERSION
 from kcore.controller.kraft.admin.envelope import is_parsed
+from kcore.controller.kraft.api_errors import DEFAULT_MESSAGES
 from kcore.controller.kraft.authorization import ALTER, CLUSTER_ACTION, DESCRIBE, is_authorized
 from kcore.controller.kraft.brokers.heartbeats import Contact
 from kcore.controller.kraft.context import ControllerContext, RequestInfo
@@ -56,6 +57,7 @@ from kcore.server.quorum.front import QuorumFront, TakeRequest
 NEEDS: Final = {DescribeQuorumRequest: DESCRIBE, AddRaftVoterRequest: ALTER, RemoveRaftVoterRequest: ALTER}
 _DIRECT: Final = {FetchRequest.api_key, BrokerHeartbeatRequest.api_key, BrokerRegistrationRequest.api_key}
 REGISTERED_AT_ONCE: Final = 4  # Brokers, before those that were registered have a turn to connect and to be unfenced.
+NOT_ALLOWED: Final = Errors.CLUSTER_AUTHORIZATION_FAILED
 _VOTER_CHANGES: Final = (AddRaftVoterResponse, RemoveRaftVoterResponse)
 ALREADY: Final = "SaslAuthenticate request received after successful authentication"
 
@@ -283,7 +285,7 @@ class ControllerFront(QuorumFront):
             return response
         if kind in REQUEST_HANDLERS:
             if not self._is_allowed(asked, NEEDS.get(kind, CLUSTER_ACTION)):
-                return refused(request, Errors.CLUSTER_AUTHORIZATION_FAILED)
+                return refused(request, NOT_ALLOWED, DEFAULT_MESSAGES[NOT_ALLOWED])
             response = await self._answered(context, partial(self._take, request, asked.version))
             return _without_leader(response) if LEADERS_NAMED in self._context().config.kafka_way else response
         if isinstance(request, SaslHandshakeRequest):
