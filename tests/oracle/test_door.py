@@ -47,6 +47,7 @@ super.users=User:controller;User:broker;User:admin
 OF_CONTROLLERS: Final = """listener.security.protocol.map=CONTROLLER:SASL_SSL
 sasl.enabled.mechanisms=PLAIN,SCRAM-SHA-512
 sasl.mechanism.controller.protocol=PLAIN
+connections.max.reauth.ms=6000
 listener.name.controller.plain.sasl.jaas.config={plain} required \
 username="controller" password="{password}" user_controller="{password}" user_visitor="{password}";
 listener.name.controller.scram-sha-512.sasl.jaas.config={scram} required;
@@ -173,6 +174,7 @@ def test_nobody_complained(cluster: KraftCluster) -> None:
     for node in cluster.controllers:
         text = node.log.read_text()
         assert " ERROR " not in text and "Traceback" not in text and PASSWORD not in text
+        assert "its session has expired" not in text, "brokers and controllers authenticate again in time"
 
 
 # The same strangers at kcore's controller and at Kafka's.
