@@ -3,6 +3,7 @@
 import asyncio
 import json
 import sys
+from base64 import b64encode
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -14,10 +15,14 @@ from typer.testing import CliRunner
 from kcore.cli.commands import app
 from kcore.hollow.fleet import Fleet
 from kcore.hollow.quorum import Quorum
+from kcore.net.sasl_mechanisms import salted_password, scram_credential
 from kcore.processes.java_process import JavaProcess
 from kcore.processes.machine import free_ports
+from kcore.schema.metadata_records_security import UserScramCredentialRecord
+from kcore.storage.snapshot import BOOTSTRAP, read_snapshot
 from kcore.storm.kraft.scenarios import SCENARIOS
 from kcore.storm.kraft.storm import Sizes, Storm
+from kcore.wire.metadata_frames import decode_metadata_record
 
 KCORE = (sys.executable, "-c", "from kcore.cli import main; main()", "controller", "kraft")
 STORY = ("register", "create", "controlled-shutdown", "preferred-election", "reassign", "delete-topics")
@@ -129,15 +134,9 @@ def test_three_static_voters(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("lines", "told"),
     [
-        (
-            "listener.security.protocol.map=CONTROLLER:SASL_SSL",
-            "CONTROLLER must be PLAINTEXT: kcore's listener is plaintext",
-        ),
-        ("ssl.keystore.location=/keys", "ssl.keystore.location: kcore's listener is plaintext, without TLS and SASL"),
-        (
-            "sasl.mechanism.controller.protocol=PLAIN",
-            "sasl.mechanism.controller.protocol: kcore's listener is plaintext",
-        ),
+        ("listener.security.protocol.map=CONTROLLER:SSL", "listener.name.controller.ssl.keystore.location is missing"),
+        ("listener.security.protocol.map=CONTROLLER:SASL_PLAINTEXT", "sasl.enabled.mechanisms=GSSAPI: kcore has PLAIN"),
+        ("sasl.kerberos.service.name=kafka", "sasl.kerberos.service.name: kcore has PLAIN and SCRAM"),
         ("no.such.setting=1", "no.such.setting: Kafka 4.3.1 has no such setting"),
     ],
 )
@@ -149,3 +148,57 @@ def test_what_cannot_be_is_one_line_and_exit_code_2(lines: str, told: str, verb:
     assert done.exit_code == 2
     assert told in " ".join(done.stderr.split())
     assert not (tmp_path / "node" / "data").exists()
+
+
+def users_of(folder: Path) -> list[UserScramCredentialRecord]:
+    """Of the records that the first active controller writes."""
+    records = [decode_metadata_record(value)[0] for value in read_snapshot(folder / "data" / BOOTSTRAP)]
+    return [each for each in records if isinstance(each, UserScramCredentialRecord)]
+
+
+MINIMAL = "controller.quorum.bootstrap.servers=a:1\ncontroller.listener.names=CONTROLLER\nlisteners=CONTROLLER://a:1\n"
+
+
+def test_users_whom_a_cluster_begins_with(tmp_path: Path) -> None:
+    controller = Controller(7, tmp_path / "node", MINIMAL)
+    salted = b64encode(salted_password("SCRAM-SHA-512", b"geheim", b"0123456789abcdef", 8192)).decode()
+    salt = b64encode(b"0123456789abcdef").decode()
+    controller.format(
+        *("-S", "SCRAM-SHA-256=[name=alice,password=geheim]"),
+        *("-S", f'SCRAM-SHA-512=[name="bob",salt="{salt}",iterations=8192,saltedpassword="{salted}"]'),
+        *("--add-scram", f"SCRAM-SHA-512=[name=carol,salt={salt},iterations=8192,password=geheim]"),
+    )
+    alice, bob, carol = users_of(tmp_path / "node")
+    assert (alice.name, alice.mechanism, alice.iterations) == ("alice", 1, 4096)
+    made = scram_credential("SCRAM-SHA-256", b"geheim", alice.salt, 4096)
+    assert (made.stored_key, made.server_key) == (alice.stored_key, alice.server_key)
+    assert (bob.name, bob.mechanism, bob.iterations, bob.stored_key) == ("bob", 2, 8192, carol.stored_key)
+
+
+@pytest.mark.parametrize(
+    ("given", "told"),
+    [
+        ("PLAIN=[name=a,password=swordfish]", "give MECHANISM=[name=NAME,password=PASSWORD]"),
+        ("SCRAM-SHA-256=name=a,password=swordfish", "give MECHANISM="),
+        ("SCRAM-SHA-256=[password=swordfish]", "give a name, and a password"),
+        ("SCRAM-SHA-256=[name=a]", "give a name, and a password"),
+        ("SCRAM-SHA-256=[name=a,saltedpassword=swordfish]", "a saltedpassword with its salt"),
+        ("SCRAM-SHA-256=[name=a,password=sword,fish]", "it has name, salt"),
+        ("SCRAM-SHA-256=[name=a,password=swordfish,iterations=4095]", "give a number from 4,096 to 16,384"),
+        ("SCRAM-SHA-256=[name=a,password=swordfish,iterations=16385]", "give a number from 4,096"),
+        ("SCRAM-SHA-256=[name=a,password=swordfish,salt=?]", "salt is not Base64"),
+    ],
+)
+def test_users_that_cannot_be(given: str, told: str, tmp_path: Path) -> None:
+    controller = Controller(7, tmp_path / "node", MINIMAL)
+    arguments = ["controller", "kraft", "format", "-c", str(controller.configuration), "-S", given]
+    done = CliRunner().invoke(app, arguments)
+    assert done.exit_code == 2 and told in " ".join(done.stderr.split()) and "swordfish" not in done.stderr
+    assert not (tmp_path / "node" / "data").exists()
+
+
+def test_users_need_a_metadata_version_that_knows_them(tmp_path: Path) -> None:
+    controller = Controller(7, tmp_path / "node", MINIMAL)
+    older = ["-c", str(controller.configuration), "-r", "3.4-IV0", "--release", "3.9.1"]
+    done = CliRunner().invoke(app, ["controller", "kraft", "format", *older, "-S", "SCRAM-SHA-256=[name=a,password=b]"])
+    assert done.exit_code == 2 and "metadata.version 3.5-IV2 or later" in " ".join(done.stderr.split())

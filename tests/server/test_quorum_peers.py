@@ -3,7 +3,7 @@
 import asyncio
 import gc
 import logging
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from typing import Any
 
@@ -11,6 +11,9 @@ import pytest
 
 from kcore.errors import DisconnectedError, RefusedError
 from kcore.net.address import network_errors
+from kcore.net.sasl_mechanisms import NoCredentials, PlainUsers, ScramCredential, scram_credential
+from kcore.net.sasl_server import SaslListener
+from kcore.net.security import Sasl, Security
 from kcore.net.server import RequestContext, Server, serve
 from kcore.net.versions import api_versions_request
 from kcore.processes.machine import free_ports
@@ -52,10 +55,10 @@ class Peer:
 class Heard:
     """What the node is told, by correlation id."""
 
-    def __init__(self, level: str = "4.3") -> None:
+    def __init__(self, level: str = "4.3", security: Callable[[], Security] | None = None) -> None:
         self.answers: dict[int, Message | None] = {}
         self.refused: list[int] = []
-        self.peers = QuorumPeers(level, "raft-client-1", self._heard, self.refused.append)
+        self.peers = QuorumPeers(level, "raft-client-1", self._heard, self.refused.append, security)
 
     def _heard(self, correlation_id: int, response: Message | None) -> None:
         assert correlation_id not in self.answers, "told once"
@@ -285,3 +288,32 @@ async def test_closed_while_it_connects() -> None:
     heard.ask(1, VoteRequest(), Address("127.0.0.1", port))
     heard.peers.close()
     assert await heard.answer(1) is None
+
+
+SESSION_MS = 1_300  # A client may begin anew once a second.
+
+
+class Users(NoCredentials):
+    """Knows one."""
+
+    def scram(self, mechanism: str, username: str) -> ScramCredential | None:
+        return scram_credential(mechanism, b"geheim", bytes(16), 4096) if username == "a" else None
+
+
+@pytest.mark.parametrize("mechanism", ["PLAIN", "SCRAM-SHA-256"])
+@story
+async def test_a_connection_is_authenticated_again_before_its_session_ends(mechanism: str) -> None:
+    there, heard = Peer(), Heard(security=lambda: Security(sasl=Sasl(mechanism, "a", "geheim")))
+    sasl = SaslListener(
+        (mechanism,), lambda: 0, PlainUsers({"a": "geheim"}), Users(), {mechanism: SESSION_MS}, failure_delay_s=0
+    )
+    sasl_apis = {"SaslHandshake": (0, 1), "SaslAuthenticate": (0, 2), "Vote": (0, 2), "Fetch": (4, 18)}
+    async with await serve("127.0.0.1", 0, there.handle, sasl_apis, sasl=sasl) as there.server:
+        for correlation_id in range(50):
+            heard.ask(correlation_id, VoteRequest(), there.address)
+            heard.ask(1000 + correlation_id, FetchRequest(max_wait_ms=1), there.address)
+            await until(lambda now=correlation_id: {now, 1000 + now} <= {*heard.answers})
+            await asyncio.sleep(0.05)
+        assert None not in heard.answers.values()
+        assert len(there.connections) == 2 and not there.server.metrics.errors
+        heard.peers.close()

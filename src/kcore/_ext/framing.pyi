@@ -7,6 +7,8 @@ class Splitter:
     It allocates at most twice the bytes that lie there untaken, or 64 KiB: a size that is announced allocates nothing.
     """
 
+    max_frame_bytes: int  # May be set: then it bounds what comes behind the frames that were begun.
+
     def __init__(self, max_frame_bytes: int, frame_error: Callable[[str], Exception]) -> None: ...
     @property
     def pending_bytes(self) -> int:

@@ -38,7 +38,7 @@ cdef class Window:
 cdef class Splitter:
     """See the .pyi."""
 
-    cdef Py_ssize_t max_frame_bytes
+    cdef public Py_ssize_t max_frame_bytes
     cdef object frame_error
     cdef bytearray buffer
     cdef Py_ssize_t begin, end  # What is received and not yet taken, in the buffer.

@@ -9,6 +9,7 @@ import typer
 from kcore.cli.console import fail
 from kcore.cli.kraft_settings import read_settings
 from kcore.cli.quorum_format import controllers_of
+from kcore.cli.scram_option import FORM, scram_records
 from kcore.constants import (
     ELR_VERSION,
     GROUP_VERSION,
@@ -22,6 +23,7 @@ from kcore.errors import LevelError, StorageError
 from kcore.metadata.metadata_version import FEATURE_NAME, RELEASES, MetadataVersion
 from kcore.raft.replicas import ReplicaKey, Voter
 from kcore.raft.voters import MAX_KRAFT_VERSION
+from kcore.schema.metadata_records_security import UserScramCredentialRecord
 from kcore.server.kraft.apis import FEATURES
 from kcore.server.kraft.settings import KraftSettings
 from kcore.storage.raft_dir import RaftDirectory, random_directory_id
@@ -58,6 +60,9 @@ def command(
     feature: Annotated[
         list[str] | None, typer.Option("--feature", "-f", metavar="NAME=LEVEL", help="The level of another feature.")
     ] = None,
+    add_scram: Annotated[
+        list[str] | None, typer.Option("--add-scram", "-S", metavar=FORM, help="A user whom the cluster begins with.")
+    ] = None,
     release: Annotated[str, typer.Option(help="The release of Kafka whose rules are followed.")] = DEFAULT_RELEASE,
 ) -> None:
     """Make the directory of a controller, as `kafka-storage.sh format` does; prints its ids.
@@ -71,7 +76,9 @@ def command(
     if settings.voters and (standalone or initial_controllers):
         fail("controller.quorum.voters is set: the quorum is static")
     features = features_of(release, release_version, feature or [])
-    made = _formatted(settings, features, cluster_id, initial_controllers, standalone=standalone)
+    version = MetadataVersion.of_level(features[FEATURE_NAME], release)
+    credentials = scram_records(add_scram or [], version)
+    made = _formatted(settings, features, credentials, cluster_id, initial_controllers, standalone=standalone)
     ids = {"clusterId": made.cluster_id, "nodeId": settings.node_id, "directoryId": str(made.directory_id)}
     typer.echo(json.dumps(ids))
 
@@ -79,6 +86,7 @@ def command(
 def _formatted(
     settings: KraftSettings,
     features: dict[str, int],
+    credentials: list[UserScramCredentialRecord],
     cluster_id: str | None,
     initial_controllers: str | None,
     *,
@@ -99,6 +107,7 @@ def _formatted(
             cluster_id=cluster_id,
             directory_id=directory_id,
             initial_voters=voters,
+            credentials=credentials,
         )
     except StorageError as error:
         fail(str(error))

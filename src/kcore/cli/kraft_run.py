@@ -141,7 +141,9 @@ async def _serve(
     host, port = settings.listen
     try:
         with rare_collections():
-            server = KraftServer(config, raft, *parts, host=host or "0.0.0.0", port=port, front=front)
+            server = KraftServer(
+                *(config, raft, *parts), host=host or "0.0.0.0", port=port, front=front, security=settings.security
+            )
             async with server, serving(page, KRAFT, server):
                 logging.info("controller %s listens at %s:%s", config.node_id, host, server.port)
                 await until_first(stopped.wait(), server.wait_failed())

@@ -17,6 +17,7 @@ from kcore.wire.codec import encode
 
 HANDSHAKE_VERSION = 1  # After 0 the tokens would come bare (KIP-152).
 AUTHENTICATE_VERSION = 1  # Every broker from 2.2 on has it.
+AGAIN_AFTER = 0.85  # Of a session, as SaslClientAuthenticator has it.
 
 
 async def connect(
@@ -45,7 +46,7 @@ async def connect(
                 if ask_versions:
                     connection.versions = await _ask_versions(connection)
                 if security.sasl is not None:
-                    await _authenticate(connection, security.sasl)
+                    await authenticate(connection, security.sasl)
     except BaseException:
         connection.abort()
         raise
@@ -77,15 +78,19 @@ async def _ask_version(connection: Connection, version: int) -> tuple[int, ApiVe
         raise FrameError(f"ApiVersions {version} to {connection.peer}: {error}") from error
 
 
-async def _authenticate(connection: Connection, sasl: Sasl) -> None:
-    """SaslHandshake, then tokens until the mechanism is complete."""
+async def authenticate(connection: Connection, sasl: Sasl) -> None:
+    """SaslHandshake, then tokens until the mechanism is complete; AuthenticationError, or another NetworkError.
+
+    Also of a connection that is authenticated, once `ends_soon` is true of it (KIP-368): no other request may be sent
+    meanwhile.
+    """
     handshake = await connection.send(SaslHandshakeRequest(mechanism=sasl.mechanism), HANDSHAKE_VERSION)
     if handshake.error_code != Errors.NONE:
         has = ", ".join(handshake.mechanisms) or "none"
         raise AuthenticationError(
             f"SASL {sasl.mechanism} to {connection.peer}: {error_name(handshake.error_code)}; its mechanisms: {has}"
         )
-    exchange = Exchange(sasl)
+    exchange, lifetime_ms = Exchange(sasl), 0
     token = exchange.next_token()
     while token is not None:
         answer = await connection.send(SaslAuthenticateRequest(auth_bytes=token), AUTHENTICATE_VERSION)
@@ -93,7 +98,8 @@ async def _authenticate(connection: Connection, sasl: Sasl) -> None:
             why = f"{error_name(answer.error_code)} {answer.error_message or ''}".rstrip()
             raise AuthenticationError(f"SASL {sasl.mechanism} to {connection.peer}: {why}")
         # In a thread: the server chooses SCRAM's iterations, and the loop must serve other connections meanwhile.
-        token = await asyncio.to_thread(exchange.next_token, answer.auth_bytes)
+        token, lifetime_ms = await asyncio.to_thread(exchange.next_token, answer.auth_bytes), answer.session_lifetime_ms
+    connection.begin_session(AGAIN_AFTER * lifetime_ms / 1000 if lifetime_ms > 0 else None)
 
 
 def error_name(code: int) -> str:

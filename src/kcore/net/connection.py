@@ -101,6 +101,16 @@ class Connection(Framed):
         self._unwritten: deque[Piece] = deque()  # Of the last in flight.
         self._timer: asyncio.TimerHandle | None = None  # At the first deadline, or before it.
         self._ended = ""  # Why, once it has.
+        self._again_s: float | None = None  # When the client should authenticate again, where its session ends.
+
+    def begin_session(self, lasts_s: float | None) -> None:
+        """The client is authenticated, and should be so again after that time; None for never."""
+        self._again_s = None if lasts_s is None else self._loop.time() + lasts_s
+
+    @property
+    def ends_soon(self) -> bool:
+        """Whether the client should authenticate again (`kcore.net.connect.authenticate`)."""
+        return self._again_s is not None and self._loop.time() >= self._again_s
 
     def send(
         self, message: Message, version: int | None = None, *, timeout_s: float | None = None

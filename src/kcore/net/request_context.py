@@ -2,25 +2,31 @@
 
 import asyncio
 from collections.abc import Awaitable
-from typing import NamedTuple, TypeVar
+from typing import Final, NamedTuple, TypeVar
 
 from kcore.metadata.principal import ANONYMOUS, KafkaPrincipal
 from kcore.schema.headers import RequestHeader
 
 T = TypeVar("T")
+PLAINTEXT: Final = "PLAINTEXT"  # A SecurityProtocol, as SSL, SASL_PLAINTEXT and SASL_SSL are.
 
 
 class ClientSession:
     """A client's connection, as all of its requests see it (Session of Kafka's network package)."""
 
-    def __init__(self, listener_name: str, client_address: str) -> None:
-        self.listener_name = listener_name
+    def __init__(self, listener_name: str, client_address: str, security_protocol: str = PLAINTEXT) -> None:
+        self.listener_name, self.security_protocol = listener_name, security_protocol
         self.client_address = client_address  # Without the port.
         self.principal = ANONYMOUS
+        self.is_token_authenticated = False
 
-    def authenticated(self, principal: KafkaPrincipal) -> None:
-        """A SASL exchange has ended well: requests from now on are this principal's, whatever TLS showed."""
+    def authenticated(self, principal: KafkaPrincipal, *, is_token: bool = False) -> None:
+        """A SASL exchange has ended well: requests from now on are this principal's, whatever TLS showed.
+
+        `is_token`: it showed a delegation token.
+        """
         self.principal = principal
+        self.is_token_authenticated = is_token
 
 
 class RequestContext(NamedTuple):

@@ -87,6 +87,13 @@ class Exchange:
             return None
 
 
+def check_mechanism(mechanism: str) -> None:
+    """MissingExtraError if a client's side of that mechanism needs a package that is not installed."""
+    if mechanism != "PLAIN":
+        with needs("scram"):
+            import scramp  # noqa: F401
+
+
 def _plain(sasl: Sasl) -> Generator[bytes, bytes, None]:
     yield f"\0{sasl.username}\0{sasl.password}".encode()
 

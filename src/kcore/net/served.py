@@ -1,7 +1,7 @@
 """One client of a server: its requests are read, handed to the server's handler and answered, one after the other."""
 
 import asyncio
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable
 from contextvars import ContextVar
 from struct import Struct
 from typing import TYPE_CHECKING, Any, Protocol, TypeAlias
@@ -12,15 +12,17 @@ from kcore.net.adoption import AdoptedConnection, Direct, Identity, Returned, de
 from kcore.net.framed import Encoded, Framed, Piece, encoded, frame_of
 from kcore.net.principal import principal_of_certificate
 from kcore.net.request_context import ClientSession, RequestContext
-from kcore.net.versions import api_name, for_version, names_itself, refusal, response_of
+from kcore.net.responses import check_kind, framed_response
+from kcore.net.sasl_server import SaslServer
+from kcore.net.versions import api_name, for_version, names_itself, refusal
 from kcore.protocol_errors import Errors
 from kcore.schema.api_versions import ApiVersionsRequest, ApiVersionsResponse
 from kcore.schema.fetch import FetchResponse
-from kcore.schema.headers import RequestHeader, ResponseHeader
+from kcore.schema.headers import RequestHeader
 from kcore.schema.index import REQUESTS
 from kcore.schema.structure import Message
 from kcore.schema.versions import NONE
-from kcore.wire.codec import decode_from, encode
+from kcore.wire.codec import decode_from
 
 if TYPE_CHECKING:
     from kcore.net.server import Arrival, Server
@@ -48,23 +50,6 @@ class DirectHandler(Protocol):
 
         A NetworkError or a DecodeError closes it, too.
         """
-
-
-class SharedBody:
-    """The bytes of the last response: one object that answers many clients is encoded once, and never changed."""
-
-    __slots__ = ("_body", "_response", "_version")
-
-    def __init__(self) -> None:
-        self._response: Message | None = None
-        self._version, self._body = -1, b""
-
-    def body(self, response: Message, version: int) -> bytes:
-        """Of that response, without its header."""
-        if response is not self._response or version != self._version:
-            self._body = encode(response, version)
-            self._response, self._version = response, version
-        return self._body
 
 
 class Relay(Protocol):
@@ -95,9 +80,13 @@ class ServedConnection(Framed):
         self._returned = returned = arrival.returned  # Until it goes on.
         if returned is None:
             self._id = next(server.connection_ids)
-            self._session = ClientSession(server.listener_name, arrival.address)
+            self._session = ClientSession(server.listener_name, arrival.address, server.protocol)
         else:
             self._id, _, self._session, self.rank = returned.identity
+        self._sasl: SaslServer | None = None
+        if server.sasl is not None:
+            self._sasl = SaslServer(server.sasl, lambda: server.versions_answer)
+            self._splitter.max_frame_bytes = min(server.sasl.max_receive_bytes, server.limits.frame_bytes)
         # An adopter waits for one more request of a client whose last one it could not answer: requests that are of
         # one kind and another in turn would make the connection go to and fro.
         self._stays_once = returned is not None and not returned.is_recalled
@@ -194,9 +183,10 @@ class ServedConnection(Framed):
         self._handling = False
         self._running_bytes = 0
         self._weigh()
-        if self.rank is Rank.SILENT:
+        if self.rank is Rank.SILENT or (self._sasl is not None and self.rank is Rank.ANSWERED):
             has_shown = self._transport is not None and self._transport.get_extra_info("peercert")
-            self.rank = Rank.AUTHENTICATED if has_shown else Rank.ANSWERED
+            is_known = has_shown if self._sasl is None else self._sasl.is_complete
+            self.rank = Rank.AUTHENTICATED if is_known else Rank.ANSWERED
 
     def _weigh(self) -> None:
         """Tells what this connection holds of its client's."""
@@ -243,6 +233,8 @@ class ServedConnection(Framed):
         api_key, version = KEY_AND_VERSION.unpack_from(frame)
         relay = self._server.relay
         try:
+            if self._sasl is not None and self._sasl.takes(frame, self._loop.time()):
+                return await self._authenticate(self._sasl, frame)
             if relay is not None and relay.takes(api_key, version):
                 self.metrics.requests += 1
                 return frame_of(None, 0, await relay.ask(self._id, frame))
@@ -253,6 +245,25 @@ class ServedConnection(Framed):
             self._refuse(error)
         except Exception as error:
             self._blame_us(error, api_key, version)
+        self.close_soon()
+        return None
+
+    async def _authenticate(self, sasl: SaslServer, frame: bytes) -> list[Piece] | None:
+        """A step of SASL, before anything else is answered. Who fails is told so late, and the connection closed."""
+        assert self._server.sasl is not None
+        self.metrics.requests += 1
+        step = sasl.take(frame, self._loop.time(), self._server.sasl.wall_ms())
+        if not step.failure:
+            if sasl.is_complete and sasl.authenticated is not None:
+                self._session.authenticated(sasl.authenticated.principal, is_token=sasl.authenticated.is_token)
+                self._splitter.max_frame_bytes = self.limits.frame_bytes
+            return step.answer
+        self.metrics.errors["authentication"] += 1
+        self._server.log.warning("%s: %s: closed", self.peer, step.failure)
+        if step.is_delayed:
+            await asyncio.sleep(self._server.sasl.failure_delay_s)
+        if step.answer is not None and not self.closed:
+            await self._write(step.answer)
         self.close_soon()
         return None
 
@@ -278,27 +289,27 @@ class ServedConnection(Framed):
         version = header.request_api_version
         if message is None:
             _, versions = self._server.served[ApiVersionsRequest.api_key]
-            return _encoded(refusal(versions), 0, header)
+            return framed_response(refusal(versions), 0, header)
         if isinstance(message, ApiVersionsRequest):
             if not names_itself(message, version):
-                return _encoded(ApiVersionsResponse(error_code=Errors.INVALID_REQUEST.value), version, header)
-            return _encoded(for_version(self._server.versions_answer, version), version, header)
+                return framed_response(ApiVersionsResponse(error_code=Errors.INVALID_REQUEST.value), version, header)
+            return framed_response(for_version(self._server.versions_answer, version), version, header)
         context = RequestContext(self.peer, self._id, header, self._session, self._gone)
         response = await self._server.handler(context, message)
         if response is None:
             return None
         if not isinstance(response, Encoded | FetchResponse):
-            _check_kind(message, response)
+            check_kind(message, response)
             response = await encoded(response, version)
         return self._response_frame(header, message, response)
 
     def _response_frame(self, header: RequestHeader, message: Message, answer: Message | Encoded) -> list[Piece]:
         version = header.request_api_version
         response, body = answer if isinstance(answer, Encoded) else (answer, None)
-        _check_kind(message, response)
+        check_kind(message, response)
         if isinstance(response, FetchResponse):
             body = [self._server.fetched.body(response, version)]
-        frame = _encoded(response, version, header, body)
+        frame = framed_response(response, version, header, body)
         error_code = getattr(response, "error_code", Errors.NONE.value)
         self.metrics.answered(header.request_api_key, error_code, self._active_s, self._loop.time())
         return frame
@@ -323,6 +334,8 @@ class ServedConnection(Framed):
         """Whether the direct handler has the request; what it cannot read is left to the task."""
         direct = self._server.direct
         if direct is None or len(frame) < KEY_AND_VERSION.size or not self._may_write:
+            return False
+        if self._sasl is not None and not self._sasl.lets_in(self._loop.time()):
             return False
         api_key, version = KEY_AND_VERSION.unpack_from(frame)
         if not direct.takes(api_key):
@@ -393,7 +406,7 @@ class ServedConnection(Framed):
         """Whether the server's adopter answers the connection from now on; then this protocol has ended."""
         server, transport = self._server, self._transport
         assert transport is not None and self._next is not None
-        if server.adopter is None or server.tls is not None:
+        if server.adopter is None or server.tls is not None or self._sasl is not None:
             return False
         if self._splitter.pending_bytes or transport.get_write_buffer_size():
             return False
@@ -476,16 +489,3 @@ class ServedConnection(Framed):
             self._idle_timer.cancel()
         self.finish()
         self.writing_resumed()
-
-
-def _check_kind(request: Message, response: Message) -> None:
-    if type(response) is not response_of(type(request)):
-        raise TypeError(f"{type(response).__name__} is no answer to {type(request).__name__}")
-
-
-def _encoded(
-    response: Message, version: int, header: RequestHeader, body: Sequence[Piece] | None = None
-) -> list[Piece]:
-    """`body`: its bytes, where they are there already."""
-    head = ResponseHeader(correlation_id=header.correlation_id)
-    return frame_of(head, response.header_version(version), *((encode(response, version),) if body is None else body))

@@ -23,7 +23,10 @@ from kcore.net.limits import Limits
 from kcore.net.listener import Listener, bound_sockets
 from kcore.net.metrics import Metrics
 from kcore.net.request_context import RequestContext
-from kcore.net.served import DirectHandler, Handler, Relay, ServedConnection, SharedBody
+from kcore.net.responses import SharedBody
+from kcore.net.sasl_server import SaslListener
+from kcore.net.served import DirectHandler, Handler, Relay, ServedConnection
+from kcore.net.tls import TlsContext
 from kcore.net.versions import answer_of
 from kcore.schema.api_versions import ApiVersionsRequest
 from kcore.schema.index import message_class
@@ -41,7 +44,8 @@ async def serve(
     handler: Handler,
     apis: Mapping[str, Versions | tuple[int, int]],
     *,
-    tls: ssl.SSLContext | None = None,
+    tls: ssl.SSLContext | TlsContext | None = None,
+    sasl: SaslListener | None = None,
     limits: Limits | None = None,
     metrics: Metrics | None = None,
     relay: Relay | None = None,
@@ -51,13 +55,13 @@ async def serve(
 
     `apis` are names such as "Metadata" with the lowest and highest version; ApiVersions is answered from them. The
     handler gets the request and gives the response, or None where the request has none (Produce with acks 0); one that
-    raises costs its connection. It does not see requests that `relay` takes. `listener_name` is in each request's
-    context; by default it is that of the protocol, as in Kafka. OSError if the address cannot be had,
-    UnknownMessageError, UnsupportedVersionError.
+    raises costs its connection. It does not see requests that `relay` takes, nor with `sasl` any of a client that is
+    not authenticated. `listener_name` is in each request's context; by default it is that of the protocol, as in Kafka.
+    OSError if the address cannot be had, UnknownMessageError, UnsupportedVersionError.
     """
     server = Server(handler, _served(apis), limits or Limits(), metrics or Metrics(), relay)
-    server.tls = tls
-    server.listener_name = listener_name or ("PLAINTEXT" if tls is None else "SSL")
+    server.tls, server.sasl = tls, sasl
+    server.listener_name = listener_name or server.protocol
     with network_errors(address_text(host or "", port), server.limits.connect_s, failed="cannot listen at"):
         sockets = await bound_sockets(host, port)
     server.listen(sockets)
@@ -93,7 +97,8 @@ class Server:
         self.relay = relay
         self.direct: DirectHandler | None = None  # It is asked before `handler`.
         self.adopter: Adopter | None = None  # It is offered connections after a request of `direct`.
-        self.tls: ssl.SSLContext | None = None
+        self.tls: ssl.SSLContext | TlsContext | None = None
+        self.sasl: SaslListener | None = None
         self.listener_name = "PLAINTEXT"
         self.versions_answer = answer_of(dict(served.values()))  # Another may be put here, if a relay takes more.
         self.port = 0
@@ -109,6 +114,12 @@ class Server:
         self.unsent: HeldBytes[ServedConnection] = HeldBytes(limits.unsent_bytes, _takes_too_little)
         self._listener: Listener | None = None
         self._arrivals: set[asyncio.Task[None]] = set()
+
+    @property
+    def protocol(self) -> str:
+        """Kafka's SecurityProtocol."""
+        transport = "PLAINTEXT" if self.tls is None else "SSL"
+        return transport if self.sasl is None else f"SASL_{transport}"
 
     def listen(self, sockets: list[socket.socket]) -> None:
         """Accepts from now on."""
@@ -231,8 +242,9 @@ class Server:
             if not may_be_connections(arrival.socket.fileno()):
                 self._refuse(arrival.socket)
                 return
+        tls = self.tls.current() if isinstance(self.tls, TlsContext) else self.tls
         await loop.connect_accepted_socket(
-            lambda: ServedConnection(self, arrival), arrival.socket, ssl=self.tls, ssl_handshake_timeout=timeout_s
+            lambda: ServedConnection(self, arrival), arrival.socket, ssl=tls, ssl_handshake_timeout=timeout_s
         )
 
     def _arrived(self, arrival: "Arrival", task: asyncio.Task[None]) -> None:

@@ -9,6 +9,7 @@ from kcore.metadata.metadata_version import FEATURE_NAME as METADATA_VERSION
 from kcore.raft.replicas import Voter
 from kcore.raft.voters import VoterSet
 from kcore.schema.control_records import KRaftVersionRecord
+from kcore.schema.metadata_records_security import UserScramCredentialRecord
 from kcore.schema.metadata_records_settings import FeatureLevelRecord
 from kcore.storage.files import OS, FileSystem, is_there, sync_folder
 from kcore.storage.meta_properties import META_PROPERTIES, MetaProperties, read_meta_properties, write_meta_properties
@@ -28,6 +29,7 @@ def format_directory(
     without_cluster_id: bool = False,
     directory_id: Uuid | None = None,
     initial_voters: Sequence[Voter] = (),
+    credentials: Sequence[UserScramCredentialRecord] = (),
     now_ms: int | None = None,
     files: FileSystem = OS,
 ) -> RaftDirectory:
@@ -37,8 +39,8 @@ def format_directory(
     `now_ms`: the time stamp of what is written, the wall clock's if it is not given.
     `features`: their levels, `metadata.version` among them; those of level 0 are left out. `initial_voters`: those of a
     dynamic quorum, written as snapshot 0-0; if the node is one of them, the directory gets the id that is named there.
-    A node of static voters, and one that joins a dynamic quorum later, has none. StorageError for a directory that is
-    formatted, and for ids and levels that cannot be.
+    A node of static voters, and one that joins a dynamic quorum later, has none. `credentials`: users whom the cluster
+    begins with. StorageError for a directory that is formatted, and for ids and levels that cannot be.
     """
     meta_path = path / META_PROPERTIES
     if node_id < 0:
@@ -59,7 +61,8 @@ def format_directory(
             raise StorageError(f"{path}: it is formatted already")
         files.mkdir(path)
         time_ms = time.time_ns() // 1_000_000 if now_ms is None else now_ms
-        write_bootstrap(path, _feature_records(features), time_ms=time_ms, files=files)
+        users = [encode_metadata_record(each, 0) for each in credentials]
+        write_bootstrap(path, [*_feature_records(features), *users], time_ms=time_ms, files=files)
         if initial_voters:
             _write_voters(path, initial_voters, time_ms, files)
         write_meta_properties(meta_path, meta, files)  # Last: with it, the directory is formatted.

@@ -37,6 +37,7 @@ class RequestInfo(NamedTuple):
     is_token_authenticated: bool = False  # The principal showed a delegation token.
     listener: str = "CONTROLLER"  # On which the request came.
     client_id: str | None = None  # The original one, behind an envelope.
+    security_protocol: str = "PLAINTEXT"  # Of that listener.
 
 
 class NotControllerError(KcoreError):

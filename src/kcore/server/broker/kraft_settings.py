@@ -17,9 +17,9 @@ from kcore.server.kraft.property_values import (
     addresses,
     checked,
     listed,
-    listener_name_of,
     listener_of,
     number,
+    plain_listener_name_of,
     raft_settings,
     read_all,
     static_voters_of,
@@ -97,7 +97,7 @@ def broker_settings_of(properties: Mapping[str, str]) -> KraftBrokerSettings:
     if "node.id" not in given:
         raise SettingsError("node.id is missing")
     node_id = number(0)("node.id", given["node.id"])
-    controllers = listener_name_of(given)
+    controllers = plain_listener_name_of(given)
     voters = static_voters_of(given.get("controller.quorum.voters", ""), controllers)
     if node_id in {each.key.id for each in voters}:
         raise SettingsError(f"controller.quorum.voters: node.id {node_id} is a controller's")

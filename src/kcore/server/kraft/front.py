@@ -11,6 +11,7 @@ from typing import Final, NamedTuple
 
 from kcore.constants import KRAFT_VERSION
 from kcore.controller.kraft.admin.envelope import is_parsed
+from kcore.controller.kraft.api_errors import DEFAULT_MESSAGES
 from kcore.controller.kraft.authorization import ALTER, CLUSTER_ACTION, DESCRIBE, is_authorized
 from kcore.controller.kraft.brokers.heartbeats import Contact
 from kcore.controller.kraft.context import ControllerContext, RequestInfo
@@ -24,6 +25,7 @@ from kcore.metadata.metadata_version import FEATURE_NAME
 from kcore.metadata.principal import KafkaPrincipal
 from kcore.net.adoption import Direct
 from kcore.net.framed import Encoded
+from kcore.net.request_context import PLAINTEXT
 from kcore.net.served import Answer
 from kcore.net.server import RequestContext
 from kcore.net.versions import api_name
@@ -55,6 +57,7 @@ from kcore.server.quorum.front import QuorumFront, TakeRequest
 NEEDS: Final = {DescribeQuorumRequest: DESCRIBE, AddRaftVoterRequest: ALTER, RemoveRaftVoterRequest: ALTER}
 _DIRECT: Final = {FetchRequest.api_key, BrokerHeartbeatRequest.api_key, BrokerRegistrationRequest.api_key}
 REGISTERED_AT_ONCE: Final = 4  # Brokers, before those that were registered have a turn to connect and to be unfenced.
+NOT_ALLOWED: Final = Errors.CLUSTER_AUTHORIZATION_FAILED
 _VOTER_CHANGES: Final = (AddRaftVoterResponse, RemoveRaftVoterResponse)
 ALREADY: Final = "SaslAuthenticate request received after successful authentication"
 
@@ -72,12 +75,15 @@ class _Asked(NamedTuple):
     is_forwarded: bool = False
     is_token_authenticated: bool = False
     client_id: str | None = None
+    security_protocol: str = PLAINTEXT
 
 
 def _asked_of(context: RequestContext, request: Message) -> _Asked:
     return _Asked(
         *(request, context.version, context.principal, context.client_address, context.listener_name),
         client_id=context.header.client_id,
+        is_token_authenticated=context.session.is_token_authenticated,
+        security_protocol=context.session.security_protocol,
     )
 
 
@@ -255,6 +261,7 @@ class ControllerFront(QuorumFront):
             is_forwarded=True,
             client_id=found.header.client_id,
             is_token_authenticated=found.is_token_authenticated,
+            security_protocol=outer.security_protocol,
         )
         response = await self._asked(context, asked)
         if response is None:
@@ -278,7 +285,7 @@ class ControllerFront(QuorumFront):
             return response
         if kind in REQUEST_HANDLERS:
             if not self._is_allowed(asked, NEEDS.get(kind, CLUSTER_ACTION)):
-                return refused(request, Errors.CLUSTER_AUTHORIZATION_FAILED)
+                return refused(request, NOT_ALLOWED, DEFAULT_MESSAGES[NOT_ALLOWED])
             response = await self._answered(context, partial(self._take, request, asked.version))
             return _without_leader(response) if LEADERS_NAMED in self._context().config.kafka_way else response
         if isinstance(request, SaslHandshakeRequest):
@@ -299,6 +306,7 @@ class ControllerFront(QuorumFront):
             is_token_authenticated=asked.is_token_authenticated,
             listener=asked.listener,
             client_id=asked.client_id,
+            security_protocol=asked.security_protocol,
         )
 
     def _is_allowed(self, asked: _Asked, operation: int) -> bool:

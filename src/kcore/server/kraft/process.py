@@ -22,6 +22,8 @@ from kcore.controller.kraft.outputs import Clocks, LogLine, ReadSnapshotSlice, R
 from kcore.controller.kraft.slices import snapshot_slices
 from kcore.controller.kraft.tasks import all_tasks
 from kcore.net.bounded_log import BoundedLog
+from kcore.net.listener_security import PROTOCOLS, ListenerSecurity
+from kcore.net.sasl_server import SaslListener
 from kcore.net.versions import api_name
 from kcore.raft import kraft_version
 from kcore.raft.config import RaftConfig
@@ -31,12 +33,13 @@ from kcore.raft.log import RaftLog
 from kcore.replication.java_random import JavaRandom
 from kcore.replication.raft_log import OffsetAndEpoch
 from kcore.schema.structure import Message
+from kcore.server.kraft.credentials import LogCredentials
 from kcore.server.kraft.front import ControllerFront
 from kcore.server.kraft.registration import Registration
 from kcore.server.quorum.clock import Clock
 from kcore.server.quorum.compiled import FrontKind
 from kcore.server.quorum.front import QuorumFront
-from kcore.server.quorum.process import STOP_MS, Elections, QuorumServer
+from kcore.server.quorum.process import PLAINTEXT, STOP_MS, Elections, QuorumServer
 from kcore.storage.raft_dir import random_directory_id
 
 import_module("numpy.ma")  # np.unique imports it at its first call: that would be in the middle of an event.
@@ -60,6 +63,7 @@ class KraftServer(QuorumServer):
         store_cluster_id: Callable[[str], None] | None = None,
         stop_ms: int = STOP_MS,
         front: FrontKind = "compiled",
+        security: ListenerSecurity = PLAINTEXT,
     ) -> None:
         raft = replace(raft, elects_when_refused=KILLED_LEADERS not in config.kafka_way)
         self._own_clock = Clock()
@@ -83,8 +87,13 @@ class KraftServer(QuorumServer):
             store_cluster_id=store_cluster_id,
             stop_ms=stop_ms,
             front=front,
+            security=security,
         )
-        self._registration = Registration(raft, self.node, self.controller, Random(dice.getrandbits(48)))
+        self._registration = Registration(
+            *(raft, self.node, self.controller, Random(dice.getrandbits(48))),
+            PROTOCOLS.index(security.protocol),
+            self._outgoing,
+        )
         self.controller.kraft_version_problem = self._why_no_kraft_version
 
     def _why_no_kraft_version(self, version: int) -> str | None:
@@ -118,6 +127,9 @@ class KraftServer(QuorumServer):
         await super().__aexit__()
         if self._control_timer is not None:
             self._control_timer.cancel()
+
+    def _server_sasl(self) -> SaslListener | None:
+        return self._security.server_sasl(LogCredentials(lambda: self.controller.context), _wall_ms)
 
     def _new_front(self) -> QuorumFront:
         self._own_front = ControllerFront(

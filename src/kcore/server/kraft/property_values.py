@@ -60,28 +60,32 @@ _OF_RAFT: Final[Mapping[str, Callable[[str, str], Any]]] = {
     "metadata.max.retention.ms": LIMIT,
 }
 PLAIN: Final = "kcore's listener is plaintext, without TLS and SASL"
+_NO_JAVA: Final = "kcore runs no classes of Java"
 _NOT_DONE: Final = {  # Beginnings of names of settings that would be wrong to pass over.
-    "ssl.": PLAIN,
-    "sasl.": PLAIN,
-    "principal.builder.class": PLAIN,
-    "create.topic.policy.class.name": "kcore runs no classes of Java",
-    "alter.config.policy.class.name": "kcore runs no classes of Java",
+    "principal.builder.class": _NO_JAVA,
+    "create.topic.policy.class.name": _NO_JAVA,
+    "alter.config.policy.class.name": _NO_JAVA,
 }
+_SECURITY: Final = {"ssl.": PLAIN, "sasl.": PLAIN}  # Such, of a server that has neither.
 _OF_LISTENER: Final = "listener.name."
-_SECURITY: Final = ("SSL", "SASL_SSL", "SASLPLAINTEXT")  # Names of listeners that say what they are.
+_OF_PROTOCOLS: Final = ("SSL", "SASL_SSL", "SASL_PLAINTEXT")  # Names of listeners that say what they are.
 _EVERYWHERE: Final = ("", "0.0.0.0", "::")
 
 
-def checked(properties: Mapping[str, str], besides: tuple[str, ...] = ()) -> dict[str, str]:
+def checked(
+    properties: Mapping[str, str], besides: tuple[str, ...] = (), *, has_security: bool = False
+) -> dict[str, str]:
     """The settings without the space around them.
 
-    SettingsError for a name that neither Kafka knows nor `besides` has, and for one that would be wrong to pass over.
+    SettingsError for a name that neither Kafka knows nor `besides` has, and for one that would be wrong to pass over:
+    of TLS and SASL, too, unless the server `has_security`.
     """
+    not_done = _NOT_DONE if has_security else {**_NOT_DONE, **_SECURITY}
     given = {name: value.strip() for name, value in properties.items()}
     for name in given:
         if name not in KNOWN_NAMES and name not in besides and not name.startswith(PREFIXES):
             raise SettingsError(f"{name}: Kafka 4.3.1 has no such setting")
-        for beginning, why in _NOT_DONE.items():
+        for beginning, why in not_done.items():
             if name.startswith(beginning) or (name.startswith(_OF_LISTENER) and f".{beginning}" in name):
                 raise SettingsError(f"{name}: {why}")
     return given
@@ -104,16 +108,21 @@ def raft_settings(given: Mapping[str, str]) -> dict[str, Any]:
 
 
 def listener_name_of(given: Mapping[str, str]) -> str:
-    """The one of controller.listener.names, which must be of plain text."""
+    """The one of controller.listener.names."""
     names = listed(given, "controller.listener.names")
     if not names:
         raise SettingsError("controller.listener.names is missing")
     if len(names) > 1:
         raise SettingsError(f"controller.listener.names={','.join(names)}: kcore has one listener")
-    [listener] = names
+    return names[0]
+
+
+def plain_listener_name_of(given: Mapping[str, str]) -> str:
+    """The one of controller.listener.names, which must be of plain text."""
+    listener = listener_name_of(given)
     protocols = dict(each.split(":", 1) for each in listed(given, "listener.security.protocol.map") if ":" in each)
     # Kafka's default map has the names of protocols; it takes any other name of a controller's listener for plaintext.
-    default = "" if listener in _SECURITY or (protocols and listener != "PLAINTEXT") else "PLAINTEXT"
+    default = "" if listener in _OF_PROTOCOLS or (protocols and listener != "PLAINTEXT") else "PLAINTEXT"
     if protocols.get(listener, default).strip() != "PLAINTEXT":
         raise SettingsError(f"listener.security.protocol.map: {listener} must be PLAINTEXT: {PLAIN}")
     return listener
@@ -121,7 +130,12 @@ def listener_name_of(given: Mapping[str, str]) -> str:
 
 def listed(given: Mapping[str, str], name: str) -> list[str]:
     """The items of a list."""
-    return [each.strip() for each in given.get(name, "").split(",") if each.strip()]
+    return items(given.get(name, ""))
+
+
+def items(text: str | None) -> list[str]:
+    """Those of a list's text."""
+    return [each.strip() for each in (text or "").split(",") if each.strip()]
 
 
 def listener_of(name: str, given: Mapping[str, str], wanted: str) -> Address | None:

@@ -5,6 +5,7 @@ Source: ControllerRegistrationManager of 4.3.1.
 
 import asyncio
 import logging
+from collections.abc import Callable
 from random import Random
 from typing import Final
 
@@ -15,6 +16,7 @@ from kcore.metadata.metadata_version import FEATURE_NAME
 from kcore.net.connect import connect
 from kcore.net.limits import Limits
 from kcore.net.retry import Backoff
+from kcore.net.security import Security
 from kcore.protocol_errors import Errors
 from kcore.raft.config import RaftConfig
 from kcore.raft.node import RaftNode
@@ -35,7 +37,17 @@ BACKOFF: Final = Backoff(first_s=0.1, highest_s=10.0)
 class Registration:
     """The registration of one process; each start is a new incarnation."""
 
-    def __init__(self, config: RaftConfig, node: RaftNode, controller: KraftController, random: Random) -> None:
+    def __init__(
+        self,
+        config: RaftConfig,
+        node: RaftNode,
+        controller: KraftController,
+        random: Random,
+        protocol: int = 0,
+        security: Callable[[], Security] | None = None,
+    ) -> None:
+        """`protocol`: the code of the listener's SecurityProtocol; `security`: what a connection to such ones shows."""
+        self._protocol, self._security = protocol, security
         self._config, self._node, self._controller, self._random = config, node, controller, random
         self.incarnation_id = random_directory_id()
 
@@ -74,7 +86,10 @@ class Registration:
         if where is None:
             return "no controller is active"
         try:
-            async with await connect(*where, client_id="controller-registration", limits=LIMITS) as connection:
+            security = None if self._security is None else self._security()
+            async with await connect(
+                *where, client_id="controller-registration", security=security, limits=LIMITS
+            ) as connection:
                 answer = await connection.send(self.request())
         except (NetworkError, UnsupportedVersionError) as error:
             return str(error)
@@ -99,7 +114,7 @@ class Registration:
             incarnation_id=self.incarnation_id,
             zk_migration_ready=False,
             listeners=[
-                Listener(name=name, host=each.host, port=each.port, security_protocol=0)
+                Listener(name=name, host=each.host, port=each.port, security_protocol=self._protocol)
                 for name, each in self._config.endpoints.items()
             ],
             features=[

@@ -9,6 +9,7 @@ from typing import Any, Final, NamedTuple
 
 from kcore.controller.kraft.admin.broker_defaults import DEFAULT_LOG_DIR
 from kcore.controller.kraft.config import KraftControllerConfig
+from kcore.net.listener_security import ListenerSecurity
 from kcore.raft.replicas import Address, Voter
 from kcore.server.kraft.apis import FEATURES
 from kcore.server.kraft.property_values import (
@@ -28,6 +29,7 @@ from kcore.server.kraft.property_values import (
     static_voters_of,
     text_value,
 )
+from kcore.server.kraft.security_settings import security_of
 
 AUTHORIZER: Final = "org.apache.kafka.metadata.authorizer.StandardAuthorizer"
 
@@ -65,6 +67,11 @@ class KraftSettings(NamedTuple):
     bootstrap: tuple[Address, ...]
     raft: dict[str, Any]  # Fields of RaftConfig.
     controller: dict[str, Any]  # Fields of KraftControllerConfig.
+    security: ListenerSecurity
+
+    def __repr__(self) -> str:
+        """Without the settings themselves: passwords are among them."""
+        return f"KraftSettings(node_id={self.node_id}, listener={self.listener}, listen={self.listen})"
 
     def controller_config(self, cluster_id: str, release: str, kafka_way: frozenset[str]) -> KraftControllerConfig:
         """The settings of the controller of a cluster with this id."""
@@ -80,7 +87,7 @@ class KraftSettings(NamedTuple):
 
 def settings_of(properties: Mapping[str, str]) -> KraftSettings:
     """The settings; SettingsError, one line, for a name that Kafka does not know or an invalid value."""
-    given = checked(properties, _OF_AUTHORIZER)
+    given = checked(properties, _OF_AUTHORIZER, has_security=True)
     if given.get("process.roles") != "controller":
         raise SettingsError(f"process.roles={given.get('process.roles', '')}: kcore is a controller alone")
     if "node.id" not in given:
@@ -98,6 +105,7 @@ def settings_of(properties: Mapping[str, str]) -> KraftSettings:
         *(listener, listen, advertised, voters, bootstrap),
         raft_settings(given),
         _controller(given),
+        security_of(given, listener),
     )
 
 

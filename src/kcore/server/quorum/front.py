@@ -17,8 +17,10 @@ from kcore.net.adoption import Direct
 from kcore.net.framed import Encoded
 from kcore.net.limits import Limits
 from kcore.net.metrics import Metrics
+from kcore.net.sasl_server import SaslListener
 from kcore.net.served import Answer
 from kcore.net.server import RequestContext, Server, serve
+from kcore.net.tls import TlsContext
 from kcore.net.versions import response_of
 from kcore.protocol_errors import Errors
 from kcore.raft.effects import SendResponse
@@ -91,10 +93,14 @@ class QuorumFront:
         self._compiled: CompiledFront | None = None
         self._followers: FollowerFeed | None = None
 
-    async def open(self, host: str, port: int) -> int:
+    async def open(
+        self, host: str, port: int, *, tls: TlsContext | None = None, sasl: SaslListener | None = None
+    ) -> int:
         """Listens; the port, also where 0 was asked for. OSError if it cannot be had."""
         listening = serve(
             *(host, port, self._handle, self._apis()),
+            tls=tls,
+            sasl=sasl,
             listener_name=self._listener,
             limits=Limits(connections=MOST_CONNECTIONS),
             metrics=self.metrics,

@@ -9,10 +9,11 @@ from typing import Final
 
 from kcore.errors import DisconnectedError, NetworkError, RefusedError, UnsupportedVersionError
 from kcore.net.bounded_log import BoundedLog
-from kcore.net.connect import connect
+from kcore.net.connect import authenticate, connect
 from kcore.net.connection import Connection
 from kcore.net.limits import Limits
 from kcore.net.retry import Backoff
+from kcore.net.security import Security
 from kcore.net.versions import response_of
 from kcore.protocol_errors import Errors
 from kcore.raft.effects import Send
@@ -88,8 +89,16 @@ class QuorumPeers:
     `on_refused` is called before, at once, for what waits for a connection that is refused.
     """
 
-    def __init__(self, level: str, client_id: str, on_response: OnResponse, on_refused: OnRefused) -> None:
-        self._newest, self._client_id = NEWEST[level], client_id
+    def __init__(
+        self,
+        level: str,
+        client_id: str,
+        on_response: OnResponse,
+        on_refused: OnRefused,
+        security: Callable[[], Security] | None = None,
+    ) -> None:
+        """`security`: what each new connection shows; None where the nodes' listener is plaintext."""
+        self._newest, self._client_id, self._security = NEWEST[level], client_id, security
         self._on_response, self._on_refused = on_response, on_refused
         self._lanes: dict[tuple[int, bool], _Lane] = {}
         self._random = Random()
@@ -107,8 +116,9 @@ class QuorumPeers:
                 self._drop(self._lanes.pop(next(iter(self._lanes))))
             lane = _Lane(effect.address)
         self._lanes[key] = lane  # As the one that was used last.
-        if lane.connection is not None and not lane.connection.closed:
-            self._ask(lane.connection, effect)
+        connection = lane.connection if lane.connecting is None else None
+        if connection is not None and not connection.closed and not connection.ends_soon:
+            self._ask(connection, effect)
             return
         if len(lane.waiting) >= MOST_WAITING:
             self._lost(effect, NetworkError(f"{len(lane.waiting)} requests wait for the connection already"))
@@ -148,10 +158,14 @@ class QuorumPeers:
             self._on_response(effect.correlation_id, answer.result())
 
     async def _connect(self, lane: _Lane) -> None:
-        """Once; what waited meanwhile is asked, or lost after the back-off: the node asks again."""
+        """Once, or anew where its session ends; what waited meanwhile is asked, or lost after the back-off.
+
+        The node then asks again.
+        """
         problem: Exception = DisconnectedError("it was not connected")
         try:
-            lane.connection = await connect(*lane.address, client_id=self._client_id, limits=LIMITS)
+            security = None if self._security is None else self._security()
+            lane.connection = await self._authenticated(lane, security)
             self._connected(lane, lane.connection)
         except (NetworkError, UnsupportedVersionError) as error:
             problem = error
@@ -168,6 +182,18 @@ class QuorumPeers:
             lost, lane.waiting = lane.waiting, []
             for effect in lost:
                 self._lost(effect, problem)
+
+    async def _authenticated(self, lane: _Lane, security: Security | None) -> Connection:
+        """The lane's connection, where it needs only a new session; or a new one."""
+        connection = lane.connection
+        if connection is None or connection.closed or security is None or security.sasl is None:
+            return await connect(*lane.address, client_id=self._client_id, security=security, limits=LIMITS)
+        try:
+            await authenticate(connection, security.sasl)
+        except NetworkError:
+            connection.abort()
+            raise
+        return connection
 
     def _connected(self, lane: _Lane, connection: Connection) -> None:
         if lane.problem:

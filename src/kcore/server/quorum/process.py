@@ -13,7 +13,10 @@ from functools import partial
 from typing import Any, Final, Protocol, Self
 
 from kcore.errors import KcoreError
+from kcore.net.listener_security import ListenerSecurity
 from kcore.net.metrics import Metrics
+from kcore.net.sasl_mechanisms import NoCredentials
+from kcore.net.sasl_server import SaslListener
 from kcore.net.versions import api_name
 from kcore.raft.cluster_id import ClusterIdKnown, ClusterIdMaker
 from kcore.raft.config import RaftConfig
@@ -51,6 +54,7 @@ from kcore.storage.raft_dir import random_directory_id
 
 logger = logging.getLogger(__name__)
 STOP_MS: Final = 5_000
+PLAINTEXT: Final = ListenerSecurity()
 SNAPSHOT_SLICE: Final = "snapshot slice written"  # What its time is counted as.
 _ABOUT_OBSERVERS: Final = {DescribeQuorumRequest, AddRaftVoterRequest}
 
@@ -98,8 +102,9 @@ class QuorumServer:
         store_cluster_id: Callable[[str], None] | None = None,
         stop_ms: int = STOP_MS,
         front: FrontKind = "compiled",
+        security: ListenerSecurity = PLAINTEXT,
     ) -> None:
-        """`host`: None for an observer that answers nobody.
+        """`host`: None for an observer that answers nobody. `security`: of its listener, and of the other nodes'.
 
         `store_cluster_id` keeps the one that the log brings, where `config` has none: durable when it returns.
         `stop_ms`: so long a leader that stops waits for another one. `front`: whether what changes nothing is answered
@@ -117,8 +122,10 @@ class QuorumServer:
         self._clock = Clock()
         self._stopped = asyncio.Event()
         self._failed: asyncio.Future[None] = asyncio.get_running_loop().create_future()
-        self._front, self._front_kind = self._new_front(), front
-        self._peers = QuorumPeers(config.level, f"raft-client-{config.node_id}", self._responded, self._refused)
+        self._front, self._front_kind, self._security = self._new_front(), front, security
+        self._outgoing = security.outgoing()
+        client_id = f"raft-client-{config.node_id}"
+        self._peers = QuorumPeers(config.level, client_id, self._responded, self._refused, self._outgoing)
         self._timer: asyncio.TimerHandle | None = None
         self._flusher = ThreadPoolExecutor(1, "flush")
         self._flushing: asyncio.Task[None] | None = None
@@ -128,6 +135,10 @@ class QuorumServer:
         """What answers clients."""
         return QuorumFront(self.config.level, self._requested, self._describe_cluster)
 
+    def _server_sasl(self) -> SaslListener | None:
+        """How clients are authenticated, where that is asked for: this node knows no users but those of PLAIN."""
+        return self._security.server_sasl(NoCredentials(), lambda: 0)
+
     async def __aenter__(self) -> Self:
         try:
             self._take("start", self._start)
@@ -135,7 +146,8 @@ class QuorumServer:
                 self._failed.result()
             if self._host is None:
                 return self
-            self.port = await self._front.open(self._host, self.port)
+            tls, sasl = self._security.server_tls(), self._server_sasl()
+            self.port = await self._front.open(self._host, self.port, tls=tls, sasl=sasl)
             if self._front_kind == "compiled":
                 self._front.compile(self.node, self._clock, self._fail)
         except BaseException:

@@ -10,7 +10,7 @@ from kcore.controller.kraft.authorization import CREATE_TOKENS, USER, is_authori
 from kcore.controller.kraft.context import ControllerContext, RequestInfo
 from kcore.controller.kraft.decision import Decision, Versioned
 from kcore.controller.kraft.periodic import MOST_EXPIRED_TOKENS
-from kcore.metadata.principal import KafkaPrincipal
+from kcore.metadata.principal import ANONYMOUS, KafkaPrincipal
 from kcore.protocol_errors import Errors
 from kcore.schema.delegation_tokens import (
     CreateDelegationTokenRequest,
@@ -74,9 +74,11 @@ def on_create_delegation_token(
 def _may_ask(info: RequestInfo) -> bool:
     """Whether token requests are allowed on the connection (ControllerApis.allowTokenRequests).
 
-    Not directly over PLAINTEXT; in an envelope, unless the client authenticated with a token itself.
+    Not directly over PLAINTEXT, nor over TLS from who showed no certificate, nor from who showed a token itself.
     """
-    return info.is_forwarded and not info.is_token_authenticated
+    if info.is_token_authenticated or (info.security_protocol == "SSL" and info.principal == ANONYMOUS):
+        return False
+    return info.is_forwarded or info.security_protocol != "PLAINTEXT"
 
 
 def _error_of_all(context: ControllerContext) -> Errors | None:

@@ -1,0 +1,264 @@
+"""The server's side of SASL mechanisms: a client's token in, the answer out, and whom it has authenticated.
+
+Source: PlainSaslServer, ScramSaslServer, ScramMessages of 4.3.1; RFC 4616, RFC 5802. No sockets and no clock here.
+What a failure says is never the client's text: that may be a password.
+"""
+
+import hashlib
+import hmac
+import re
+from base64 import b64decode, b64encode
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from typing import Final, Protocol
+
+from kcore.errors import AuthenticationError
+from kcore.metadata.principal import KafkaPrincipal
+
+PLAIN: Final = "PLAIN"
+DIGESTS: Final = {"SCRAM-SHA-256": "sha256", "SCRAM-SHA-512": "sha512"}
+LEAST_ITERATIONS: Final = 4096  # ScramMechanism
+SALT_BYTES: Final = 16
+
+_SASL_NAME: Final = r"(?:[\x01-\x2B\x2D-\x3C\x3E-\x7F]|=2C|=3D)+"
+_VALUE: Final = r"[\x01-\x2B\x2D-\x7F]+"
+_NONCE: Final = r"[\x21-\x2B\x2D-\x7E]+"
+_EXTENSIONS: Final = rf"(?:,[A-Za-z]+={_VALUE})*"
+_BASE64: Final = r"(?:[a-zA-Z0-9/+]{4})*(?:[a-zA-Z0-9/+]{3}=|[a-zA-Z0-9/+]{2}==)?"
+CLIENT_FIRST: Final = re.compile(
+    rf"n,(?:a=(?P<authzid>{_SASL_NAME}))?,"
+    rf"(?P<bare>(?:m={_VALUE},)?n=(?P<name>{_SASL_NAME}),r=(?P<nonce>{_NONCE})(?P<extensions>{_EXTENSIONS}))"
+)
+CLIENT_FINAL: Final = re.compile(
+    rf"(?P<without_proof>c={_BASE64},r=(?P<nonce>{_NONCE}){_EXTENSIONS}),p=(?P<proof>{_BASE64})"
+)
+
+
+class SaslFailure(AuthenticationError):
+    """A client is not who it says, or breaks the protocol. `told`: what it may be told of that; None: nothing."""
+
+    def __init__(self, why: str, *, told: str | None = None) -> None:
+        super().__init__(why)
+        self.told = told
+
+
+@dataclass(frozen=True, slots=True)
+class ScramCredential:
+    """What a server keeps of a user's password."""
+
+    salt: bytes = field(repr=False)
+    stored_key: bytes = field(repr=False)
+    server_key: bytes = field(repr=False)
+    iterations: int
+
+
+@dataclass(frozen=True, slots=True)
+class Token:
+    """A delegation token: its owner, when it expires (ms since 1970), and its HMAC, which is its password."""
+
+    owner: KafkaPrincipal
+    expiration_ms: int
+    hmac: bytes = field(repr=False)
+
+
+class Credentials(Protocol):
+    """Where a listener looks for users and tokens."""
+
+    def scram(self, mechanism: str, username: str) -> ScramCredential | None:
+        """What is kept of that user's password for a mechanism, or None."""
+
+    def token(self, token_id: str) -> Token | None:
+        """The delegation token of that id, or None."""
+
+
+class NoCredentials:
+    """For a listener without SCRAM."""
+
+    def scram(self, mechanism: str, username: str) -> ScramCredential | None:
+        """None."""
+        return None
+
+    def token(self, token_id: str) -> Token | None:
+        """None."""
+        return None
+
+
+class PlainUsers:
+    """Users and passwords of PLAIN. It shows neither."""
+
+    __slots__ = ("_passwords",)
+
+    def __init__(self, passwords: Mapping[str, str]) -> None:
+        self._passwords = {name: password.encode() for name, password in passwords.items()}
+
+    def __len__(self) -> int:
+        return len(self._passwords)
+
+    def __repr__(self) -> str:
+        return f"PlainUsers({len(self)})"
+
+    def has(self, username: str, password: str) -> bool:
+        """Whether that is the user's password. How long that takes tells nothing of the right one but its length."""
+        expected = self._passwords.get(username)
+        is_equal = hmac.compare_digest(expected or b"", password.encode())
+        return expected is not None and is_equal
+
+
+@dataclass(frozen=True, slots=True)
+class Authenticated:
+    """The end of an exchange: who the client is. `expires_ms`: when what it showed expires, since 1970, or None."""
+
+    principal: KafkaPrincipal
+    is_token: bool = False
+    expires_ms: int | None = None
+
+
+class Mechanism(Protocol):
+    """One exchange."""
+
+    authenticated: Authenticated | None
+
+    def evaluate(self, token: bytes, wall_ms: int) -> bytes:
+        """The answer to the client's next token; SaslFailure. `authenticated` is set behind the last one."""
+
+
+class Plain:
+    """PLAIN: one token with name and password, each behind a NUL."""
+
+    def __init__(self, users: PlainUsers) -> None:
+        self.authenticated: Authenticated | None = None
+        self._users = users
+
+    def evaluate(self, token: bytes, wall_ms: int) -> bytes:
+        """As Mechanism has it; the answer is empty."""
+        texts = token.decode("utf-8", "replace").split("\0", 3)
+        if len(texts) != 3:
+            told = f"Invalid SASL/PLAIN response: expected 3 tokens, got {len(texts)}"
+            raise SaslFailure(f"{len(texts)} texts", told=told)
+        authorization_id, username, password = texts
+        if not username:
+            raise SaslFailure("no username", told="Authentication failed: username not specified")
+        if not password:
+            raise SaslFailure("no password", told="Authentication failed: password not specified")
+        if not self._users.has(username, password):
+            raise SaslFailure(
+                "invalid username or password", told="Authentication failed: Invalid username or password"
+            )
+        _check_authorization_id(authorization_id, username)
+        self.authenticated = Authenticated(KafkaPrincipal(username))
+        return b""
+
+
+def _check_authorization_id(asked: str | None, username: str) -> None:
+    if asked and asked != username:
+        told = "Authentication failed: Client requested an authorization id that is different from username"
+        raise SaslFailure("another authorization id", told=told)
+
+
+class Scram:
+    """SCRAM: the client's first and final message. A client that says `tokenauth=true` shows a delegation token."""
+
+    def __init__(
+        self, mechanism: str, credentials: Credentials, tokens: "TokenCredentials", new_nonce: Callable[[], str]
+    ) -> None:
+        self.authenticated: Authenticated | None = None
+        self._mechanism, self._digest = mechanism, DIGESTS[mechanism]
+        self._credentials, self._tokens, self._new_nonce = credentials, tokens, new_nonce
+        self._found: tuple[Authenticated, ScramCredential] | None = None  # Behind the first message.
+        self._messages = self._nonce = ""  # The client's first and the server's, as the proof has them.
+
+    def evaluate(self, token: bytes, wall_ms: int) -> bytes:
+        """As Mechanism has it."""
+        message = token.decode("utf-8", "replace")
+        if self._found is None:
+            return self._first(message, wall_ms)
+        found, self._found = self._found, None
+        return self._final(message, *found)
+
+    def _first(self, message: str, wall_ms: int) -> bytes:
+        parts = CLIENT_FIRST.fullmatch(message)
+        if parts is None:
+            raise SaslFailure("invalid SCRAM client first message")
+        username = _unescaped(parts["name"])
+        extensions = dict(each.split("=", 1) for each in parts["extensions"].split(",") if each)
+        if extensions.get("tokenauth", "").lower() == "true":
+            found = self._of_token(username, wall_ms)
+        else:
+            found = Authenticated(KafkaPrincipal(username)), self._credentials.scram(self._mechanism, username)
+        who, credential = found
+        if credential is None:
+            raise SaslFailure("invalid user credentials")
+        _check_authorization_id(parts["authzid"], username)
+        if credential.iterations < LEAST_ITERATIONS:
+            raise SaslFailure(f"{credential.iterations} iterations are less than {LEAST_ITERATIONS}")
+        self._nonce = parts["nonce"] + self._new_nonce()
+        first = f"r={self._nonce},s={b64encode(credential.salt).decode()},i={credential.iterations}"
+        self._messages = f"{parts['bare']},{first}"
+        self._found = who, credential
+        return first.encode()
+
+    def _of_token(self, token_id: str, wall_ms: int) -> tuple[Authenticated, ScramCredential | None]:
+        token = self._credentials.token(token_id)
+        if token is None or token.expiration_ms < wall_ms:
+            raise SaslFailure("invalid token")
+        who = Authenticated(token.owner, is_token=True, expires_ms=token.expiration_ms)
+        return who, self._tokens.credential(self._mechanism, token)
+
+    def _final(self, message: str, who: Authenticated, credential: ScramCredential) -> bytes:
+        parts = CLIENT_FINAL.fullmatch(message)
+        if parts is None:
+            raise SaslFailure("invalid SCRAM client final message")
+        if not hmac.compare_digest(parts["nonce"], self._nonce):
+            raise SaslFailure("invalid nonce in the client final message")
+        signed = f"{self._messages},{parts['without_proof']}".encode()
+        signature, proof = hmac.digest(credential.stored_key, signed, self._digest), b64decode(parts["proof"])
+        if len(proof) != len(signature):
+            raise SaslFailure("invalid client credentials")
+        client_key = bytes(one ^ other for one, other in zip(signature, proof, strict=True))
+        if not hmac.compare_digest(hashlib.new(self._digest, client_key).digest(), credential.stored_key):
+            raise SaslFailure("invalid client credentials")
+        self.authenticated = who
+        return b"v=" + b64encode(hmac.digest(credential.server_key, signed, self._digest))
+
+
+def _unescaped(sasl_name: str) -> str:
+    """A name without `=2C` and `=3D` (ScramFormatter.username)."""
+    return sasl_name.replace("=2C", ",").replace("=3D", "=")
+
+
+def scram_credential(mechanism: str, password: bytes, salt: bytes, iterations: int) -> ScramCredential:
+    """What a server keeps of a password (RFC 5802). It takes milliseconds."""
+    return salted_credential(mechanism, salted_password(mechanism, password, salt, iterations), salt, iterations)
+
+
+def salted_password(mechanism: str, password: bytes, salt: bytes, iterations: int) -> bytes:
+    """Hi() of RFC 5802."""
+    return hashlib.pbkdf2_hmac(DIGESTS[mechanism], password, salt, iterations)
+
+
+def salted_credential(mechanism: str, salted: bytes, salt: bytes, iterations: int) -> ScramCredential:
+    """As `scram_credential`, of a password that is salted already."""
+    digest = DIGESTS[mechanism]
+    stored_key = hashlib.new(digest, hmac.digest(salted, b"Client Key", digest)).digest()
+    return ScramCredential(salt, stored_key, hmac.digest(salted, b"Server Key", digest), iterations)
+
+
+class TokenCredentials:
+    """Credentials of delegation tokens, each made when the token is first shown (DelegationTokenCache)."""
+
+    MOST: Final = 1_000  # The one that was made first is dropped.
+
+    def __init__(self, new_salt: Callable[[int], bytes]) -> None:
+        """`new_salt`: so many random bytes."""
+        self._new_salt = new_salt
+        self._made: dict[tuple[str, bytes], ScramCredential] = {}
+
+    def credential(self, mechanism: str, token: Token) -> ScramCredential:
+        """The token's password is its HMAC in Base64."""
+        key = mechanism, token.hmac
+        if (found := self._made.get(key)) is None:
+            found = scram_credential(mechanism, b64encode(token.hmac), self._new_salt(SALT_BYTES), LEAST_ITERATIONS)
+            if len(self._made) >= self.MOST:
+                del self._made[next(iter(self._made))]
+            self._made[key] = found
+        return found

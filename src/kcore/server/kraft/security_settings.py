@@ -1,0 +1,203 @@
+"""server.properties: TLS and SASL of a listener, whose own settings (`listener.name.NAME.`) come before the others.
+
+Source: ChannelBuilders, BrokerSecurityConfigs, SslConfigs, SaslConfigs, DefaultSslEngineFactory of 4.3.1.
+"""
+
+from collections.abc import Mapping
+from typing import Final, cast
+
+from kcore.net.jaas import JaasError, Login, login_of
+from kcore.net.listener_security import PROTOCOLS, ListenerSecurity
+from kcore.net.request_context import PLAINTEXT
+from kcore.net.sasl_server import FAILURE_DELAY_S, LARGEST_RECEIVE
+from kcore.net.security import MECHANISMS
+from kcore.net.tls import CLIENT_AUTH, VERSIONS, ClientAuth, TlsError, TlsSettings
+from kcore.server.kraft.property_values import COUNT, MOST_LONG, SettingsError, items, listed, number
+
+JAAS: Final = "sasl.jaas.config"
+MAX_REAUTH: Final = "connections.max.reauth.ms"
+DELAY: Final = "connection.failed.authentication.delay.ms"
+PEM: Final = "PEM"
+_STORE_NAMES: Final = """
+    ssl.keystore.type ssl.keystore.location ssl.keystore.password ssl.keystore.certificate.chain ssl.keystore.key
+    ssl.key.password ssl.truststore.type ssl.truststore.location ssl.truststore.password ssl.truststore.certificates
+"""
+_OTHER_NAMES: Final = """
+    ssl.client.auth ssl.enabled.protocols ssl.protocol ssl.endpoint.identification.algorithm
+    ssl.principal.mapping.rules ssl.allow.dn.changes ssl.allow.san.changes sasl.enabled.mechanisms
+    sasl.mechanism.controller.protocol sasl.mechanism.inter.broker.protocol sasl.server.max.receive.size
+"""
+_READ: Final = frozenset(_STORE_NAMES.split() + _OTHER_NAMES.split())
+_OF_MECHANISM: Final = frozenset({JAAS, MAX_REAUTH})
+_CONVERT: Final = (
+    "kcore reads PEM alone: `keytool -importkeystore -srckeystore FILE -destkeystore f.p12 -deststoretype PKCS12`, "
+    "`openssl pkcs12 -in f.p12 -out f.pem -noenc`, and ssl.{store}.type=PEM"
+)
+
+
+class _Given:
+    """The settings as one listener sees them."""
+
+    def __init__(self, given: Mapping[str, str], listener: str) -> None:
+        self.prefix = f"listener.name.{listener.lower()}."
+        self._given = given
+
+    def get(self, name: str, default: str | None = None) -> str | None:
+        """The listener's own value, or that of all listeners. An empty one is none."""
+        return self._given.get(self.prefix + name) or self._given.get(name) or default
+
+    def own(self, name: str) -> str | None:
+        """The listener's own value."""
+        return self._given.get(self.prefix + name) or None
+
+    def text(self, name: str) -> str | None:
+        """As `get`, where an empty value means something."""
+        return self._given.get(self.prefix + name, self._given.get(name))
+
+    def shown(self, name: str) -> str:
+        """The name of the setting, as it is given."""
+        return self.prefix + name if self.prefix + name in self._given else name
+
+    def check_names(self) -> None:
+        """SettingsError for settings of TLS and SASL that kcore does not have, and would be wrong to pass over."""
+        for given in self._given:
+            name, mechanism = given, ""
+            if given.startswith(self.prefix):
+                name = given.removeprefix(self.prefix)
+                for each in MECHANISMS:
+                    if name.startswith(f"{each.lower()}."):
+                        name, mechanism = name.removeprefix(f"{each.lower()}."), each
+            if name == JAAS and not mechanism:
+                raise SettingsError(f"{given}: give {self.prefix}MECHANISM.{JAAS}, as in scram-sha-512.{JAAS}")
+            is_known = name in (_OF_MECHANISM if mechanism else _READ)
+            if name.startswith(("ssl.", "sasl.")) and not is_known:
+                raise SettingsError(f"{given}: kcore has PLAIN and SCRAM, and TLS by OpenSSL, without this setting")
+
+
+def protocol_of(given: Mapping[str, str], listener: str) -> str:
+    """The SecurityProtocol of a controller's listener (AbstractKafkaConfig.effectiveListenerSecurityProtocolMap)."""
+    name = "listener.security.protocol.map"
+    protocols = {}
+    for each in listed(given, name):
+        key, _, protocol = each.partition(":")
+        protocols[key.strip()] = protocol.strip().upper()
+    # Kafka's default map has the names of protocols; it takes any other name of a controller's listener for plaintext.
+    default = "" if protocols and listener != PLAINTEXT else listener if listener in PROTOCOLS else PLAINTEXT
+    protocol = protocols.get(listener, default)
+    if protocol not in PROTOCOLS:
+        raise SettingsError(f"{name}={given.get(name, '')}: give {listener} one of {', '.join(PROTOCOLS)}")
+    return protocol
+
+
+def security_of(given: Mapping[str, str], listener: str) -> ListenerSecurity:
+    """What that listener asks of clients; SettingsError, one line, which never shows a password."""
+    of_listener, protocol = _Given(given, listener), protocol_of(given, listener)
+    of_listener.check_names()
+    rules = of_listener.get("ssl.principal.mapping.rules", "DEFAULT")
+    if rules != "DEFAULT":
+        raise SettingsError(f"{of_listener.shown('ssl.principal.mapping.rules')}={rules}: kcore has DEFAULT alone")
+    has_sasl = protocol.startswith("SASL_")
+    tls = _tls(of_listener, has_sasl=has_sasl) if protocol.endswith("SSL") else None
+    if not has_sasl:
+        return ListenerSecurity(tls)
+    mechanisms = tuple(items(of_listener.get("sasl.enabled.mechanisms", "GSSAPI")))
+    for each in mechanisms:
+        if each not in MECHANISMS:
+            raise SettingsError(f"{of_listener.shown('sasl.enabled.mechanisms')}={each}: {_MECHANISMS}")
+    own = of_listener.get("sasl.mechanism.controller.protocol", "GSSAPI")
+    if own not in MECHANISMS:
+        raise SettingsError(f"{of_listener.shown('sasl.mechanism.controller.protocol')}={own}: {_MECHANISMS}")
+    logins = {each: _login(of_listener, each) for each in {*mechanisms, own}}
+    if logins[own].own is None:
+        name = f"{of_listener.prefix}{own.lower()}.{JAAS}"
+        raise SettingsError(f"{name}: username and password are missing, by which this node connects to controllers")
+    return ListenerSecurity(
+        tls,
+        mechanisms,
+        logins,
+        own,
+        {each: _max_reauth_ms(of_listener, each) for each in mechanisms},
+        _number(of_listener, "sasl.server.max.receive.size", LARGEST_RECEIVE),
+        number(0)(DELAY, given[DELAY]) / 1000 if DELAY in given else FAILURE_DELAY_S,
+    )
+
+
+_MECHANISMS: Final = f"kcore has {', '.join(MECHANISMS)}"
+
+
+def _number(of_listener: _Given, name: str, default: int) -> int:
+    text = of_listener.get(name)
+    return default if text is None else COUNT(of_listener.shown(name), text)
+
+
+def _max_reauth_ms(of_listener: _Given, mechanism: str) -> int:
+    own = f"{mechanism.lower()}.{MAX_REAUTH}"
+    text = of_listener.own(own)
+    name = own if text is not None else MAX_REAUTH
+    text = text or of_listener.get(MAX_REAUTH, "0")
+    assert text is not None
+    return number(0, MOST_LONG)(of_listener.shown(name), text)
+
+
+def _login(of_listener: _Given, mechanism: str) -> Login:
+    name = f"{mechanism.lower()}.{JAAS}"
+    text = of_listener.own(name)
+    if text is None:
+        raise SettingsError(f"{of_listener.prefix}{name} is missing")
+    try:
+        return login_of(text, mechanism)
+    except JaasError as error:
+        raise SettingsError(f"{of_listener.prefix}{name}: {error}") from None
+
+
+def _tls(of_listener: _Given, *, has_sasl: bool) -> TlsSettings:
+    keystore = _store(of_listener, "keystore", "ssl.keystore.certificate.chain")
+    truststore = _store(of_listener, "truststore", "ssl.truststore.certificates")
+    chain, key = of_listener.get("ssl.keystore.certificate.chain"), of_listener.get("ssl.keystore.key")
+    if (chain is None) != (key is None):
+        raise SettingsError("give both ssl.keystore.certificate.chain and ssl.keystore.key")
+    if keystore is None and chain is None:
+        raise SettingsError(f"{of_listener.prefix}ssl.keystore.location is missing: a server shows a certificate")
+    # With SASL, only the listener's own setting makes clients show certificates, too (ChannelBuilders).
+    client_auth = of_listener.own("ssl.client.auth") if has_sasl else of_listener.get("ssl.client.auth")
+    client_auth = client_auth or "none"
+    if client_auth not in CLIENT_AUTH:
+        raise SettingsError(f"ssl.client.auth={client_auth}: give {', '.join(CLIENT_AUTH)}")
+    versions = tuple(items(of_listener.get("ssl.enabled.protocols", ",".join(VERSIONS))))
+    for each in versions:
+        if each not in VERSIONS:
+            raise SettingsError(f"ssl.enabled.protocols={each}: kcore has {', '.join(VERSIONS)}")
+    settings = TlsSettings(
+        *(keystore, chain, key, of_listener.get("ssl.key.password")),
+        *(truststore, of_listener.get("ssl.truststore.certificates")),
+        cast(ClientAuth, client_auth),
+        versions or tuple(VERSIONS),
+        _verifies_name(of_listener),
+    )
+    try:
+        settings.server_context(), settings.client_context()
+    except TlsError as error:
+        raise SettingsError(f"{of_listener.prefix}ssl: {error}") from None
+    return settings
+
+
+def _store(of_listener: _Given, store: str, instead: str) -> str | None:
+    """The path of a store, which is PEM; None where there is none, or it is given as text."""
+    location, kind = of_listener.get(f"ssl.{store}.location"), of_listener.get(f"ssl.{store}.type", "JKS")
+    if location is None and of_listener.get(instead) is None:
+        return None
+    if kind != PEM:
+        raise SettingsError(f"{of_listener.shown(f'ssl.{store}.type')}={kind}: {_CONVERT.format(store=store)}")
+    if of_listener.get(f"ssl.{store}.password") is not None:
+        raise SettingsError(f"{of_listener.shown(f'ssl.{store}.password')}: PEM has none, but for ssl.key.password")
+    if location is not None and of_listener.get(instead) is not None:
+        raise SettingsError(f"give either ssl.{store}.location or {instead}")
+    return location
+
+
+def _verifies_name(of_listener: _Given) -> bool:
+    name = "ssl.endpoint.identification.algorithm"
+    text = of_listener.text(name)
+    if text not in (None, "", "https"):
+        raise SettingsError(f"{of_listener.shown(name)}={text}: give https, or nothing")
+    return text != ""

@@ -1,0 +1,285 @@
+"""A quorum of three KRaft controllers over SASL_SSL: who may come, and what they may do. Certificates of their own."""
+
+import asyncio
+from base64 import b64encode
+from collections.abc import Awaitable, Callable, Iterator
+from contextlib import AsyncExitStack
+from random import Random
+from typing import Any
+
+import pytest
+from scramp import ScramClient
+
+from kcore import schema as s
+from kcore.constants import METADATA_TOPIC
+from kcore.controller.kraft.activation import Bootstrap
+from kcore.controller.kraft.authorization import ALLOW, CLUSTER, CLUSTER_ACTION, CLUSTER_NAME, CREATE
+from kcore.errors import AuthenticationError, DisconnectedError
+from kcore.net.connect import connect
+from kcore.net.connection import Connection
+from kcore.net.jaas import MODULES
+from kcore.net.sasl_mechanisms import salted_password
+from kcore.net.security import Sasl, Security, client_tls
+from kcore.processes.machine import free_ports
+from kcore.protocol_errors import Errors
+from kcore.raft.config import RaftConfig
+from kcore.raft.memory_log import MemoryLog
+from kcore.raft.node import REQUEST_HANDLERS
+from kcore.schema.acls import AclCreation
+from kcore.schema.delegation_tokens import CreatableRenewers
+from kcore.schema.describe_quorum import DescribeQuorumRequestPartitionData, DescribeQuorumRequestTopicData
+from kcore.schema.scram import ScramCredentialUpsertion
+from kcore.schema.structure import Message
+from kcore.schema.topics import CreatableTopic
+from kcore.server.kraft.process import KraftServer
+from kcore.server.kraft.settings import settings_of
+from kcore.server.quorum.process import MemoryElections
+from kcore.types import Uuid
+from net.authority import Authority
+
+pytestmark = pytest.mark.usefixtures("either_front")
+
+CLUSTER_ID = "a-cluster-of-the-tests"
+IDS = (11, 12, 13)
+PASSWORD = "swordfish"
+PROPERTIES = """process.roles=controller
+controller.quorum.voters={voters}
+controller.listener.names=CONTROLLER
+listeners=CONTROLLER://127.0.0.1:{port}
+listener.security.protocol.map=CONTROLLER:{protocol}
+authorizer.class.name=org.apache.kafka.metadata.authorizer.StandardAuthorizer
+super.users={super_users}
+delegation.token.secret.key=a secret
+ssl.keystore.type=PEM
+ssl.keystore.location={keystore}
+ssl.truststore.type=PEM
+ssl.truststore.location={trusted}
+ssl.client.auth=required
+sasl.enabled.mechanisms=PLAIN,SCRAM-SHA-256,SCRAM-SHA-512
+sasl.mechanism.controller.protocol=PLAIN
+listener.name.controller.plain.sasl.jaas.config={plain} required username="controller" password="{password}" \
+user_controller="{password}" user_admin="{password}";
+listener.name.controller.scram-sha-256.sasl.jaas.config={scram} required;
+listener.name.controller.scram-sha-512.sasl.jaas.config={scram} required;
+"""
+Story = Callable[[list[KraftServer], Authority], Awaitable[None]]
+
+
+@pytest.fixture(scope="module")
+def authority(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Authority]:
+    yield Authority(tmp_path_factory.mktemp("authority"))
+
+
+def properties(authority: Authority, protocol: str, super_users: str, node_id: int, ports: list[int]) -> dict[str, str]:
+    """Of one controller."""
+    text = PROPERTIES.format(
+        voters=",".join(f"{each}@127.0.0.1:{port}" for each, port in zip(IDS, ports, strict=True)),
+        port=ports[IDS.index(node_id)],
+        protocol=protocol,
+        super_users=super_users,
+        keystore=authority.keystore(f"node-{node_id}"),
+        trusted=authority.trusted,
+        plain=MODULES["PLAIN"],
+        scram=MODULES["SCRAM-SHA-256"],
+        password=PASSWORD,
+    )
+    return dict(line.split("=", 1) for line in text.splitlines()) | {"node.id": str(node_id)}
+
+
+def quorum(story: Story, authority: Authority, protocol: str = "SASL_SSL", super_users: str = "") -> None:
+    """The story of a quorum whose controllers have all registered."""
+
+    async def run() -> None:
+        ports = free_ports(len(IDS))
+        async with AsyncExitStack() as stack, asyncio.timeout(60):
+            servers = []
+            for node_id in IDS:
+                users = super_users or "User:controller;User:admin"
+                settings = settings_of(properties(authority, protocol, users, node_id, ports))
+                raft = RaftConfig(
+                    CLUSTER_ID,
+                    node_id,
+                    Uuid(node_id.to_bytes(16)),
+                    {settings.listener: settings.advertised},
+                    Random(node_id).randrange,
+                    voters=settings.voters,
+                    listener=settings.listener,
+                    **settings.raft,
+                )
+                server = KraftServer(
+                    settings.controller_config(CLUSTER_ID, "4.3.1", frozenset()),
+                    raft,
+                    MemoryLog(),
+                    MemoryElections(),
+                    Bootstrap.of_features({"metadata.version": 30}, "a test"),
+                    host="127.0.0.1",
+                    port=ports[IDS.index(node_id)],
+                    stop_ms=100,
+                    security=settings.security,
+                )
+                servers.append(await stack.enter_async_context(server))
+            while any({*server.controller.image.controllers} != {*IDS} for server in servers):
+                await asyncio.sleep(0.01)
+            await story(servers, authority)
+
+    asyncio.run(run())
+
+
+def active(servers: list[KraftServer]) -> KraftServer:
+    [found] = [server for server in servers if server.controller.epoch is not None]
+    return found
+
+
+async def as_user(server: KraftServer, authority: Authority, mechanism: str, name: str, password: str) -> Connection:
+    security = Security(client_tls(authority.trusted), Sasl(mechanism, name, password))
+    return await connect("127.0.0.1", server.port, security=security)
+
+
+async def make_user(admin: Connection, name: str) -> None:
+    for code, mechanism in ((1, "SCRAM-SHA-256"), (2, "SCRAM-SHA-512")):
+        salted = salted_password(mechanism, PASSWORD.encode(), bytes(16), 4096)
+        upsertion = ScramCredentialUpsertion(
+            name=name, mechanism=code, iterations=4096, salt=bytes(16), salted_password=salted
+        )
+        answer = await admin.send(s.AlterUserScramCredentialsRequest(upsertions=[upsertion]))
+        assert [each.error_code for each in answer.results] == [0]
+
+
+async def allow(admin: Connection, principal: str, operation: int) -> None:
+    creation = AclCreation(
+        resource_type=CLUSTER,
+        resource_name=CLUSTER_NAME,
+        resource_pattern_type=3,
+        principal=principal,
+        host="*",
+        operation=operation,
+        permission_type=ALLOW,
+    )
+    answer = await admin.send(s.CreateAclsRequest(creations=[creation]))
+    assert [each.error_code for each in answer.results] == [0]
+
+
+def create(name: str) -> Message:
+    return s.CreateTopicsRequest(topics=[CreatableTopic(name=name, num_partitions=1, replication_factor=1)])
+
+
+def raft_requests() -> list[Message]:
+    """Of voters and observers, as a stranger sends them."""
+    described = s.DescribeQuorumRequest(
+        topics=[
+            DescribeQuorumRequestTopicData(
+                topic_name=METADATA_TOPIC, partitions=[DescribeQuorumRequestPartitionData(partition_index=0)]
+            )
+        ]
+    )
+    return [described if kind is s.DescribeQuorumRequest else kind() for kind in REQUEST_HANDLERS]
+
+
+def error_of(answer: Any) -> Errors:
+    return Errors.of(answer.error_code)
+
+
+def test_users_of_the_log_come_to_every_node_and_need_rights(authority: Authority) -> None:
+    async def story(servers: list[KraftServer], authority: Authority) -> None:
+        admin = await as_user(active(servers), authority, "PLAIN", "admin", PASSWORD)
+        async with admin:
+            registered = active(servers).controller.image.controllers[IDS[0]]
+            assert [each.security_protocol for each in registered.end_points] == [3]
+            await make_user(admin, "alice")
+            while any((2, "alice") not in each.controller.image.scram for each in servers):
+                await asyncio.sleep(0.01)
+            for server in servers:
+                for mechanism in ("SCRAM-SHA-256", "SCRAM-SHA-512"):
+                    async with await as_user(server, authority, mechanism, "alice", PASSWORD) as connection:
+                        assert connection.versions is not None
+                with pytest.raises(AuthenticationError, match="invalid credentials with SASL mechanism SCRAM-SHA-512"):
+                    await as_user(server, authority, "SCRAM-SHA-512", "alice", "wrong")
+                with pytest.raises(AuthenticationError, match="Invalid username or password"):
+                    await as_user(server, authority, "PLAIN", "alice", PASSWORD)
+            async with await as_user(active(servers), authority, "SCRAM-SHA-512", "alice", PASSWORD) as alice:
+                answer = await alice.send(create("t"))
+                assert answer.topics[0].error_code == Errors.TOPIC_AUTHORIZATION_FAILED
+                await allow(admin, "User:alice", CREATE)
+                answer = await alice.send(create("t"))
+                assert answer.topics[0].error_code == Errors.INVALID_REPLICATION_FACTOR, "no broker is there"
+
+    quorum(story, authority)
+
+
+def test_a_stranger_is_no_voter(authority: Authority) -> None:
+    """Raft's requests need CLUSTER_ACTION, or another right of the cluster."""
+
+    async def story(servers: list[KraftServer], authority: Authority) -> None:
+        leader = active(servers)
+        epoch = leader.node.epoch
+        async with await as_user(leader, authority, "PLAIN", "admin", PASSWORD) as admin:
+            await make_user(admin, "mallory")
+            async with await as_user(leader, authority, "SCRAM-SHA-256", "mallory", PASSWORD) as mallory:
+                for request in raft_requests():
+                    answer = await mallory.send(request)
+                    assert error_of(answer) is Errors.CLUSTER_AUTHORIZATION_FAILED, type(request).__name__
+                await allow(admin, "User:mallory", CLUSTER_ACTION)
+                answer = await mallory.send(s.VoteRequest())
+                assert error_of(answer) is not Errors.CLUSTER_AUTHORIZATION_FAILED
+        assert active(servers) is leader and leader.node.epoch == epoch
+
+    quorum(story, authority)
+
+
+def test_nobody_is_heard_without_authentication_nor_without_tls(authority: Authority) -> None:
+    async def story(servers: list[KraftServer], authority: Authority) -> None:
+        async with await connect(
+            "127.0.0.1", servers[0].port, security=Security(client_tls(authority.trusted))
+        ) as known:
+            with pytest.raises(DisconnectedError):
+                await known.send(s.VoteRequest())
+        with pytest.raises((DisconnectedError, AuthenticationError)):
+            await connect("127.0.0.1", servers[0].port)
+
+    quorum(story, authority)
+
+
+def test_a_delegation_token_is_made_over_sasl_and_makes_no_other(authority: Authority) -> None:
+    async def story(servers: list[KraftServer], authority: Authority) -> None:
+        leader = active(servers)
+        async with await as_user(leader, authority, "PLAIN", "admin", PASSWORD) as admin:
+            asked = s.CreateDelegationTokenRequest(
+                renewers=[CreatableRenewers(principal_type="User", principal_name="admin")], max_lifetime_ms=-1
+            )
+            made = await admin.send(asked)
+            assert error_of(made) is Errors.NONE
+            connection = await connect("127.0.0.1", leader.port, security=Security(client_tls(authority.trusted)))
+            async with connection:
+                expires = await show_token(connection, made.token_id, made.hmac)
+                assert 0 < expires <= 24 * 3600 * 1000
+                answer = await connection.send(create("t"))
+                assert answer.topics[0].error_code == Errors.INVALID_REPLICATION_FACTOR, "its owner is a super user"
+                again = await connection.send(asked)
+                assert error_of(again) is Errors.DELEGATION_TOKEN_REQUEST_NOT_ALLOWED
+
+    quorum(story, authority)
+
+
+async def show_token(connection: Connection, token_id: str, hmac: bytes) -> int:
+    """How long the session is, in ms."""
+    assert (await connection.send(s.SaslHandshakeRequest(mechanism="SCRAM-SHA-256"))).error_code == 0
+    client = ScramClient(["SCRAM-SHA-256"], token_id, b64encode(hmac).decode())
+    first = client.get_client_first() + ",tokenauth=true"
+    client.client_first_bare += ",tokenauth=true"
+    answer = await connection.send(s.SaslAuthenticateRequest(auth_bytes=first.encode()))
+    client.set_server_first(answer.auth_bytes.decode())
+    answer = await connection.send(s.SaslAuthenticateRequest(auth_bytes=client.get_client_final().encode()))
+    assert answer.error_code == 0
+    return int(answer.session_lifetime_ms)
+
+
+def test_certificates_alone_make_principals(authority: Authority) -> None:
+    """ssl.client.auth=required without SASL: the controllers are super users by the subjects of their certificates."""
+
+    async def story(servers: list[KraftServer], authority: Authority) -> None:
+        leader = active(servers)
+        stranger = Security(client_tls(authority.trusted, authority.keystore("stranger")))
+        async with await connect("127.0.0.1", leader.port, security=stranger) as connection:
+            assert error_of(await connection.send(s.VoteRequest())) is Errors.CLUSTER_AUTHORIZATION_FAILED
+
+    quorum(story, authority, "SSL", ";".join(f"User:CN=node-{each},OU=tests,O=kcore" for each in IDS))
