@@ -2,6 +2,7 @@
 
 import asyncio
 from collections.abc import Awaitable
+from contextvars import ContextVar
 from typing import NamedTuple, TypeVar
 
 from kcore.metadata.principal import ANONYMOUS, KafkaPrincipal
@@ -21,6 +22,10 @@ class ClientSession:
     def authenticated(self, principal: KafkaPrincipal) -> None:
         """A SASL exchange has ended well: requests from now on are this principal's, whatever TLS showed."""
         self.principal = principal
+
+
+# Of the current request, for a relay, which is given no context; None outside of requests.
+SESSION: ContextVar[ClientSession | None] = ContextVar("SESSION", default=None)
 
 
 class RequestContext(NamedTuple):

@@ -3,6 +3,7 @@
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
+from kcore.controller.zk.authorizer_settings import AclAuthorizerSettings
 from kcore.metadata.broker_table import Endpoint
 
 
@@ -24,4 +25,5 @@ class ControllerConfig:
     default_replication_factor: int = 1
     min_insync_replicas: int = 1
     supported_features: Mapping[str, tuple[int, int]] = field(default_factory=dict)  # 3.9.1 has none in this mode.
+    authorizer: AclAuthorizerSettings | None = None  # None: everybody may do everything.
     acknowledgement_timeout_ms: int = 30_000  # A leadership order that took longer raises an alarm.

@@ -8,11 +8,12 @@ import math
 from typing import Final
 
 from kcore.controller.kraft.api_errors import DEFAULT_MESSAGES
-from kcore.controller.kraft.authorization import ALTER_CONFIGS, is_authorized
+from kcore.controller.kraft.authorization import is_authorized
 from kcore.controller.kraft.context import ControllerContext, RequestInfo
 from kcore.controller.kraft.decision import Decision, Versioned
 from kcore.controller.kraft.error_responses import refused
 from kcore.java_hash import hash_map_order, string_hash
+from kcore.metadata.acl_codes import ALTER_CONFIGS
 from kcore.metadata.image_state import QuotaEntity
 from kcore.protocol_errors import Errors
 from kcore.schema import metadata_records_settings as settings
