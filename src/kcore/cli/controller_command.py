@@ -26,8 +26,10 @@ from kcore.server.metrics.watched_loop import run_watched
 if TYPE_CHECKING:
     from kcore.server.metrics.page import MetricsPage
 
+CONTROL_PLANE = "control.plane.listener.name"
 NO_SETTINGS = {  # Options of their own, or of the authorizer.
-    *("broker_id", "endpoints", "rack", "inter_broker_protocol", "inter_broker_listener_name", "authorizer"),
+    *("broker_id", "endpoints", "rack", "inter_broker_protocol", "inter_broker_listener_name"),
+    *("control_plane_listener_name", "authorizer"),
 }
 
 
@@ -89,6 +91,9 @@ def _settings(given: list[str]) -> dict[str, Any]:
         if name.strip() in AUTHORIZER_NAMES:
             of_authorizer[name.strip()] = text.strip()
             continue
+        if name.strip() == CONTROL_PLANE and text.strip():
+            settings["control_plane_listener_name"] = text.strip()
+            continue
         field = name.strip().replace(".", "_")
         kind, text = kinds.get(field), text.strip()
         if kind is bool and text in ("true", "false"):
@@ -97,7 +102,7 @@ def _settings(given: list[str]) -> dict[str, Any]:
             settings[field] = int(text)
         else:
             known = ", ".join(f"{each.replace('_', '.')} ({kinds[each].__name__})" for each in kinds)  # type: ignore[union-attr]
-            fail(f"--config {line}: it takes NAME=VALUE of {known}, {', '.join(AUTHORIZER_NAMES)}")
+            fail(f"--config {line}: it takes NAME=VALUE of {known}, {', '.join((CONTROL_PLANE, *AUTHORIZER_NAMES))}")
     try:
         settings["authorizer"] = acl_authorizer_settings(of_authorizer)
     except ApiException as error:

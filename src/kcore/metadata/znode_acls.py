@@ -66,17 +66,17 @@ def resource_text(resource: Resource) -> str:
 
 
 def encode_acls(bindings: Iterable[AclBinding]) -> bytes:
-    """The entries of one resource (AclEntry.toJsonCompatibleMap)."""
+    """The entries of one resource, in the order given (AclEntry.toJsonCompatibleMap)."""
     entries = [
         {
             "principal": each.principal,
             "permissionType": _PERMISSION_NAMES[each.permission_type],
-            "operation": _OPERATION_NAMES[each.operation],
             "host": each.host,
+            "operation": _OPERATION_NAMES[each.operation],
         }
         for each in bindings
     ]
-    return encode_json({"version": _VERSION, "acls": entries})
+    return encode_json({"acls": entries, "version": _VERSION})
 
 
 def decode_acls(resource: Resource, data: bytes) -> tuple[AclBinding, ...]:

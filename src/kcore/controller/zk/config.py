@@ -16,6 +16,7 @@ class ControllerConfig:
     rack: str | None = None
     inter_broker_protocol: str = "3.9"
     inter_broker_listener_name: str = "PLAINTEXT"
+    control_plane_listener_name: str | None = None  # Of brokers, for control requests; None: that between brokers.
     unclean_leader_election_enable: bool = False
     auto_leader_rebalance_enable: bool = True
     leader_imbalance_per_broker_percentage: int = 10

@@ -74,6 +74,8 @@ OWNED: Final[dict[str, Owned]] = {
 # Any broker can serve these: while another node is controller, they are relayed to a live broker.
 ANYBODY: Final[dict[str, Owned]] = {
     "AlterConfigs": Owned((0, 2), _event(events.AlterConfigs)),
+    "AlterClientQuotas": Owned((0, 1), _event(admin_events.AlterClientQuotas)),
+    "DescribeClientQuotas": Owned((0, 1), _event(admin_events.DescribeClientQuotas)),
     "CreateAcls": Owned((0, 3), _event(admin_events.CreateAcls)),
     "DeleteAcls": Owned((0, 3), _event(admin_events.DeleteAcls)),
     "DescribeConfigs": Owned((0, 4), events.DescribeConfigs),

@@ -158,7 +158,7 @@ class ControllerServer:
         self.active = ActiveController(config, random_topic_id, self._acls)
         self._channels = BrokerChannels(
             str(config.broker_id),
-            config.inter_broker_listener_name,
+            config.control_plane_listener_name or config.inter_broker_listener_name,
             self._answered,
             self.metrics,
             config.acknowledgement_timeout_ms / 1000,
