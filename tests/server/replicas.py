@@ -1,6 +1,6 @@
 """kcore's brokers over a tree in memory, and a controller of a few lines that tells them what a test wants."""
 
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Mapping
 from contextlib import AsyncExitStack, asynccontextmanager
 from pathlib import Path
 from typing import Any
@@ -9,6 +9,7 @@ from kazoo.protocol.serialization import GetChildren
 
 import kcore
 from kcore.broker.replicas.config import BrokerConfig
+from kcore.metadata import znodes
 from kcore.metadata.broker_table import Endpoint
 from kcore.net.connect import connect
 from kcore.net.connection import Connection
@@ -150,15 +151,24 @@ class Brokers:
         self.servers: dict[int, ZkBrokerServer] = {}
         self.epoch = 0
 
-    async def open(self, *, directories: int = 1, **settings: Any) -> "Brokers":
+    async def open(
+        self, *, directories: int = 1, server: Mapping[str, Any] | None = None, **settings: Any
+    ) -> "Brokers":
+        """`server`: options of ZkBrokerServer; `settings`: of BrokerConfig."""
         await self.controller.open(self.stack)
+        self.elected(1)
         for broker_id in (1, 2):
             config = BrokerConfig(broker_id, replica_fetch_backoff_ms=50, replica_fetch_wait_max_ms=50, **settings)
             beside = [self.folder / f"{broker_id}-{number}" for number in range(2, directories + 1)]
-            server = ZkBrokerServer(config, "nowhere:1", [self.folder / str(broker_id), *beside])
-            server._zookeeper.session = self.tree  # type: ignore[assignment]
-            self.servers[broker_id] = await self.stack.enter_async_context(server)
+            made = ZkBrokerServer(config, "nowhere:1", [self.folder / str(broker_id), *beside], **(server or {}))
+            made._zookeeper.session = self.tree  # type: ignore[assignment]
+            self.servers[broker_id] = await self.stack.enter_async_context(made)
         return self
+
+    def elected(self, controller_epoch: int, controller_id: int = CONTROLLER) -> None:
+        """ZooKeeper's word of who controls."""
+        self.tree.nodes[znodes.CONTROLLER_EPOCH] = znodes.encode_controller_epoch(controller_epoch), 0, 0, 0
+        self.tree.nodes[znodes.CONTROLLER] = znodes.encode_controller(controller_id, 0), 0, 0, 5
 
     async def elect(self, leader: int, *live: int) -> None:
         """Tells all that live."""

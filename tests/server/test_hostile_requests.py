@@ -34,7 +34,7 @@ ROUNDS = 8
 KNOWN = {
     **{name: "t" for name in ("topic_name", "topic", "name")},
     **{name: 0 for name in ("partition_index", "partition", "index")},
-    **{"controller_epoch": 5, "broker_epoch": -1, "leader": 1, "replicas": [1, 2], "isr": [1]},
+    **{"controller_id": 9, "controller_epoch": 5, "broker_epoch": -1, "leader": 1, "replicas": [1, 2], "isr": [1]},
 }
 KNOWN_OF_QUORUM = {
     **{name: METADATA_TOPIC for name in ("topic_name", "topic", "name")},
@@ -50,6 +50,7 @@ async def test_18_a_broker(seed: int, tmp_path: Path, caplog: pytest.LogCaptureF
     async with AsyncExitStack() as stack:
         brokers = await Brokers(stack, tmp_path).open()
         await brokers.elect(1)
+        brokers.elected(5)
         port = brokers.servers[1].port
         hostile = Hostile(Random(seed), KNOWN, uuids=(TOPIC_ID,), records=(BATCH,))
         apis = {name: versions for name, versions in broker_front.APIS.items() if name not in CONTROL}

@@ -28,7 +28,7 @@ class Zookeeper:
     def __init__(self) -> None:
         self.tree = Tree()
         self.tree.create(znodes.CONTROLLER_EPOCH, b"0")
-        self.on_watch: OnWatch = lambda path, kind: None
+        self.on_watch: dict[str, OnWatch] = {}  # By path: whoever looked last.
         self.on_session: Callable[[SessionEvent], None] = lambda event: None
         self.before_write: Callable[[], None] = lambda: None
         self.is_open = False
@@ -74,7 +74,8 @@ class Zookeeper:
     def tell(self) -> None:
         """What watches saw."""
         while self.tree.fired:
-            self.on_watch(*self.tree.fired.popleft())
+            path, kind = self.tree.fired.popleft()
+            self.on_watch[path](path, kind)
 
     @property
     def epoch(self) -> int:
@@ -141,7 +142,7 @@ class Client:
 
     def _watch(self, watched: set[str], paths: Sequence[str], watch: OnWatch | None) -> None:
         if watch is not None:
-            self.zookeeper.on_watch = watch
+            self.zookeeper.on_watch |= dict.fromkeys(paths, watch)
             watched |= {*paths}
 
     def _check(self, fence: tuple[str, int]) -> None:

@@ -9,6 +9,7 @@ from kazoo.protocol.serialization import (
     Exists,
     GetData,
     MultiHeader,
+    Sync,
     int_struct,
     read_buffer,
     read_string,
@@ -28,6 +29,7 @@ class Tree:
         self.zxid = 0
         self.multis = self.reads = 0
         self.before_multi: Callable[[], None] = lambda: None
+        self.on_sync: Callable[[], None] = lambda: None
         self._has_multi_read = has_multi_read
 
     def full(self, path: str) -> str:
@@ -60,6 +62,9 @@ class Tree:
             if request.path not in self.nodes:
                 raise NoNodeError
             return self.nodes[request.path][0] or None, self._stat(request.path)
+        if isinstance(request, Sync):
+            self.on_sync()
+            return request.path
         raise AssertionError(f"the client asked for {request}")
 
     async def multi_read(self, body: bytes) -> ReplyFrame:

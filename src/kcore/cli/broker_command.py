@@ -11,10 +11,12 @@ import typer
 from kcore.broker.replicas.config import BrokerConfig
 from kcore.cli.console import fail
 from kcore.cli.processes import address_of, begin_log, stop_signal, use_all_descriptors
+from kcore.controller.zk.authorizer_settings import AUTHORIZER_NAMES, AclAuthorizerSettings, acl_authorizer_settings
 from kcore.controller.zk.requests.versions import request_versions
 from kcore.errors import KcoreError, UnsupportedVersionError
+from kcore.protocol_errors import ApiException
 from kcore.report.exits import Exit
-from kcore.server.broker.zk_process import ZkBrokerServer
+from kcore.server.broker.zk_process import ControlPlane, ZkBrokerServer
 
 NO_SETTINGS = {"broker_id", "inter_broker_protocol", "protocol"}  # Options of their own.
 
@@ -32,6 +34,9 @@ def command(
         str | None, typer.Option(metavar="HOST:PORT", help="The address that they connect to, if it is another.")
     ] = None,
     listener_name: Annotated[str, typer.Option(help="Of a listener of plain text.")] = "PLAINTEXT",
+    control_plane: Annotated[
+        str | None, typer.Option(metavar="NAME://HOST:PORT", help="A listener for controllers alone.")
+    ] = None,
     rack: Annotated[str | None, typer.Option(help="As broker.rack.")] = None,
     inter_broker_protocol: Annotated[str, typer.Option(help="The brokers' inter.broker.protocol.version.")] = "3.9",
     session_timeout: Annotated[
@@ -52,11 +57,33 @@ def command(
     """
     begin_log(verbose=verbose)
     use_all_descriptors()
-    made = _config_of(broker_id, inter_broker_protocol, config or [])
+    others, authorizer = _authorizer_of(config or [])
+    made = _config_of(broker_id, inter_broker_protocol, others)
     host, port = address_of("--listen", listen)
     advertised = address_of("--advertise", advertise) if advertise else None
-    options = {"host": host, "port": port, "advertised": advertised, "listener": listener_name, "rack": rack}
+    options: dict[str, Any] = {"host": host, "port": port, "advertised": advertised, "listener": listener_name}
+    options |= {"rack": rack, "authorizer": authorizer, "control_plane": _plane_of(control_plane)}
     raise typer.Exit(asyncio.run(_run(made, zookeeper, log_dir, session_timeout_ms=session_timeout, **options)))
+
+
+def _authorizer_of(given: list[str]) -> tuple[list[str], AclAuthorizerSettings | None]:
+    """The settings that are not the authorizer's, and its own."""
+    pairs = [line.partition("=")[::2] for line in given]
+    own = {name.strip(): value.strip() for name, value in pairs if name.strip() in AUTHORIZER_NAMES}
+    try:
+        found = acl_authorizer_settings(own)
+    except ApiException as error:
+        fail(f"--config {error}")
+    return [line for line in given if line.partition("=")[0].strip() not in AUTHORIZER_NAMES], found
+
+
+def _plane_of(given: str | None) -> ControlPlane | None:
+    if given is None:
+        return None
+    name, found, place = given.partition("://")
+    if not (name and found):
+        fail(f"--control-plane {given}: it takes NAME://HOST:PORT")
+    return ControlPlane(name, *address_of("--control-plane", place))
 
 
 def _config_of(broker_id: int, protocol: str, given: list[str]) -> BrokerConfig:

@@ -11,11 +11,13 @@ from kcore.cli.console import fail
 from kcore.cli.metrics_option import ZOOKEEPER, MetricsOption, metrics_page, serving
 from kcore.cli.processes import address_of, begin_log, stop_signal, use_all_descriptors
 from kcore.collector import rare_collections
+from kcore.controller.zk.authorizer_settings import AUTHORIZER_NAMES, acl_authorizer_settings
 from kcore.controller.zk.config import ControllerConfig
 from kcore.controller.zk.requests.versions import request_versions
 from kcore.errors import ElectionRefusedError, KcoreError, UnsupportedVersionError
 from kcore.metadata.broker_table import SECURITY_PROTOCOLS, Endpoint
 from kcore.net.durations import Duration
+from kcore.protocol_errors import ApiException
 from kcore.report.exits import Exit
 from kcore.server.controller.metrics import ControllerMetrics
 from kcore.server.controller.process import ControllerServer
@@ -24,7 +26,11 @@ from kcore.server.metrics.watched_loop import run_watched
 if TYPE_CHECKING:
     from kcore.server.metrics.page import MetricsPage
 
-NO_SETTINGS = {"broker_id", "endpoints", "rack", "inter_broker_protocol", "inter_broker_listener_name"}  # Own options.
+CONTROL_PLANE = "control.plane.listener.name"
+NO_SETTINGS = {  # Options of their own, or of the authorizer.
+    *("broker_id", "endpoints", "rack", "inter_broker_protocol", "inter_broker_listener_name"),
+    *("control_plane_listener_name", "authorizer"),
+}
 
 
 def command(
@@ -79,8 +85,15 @@ def _settings(given: list[str]) -> dict[str, Any]:
     """Fields of ControllerConfig from Kafka's names."""
     kinds = {each.name: each.type for each in fields(ControllerConfig) if each.name not in NO_SETTINGS}
     settings: dict[str, Any] = {}
+    of_authorizer: dict[str, str] = {}
     for line in given:
         name, _, text = line.partition("=")
+        if name.strip() in AUTHORIZER_NAMES:
+            of_authorizer[name.strip()] = text.strip()
+            continue
+        if name.strip() == CONTROL_PLANE and text.strip():
+            settings["control_plane_listener_name"] = text.strip()
+            continue
         field = name.strip().replace(".", "_")
         kind, text = kinds.get(field), text.strip()
         if kind is bool and text in ("true", "false"):
@@ -89,7 +102,11 @@ def _settings(given: list[str]) -> dict[str, Any]:
             settings[field] = int(text)
         else:
             known = ", ".join(f"{each.replace('_', '.')} ({kinds[each].__name__})" for each in kinds)  # type: ignore[union-attr]
-            fail(f"--config {line}: it takes NAME=VALUE of {known}")
+            fail(f"--config {line}: it takes NAME=VALUE of {known}, {', '.join((CONTROL_PLANE, *AUTHORIZER_NAMES))}")
+    try:
+        settings["authorizer"] = acl_authorizer_settings(of_authorizer)
+    except ApiException as error:
+        fail(f"--config {error}")
     return settings
 
 

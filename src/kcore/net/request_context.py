@@ -2,6 +2,7 @@
 
 import asyncio
 from collections.abc import Awaitable
+from contextvars import ContextVar
 from typing import Final, NamedTuple, TypeVar
 
 from kcore.metadata.principal import ANONYMOUS, KafkaPrincipal
@@ -27,6 +28,10 @@ class ClientSession:
         """
         self.principal = principal
         self.is_token_authenticated = is_token
+
+
+# Of the current request, for a relay, which is given no context; None outside of requests.
+SESSION: ContextVar[ClientSession | None] = ContextVar("SESSION", default=None)
 
 
 class RequestContext(NamedTuple):

@@ -11,7 +11,7 @@ from kcore.net.admission import Rank
 from kcore.net.adoption import AdoptedConnection, Direct, Identity, Returned, descriptor_of
 from kcore.net.framed import Encoded, Framed, Piece, encoded, frame_of
 from kcore.net.principal import principal_of_certificate
-from kcore.net.request_context import ClientSession, RequestContext
+from kcore.net.request_context import SESSION, ClientSession, RequestContext
 from kcore.net.responses import check_kind, framed_response
 from kcore.net.sasl_server import SaslServer
 from kcore.net.versions import api_name, for_version, names_itself, refusal
@@ -150,6 +150,7 @@ class ServedConnection(Framed):
 
     async def _run(self) -> None:
         PEER.set(self.peer)
+        SESSION.set(self._session)
         try:
             while (frame := await self._next_frame()) is not None:
                 if isinstance(frame, list):

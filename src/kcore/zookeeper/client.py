@@ -41,7 +41,7 @@ from kcore.zookeeper.session import OnWatch, Session, SessionEvent
 
 with needs("zookeeper"):
     from kazoo.exceptions import KazooException, NoNodeError, UnimplementedError
-    from kazoo.protocol.serialization import Exists, GetChildren, GetData
+    from kazoo.protocol.serialization import Exists, GetChildren, GetData, Sync
     from kazoo.protocol.states import ZnodeStat
 
 T = TypeVar("T")
@@ -129,6 +129,10 @@ class ZookeeperClient:
         """The Stat of a znode; None if there is none."""
         found: ZnodeStat | None = await self._ask(Exists(self.session.full(path), None))
         return found
+
+    async def sync(self, path: str) -> None:
+        """Reads from now on see at least what ZooKeeper's leader has now: another server may be behind."""
+        await self._ask(Sync(self.session.full(path)))
 
     # Writes
 

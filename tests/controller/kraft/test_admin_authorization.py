@@ -6,7 +6,9 @@ from itertools import count
 import pytest
 
 from controller.kraft.contexts import a_context
-from kcore.controller.kraft.authorization import (
+from kcore.controller.kraft.authorization import filter_by_authorized, is_authorized
+from kcore.controller.kraft.context import ControllerContext, RequestInfo
+from kcore.metadata.acl_codes import (
     ALTER,
     ALTER_CONFIGS,
     CLUSTER_ACTION,
@@ -15,10 +17,7 @@ from kcore.controller.kraft.authorization import (
     READ,
     TOPIC,
     WRITE,
-    filter_by_authorized,
-    is_authorized,
 )
-from kcore.controller.kraft.context import ControllerContext, RequestInfo
 from kcore.metadata.principal import KafkaPrincipal
 from kcore.schema.metadata_records_security import AccessControlEntryRecord, RemoveAccessControlEntryRecord
 from kcore.types import Uuid

@@ -2,7 +2,7 @@
 
 import pytest
 
-from kcore.controller.kraft.admin.envelope import is_parsed
+from kcore.controller.rules.parsed import is_parsed
 from kcore.protocol_errors import Errors
 from kcore.schema.acls import (
     AclCreation,

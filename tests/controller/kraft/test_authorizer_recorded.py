@@ -13,9 +13,10 @@ import pytest
 
 import cases
 from controller.kraft.contexts import a_context
-from kcore.controller.kraft.admin.acls import Filter
-from kcore.controller.kraft.authorization import as_java_says, is_authorized
+from kcore.controller.kraft.authorization import is_authorized
 from kcore.controller.kraft.context import ControllerContext, RequestInfo
+from kcore.controller.rules.acls import Filter
+from kcore.controller.rules.authorization import as_java_says
 from kcore.metadata.principal import KafkaPrincipal
 from kcore.schema.acls import DescribeAclsRequest
 from kcore.schema.metadata_records_security import AccessControlEntryRecord, RemoveAccessControlEntryRecord
@@ -168,6 +169,6 @@ def test_filters_find_what_kafkas_find(version: str) -> None:
                 operation=OPERATIONS.index(row["operation"]),
                 permission_type=PERMISSIONS.index(row["permission"]),
             )
-            found = {each.id for each in Filter(request).matching(index, one.context.image)}
+            found = {each.id for each in Filter(request).matching(index, one.context.image.acls.values())}
             assert found == {one.ids[place] for place in row["matches"]}, (one.case["i"], row)
     assert count["found"] > 20 * count["IllegalArgumentException"], count

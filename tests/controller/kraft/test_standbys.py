@@ -11,12 +11,12 @@ from controller.kraft.active import Active
 from controller.kraft.hostile import KINDS, STATES, log_of, requests, settings_of
 from controller.kraft.runtime import BEGIN_MS, controller_of, decides, setting
 from controller.kraft.test_hostile import codes_of
-from kcore.controller.kraft.authorization import ALTER_CONFIGS
 from kcore.controller.kraft.context import RequestInfo
 from kcore.controller.kraft.departures import ACLS_FAIL_TOGETHER, STANDBYS
 from kcore.controller.kraft.error_responses import in_version, not_controller
 from kcore.controller.kraft.handlers import HANDLERS, READS
 from kcore.controller.kraft.outputs import LogLine, RequestAnswer, WorkOn
+from kcore.metadata.acl_codes import ALTER_CONFIGS
 from kcore.metadata.principal import KafkaPrincipal
 from kcore.protocol_errors import Errors
 from kcore.schema import acls, broker_lifecycle, configs, partitions, quotas, scram, topics

@@ -97,22 +97,29 @@ class ControlRequests:
         """The encoded response to an encoded control request, neither with its header. DecodeError for other bytes."""
         return self.answer_columns(message, version, decode_columns(message, version, data), now_ms)
 
-    def answer_columns(self, message: type[Message], version: int, request: Columns, now_ms: int = 0) -> bytes:
-        """As `answer`, with a decoded request."""
+    def answer_columns(
+        self,
+        message: type[Message],
+        version: int,
+        request: Columns,
+        now_ms: int = 0,
+        refused: Errors = Errors.NONE,
+    ) -> bytes:
+        """As `answer`, with a decoded request; `refused`: why its sender is not believed."""
         if message is LeaderAndIsrRequest:
-            return encode(self.on_leader_and_isr(request, version, now_ms), version)
+            return encode(self.on_leader_and_isr(request, version, now_ms, refused), version)
         if message is UpdateMetadataRequest:
-            return encode(self.on_update_metadata(request), version)
+            return encode(self.on_update_metadata(request, refused), version)
         assert message is StopReplicaRequest, f"a broker is not sent {message.__name__}"
-        return encode(self.on_stop_replica(request), version)
+        return encode(self.on_stop_replica(request, refused), version)
 
-    def on_update_metadata(self, request: Columns) -> UpdateMetadataResponse:
+    def on_update_metadata(self, request: Columns, refused: Errors = Errors.NONE) -> UpdateMetadataResponse:
         """Keep the new states and live brokers.
 
         INVALID_REQUEST for states that make no table: nothing of them is kept. INVALID_TOPIC_EXCEPTION if some topics
         have an invalid name: all other topics are kept.
         """
-        refusal = self.refusal(request)
+        refusal = refused or self.refusal(request)
         if refusal is not Errors.NONE:
             return UpdateMetadataResponse(error_code=refusal)
         cluster = self._replicas.cluster
@@ -133,12 +140,14 @@ class ControlRequests:
             return UpdateMetadataResponse(error_code=Errors.INVALID_TOPIC_EXCEPTION)
         return UpdateMetadataResponse(error_code=Errors.NONE)
 
-    def on_leader_and_isr(self, request: Columns, version: int, now_ms: int = 0) -> LeaderAndIsrResponse:
+    def on_leader_and_isr(
+        self, request: Columns, version: int, now_ms: int = 0, refused: Errors = Errors.NONE
+    ) -> LeaderAndIsrResponse:
         """Become leader or follower of every partition whose leader epoch is new.
 
         A refusal is repeated for every partition (LeaderAndIsrRequest.getErrorResponse).
         """
-        refusal = self.refusal(request)
+        refusal = refused or self.refusal(request)
         topics: dict[Uuid, list[LeaderAndIsrPartitionError]] = {}
         impossible: list[str] = []
         states = [*_received_replicas(request.topic_states)]
@@ -160,9 +169,9 @@ class ControlRequests:
         by_id = [LeaderAndIsrTopicError(topic_id=each, partition_errors=errors) for each, errors in topics.items()]
         return LeaderAndIsrResponse(error_code=refusal, topics=by_id)
 
-    def on_stop_replica(self, request: Columns) -> StopReplicaResponse:
+    def on_stop_replica(self, request: Columns, refused: Errors = Errors.NONE) -> StopReplicaResponse:
         """Stop replicas, unless a newer leader epoch is known (KAFKA-9539)."""
-        refusal = self.refusal(request)
+        refusal = refused or self.refusal(request)
         if refusal is not Errors.NONE:
             return StopReplicaResponse(error_code=refusal)
         states = request.topic_states.partition_states

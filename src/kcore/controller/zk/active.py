@@ -6,6 +6,7 @@ Source: KafkaController of 3.9.1 and its ControllerEventThread. It knows no sock
 from collections.abc import Callable
 
 from kcore.controller.zk import events, failover
+from kcore.controller.zk.acls import ZkAcls
 from kcore.controller.zk.admin.leaders_awaited import answer_those_led
 from kcore.controller.zk.config import ControllerConfig
 from kcore.controller.zk.context import ControllerContext
@@ -24,9 +25,9 @@ class ActiveController(ControllerContext):
     are ignored.
     """
 
-    def __init__(self, config: ControllerConfig, new_uuid: Callable[[], Uuid]) -> None:
-        """`new_uuid` gives ids for topics that have none."""
-        super().__init__(config, new_uuid, HOOKS)
+    def __init__(self, config: ControllerConfig, new_uuid: Callable[[], Uuid], acls: ZkAcls | None = None) -> None:
+        """`new_uuid` gives ids for topics that have none; `acls` are kept as they are in ZooKeeper."""
+        super().__init__(config, new_uuid, HOOKS, acls)
 
     def handle(self, event: events.Event, now_ms: int) -> Steps[None]:
         """What an event asks of the edge. Every request among the events is answered once, whatever happens."""

@@ -3,6 +3,7 @@
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
+from kcore.controller.zk.authorizer_settings import AclAuthorizerSettings
 from kcore.metadata.broker_table import Endpoint
 
 
@@ -15,6 +16,7 @@ class ControllerConfig:
     rack: str | None = None
     inter_broker_protocol: str = "3.9"
     inter_broker_listener_name: str = "PLAINTEXT"
+    control_plane_listener_name: str | None = None  # Of brokers, for control requests; None: that between brokers.
     unclean_leader_election_enable: bool = False
     auto_leader_rebalance_enable: bool = True
     leader_imbalance_per_broker_percentage: int = 10
@@ -24,4 +26,5 @@ class ControllerConfig:
     default_replication_factor: int = 1
     min_insync_replicas: int = 1
     supported_features: Mapping[str, tuple[int, int]] = field(default_factory=dict)  # 3.9.1 has none in this mode.
+    authorizer: AclAuthorizerSettings | None = None  # None: everybody may do everything.
     acknowledgement_timeout_ms: int = 30_000  # A leadership order that took longer raises an alarm.

@@ -12,6 +12,7 @@ import numpy as np
 from kcore.constants import INTERNAL_TOPICS, NO_EPOCH
 from kcore.controller.rules.features import Supported
 from kcore.controller.zk import events
+from kcore.controller.zk.acls import ZkAcls
 from kcore.controller.zk.config import ControllerConfig
 from kcore.controller.zk.decision import Decision
 from kcore.controller.zk.effects import Send, SendResponse, Steps
@@ -63,11 +64,15 @@ class ControllerContext:
     finalized: Finalized  # Features (KIP-584).
     features_of: dict[int, Supported]  # The features that live brokers support, by id.
     not_coordinating: set[int]  # Brokers that coordinate no groups and no transactions, by id, as they registered last.
+    acls: ZkAcls | None  # Outlives elections; None without an authorizer.
     now_ms: int  # When the event came, by a clock of the edge that only goes forward: deadlines are counted in it.
 
-    def __init__(self, config: ControllerConfig, new_uuid: Callable[[], Uuid], hooks: Hooks) -> None:
-        """`new_uuid` gives ids for topics that have none."""
+    def __init__(
+        self, config: ControllerConfig, new_uuid: Callable[[], Uuid], hooks: Hooks, acls: ZkAcls | None = None
+    ) -> None:
+        """`new_uuid` gives ids for topics that have none; `acls`: of the cluster, where there is an authorizer."""
         self.config, self.new_uuid, self._hooks = config, new_uuid, hooks
+        self.acls = None if config.authorizer is None else acls or ZkAcls()
         self.waiting = {}
         self.clear()
 

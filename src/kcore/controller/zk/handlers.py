@@ -3,8 +3,8 @@
 from collections.abc import Callable
 from typing import Any, Final, TypeAlias
 
-from kcore.controller.zk import events
-from kcore.controller.zk.admin import configs, features, partitions, reassignments, scram, topics
+from kcore.controller.zk import admin_events, events
+from kcore.controller.zk.admin import acls, configs, features, partitions, quotas, reassignments, scram, topics
 from kcore.controller.zk.brokers import broker_changes, log_dirs, producer_ids, shutdown
 from kcore.controller.zk.context import ControllerContext, Hooks
 from kcore.controller.zk.effects import Steps
@@ -26,8 +26,12 @@ HANDLERS: Final[dict[type[events.Event], Handler]] = {
     events.AlterUserScramCredentials: scram.on_alter_user_scram_credentials,
     events.ApiPartitionReassignment: reassignments.on_alter_partition_reassignments,
     events.AutoPreferredReplicaLeaderElection: elections.on_auto_preferred_election,
+    admin_events.AlterClientQuotas: quotas.on_alter_client_quotas,
+    admin_events.DescribeClientQuotas: quotas.on_describe_client_quotas,
+    admin_events.CreateAcls: acls.on_create_acls,
     events.CreatePartitions: partitions.on_create_partitions,
     events.CreateTopics: topics.on_create_topics,
+    admin_events.DeleteAcls: acls.on_delete_acls,
     events.DeleteTopics: topics.on_delete_topics,
     events.DescribeConfigs: configs.on_describe_configs,
     events.DescribeUserScramCredentials: scram.on_describe_user_scram_credentials,

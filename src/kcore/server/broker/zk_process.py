@@ -10,11 +10,14 @@ import uuid
 from collections.abc import Callable, Sequence
 from contextlib import AsyncExitStack, ExitStack, suppress
 from pathlib import Path, PurePosixPath
-from typing import Any, Final, Self
+from typing import Any, Final, NamedTuple, Self
 
 from kcore.broker.replicas.config import BrokerConfig
 from kcore.broker.zk_control.control_requests import ControlRequests
+from kcore.broker.zk_control.senders import KnownController
+from kcore.controller.zk.acls import AclAuthorizer, ZkAcls
 from kcore.controller.zk.admin.configs import settings_of
+from kcore.controller.zk.authorizer_settings import AclAuthorizerSettings
 from kcore.errors import ZookeeperError
 from kcore.metadata import znodes
 from kcore.metadata.broker_table import SECURITY_PROTOCOLS, Endpoint
@@ -26,12 +29,14 @@ from kcore.schema import LeaderAndIsrRequest
 from kcore.schema.controlled_shutdown import ControlledShutdownRequest
 from kcore.schema.index import message_class
 from kcore.schema.structure import Message
+from kcore.server.broker.control_door import ControlDoor
 from kcore.server.broker.isr_znodes import write_isrs
 from kcore.server.broker.logs import BrokerLogs
 from kcore.server.broker.node_admin import NodeAdmin
 from kcore.server.broker.process import AGAIN_S, BrokerServer, now_ms
 from kcore.server.broker.topic_settings import TopicSettingsWatch
 from kcore.server.broker.zk_front import APIS, RELAYED, ControlPath, Frames, ZkFront
+from kcore.server.controller.acl_follower import AclFollower
 from kcore.server.controller.relay import BrokerRelay
 from kcore.types import Uuid
 from kcore.wire.column_codec import decode_columns
@@ -45,6 +50,14 @@ SHUTDOWN_BACKOFF_S: Final = 5.0  # controlled.shutdown.retry.backoff.ms
 LEARN_S: Final = 5.0  # Between two looks at what Kafka's brokers know.
 
 
+class ControlPlane(NamedTuple):
+    """The listener for control requests alone (control.plane.listener.name)."""
+
+    listener: str
+    host: str
+    port: int  # 0 for any, until it listens.
+
+
 class ZkBrokerServer(BrokerServer):
     """`async with` it: then it is registered and serves. `wait_failed` returns when its disks have all failed."""
 
@@ -55,10 +68,18 @@ class ZkBrokerServer(BrokerServer):
         log_dirs: Sequence[Path],
         *,
         session_timeout_ms: int = 18_000,
+        authorizer: AclAuthorizerSettings | None = None,
+        control_plane: ControlPlane | None = None,
         **options: Any,
     ) -> None:
-        """`options`: those of BrokerServer."""
+        """`authorizer`: who may send control requests; `control_plane`: a listener for them alone.
+
+        `options`: those of BrokerServer.
+        """
         super().__init__(config, log_dirs, **options)
+        self._acls = ZkAcls()
+        self._authorizer = None if authorizer is None else AclAuthorizer(authorizer, self._acls)
+        self._control_plane = control_plane
         self._session_s = session_timeout_ms / 1000
         self._zookeeper = ZookeeperClient(
             zookeeper,
@@ -66,6 +87,7 @@ class ZkBrokerServer(BrokerServer):
             connect_timeout_s=self._session_s,
             on_session=self._session_changed,
         )
+        self._acl_follower = AclFollower(self._zookeeper, self._acls)
 
     async def __aenter__(self) -> Self:
         # Before the session: recovery may outlast one, and a broker whose directories are of no use needs none.
@@ -81,12 +103,15 @@ class ZkBrokerServer(BrokerServer):
             self.logs.claim(self.config.broker_id, cluster_id)
             self._compose()
             self._open_front(cluster_id)
-            server = await self._serve()
-            stack.push_async_callback(server.close)
+            if self._authorizer is not None:
+                await self._acl_follower.open()
+            await self._serve(stack)
             await self._register()
             self._begin_work()
             self._begin(self._topics.follow_changes(), "topics' configurations")
             self._begin(self._learn(), "what Kafka's brokers answer")
+            if self._authorizer is not None:
+                self._begin(self._acl_follower.follow(), "ACLs")
             stack.push_async_callback(self._end_work)
             self._closing = stack.pop_all()
         return self
@@ -94,6 +119,12 @@ class ZkBrokerServer(BrokerServer):
     def _open_front(self, cluster_id: str) -> None:
         manager = self.manager
         self.control = ControlRequests(manager)
+        self._door = ControlDoor(
+            self._obeyed,
+            self._zookeeper,
+            authorizer=self._authorizer,
+            listener=None if self._control_plane is None else self._control_plane.listener,
+        )
         admin = NodeAdmin(manager, self._zookeeper, self.listener, self._advertised_settings())
         own = {message_class(f"{name}Request").api_key for name in APIS}
         self._relay = BrokerRelay(admin.addresses_of_coordinators, lambda: own, lambda: None, only=RELAYED)
@@ -107,13 +138,20 @@ class ZkBrokerServer(BrokerServer):
         dirs = {"log.dirs": ",".join(str(path.absolute()) for path in self._log_dirs)}
         return {**settings_of(self.config, ["protocol"]), **dirs}
 
-    async def _serve(self) -> Server:
+    async def _serve(self, stack: AsyncExitStack) -> None:
+        """A server for everybody; and one for the control plane, where there is one, which serves the same APIs."""
         frames = Frames(ControlPath(self._control), self._relay)
-        server = self._server = await serve(
-            self._host, self.port, self.front.handle, APIS, relay=frames, listener_name=self.listener
-        )
-        self.port = server.port
-        return server
+
+        async def opened(host: str, port: int, listener: str) -> Server:
+            server = await serve(host, port, self.front.handle, APIS, relay=frames, listener_name=listener)
+            stack.push_async_callback(server.close)
+            return server
+
+        self._server = await opened(self._host, self.port, self.listener)
+        self.port = self._server.port
+        if (plane := self._control_plane) is not None:
+            server = await opened(plane.host, plane.port, plane.listener)
+            self._control_plane = plane._replace(port=server.port)
 
     async def _learn(self) -> None:
         """Updates ApiVersions: this broker's APIs, and those that it relays to a Kafka broker."""
@@ -145,9 +183,12 @@ class ZkBrokerServer(BrokerServer):
         One that a session before a crash has left is waited for: Kafka's broker dies of it.
         """
         host, port = self._advertised or (self._host, self.port)
-        endpoint = Endpoint(port, host, self.listener, SECURITY_PROTOCOLS["PLAINTEXT"])
+        plain = SECURITY_PROTOCOLS["PLAINTEXT"]
+        endpoints = [Endpoint(port, host, self.listener, plain)]
+        if (plane := self._control_plane) is not None:
+            endpoints.append(Endpoint(plane.port, plane.host, plane.listener, plain))
         version = 5 if self.config.has_alter_partition else 4
-        node = BrokerNode([endpoint], self._rack, version=version, coordinates=False)
+        node = BrokerNode(endpoints, self._rack, version=version, coordinates=False)
         data = encode_broker(node, time.time_ns() // 1_000_000)
         give_up_s = time.monotonic() + self._session_s + 5.0
         while True:
@@ -163,6 +204,8 @@ class ZkBrokerServer(BrokerServer):
         logger.info("broker %s is registered with epoch %s at %s:%s", self.config.broker_id, epoch, host, port)
 
     def _session_changed(self, event: SessionEvent) -> None:
+        if event is SessionEvent.EXPIRED:
+            self._acl_follower.session_lost()
         if event is SessionEvent.EXPIRED and self._tasks:
             logger.warning("the session is lost; registering again")
             self._begin(self._register_again(), "registering again")
@@ -180,6 +223,10 @@ class ZkBrokerServer(BrokerServer):
     def _controller(self) -> Endpoint | None:
         return self._endpoint(self.manager.cluster.controller_id)
 
+    def _obeyed(self) -> KnownController:
+        controller_id = self.manager.cluster.controller_id
+        return KnownController(self.control.controller_epoch, controller_id if controller_id >= 0 else None)
+
     def _may_checkpoint(self) -> bool:
         return self.control.received_leader_and_isr
 
@@ -188,6 +235,9 @@ class ZkBrokerServer(BrokerServer):
 
     async def _control(self, message: type[Message], version: int, body: memoryview) -> bytes:
         request = decode_columns(message, version, body)
+        refused = await self._door.refusal(request)
+        if refused is not Errors.NONE:
+            return self.control.answer_columns(message, version, request, now_ms(), refused)
         if message is LeaderAndIsrRequest:  # A topic's settings are to be known before a replica leads.
             await self._topics.learn({*request.topic_states.topic_name})
         answer = self.control.answer_columns(message, version, request, now_ms())

@@ -55,6 +55,11 @@ class ClusterView:
             if endpoint.listener == self.listener
         }
 
+    def name_of(self, topic_id: Uuid) -> str | None:
+        """Of a topic; None if there is none with that id."""
+        pairs = zip(self.table.topics.ids, self.table.topics.names, strict=True)
+        return next((name for known, name in pairs if name and known == topic_id), None)
+
     def describe(self, request: DescribeClusterRequest) -> DescribeClusterResponse:
         """The brokers. Controllers are asked for in KRaft clusters alone (KIP-919)."""
         if request.endpoint_type != 1:

@@ -5,13 +5,18 @@ from collections.abc import Awaitable, Callable, Collection, Sequence
 from itertools import count
 from typing import Any, Final, NamedTuple, TypeAlias
 
-from kcore.controller.zk import events
+from kcore.controller.rules.parsed import is_parsed
+from kcore.controller.zk import admin_events, events
+from kcore.controller.zk.acls import AclAuthorizer
+from kcore.controller.zk.admin.acls import describe_acls
 from kcore.controller.zk.admin.configs import is_of_all_brokers
 from kcore.controller.zk.effects import SendResponse
 from kcore.controller.zk.events import RequestEvent
+from kcore.errors import DecodeError
 from kcore.net.server import RequestContext, Server, serve
-from kcore.net.versions import response_of
+from kcore.net.versions import api_name, response_of
 from kcore.protocol_errors import Errors
+from kcore.schema.acls import DescribeAclsRequest
 from kcore.schema.api_versions import ApiVersionsRequest
 from kcore.schema.cluster_metadata import (
     DescribeClusterRequest,
@@ -24,8 +29,11 @@ from kcore.schema.index import message_class
 from kcore.schema.log_dirs import DescribeLogDirsRequest, DescribeLogDirsResponse, DescribeLogDirsResult
 from kcore.schema.structure import Message
 from kcore.server.controller.cluster_view import ClusterView
+from kcore.server.controller.gate import Gate
+from kcore.server.controller.gated_relay import CHECKED, GatedRelay
 from kcore.server.controller.metrics import ControllerMetrics
 from kcore.server.controller.relay import Address, BrokerRelay
+from kcore.types import Uuid
 
 LEARN_S: Final = 5.0  # Between two reads of the live brokers' ApiVersions: they may be upgraded meanwhile.
 LEARN_SOON_S: Final = 0.3  # A broker's port opens a while after its registration.
@@ -66,12 +74,16 @@ OWNED: Final[dict[str, Owned]] = {
 # Any broker can serve these: while another node is controller, they are relayed to a live broker.
 ANYBODY: Final[dict[str, Owned]] = {
     "AlterConfigs": Owned((0, 2), _event(events.AlterConfigs)),
+    "AlterClientQuotas": Owned((0, 1), _event(admin_events.AlterClientQuotas)),
+    "DescribeClientQuotas": Owned((0, 1), _event(admin_events.DescribeClientQuotas)),
+    "CreateAcls": Owned((0, 3), _event(admin_events.CreateAcls)),
+    "DeleteAcls": Owned((0, 3), _event(admin_events.DeleteAcls)),
     "DescribeConfigs": Owned((0, 4), events.DescribeConfigs),
     "DescribeUserScramCredentials": Owned((0, 0), _event(events.DescribeUserScramCredentials)),
     "IncrementalAlterConfigs": Owned((0, 1), _event(events.IncrementalAlterConfigs)),
 }
 # Answered from the table while active; else relayed to a live broker.
-VIEWS: Final = {"Metadata": (0, 12), "DescribeCluster": (0, 1)}
+VIEWS: Final = {"Metadata": (0, 12), "DescribeCluster": (0, 1), "DescribeAcls": (0, 3)}
 # Each node's own: a controller has no groups, no transactions and no logs, and a broker's would be counted twice.
 EMPTY: Final = {"ListGroups": (0, 5), "ListTransactions": (0, 1), "DescribeLogDirs": (0, 4)}
 NO_LOG_DIR: Final = "none"  # Kafka's client takes an answer without a directory for a refusal: there is one, and empty.
@@ -98,10 +110,15 @@ class Front:
         view: Callable[[], ClusterView | None],
         brokers: Callable[[], Awaitable[Sequence[Address]]],
         metrics: ControllerMetrics,
+        authorizer: AclAuthorizer | None = None,
     ) -> None:
-        """`put` takes events; `view` is None while not active; `brokers` are live ones, to relay requests to."""
-        self._put, self._view = put, view
-        self._relay = BrokerRelay(brokers, self._owned, metrics.count_relayed)
+        """`put` takes events; `view` is None while not active; `brokers` are live ones, to relay requests to.
+
+        With an authorizer a standby relays as little as an active controller: a broker would not know who asks.
+        """
+        self._put, self._view, self._authorizer = put, view, authorizer
+        only = None if authorizer is None else CHECKED
+        self._relay = BrokerRelay(brokers, self._owned, metrics.count_relayed, only=only)
         self._waiting: dict[int, asyncio.Future[Message]] = {}
         self._request_ids = count()
         self._server: Server | None = None
@@ -109,11 +126,12 @@ class Front:
 
     def _owned(self) -> Collection[int]:
         """The API keys that no broker is asked for now."""
-        return _KEYS_OF_STANDBY if self._view() is None else _KEYS
+        return _KEYS_OF_STANDBY if self._view() is None and self._authorizer is None else _KEYS
 
     async def open(self, host: str, port: int, listener_name: str) -> int:
         """Listens; the port, also where 0 was asked for. OSError if it cannot be had."""
-        self._server = await serve(host, port, self._handle, APIS, relay=self._relay, listener_name=listener_name)
+        relay = self._relay if self._authorizer is None else GatedRelay(self._relay, self._authorizer)
+        self._server = await serve(host, port, self._handle, APIS, relay=relay, listener_name=listener_name)
         return self._server.port
 
     async def close(self) -> None:
@@ -132,6 +150,35 @@ class Front:
         self._brokers_changed.set()
 
     async def _handle(self, context: RequestContext, request: Message) -> Message | None:
+        """What the client may ask for, and be told."""
+        if not is_parsed(request):
+            raise DecodeError(f"{api_name(type(request))} has a code that stands for none", 0)
+        if self._authorizer is None:
+            return await self._decide(context, request)
+        gate = Gate(self._authorizer, context)
+        if gate.refuses(api_name(type(request))):
+            return self._refused(context, request, Errors.CLUSTER_AUTHORIZATION_FAILED)
+        checked = gate.check(request, self._name_of)
+        if checked.is_empty:
+            response: Message | None = response_of(type(request))()
+        else:
+            response = await self._decide(context, checked.request)
+        if response is not None:
+            checked.complete(response)
+            gate.cut(request, response, context.version)
+        return response
+
+    def _refused(self, context: RequestContext, request: Message, error: Errors) -> Message:
+        if (make := _EVENTS.get(type(request))) is not None:
+            return make(next(self._request_ids), request, context.version).refused(error)
+        response: Message = response_of(type(request))(error_code=error)
+        return response
+
+    def _name_of(self, topic_id: Uuid) -> str | None:
+        view = self._view()
+        return None if view is None else view.name_of(topic_id)
+
+    async def _decide(self, context: RequestContext, request: Message) -> Message | None:
         if is_of_all_brokers(request) and (relayed := await self._relay.forward(request, context.version)) is not None:
             return relayed
         if (make := _EVENTS.get(type(request))) is not None:
@@ -140,6 +187,8 @@ class Front:
             self._waiting[request_id] = answer
             self._put(make(request_id, request, context.version))
             return await context.while_here(answer)
+        if isinstance(request, DescribeAclsRequest):
+            return describe_acls(None if self._authorizer is None else self._authorizer.acls, request)
         if isinstance(request, DescribeLogDirsRequest):
             return DescribeLogDirsResponse(results=[DescribeLogDirsResult(log_dir=NO_LOG_DIR)])
         if type(request) in _EMPTY:

@@ -15,6 +15,7 @@ from typing import Final, Self
 import numpy as np
 
 from kcore.controller.zk import events
+from kcore.controller.zk.acls import AclAuthorizer, ZkAcls
 from kcore.controller.zk.active import ActiveController
 from kcore.controller.zk.config import ControllerConfig
 from kcore.controller.zk.effects import Effect, HandleLater, LogNotice, Send, SendResponse
@@ -45,6 +46,7 @@ from kcore.metadata.znode_operations import (
 from kcore.schema import UpdateMetadataResponse
 from kcore.schema.structure import Message
 from kcore.server.controller import eligibility
+from kcore.server.controller.acl_follower import AclFollower
 from kcore.server.controller.answers import event_of_answer
 from kcore.server.controller.broker_channel import BrokerChannels
 from kcore.server.controller.cluster_view import ClusterView
@@ -104,14 +106,17 @@ class ControllerServer:
         control to no broker, but to another controller that is none.
         """
         self.config, self.port, self.metrics = config, port, ControllerMetrics()
-        self.active = ActiveController(config, random_topic_id)
+        self._acls = ZkAcls()
+        self.active = ActiveController(config, random_topic_id, self._acls)
         self._host, self._take_over = host, take_over
         self._queue = EventQueue(self.metrics)
         session_s = session_timeout_ms / 1000
         self._zookeeper = ZookeeperClient(
             zookeeper, session_timeout_s=session_s, connect_timeout_s=session_s, on_session=self._session_changed
         )
-        self._front = Front(self._queue.put, self._view, self._addresses, self.metrics)
+        authorizer = None if config.authorizer is None else AclAuthorizer(config.authorizer, self._acls)
+        self._acl_follower = None if authorizer is None else AclFollower(self._zookeeper, self._acls)
+        self._front = Front(self._queue.put, self._view, self._addresses, self.metrics, authorizer)
         self._tasks: list[asyncio.Task[None]] = []
         self._cluster_id: str | None = None
         self._twin = Twin(config.broker_id, session_s)
@@ -150,10 +155,10 @@ class ControllerServer:
             name = config.inter_broker_listener_name
             here = Endpoint(self.port, self._host, name, SECURITY_PROTOCOLS["PLAINTEXT"])
             self.config = config = replace(config, endpoints=(here,))
-        self.active = ActiveController(config, random_topic_id)
+        self.active = ActiveController(config, random_topic_id, self._acls)
         self._channels = BrokerChannels(
             str(config.broker_id),
-            config.inter_broker_listener_name,
+            config.control_plane_listener_name or config.inter_broker_listener_name,
             self._answered,
             self.metrics,
             config.acknowledgement_timeout_ms / 1000,
@@ -164,8 +169,11 @@ class ControllerServer:
         for path in znodes.PERSISTENT_PATHS:
             await self._zookeeper.make_path(path)
         await self._read_cluster_id()
+        if self._acl_follower is not None:
+            await self._acl_follower.open()
+            self._tasks.append(asyncio.create_task(self._acl_follower.follow()))
         self._queue.put(Reelect())
-        self._tasks = [
+        self._tasks += [
             asyncio.create_task(each)
             for each in (self._handle_events(), self._tick(), self._rebalance(), self._learn())
         ]
@@ -182,6 +190,8 @@ class ControllerServer:
         logger.info("the ZooKeeper session is %s", change.value)
         if change is SessionEvent.EXPIRED:
             self._queue.session_lost()
+            if self._acl_follower is not None:
+                self._acl_follower.session_lost()
 
     def _watch_fired(self, path: str, kind: Kind) -> None:
         event = Reelect() if path == znodes.CONTROLLER else event_of(path, kind)

@@ -7,7 +7,7 @@ from ipaddress import ip_address
 from struct import Struct
 from typing import Final, NamedTuple
 
-from kcore.controller.kraft.admin.envelope import is_parsed
+from kcore.controller.rules.parsed import is_parsed
 from kcore.errors import DecodeError
 from kcore.metadata.principal import KafkaPrincipal
 from kcore.net.framed import PIECE_BYTES, Encoded

@@ -10,17 +10,18 @@ from functools import partial
 from typing import Final, NamedTuple
 
 from kcore.constants import KRAFT_VERSION
-from kcore.controller.kraft.admin.envelope import is_parsed
 from kcore.controller.kraft.api_errors import DEFAULT_MESSAGES
-from kcore.controller.kraft.authorization import ALTER, CLUSTER_ACTION, DESCRIBE, is_authorized
+from kcore.controller.kraft.authorization import is_authorized
 from kcore.controller.kraft.brokers.heartbeats import Contact
 from kcore.controller.kraft.context import ControllerContext, RequestInfo
 from kcore.controller.kraft.controller import KraftController
 from kcore.controller.kraft.departures import LEADERS_NAMED
 from kcore.controller.kraft.error_responses import refused
 from kcore.controller.kraft.handlers import HANDLERS
+from kcore.controller.rules.parsed import is_parsed
 from kcore.errors import NetworkError
 from kcore.java_hash import hash_map_order
+from kcore.metadata.acl_codes import ALTER, CLUSTER_ACTION, DESCRIBE
 from kcore.metadata.metadata_version import FEATURE_NAME
 from kcore.metadata.principal import KafkaPrincipal
 from kcore.net.adoption import Direct

@@ -6,7 +6,12 @@ ControllerRegistrationsPublisher.
 
 from typing import Final
 
-from kcore.controller.kraft.authorization import (
+from kcore.controller.kraft.authorization import is_authorized, refusal
+from kcore.controller.kraft.context import ControllerContext, RequestInfo
+from kcore.controller.kraft.decision import Decision
+from kcore.controller.kraft.error_responses import refused
+from kcore.java_hash import hash_map_order
+from kcore.metadata.acl_codes import (
     ALTER,
     ALTER_CONFIGS,
     CLUSTER_ACTION,
@@ -14,13 +19,7 @@ from kcore.controller.kraft.authorization import (
     DESCRIBE,
     DESCRIBE_CONFIGS,
     IDEMPOTENT_WRITE,
-    is_authorized,
-    refusal,
 )
-from kcore.controller.kraft.context import ControllerContext, RequestInfo
-from kcore.controller.kraft.decision import Decision
-from kcore.controller.kraft.error_responses import refused
-from kcore.java_hash import hash_map_order
 from kcore.protocol_errors import Errors
 from kcore.schema.cluster_metadata import (
     DescribeClusterBroker,

@@ -3,7 +3,6 @@
 from collections.abc import Callable, Generator, Iterable, Mapping
 from typing import Any, Final
 
-from kcore.controller.kraft import authorization
 from kcore.controller.kraft.admin.config_changes import (
     OPERATIONS,
     Altered,
@@ -20,6 +19,7 @@ from kcore.controller.kraft.departures import CONFIG_OPERATION
 from kcore.controller.kraft.error_responses import refused
 from kcore.controller.kraft.kafka_way.faults import fail_as_kafka
 from kcore.controller.kraft.record_limits import check_records
+from kcore.metadata.acl_codes import ALTER_CONFIGS, CLUSTER_ACTION, GROUP, TOPIC
 from kcore.protocol_errors import ApiException, Errors
 from kcore.schema import configs as schema
 from kcore.schema.configs import ConfigResourceType
@@ -45,10 +45,10 @@ def error_of_access(
 ) -> Errors | None:
     """The error for a principal that is not authorized for the operation on a resource's settings; otherwise None."""
     if kind == ConfigResourceType.TOPIC:
-        allowed = is_authorized(context, info, operation, authorization.TOPIC, name)
+        allowed = is_authorized(context, info, operation, TOPIC, name)
         return None if allowed else Errors.TOPIC_AUTHORIZATION_FAILED
     if kind == ConfigResourceType.GROUP:
-        allowed = is_authorized(context, info, operation, authorization.GROUP, name)
+        allowed = is_authorized(context, info, operation, GROUP, name)
         return None if allowed else Errors.GROUP_AUTHORIZATION_FAILED
     return None if is_authorized(context, info, operation) else Errors.CLUSTER_AUTHORIZATION_FAILED
 
@@ -143,7 +143,7 @@ def _permitted(
         kind, name = resource
         if kind == ConfigResourceType.BROKER_LOGGER:
             answers.add(resource, Errors.INVALID_REQUEST, "Unexpected resource type BROKER_LOGGER.")
-        elif (error := error_of_access(context, info, authorization.ALTER_CONFIGS, kind, name)) is not None:
+        elif (error := error_of_access(context, info, ALTER_CONFIGS, kind, name)) is not None:
             answers.add(resource, error, DEFAULT_MESSAGES[error])
         else:
             permitted[resource] = change
@@ -199,7 +199,7 @@ def _alter_loggers(
 ) -> None:
     """Levels of this node's loggers: always an error, for it has none of Kafka's. Source: RuntimeLoggerManager."""
     named = ConfigResourceType.BROKER_LOGGER, resource.resource_name
-    if not is_authorized(context, info, authorization.CLUSTER_ACTION):
+    if not is_authorized(context, info, CLUSTER_ACTION):
         error = Errors.CLUSTER_AUTHORIZATION_FAILED
         answers.add(named, error, DEFAULT_MESSAGES[error])
         return

@@ -3,16 +3,17 @@
 Source: ClientQuotaControlManager, AlterClientQuotasRequest, QuotaConfig.
 """
 
-import ipaddress
 import math
 from typing import Final
 
 from kcore.controller.kraft.api_errors import DEFAULT_MESSAGES
-from kcore.controller.kraft.authorization import ALTER_CONFIGS, is_authorized
+from kcore.controller.kraft.authorization import is_authorized
 from kcore.controller.kraft.context import ControllerContext, RequestInfo
 from kcore.controller.kraft.decision import Decision, Versioned
 from kcore.controller.kraft.error_responses import refused
+from kcore.controller.rules.quotas import IP, OF_ADDRESSES, OF_CLIENTS, Entity, reason_no_entity, reason_no_value
 from kcore.java_hash import hash_map_order, string_hash
+from kcore.metadata.acl_codes import ALTER_CONFIGS
 from kcore.metadata.image_state import QuotaEntity
 from kcore.protocol_errors import Errors
 from kcore.schema import metadata_records_settings as settings
@@ -24,20 +25,6 @@ from kcore.schema.quotas import (
     EntityData,
 )
 
-Entity = dict[str, str | None]  # Name by type, None for the default; in the order of Java's map of them.
-
-USER, CLIENT_ID, IP = "user", "client-id", "ip"
-TYPES: Final = (USER, CLIENT_ID, IP)
-INT_MAX, LONG_MAX = (1 << 31) - 1, float(1 << 63)
-OF_CLIENTS: Final = {  # By quota: the type and the most that its values may be; None: any number.
-    "producer_byte_rate": ("LONG", LONG_MAX),
-    "consumer_byte_rate": ("LONG", LONG_MAX),
-    "request_percentage": None,
-    "controller_mutation_rate": None,
-}
-OF_ADDRESSES: Final = {"connection_creation_rate": ("INT", INT_MAX)}
-Quotas = dict[str, tuple[str, float] | None] | dict[str, tuple[str, int]]
-_FRACTION: Final = 1e-6
 _NOT_AUTHORIZED: Final = DEFAULT_MESSAGES[Errors.CLUSTER_AUTHORIZATION_FAILED]
 
 
@@ -102,7 +89,7 @@ def _decide(
     context: ControllerContext, entity: Entity, entry: AlterClientQuotasRequestEntryData
 ) -> list[Versioned] | str:
     """The records of one entity, or its error (alterClientQuotaEntity)."""
-    if (reason := _reason_no_entity(entity)) is not None:
+    if (reason := reason_no_entity(entity)) is not None:
         return reason
     known = OF_ADDRESSES if IP in entity else OF_CLIENTS
     values = {each.key: None if each.remove else each.value for each in entry.ops}
@@ -113,7 +100,7 @@ def _decide(
         if value is None:
             if key in current:
                 records.append(_record(entity, key, 0.0, remove=True))
-        elif (reason := _reason_no_value(known, key, value)) is not None:
+        elif (reason := reason_no_value(known, key, value)) is not None:
             return reason
         elif key not in current or not _is_same(current[key], value):
             records.append(_record(entity, key, value, remove=False))
@@ -130,47 +117,3 @@ def _record(entity: Entity, key: str, value: float, *, remove: bool) -> Versione
         settings.EntityData(entity_type=kind, entity_name=entity[kind]) for kind in hash_map_order(entity, capacity=4)
     ]
     return Versioned(settings.ClientQuotaRecord(entity=parts, key=key, value=value, remove=remove))
-
-
-def _reason_no_entity(entity: Entity) -> str | None:
-    """Why quotas cannot have the entity, or None (validateEntity, configKeysForEntityType)."""
-    if not entity:
-        return "Invalid empty client quota entity"
-    for kind, name in entity.items():
-        if kind not in TYPES:
-            return f"Unhandled client quota entity type: {kind}"
-        if name == "":
-            return f"Empty {kind} not supported"
-    if IP in entity and len(entity) > 1:
-        return "Invalid quota entity combination, IP entity shouldnot be combined with User or ClientId"
-    address = entity.get(IP)
-    return None if address is None or _is_address(address) else f"{address} is not a valid IP or resolvable host."
-
-
-def _is_address(text: str) -> bool:
-    """Whether it is an IP address, or localhost.
-
-    Kafka's controller resolves other names and waits for the answer; kcore's asks no name server.
-    """
-    try:
-        ipaddress.ip_address(text[1:-1] if text.startswith("[") and text.endswith("]") else text)
-    except ValueError:
-        return text == "localhost"
-    return True
-
-
-def _reason_no_value(known: Quotas, key: str, value: float) -> str | None:
-    """Why the quota cannot have the value, or None (validateQuotaKeyValue)."""
-    if key not in known:
-        return f"Invalid configuration key {key}"
-    if value <= 0.0:
-        return f"Quota {key} must be greater than 0"
-    bounds = known[key]
-    if bounds is None:
-        return None
-    kind, most = bounds
-    if value > most:
-        return f"Proposed value for {key} is too large for {'an' if kind == 'INT' else 'a'} {kind}."
-    if math.isfinite(value) and math.fmod(value, 1.0) > _FRACTION:
-        return f"{key} cannot be a fractional value."
-    return None

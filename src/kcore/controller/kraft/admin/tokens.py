@@ -6,10 +6,11 @@ logged or told to anybody but who creates a token. Source: DelegationTokenContro
 
 from typing import Final
 
-from kcore.controller.kraft.authorization import CREATE_TOKENS, USER, is_authorized
+from kcore.controller.kraft.authorization import is_authorized
 from kcore.controller.kraft.context import ControllerContext, RequestInfo
 from kcore.controller.kraft.decision import Decision, Versioned
 from kcore.controller.kraft.periodic import MOST_EXPIRED_TOKENS
+from kcore.metadata.acl_codes import CREATE_TOKENS, USER
 from kcore.metadata.principal import ANONYMOUS, KafkaPrincipal
 from kcore.protocol_errors import Errors
 from kcore.schema.delegation_tokens import (

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from typing import Final
 
 from kcore.constants import KRAFT_VERSION, MAX_BROKERS
-from kcore.controller.kraft.authorization import CLUSTER_ACTION, is_authorized
+from kcore.controller.kraft.authorization import is_authorized
 from kcore.controller.kraft.brokers.epochs import registered_row
 from kcore.controller.kraft.brokers.listeners import are_valid, merged
 from kcore.controller.kraft.context import ControllerContext, RequestInfo
@@ -16,6 +16,7 @@ from kcore.controller.kraft.departures import CLEAN_BOUNCE_WAITS, LISTENERS
 from kcore.controller.kraft.kafka_way.faults import fail_as_kafka
 from kcore.controller.kraft.kafka_way.stale_eligible import changes_of_stale
 from kcore.controller.kraft.settings_of_topics import kraft_settings
+from kcore.metadata.acl_codes import CLUSTER_ACTION
 from kcore.metadata.directory_table import is_reserved_directory
 from kcore.metadata.metadata_version import FEATURE_NAME, MINIMUM_KRAFT_VERSION
 from kcore.protocol_errors import Errors

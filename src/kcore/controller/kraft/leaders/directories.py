@@ -8,7 +8,7 @@ from itertools import islice
 
 import numpy as np
 
-from kcore.controller.kraft.authorization import CLUSTER_ACTION, is_authorized
+from kcore.controller.kraft.authorization import is_authorized
 from kcore.controller.kraft.context import ControllerContext, RequestInfo
 from kcore.controller.kraft.decision import Decision
 from kcore.controller.kraft.departures import OFFLINE_LEADERS
@@ -21,6 +21,7 @@ from kcore.controller.kraft.leaders.named import (
     topic_rows_by_id,
 )
 from kcore.controller.kraft.settings_of_topics import kraft_settings
+from kcore.metadata.acl_codes import CLUSTER_ACTION
 from kcore.metadata.image import ClusterImage
 from kcore.metadata.partition_table import PartitionTable
 from kcore.protocol_errors import Errors

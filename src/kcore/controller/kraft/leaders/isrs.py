@@ -10,7 +10,7 @@ from typing import Final, Self
 import numpy as np
 
 from kcore.constants import NO_BROKER_ROW, RECOVERED, RECOVERING
-from kcore.controller.kraft.authorization import CLUSTER_ACTION, is_authorized
+from kcore.controller.kraft.authorization import is_authorized
 from kcore.controller.kraft.context import ControllerContext, RequestInfo
 from kcore.controller.kraft.decision import Decision
 from kcore.controller.kraft.departures import RECOVERY_STATE
@@ -26,6 +26,7 @@ from kcore.controller.kraft.leaders.named import (
     topic_rows_by_name,
 )
 from kcore.controller.kraft.settings_of_topics import kraft_settings
+from kcore.metadata.acl_codes import CLUSTER_ACTION
 from kcore.metadata.broker_table import BrokerTable
 from kcore.metadata.partition_table import PartitionTable
 from kcore.protocol_errors import Errors

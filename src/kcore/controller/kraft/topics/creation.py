@@ -10,7 +10,7 @@ from kcore.constants import METADATA_TOPIC
 from kcore.controller.kraft.admin.config_changes import ConfigChanges
 from kcore.controller.kraft.admin.mutation_quotas import MutationQuota
 from kcore.controller.kraft.api_errors import told
-from kcore.controller.kraft.authorization import CREATE, DESCRIBE_CONFIGS, TOPIC, filter_by_authorized, is_authorized
+from kcore.controller.kraft.authorization import filter_by_authorized, is_authorized
 from kcore.controller.kraft.context import ControllerContext, RequestInfo
 from kcore.controller.kraft.decision import AT_ONCE, Decision, Steps, Versioned, pause_if_many
 from kcore.controller.kraft.effective_configs import EffectiveConfigs
@@ -19,6 +19,7 @@ from kcore.controller.kraft.record_limits import MOST_RECORDS, check_records, ha
 from kcore.controller.kraft.topics.created import NewTopic, count_of, records_of
 from kcore.controller.kraft.topics.placing import MOST_PARTITIONS, Placing
 from kcore.java_hash import hash_map_order
+from kcore.metadata.acl_codes import CREATE, DESCRIBE_CONFIGS, TOPIC
 from kcore.metadata.topic_names import reason_invalid
 from kcore.metadata.topics import TopicTable
 from kcore.protocol_errors import ApiException, Errors

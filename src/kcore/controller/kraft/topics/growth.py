@@ -6,7 +6,7 @@ import numpy as np
 
 from kcore.controller.kraft.admin.mutation_quotas import MutationQuota
 from kcore.controller.kraft.api_errors import told
-from kcore.controller.kraft.authorization import ALTER, TOPIC, filter_by_authorized
+from kcore.controller.kraft.authorization import filter_by_authorized
 from kcore.controller.kraft.context import ControllerContext, RequestInfo
 from kcore.controller.kraft.decision import AT_ONCE, Decision, Steps, pause_if_many
 from kcore.controller.kraft.departures import REFUSED_PARTITIONS_STAY
@@ -15,6 +15,7 @@ from kcore.controller.kraft.topics.created import NewTopic, records_of
 from kcore.controller.kraft.topics.creation import distinct_names
 from kcore.controller.kraft.topics.placing import MOST_PARTITIONS, LeaderlessError, Placing
 from kcore.java_hash import FIBONACCI, hash_map_order
+from kcore.metadata.acl_codes import ALTER, TOPIC
 from kcore.metadata.partition_table import PartitionTable
 from kcore.protocol_errors import ApiException, Errors
 from kcore.schema.partitions import (

@@ -8,6 +8,7 @@ from collections.abc import Callable, Iterator, Mapping
 from typing import Final, NamedTuple, TypeAlias
 
 from kcore.constants import INT64_MAX
+from kcore.metadata.znode_names import DEFAULT
 from kcore.protocol_errors import Errors
 from kcore.schema import DescribeConfigsRequest
 from kcore.schema.configs import (
@@ -20,7 +21,6 @@ from kcore.schema.configs import (
     OpType,
 )
 
-DEFAULT: Final = "<default>"  # ZooKeeperInternals.DEFAULT_STRING: the znode of what holds for all brokers.
 # QuotaConfigs: what kafka-reassign-partitions sets and clears.
 THROTTLES: Final = (
     "leader.replication.throttled.rate",

@@ -47,7 +47,7 @@ from kcore.schema.configs import (
 from kcore.schema.structure import Message
 
 CHANGE_PATH: Final = f"{znodes.CONFIG_CHANGES}/{znodes.CONFIG_CHANGE_PREFIX}"
-NOT_KAFKAS: Final = ("endpoints", "rack", "supported_features", "acknowledgement_timeout_ms")  # Of ControllerConfig.
+NOT_KAFKAS: Final = ("endpoints", "rack", "supported_features", "authorizer", "acknowledgement_timeout_ms")
 RENAMED: Final = {"inter.broker.protocol": "inter.broker.protocol.version"}
 Resource: TypeAlias = (
     IncrementalAlterConfigsRequestAlterConfigsResource

@@ -11,7 +11,6 @@ import hmac
 from collections import Counter
 from collections.abc import Iterator
 from typing import Final
-from urllib.parse import quote, unquote_plus
 
 from kcore.controller.rules.scram import LEAST_ITERATIONS, MECHANISMS, MOST_ITERATIONS, MOST_SALT
 from kcore.controller.zk.admin.configs import CHANGE_PATH
@@ -20,6 +19,7 @@ from kcore.controller.zk.effects import Steps, read_children, read_nodes, write_
 from kcore.controller.zk.events import AlterUserScramCredentials, DescribeUserScramCredentials
 from kcore.errors import TableError
 from kcore.metadata import znodes
+from kcore.metadata.znode_names import desanitized, is_znode_name, sanitized
 from kcore.metadata.znode_operations import Create, Node, Operation, OperationResult, SetData
 from kcore.protocol_errors import Errors
 from kcore.schema.scram import (
@@ -34,7 +34,6 @@ from kcore.schema.scram import (
 )
 
 USERS: Final = f"{znodes.CONFIG}/users"
-NOT_NAMES: Final = (".", "..")  # Of znodes.
 EMPTY_NAME: Final = (Errors.UNACCEPTABLE_CREDENTIAL, "Username must not be empty")
 Refusal = tuple[Errors, str]
 Configs = dict[str, str]
@@ -48,11 +47,6 @@ def on_alter_user_scram_credentials(context: ControllerContext, event: AlterUser
 def on_describe_user_scram_credentials(context: ControllerContext, event: DescribeUserScramCredentials) -> Steps[None]:
     """As `describe`; any node answers that."""
     yield from context.answer(event.request_id, (yield from describe(event.request)))
-
-
-def sanitized(user: str) -> str:
-    """A user's name as a znode's (Sanitizer.sanitize: URL encoding, but %20 for a space)."""
-    return quote(user, safe="-_.").replace("~", "%7E")
 
 
 # Altered.
@@ -108,7 +102,7 @@ def _illegal(request: AlterUserScramCredentialsRequest) -> dict[str, Refusal]:
 def _refusal(user: str, mechanism: int) -> Refusal | None:
     if not user:
         return EMPTY_NAME
-    if user in NOT_NAMES:
+    if not is_znode_name(sanitized(user)):
         return Errors.UNACCEPTABLE_CREDENTIAL, f"No znode can be named {user!r}"
     return None if mechanism in MECHANISMS else (Errors.UNSUPPORTED_SASL_MECHANISM, "Unknown SCRAM mechanism")
 
@@ -172,11 +166,11 @@ def describe(request: DescribeUserScramCredentialsRequest) -> Steps[DescribeUser
     if not request.users:
         children = yield from read_children(USERS)
         nodes = (yield from read_nodes([f"{USERS}/{each}" for each in children])) if children else []
-        found = [_described(unquote_plus(each), node) for each, node in zip(children, nodes, strict=True)]
+        found = [_described(desanitized(each), node) for each, node in zip(children, nodes, strict=True)]
         known_users = sorted((each for each in found if each.error_code == Errors.NONE), key=lambda each: each.user)
         return DescribeUserScramCredentialsResponse(results=known_users)
     times = Counter(each.name for each in request.users)
-    wanted = [name for name in times if name and name not in NOT_NAMES and times[name] == 1]
+    wanted = [name for name in times if is_znode_name(sanitized(name)) and times[name] == 1]
     known = dict(zip(wanted, (yield from _read(wanted)), strict=True))
     return DescribeUserScramCredentialsResponse(
         results=[_described(name, known[name]) if name in known else _not_described(name) for name in times]
@@ -184,7 +178,7 @@ def describe(request: DescribeUserScramCredentialsRequest) -> Steps[DescribeUser
 
 
 def _not_described(name: str) -> DescribeUserScramCredentialsResult:
-    if not name or name in NOT_NAMES:
+    if not is_znode_name(sanitized(name)):
         failure = Errors.RESOURCE_NOT_FOUND, EMPTY_NAME[1] if not name else f"No user can be named {name!r}"
     else:
         why = f"Cannot describe SCRAM credentials for the same user twice in a single request: {name}"

@@ -1,0 +1,221 @@
+"""What entries of ACLs are, wherever they are kept: by resource, as filters, in requests and responses.
+
+Source: AclCache, AclBindingFilter, ResourcePatternFilter and AclApis. An entry is whatever has the attributes of `Acl`:
+a record of the metadata log is one.
+"""
+
+from collections import Counter
+from collections.abc import Hashable, Iterable, Iterator
+from typing import Final, Generic, Protocol, TypeAlias, TypeVar
+
+from kcore.metadata.acl_codes import ANY, CLUSTER, CLUSTER_NAME, LITERAL, MATCH, PREFIXED, WILDCARD
+from kcore.schema.acls import (
+    AclCreation,
+    AclDescription,
+    DeleteAclsFilter,
+    DeleteAclsMatchingAcl,
+    DescribeAclsRequest,
+    DescribeAclsResource,
+)
+
+RESOURCE_TYPES, PATTERN_TYPES, OPERATIONS, PERMISSIONS = range(8), range(5), range(16), range(4)  # Codes with a name.
+OPERATIONS_OF_3_9: Final = range(15)  # Without TWO_PHASE_COMMIT.
+FOR_FILTERS: Final = "ANY and MATCH are for filters: no entry can have them."
+
+Resource: TypeAlias = tuple[int, int, str]  # Type, pattern type and name.
+AclKey: TypeAlias = tuple[int, int, str, str, str, int, int]  # Resource, principal, host, operation, permission type.
+
+
+class Acl(Protocol):
+    """An entry, with its resource."""
+
+    @property
+    def resource_type(self) -> int:
+        """ResourceType's code."""
+
+    @property
+    def pattern_type(self) -> int:
+        """LITERAL or PREFIXED."""
+
+    @property
+    def resource_name(self) -> str:
+        """The pattern."""
+
+    @property
+    def principal(self) -> str:
+        """Such as User:alice."""
+
+    @property
+    def host(self) -> str:
+        """An address, or the wildcard."""
+
+    @property
+    def operation(self) -> int:
+        """AclOperation's code."""
+
+    @property
+    def permission_type(self) -> int:
+        """DENY or ALLOW."""
+
+
+K = TypeVar("K", bound=Hashable)
+A = TypeVar("A", bound=Acl)
+
+
+def resource_of(acl: Acl) -> Resource:
+    """The resource of an entry."""
+    return acl.resource_type, acl.pattern_type, acl.resource_name
+
+
+def key_of(acl: Acl) -> AclKey:
+    """All values of an ACL except its id (StandardAcl)."""
+    return (*resource_of(acl), acl.principal, acl.host, acl.operation, acl.permission_type)
+
+
+class AclsByResource(Generic[K, A]):
+    """Entries by resource, each with a key of its own, so that a request looks at the entries of its resource alone."""
+
+    def __init__(self) -> None:
+        self._by_resource: dict[Resource, dict[K, A]] = {}
+        self._prefix_lengths: dict[int, Counter[int]] = {}  # By resource type: how many entries have a name so long.
+
+    def clear(self) -> None:
+        """No entry is left."""
+        self._by_resource, self._prefix_lengths = {}, {}
+
+    def add(self, key: K, acl: A) -> None:
+        """An entry whose key is not known."""
+        self._by_resource.setdefault(resource_of(acl), {})[key] = acl
+        if acl.pattern_type == PREFIXED:
+            self._prefix_lengths.setdefault(acl.resource_type, Counter())[len(acl.resource_name)] += 1
+
+    def remove(self, key: K, acl: A) -> None:
+        """The entry that was added with that key."""
+        resource = resource_of(acl)
+        entries = self._by_resource[resource]
+        del entries[key]
+        if not entries:
+            del self._by_resource[resource]
+        if acl.pattern_type == PREFIXED:
+            lengths = self._prefix_lengths[acl.resource_type]
+            lengths[len(acl.resource_name)] -= 1
+            if not lengths[len(acl.resource_name)]:
+                del lengths[len(acl.resource_name)]
+
+    def of_pattern(self, resource: Resource) -> Iterable[A]:
+        """The entries of one pattern."""
+        return self._by_resource.get(resource, {}).values()
+
+    def of_resource(self, resource_type: int, name: str) -> Iterator[A]:
+        """The entries whose pattern takes in the resource: its name, the wildcard, or a prefix."""
+        yield from self.of_pattern((resource_type, LITERAL, name))
+        if name != WILDCARD:
+            yield from self.of_pattern((resource_type, LITERAL, WILDCARD))
+        for length in self._prefix_lengths.get(resource_type, ()):
+            if length <= len(name):
+                yield from self.of_pattern((resource_type, PREFIXED, name[:length]))
+
+    def of_type(self, resource_type: int) -> Iterator[A]:
+        """The entries of all resources of a type."""
+        for (kind, _, _), entries in self._by_resource.items():
+            if kind == resource_type:
+                yield from entries.values()
+
+
+class Filter:
+    """Which entries match (AclBindingFilter)."""
+
+    def __init__(self, row: DeleteAclsFilter | DescribeAclsRequest) -> None:
+        self.resource_type, self.name = row.resource_type_filter, row.resource_name_filter
+        self.pattern_type = row.pattern_type_filter
+        self.principal, self.host = row.principal_filter, row.host_filter
+        self.operation, self.permission_type = row.operation, row.permission_type
+
+    def reason_unknown(self, operations: range) -> str | None:
+        """Why the filter is invalid, or None (AclControlManager.validateFilter)."""
+        if self.resource_type not in RESOURCE_TYPES or self.pattern_type not in PATTERN_TYPES:
+            return "Unknown patternFilter."
+        if self.operation not in operations or self.permission_type not in PERMISSIONS:
+            return "Unknown entryFilter."
+        return None
+
+    def matching(self, index: AclsByResource[K, A], every: Iterable[A]) -> list[A]:
+        """The entries that match. Looks at the entries of one pattern if the filter names it, otherwise at all."""
+        found = every
+        if self.name is not None and self.resource_type != ANY and self.pattern_type in (LITERAL, PREFIXED):
+            found = index.of_pattern((self.resource_type, self.pattern_type, self.name))
+        return [each for each in found if self.matches(each)]
+
+    def matches(self, acl: Acl) -> bool:
+        """AclBindingFilter.matches"""
+        return self.matches_pattern(acl) and self._matches_entry(acl)
+
+    def matches_pattern(self, acl: Acl) -> bool:
+        """ResourcePatternFilter.matches"""
+        if self.resource_type not in (ANY, acl.resource_type):
+            return False
+        if self.pattern_type not in (ANY, MATCH, acl.pattern_type):
+            return False
+        if self.name is None or self.name == acl.resource_name:
+            return True
+        if self.pattern_type != MATCH:
+            return False
+        if acl.pattern_type == LITERAL:
+            return acl.resource_name == WILDCARD
+        return self.name.startswith(acl.resource_name)
+
+    def _matches_entry(self, acl: Acl) -> bool:
+        """AccessControlEntryFilter.matches"""
+        return (
+            self.principal in (None, acl.principal)
+            and self.host in (None, acl.host)
+            and self.operation in (ANY, acl.operation)
+            and self.permission_type in (ANY, acl.permission_type)
+        )
+
+
+# In requests and responses.
+
+
+def is_of_a_filter(row: AclCreation) -> bool:
+    """Whether it has a value of filters alone, which ResourcePattern and AccessControlEntry refuse."""
+    return row.resource_pattern_type in (ANY, MATCH) or ANY in (row.resource_type, row.operation, row.permission_type)
+
+
+def reason_no_resource(row: AclCreation) -> str | None:
+    """Why the entry's resource is invalid, or None (AclApis.handleCreateAcls)."""
+    if row.resource_type == CLUSTER and row.resource_name != CLUSTER_NAME:
+        return f"The only valid name for the CLUSTER resource is {CLUSTER_NAME}"
+    if not row.resource_name:
+        return "Invalid empty resource name"
+    return None
+
+
+def matched(acl: Acl) -> DeleteAclsMatchingAcl:
+    """A deleted entry."""
+    return DeleteAclsMatchingAcl(
+        error_message=None,
+        resource_type=acl.resource_type,
+        resource_name=acl.resource_name,
+        pattern_type=acl.pattern_type,
+        principal=acl.principal,
+        host=acl.host,
+        operation=acl.operation,
+        permission_type=acl.permission_type,
+    )
+
+
+def described(acls: Iterable[Acl]) -> list[DescribeAclsResource]:
+    """Entries by resource, in the order in which the resources come first."""
+    resources: dict[Resource, DescribeAclsResource] = {}
+    for acl in acls:
+        key = resource_of(acl)
+        if key not in resources:
+            resources[key] = DescribeAclsResource(
+                resource_type=acl.resource_type, resource_name=acl.resource_name, pattern_type=acl.pattern_type, acls=[]
+            )
+        entry = AclDescription(
+            principal=acl.principal, host=acl.host, operation=acl.operation, permission_type=acl.permission_type
+        )
+        resources[key].acls.append(entry)
+    return [*resources.values()]

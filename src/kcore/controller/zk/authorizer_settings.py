@@ -1,0 +1,33 @@
+"""The settings of an authorizer of ZooKeeper mode, by Kafka's names."""
+
+from collections.abc import Mapping
+from typing import Final, NamedTuple
+
+from kcore.protocol_errors import Errors
+
+
+class AclAuthorizerSettings(NamedTuple):
+    """The settings of an authorizer of ZooKeeper mode."""
+
+    super_users: frozenset[str] = frozenset()
+    allow_everyone_if_no_acl_found: bool = False
+
+
+ACL_AUTHORIZER: Final = "kafka.security.authorizer.AclAuthorizer"
+AUTHORIZER_NAMES: Final = ("authorizer.class.name", "super.users", "allow.everyone.if.no.acl.found")
+
+
+def acl_authorizer_settings(given: Mapping[str, str]) -> AclAuthorizerSettings | None:
+    """From Kafka's settings; None without an authorizer. InvalidConfigurationException for wrong ones."""
+    kind = given.get("authorizer.class.name", "").strip()
+    if not kind:
+        return None
+    if kind != ACL_AUTHORIZER:
+        Errors.INVALID_CONFIG.raise_for(f"authorizer.class.name={kind}: kcore has {ACL_AUTHORIZER} alone")
+    users = frozenset(each.strip() for each in given.get("super.users", "").split(";") if each.strip())
+    if wrong := sorted(each for each in users if ":" not in each):
+        Errors.INVALID_CONFIG.raise_for(f"super.users: {wrong[0]} is no principal such as User:name")
+    everyone = given.get("allow.everyone.if.no.acl.found", "false").strip().lower()
+    if everyone not in ("true", "false"):
+        Errors.INVALID_CONFIG.raise_for(f"allow.everyone.if.no.acl.found={everyone}: true or false")
+    return AclAuthorizerSettings(users, everyone == "true")

@@ -1,0 +1,29 @@
+"""The codes of ACLs: ResourceType, PatternType, AclOperation and AclPermissionType."""
+
+from typing import Final
+
+ANY, MATCH = 1, 2  # Of filters alone; MATCH is a pattern type.
+LITERAL, PREFIXED = 3, 4
+DENY, ALLOW = 2, 3
+TOPIC, GROUP, CLUSTER, TRANSACTIONAL_ID, DELEGATION_TOKEN, USER = range(2, 8)
+ALL: Final = 2
+READ, WRITE, CREATE, DELETE, ALTER, DESCRIBE, CLUSTER_ACTION, DESCRIBE_CONFIGS, ALTER_CONFIGS = range(3, 12)
+IDEMPOTENT_WRITE, CREATE_TOKENS, DESCRIBE_TOKENS = range(12, 15)
+
+WILDCARD: Final = "*"  # As the name of a literal pattern, as a principal's name and as a host: any.
+WILDCARD_PRINCIPAL: Final = "User:*"
+CLUSTER_NAME: Final = "kafka-cluster"
+
+# Kafka's names of what an entry can have.
+RESOURCE_TYPES: Final = {
+    **{TOPIC: "TOPIC", GROUP: "GROUP", CLUSTER: "CLUSTER", TRANSACTIONAL_ID: "TRANSACTIONAL_ID"},
+    **{DELEGATION_TOKEN: "DELEGATION_TOKEN", USER: "USER"},
+}
+PATTERN_TYPES: Final = {LITERAL: "LITERAL", PREFIXED: "PREFIXED"}
+OPERATIONS: Final = {
+    **{ALL: "ALL", READ: "READ", WRITE: "WRITE", CREATE: "CREATE", DELETE: "DELETE", ALTER: "ALTER"},
+    **{DESCRIBE: "DESCRIBE", CLUSTER_ACTION: "CLUSTER_ACTION", DESCRIBE_CONFIGS: "DESCRIBE_CONFIGS"},
+    **{ALTER_CONFIGS: "ALTER_CONFIGS", IDEMPOTENT_WRITE: "IDEMPOTENT_WRITE", CREATE_TOKENS: "CREATE_TOKENS"},
+    **{DESCRIBE_TOKENS: "DESCRIBE_TOKENS"},
+}
+PERMISSIONS: Final = {DENY: "DENY", ALLOW: "ALLOW"}

@@ -1,0 +1,327 @@
+"""Who may ask what of a ZooKeeper-mode controller: requests are cut to what is allowed, answers completed."""
+
+import asyncio
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from typing import Any
+
+import pytest
+
+import kcore
+from kcore import schema as s
+from kcore.controller.zk.acls import AclAuthorizer, ZkAcls
+from kcore.controller.zk.authorizer_settings import AclAuthorizerSettings
+from kcore.controller.zk.config import ControllerConfig
+from kcore.errors import DisconnectedError
+from kcore.metadata import znode_acls
+from kcore.metadata.acl_codes import (
+    ALL,
+    ALLOW,
+    ALTER,
+    ALTER_CONFIGS,
+    CLUSTER,
+    CLUSTER_NAME,
+    CREATE,
+    DELETE,
+    DENY,
+    DESCRIBE,
+    DESCRIBE_CONFIGS,
+    GROUP,
+    IDEMPOTENT_WRITE,
+    LITERAL,
+    PREFIXED,
+    TOPIC,
+    TRANSACTIONAL_ID,
+    WRITE,
+)
+from kcore.metadata.principal import KafkaPrincipal
+from kcore.metadata.znode_acls import AclBinding
+from kcore.net.connect import connect
+from kcore.net.request_context import ClientSession
+from kcore.net.versions import response_of
+from kcore.protocol_errors import Errors
+from kcore.schema.acls import DescribeAclsRequest
+from kcore.schema.cluster_metadata import MetadataResponseTopic
+from kcore.schema.configs import (
+    AlterConfigsResourceResponse,
+    ConfigResourceType,
+    DescribeConfigsResource,
+    IncrementalAlterConfigsRequestAlterConfigsResource,
+)
+from kcore.schema.log_dirs import DescribeLogDirsRequest
+from kcore.schema.partitions import CreatePartitionsTopic
+from kcore.schema.structure import Message
+from kcore.schema.topics import CreatableTopic, CreatableTopicConfigs, CreatableTopicResult, DeleteTopicState
+from kcore.schema.transactions import InitProducerIdRequest
+from kcore.server.controller import process
+from kcore.server.controller.front import APIS
+from kcore.server.controller.gate import OF_THE_CLUSTER, Gate
+from kcore.server.controller.gated_relay import refusal_of
+from kcore.server.controller.process import ControllerServer
+from kcore.types import ZERO_UUID, Uuid
+from net.loops import story, until
+from server.zookeepers import Client, Zookeeper, elect, take_over
+
+ID = Uuid(b"i" * 16)
+DENIED = Errors.TOPIC_AUTHORIZATION_FAILED
+EVERY_ACL = DescribeAclsRequest(
+    resource_type_filter=1,
+    resource_name_filter=None,
+    pattern_type_filter=1,
+    principal_filter=None,
+    host_filter=None,
+    operation=1,
+    permission_type=1,
+)
+OF_CLUSTER = CLUSTER, LITERAL, CLUSTER_NAME
+
+
+def binding(
+    operation: int, name: str = CLUSTER_NAME, kind: int = CLUSTER, *, pattern: int = LITERAL, permission: int = ALLOW
+) -> AclBinding:
+    return AclBinding(kind, pattern, name, "User:alice", "*", operation, permission)
+
+
+def a_gate(*bindings: AclBinding) -> Gate:
+    acls = ZkAcls()
+    acls.is_read = True
+    for each in bindings:
+        acls.add(each, each)
+    session = ClientSession("PLAINTEXT", "10.0.0.1")
+    session.authenticated(KafkaPrincipal("alice"))
+    return Gate(AclAuthorizer(AclAuthorizerSettings(), acls), session)
+
+
+def names_by_id(topic_id: Uuid) -> str | None:
+    return "id" if topic_id == ID else None
+
+
+def test_every_api_of_the_controller_has_its_right() -> None:
+    of_items = {
+        *("CreateTopics", "CreatePartitions", "DeleteTopics", "AlterConfigs", "IncrementalAlterConfigs"),
+        *("DescribeConfigs", "Metadata", "DescribeCluster"),
+    }
+    nothing_is_told = {"ListGroups", "ListTransactions"}
+    assert {*APIS} <= {*OF_THE_CLUSTER} | of_items | nothing_is_told
+
+
+@pytest.mark.parametrize("api", OF_THE_CLUSTER)
+def test_requests_about_the_cluster_need_the_right_to_it(api: str) -> None:
+    right = OF_THE_CLUSTER[api]
+    assert a_gate().refuses(api) and a_gate(binding(right, "t", TOPIC)).refuses(api)
+    assert not a_gate(binding(right)).refuses(api)
+    assert a_gate(binding(right), binding(ALL, permission=DENY)).refuses(api)
+
+
+def test_topics_are_created_by_who_may() -> None:
+    request = s.CreateTopicsRequest(topics=[CreatableTopic(name=name) for name in ("a-1", "b-1", "a-2")], timeout_ms=7)
+    gate = a_gate(binding(CREATE, "a-", TOPIC, pattern=PREFIXED), binding(DESCRIBE_CONFIGS, "a-2", TOPIC))
+    checked = gate.check(request, names_by_id)
+    left: Any = checked.request
+    assert ([each.name for each in left.topics], left.timeout_ms) == (["a-1", "a-2"], 7)
+    made = [
+        CreatableTopicResult(
+            name=name, error_message=None, num_partitions=3, replication_factor=1, configs=[CreatableTopicConfigs()]
+        )
+        for name in ("a-1", "a-2")
+    ]
+    response = s.CreateTopicsResponse(topics=made)
+    checked.complete(response)
+    assert [(each.name, Errors(each.error_code), each.error_message) for each in response.topics] == [
+        ("a-1", Errors.NONE, None),
+        ("a-2", Errors.NONE, None),
+        ("b-1", DENIED, "Authorization failed."),
+    ]
+    told = {each.name: (each.topic_config_error_code, each.num_partitions, each.configs) for each in response.topics}
+    assert told["a-1"] == told["b-1"] == (DENIED, -1, None) and told["a-2"][:2] == (Errors.NONE, 3)
+    assert not a_gate(binding(CREATE)).check(request, names_by_id).is_empty
+    assert a_gate().check(request, names_by_id).is_empty
+
+
+def test_topics_grow_and_go_by_who_may() -> None:
+    growth = s.CreatePartitionsRequest(topics=[CreatePartitionsTopic(name=name, count=2) for name in ("a", "b")])
+    checked = a_gate(binding(ALTER, "a", TOPIC)).check(growth, names_by_id)
+    response = s.CreatePartitionsResponse(results=[])
+    checked.complete(response)
+    assert [(each.name, each.error_code, each.error_message) for each in response.results] == [
+        ("b", DENIED, "The topic authorization is failed.")
+    ]
+    states = [DeleteTopicState(name="a"), DeleteTopicState(name="b"), DeleteTopicState(name=None, topic_id=ID)]
+    unknown = DeleteTopicState(name=None, topic_id=Uuid(b"u" * 16))
+    deletion = s.DeleteTopicsRequest(topics=[*states, unknown])
+    checked = a_gate(binding(DELETE, "a", TOPIC)).check(deletion, names_by_id)
+    assert [each.name or each.topic_id for each in checked.request.topics] == ["a", unknown.topic_id]  # type: ignore[attr-defined]
+    gone = s.DeleteTopicsResponse()
+    checked.complete(gone)
+    assert [(each.name, each.topic_id, each.error_code) for each in gone.responses] == [
+        ("b", ZERO_UUID, DENIED),
+        (None, ID, DENIED),
+    ]
+    checked = a_gate(binding(DESCRIBE, "id", TOPIC)).check(s.DeleteTopicsRequest(topics=[states[2]]), names_by_id)
+    gone = s.DeleteTopicsResponse()
+    checked.complete(gone)
+    assert [(each.name, each.error_code) for each in gone.responses] == [("id", DENIED)]
+    old = a_gate(binding(DELETE, "a", TOPIC)).check(s.DeleteTopicsRequest(topic_names=["a", "b"]), names_by_id)
+    assert old.request.topic_names == ["a"] and not old.is_empty  # type: ignore[attr-defined]
+
+
+def test_settings_are_changed_and_told_by_who_may() -> None:
+    kinds = [(ConfigResourceType.TOPIC, "a"), (ConfigResourceType.TOPIC, "b"), (ConfigResourceType.BROKER, "1000")]
+    altered = s.IncrementalAlterConfigsRequest(
+        resources=[
+            IncrementalAlterConfigsRequestAlterConfigsResource(resource_type=kind, resource_name=name)
+            for kind, name in kinds
+        ],
+        validate_only=True,
+    )
+    checked = a_gate(binding(ALTER_CONFIGS, "a", TOPIC)).check(altered, names_by_id)
+    assert checked.request.validate_only and [each.resource_name for each in checked.request.resources] == ["a"]  # type: ignore[attr-defined]
+    response = s.IncrementalAlterConfigsResponse(responses=[AlterConfigsResourceResponse(resource_name="a")])
+    checked.complete(response)
+    assert [(each.resource_name, each.error_code) for each in response.responses] == [
+        ("a", Errors.NONE),
+        ("b", DENIED),
+        ("1000", Errors.CLUSTER_AUTHORIZATION_FAILED),
+    ]
+    described = s.DescribeConfigsRequest(
+        resources=[DescribeConfigsResource(resource_type=kind, resource_name=name) for kind, name in kinds]
+    )
+    checked = a_gate(binding(ALTER_CONFIGS)).check(described, names_by_id)
+    assert [each.resource_name for each in checked.request.resources] == ["1000"], "who may alter may describe"  # type: ignore[attr-defined]
+    told = s.DescribeConfigsResponse(results=[])
+    checked.complete(told)
+    assert {each.error_message for each in told.results} == {"Topic authorization failed."}
+
+
+def metadata(gate: Gate, request: s.MetadataRequest, *topics: MetadataResponseTopic) -> list[tuple[Any, ...]]:
+    response = s.MetadataResponse(topics=[*topics])
+    gate.cut(request, response, 12)
+    return [(each.name, each.topic_id, each.error_code, each.topic_authorized_operations) for each in response.topics]
+
+
+def test_only_topics_that_may_be_described_are_told_of() -> None:
+    gate = a_gate(binding(WRITE, "a", TOPIC))
+    bits = sum(1 << code for code in (DESCRIBE, WRITE, DELETE))
+
+    def topics() -> list[MetadataResponseTopic]:
+        return [MetadataResponseTopic(name=name, topic_id=ID, topic_authorized_operations=bits) for name in "ab"]
+
+    known = "a", ID, 0, (1 << DESCRIBE) + (1 << WRITE)
+    assert metadata(gate, s.MetadataRequest(topics=None), *topics()) == [known]
+    asked = [s.cluster_metadata.MetadataRequestTopic(name=name) for name in "ab"]
+    refused = "b", ZERO_UUID, DENIED, -(2**31)
+    assert metadata(gate, s.MetadataRequest(topics=asked), *topics()) == [known, refused]
+    by_id = s.MetadataRequest(topics=[s.cluster_metadata.MetadataRequestTopic(name=None, topic_id=ID)])
+    assert metadata(gate, by_id, topics()[1]) == [(None, ID, DENIED, -(2**31))]
+
+
+def test_what_is_relayed_is_checked_before() -> None:
+    """The broker that answers sees the controller's principal, which may do more."""
+    gate = a_gate(binding(DESCRIBE, "g", GROUP), binding(WRITE, "x", TRANSACTIONAL_ID))
+
+    def coordinator(version: int, key_type: int, *keys: str) -> Any:
+        request = s.FindCoordinatorRequest(key=keys[0], key_type=key_type, coordinator_keys=[*keys])
+        return refusal_of(gate, request, version)
+
+    assert coordinator(4, 0, "g") is None and coordinator(4, 1, "x") is None
+    assert coordinator(3, 0, "h").error_code == Errors.GROUP_AUTHORIZATION_FAILED
+    assert coordinator(3, 1, "h").error_code == Errors.TRANSACTIONAL_ID_AUTHORIZATION_FAILED
+    mixed = coordinator(4, 0, "g", "h")
+    assert [each.error_code for each in mixed.coordinators] == [
+        Errors.COORDINATOR_NOT_AVAILABLE,
+        Errors.GROUP_AUTHORIZATION_FAILED,
+    ]
+    assert refusal_of(gate, InitProducerIdRequest(transactional_id="x"), 4) is None
+    idempotent = InitProducerIdRequest(transactional_id=None)
+    refusals = [
+        refusal_of(each, request, 4)
+        for each, request in ((gate, InitProducerIdRequest(transactional_id="y")), (gate, idempotent))
+    ]
+    assert [each.error_code for each in refusals if each] == [  # type: ignore[attr-defined]
+        Errors.TRANSACTIONAL_ID_AUTHORIZATION_FAILED,
+        Errors.CLUSTER_AUTHORIZATION_FAILED,
+    ]
+    assert refusal_of(a_gate(binding(IDEMPOTENT_WRITE)), idempotent, 4) is None
+    assert refusal_of(a_gate(binding(WRITE, "t", TOPIC)), idempotent, 4) is None
+
+
+# Over sockets: everybody is User:ANONYMOUS.
+
+
+@asynccontextmanager
+async def controller(
+    monkeypatch: pytest.MonkeyPatch, settings: AclAuthorizerSettings
+) -> AsyncIterator[tuple[Zookeeper, ControllerServer]]:
+    for name, stand_in in {"ZookeeperClient": Client, "elect": elect, "take_over": take_over}.items():
+        monkeypatch.setattr(process, name, stand_in)
+    zookeeper = Zookeeper()
+    config = ControllerConfig(1000, authorizer=settings)
+    async with ControllerServer(config, zookeeper) as server:  # type: ignore[arg-type]
+        await until(lambda: server.active.is_active)
+        yield zookeeper, server
+
+
+async def ask(server: ControllerServer, request: Message, version: int) -> Any:
+    async with await connect("127.0.0.1", server.port) as connection:
+        return await connection.send(request, version)
+
+
+def give(zookeeper: Zookeeper, *operations: int) -> None:
+    """Rights to the cluster, and the note of them, as another node writes both."""
+    bindings = [AclBinding(*OF_CLUSTER, "User:ANONYMOUS", "127.0.0.1", each, ALLOW) for each in operations]
+    path = znode_acls.resource_path(OF_CLUSTER)
+    zookeeper.tree.create(path)
+    zookeeper.tree.set_data(path, znode_acls.encode_acls(bindings))
+    zookeeper.tree.create(f"{znode_acls.CHANGES[LITERAL]}/acl_changes_{len(operations)}", b"CLUSTER:kafka-cluster")
+    zookeeper.tell()
+
+
+@story
+async def test_a_client_gets_and_loses_its_right_while_the_controller_runs(monkeypatch: pytest.MonkeyPatch) -> None:
+    async with controller(monkeypatch, AclAuthorizerSettings()) as (zookeeper, server):
+        request = s.ListPartitionReassignmentsRequest(topics=None)
+
+        async def error() -> Errors:
+            return Errors((await ask(server, request, 0)).error_code)
+
+        assert await error() is Errors.CLUSTER_AUTHORIZATION_FAILED
+        give(zookeeper, DESCRIBE, ALTER_CONFIGS)
+        while await error() is not Errors.NONE:
+            await asyncio.sleep(0.01)
+        found = await ask(
+            server,
+            EVERY_ACL,
+            3,
+        )
+        assert [len(each.acls) for each in found.resources] == [2]
+        give(zookeeper, ALTER_CONFIGS)
+        while await error() is not Errors.CLUSTER_AUTHORIZATION_FAILED:
+            await asyncio.sleep(0.01)
+
+
+@story
+async def test_every_request_of_a_stranger_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    """With the error in the response of its kind, and nothing comes to the controller's queue."""
+    async with controller(monkeypatch, AclAuthorizerSettings()) as (_, server):
+        handled: list[Any] = []
+        monkeypatch.setattr(server._queue, "put", handled.append)
+        monkeypatch.setattr(server._front, "_put", handled.append)
+        for api in OF_THE_CLUSTER.keys() & APIS.keys():
+            kind = kcore.schema.index.message_class(f"{api}Request")
+            request = kind()
+            if isinstance(request, DescribeAclsRequest):
+                request = EVERY_ACL
+            response = await ask(server, request, APIS[api][1])
+            assert type(response) is response_of(kind)
+            assert getattr(response, "error_code", Errors.CLUSTER_AUTHORIZATION_FAILED) == (
+                Errors.CLUSTER_AUTHORIZATION_FAILED
+            ), api
+        assert handled == []
+
+
+@story
+async def test_a_code_that_stands_for_none_costs_the_connection(monkeypatch: pytest.MonkeyPatch) -> None:
+    async with controller(monkeypatch, AclAuthorizerSettings(frozenset({"User:ANONYMOUS"}))) as (_, server):
+        with pytest.raises(DisconnectedError):
+            await ask(server, DescribeAclsRequest(), 3)
+        assert (await ask(server, DescribeLogDirsRequest(topics=None), 4)).error_code == Errors.NONE
