@@ -179,6 +179,10 @@ class MovingBroker:
 
     def produce(self, count: int = 1) -> None:
         self.drain()
+        self.append(count)
+
+    def append(self, count: int = 1) -> None:
+        """At once, whatever is to be done."""
         partition = self.manager.partitions[KEY]
         for _ in range(count):
             number = len(self.acknowledged)

@@ -11,7 +11,7 @@ import pytest
 from kcore.metadata.directory_table import LOST_UUID
 from kcore.protocol_errors import Errors
 from kcore.server.broker import future_copy
-from server.moving import KEY, TP, MovingBroker, P, values_of
+from server.moving import KEY, TOPIC, TP, MovingBroker, P, values_of
 
 RECORDS = 12
 
@@ -265,3 +265,56 @@ def test_a_kill_before_each_operation_on_a_file(tmp_path: Path, monkeypatch: pyt
         shutil.rmtree(folder)
         number += 1
     assert number > 30 and {each[-7:] for each in seen} >= {"-future", "-delete"}
+
+
+# Disks that refuse something, records that come late, and two moves at a time.
+
+
+def test_a_record_that_comes_before_the_renaming_is_copied_first(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    broker = at_step(NAMES.index("copy stopped") + 1, tmp_path, monkeypatch)
+    broker.append()
+    broker.drain()
+    assert broker.log.folder == tmp_path / "a" / "t-0"
+    broker.heal()
+    broker.check_healed("b")
+
+
+@pytest.mark.parametrize("name", ["half copied", "request sent", "copy stopped"])
+def test_the_target_refuses_to_be_written_to(name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """It goes offline, and the replica stays where it is."""
+    broker = at_step(NAMES.index(name) + 1, tmp_path, monkeypatch)
+    [folder] = (tmp_path / "b").glob("*-future")
+    folder.rename(tmp_path / "elsewhere")
+    broker.produce(30)
+    broker.heal()
+    assert [each.path.name for each in broker.logs.online] == ["a", "c"]
+    broker.check()
+    assert broker.controller == broker.ids[0]
+    assert broker.alter(broker.paths[2]) is Errors.KAFKA_STORAGE_ERROR  # While a directory is offline.
+
+
+def test_the_source_refuses_to_be_renamed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """It goes offline, and the replica is in the target all the same (LogManager.replaceCurrentWithFutureLog)."""
+    broker = at_step(NAMES.index("renamed") + 1, tmp_path, monkeypatch)
+    assert broker.logs.hold(KEY, TOPIC, is_new=False) is broker.log
+    (tmp_path / "a" / "t-0").rename(tmp_path / "elsewhere")
+    broker.heal()
+    assert [each.path.name for each in broker.logs.online] == ["b", "c"]
+    broker.produce()
+    broker.check()
+    assert broker.controller == broker.ids[1]
+
+
+def test_a_broken_batch_of_the_source_holds_up_the_move_alone(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    broker = a_broker(tmp_path, monkeypatch)
+    last = max((tmp_path / "a" / "t-0").glob("*.log"))
+    whole = last.read_bytes()
+    last.write_bytes(whole[:-1] + b"?")
+    broker.alter(broker.paths[1])
+    broker.heal()
+    assert len(broker.logs.online) == 3 and broker.log.folder == tmp_path / "a" / "t-0"
+    last.write_bytes(whole)
+    broker.heal()
+    broker.check_healed("b")

@@ -52,8 +52,10 @@ class FutureCopy:
         if source.lowest_cut < NOTHING_CUT:
             lowest, source.lowest_cut = source.lowest_cut, NOTHING_CUT
             self._cut(lowest)
-        if future.end_offset < source.start_offset:  # What would come next is deleted.
-            future.truncate_fully_and_start_at(source.start_offset)
+        start_offset = source.start_offset
+        is_empty_there = future.start_offset == future.end_offset == start_offset
+        if future.end_offset <= start_offset and not is_empty_there:
+            future.truncate_fully_and_start_at(start_offset)  # Nothing of it is in the current log any more.
         if future.end_offset < source.end_offset:
             self.at = self.source
             data = source.read(future.end_offset, SLICE_BYTES, source.end_offset, at_least_one=True)
