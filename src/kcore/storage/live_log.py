@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from types import TracebackType
-from typing import Self
+from typing import Final, Self
 
 from kcore.broker.replicas.log import TimestampAndOffset
 from kcore.broker.replicas.producers import AppendedBatch, Producer, Producers
@@ -16,12 +16,13 @@ from kcore.broker.replicas.transactions import AbortedTransaction, end_markers
 from kcore.errors import StorageError
 from kcore.protocol_errors import Errors, exception_of
 from kcore.replication.epochs import EpochCache
-from kcore.storage.files import write_atomically
+from kcore.storage.files import is_there, sync_folder, write_atomically
 from kcore.storage.producer_snapshot import PRODUCER_SNAPSHOT, ProducerState, format_producers, read_producers
 from kcore.storage.segmented_log import SegmentedLog, Settings
 from kcore.wire.record_batch import RecordBatches
 
 __all__ = ["LiveLog", "Settings", "disk_failures"]
+NOTHING_CUT: Final = 2**63 - 1
 
 
 @contextmanager
@@ -46,6 +47,7 @@ class LiveLog:
         with disk_failures(folder):
             self._log = SegmentedLog(folder, settings or Settings(), start_offset=start_offset)
             self.high_watermark = self._start_offset = self._log.first_offset
+            self.lowest_cut = NOTHING_CUT  # Of the truncations since a copy of this log was last cut as well.
             self._rebuild_producers()
 
     def __enter__(self) -> Self:
@@ -108,6 +110,11 @@ class LiveLog:
                         if int(path.stem) < self._log.first_offset:
                             path.unlink()
 
+    @property
+    def segment_bytes(self) -> int:
+        """A segment that has so many bytes is full."""
+        return self._log.segment_bytes
+
     def set_segment_bytes(self, segment_bytes: int) -> None:
         """segment.bytes, from now on."""
         self._log.set_segment_bytes(segment_bytes)
@@ -130,6 +137,7 @@ class LiveLog:
             return
         with disk_failures(self.folder):
             if self._log.truncate_to(offset):
+                self.lowest_cut = min(self.lowest_cut, self.end_offset)
                 self._rebuild_producers()
         self._start_offset = min(self._start_offset, self.end_offset)
         self.high_watermark = min(self.high_watermark, self.end_offset)
@@ -140,7 +148,41 @@ class LiveLog:
                 path.unlink()
             self._log.start_anew(offset)
         self.high_watermark = self._start_offset = offset
+        self.lowest_cut = -1
         self.producers.restore({})
+
+    # Moved.
+
+    def sync(self) -> None:
+        """What was appended is on the disk when this returns."""
+        with disk_failures(self.folder):
+            self._log.sync()
+
+    def take_over(self, source: "LiveLog") -> None:
+        """Becomes what `source` is, which has the same records and is used no more.
+
+        Leader epochs without a record, producers whose records are deleted, and the high watermark are not in the
+        records. On the disk when this returns, and so are the records.
+        """
+        assert self.end_offset == source.end_offset
+        epochs = EpochCache(source.epochs.entries)
+        epochs.truncate_from_start(self.start_offset)
+        with disk_failures(self.folder):
+            self._log.sync()
+            self._log.replace_epochs(epochs.entries)
+            self.producers = source.producers
+            self._write_producers(self.end_offset)
+        self.high_watermark = source.high_watermark
+
+    def move_to(self, folder: Path) -> None:
+        """Renames its folder; on the disk when this returns (UnifiedLog.renameDir)."""
+        with disk_failures(self.folder):
+            if is_there(folder):
+                raise StorageError(f"{folder} is there already")
+            self.folder.rename(folder)
+            self.folder = folder
+            self._log.moved_to(folder)
+            sync_folder(folder.parent)
 
     # Read.
 

@@ -54,6 +54,11 @@ class LiveSegment:
             self._files.close(self._file)
             self._file = -1
 
+    def moved_to(self, folder: Path) -> None:
+        """The folder was renamed to that."""
+        self.path = folder / self.path.name
+        self.transactions.moved_to(self.path)
+
     def appended(self, batches: RecordBatches, position: int) -> None:
         """Batches that were written at `position`."""
         if self._knows(position):

@@ -18,7 +18,7 @@ from kcore.metadata.topic_names import MAX_FOLDER_NAME, partition_error
 from kcore.protocol_errors import exception_of
 from kcore.storage.checkpoints import OFFSETS, TopicPartition, read_offsets, write_offsets
 from kcore.storage.clean_shutdown import take_clean_shutdown, write_clean_shutdown
-from kcore.storage.files import is_there
+from kcore.storage.files import is_there, sync_folder
 from kcore.storage.live_log import LiveLog, Settings, disk_failures
 from kcore.storage.log import partition_of
 from kcore.storage.meta_properties import META_PROPERTIES, MetaProperties, read_meta_properties, write_meta_properties
@@ -30,6 +30,8 @@ logger = logging.getLogger(__name__)
 HIGH_WATERMARKS, _, LOG_STARTS, _ = OFFSETS
 DELETED: Final = "-delete"  # Ends the name of a partition's folder that goes.
 _DELETED: Final = re.compile(r"\S+-\S+\.\S+-delete")  # UnifiedLog.DeleteDirPattern
+FUTURE: Final = "-future"  # Ends the name of a future log's folder: topic-partition.32 hexadecimal digits-future.
+_FUTURE: Final = re.compile(r"(\S+-\S+)\.\S+-future")  # UnifiedLog.FutureDirPattern
 
 
 class LogDirectory:
@@ -39,6 +41,8 @@ class LogDirectory:
         """Nothing is looked at before `open`."""
         self.path, self._settings = path, settings or Settings()
         self.logs: dict[TopicPartition, LiveLog] = {}
+        self.futures: dict[TopicPartition, LiveLog] = {}  # Copies that are to take a log's place (KIP-113).
+        self.replaced: dict[TopicPartition, LiveLog] = {}  # Logs whose place another directory's has taken.
         self.failed: str | None = None
         self.directory_id: Uuid | None = None  # In KRaft mode.
 
@@ -49,9 +53,11 @@ class LogDirectory:
             for folder in [each for each in self.path.iterdir() if _DELETED.fullmatch(each.name) and each.is_dir()]:
                 shutil.rmtree(folder)  # A deletion that a crash cut short.
             high_watermarks, starts = self._offsets(HIGH_WATERMARKS), self._offsets(LOG_STARTS)
-            for key, folder in self._folders():
-                self.topic_id(key)  # One that cannot be read is found here, not by the controller's first request.
-                log = self.logs[key] = LiveLog(folder, settings=self._settings)
+            for logs, key, folder in self._folders():
+                topic_id_in(folder)  # One that cannot be read is found here, not by the controller's first request.
+                if key in logs:
+                    raise StorageError(f"{folder} and {logs[key].folder.name} are of the same replica: delete one")
+                log = logs[key] = LiveLog(folder, settings=self._settings)
                 log.raise_start_offset(starts.get(key, 0))
                 wanted = min(high_watermarks.get(key, log.start_offset), log.end_offset)
                 log.high_watermark = max(wanted, log.start_offset)
@@ -61,15 +67,18 @@ class LogDirectory:
         path = self.path / name
         return read_offsets(path) if is_there(path) else {}
 
-    def _folders(self) -> Iterator[tuple[TopicPartition, Path]]:
+    def _folders(self) -> Iterator[tuple[dict[TopicPartition, LiveLog], TopicPartition, Path]]:
+        """Of partitions, with those that they are to be among. In ZooKeeper mode nothing is moved."""
         for folder in sorted(self.path.iterdir()):
             if not folder.is_dir() or (folder.name == METADATA_FOLDER and self.directory_id is not None):
                 continue
-            key = partition_of(folder)
-            if key is None or key.topic == METADATA_TOPIC or partition_error(*key) or str(key) != folder.name:
+            future = _FUTURE.fullmatch(folder.name) if self.directory_id is not None else None
+            name = folder.name if future is None else future[1]
+            key = partition_of(self.path / name)
+            if key is None or key.topic == METADATA_TOPIC or partition_error(*key) or str(key) != name:
                 logger.warning("%s: no partition of a broker can have that folder; it is left alone", folder)
             else:
-                yield key, folder
+                yield self.logs if future is None else self.futures, key, folder
 
     def _folder(self, key: TopicPartition) -> Path:
         """The partition's folder, always in this directory; an ApiException for an invalid topic or partition."""
@@ -117,9 +126,8 @@ class LogDirectory:
 
     def topic_id(self, key: TopicPartition) -> Uuid:
         """As partition.metadata has it; ZERO_UUID if it has none. KafkaStorageException if it cannot be read."""
-        path = self._folder(key) / PARTITION_METADATA
         with disk_failures(self.path):
-            return read_partition_metadata(path) if is_there(path) else ZERO_UUID
+            return topic_id_in(self._folder(key))
 
     def create(self, key: TopicPartition) -> LiveLog:
         """The partition's log, created if need be."""
@@ -136,7 +144,10 @@ class LogDirectory:
 
     def delete(self, key: TopicPartition) -> None:
         """The folder goes under another name first, so that a crash leaves no half of a log."""
-        log = self.logs.pop(key, None)
+        self._delete(self.logs, key)
+
+    def _delete(self, logs: dict[TopicPartition, LiveLog], key: TopicPartition, *, sync: bool = False) -> None:
+        log = logs.pop(key, None)
         if log is None:
             return
         log.abandon()
@@ -144,15 +155,61 @@ class LogDirectory:
             ends = f"-{key.partition}.{uuid.uuid4().hex}{DELETED}"
             going = self.path / f"{key.topic[: MAX_FOLDER_NAME - len(ends)]}{ends}"
             log.folder.rename(going)
+            if sync:
+                sync_folder(self.path)
             shutil.rmtree(going)
+
+    # Replicas that move (KIP-113).
+
+    def create_future(self, key: TopicPartition, topic_id: Uuid, start_offset: int, segment_bytes: int) -> LiveLog:
+        """An empty future log, which begins there (LogManager.getOrCreateLog, UnifiedLog.logFutureDirName)."""
+        self.delete_future(key)
+        with disk_failures(self.path):
+            folder = self.path / f"{self._folder(key).name}.{uuid.uuid4().hex}{FUTURE}"
+            folder.mkdir()
+            write_partition_metadata(folder / PARTITION_METADATA, topic_id)
+            sync_folder(self.path)
+        log = self.futures[key] = LiveLog(folder, start_offset=start_offset, settings=self._settings)
+        log.set_segment_bytes(segment_bytes)
+        return log
+
+    def future_topic_id(self, key: TopicPartition) -> Uuid:
+        """Of a future log; ZERO_UUID if it has none: its creation was cut short. KafkaStorageException."""
+        with disk_failures(self.path):
+            return topic_id_in(self.futures[key].folder)
+
+    def delete_future(self, key: TopicPartition) -> None:
+        """Nothing happens where there is none."""
+        self._delete(self.futures, key, sync=True)
+
+    def promote(self, key: TopicPartition) -> LiveLog:
+        """The future log gets the name of the current one, which is not in this directory; on the disk on return.
+
+        Source: LogManager.replaceCurrentWithFutureLog, whose first renaming it is; `set_aside` and `delete_replaced` of
+        the source's directory are the second.
+        """
+        log = self.futures[key]
+        log.move_to(self._folder(key))
+        self.logs[key] = self.futures.pop(key)
+        return log
+
+    def set_aside(self, key: TopicPartition) -> None:
+        """Another directory has the current log now; this one's is not looked at any more."""
+        if (log := self.logs.pop(key, None)) is not None:
+            self.replaced[key] = log
+
+    def delete_replaced(self, key: TopicPartition) -> None:
+        """Of a log that was set aside."""
+        self._delete(self.replaced, key, sync=True)
 
     def checkpoint(self) -> None:
         """How far each log is committed, and where it starts; whole or not at all."""
         with disk_failures(self.path):
-            marks: dict[tuple[str, int], int] = {key: log.high_watermark for key, log in self.logs.items()}
+            logs = {**self.futures, **self.logs}
+            marks: dict[tuple[str, int], int] = {key: log.high_watermark for key, log in logs.items()}
             write_offsets(self.path / HIGH_WATERMARKS, marks)
             starts: dict[tuple[str, int], int] = {
-                key: log.start_offset for key, log in self.logs.items() if log.start_offset
+                key: log.start_offset for key, log in logs.items() if log.start_offset
             }
             if starts or is_there(self.path / LOG_STARTS):
                 write_offsets(self.path / LOG_STARTS, starts)
@@ -161,9 +218,10 @@ class LogDirectory:
         """Takes the directory offline; returns its partitions."""
         self.failed = self.failed or why
         gone = [*self.logs]
-        for log in self.logs.values():
-            log.abandon()
-        self.logs.clear()
+        for logs in (self.logs, self.futures, self.replaced):
+            for log in logs.values():
+                log.abandon()
+            logs.clear()
         return gone
 
     def take_clean_shutdown(self) -> int:
@@ -176,9 +234,16 @@ class LogDirectory:
         if self.failed is not None:
             return
         self.checkpoint()
-        for log in self.logs.values():
-            log.close()
-        self.logs.clear()
+        for logs in (self.logs, self.futures, self.replaced):
+            for log in logs.values():
+                log.close()
+            logs.clear()
         if broker_epoch is not None:
             with disk_failures(self.path):
                 write_clean_shutdown(self.path, broker_epoch)
+
+
+def topic_id_in(folder: Path) -> Uuid:
+    """As partition.metadata has it; ZERO_UUID without one. OSError, StorageError."""
+    path = folder / PARTITION_METADATA
+    return read_partition_metadata(path) if is_there(path) else ZERO_UUID

@@ -105,6 +105,10 @@ class LogWriter:
         """For the next append."""
         self._segment_bytes = segment_bytes
 
+    def moved_to(self, folder: Path) -> None:
+        """The folder was renamed to that."""
+        self.folder, self._path = folder, folder / self._path.name
+
     @property
     def epochs(self) -> EpochCache:
         """The leader epochs; `assign_epoch` and `append` change them."""

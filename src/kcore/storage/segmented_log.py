@@ -9,6 +9,7 @@ from typing import Final, NamedTuple
 
 from kcore.broker.replicas.transactions import AbortedTransaction
 from kcore.raft.batches import StoredBatch
+from kcore.replication.epochs import EpochEntry
 from kcore.storage.checkpoints import LEADER_EPOCHS, write_leader_epochs
 from kcore.storage.files import OS, FileSystem, path_in, remove, sync_folder
 from kcore.storage.live_segment import LiveSegment
@@ -145,6 +146,27 @@ class SegmentedLog:
         """Of the segment that has that offset; the first one of an offset below it."""
         return max(bisect_right(self.segments, offset, key=_BASE_OFFSET) - 1, 0)
 
+    @property
+    def segment_bytes(self) -> int:
+        """A segment that has so many bytes is full."""
+        return self._settings.segment_bytes
+
+    def sync(self) -> None:
+        """What was appended is on the disk when this returns."""
+        self.segments[-1].transactions.sync()
+        if (file := self._writer.duplicate()) is not None:
+            try:
+                self._files.fsync(file)
+            finally:
+                self._files.close(file)
+
+    def moved_to(self, folder: Path) -> None:
+        """The folder was renamed to that: files that are open stay so."""
+        self.folder = folder
+        self._writer.moved_to(folder)
+        for segment in self.segments:
+            segment.moved_to(folder)
+
     def duplicate(self) -> int | None:
         """As LogWriter has it: older segments are on the disk."""
         return self._writer.duplicate()
@@ -182,6 +204,12 @@ class SegmentedLog:
     def assign_epoch(self, epoch: int, start_offset: int) -> None:
         """On the disk when this returns."""
         self._writer.assign_epoch(epoch, start_offset)
+
+    def replace_epochs(self, entries: Sequence[EpochEntry]) -> None:
+        """These are the leader epochs of the same records; on the disk when this returns."""
+        known = self.epochs.entries
+        self.epochs.entries = [*entries]
+        self._write_epochs_unless(known)
 
     # Cut.
 

@@ -66,6 +66,10 @@ class TransactionIndex:
         if self._entries != []:
             sync_file(self._path, self._files)
 
+    def moved_to(self, segment: Path) -> None:
+        """Beside that name of the segment from now on: its folder was renamed."""
+        self._segment, self._path = segment, beside(segment, TRANSACTION_INDEX)
+
     def truncate_to(self, offset: int) -> None:
         """Forgets end markers from `offset` on, and a file that is broken altogether."""
         if self._entries == []:

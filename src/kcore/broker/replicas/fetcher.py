@@ -123,6 +123,11 @@ class ReplicaFetcher:
         if key in self.states:
             self.states[key].topic_id = topic_id
 
+    def set_log(self, key: Key, log: ReplicaLog) -> None:
+        """What is fetched is appended to that log from now on; it ends where the one before ended."""
+        if key in self.states:
+            self.states[key].log = log
+
     # Asked.
 
     def next_ask(self, now_ms: int) -> Ask | None:

@@ -110,6 +110,8 @@ class ReplicaManager:
     def become(self, key: Key, received: Replica, now_ms: int) -> Errors:
         """startReplica where need be, then becomeLeader or becomeFollower."""
         partition = self.partitions.get(key) or self._start(key)
+        if partition.role is Role.OFFLINE:  # Wherever the controller has it: it is not made anew elsewhere.
+            return Errors.KAFKA_STORAGE_ERROR
         known = partition.received
         if known is not None and received.partition_epoch < known.partition_epoch:
             return Errors.NONE  # Older than the controller's last AlterPartition response.
@@ -193,6 +195,14 @@ class ReplicaManager:
         if (fetcher := self.fetchers.get(partition.received.leader)) is not None:
             fetcher.set_topic_id(key, topic_id)
         return Errors.NONE
+
+    def replace_log(self, key: Key, log: ReplicaLog) -> None:
+        """The replica has moved to another log directory: that log, which has the same records, is its log now."""
+        partition = self.partitions.get(key)
+        if partition is not None and partition.log is not None:
+            partition.log = log
+            if (fetcher := self.fetchers.get(self._fetched_from.get(key, -1))) is not None:
+                fetcher.set_log(key, log)
 
     def stop(self, key: Key, delete: bool) -> Errors:
         """Stop leading or following; with `delete` also delete the log."""

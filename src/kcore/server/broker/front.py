@@ -2,7 +2,7 @@
 
 import asyncio
 from abc import ABC, abstractmethod
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable, Collection, Mapping
 from typing import Any, Final
 
 from kcore.broker.replicas.deleting import on_delete_records
@@ -31,6 +31,7 @@ from kcore.server.broker.group_coordinators import TOPICS, TRANSACTIONS, coordin
 from kcore.server.broker.log_dirs import describe_log_dirs
 from kcore.server.broker.logs import BrokerLogs
 from kcore.server.controller.cluster_view import ClusterView
+from kcore.types import Uuid
 
 # With the versions of 3.9.1, from where records have magic 2.
 APIS: Final = {
@@ -83,6 +84,10 @@ class BrokerFront(ABC):
     def view(self) -> ClusterView:
         """The cluster as clients see it."""
 
+    def cordoned(self) -> Collection[Uuid]:
+        """The log directories that get no new replicas: in KRaft mode there may be some (KIP-1066)."""
+        return ()
+
     @abstractmethod
     async def may_coordinate(self) -> bool:
         """Whether other brokers may coordinate groups and transactions, though none does so yet."""
@@ -129,7 +134,7 @@ class BrokerFront(ABC):
             case FindCoordinatorRequest():
                 return await self._find_coordinator(request, context.version)
             case DescribeLogDirsRequest():
-                return describe_log_dirs(self._logs, request)
+                return describe_log_dirs(self._logs, request, self.cordoned())
         if (answer := await self.administer(context, request)) is not None:
             return answer
         if type(request) in EMPTY:

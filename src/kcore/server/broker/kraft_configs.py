@@ -61,16 +61,17 @@ class BrokerConfigs:
         for topic in self._manager.settings.keys() - {*topics}:
             del self._manager.settings[topic]
 
-    def cordoned(self, image: ClusterImage, directories: Sequence[LogDirectory]) -> list[Uuid]:
+    def cordoned(self, image: ClusterImage, directories: Sequence[LogDirectory], default: str = ALL) -> list[Uuid]:
         """The ids of the directories that are to get no new replicas (KIP-1066).
 
         All of them where nobody has set it, since this broker coordinates no groups and no transactions: partitions of
-        internal topics are to go elsewhere. Kafka's default is none.
+        internal topics are to go elsewhere. Kafka's default is none: with "" as `default`, they are those that an
+        administrator has named, into which no replica may be moved.
         """
         own: Mapping[str, str] = image.configs.get((ConfigResourceType.BROKER, str(self._config.node_id)), {})
         of_all: Mapping[str, str] = image.configs.get((ConfigResourceType.BROKER, ""), {})
         layers = (own, of_all, self._config.static_configs)
-        text = next((each[CORDONED] for each in layers if CORDONED in each), ALL)
+        text = next((each[CORDONED] for each in layers if CORDONED in each), default)
         named = {each.strip() for each in text.split(",")}
         return [
             each.directory_id

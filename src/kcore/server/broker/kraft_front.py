@@ -4,7 +4,7 @@ The requests of clients and followers are in `front.py`; what the active control
 `forwarding.py`, before a request comes here.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from typing import Any, Final
 
 from kcore.broker.replicas.replica_manager import ReplicaManager
@@ -14,19 +14,26 @@ from kcore.controller.kraft.config import KraftControllerConfig
 from kcore.controller.zk.requests.live_brokers import LiveBroker
 from kcore.errors import DisconnectedError
 from kcore.metadata.image import ClusterImage
+from kcore.metadata.metadata_version import FEATURE_NAME, MetadataVersion
 from kcore.net.server import RequestContext
 from kcore.protocol_errors import Errors
 from kcore.schema.configs import DescribeConfigsRequest, DescribeConfigsResponse, DescribeConfigsResult
+from kcore.schema.log_dirs import AlterReplicaLogDirsRequest
 from kcore.schema.structure import Message
 from kcore.server.broker import front
 from kcore.server.broker.forwarding import forwarded_apis
 from kcore.server.broker.front import BrokerFront
+from kcore.server.broker.kraft_configs import BrokerConfigs
+from kcore.server.broker.kraft_settings import RELEASE
 from kcore.server.broker.logs import BrokerLogs
+from kcore.server.broker.replica_moves import ReplicaMoves
 from kcore.server.controller.cluster_view import ClusterView
+from kcore.types import Uuid
 
 # Kafka's brokers ask each other in the versions that metadata.version says, and do not look at ApiVersions first.
 OF_BROKERS: Final = {"Fetch": (4, 18), "ListOffsets": (1, 11), "WriteTxnMarkers": (0, 2)}
-APIS: Final = {**front.APIS, **OF_BROKERS, **forwarded_apis()}
+OF_DIRECTORIES: Final = {"AlterReplicaLogDirs": (1, 2), "DescribeLogDirs": (1, 5)}
+APIS: Final = {**front.APIS, **OF_BROKERS, **OF_DIRECTORIES, **forwarded_apis()}
 
 
 class KraftFront(BrokerFront):
@@ -44,6 +51,8 @@ class KraftFront(BrokerFront):
         """`config`: the broker's settings; `image`: None until the replicas follow it; `callbacks`: BrokerFront's."""
         super().__init__(manager, logs, **callbacks)
         self._listener, self._config, self._image = listener, config, image
+        self.moves: ReplicaMoves | None = None  # Set before anything is served.
+        self.configs: BrokerConfigs | None = None
 
     async def handle(self, context: RequestContext, request: Any) -> Message | None:
         """As BrokerFront's."""
@@ -63,6 +72,14 @@ class KraftFront(BrokerFront):
         cluster_id = self._config.cluster_id
         return ClusterView(cluster.table, self._listener, itself, cluster_id, offline=cluster.offline_replicas)
 
+    def cordoned(self) -> Collection[Uuid]:
+        image = self._image()
+        level = None if image is None else image.features.get(FEATURE_NAME)
+        if image is None or level is None or self.configs is None:
+            return ()
+        is_supported = MetadataVersion.of_level(level, RELEASE).cordoned_directories_supported
+        return self.configs.cordoned(image, self._logs.directories) if is_supported else ()
+
     async def may_coordinate(self) -> bool:
         """Whether internal topics may be placed on another broker: one that has a directory that is not cordoned.
 
@@ -79,6 +96,10 @@ class KraftFront(BrokerFront):
     async def administer(self, context: RequestContext, request: Message) -> Message | None:
         if isinstance(request, DescribeConfigsRequest):
             return self._describe_configs(request)
+        if isinstance(request, AlterReplicaLogDirsRequest):
+            if self.moves is None:
+                raise DisconnectedError("this broker does not know its replicas yet")
+            return self.moves.alter(request)
         return None
 
     def _describe_configs(self, request: DescribeConfigsRequest) -> DescribeConfigsResponse:

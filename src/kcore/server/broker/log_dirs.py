@@ -1,6 +1,8 @@
-"""DescribeLogDirs: the contents of a broker's log directories (KIP-113, KIP-827; ReplicaManager.describeLogDirs)."""
+"""DescribeLogDirs: what a broker's log directories hold (KIP-113, KIP-827, KIP-1066; describeLogDirs)."""
 
 import shutil
+from collections.abc import Collection, Mapping
+from typing import Final
 
 from kcore.protocol_errors import ApiException, Errors
 from kcore.schema.log_dirs import (
@@ -11,30 +13,45 @@ from kcore.schema.log_dirs import (
     DescribeLogDirsTopic,
 )
 from kcore.server.broker.logs import BrokerLogs
+from kcore.storage.checkpoints import TopicPartition
+from kcore.storage.live_log import LiveLog
 from kcore.storage.log_directory import LogDirectory
+from kcore.types import Uuid
+
+INVALID_OFFSET_LAG: Final = -1  # Of a future log whose current one is offline.
 
 
-def describe_log_dirs(logs: BrokerLogs, request: DescribeLogDirsRequest) -> DescribeLogDirsResponse:
-    """Every directory, with the partitions that are asked for."""
+def describe_log_dirs(
+    logs: BrokerLogs, request: DescribeLogDirsRequest, cordoned: Collection[Uuid] = ()
+) -> DescribeLogDirsResponse:
+    """Every directory, with the partitions that are asked for. `cordoned`: ids of those that get no new replicas."""
     wanted = None
     if request.topics is not None:
         wanted = {(topic.topic, index) for topic in request.topics for index in topic.partitions}
-    return DescribeLogDirsResponse(results=[_described(each, wanted) for each in logs.directories])
+    current = {key: log for each in logs.online for key, log in each.logs.items()}
+    results = [_described(each, wanted, current) for each in logs.directories]
+    for directory, result in zip(logs.directories, results, strict=True):
+        result.is_cordoned = result.error_code == Errors.NONE and directory.directory_id in cordoned
+    return DescribeLogDirsResponse(results=results)
 
 
-def _described(directory: LogDirectory, wanted: set[tuple[str, int]] | None) -> DescribeLogDirsResult:
+def _described(
+    directory: LogDirectory, wanted: set[tuple[str, int]] | None, current: Mapping[TopicPartition, LiveLog]
+) -> DescribeLogDirsResult:
     path = str(directory.path.absolute())
     if directory.failed is not None:
         return DescribeLogDirsResult(error_code=Errors.KAFKA_STORAGE_ERROR, log_dir=path)
     topics: dict[str, list[DescribeLogDirsPartition]] = {}
     try:
         disk = shutil.disk_usage(directory.path)
-        for key, log in directory.logs.items():
+        for key, log in [*directory.logs.items(), *directory.futures.items()]:
             if wanted is None or key in wanted:
+                is_future = directory.futures.get(key) is log
                 replica = DescribeLogDirsPartition(
                     partition_index=key.partition,
                     partition_size=log.size_bytes,
-                    offset_lag=max(log.high_watermark - log.end_offset, 0),
+                    offset_lag=_lag(log, current.get(key), is_future=is_future),
+                    is_future_key=is_future,
                 )
                 topics.setdefault(key.topic, []).append(replica)
     except (OSError, ApiException):
@@ -45,3 +62,10 @@ def _described(directory: LogDirectory, wanted: set[tuple[str, int]] | None) -> 
         total_bytes=disk.total,
         usable_bytes=disk.free,
     )
+
+
+def _lag(log: LiveLog, current: LiveLog | None, *, is_future: bool) -> int:
+    """Behind the high watermark; of a future log, behind the current one (ReplicaManager.getLogEndOffsetLag)."""
+    if not is_future:
+        return max(log.high_watermark - log.end_offset, 0)
+    return INVALID_OFFSET_LAG if current is None else current.end_offset - log.end_offset

@@ -1,0 +1,280 @@
+"""Replicas move between the log directories of this broker: what `broker/directories/moves.py` decides, on real disks.
+
+Outputs of BrokerDirectories go to `perform_output`, in order; `run` copies. A directory whose disk fails is reported
+through `fail`, and nothing more is done in it. Source: ReplicaManager.alterReplicaLogDirs, ReplicaAlterLogDirsThread,
+Partition.maybeReplaceCurrentWithFutureReplica, LogManager.replaceCurrentWithFutureLog of 4.3.1.
+"""
+
+import asyncio
+import logging
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from typing import Final, NamedTuple
+
+from kcore.broker.directories.broker_directories import BrokerDirectories
+from kcore.broker.directories.found import FoundLog
+from kcore.broker.directories.move_table import State
+from kcore.broker.directories.outputs import (
+    CreateFuture,
+    DeleteFuture,
+    DropSource,
+    Output,
+    Promote,
+    StartCopy,
+    StopCopy,
+    TopicIdPartition,
+)
+from kcore.broker.replicas.replica import Key
+from kcore.broker.replicas.replica_manager import ReplicaManager
+from kcore.broker.replicas.roles import Role
+from kcore.errors import StorageError
+from kcore.metadata.image import ClusterImage
+from kcore.net.bounded_log import BoundedLog
+from kcore.protocol_errors import ApiException, Errors
+from kcore.schema.log_dirs import (
+    AlterReplicaLogDirPartitionResult,
+    AlterReplicaLogDirsRequest,
+    AlterReplicaLogDirsResponse,
+    AlterReplicaLogDirTopicResult,
+)
+from kcore.server.broker.future_copy import FutureCopy
+from kcore.server.broker.logs import BrokerLogs
+from kcore.storage.checkpoints import TopicPartition
+from kcore.storage.log_directory import LogDirectory
+from kcore.types import ZERO_UUID, Uuid
+
+logger = logging.getLogger(__name__)
+IDLE_S: Final = 0.05  # How late it is seen that a future log is behind again.
+BACKOFF_MS: Final = 1_000  # replica.fetch.backoff.ms
+
+
+class Hooks(NamedTuple):
+    """What the moves need of the process around them."""
+
+    image: Callable[[], ClusterImage | None]  # The newest that the replicas follow.
+    fail: Callable[[LogDirectory, str], None]  # Takes a directory offline, whose disk has refused something.
+    perform: Callable[[], None]  # Performs what BrokerDirectories and the replicas ask for, in order.
+    now_ms: Callable[[], int]
+
+
+class ReplicaMoves:
+    """Of one broker. Nothing here waits: whatever is called, it is done when it returns."""
+
+    def __init__(self, logs: BrokerLogs, manager: ReplicaManager, directories: BrokerDirectories, hooks: Hooks) -> None:
+        self._logs, self._manager, self._directories, self._hooks = logs, manager, directories, hooks
+        self._copies: dict[TopicIdPartition, FutureCopy] = {}
+        self._has_copies = asyncio.Event()
+        self._keys: dict[TopicIdPartition, Key] = {}  # Of future logs: a topic that is deleted has no name any more.
+        self._log = BoundedLog(logger)
+
+    def found_futures(self, topic_ids: Mapping[Key, Uuid]) -> dict[Key, list[FoundLog]]:
+        """The future logs in the online directories at the start, for `settle_found`.
+
+        `topic_ids`: of the partitions that this broker holds by its first image. Others are deleted: of topics that are
+        gone, or of none, where a crash came before the topic id was written.
+        """
+        found: dict[Key, list[FoundLog]] = {}
+        for directory in self._logs.online:
+            for key in [*directory.futures]:
+                with self._blamed(directory):
+                    topic_id = topic_ids.get(key)
+                    if topic_id is None or directory.future_topic_id(key) != topic_id:
+                        logger.warning("%s in %s: the future log is a stray, and deleted", key, directory.path)
+                        directory.delete_future(key)
+                    elif directory.directory_id is not None:
+                        self._keys[topic_id, key.partition] = key
+                        found.setdefault(key, []).append(FoundLog(directory.directory_id, is_future=True))
+        return found
+
+    # Outputs of BrokerDirectories.
+
+    def perform_output(self, output: Output) -> bool:
+        """Does what is about moves; False for other outputs."""
+        match output:
+            case CreateFuture(partition, directory):
+                self._create_future(partition, directory)
+            case StartCopy(partition, source, target):
+                self._start_copy(partition, source, target)
+            case StopCopy(partition):
+                self._copies.pop(partition, None)
+            case Promote(partition, source, target):
+                self._promote(partition, source, target)
+            case DropSource(partition, directory):
+                self._drop_source(partition, directory)
+            case DeleteFuture(partition, directory):
+                self._delete_future(partition, directory)
+            case _:
+                return False
+        return True
+
+    def _create_future(self, partition: TopicIdPartition, directory: Uuid) -> None:
+        key, target = self._key(partition), self._online(directory)
+        source = None if key is None else self._source_of(key)
+        if key is None or target is None or source is None:
+            return
+        log = source.logs[key]
+        self._keys[partition] = key
+        with self._blamed(target):
+            target.create_future(key, partition[0], log.start_offset, log.segment_bytes)
+            logger.info("%s moves from %s to %s", key, source.path, target.path)
+
+    def _start_copy(self, partition: TopicIdPartition, source_id: Uuid, target_id: Uuid) -> None:
+        key, source, target = self._key(partition), self._online(source_id), self._online(target_id)
+        if key is None or source is None or target is None or key not in source.logs or key not in target.futures:
+            return
+        copy = FutureCopy(key, source, target)
+        with self._blamed(target):
+            copy.begin()
+            self._copies[partition] = copy
+            self._has_copies.set()
+
+    def _promote(self, partition: TopicIdPartition, source_id: Uuid | None, target_id: Uuid) -> None:
+        """Both logs end at one offset, or there is no current one. The first of Kafka's two renamings."""
+        key, target, now_ms = self._key(partition), self._online(target_id), self._hooks.now_ms()
+        if key is None or target is None or key not in target.futures:
+            return
+        source = None if source_id is None else self._online(source_id)
+        if source_id is not None:
+            if source is None or key not in source.logs:  # It has failed: the controller is to elect another leader.
+                self._directories.on_behind(partition, now_ms)
+                return
+            if not self._is_whole(key, source, target):
+                self._directories.on_behind(partition, now_ms)
+                return
+        with self._blamed(target):
+            if source is not None:
+                target.futures[key].take_over(source.logs[key])
+            log = target.promote(key)
+            if source is not None:
+                source.set_aside(key)
+                self._manager.replace_log(key, log)
+            self._keys.pop(partition, None)
+            logger.info("%s: the replica in %s is the current one", key, target.path)
+            self._directories.on_promoted(partition, now_ms)
+
+    @staticmethod
+    def _is_whole(key: TopicPartition, source: LogDirectory, target: LogDirectory) -> bool:
+        log, future = source.logs[key], target.futures[key]
+        return log.end_offset == future.end_offset and log.lowest_cut > future.end_offset
+
+    def _drop_source(self, partition: TopicIdPartition, directory: Uuid) -> None:
+        """The second renaming, and the deletion; or of one of two current logs that were found at the start."""
+        key, source = self._key(partition), self._online(directory)
+        if key is not None and source is not None:
+            with self._blamed(source):
+                source.set_aside(key)
+                source.delete_replaced(key)
+
+    def _delete_future(self, partition: TopicIdPartition, directory: Uuid) -> None:
+        key, target = self._key(partition), self._online(directory)
+        self._keys.pop(partition, None)
+        if key is not None and target is not None:
+            with self._blamed(target):
+                target.delete_future(key)
+
+    # Copying.
+
+    async def run(self) -> None:
+        """Copies, for as long as the broker runs."""
+        while True:
+            if not self._copies:
+                self._has_copies.clear()
+                await self._has_copies.wait()
+            await asyncio.sleep(0 if self.copy_some() else IDLE_S)
+
+    def copy_some(self) -> bool:
+        """A slice of each that has been near its source's end, and of the first other; whether there is more to copy.
+
+        One is copied from its beginning at a time, so that it is through sooner (ReplicaAlterLogDirsThread).
+        """
+        is_more, is_first_taken, now_ms = False, False, self._hooks.now_ms()
+        for partition, copy in [*self._copies.items()]:
+            if now_ms < copy.not_before_ms or (is_first_taken and not copy.is_near):
+                continue
+            is_first_taken = is_first_taken or not copy.is_near
+            is_more = self._copy_slice(partition, copy, now_ms) or is_more
+        self._hooks.perform()
+        return is_more
+
+    def _copy_slice(self, partition: TopicIdPartition, copy: FutureCopy, now_ms: int) -> bool:
+        """Whether there is more to copy of it, or of those that wait for it."""
+        if not copy.is_there:
+            self._copies.pop(partition, None)  # One was deleted, or its directory has failed.
+            return False
+        is_caught_up = False
+        try:
+            with self._blamed(copy.source, lambda: copy.at):
+                is_caught_up = copy.step()
+        except StorageError as error:  # Perhaps the log is truncated there some time, and fetched again.
+            self._log.error("%s: %s", copy.key, error)
+            copy.not_before_ms = now_ms + BACKOFF_MS
+        if not is_caught_up:
+            return copy.lag > 0 and not copy.not_before_ms > now_ms
+        was_near, copy.is_near = copy.is_near, True
+        move = self._directories.moves.get(partition)
+        if move is not None and move.state in (State.COPYING, State.ACCEPTED):
+            self._directories.on_caught_up(partition, now_ms)
+        return not was_near
+
+    # Requests.
+
+    def alter(self, request: AlterReplicaLogDirsRequest) -> AlterReplicaLogDirsResponse:
+        """Each partition is moved, or refused (KafkaApis.handleAlterReplicaLogDirsRequest)."""
+        wanted = {
+            (topic.name, index): directory.path
+            for directory in request.dirs
+            for topic in directory.topics
+            for index in topic.partitions
+        }
+        topics: dict[str, list[AlterReplicaLogDirPartitionResult]] = {}
+        for key, path in wanted.items():
+            error = self._alter(key, path)
+            if error is not Errors.NONE:
+                self._log.warning("%s-%s is not moved to %s: %s", *key, path, error.name)
+            result = AlterReplicaLogDirPartitionResult(partition_index=key[1], error_code=error)
+            topics.setdefault(key[0], []).append(result)
+        self._hooks.perform()
+        results = [
+            AlterReplicaLogDirTopicResult(topic_name=name, partitions=partitions) for name, partitions in topics.items()
+        ]
+        return AlterReplicaLogDirsResponse(results=results)
+
+    def _alter(self, key: Key, path: str) -> Errors:
+        directory = next((each for each in self._logs.directories if str(each.path.absolute()) == path), None)
+        target = None
+        if directory is not None:  # One that could not be identified at the start is offline, and has no id.
+            target = ZERO_UUID if directory.failed is not None else directory.directory_id
+        topics = self._manager.cluster.table.topics
+        partition = (topics.ids[topics.row(key[0])], key[1]) if key[0] in topics else None
+        error = self._directories.alter_replica_log_dir(key, partition, target, self._hooks.now_ms())
+        if error is Errors.REPLICA_NOT_AVAILABLE:
+            known = self._manager.partitions.get(key)
+            if known is not None and known.role is Role.OFFLINE:
+                return Errors.KAFKA_STORAGE_ERROR
+            if known is None and not self._manager.cluster.knows(key):
+                return Errors.UNKNOWN_TOPIC_OR_PARTITION
+        return error
+
+    # What is where.
+
+    def _key(self, partition: TopicIdPartition) -> TopicPartition | None:
+        """The name of a partition with a future log, or of one of the image; None if it is gone."""
+        if (key := self._keys.get(partition)) is not None:
+            return TopicPartition(*key)
+        image = self._hooks.image()
+        row = None if image is None else image.table.topics.row_of_id(partition[0])
+        return None if image is None or row is None else TopicPartition(image.table.topics.names[row], partition[1])
+
+    def _online(self, directory_id: Uuid) -> LogDirectory | None:
+        return next((each for each in self._logs.online if each.directory_id == directory_id), None)
+
+    def _source_of(self, key: TopicPartition) -> LogDirectory | None:
+        return next((each for each in self._logs.online if key in each.logs), None)
+
+    @contextmanager
+    def _blamed(self, directory: LogDirectory, at: Callable[[], LogDirectory] | None = None) -> Iterator[None]:
+        """What its disk refuses takes that directory offline. `at`: the directory, if that is known only then."""
+        try:
+            yield
+        except ApiException as error:
+            self._hooks.fail(directory if at is None else at(), str(error))
