@@ -7,7 +7,7 @@ told, and the controller is asked (AssignReplicasToDirs). Source: AssignmentsMan
 import asyncio
 import logging
 from collections.abc import Callable, Mapping, Sequence
-from typing import Final, NamedTuple
+from typing import Final, NamedTuple, Protocol
 
 from kcore.broker.directories.broker_directories import BrokerDirectories
 from kcore.broker.directories.found import FoundLog, settle_found
@@ -45,6 +45,16 @@ class Hooks(NamedTuple):
     stop: Callable[[str], None]  # The broker cannot go on, and why.
 
 
+class Moves(Protocol):
+    """Whoever moves replicas between directories, on the disks."""
+
+    def found_futures(self, topic_ids: Mapping[Key, Uuid]) -> dict[Key, list[FoundLog]]:
+        """The future logs of these partitions that lay in the directories at the start."""
+
+    def perform_output(self, output: Output) -> bool:
+        """Does what is about moves; False for other outputs."""
+
+
 class DirectoryTasks:
     """Of one broker; it is what the publisher calls ReplicaDirectories. Nothing waits but for the controller."""
 
@@ -57,6 +67,7 @@ class DirectoryTasks:
         hooks: Hooks,
     ) -> None:
         self.machine = machine
+        self.moves: Moves | None = None  # Set before the first image; None: no replica moves.
         self._logs, self._placements, self._channel, self._hooks = logs, placements, channel, hooks
         self._keys: dict[TopicIdPartition, Key] = {}  # Of what the broker holds by the image.
         self._refused: set[TopicIdPartition] = set()  # Nothing says which of their logs counts.
@@ -104,6 +115,9 @@ class DirectoryTasks:
             return
         self._has_begun = True
         found = self._look(topic_ids)
+        if self.moves is not None:
+            for key, futures in self.moves.found_futures(topic_ids).items():
+                found.setdefault(key, []).extend(futures)
         partitions = [(topic_ids[key], key[1]) for key in found]
         assigned = self._placements.directories_of(partitions)
         for partition, logs, place in zip(partitions, found.values(), assigned, strict=True):
@@ -204,6 +218,8 @@ class DirectoryTasks:
         self._set_timer()
 
     def _perform(self, output: Output) -> None:
+        if self.moves is not None and self.moves.perform_output(output):
+            return
         match output:
             case CreateReplica(partition, directory_id):
                 self._create(partition, directory_id)
@@ -221,7 +237,7 @@ class DirectoryTasks:
                     *told,
                 )
             case _:
-                raise AssertionError(f"nothing moves yet: {output}")
+                raise AssertionError(f"nobody moves replicas: {output}")
 
     def _create(self, partition: TopicIdPartition, assigned: Uuid | None) -> None:
         machine, key = self.machine, self._keys[partition]
