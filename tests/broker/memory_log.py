@@ -120,7 +120,7 @@ class MemoryLogs:
     def topic_id(self, key: Key) -> Uuid:
         return self.topic_ids.get(key, ZERO_UUID)
 
-    def hold(self, key: Key, topic_id: Uuid, *, is_new: bool, directory_id: Uuid | None = None) -> MemoryLog:
+    def hold(self, key: Key, topic_id: Uuid, *, is_new: bool) -> MemoryLog:
         if topic_id != ZERO_UUID:
             self.topic_ids[key] = topic_id
         return self.by_key.setdefault(key, MemoryLog())

@@ -8,15 +8,15 @@ from hypothesis import settings as limits
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 
+from kcore.broker.directories.failures import DirectoryFailures
+from kcore.broker.directories.outputs import HeartbeatNow
 from kcore.broker.lifecycle.machine import (
     FIRST_SHUTDOWN_INTERVAL_MS,
     STARTING_INTERVAL_MS,
     Answered,
     BrokerLifecycle,
     DirectoriesCordoned,
-    DirectoryFailed,
     Effect,
-    FailureNotTold,
     LifecycleConfig,
     ReadyToUnfence,
     Refused,
@@ -50,7 +50,7 @@ EPOCH = 40
 
 def made(**settings: object) -> BrokerLifecycle:
     config = LifecycleConfig(1, "c", Uuid(b"i" * 16), [LISTENER], [FEATURE], DIRECTORIES, **settings)  # type: ignore[arg-type]
-    return BrokerLifecycle(config, lambda: 77)
+    return BrokerLifecycle(config, lambda: 77, DirectoryFailures(DIRECTORIES, len(DIRECTORIES) + 1))
 
 
 def answer(**fields: object) -> Answered:
@@ -75,6 +75,10 @@ class Life:
         for event in events:
             effects = self.machine.on_event(event, self.now_ms)  # type: ignore[arg-type]
         return effects
+
+    def fail(self, directory: Uuid) -> list[Effect]:
+        self.machine.failures.on_failed(directory, self.now_ms)
+        return self.take(HeartbeatNow())
 
     def wake(self) -> list[Effect]:
         """At the next deadline."""
@@ -143,7 +147,7 @@ NOTHING, REGISTRATION, HEARTBEAT = None, BrokerRegistrationRequest, BrokerHeartb
 ALL = (STARTING, RECOVERY, RUNNING, PENDING)
 TABLE = [
     *((state, ReadyToUnfence(), state, HEARTBEAT) for state in ALL),
-    *((state, DirectoryFailed(DIRECTORIES[0]), state, HEARTBEAT) for state in ALL),
+    *((state, HeartbeatNow(), state, HEARTBEAT) for state in ALL),
     *((state, RegisterAgain(), state, REGISTRATION) for state in ALL),
     *((state, Timer(), state, NOTHING) for state in ALL),
     (STARTING, DirectoriesCordoned(DIRECTORIES), STARTING, NOTHING),  # It may not know what is configured yet.
@@ -198,7 +202,7 @@ def test_the_table_of_states() -> None:
 def test_c14_a_failed_heartbeat_goes_again_after_the_interval(state: BrokerState, failure: Errors | None) -> None:
     life = Life().until(state)
     life.wake()
-    life.take(DirectoryFailed(DIRECTORIES[1]))  # It would go at once behind an answer.
+    life.fail(DIRECTORIES[1])  # It would go at once behind an answer.
     effects = life.take(Answered(None) if failure is None else answer(error_code=failure))
     assert not [each for each in effects if isinstance(each, Send)]
     assert life.machine.next_deadline_ms == life.now_ms + INTERVAL_MS
@@ -209,7 +213,9 @@ def test_c14_a_failed_heartbeat_goes_again_after_the_interval(state: BrokerState
 def test_c14_what_is_asked_at_once_is_one_heartbeat() -> None:
     life = Life().until(RUNNING)
     life.wake()
-    for event in (*map(DirectoryFailed, DIRECTORIES[:2]), ReadyToUnfence(), DirectoriesCordoned(DIRECTORIES)):
+    for directory in DIRECTORIES[:2]:
+        assert not life.fail(directory), "another one is in flight"
+    for event in (ReadyToUnfence(), DirectoriesCordoned(DIRECTORIES)):
         assert not life.take(event), "another one is in flight"
     assert [*map(type, life.take(ShutdownAsked()))] == [StateChanged]
     request = sent(life.take(answer(is_fenced=False)))
@@ -240,20 +246,10 @@ def test_a_stale_epoch_is_registered_anew() -> None:
     assert registered == Registered(EPOCH + 9) and life.machine.state is RUNNING
 
 
-def test_a_failure_that_no_controller_hears_of_ends_the_broker() -> None:
-    life = Life(directory_failure_timeout_ms=3_000).until(RUNNING)
-    life.take(DirectoryFailed(DIRECTORIES[0]), Answered(None))
-    ends: list[Effect] = []
-    while not ends:
-        ends = [each for each in life.wake() if isinstance(each, FailureNotTold)]
-        if life.machine.in_flight is not None:
-            life.take(Answered(None))
-    assert ends == [FailureNotTold(DIRECTORIES[0])]
-
-
 def test_a_failure_that_is_told_stays_in_every_heartbeat() -> None:
-    life = Life(directory_failure_timeout_ms=3_000).until(RUNNING)
-    life.take(DirectoryFailed(DIRECTORIES[0]), UNFENCED)
+    life = Life().until(RUNNING)
+    life.fail(DIRECTORIES[0])
+    life.take(UNFENCED)
     for _ in range(5):
         assert sent(life.wake()).offline_log_dirs == [DIRECTORIES[0]]  # type: ignore[union-attr]
         life.take(UNFENCED)
@@ -264,7 +260,7 @@ class AnyEvents(RuleBasedStateMachine):
 
     def __init__(self) -> None:
         super().__init__()
-        self.machine, self.now_ms = made(directory_failure_timeout_ms=4_000), 0
+        self.machine, self.now_ms = made(), 0
         self.in_flight = 0
         self.failed: set[Uuid] = set()
         self.failures_ms: list[int] = []
@@ -296,9 +292,9 @@ class AnyEvents(RuleBasedStateMachine):
     @rule(directory=st.sampled_from(DIRECTORIES))
     def fails(self, directory: Uuid) -> None:
         self.failures_ms.clear()
-        if self.machine.state is not ENDING:
-            self.failed.add(directory)
-        self.take(DirectoryFailed(directory))
+        self.failed.add(directory)
+        self.machine.failures.on_failed(directory, self.now_ms)
+        self.take(HeartbeatNow())
 
     @rule()
     @precondition(lambda self: self.machine.state is not STARTING)

@@ -37,12 +37,14 @@ replica.lag.time.max.ms=4000
 class Mixed(KraftCluster):
     """Brokers 1 and 2 are kcore's, broker 3 is Kafka's."""
 
-    def __init__(self, *, real_controllers: bool) -> None:
+    def __init__(self, *, real_controllers: bool, log_dirs: int = 1) -> None:
+        """`log_dirs`: of Kafka's broker."""
         super().__init__(
             controllers=1,
             brokers=3,
             real=[FIRST_CONTROLLER] if real_controllers else [],
             of_brokers="replica.lag.time.max.ms=4000\n",
+            log_dirs=log_dirs,
         )
         for node in self.kcore:
             node.properties.write_text(self._text(node))
@@ -56,9 +58,13 @@ class Mixed(KraftCluster):
         return made
 
     def _text(self, node: Node) -> str:
+        data = ",".join(map(str, self.log_dirs(node)))
         return OF_KCORE.format(
-            node_id=node.node_id, bootstrap=self.controller_bootstrap, address=node.address, data=node.data
+            node_id=node.node_id, bootstrap=self.controller_bootstrap, address=node.address, data=data
         )
+
+    def log_dirs(self, node: Node) -> list[Path]:
+        return [node.data]
 
     @property
     def kcore(self) -> list[Node]:

@@ -138,6 +138,6 @@ def test_another_brokers_directory_is_not_offline_but_an_error(tmp_path: Path) -
     """MetaPropertiesEnsemble.verify: the configuration is wrong, not the disk."""
     a_partition_in_each(tmp_path)
     logs = logs_in(tmp_path)
-    with pytest.raises(StorageError, match="belongs to broker 1"):
+    with pytest.raises(StorageError, match=r"broker\.id is 1, not 2"):
         logs.claim(2, "cluster")
     logs.close()

@@ -12,7 +12,7 @@ import pytest
 from kcore.controller.kraft.activation import Bootstrap
 from kcore.controller.kraft.config import KraftControllerConfig
 from kcore.errors import DisconnectedError, StorageError
-from kcore.metadata.directory_table import UNASSIGNED_UUID
+from kcore.metadata.directory_table import LOST_UUID, UNASSIGNED_UUID
 from kcore.net.connect import connect
 from kcore.processes.machine import free_ports
 from kcore.protocol_errors import ApiException, Errors
@@ -296,9 +296,16 @@ async def test_partitions_are_spread_over_directories(tmp_path: Path) -> None:
         await until(lambda: len(cluster.brokers[1].manager.partitions) == 6)
         broker = cluster.brokers[1]
         assert [len(each.logs) for each in broker.logs.directories] == [3, 3]
-        assert {each.directories for each in [cluster.partition("t")]} == {(UNASSIGNED_UUID,)}
-        ids = {each.directory_id for each in broker.logs.directories}
-        assert {*broker.misplaced.values()} == ids and len(broker.misplaced) == 6
+        image = cluster.controller.controller.image
+
+        def told() -> list[Uuid]:
+            return [image.partition("t", index).directories[0] for index in range(6)]
+
+        await until(lambda: broker.directories.queued_assignments == 0 and UNASSIGNED_UUID not in told())
+        for directory in broker.logs.directories:
+            assert {key.partition for key in directory.logs} == {
+                index for index, each in enumerate(told()) if each == directory.directory_id
+            }
 
 
 @story
@@ -307,7 +314,7 @@ async def test_a_lost_directory_is_in_the_heartbeats(tmp_path: Path) -> None:
         await cluster.create("t", *[[1]] * 2)
         await until(lambda: len(cluster.brokers[1].manager.partitions) == 2)
         broker, image = cluster.brokers[1], cluster.controller.controller.image
-        lost, left = broker.logs.directories
+        left, lost = broker.logs.directories  # The first has the metadata log.
         broker._directories_failed(broker.logs._fail(lost, "a test"))
         await until(lambda: image.brokers[1].directories == (left.directory_id,))
         assert not broker._failed.is_set()
@@ -378,11 +385,29 @@ def same_id(one: Path, other: Path) -> None:
 
 
 REFUSED: dict[str, Callable[[Path, Path], None]] = {
-    "have the same directory.id": same_id,
+    "which is that of .*/a, too": same_id,
+    "which is reserved": lambda one, other: write(other, directory_id=LOST_UUID),
     "there is none: the directory is not formatted": lambda one, other: (other / "meta.properties").unlink(),
-    "of node 1": lambda one, other: write(other, node_id=2),
-    "of several clusters": lambda one, other: write(other, cluster_id="x"),
+    "node.id is 2, not 1": lambda one, other: write(other, node_id=2),
+    "cluster.id is x, not a-cluster": lambda one, other: write(other, cluster_id="x"),
+    "a metadata log, but metadata.log.dir is": lambda one, other: (other / "__cluster_metadata-0").mkdir(),
+    "the directory of the metadata log cannot be used": lambda one, other: a_file(one),
 }
+
+
+def a_file(path: Path) -> None:
+    """In a directory's place: root may read and write any directory, and so no permission is in its way."""
+    path.rename(path.with_name(f"{path.name}-away"))
+    path.write_text("a file")
+
+
+def test_a_directory_of_an_older_release_gets_an_id(tmp_path: Path) -> None:
+    paths = [tmp_path / "a", tmp_path / "b"]
+    made = format_log_directories(paths, node_id=1, cluster_id=CLUSTER)
+    write(paths[1], directory_id=None)
+    first, second = BrokerLogs(paths, node_id=1).directories
+    assert first.directory_id == made[paths[0]] and second.directory_id not in (None, first.directory_id)
+    assert read_meta_properties(paths[1] / "meta.properties").directory_id == second.directory_id
 
 
 @pytest.mark.parametrize("why", REFUSED)
@@ -403,9 +428,15 @@ def test_a_directory_that_cannot_be_read_is_offline(tmp_path: Path) -> None:
     paths[1].write_text("a file")
     logs = BrokerLogs(paths, node_id=1)
     assert [each.path for each in logs.online] == [paths[0]]
-    assert logs.hold(("t", 0), ZERO_UUID, is_new=True, directory_id=UNASSIGNED_UUID).folder.parent == paths[0]
-    with pytest.raises(ApiException, match="it may have the log"):
-        logs.hold(("t", 1), ZERO_UUID, is_new=True, directory_id=Uuid(b"x" * 16))
+    [there] = logs.online
+    assert there.directory_id is not None
+    logs.create(("t", 0), ZERO_UUID, there.directory_id)
+    assert logs.hold(("t", 0), ZERO_UUID, is_new=True).folder.parent == paths[0]
+    for is_new in (False, True):
+        with pytest.raises(ApiException, match="it may have the log"):
+            logs.hold(("t", 1), ZERO_UUID, is_new=is_new)
+    with pytest.raises(ApiException, match="is offline"):
+        logs.create(("t", 1), ZERO_UUID, Uuid(b"x" * 16))
 
 
 def test_a_replaced_disk_is_formatted_beside_the_others(tmp_path: Path) -> None:
@@ -416,7 +447,7 @@ def test_a_replaced_disk_is_formatted_beside_the_others(tmp_path: Path) -> None:
     shutil.rmtree(paths[1])
     again = format_log_directories(paths, node_id=1, cluster_id=CLUSTER, passes_over_formatted=True)
     assert [*again] == [paths[1]] and again[paths[1]] != made[paths[1]]
-    with pytest.raises(StorageError, match="it is of node 1"):
+    with pytest.raises(StorageError, match=r"node\.id is 1, not 2"):
         format_log_directories(paths, node_id=2, cluster_id=CLUSTER, passes_over_formatted=True)
 
 

@@ -8,12 +8,10 @@ import re
 import shutil
 import uuid
 from collections.abc import Iterator
-from dataclasses import replace
 from pathlib import Path
 from typing import Final, Self
 
 from kcore.constants import METADATA_TOPIC
-from kcore.errors import StorageError
 from kcore.metadata.topic_names import MAX_FOLDER_NAME, partition_error
 from kcore.protocol_errors import exception_of
 from kcore.storage.checkpoints import OFFSETS, TopicPartition, read_offsets, write_offsets
@@ -21,9 +19,15 @@ from kcore.storage.clean_shutdown import take_clean_shutdown, write_clean_shutdo
 from kcore.storage.files import is_there, sync_folder
 from kcore.storage.live_log import LiveLog, Settings, disk_failures
 from kcore.storage.log import partition_of
-from kcore.storage.meta_properties import META_PROPERTIES, MetaProperties, read_meta_properties, write_meta_properties
+from kcore.storage.meta_properties import (
+    META_PROPERTIES,
+    MetaProperties,
+    read_meta_properties,
+    verify_directories,
+    write_meta_properties,
+)
 from kcore.storage.partition_metadata import PARTITION_METADATA, read_partition_metadata, write_partition_metadata
-from kcore.storage.raft_dir import METADATA_FOLDER, random_directory_id
+from kcore.storage.raft_dir import METADATA_FOLDER
 from kcore.types import ZERO_UUID, Uuid
 
 logger = logging.getLogger(__name__)
@@ -91,38 +95,22 @@ class LogDirectory:
 
         StorageError if it is another broker's or cluster's. KafkaStorageException without readable meta.properties.
         """
-        path = self.path / META_PROPERTIES
-        with disk_failures(self.path):
-            if not is_there(path):
-                write_meta_properties(path, MetaProperties(0, cluster_id=cluster_id, node_id=broker_id))
-            known = read_meta_properties(path)
-        if known.node_id not in (None, broker_id) or known.cluster_id not in (None, cluster_id):
-            raise StorageError(f"{path}: it belongs to broker {known.node_id} of cluster {known.cluster_id}")
+        known = self.read_meta()
+        if known is None:
+            self.write_meta(MetaProperties(0, cluster_id=cluster_id, node_id=broker_id))
+        else:
+            verify_directories({self.path: known}, node_id=broker_id, cluster_id=cluster_id, needs_directory_ids=False)
 
-    def identify(self, node_id: int) -> str:
-        """KRaft mode: the cluster id of a directory that is formatted for that node, whose `directory_id` is set.
+    def read_meta(self) -> MetaProperties | None:
+        """Whose it is; None if nobody's. KafkaStorageException if the disk does not say."""
+        with disk_failures(self.path):
+            path = self.path / META_PROPERTIES
+            return read_meta_properties(path) if is_there(path) else None
 
-        One of a release before KIP-858 gets a directory.id, as in Kafka. StorageError if it is not formatted, or for
-        another node; KafkaStorageException if the disk does not say.
-        """
+    def write_meta(self, meta: MetaProperties) -> None:
+        """KafkaStorageException."""
         with disk_failures(self.path):
-            is_formatted = is_there(self.path / META_PROPERTIES)
-        if not is_formatted:
-            raise StorageError(f"{self.path / META_PROPERTIES}: there is none: the directory is not formatted")
-        with disk_failures(self.path):
-            known = read_meta_properties(self.path / META_PROPERTIES)
-        cluster_id = known.cluster_id
-        if known.version != 1 or known.node_id != node_id or cluster_id is None:
-            owner = f"node.id {known.node_id} and cluster.id {cluster_id}"
-            raise StorageError(
-                f"{self.path / META_PROPERTIES}: version {known.version} with {owner}, not version 1 of node {node_id}"
-            )
-        with disk_failures(self.path):
-            if known.directory_id is None:
-                known = replace(known, directory_id=random_directory_id())
-                write_meta_properties(self.path / META_PROPERTIES, known)
-        self.directory_id = known.directory_id
-        return cluster_id
+            write_meta_properties(self.path / META_PROPERTIES, meta)
 
     def topic_id(self, key: TopicPartition) -> Uuid:
         """As partition.metadata has it; ZERO_UUID if it has none. KafkaStorageException if it cannot be read."""

@@ -12,7 +12,14 @@ from kcore.schema.control_records import KRaftVersionRecord
 from kcore.schema.metadata_records_security import UserScramCredentialRecord
 from kcore.schema.metadata_records_settings import FeatureLevelRecord
 from kcore.storage.files import OS, FileSystem, is_there, sync_folder
-from kcore.storage.meta_properties import META_PROPERTIES, MetaProperties, read_meta_properties, write_meta_properties
+from kcore.storage.meta_properties import (
+    META_PROPERTIES,
+    MetaProperties,
+    read_meta_properties,
+    verify_directories,
+    with_directory_ids,
+    write_meta_properties,
+)
 from kcore.storage.raft_dir import METADATA_FOLDER, RaftDirectory, random_directory_id
 from kcore.storage.raft_log import Refusals
 from kcore.storage.snapshot import SnapshotId, write_bootstrap, write_snapshot
@@ -77,24 +84,22 @@ def format_log_directories(
     Returns the ids of those that it made. `passes_over_formatted`: some may be this node's already, as after a disk was
     replaced. StorageError for one that is formatted, or is another node's or cluster's; then none is made.
     """
-    new: dict[Path, Uuid] = {}
+    formatted: dict[Path, MetaProperties] = {}
     for path in paths:
-        meta_path = path / META_PROPERTIES
         with Refusals(path):
-            is_formatted = is_there(meta_path, files)
-            known = read_meta_properties(meta_path, files=files) if is_formatted else None
-        if known is None:
-            new[path] = random_directory_id()
-        elif not passes_over_formatted:
+            if is_there(path / META_PROPERTIES, files):
+                formatted[path] = read_meta_properties(path / META_PROPERTIES, files=files)
+        if path in formatted and not passes_over_formatted:
             raise StorageError(f"{path}: it is formatted already")
-        elif (known.version, known.node_id, known.cluster_id) != (1, node_id, cluster_id):
-            raise StorageError(f"{path}: it is of node {known.node_id} of cluster {known.cluster_id}")
-    for path, directory_id in new.items():
+    verify_directories(formatted, node_id=node_id, cluster_id=cluster_id, needs_directory_ids=False)
+    blank = MetaProperties(1, cluster_id=cluster_id, node_id=node_id)
+    new = {path: blank for path in paths if path not in formatted}
+    made = with_directory_ids(new, random_directory_id)
+    for path, meta in made.items():
         with Refusals(path):
             files.mkdir(path)
-            meta = MetaProperties(1, cluster_id=cluster_id, node_id=node_id, directory_id=directory_id)
             write_meta_properties(path / META_PROPERTIES, meta, files)
-    return new
+    return {path: meta.directory_id for path, meta in made.items() if meta.directory_id is not None}
 
 
 def _feature_records(features: Mapping[str, int]) -> list[bytes]:

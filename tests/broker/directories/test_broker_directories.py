@@ -168,7 +168,7 @@ def test_a_new_replica_goes_where_the_fewest_are_and_not_where_it_is_cordoned() 
     logs = {A: 3, B: 1, C: 2}
     assert choice.take(KEY, None, (A, B, C), (), logs) == B
     assert choice.take(KEY, None, (A, B, C), (B,), logs) == C
-    assert choice.take(KEY, None, (A, B, C), (A, B, C), logs) == A
+    assert choice.take(KEY, None, (A, B, C), (A, B, C), logs) == B
     assert choice.take(KEY, C, (A, B, C), (), logs) == C
     choice.prefer(KEY, A)
     assert choice.take(KEY, C, (A, B, C), (), logs) == A

@@ -63,6 +63,10 @@ class BrokerDirectories:
         outputs, self._outputs = self._outputs, []
         return outputs
 
+    @property
+    def has_outputs(self) -> bool:
+        return bool(self._outputs)
+
     # What is on the disks, and what the metadata log says.
 
     def on_found(self, partition: TopicIdPartition, found: FoundReplica) -> None:

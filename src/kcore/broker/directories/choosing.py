@@ -1,12 +1,19 @@
 """In which directory a new replica goes (LogManager.nextLogDirs, maybeUpdatePreferredLogDir of 4.3.1)."""
 
-from collections.abc import Collection, Mapping
-from typing import Final
+from collections.abc import Callable, Collection, Mapping
+from typing import Final, TypeVar
 
 from kcore.broker.replicas.replica import Key
 from kcore.types import Uuid
 
 MOST_PREFERRED: Final = 10_000  # Partitions that are remembered; the oldest are forgotten.
+D = TypeVar("D")
+
+
+def least_used(online: Collection[D], cordoned: Collection[D], logs: Callable[[D], int]) -> D:
+    """The directory with the fewest logs that is not cordoned (KIP-1066); if all are, that with the fewest."""
+    open_ = [each for each in online if each not in cordoned]
+    return min(open_ or online, key=logs)
 
 
 class DirectoryChoice:
@@ -30,14 +37,8 @@ class DirectoryChoice:
         cordoned: Collection[Uuid],
         logs: Mapping[Uuid, int],
     ) -> Uuid:
-        """The preferred one, else the assigned one (None: any), else that with the fewest `logs` that is not cordoned.
-
-        If all are cordoned, the first.
-        """
+        """The preferred directory if it is online, else the assigned one (None: any), else the least used one."""
         preferred = self._preferred.pop(key, None)
         if preferred is not None and preferred in online:
             return preferred
-        if assigned is not None:
-            return assigned
-        open_ = [each for each in online if each not in cordoned]
-        return min(open_, key=lambda each: logs.get(each, 0)) if open_ else next(iter(online))
+        return least_used(online, cordoned, lambda each: logs.get(each, 0)) if assigned is None else assigned

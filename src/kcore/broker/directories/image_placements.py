@@ -16,6 +16,10 @@ class ImagePlacements:
     def __init__(self, image: ClusterImage, broker_id: int) -> None:
         self._image, self._broker_id = image, broker_id
 
+    def follow(self, image: ClusterImage) -> None:
+        """The newest is that one: it may be another object, of a snapshot."""
+        self._image = image
+
     def directories_of(self, partitions: Sequence[TopicIdPartition]) -> list[Uuid | None]:
         """Where this broker's replica of each is, a reserved id included; None where it has none."""
         table = self._image.table

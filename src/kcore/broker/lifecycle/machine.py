@@ -1,14 +1,16 @@
 """What a KRaft broker asks of the active controller, and when: registrations and heartbeats, one at a time.
 
-Source: BrokerLifecycleManager of 4.3.1. Two departures: an offline directory counts as told only if it was in the
-heartbeat that was answered, and a heartbeat that is refused with STALE_BROKER_EPOCH lets the broker register again (the
-registration was taken back by UnregisterBroker), where Kafka's sends the refused heartbeat for ever.
+Source: BrokerLifecycleManager of 4.3.1. One departure: a heartbeat that is refused with STALE_BROKER_EPOCH lets the
+broker register again (the registration was taken back by UnregisterBroker), where Kafka's sends the refused heartbeat
+for ever. Which directories are offline, and until when the controller must know it, is `directories/failures.py`'s.
 """
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Final, TypeAlias
 
+from kcore.broker.directories.failures import DirectoryFailures
+from kcore.broker.directories.outputs import HeartbeatNow
 from kcore.broker.lifecycle.states import BrokerState, Step, next_state
 from kcore.constants import UNKNOWN_BROKER_EPOCH
 from kcore.protocol_errors import Errors
@@ -40,7 +42,6 @@ class LifecycleConfig:
     previous_broker_epoch: int = UNKNOWN_BROKER_EPOCH  # Of the last run, if that ended cleanly (KIP-966).
     heartbeat_interval_ms: int = 2_000  # broker.heartbeat.interval.ms
     registration_timeout_ms: int = 60_000  # initial.broker.registration.timeout.ms
-    directory_failure_timeout_ms: int = 30_000  # log.dir.failure.timeout.ms
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,13 +67,6 @@ class ReadyToUnfence:
 
 
 @dataclass(frozen=True, slots=True)
-class DirectoryFailed:
-    """A log directory went offline; it stays so until the process ends."""
-
-    directory_id: Uuid
-
-
-@dataclass(frozen=True, slots=True)
 class DirectoriesCordoned:
     """The directories that are to get no new replicas, all of them (KIP-1066).
 
@@ -93,7 +87,7 @@ class ShutdownAsked:
 
 
 Event: TypeAlias = (
-    Started | Timer | Answered | ReadyToUnfence | DirectoryFailed | DirectoriesCordoned | RegisterAgain | ShutdownAsked
+    Started | Timer | Answered | ReadyToUnfence | HeartbeatNow | DirectoriesCordoned | RegisterAgain | ShutdownAsked
 )
 
 
@@ -126,36 +120,25 @@ class Refused:
     error: Errors
 
 
-@dataclass(frozen=True, slots=True)
-class FailureNotTold:
-    """No controller has heard of the failed directory in time: the broker must end, so that others lead."""
-
-    directory_id: Uuid
-
-
-Effect: TypeAlias = Send | Registered | StateChanged | Refused | FailureNotTold
-
-
-@dataclass
-class _Offline:
-    """A directory that failed: until when the controller is to know it, None once it does."""
-
-    tell_until_ms: int | None
+Effect: TypeAlias = Send | Registered | StateChanged | Refused
 
 
 @dataclass
 class BrokerLifecycle:
-    """Of one process. `metadata_offset` gives the offset of the last record of the metadata log that is applied."""
+    """Of one process. `metadata_offset` gives the offset of the last record of the metadata log that is applied.
+
+    `failures`: every heartbeat has the directories that failed since the process began.
+    """
 
     config: LifecycleConfig
     metadata_offset: Callable[[], int]
+    failures: DirectoryFailures
     state: BrokerState = BrokerState.STARTING
     broker_epoch: int = UNKNOWN_BROKER_EPOCH
     is_registered: bool = False
     cordoned: Sequence[Uuid] | None = None
     in_flight: BrokerRegistrationRequest | BrokerHeartbeatRequest | None = None
     _is_ready: bool = False
-    _offline: dict[Uuid, _Offline] = field(default_factory=dict)
     _send_at_ms: int | None = None
     _is_wanted_next: bool = False  # Something was asked for while a request was in flight.
     _register_until_ms: int | None = None  # None once it was registered.
@@ -165,13 +148,7 @@ class BrokerLifecycle:
     def next_deadline_ms(self) -> int | None:
         """When `Timer` is to come."""
         deadlines = [self._send_at_ms, self._register_until_ms]
-        deadlines += [each.tell_until_ms for each in self._offline.values()]
         return min((each for each in deadlines if each is not None), default=None)
-
-    @property
-    def offline_directories(self) -> Sequence[Uuid]:
-        """Those that failed since the process began: every heartbeat has all of them."""
-        return [*self._offline]
 
     def on_event(self, event: Event, now_ms: int) -> list[Effect]:
         """What the edge is to do, in order."""
@@ -188,9 +165,7 @@ class BrokerLifecycle:
             case ReadyToUnfence():
                 self._is_ready = True
                 return self._send_now(now_ms)
-            case DirectoryFailed(directory_id):
-                deadline_ms = now_ms + self.config.directory_failure_timeout_ms
-                self._offline.setdefault(directory_id, _Offline(deadline_ms))
+            case HeartbeatNow():
                 return self._send_now(now_ms) if self.is_registered else []
             case DirectoriesCordoned(directory_ids):
                 return self._cordon(directory_ids, now_ms)
@@ -244,7 +219,7 @@ class BrokerLifecycle:
             current_metadata_offset=self.metadata_offset(),
             want_fence=not self._is_ready,
             want_shut_down=self.state is BrokerState.PENDING_CONTROLLED_SHUTDOWN,
-            offline_log_dirs=[*self._offline],
+            offline_log_dirs=self.failures.offline_log_dirs,
             cordoned_log_dirs=self._told_cordoned(),
         )
 
@@ -258,10 +233,6 @@ class BrokerLifecycle:
         if self._register_until_ms is not None and now_ms >= self._register_until_ms:
             self._register_until_ms = None
             return self._step(Step.REGISTRATION_TIMED_OUT)
-        for directory_id, offline in self._offline.items():
-            if offline.tell_until_ms is not None and now_ms >= offline.tell_until_ms:
-                offline.tell_until_ms = None
-                return [FailureNotTold(directory_id)]
         if self._send_at_ms is not None and now_ms >= self._send_at_ms:
             return self._send_now(now_ms)
         return []
@@ -296,8 +267,7 @@ class BrokerLifecycle:
             self.broker_epoch, self.is_registered, self._register_until_ms = response.broker_epoch, True, None
             return [Registered(self.broker_epoch), *self._send_now(now_ms)]
         assert isinstance(request, BrokerHeartbeatRequest)
-        for directory_id in request.offline_log_dirs:
-            self._offline[directory_id].tell_until_ms = None
+        self.failures.on_heartbeat_accepted(request.offline_log_dirs)
         return self._on_heartbeat(response, now_ms)
 
     def _on_heartbeat(self, response: BrokerHeartbeatResponse, now_ms: int) -> list[Effect]:
@@ -321,5 +291,4 @@ class BrokerLifecycle:
         before, self.state = self.state, next_state(self.state, step, self)
         if self.state is BrokerState.SHUTTING_DOWN:
             self._send_at_ms = self._register_until_ms = None
-            self._offline.clear()
         return [] if self.state is before else [StateChanged(self.state)]

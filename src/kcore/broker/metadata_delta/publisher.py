@@ -4,21 +4,36 @@ The order is Kafka's: what this broker holds no more goes first, then it leads a
 BrokerMetadataPublisher, ReplicaManager.applyDelta and TopicDelta.localChanges of 4.3.1.
 """
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from contextlib import suppress
-from typing import Final
+from typing import Final, Protocol
 
 import numpy as np
 
 from kcore.broker.replicas.replica import Key, Replica
 from kcore.broker.replicas.replica_manager import ReplicaManager
 from kcore.metadata.delta import MetadataDelta
-from kcore.metadata.directory_table import MIGRATING_UUID, UNASSIGNED_UUID
 from kcore.metadata.image import ClusterImage
 from kcore.protocol_errors import Errors, exception_of
 from kcore.types import ZERO_UUID, Uuid
 
 BROKERS: Final = "brokers"
+
+
+class ReplicaDirectories(Protocol):
+    """The log directories of the broker's replicas, as the image has them and as they are."""
+
+    def begin(self, topic_ids: Mapping[Key, Uuid]) -> None:
+        """The image is complete, and these partitions are this broker's: what lies on the disks is settled, once."""
+
+    def prepare(self, topic_ids: Mapping[Key, Uuid]) -> None:
+        """These are new or changed in the image: the logs that they need, and may have, are there on return."""
+
+    def serves(self, key: Key, topic_id: Uuid) -> bool:
+        """Whether the replica may lead and follow; otherwise its records may be in a directory that is offline."""
+
+    def dropped(self, key: Key, topic_id: Uuid) -> None:
+        """The broker holds that replica no more."""
 
 
 class MetadataPublisher:
@@ -33,9 +48,13 @@ class MetadataPublisher:
         image: ClusterImage,
         before: Callable[[Key, Replica], None] | None = None,
         on_held: Callable[[Key, Replica], None] | None = None,
+        directories: ReplicaDirectories | None = None,
     ) -> None:
-        """`before` is called with each order to a replica, `on_held` once it has obeyed."""
-        self._replicas, self._before, self._on_held = replicas, before, on_held
+        """`before` is called with each order to a replica, `on_held` once it has obeyed.
+
+        `directories`: None for replicas that are kept in memory.
+        """
+        self._replicas, self._before, self._on_held, self._directories = replicas, before, on_held, directories
         self._held: dict[Key, Uuid] = {}  # With the topic's id: also partitions without a leader that is alive.
         self.begin_anew(image)
 
@@ -63,10 +82,12 @@ class MetadataPublisher:
         if broker_id in table.brokers:
             rows = np.flatnonzero((table.replicas__ps == table.brokers.row(broker_id)).any(axis=1)).tolist()
         self._stop_topics_of_another_id(rows)
-        keys = {self._key(row) for row in rows}
-        for key in self._held.keys() - keys:
+        keys = self._topic_ids(rows)
+        if self._directories is not None:
+            self._directories.begin(keys)
+        for key in self._held.keys() - keys.keys():
             self._drop(key)
-        self._replicas.hold_only(keys)
+        self._replicas.hold_only({*keys})
         self._delete_logs_of_another_id(rows)
         return self._become(rows, now_ms)
 
@@ -103,8 +124,11 @@ class MetadataPublisher:
 
     def _drop(self, key: Key) -> None:
         """Nothing of it is left, unless its log directory has failed: then it is a stray where that comes back."""
-        del self._held[key]
+        topic_id = self._held.pop(key)
         self._replicas.stop(key, delete=True)
+        self._replicas.forget_offline(key)
+        if self._directories is not None:
+            self._directories.dropped(key, topic_id)
 
     def _led_by(self, broker_ids: set[int]) -> set[int]:
         """Rows of the held partitions that one of those brokers leads now."""
@@ -115,7 +139,9 @@ class MetadataPublisher:
 
     def _become(self, rows: Iterable[int], now_ms: int) -> dict[Key, Errors]:
         """Leaders first: others wait for them."""
-        own = self._replicas.broker_id
+        own, rows = self._replicas.broker_id, [*rows]
+        if self._directories is not None:
+            self._directories.prepare(self._topic_ids(rows))
         orders = sorted(map(self._order, rows), key=lambda order: (order[1].leader != own, order[0]))
         errors = {key: self._obey(key, told, now_ms) for key, told in orders}
         return {key: error for key, error in errors.items() if error is not Errors.NONE}
@@ -123,6 +149,11 @@ class MetadataPublisher:
     def _obey(self, key: Key, told: Replica, now_ms: int) -> Errors:
         """A partition whose leader is gone is held, and neither led nor followed."""
         self._held[key] = told.topic_id
+        if self._directories is not None:
+            if not self._directories.serves(key, told.topic_id):
+                self._replicas.go_offline(key)
+                return Errors.KAFKA_STORAGE_ERROR
+            self._replicas.forget_offline(key)
         if self._before is not None:
             self._before(key, told)
         error = self._replicas.become(key, told, now_ms)
@@ -136,6 +167,10 @@ class MetadataPublisher:
         table = self._image.table
         return table.topics.names[table.topic_row__p[row]], int(table.partition_index__p[row])
 
+    def _topic_ids(self, rows: Iterable[int]) -> dict[Key, Uuid]:
+        table = self._image.table
+        return {self._key(row): table.topics.ids[table.topic_row__p[row]] for row in rows}
+
     def _order(self, row: int) -> tuple[Key, Replica]:
         """What a row wants of the replica; a partition that this broker does not hold yet is new to it."""
         table, key = self._image.table, self._key(row)
@@ -148,15 +183,5 @@ class MetadataPublisher:
             replicas=state.replicas,
             partition_epoch=state.partition_epoch,
             leader_recovery_state=state.leader_recovery_state,
-            directory_id=self._directory_id(row),
             is_new=key not in self._held,
         )
-
-    def _directory_id(self, row: int) -> Uuid:
-        """The log directory that the controller assigns to this broker's replica (KIP-858)."""
-        table = self._image.table
-        if table.directories__ps is None:
-            return MIGRATING_UUID
-        slots = np.flatnonzero(table.replicas__ps[row] == table.brokers.row(self._replicas.broker_id))
-        uuids = table.brokers.directory_table.uuids
-        return uuids[int(table.directories__ps[row, slots[0]])] if len(slots) else UNASSIGNED_UUID

@@ -22,6 +22,4 @@ class Replica:
     stopped: bool = False  # With its log kept: it neither leads nor follows until a newer state comes.
     controller_epoch: int = -1  # Of the controller that decided so.
     leader_recovery_state: int = RECOVERED
-    # In KRaft mode: the log directory that the controller assigns to it, DirectoryId.UNASSIGNED among them (KIP-858).
-    directory_id: Uuid | None = None
     is_new: bool = field(default=False, compare=False)  # The controller has never had it on this broker before.

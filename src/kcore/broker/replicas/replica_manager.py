@@ -37,11 +37,11 @@ class Logs(Protocol):
     def topic_id(self, key: Key) -> Uuid:
         """Of the log that lies there; ZERO_UUID if there is none, or it has no id. KafkaStorageException."""
 
-    def hold(self, key: Key, topic_id: Uuid, *, is_new: bool, directory_id: Uuid | None = None) -> ReplicaLog:
+    def hold(self, key: Key, topic_id: Uuid, *, is_new: bool) -> ReplicaLog:
         """The partition's log, made if need be; its topic id, if it is given one, is on the disk.
 
-        One that is not new may lie in a directory that failed: then it is not made. `directory_id`: where it is made,
-        as the controller of a KRaft cluster assigns it.
+        One that is not new may lie in a directory that failed: then it is not made. In KRaft mode it is there already,
+        unless it must not be made.
         """
 
     def delete(self, key: Key) -> None:
@@ -116,7 +116,7 @@ class ReplicaManager:
         if known is not None and received.partition_epoch < known.partition_epoch:
             return Errors.NONE  # Older than the controller's last AlterPartition response.
         try:
-            log = self.logs.hold(key, received.topic_id, is_new=received.is_new, directory_id=received.directory_id)
+            log = self.logs.hold(key, received.topic_id, is_new=received.is_new)
             if received.leader == self.broker_id:
                 step = partition.become_leader(received, log, now_ms)
             elif self.cluster.is_alive(received.leader):
@@ -246,6 +246,12 @@ class ReplicaManager:
             partition.log, partition.pending = None, None
             self.replicas.pop(key, None)
             self.carry_out(key, step.actions)
+
+    def forget_offline(self, key: Key) -> None:
+        """What comes next under that name is another replica: its topic is, or it is in another directory."""
+        known = self.partitions.get(key)
+        if known is not None and known.role is Role.OFFLINE:
+            del self.partitions[key]
 
     # What is known.
 

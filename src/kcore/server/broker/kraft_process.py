@@ -5,15 +5,18 @@ Source: BrokerServer, BrokerMetadataPublisher, BrokerRegistrationTracker of 4.3.
 
 import asyncio
 import logging
+from collections.abc import Sequence
 from contextlib import AsyncExitStack, suppress
 from random import SystemRandom
 from typing import Final, Self
 
+from kcore.broker.directories.broker_directories import BrokerDirectories
+from kcore.broker.directories.failures import DirectoryFailures
+from kcore.broker.directories.image_placements import ImagePlacements
+from kcore.broker.directories.outputs import HeartbeatNow
 from kcore.broker.lifecycle.machine import (
     BrokerLifecycle,
     DirectoriesCordoned,
-    DirectoryFailed,
-    FailureNotTold,
     LifecycleConfig,
     ReadyToUnfence,
     RegisterAgain,
@@ -35,6 +38,7 @@ from kcore.raft.config import RaftConfig
 from kcore.schema.api_versions import FinalizedFeatureKey, SupportedFeatureKey
 from kcore.schema.broker_lifecycle import Feature, Listener
 from kcore.server.broker.controller_client import ControllerClient
+from kcore.server.broker.directory_tasks import DirectoryTasks, Hooks
 from kcore.server.broker.forwarding import ControllerRelay
 from kcore.server.broker.kraft_configs import BrokerConfigs
 from kcore.server.broker.kraft_front import APIS, KraftFront
@@ -70,7 +74,6 @@ class KraftBrokerServer(BrokerServer):
             rack=settings.rack,
             settings=settings.logs,
         )
-        self.misplaced: dict[Key, Uuid] = {}  # Replicas in another directory than the assigned one, and in which.
         self._running = asyncio.Event()
         self._is_stopping = False
         self._is_following = True  # Until the work ends.
@@ -78,7 +81,7 @@ class KraftBrokerServer(BrokerServer):
     async def __aenter__(self) -> Self:
         """StorageError for directories that are not formatted for this node, OSError for an address."""
         own = self._kraft
-        self.logs = BrokerLogs(own.log_dirs, own.logs, node_id=own.node_id)
+        self.logs = BrokerLogs(own.log_dirs, own.logs, node_id=own.node_id, metadata_dir=own.metadata_dir)
         async with AsyncExitStack() as stack:
             stack.callback(self._close_logs)
             previous_epoch = self.logs.take_clean_shutdown()
@@ -96,6 +99,8 @@ class KraftBrokerServer(BrokerServer):
             need = SnapshotNeed(self._node_config)
             self._observer = MetadataObserver(self._raft(directory), log, elections, self._loader, self._on_image, need)
             self._compose()
+            self.directories = self._new_directories()
+            stack.push_async_callback(self.directories.close)
             self._open_front()
             server = await self._serve()
             stack.push_async_callback(server.close)
@@ -171,6 +176,21 @@ class KraftBrokerServer(BrokerServer):
         ]
         return server
 
+    def _new_directories(self) -> DirectoryTasks:
+        own, by_path = self._kraft, {each.path.absolute(): each.directory_id for each in self.logs.online}
+        failures = DirectoryFailures(
+            [each for each in by_path.values() if each is not None],
+            len(self.logs.directories),
+            timeout_ms=own.directory_failure_timeout_ms,
+            metadata_directory=by_path.get(own.metadata_dir.absolute()),
+        )
+        placements = ImagePlacements(self._loader.image, own.node_id)
+        dice = SystemRandom()
+        machine = BrokerDirectories(own.node_id, failures, placements, lambda: dice.uniform(0.98, 1.02))
+        channel = ControllerClient(f"broker-{own.node_id}-directory-assignments", self._controller)
+        hooks = Hooks(now_ms, self._directories_failed, lambda: self._lifecycle.take(HeartbeatNow()), self._stop)
+        return DirectoryTasks(machine, self.logs, placements, channel, hooks)
+
     def _new_lifecycle(self, previous_epoch: int) -> LifecycleTasks:
         host, port = self._advertised or (self._host, self.port)
         plain = SECURITY_PROTOCOLS["PLAINTEXT"]
@@ -188,7 +208,8 @@ class KraftBrokerServer(BrokerServer):
             previous_broker_epoch=previous_epoch,
             **self._kraft.lifecycle,
         )
-        machine = BrokerLifecycle(config, lambda: self._loader.end_offset - 1)
+        failures = self.directories.machine.failures
+        machine = BrokerLifecycle(config, lambda: self._loader.end_offset - 1, failures)
         channel = ControllerClient(f"broker-{self.config.broker_id}-heartbeat", self._controller)
         return LifecycleTasks(machine, channel, now_ms, self._on_lifecycle)
 
@@ -199,7 +220,7 @@ class KraftBrokerServer(BrokerServer):
         self._forwarding.close()
 
     async def wait_failed(self) -> None:
-        """Until no log directory is left, or the broker could not register. Raises a fault of the metadata log."""
+        """Until it cannot go on with its log directories, or could not register. Raises a fault of the metadata log."""
         ends = [
             asyncio.create_task(wait)
             for wait in (super().wait_failed(), self._lifecycle.ended.wait(), self._observer.wait_failed())
@@ -218,10 +239,11 @@ class KraftBrokerServer(BrokerServer):
 
     # The life.
 
-    def _on_lifecycle(self, effect: Registered | StateChanged | FailureNotTold) -> None:
+    def _on_lifecycle(self, effect: Registered | StateChanged) -> None:
         match effect:
             case Registered(broker_epoch):
                 self.manager.broker_epoch = broker_epoch
+                self.directories.registered(broker_epoch)
                 port = self.port
                 logger.info("broker %s is registered with epoch %s, port %s", self.config.broker_id, broker_epoch, port)
                 self._follow_image(is_new=False)
@@ -230,15 +252,9 @@ class KraftBrokerServer(BrokerServer):
                     self._running.set()
                 elif state is BrokerState.SHUTTING_DOWN and not self._is_stopping:
                     logger.critical("no controller has registered broker %s in time", self.config.broker_id)
-            case FailureNotTold(directory_id):
-                logger.critical("no controller has heard that log directory %s failed", directory_id)
-                self._failed.set()
 
     def _tell_of_failed_directories(self) -> None:
-        """Heartbeats have them from now on, until the process ends."""
-        for each in self.logs.directories:
-            if each.failed is not None and each.directory_id is not None:
-                self._lifecycle.take(DirectoryFailed(each.directory_id))
+        self.directories.follow_failures()
 
     # The metadata log.
 
@@ -277,7 +293,9 @@ class KraftBrokerServer(BrokerServer):
         if publisher is None:
             if not self._has_own_registration(image):
                 return
-            publisher = self._publisher = MetadataPublisher(self.manager, image, self._learn, self._on_held)
+            publisher = self._publisher = MetadataPublisher(
+                self.manager, image, self._learn, self._on_held, self.directories
+            )
             is_new = True
         elif is_new:
             publisher.begin_anew(image)
@@ -288,10 +306,14 @@ class KraftBrokerServer(BrokerServer):
             delta = image.changes_between(self._published, image.end_offset)
         self._published, was_ready, self._image = image.end_offset, self._image is not None, image
         self._configs.follow(image, delta)
+        version, cordoned = self._version_of(image), self._configs.cordoned(image, self.logs.directories)
+        is_supported = version is not None and version.directories_supported
+        self.directories.follow(image, cordoned, is_supported=is_supported)
         publisher.publish(now_ms())
         self.perform()
         self._tell_of_internal_topics()
-        self._follow_features(image)
+        if version is not None:
+            self._follow_features(image, version, cordoned)
         if not was_ready:
             self._lifecycle.take(ReadyToUnfence())
 
@@ -305,19 +327,16 @@ class KraftBrokerServer(BrokerServer):
         self._configs.learn(self._image, key[0])
 
     def _on_held(self, key: Key, told: Replica) -> None:
-        """A replica has become what the log says; it may lie in another directory than the assigned one."""
+        """A replica has become what the log says."""
         self.logs.configure(key, self.manager.settings_of(key[0]))
-        if told.directory_id != (found := self.logs.directory_id(key)) and found is not None:
-            self.misplaced[key] = found
-        else:
-            self.misplaced.pop(key, None)
 
-    def _follow_features(self, image: ClusterImage) -> None:
-        """Clients see the finalized features; what depends on metadata.version follows it."""
+    @staticmethod
+    def _version_of(image: ClusterImage) -> MetadataVersion | None:
         level = image.features.get(FEATURE_NAME)
-        if level is None:
-            return
-        version = MetadataVersion.of_level(level, RELEASE)
+        return None if level is None else MetadataVersion.of_level(level, RELEASE)
+
+    def _follow_features(self, image: ClusterImage, version: MetadataVersion, cordoned: Sequence[Uuid]) -> None:
+        """Clients see the finalized features; what depends on metadata.version follows it."""
         answer = self._server.versions_answer
         answer.finalized_features_epoch = image.end_offset - 1
         answer.finalized_features = [
@@ -325,7 +344,6 @@ class KraftBrokerServer(BrokerServer):
             for name, each in sorted(image.features.items())
             if each > 0
         ]
-        cordoned = self._configs.cordoned(image, self.logs.directories)
         self._lifecycle.take(DirectoriesCordoned(cordoned if version.cordoned_directories_supported else None))
         own = image.brokers.get(self.config.broker_id)
         if own is not None and not own.directories and version.directories_supported and self._running.is_set():

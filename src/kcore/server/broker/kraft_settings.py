@@ -4,6 +4,7 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any, Final, NamedTuple
 
+from kcore.broker.directories.failures import LOG_DIR_FAILURE_TIMEOUT_MS
 from kcore.broker.replicas.config import BrokerConfig
 from kcore.controller.kraft.admin.broker_defaults import DEFAULT_LOG_DIR
 from kcore.controller.kraft.config import DEFAULT_RELEASE, KraftControllerConfig
@@ -44,8 +45,8 @@ _OF_REPLICAS: Final[Mapping[str, Callable[[str, str], Any]]] = {
 _OF_LIFECYCLE: Final[Mapping[str, Callable[[str, str], Any]]] = {
     "broker.heartbeat.interval.ms": COUNT,
     "initial.broker.registration.timeout.ms": COUNT,
-    "log.dir.failure.timeout.ms": COUNT,
 }
+_OF_DIRECTORIES: Final[Mapping[str, Callable[[str, str], Any]]] = {"log.dir.failure.timeout.ms": COUNT}
 _OF_SNAPSHOTS: Final[Mapping[str, Callable[[str, str], Any]]] = {  # Of the metadata log.
     "metadata.log.max.record.bytes.between.snapshots": LONG,
     "metadata.log.max.snapshot.interval.ms": number(0, MOST_LONG),
@@ -73,6 +74,7 @@ class KraftBrokerSettings(NamedTuple):
     raft: dict[str, Any]  # Fields of RaftConfig.
     replicas: BrokerConfig
     lifecycle: dict[str, int]  # Fields of LifecycleConfig.
+    directory_failure_timeout_ms: int  # log.dir.failure.timeout.ms
     logs: Settings
     retention_check_ms: int
     static: dict[str, str]  # All that is given, by Kafka's names.
@@ -116,6 +118,7 @@ def broker_settings_of(properties: Mapping[str, str]) -> KraftBrokerSettings:
         raft_settings(given),
         BrokerConfig(node_id, **read_all(given, _OF_REPLICAS)),
         _lifecycle(given),
+        read_all(given, _OF_DIRECTORIES).get("log_dir_failure_timeout_ms", LOG_DIR_FAILURE_TIMEOUT_MS),
         _logs(given),
         read_all(given, _OF_LOGS).get("log_retention_check_interval_ms", RETENTION_CHECK_MS),
         given,
@@ -154,7 +157,6 @@ def _lifecycle(given: Mapping[str, str]) -> dict[str, int]:
     names = {
         "broker_heartbeat_interval_ms": "heartbeat_interval_ms",
         "initial_broker_registration_timeout_ms": "registration_timeout_ms",
-        "log_dir_failure_timeout_ms": "directory_failure_timeout_ms",
     }
     return {names[name]: value for name, value in found.items()}
 

@@ -10,7 +10,6 @@ from kcore.broker.lifecycle.machine import (
     BrokerLifecycle,
     Effect,
     Event,
-    FailureNotTold,
     Refused,
     Registered,
     Send,
@@ -36,7 +35,7 @@ class LifecycleTasks:
         machine: BrokerLifecycle,
         channel: ControllerClient,
         now_ms: Callable[[], int],
-        on_effect: Callable[[Registered | StateChanged | FailureNotTold], None],
+        on_effect: Callable[[Registered | StateChanged], None],
     ) -> None:
         self.machine = machine
         self.ended = asyncio.Event()  # The state is SHUTTING_DOWN.
@@ -67,7 +66,7 @@ class LifecycleTasks:
             case Refused(request, error):
                 kind = type(request).__name__.removesuffix("Request")
                 self._log.warning("%s is refused: %s; again", kind, error.name)
-            case Registered() | FailureNotTold():
+            case Registered():
                 self._on_effect(effect)
             case StateChanged(state):
                 logger.info("broker %s is %s", self.machine.config.broker_id, state.value)

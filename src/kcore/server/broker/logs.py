@@ -5,12 +5,12 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 
+from kcore.broker.directories.choosing import least_used
 from kcore.broker.replicas.partition import TopicSettings
 from kcore.broker.replicas.replica import Key
 from kcore.constants import UNKNOWN_BROKER_EPOCH
-from kcore.errors import StorageError
-from kcore.metadata.directory_table import MIGRATING_UUID, UNASSIGNED_UUID
 from kcore.protocol_errors import ApiException, Errors, exception_of
+from kcore.server.broker.directory_ids import identify
 from kcore.storage.checkpoints import TopicPartition
 from kcore.storage.live_log import LiveLog, Settings
 from kcore.storage.log_directory import LogDirectory
@@ -20,33 +20,28 @@ logger = logging.getLogger(__name__)
 
 
 class BrokerLogs:
-    """Each partition is in one directory; a new one goes where the controller says, or where the fewest are."""
+    """Each partition is in one directory. In KRaft mode `create` says in which, in ZooKeeper mode the fewest logs."""
 
-    def __init__(self, paths: Sequence[Path], settings: Settings | None = None, *, node_id: int | None = None) -> None:
+    def __init__(
+        self,
+        paths: Sequence[Path],
+        settings: Settings | None = None,
+        *,
+        node_id: int | None = None,
+        metadata_dir: Path | None = None,
+    ) -> None:
         """Opens every log. A directory that does not do it is offline; KafkaStorageException if all are (KIP-112).
 
-        `node_id`: in KRaft mode, where directories are formatted before: StorageError if one is not, or is another
-        node's or cluster's, or if two have the same id.
+        `node_id`: in KRaft mode, where directories are formatted before, and the one with the metadata log, by default
+        the first, must be online. StorageError as of `identify`.
         """
         self.directories = [LogDirectory(path, settings) for path in paths]
         self.cluster_id = ""  # In KRaft mode.
         self._refusing: dict[Key, LogDirectory] = {}  # Which could not make or remove the log of a partition.
+        self._is_kraft = node_id is not None
         if node_id is not None:
-            self._identify(node_id)
+            self.cluster_id = identify(self.directories, node_id, metadata_dir or paths[0], self._at_start)
         self._at_start(lambda directory: directory.open())
-
-    def _identify(self, node_id: int) -> None:
-        """Source: MetaPropertiesEnsemble.verify."""
-        clusters: dict[str, LogDirectory] = {}
-        self._at_start(lambda directory: clusters.setdefault(directory.identify(node_id), directory))
-        if len(clusters) > 1:
-            told = ", ".join(f"{each.path} of {cluster_id}" for cluster_id, each in clusters.items())
-            raise StorageError(f"log directories of several clusters: {told}")
-        [self.cluster_id] = clusters
-        by_id: dict[Uuid, LogDirectory] = {}
-        for directory in self.online:
-            if (other := by_id.setdefault(directory.directory_id or ZERO_UUID, directory)) is not directory:
-                raise StorageError(f"{other.path} and {directory.path} have the same directory.id")
 
     @property
     def online(self) -> list[LogDirectory]:
@@ -78,32 +73,34 @@ class BrokerLogs:
         directory = self._directory(key)
         return ZERO_UUID if directory is None else directory.topic_id(TopicPartition(*key))
 
-    def hold(self, key: Key, topic_id: Uuid, *, is_new: bool, directory_id: Uuid | None = None) -> LiveLog:
-        directory = self._directory(key) or self._place_for(key, is_new, directory_id)
+    def hold(self, key: Key, topic_id: Uuid, *, is_new: bool) -> LiveLog:
+        return self._hold_in(self._directory(key) or self._place_for(key, is_new), key, topic_id)
+
+    def create(self, key: Key, topic_id: Uuid, directory_id: Uuid) -> None:
+        """In KRaft mode: the partition's log, in that directory, where `hold` finds it. ApiException."""
+        directory = self.directory(directory_id)
+        if directory is None:
+            raise exception_of(Errors.KAFKA_STORAGE_ERROR)(f"{key}: log directory {directory_id} is offline")
+        self._hold_in(directory, key, topic_id)
+
+    def _hold_in(self, directory: LogDirectory, key: Key, topic_id: Uuid) -> LiveLog:
         with self._used(directory, key):
             log = directory.create(TopicPartition(*key))
             directory.assign_topic_id(TopicPartition(*key), topic_id)
         return log
 
-    def _place_for(self, key: Key, is_new: bool, directory_id: Uuid | None) -> LogDirectory:
+    def _place_for(self, key: Key, is_new: bool) -> LogDirectory:
         """Only a replica that never was may be begun while a directory is offline that might have it (KIP-112).
 
-        In KRaft mode the assignment tells: UNASSIGNED is of one that never was, and another one that is not online may
-        be the one that is offline (KIP-858).
+        In KRaft mode `broker/directories/` decides that, and `create` makes the log.
         """
-        assigned = [each for each in self.online if each.directory_id == directory_id is not None]
-        if assigned:
-            return assigned[0]
-        if directory_id is not None:
-            is_new = directory_id in (UNASSIGNED_UUID, MIGRATING_UUID)
-        if not self.online or (not is_new and len(self.online) < len(self.directories)):
+        if self._is_kraft or not self.online or (not is_new and len(self.online) < len(self.directories)):
             raise exception_of(Errors.KAFKA_STORAGE_ERROR)(f"{key}: a log directory is offline: it may have the log")
-        return min(self.online, key=lambda each: len(each.logs))
+        return least_used(self.online, (), lambda each: len(each.logs))
 
-    def directory_id(self, key: Key) -> Uuid | None:
-        """The id of the directory that has the partition's log; None if none has, or in ZooKeeper mode."""
-        directory = self._directory(key)
-        return None if directory is None else directory.directory_id
+    def directory(self, directory_id: Uuid) -> LogDirectory | None:
+        """Of those that are online."""
+        return next((each for each in self.online if each.directory_id == directory_id), None)
 
     def take_clean_shutdown(self) -> int:
         """The broker epoch at the end of the last run, if all directories were closed cleanly then; else -1.
@@ -131,9 +128,11 @@ class BrokerLogs:
     def fail(self, key: Key, why: str) -> list[Key] | None:
         """Takes the directory of that log offline, with all its logs. None if it is offline already."""
         directory = self._directory(key) or self._refusing.get(key)
-        if directory is None or directory.failed is not None:
-            return None
-        return self._fail(directory, why)
+        return None if directory is None else self.fail_directory(directory, why)
+
+    def fail_directory(self, directory: LogDirectory, why: str) -> list[Key] | None:
+        """As `fail`, of a directory that has refused something else."""
+        return None if directory.failed is not None else self._fail(directory, why)
 
     def fail_directory(self, directory: LogDirectory, why: str) -> list[Key] | None:
         """As `fail`, of a directory that has refused something else."""

@@ -52,7 +52,7 @@ def date_ms() -> int:
 
 
 class BrokerServer(ABC):
-    """`async with` it: then it is registered and serves. `wait_failed` returns when its disks have all failed.
+    """`async with` it: then it is registered and serves. `wait_failed` returns when its disks have failed.
 
     A mode opens it: makes `logs`, calls `_compose` and `_begin_work`, and `_end_work` at the end.
     """
@@ -95,7 +95,7 @@ class BrokerServer(ABC):
 
     @abstractmethod
     def _tell_of_failed_directories(self) -> None:
-        """A log directory went offline, and others are left: the controller is to know."""
+        """A log directory went offline: the controller is to know; without any directory left the broker stops."""
 
     @abstractmethod
     def _checkpointed(self) -> None:
@@ -151,7 +151,7 @@ class BrokerServer(ABC):
         self._channel.close()
 
     async def wait_failed(self) -> None:
-        """Until no log directory is left."""
+        """Until the broker cannot go on for want of log directories."""
         await self._failed.wait()
 
     # What is known of others.
@@ -201,16 +201,17 @@ class BrokerServer(ABC):
         self.perform()
 
     def _directories_failed(self, keys: Sequence[Key] | None) -> None:
-        """Takes the replicas there offline and notifies the controller; without any directory left the broker exits."""
+        """Takes the replicas there offline, and tells so. None: no directory failed that was online."""
         if keys is None:
             return
         for key in keys:
             self.manager.go_offline(key)
-        if not self.logs.online:
-            logger.critical("no log directory is left")
-            self._failed.set()
-        else:
-            self._tell_of_failed_directories()
+        self._tell_of_failed_directories()
+
+    def _stop(self, why: str) -> None:
+        """The broker cannot go on: `wait_failed` returns."""
+        logger.critical("%s", why)
+        self._failed.set()
 
     async def _tick(self) -> None:
         """Runs time-outs of requests and the check for lagging followers."""

@@ -247,7 +247,10 @@ class ZkBrokerServer(BrokerServer):
         return answer
 
     def _tell_of_failed_directories(self) -> None:
-        self._begin(self._tell_of_failure(), "telling of a log directory")
+        if self.logs.online:
+            self._begin(self._tell_of_failure(), "telling of a log directory")
+        else:
+            self._stop("no log directory is left")
 
     async def _tell_of_failure(self) -> None:
         path = f"{znodes.LOG_DIR_EVENT_NOTIFICATION}/{znodes.LOG_DIR_EVENT_PREFIX}"

@@ -1,0 +1,336 @@
+"""The log directories of brokers under a KRaft controller (KIP-858): real disks, real sockets, one process."""
+
+import shutil
+from contextlib import suppress
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from kcore.errors import TableError
+from kcore.protocol_errors import Errors
+from kcore.schema.log_dirs import DescribeLogDirsRequest
+from kcore.schema.produce import PartitionProduceData, ProduceRequest, TopicProduceData
+from kcore.schema.topics import DeleteTopicsRequest, DeleteTopicState
+from kcore.server.broker.kraft_process import KraftBrokerServer
+from kcore.storage.checkpoints import TopicPartition
+from kcore.storage.log_directory import HIGH_WATERMARKS, LogDirectory
+from kcore.storage.partition_metadata import write_partition_metadata
+from kcore.storage.raft_format import format_log_directories
+from kcore.types import Uuid
+from net.loops import story, until
+from server.test_kraft_broker import CLUSTER, Cluster, a_file, cluster_in
+from storage import building
+
+
+def of(broker_id: int, count: int = 2) -> dict[str, str]:
+    """The setting log.dirs of one broker."""
+    return {"log_dirs": ",".join(f"{{folder}}/{name}{broker_id}" for name in "abc"[:count])}
+
+
+async def two_brokers(cluster: Cluster, count: int = 2) -> None:
+    """1 and 2, each with so many directories."""
+    for broker_id in (1, 2):
+        cluster.format(broker_id, **of(broker_id, count))
+        await cluster.start(broker_id, **of(broker_id, count))
+
+
+def assigned(cluster: Cluster, broker_id: int, topic: str = "t") -> dict[int, Uuid]:
+    """The directory of the broker's replica of each partition, by the controller."""
+    image, found = cluster.controller.controller.image, {}
+    for index in range(9):
+        with suppress(TableError):
+            known = image.partition(topic, index)
+            if broker_id in known.replicas:
+                found[index] = known.directories[known.replicas.index(broker_id)]
+    return found
+
+
+def lying(broker: KraftBrokerServer, topic: str = "t") -> dict[int, Uuid | None]:
+    """By index, the directory that has the log."""
+    return {
+        key.partition: each.directory_id for each in broker.logs.directories for key in each.logs if key.topic == topic
+    }
+
+
+async def until_told(cluster: Cluster, *broker_ids: int, topic: str = "t") -> None:
+    await until(
+        lambda: all(
+            assigned(cluster, each, topic) == lying(cluster.brokers[each], topic)
+            and not cluster.brokers[each].directories.queued_assignments
+            for each in broker_ids
+        )
+    )
+
+
+def holds(cluster: Cluster, broker_id: int, count: int) -> bool:
+    return len(cluster.brokers[broker_id].manager.partitions) == count
+
+
+def directory_with(broker: KraftBrokerServer, index: int, topic: str = "t") -> LogDirectory:
+    [found] = [each for each in broker.logs.directories if TopicPartition(topic, index) in each.logs]
+    return found
+
+
+@story
+async def test_the_controller_is_told_where_replicas_are_and_the_tools_say_the_same(tmp_path: Path) -> None:
+    async with cluster_in(tmp_path, brokers=0) as cluster:
+        await two_brokers(cluster, 3)
+        await cluster.create("t", *[[1, 2]] * 6)
+        await until(lambda: holds(cluster, 1, 6) and holds(cluster, 2, 6))
+        await until_told(cluster, 1, 2)
+        assert sorted(lying(cluster.brokers[1]).values(), key=str) == sorted(
+            [each.directory_id for each in cluster.brokers[1].logs.directories] * 2, key=str
+        )
+        described = await cluster.ask(1, DescribeLogDirsRequest(topics=None))
+        by_path = {str(each.path): each.directory_id for each in cluster.brokers[1].logs.directories}
+        assert assigned(cluster, 1) == {
+            partition.partition_index: by_path[result.log_dir]
+            for result in described.results
+            for topic in result.topics
+            for partition in topic.partitions
+        }
+
+
+@story
+async def test_a_directory_fails_under_a_leader_and_the_other_broker_leads(tmp_path: Path) -> None:
+    async with cluster_in(tmp_path, brokers=0) as cluster:
+        await two_brokers(cluster)
+        await cluster.create("t", *[[1, 2]] * 2)
+        await cluster.until_led("t", 1, 1, 2)
+        await until_told(cluster, 1, 2)
+        broker, image = cluster.brokers[1], cluster.controller.controller.image
+        kept, lost = broker.logs.directories
+        [index] = [each for each, place in lying(broker).items() if place == lost.directory_id]
+        a_file(lost.path)
+        broker._directories_failed(broker.logs.checkpoint())
+        broker.perform()
+        await until(lambda: image.brokers[1].directories == (kept.directory_id,))
+        await until(lambda: image.partition("t", index).leader == 2 and image.partition("t", index).isr == (2,))
+        assert broker.manager.partitions["t", index].role.value == "offline"
+        assert image.partition("t", 1 - index).leader == 1
+        assert (await produce(cluster, index, b"b")).error_code == Errors.KAFKA_STORAGE_ERROR
+        assert (await produce(cluster, 1 - index, b"b")).error_code == Errors.NONE
+        assert not broker._failed.is_set()
+        assert broker._lifecycle.machine.failures.offline_log_dirs == [lost.directory_id]
+
+
+@story
+async def test_without_the_directory_of_the_metadata_log_a_broker_stops(tmp_path: Path) -> None:
+    async with cluster_in(tmp_path, brokers=1, **of(1)) as cluster:
+        broker = cluster.brokers[1]
+        broker.directories.fail(broker.logs.directories[1], "a test")
+        assert not broker._failed.is_set()
+        await cluster.stop(1)
+        await cluster.start(1, **of(1))
+        broker = cluster.brokers[1]
+        broker.directories.fail(broker.logs.directories[0], "a test")
+        assert broker._failed.is_set()
+
+
+@story
+async def test_a_broker_with_one_directory_stops(tmp_path: Path) -> None:
+    """The metadata log is elsewhere."""
+    settings = of(1, 1) | {"metadata_log_dir": "{folder}/metadata"}
+    async with cluster_in(tmp_path, brokers=0) as cluster:
+        cluster.format(1, **settings)
+        format_log_directories([tmp_path / "metadata"], node_id=1, cluster_id=CLUSTER)
+        await cluster.start(1, **settings)
+        await cluster.create("t", [1])
+        await cluster.until_led("t", 1, 1)
+        broker = cluster.brokers[1]
+        (broker.logs.directories[0].path / f"{HIGH_WATERMARKS}.tmp").mkdir()
+        broker._directories_failed(broker.logs.checkpoint())
+        assert broker._failed.is_set()
+
+
+@story
+async def test_a_broker_that_leads_there_and_cannot_tell_stops(tmp_path: Path) -> None:
+    settings = of(1) | {"log_dir_failure_timeout_ms": "600"}
+    async with cluster_in(tmp_path, brokers=1, **settings) as cluster:
+        await cluster.create("t", *[[1]] * 2)
+        await until(lambda: holds(cluster, 1, 2))
+        await until_told(cluster, 1)
+        broker = cluster.brokers[1]
+        lost = broker.logs.directories[1]
+        broker._lifecycle._channel._controller = lambda: None
+        broker._lifecycle._channel.close()
+        broker.directories.fail(lost, "a test")
+        assert not broker._failed.is_set()
+        await until(broker._failed.is_set)
+
+
+@story
+async def test_a_replaced_disk_gets_its_replicas_anew(tmp_path: Path) -> None:
+    """It comes back empty, and is formatted: with another id, and what was in it comes from the leader."""
+    async with cluster_in(tmp_path, brokers=0) as cluster:
+        await two_brokers(cluster)
+        await cluster.create("t", *[[2, 1]] * 2)
+        await cluster.until_led("t", 2, 1, 2)
+        await until_told(cluster, 1, 2)
+        for value in (b"a", b"b"):
+            assert (await cluster.produce(2, "t", value)).error_code == Errors.NONE
+        lost = cluster.brokers[1].logs.directories[1]
+        there = {index for index, each in lying(cluster.brokers[1]).items() if each == lost.directory_id}
+        assert len(there) == 1
+        await cluster.stop(1)
+        shutil.rmtree(lost.path)
+        [made] = format_log_directories(
+            [tmp_path / "a1", tmp_path / "b1"], node_id=1, cluster_id=CLUSTER, passes_over_formatted=True
+        ).values()
+        assert made != lost.directory_id
+        await cluster.start(1, **of(1))
+        await cluster.until_led("t", 2, 1, 2)
+        await until_told(cluster, 1)
+        broker = cluster.brokers[1]
+        assert lying(broker).keys() == {0, 1}
+        await until(lambda: broker.logs.hold(("t", 0), Uuid(bytes(16)), is_new=False).end_offset == 2)
+
+
+@story
+async def test_a_directory_that_is_missing_at_the_start_is_offline_and_nothing_is_made_elsewhere(
+    tmp_path: Path,
+) -> None:
+    async with cluster_in(tmp_path, brokers=0) as cluster:
+        await two_brokers(cluster)
+        await cluster.create("t", *[[1, 2]] * 2)
+        await cluster.until_led("t", 1, 1, 2)
+        await until_told(cluster, 1, 2)
+        lost = cluster.brokers[1].logs.directories[1]
+        there = [index for index, each in lying(cluster.brokers[1]).items() if each == lost.directory_id]
+        await cluster.stop(1)
+        a_file(lost.path)
+        await cluster.start(1, **of(1))
+        image, broker = cluster.controller.controller.image, cluster.brokers[1]
+        await until(lambda: all(image.partition("t", index).leader == 2 for index in there))
+        assert image.brokers[1].directories == (broker.logs.directories[0].directory_id,)
+        assert lying(broker).keys() == {0, 1} - {*there}
+        assert all(broker.manager.partitions["t", index].role.value == "offline" for index in there)
+        assert assigned(cluster, 1)[there[0]] == lost.directory_id
+        # What is new is made all the same (KAFKA-16157).
+        await cluster.create("u", [1])
+        await cluster.until_led("u", 1, 1)
+        # The disk comes back with all its records.
+        await cluster.stop(1)
+        lost.path.unlink()
+        lost.path.with_name(f"{lost.path.name}-away").rename(lost.path)
+        await cluster.start(1, **of(1))
+        await until(lambda: all({*image.partition("t", index).isr} == {1, 2} for index in (0, 1)))
+        await until_told(cluster, 1)
+        assert lying(cluster.brokers[1]).keys() == {0, 1}
+
+
+@story
+@pytest.mark.covers("C12")
+async def test_c12_a_topic_made_again_while_its_disk_is_away(tmp_path: Path) -> None:
+    """Its replica is made in the other directory; what the disk has of the old topic goes when it comes back."""
+    async with cluster_in(tmp_path, brokers=0) as cluster:
+        await two_brokers(cluster)
+        await cluster.create("t", *[[1, 2]] * 2)
+        await until(lambda: holds(cluster, 1, 2))
+        await until_told(cluster, 1, 2)
+        broker = cluster.brokers[1]
+        lost = broker.logs.directories[1]
+        [index] = [each for each, place in lying(broker).items() if place == lost.directory_id]
+        broker.directories.fail(lost, "a test")
+        await until(lambda: cluster.controller.controller.image.partition("t", index).leader == 2)
+        await delete(cluster, "t")
+        await cluster.create("t", *[[1, 2]] * 2)
+        await until_told(cluster, 1, 2)
+        await until(lambda: len(lying(broker)) == 2)
+        assert (lost.path / f"t-{index}").is_dir()
+        await cluster.stop(1)
+        await cluster.start(1, **of(1))
+        await until_told(cluster, 1)
+        assert not (lost.path / f"t-{index}").exists()
+        assert lying(cluster.brokers[1]).keys() == {0, 1}
+
+
+async def delete(cluster: Cluster, topic: str) -> None:
+    state = DeleteTopicState(name=topic, topic_id=Uuid(bytes(16)))
+    answer = await cluster.ask(2, DeleteTopicsRequest(topics=[state], timeout_ms=5_000), 6)
+    assert answer.responses[0].error_code == Errors.NONE
+
+
+@story
+async def test_of_two_logs_that_one_counts_which_the_metadata_log_names(tmp_path: Path) -> None:
+    """A crash between the two renamings of a promotion leaves both."""
+    async with cluster_in(tmp_path, brokers=1, **of(1)) as cluster:
+        await cluster.create("t", [1])
+        await cluster.until_led("t", 1, 1)
+        await until_told(cluster, 1)
+        await cluster.produce(1, "t", b"a")
+        right = directory_with(cluster.brokers[1], 0)
+        [wrong] = [each for each in cluster.brokers[1].logs.directories if each is not right]
+        await cluster.stop(1)
+        shutil.copytree(right.path / "t-0", wrong.path / "t-0")
+        await cluster.start(1, **of(1))
+        await cluster.until_led("t", 1, 1)
+        assert await cluster.values(1, "t") == [b"a"]
+        assert not (wrong.path / "t-0").exists() and directory_with(cluster.brokers[1], 0).path == right.path
+
+
+@story
+async def test_of_two_logs_that_the_metadata_log_does_not_name_none_counts(tmp_path: Path) -> None:
+    async with cluster_in(tmp_path, brokers=1, **of(1, 3)) as cluster:
+        await cluster.create("t", [1])
+        await cluster.until_led("t", 1, 1)
+        await until_told(cluster, 1)
+        right, *others = sorted(cluster.brokers[1].logs.directories, key=lambda each: ("t", 0) not in each.logs)
+        await cluster.stop(1)
+        for each in others:
+            shutil.copytree(right.path / "t-0", each.path / "t-0")
+        shutil.rmtree(right.path / "t-0")
+        server = await cluster.start(1, is_awaited=False, **of(1, 3))
+        await until(server._failed.is_set)
+        assert cluster.role(1, "t") == "offline"
+        assert all((each.path / "t-0").is_dir() for each in others)
+
+
+@story
+async def test_a_stray_beside_the_replica_is_deleted(tmp_path: Path) -> None:
+    async with cluster_in(tmp_path, brokers=1, **of(1)) as cluster:
+        await cluster.create("t", [1])
+        await cluster.until_led("t", 1, 1)
+        await until_told(cluster, 1)
+        await cluster.produce(1, "t", b"a")
+        right = directory_with(cluster.brokers[1], 0)
+        [other] = [each for each in cluster.brokers[1].logs.directories if each is not right]
+        await cluster.stop(1)
+        for each in (right, other):
+            (each.path / "gone-0").mkdir()
+        (other.path / "t-0").mkdir()
+        write_partition_metadata(other.path / "t-0" / "partition.metadata", Uuid(b"o" * 16))
+        await cluster.start(1, **of(1))
+        await cluster.until_led("t", 1, 1)
+        assert await cluster.values(1, "t") == [b"a"]
+        assert not (other.path / "t-0").exists()
+        assert not (other.path / "gone-0").exists() and not (right.path / "gone-0").exists()
+
+
+@story
+async def test_what_a_disk_refuses_to_a_producer_takes_that_directory_offline(tmp_path: Path) -> None:
+    """The other directory goes on."""
+    async with cluster_in(tmp_path, brokers=0) as cluster:
+        await two_brokers(cluster)
+        await cluster.create("t", *[[1, 2]] * 2, segment_bytes="1048576")
+        await cluster.until_led("t", 1, 1, 2)
+        await until_told(cluster, 1, 2)
+        broker, image = cluster.brokers[1], cluster.controller.controller.image
+        lost = broker.logs.directories[1]
+        [index] = [each for each, place in lying(broker).items() if place == lost.directory_id]
+        a_file(lost.path)
+        answers: list[Any] = []
+        while not answers or answers[-1].error_code == Errors.NONE:  # Until the next segment is to be made.
+            answers.append(await produce(cluster, index, b"x" * 400_000))
+            assert len(answers) < 10
+        assert answers[-1].error_code == Errors.KAFKA_STORAGE_ERROR
+        await until(lambda: image.partition("t", index).leader == 2)
+        assert image.partition("t", 1 - index).leader == 1 and not broker._failed.is_set()
+
+
+async def produce(cluster: Cluster, index: int, value: bytes) -> Any:
+    data = [PartitionProduceData(index=index, records=building.batch(0, [value]))]
+    request = ProduceRequest(acks=-1, timeout_ms=5_000, topic_data=[TopicProduceData(name="t", partition_data=data)])
+    answer = await cluster.ask(1, request, 9)
+    return answer.responses[0].partition_responses[0]
