@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Final, Self
 
 from kcore.constants import METADATA_TOPIC
+from kcore.errors import StorageError
 from kcore.metadata.topic_names import MAX_FOLDER_NAME, partition_error
 from kcore.protocol_errors import exception_of
 from kcore.storage.checkpoints import OFFSETS, TopicPartition, read_offsets, write_offsets

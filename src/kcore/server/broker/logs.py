@@ -134,10 +134,6 @@ class BrokerLogs:
         """As `fail`, of a directory that has refused something else."""
         return None if directory.failed is not None else self._fail(directory, why)
 
-    def fail_directory(self, directory: LogDirectory, why: str) -> list[Key] | None:
-        """As `fail`, of a directory that has refused something else."""
-        return None if directory.failed is not None else self._fail(directory, why)
-
     def _fail(self, directory: LogDirectory, why: str) -> list[Key]:
         logger.error("log directory %s goes offline: %s", directory.path, why)
         return [tuple(each) for each in directory.fail(why)]  # type: ignore[misc]
