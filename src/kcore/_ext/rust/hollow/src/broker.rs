@@ -33,10 +33,11 @@ pub struct Broker {
     pub sent_due: i64, // when the one under way was due
     pub interval: i64, // nanoseconds between an answer and the next heartbeat
     pub want_shut_down: bool,
-    pub sent: i64,       // when the last heartbeat was sent (ns); 0: none was
-    pub flags: u8,       // of the last heartbeat's answer
-    pub offset: i64,     // to fetch next
-    pub last_epoch: i32, // of the record before it
+    pub asks_at_once: bool, // once the heartbeat under way is answered
+    pub sent: i64,          // when the last heartbeat was sent (ns); 0: none was
+    pub flags: u8,          // of the last heartbeat's answer
+    pub offset: i64,        // to fetch next
+    pub last_epoch: i32,    // of the record before it
     pub high_watermark: i64,
     pub committed: i64, // the end of what it has read and knows to be committed
 }
@@ -52,6 +53,7 @@ impl Broker {
             sent_due: 0,
             interval,
             want_shut_down: false,
+            asks_at_once: false,
             sent: 0,
             flags: 0,
             offset: 0,

@@ -210,8 +210,7 @@ impl Engine {
             self.arrivals.push([row as i64, broker.committed, now]);
         }
         if broker.knows_itself() && !knew_itself {
-            broker.due = now; // Kafka's brokers ask every 10 ms until then, whether they are caught up.
-            self.beat_if_due(row, now);
+            self.ask_at_once(row, now); // Kafka's brokers ask every 10 ms until then, whether they are caught up.
         }
         self.fetch_if_ready(row, now);
     }
@@ -220,9 +219,10 @@ impl Engine {
         self.counters.heartbeats += 1;
         let broker = &mut self.brokers[row];
         self.latency.add(now - broker.sent_due);
+        let asks_at_once = std::mem::take(&mut broker.asks_at_once);
         if broker.due == broker.sent_due {
-            broker.due = now + broker.interval; // Else an order came meanwhile, which says when.
-        }
+            broker.due = if asks_at_once { now } else { now + broker.interval };
+        } // Else an order came meanwhile, which says when.
         if broker.is_ready_to_beat(now) {
             self.beat_if_due(row, now);
         } else if broker.beats {
@@ -274,6 +274,17 @@ impl Engine {
     pub fn buffered_bytes(&self) -> usize {
         let links = self.brokers.iter().flat_map(|broker| &broker.links);
         links.map(Link::capacity).sum::<usize>() + self.tape.capacity()
+    }
+
+    /// A heartbeat that is wanted at once is due when the one before it is answered: no broker sends two at a time.
+    fn ask_at_once(&mut self, row: usize, now: i64) {
+        let broker = &mut self.brokers[row];
+        if broker.links[HEARTBEATS].phase == Phase::Waiting {
+            broker.asks_at_once = true;
+        } else {
+            broker.due = now;
+            self.beat_if_due(row, now);
+        }
     }
 
     fn beat_if_due(&mut self, row: usize, now: i64) {

@@ -16,11 +16,11 @@ use std::io::Write;
 use std::net::SocketAddr;
 use std::os::fd::AsRawFd;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Mutex, MutexGuard};
 use std::time::{Duration, Instant};
 
 use mio::unix::pipe;
 use mio::{Events, Poll, Registry, Token, Waker};
+use parking_lot::{Mutex, MutexGuard};
 use pyo3::exceptions::{PyIndexError, PyOSError, PyRuntimeError, PyValueError};
 use pyo3::prelude::*;
 use pyo3::types::PyBytes;
@@ -63,7 +63,7 @@ impl Loop {
     }
 
     fn engine(&self) -> MutexGuard<'_, Shared> {
-        self.shared.lock().unwrap_or_else(|poisoned| poisoned.into_inner())
+        self.shared.lock()
     }
 
     /// One order of Python's: with the state, then the loop looks at it anew.
@@ -86,7 +86,7 @@ impl Loop {
         let news = !shared.engine.notices.is_empty() || !shared.engine.tape.seen.is_empty();
         if news && !shared.told {
             shared.told = true;
-            let _ = self.told.lock().map(|mut pipe| pipe.write(&[1])); // A full pipe wakes, too.
+            let _ = self.told.lock().write(&[1]); // A full pipe wakes, too.
         }
     }
 
@@ -98,11 +98,13 @@ impl Loop {
         let mut shared = self.engine();
         for event in events.iter().filter(|event| event.token() != WAKE) {
             shared.engine.on_event(event, self.now());
+            MutexGuard::bump(&mut shared); // An order of Python's waits for one connection at the most.
         }
         let until = self.now() + SLICE_NS;
         let mut has_more = true;
         while has_more && self.now() < until {
             has_more = shared.engine.go_on(self.now());
+            MutexGuard::bump(&mut shared);
         }
         let due = shared.engine.on_time(self.now()).unwrap_or(i64::MAX);
         self.tell(&mut shared);
@@ -175,7 +177,7 @@ impl Loop {
     /// Works until `stop`, without the GIL.
     fn run(&self, py: Python<'_>) -> PyResult<()> {
         let done = py.detach(|| {
-            let mut poll = self.poll.try_lock().map_err(|_| None)?;
+            let mut poll = self.poll.try_lock().ok_or(None)?;
             let mut events = Events::with_capacity(EVENTS_AT_ONCE);
             let (mut timeout, mut overdue) = (Duration::ZERO, self.now());
             while !self.stopped.load(Ordering::Relaxed) {
@@ -249,11 +251,11 @@ impl Loop {
         interval_ns: i64,
         want_shut_down: bool,
     ) -> PyResult<()> {
-        self.order(py, row, |engine, _| {
+        self.order(py, row, |engine, now| {
             let broker = &mut engine.brokers[row];
             broker.live(epoch);
             broker.want_shut_down = want_shut_down;
-            engine.set_beats(row, true, due_ns, interval_ns);
+            engine.set_beats(row, true, due_ns.max(now), interval_ns); // It could not be sent before.
         })
     }
 
