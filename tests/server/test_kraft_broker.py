@@ -2,7 +2,7 @@
 
 import asyncio
 import shutil
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Callable, Mapping
 from contextlib import AsyncExitStack, asynccontextmanager
 from pathlib import Path
 from typing import Any, Self
@@ -42,6 +42,7 @@ from kcore.server.kraft.apis import FEATURES
 from kcore.server.kraft.process import KraftServer
 from kcore.server.quorum.process import MemoryElections
 from kcore.storage.checkpoints import TopicPartition
+from kcore.storage.log_directory import HIGH_WATERMARKS
 from kcore.storage.meta_properties import MetaProperties, read_meta_properties, write_meta_properties
 from kcore.storage.raft_format import format_log_directories
 from kcore.types import ZERO_UUID, Uuid
@@ -64,13 +65,13 @@ class Cluster:
         self._closing: dict[int, AsyncExitStack] = {}
         self.connected: dict[int, Any] = {}
 
-    async def open(self, *, brokers: int = 2, **settings: str) -> Self:
+    async def open(self, *, brokers: int = 2, levels: Mapping[str, int] = LEVELS, **settings: str) -> Self:
         config = KraftControllerConfig(
             7, CLUSTER, supported_features=dict(FEATURES["4.3.1"]), broker_session_timeout_ms=2_000
         )
         where = {"CONTROLLER": Address("127.0.0.1", self.port)}
         raft = RaftConfig(CLUSTER, 7, Uuid(b"c" * 16), where, lambda bound: 0, voters=(Voter(ReplicaKey(7), where),))
-        bootstrap = Bootstrap.of_features(LEVELS, "a test")
+        bootstrap = Bootstrap.of_features(levels, "a test")
         self.controller = KraftServer(
             config, raft, MemoryLog(), MemoryElections(), bootstrap, host="127.0.0.1", port=self.port, front="plain"
         )
@@ -392,7 +393,12 @@ REFUSED: dict[str, Callable[[Path, Path], None]] = {
     "cluster.id is x, not a-cluster": lambda one, other: write(other, cluster_id="x"),
     "a metadata log, but metadata.log.dir is": lambda one, other: (other / "__cluster_metadata-0").mkdir(),
     "the directory of the metadata log cannot be used": lambda one, other: a_file(one),
+    "the metadata log cannot be used: .*no checkpoint": lambda one, other: spoil(one / HIGH_WATERMARKS),
 }
+
+
+def spoil(path: Path) -> None:
+    path.write_text("no checkpoint")
 
 
 def a_file(path: Path) -> None:

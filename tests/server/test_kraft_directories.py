@@ -1,7 +1,9 @@
 """The log directories of brokers under a KRaft controller (KIP-858): real disks, real sockets, one process."""
 
 import shutil
-from contextlib import suppress
+import subprocess
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
@@ -12,6 +14,7 @@ from kcore.protocol_errors import Errors
 from kcore.schema.log_dirs import DescribeLogDirsRequest
 from kcore.schema.produce import PartitionProduceData, ProduceRequest, TopicProduceData
 from kcore.schema.topics import DeleteTopicsRequest, DeleteTopicState
+from kcore.schema.update_features import FeatureUpdateKey, UpdateFeaturesRequest
 from kcore.server.broker.kraft_process import KraftBrokerServer
 from kcore.storage.checkpoints import TopicPartition
 from kcore.storage.log_directory import HIGH_WATERMARKS, LogDirectory
@@ -221,6 +224,25 @@ async def test_a_directory_that_is_missing_at_the_start_is_offline_and_nothing_i
 
 
 @story
+async def test_a_copy_that_is_not_the_assigned_one_is_not_served_while_a_directory_is_offline(tmp_path: Path) -> None:
+    """It may lack records: it stays as it is, until the directory is back that the metadata log names."""
+    async with cluster_in(tmp_path, brokers=1, **of(1)) as cluster:
+        await cluster.create("t", *[[1]] * 2)
+        await until(lambda: holds(cluster, 1, 2))
+        await until_told(cluster, 1)
+        kept, lost = cluster.brokers[1].logs.directories
+        [index] = [each for each, place in lying(cluster.brokers[1]).items() if place == lost.directory_id]
+        await cluster.stop(1)
+        shutil.copytree(lost.path / f"t-{index}", kept.path / f"t-{index}")
+        a_file(lost.path)
+        await cluster.start(1, **of(1))
+        assert cluster.brokers[1].manager.partitions["t", index].role.value == "offline"
+        assert (kept.path / f"t-{index}").is_dir()
+        assert assigned(cluster, 1)[index] == lost.directory_id
+        assert cluster.controller.controller.image.partition("t", index).leader == -1
+
+
+@story
 @pytest.mark.covers("C12")
 async def test_c12_a_topic_made_again_while_its_disk_is_away(tmp_path: Path) -> None:
     """Its replica is made in the other directory; what the disk has of the old topic goes when it comes back."""
@@ -239,11 +261,30 @@ async def test_c12_a_topic_made_again_while_its_disk_is_away(tmp_path: Path) -> 
         await until_told(cluster, 1, 2)
         await until(lambda: len(lying(broker)) == 2)
         assert (lost.path / f"t-{index}").is_dir()
+        assert broker.manager.partitions["t", index].role.value in ("leader", "follower")
         await cluster.stop(1)
         await cluster.start(1, **of(1))
         await until_told(cluster, 1)
         assert not (lost.path / f"t-{index}").exists()
         assert lying(cluster.brokers[1]).keys() == {0, 1}
+
+
+@story
+@pytest.mark.covers("C5")
+async def test_c5_the_controller_is_told_once_the_metadata_version_allows_it(tmp_path: Path) -> None:
+    """At 3.7-IV1 no directory is known; at 3.7-IV2 the broker registers again and tells all."""
+    async with cluster_in(tmp_path, brokers=1, levels={"metadata.version": 16}, **of(1)) as cluster:
+        await cluster.create("t", *[[1]] * 4)
+        await until(lambda: holds(cluster, 1, 4))
+        broker, image = cluster.brokers[1], cluster.controller.controller.image
+        assert len({*lying(broker).values()}) == 2
+        assert not image.brokers[1].directories and broker.directories.queued_assignments == 0
+        update = FeatureUpdateKey(feature="metadata.version", max_version_level=17)
+        answer = await cluster.ask(1, UpdateFeaturesRequest(feature_updates=[update]))
+        assert answer.error_code == Errors.NONE
+        await until_told(cluster, 1)
+        assert {*image.brokers[1].directories} == {*lying(broker).values()}
+        assert await cluster.produce(1, "t", b"a")
 
 
 async def delete(cluster: Cluster, topic: str) -> None:
@@ -306,6 +347,44 @@ async def test_a_stray_beside_the_replica_is_deleted(tmp_path: Path) -> None:
         assert await cluster.values(1, "t") == [b"a"]
         assert not (other.path / "t-0").exists()
         assert not (other.path / "gone-0").exists() and not (right.path / "gone-0").exists()
+
+
+@contextmanager
+def small_disk(path: Path) -> Iterator[bool]:
+    """A file system of 3 MB; False where this process may mount none."""
+    path.mkdir()
+    mount = ["mount", "-t", "tmpfs", "-o", "size=3m", "none", str(path)]
+    is_mounted = subprocess.run(mount, check=False, capture_output=True).returncode == 0
+    try:
+        yield is_mounted
+    finally:
+        if is_mounted:
+            subprocess.run(["umount", "--lazy", str(path)], check=True)
+
+
+@story
+async def test_a_disk_is_full(tmp_path: Path) -> None:
+    """Its leader fails, and the other broker has all that was acknowledged."""
+    with small_disk(tmp_path / "b1") as is_small:
+        async with cluster_in(tmp_path, brokers=0) as cluster:
+            await two_brokers(cluster)
+            await cluster.create("t", *[[1, 2]] * 2, segment_bytes="1048576")
+            await cluster.until_led("t", 1, 1, 2)
+            await until_told(cluster, 1, 2)
+            broker, image = cluster.brokers[1], cluster.controller.controller.image
+            lost = broker.logs.directories[1]
+            [index] = [each for each, place in lying(broker).items() if place == lost.directory_id]
+            if not is_small:
+                a_file(lost.path)
+            acknowledged = 0
+            while (await produce(cluster, index, b"x" * 200_000)).error_code == Errors.NONE:
+                acknowledged += 1
+                assert acknowledged < 100
+            assert acknowledged
+            await until(lambda: image.partition("t", index).leader == 2)
+            assert not broker._failed.is_set()
+            log = directory_with(cluster.brokers[2], index).logs[TopicPartition("t", index)]
+            assert log.end_offset >= acknowledged
 
 
 @story

@@ -25,7 +25,7 @@ def identify(
     `at_start` runs its argument in each directory that is online, and takes those offline that fail. A directory of a
     release before KIP-858 gets an id. StorageError if one is not formatted, is another node's or cluster's, has a
     reserved id or that of another one, or a metadata log that is not the configured one; or if the directory of the
-    metadata log cannot be read.
+    metadata log has failed.
     """
     found: dict[Path, MetaProperties] = {}
 
@@ -35,7 +35,7 @@ def identify(
             _check_no_metadata_log(directory.path, metadata_dir)
 
     at_start(look)
-    _check_metadata_dir(directories, metadata_dir)
+    check_metadata_dir(directories, metadata_dir)
     apart = metadata_dir.absolute() not in {each.path.absolute() for each in directories}
     verify_directories(
         {**found, metadata_dir: _read(metadata_dir)} if apart else found, node_id=node_id, needs_directory_ids=False
@@ -48,7 +48,6 @@ def identify(
         directory.directory_id = (found | changed)[directory.path].directory_id
 
     at_start(set_id)
-    _check_metadata_dir(directories, metadata_dir)
     return next(meta.cluster_id for meta in found.values() if meta.cluster_id is not None)
 
 
@@ -70,7 +69,8 @@ def _check_no_metadata_log(path: Path, metadata_dir: Path) -> None:
         raise StorageError(f"{path / METADATA_FOLDER}: a metadata log, but metadata.log.dir is {metadata_dir}")
 
 
-def _check_metadata_dir(directories: Sequence[LogDirectory], metadata_dir: Path) -> None:
+def check_metadata_dir(directories: Sequence[LogDirectory], metadata_dir: Path) -> None:
+    """StorageError if it has failed: without the metadata log no broker can begin."""
     for each in directories:
         if each.failed is not None and each.path.absolute() == metadata_dir.absolute():
             raise StorageError(f"the directory of the metadata log cannot be used: {each.failed}")

@@ -10,7 +10,7 @@ from kcore.broker.replicas.partition import TopicSettings
 from kcore.broker.replicas.replica import Key
 from kcore.constants import UNKNOWN_BROKER_EPOCH
 from kcore.protocol_errors import ApiException, Errors, exception_of
-from kcore.server.broker.directory_ids import identify
+from kcore.server.broker.directory_ids import check_metadata_dir, identify
 from kcore.storage.checkpoints import TopicPartition
 from kcore.storage.live_log import LiveLog, Settings
 from kcore.storage.log_directory import LogDirectory
@@ -42,6 +42,8 @@ class BrokerLogs:
         if node_id is not None:
             self.cluster_id = identify(self.directories, node_id, metadata_dir or paths[0], self._at_start)
         self._at_start(lambda directory: directory.open())
+        if node_id is not None:
+            check_metadata_dir(self.directories, metadata_dir or paths[0])
 
     @property
     def online(self) -> list[LogDirectory]:
