@@ -34,9 +34,9 @@ from kcore.sim.raft.disk import (
     LogWatcher,
     SimDirectory,
     WatchedLog,
-    _batches_of,
     crash_within,
     formatted,
+    look_at,
     power_cut,
 )
 from kcore.sim.raft.machine import PendingStore
@@ -114,9 +114,11 @@ def test_a_log_that_is_opened_again_has_the_batches_of_its_files() -> None:
         b"",
     ):
         file.data[:] = data
-        batches, ends = _batches_of(file)
-        assert batches == split_batches(data)[0]
-        assert ends == [sum(len(each.data) for each in batches[: k + 1]) for k in range(len(batches))]
+        looked = look_at(file)
+        batches = looked.batches
+        assert batches == split_batches(data)[0] and looked.data == b"".join([each.data for each in batches])
+        assert looked.ends == [sum(len(each.data) for each in batches[: k + 1]) for k in range(len(batches))]
+        assert looked.controls == [each for each in batches if each.is_control]
 
 
 def test_an_fsync_does_not_cover_what_was_cut_meanwhile() -> None:

@@ -117,12 +117,29 @@ def replay_batches(history: VoterHistory, batches: Iterable[StoredBatch], at: in
     for batch in batches:
         if not batch.is_control:
             continue
-        for record_offset, message in control_messages(batch):
+        for record_offset, value in _changes_before(batch) if len(batch.data) <= FEW_BYTES else _changes(batch):
             offset = record_offset if at is None else at
-            if isinstance(message, KRaftVersionRecord):
-                history.kraft_versions.add(offset, message.kraft_version)
-            elif isinstance(message, VotersRecord):
-                history.voters.add(offset, VoterSet.from_record(message))
+            if isinstance(value, VoterSet):
+                history.voters.add(offset, value)
+            else:
+                history.kraft_versions.add(offset, value)
+
+
+def _changes(batch: StoredBatch) -> Sequence[tuple[int, int | VoterSet]]:
+    """The versions and the voters in a control batch, and the offsets of their records."""
+    found: list[tuple[int, int | VoterSet]] = []
+    for offset, message in control_messages(batch):
+        if isinstance(message, KRaftVersionRecord):
+            found.append((offset, message.kraft_version))
+        elif isinstance(message, VotersRecord):
+            found.append((offset, VoterSet.from_record(message)))
+    return tuple(found)
+
+
+@lru_cache(maxsize=256)
+def _changes_before(batch: StoredBatch) -> Sequence[tuple[int, int | VoterSet]]:
+    """As `_read_before`."""
+    return _changes(batch)
 
 
 def control_messages(batch: StoredBatch) -> Sequence[tuple[int, Message]]:

@@ -438,7 +438,8 @@ class DiskRaftLog:
             self._snapshots.freeze(snapshot)
 
     def why_no_snapshot(self, snapshot: OffsetAndEpoch) -> str | None:
-        starts = [self._batch_at(snapshot.offset)]
+        offset = snapshot.offset  # At the high watermark no batch is asked for.
+        starts = [offset if offset == self.high_watermark else self._batch_at(offset)]
         return self._rules().why_no_snapshot(snapshot, self.high_watermark, starts, self._level)
 
 

@@ -143,9 +143,8 @@ class _Recovery:
         count = _whole(batches, self.end_offset, self._epoch)
         if count:
             epochs = batches.partition_leader_epoch[:count]
-            rises = np.flatnonzero(steps_of(epochs, self._epoch)).tolist()
-            for row in [*rises, count - 1]:
-                self.seen.append((int(batches.base_offset[row]), int(epochs[row])))
+            rows = [*np.flatnonzero(steps_of(epochs, self._epoch)).tolist(), count - 1]
+            self.seen += zip(batches.base_offset[rows].tolist(), epochs[rows].tolist(), strict=True)
             self.end_offset, self._epoch = int(batches.last_offset[count - 1]) + 1, int(epochs[-1])
         return batches, int(batches.position[count]) if count < len(batches) else batches.end
 
@@ -196,7 +195,8 @@ def _recover_epochs(folder: Path, seen: list[tuple[int, int]], end_offset: int, 
         entries = None
     epochs = EpochCache(entries or ())
     epochs.truncate_from_end(end_offset)
-    if any(epochs.epoch_for_offset(offset) != epoch for offset, epoch in seen):
+    begun = {start_offset: epoch for epoch, start_offset in epochs.entries}
+    if any(begun.get(offset) != epoch != epochs.epoch_for_offset(offset) for offset, epoch in seen):
         epochs = _epochs_of(segments, files)
     elif epochs.entries and epochs.entries[0].start_offset > base_offset_of(segments[0]):
         epochs = EpochCache([*_epochs_of(segments[:1], files).entries, *epochs.entries])
@@ -206,11 +206,11 @@ def _recover_epochs(folder: Path, seen: list[tuple[int, int]], end_offset: int, 
 
 def _epochs_of(segments: list[Path], files: FileSystem) -> EpochCache:
     """As their batches have them."""
-    epochs = EpochCache()
+    entries: list[tuple[int, int]] = []
     for path in segments:
         with Segment(path, files) as segment:
             batches = scan_batches(segment.data, check_crc=False, stop=True)
-        column = batches.partition_leader_epoch
-        for row in np.flatnonzero(steps_of(column, -1)).tolist():
-            epochs.assign(int(column[row]), int(batches.base_offset[row]))
-    return epochs
+        epochs = batches.partition_leader_epoch
+        rows = np.flatnonzero(steps_of(epochs, -1))
+        entries += zip(epochs[rows].tolist(), batches.base_offset[rows].tolist(), strict=True)
+    return EpochCache(entries)

@@ -347,7 +347,8 @@ class SimFileSystem:
             raise ValueError(f"{size} bytes of a file that has {len(found.file.data)}")
         if found.flags & os.O_WRONLY:
             raise PermissionError(errno.EACCES, "Permission denied")
-        return bytes(found.file.data[:size])
+        data = found.file.data
+        return bytes(data if len(data) == size else data[:size])
 
     def write(self, file: int, data: bytes | memoryview) -> int:
         found = self._to(WRITE, file)

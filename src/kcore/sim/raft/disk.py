@@ -7,7 +7,7 @@ files no crash can take.
 
 from bisect import bisect_left
 from collections.abc import Callable, Sequence
-from itertools import accumulate, repeat
+from itertools import accumulate
 from operator import attrgetter
 from pathlib import Path
 from random import Random
@@ -50,6 +50,47 @@ class LogWatcher:
         """A snapshot is whole."""
 
 
+class Looked:
+    """A segment's file as it was found last: its bytes up to the end of the last whole batch, and those batches."""
+
+    __slots__ = ("batches", "controls", "data", "ends", "judged", "withdrawn")
+
+    def __init__(self) -> None:
+        self.data = b""
+        self.batches: list[StoredBatch] = []
+        self.ends: list[int] = []  # Where each ends in the file.
+        self.controls: list[StoredBatch] = []  # Of the batches, those of control records.
+        # A checker's: so many of the batches it has compared with what was written, when so much had been withdrawn.
+        self.judged = self.withdrawn = 0
+
+    def again(self, data: bytes) -> None:
+        """What the file has now: most of it is as it was, with more behind that, or less."""
+        rows = range(len(self.ends))
+        if not data.startswith(self.data):  # Then none of a batch's end, and of no later one's.
+            self._keep(bisect_left(rows, True, key=lambda row: not data.startswith(self.data[: self.ends[row]])))
+        begin = len(self.data)
+        found = split_batches(data[begin:], check_crc=False)[0]
+        if found:
+            self.batches += found
+            self.ends += [*accumulate([len(batch.data) for batch in found], initial=begin)][1:]
+            self.controls += [batch for batch in found if batch.is_control]
+            self.data = data[: self.ends[-1]]
+
+    def _keep(self, count: int) -> None:
+        del self.batches[count:], self.ends[count:]
+        self.controls = [batch for batch in self.batches if batch.is_control]
+        self.data = self.data[: self.ends[-1] if self.ends else 0]
+        self.judged = min(self.judged, count)
+
+
+def look_at(file: SimFile) -> Looked:
+    """What a segment's file has, kept with the file."""
+    looked: Looked = file.looked_at or Looked()
+    looked.again(bytes(file.data))
+    file.looked_at = looked
+    return looked
+
+
 class WatchedLog(DiskRaftLog):
     """The log of one process; what it was stays to be looked at when the process is gone."""
 
@@ -59,17 +100,18 @@ class WatchedLog(DiskRaftLog):
         self._disk, self._watcher = files, watcher
         self.is_over = False  # Its process is gone.
         self.batches: list[StoredBatch] = []
-        self._places: list[tuple[SimFile, int]] = []  # Of each batch: its file, and where it ends there.
+        self._files_of_batches: list[SimFile] = []  # Of each batch: its file,
+        self._ends: list[int] = []  # and where it ends there.
         self._is_open = False
         super().__init__(folder, settings, level=level, files=files)
         self._is_open = True
         self._names = files.folder(folder)
-        for segment in self._log.segments:
-            file = files.file(segment.path)
-            batches, ends = _batches_of(file)
-            self.batches += batches
-            self._places += zip(repeat(file), ends)
         self._find_segments()
+        self.found = [look_at(file) for file in self._files_of_log]  # As it was opened, by segment.
+        for file, looked in zip(self._files_of_log, self.found, strict=True):
+            self.batches += looked.batches
+            self._files_of_batches += [file] * len(looked.ends)
+            self._ends += looked.ends
         # The file system's count of changes, the log's end, and what was durable then: of the log, and with a snapshot.
         self._known = -1, 0, 0, 0
 
@@ -111,7 +153,7 @@ class WatchedLog(DiskRaftLog):
                 at_risk[entry] = 0
         last = self._files_of_log[-1]
         for row in range(len(self.batches) - 1, -1, -1):
-            file, end = self._places[row]
+            file, end = self._files_of_batches[row], self._ends[row]
             if last is not file:
                 at_risk.pop(last, None)
                 last = file
@@ -169,7 +211,8 @@ class WatchedLog(DiskRaftLog):
         for batch in batches:
             end += len(batch.data)
             self.batches.append(batch)
-            self._places.append((file, end))
+            self._files_of_batches.append(file)
+            self._ends.append(end)
             self._watcher.on_appended(batch, before)
             before = batch.epoch
         return appended
@@ -207,7 +250,7 @@ class WatchedLog(DiskRaftLog):
 
     def _forget_from(self, row: int) -> tuple[StoredBatch, ...]:
         removed = tuple(self.batches[row:])
-        del self.batches[row:], self._places[row:]
+        del self.batches[row:], self._files_of_batches[row:], self._ends[row:]
         self._find_segments()
         return removed
 
@@ -215,27 +258,13 @@ class WatchedLog(DiskRaftLog):
         if not super().delete_before(snapshot):
             return False
         row = bisect_left(self.batches, snapshot.offset, key=_LAST_OFFSET)
-        del self.batches[:row], self._places[:row]
+        del self.batches[:row], self._files_of_batches[:row], self._ends[:row]
         self._find_segments()
         return True
 
     def freeze_snapshot(self, snapshot: OffsetAndEpoch) -> None:
         super().freeze_snapshot(snapshot)
         self._watcher.on_frozen(snapshot)
-
-
-def _batches_of(file: SimFile) -> tuple[list[StoredBatch], list[int]]:
-    """Of a segment, and where each ends; it is found as it was looked at last, with more behind that, or changed."""
-    data = bytes(file.data)
-    known, batches, ends = file.looked_at or (b"", [], [])
-    if not data.startswith(known):
-        known, batches, ends = b"", [], []
-    found = split_batches(data[len(known) :], check_crc=False)[0]
-    if found:
-        batches = batches + found
-        ends = [*ends, *[*accumulate([len(batch.data) for batch in found], initial=len(known))][1:]]
-        file.looked_at = data[: ends[-1]], batches, ends
-    return batches, ends
 
 
 class SimDirectory(RaftDirectory):

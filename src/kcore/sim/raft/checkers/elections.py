@@ -119,6 +119,7 @@ class Elections(Checker):
         if not is_known and self.facts.leaders.get(epoch) == (machine.key, machine.incarnation):
             del self.facts.leaders[epoch]
             self.facts.epoch_starts.pop(epoch, None)
+            self.facts.withdrawn += 1
             for batch in machine.log.batches:
                 if batch.epoch == epoch:
                     self.facts.written.pop((batch.base_offset, batch.epoch), None)
