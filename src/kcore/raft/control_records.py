@@ -32,6 +32,7 @@ from kcore.wire.record_building import CONTROL, encode_records
 from kcore.wire.records import CONTROL_TYPES, Record, control_message, records_of
 
 READ_BYTES: Final = 1 << 20
+FEW_BATCHES_BYTES: Final = 1 << 12  # Of a log: headers one by one are read sooner than columns.
 FEW_BYTES: Final = 1 << 10  # Of a control batch: what the leader of a small quorum writes.
 # Bounds of a control batch, far above what a leader writes: three records, of which one has a hundred bytes a voter.
 MOST_CONTROL_BYTES: Final = 1 << 20
@@ -239,6 +240,13 @@ def _replay(history: VoterHistory, log: RaftLog) -> None:
         offset = max(offset, log.latest_snapshot.offset)
     while offset < log.end_offset:
         data = log.read(offset, READ_BYTES, log.end_offset)
+        if len(data) <= FEW_BATCHES_BYTES:
+            few, problem = split_batches(data)
+            if problem is not None or not few:
+                raise problem or DecodeError("a record batch that is cut off", 0)
+            replay_batches(history, [batch for batch in few if batch.base_offset >= offset])
+            offset = few[-1].last_offset + 1
+            continue
         batches = scan_batches(data)
         if (bad := np.flatnonzero(~batches.crc_matches)).size:
             raise DecodeError("a record batch that is damaged", int(batches.position[bad[0]]))

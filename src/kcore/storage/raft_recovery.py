@@ -50,6 +50,7 @@ class Recovered(NamedTuple):
 
     end_offset: int
     last: Found | None
+    epochs: EpochCache  # As the file beside the segments has them now.
 
 
 def recover(folder: Path, recovery_point: int, index_interval_bytes: int, files: FileSystem = OS) -> Recovered | None:
@@ -63,8 +64,8 @@ def recover(folder: Path, recovery_point: int, index_interval_bytes: int, files:
         return None
     recovery = _Recovery(paths, recovery_point, index_interval_bytes, files)
     recovery.run()
-    _recover_epochs(folder, recovery.seen, recovery.end_offset, files)
-    return Recovered(recovery.end_offset, recovery.last)
+    epochs = _recover_epochs(folder, recovery.seen, recovery.end_offset, files)
+    return Recovered(recovery.end_offset, recovery.last, epochs)
 
 
 def sync_segments(folder: Path, recovery_point: int, files: FileSystem = OS) -> None:
@@ -170,7 +171,8 @@ def _behind(first: int, values: npt.NDArray[Integer]) -> npt.NDArray[Integer]:
 def _right_index(segment: Segment, below: int) -> OffsetIndex | None:
     """The segment's index if it can be believed: whole, only of batches below that offset, and its last one there."""
     try:
-        index, times = segment.offset_index, segment.time_index
+        index = segment.offset_index
+        times = segment.time_index if index is not None else None
     except StorageError:
         return None
     if index is None or times is None or max(times.offsets, default=-1) >= below:
@@ -182,7 +184,7 @@ def _right_index(segment: Segment, below: int) -> OffsetIndex | None:
     return index
 
 
-def _recover_epochs(folder: Path, seen: list[tuple[int, int]], end_offset: int, files: FileSystem) -> None:
+def _recover_epochs(folder: Path, seen: list[tuple[int, int]], end_offset: int, files: FileSystem) -> EpochCache:
     """What the file says, without what was cut off; from the batches if it is not there or says something else.
 
     And with the epochs from before the snapshot that the log began at, within its first segment: the log begins with
@@ -202,6 +204,7 @@ def _recover_epochs(folder: Path, seen: list[tuple[int, int]], end_offset: int, 
         epochs = EpochCache([*_epochs_of(segments[:1], files).entries, *epochs.entries])
     if epochs.entries != entries:
         write_leader_epochs(path, epochs.entries, files)
+    return epochs
 
 
 def _epochs_of(segments: list[Path], files: FileSystem) -> EpochCache:

@@ -22,7 +22,8 @@ from kcore.replication.epochs import EpochCache
 from kcore.replication.raft_log import Level, OffsetAndEpoch
 from kcore.sim.kernel.file_system import CrashError, SimFile, SimFileSystem
 from kcore.sim.kernel.violation import Violation
-from kcore.storage.raft_dir import METADATA_FOLDER, RaftDirectory
+from kcore.storage.files import path_in
+from kcore.storage.raft_dir import METADATA_FOLDER, RaftDirectory, read_election
 from kcore.storage.raft_format import format_directory
 from kcore.storage.raft_log import DiskRaftLog
 from kcore.storage.segment import LOG
@@ -53,15 +54,15 @@ class LogWatcher:
 class Looked:
     """A segment's file as it was found last: its bytes up to the end of the last whole batch, and those batches."""
 
-    __slots__ = ("batches", "controls", "data", "ends", "judged", "withdrawn")
+    __slots__ = ("batches", "committed", "controls", "data", "ends", "judged")
 
     def __init__(self) -> None:
         self.data = b""
         self.batches: list[StoredBatch] = []
         self.ends: list[int] = []  # Where each ends in the file.
         self.controls: list[StoredBatch] = []  # Of the batches, those of control records.
-        # A checker's: so many of the batches it has compared with what was written, when so much had been withdrawn.
-        self.judged = self.withdrawn = 0
+        self.judged = 0  # So many of the batches were compared with what was written.
+        self.committed = 0  # Those below that offset were compared with what is committed.
 
     def again(self, data: bytes) -> None:
         """What the file has now: most of it is as it was, with more behind that, or less."""
@@ -81,6 +82,12 @@ class Looked:
         self.controls = [batch for batch in self.batches if batch.is_control]
         self.data = self.data[: self.ends[-1] if self.ends else 0]
         self.judged = min(self.judged, count)
+        self.committed = min(self.committed, self.batches[-1].last_offset + 1 if self.batches else 0)
+
+    def doubt(self, epoch: int) -> None:
+        """Of what was written in that epoch some is forgotten: it is not known any more what the batches were."""
+        if self.judged and self.batches[self.judged - 1].epoch >= epoch:
+            self.judged = 0
 
 
 def look_at(file: SimFile) -> Looked:
@@ -112,6 +119,7 @@ class WatchedLog(DiskRaftLog):
             self.batches += looked.batches
             self._files_of_batches += [file] * len(looked.ends)
             self._ends += looked.ends
+        self._uncut = self.end_offset  # Below it the log is as it was opened.
         # The file system's count of changes, the log's end, and what was durable then: of the log, and with a snapshot.
         self._known = -1, 0, 0, 0
 
@@ -194,6 +202,16 @@ class WatchedLog(DiskRaftLog):
         first = bisect_left(self.batches, begin, key=_BASE_OFFSET)
         return self.batches[first : bisect_left(self.batches, end, first, key=_BASE_OFFSET)]
 
+    def compared_to(self) -> int:
+        """Batches below that offset were compared with what is committed, at some start, and are the same still."""
+        return min(self.found[0].committed, self._uncut) if len(self.found) == 1 else 0
+
+    def were_compared(self, begin: int, end: int) -> None:
+        """The log's batches between these offsets are as they are committed."""
+        found = self.found[0]
+        if len(self.found) == 1 and found.batches and begin <= max(found.committed, found.batches[0].base_offset):
+            found.committed = max(found.committed, min(end, self._uncut, found.batches[-1].last_offset + 1))
+
     def count_begun(self) -> int:
         """Snapshots that are not whole."""
         return self._snapshots.count_begun
@@ -250,6 +268,8 @@ class WatchedLog(DiskRaftLog):
 
     def _forget_from(self, row: int) -> tuple[StoredBatch, ...]:
         removed = tuple(self.batches[row:])
+        if removed:
+            self._uncut = min(self._uncut, removed[0].base_offset)
         del self.batches[row:], self._files_of_batches[row:], self._ends[row:]
         self._find_segments()
         return removed
@@ -302,7 +322,7 @@ def formatted(key: ReplicaKey, cluster_id: str, voters: Sequence[Voter]) -> SimF
 def found_election(files: SimFileSystem, node_id: int) -> ElectionState | None:
     """What a process would read that starts now."""
     try:
-        return RaftDirectory(WHERE, files=files).read_election()
+        return read_election(path_in(WHERE, METADATA_FOLDER), files)
     except StorageError as error:
         raise Violation("DirectoryOpens", f"node {node_id}: {error}") from error
 

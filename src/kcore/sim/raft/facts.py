@@ -11,7 +11,6 @@ class Facts:
     def __init__(self) -> None:
         self.committed = CommittedLog()
         self.written: dict[tuple[int, int], tuple[bytes, int]] = {}  # By offset and epoch: a batch, the epoch before.
-        self.withdrawn = 0  # How often something was taken out of that again.
         self.epoch_starts: dict[int, int] = {}  # The offset of the first batch of each epoch.
         self.leaders: dict[int, tuple[ReplicaKey, int]] = {}  # By epoch: the leader, and which incarnation of it.
         self.snapshots: dict[OffsetAndEpoch, bytes] = {}

@@ -47,7 +47,7 @@ class Logs(Checker):
         What was found so at an earlier start, and is the same still, is not compared again.
         """
         facts, batches = self.facts, looked.batches
-        written, begin = facts.written, looked.judged if looked.withdrawn == facts.withdrawn else 0
+        written, begin = facts.written, looked.judged
         if begin and before is not None:
             first = written.get((batches[0].base_offset, batches[0].epoch))
             begin = begin if first is not None and first[1] == before else 0
@@ -64,7 +64,7 @@ class Logs(Checker):
                 told = f"node {machine.index} finds another batch at offset {base_offset} of epoch {batch_epoch}"
                 raise Violation("LogMatching", told)
             before = batch_epoch
-        looked.judged, looked.withdrawn = len(batches), facts.withdrawn
+        looked.judged = len(batches)
         return batches[-1].epoch if batches else before
 
     def on_appended(self, machine: Machine, batch: StoredBatch, epoch_before: int) -> None:
