@@ -28,7 +28,7 @@ from kcore.schema.control_records import (
 from kcore.schema.structure import Data, Message
 from kcore.wire.codec import encode
 from kcore.wire.record_batch import HEADER_END, scan_batches
-from kcore.wire.record_building import CONTROL, encode_records
+from kcore.wire.record_building import CONTROL, encode_control
 from kcore.wire.records import CONTROL_TYPES, Record, control_message, records_of
 
 READ_BYTES: Final = 1 << 20
@@ -50,11 +50,8 @@ TRANSACTIONS: Final = CONTROL_TYPES[:2]  # Of partitions that producers write to
 
 def control_batch(messages: Sequence[Data], base_offset: int, epoch: int, now_ms: int) -> bytes:
     """One batch of control records; the key is a version, 0, and the type."""
-    rows = [
-        Record(base_offset + k, now_ms, TYPES[type(message)].to_bytes(4), encode(message, 0))
-        for k, message in enumerate(messages)
-    ]
-    return encode_records(rows, control=True, partition_leader_epoch=epoch)
+    records = [(TYPES[type(message)].to_bytes(4), encode(message, 0)) for message in messages]
+    return encode_control(records, base_offset=base_offset, timestamp=now_ms, partition_leader_epoch=epoch)
 
 
 def leader_change(leader_id: int, voters: VoterSet, granting_voters: Iterable[int]) -> LeaderChangeMessage:

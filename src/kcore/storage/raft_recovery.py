@@ -144,7 +144,7 @@ class _Recovery:
         count = _whole(batches, self.end_offset, self._epoch)
         if count:
             epochs = batches.partition_leader_epoch[:count]
-            rows = [*np.flatnonzero(steps_of(epochs, self._epoch)).tolist(), count - 1]
+            rows = [*steps_of(epochs, self._epoch).nonzero()[0].tolist(), count - 1]
             self.seen += zip(batches.base_offset[rows].tolist(), epochs[rows].tolist(), strict=True)
             self.end_offset, self._epoch = int(batches.last_offset[count - 1]) + 1, int(epochs[-1])
         return batches, int(batches.position[count]) if count < len(batches) else batches.end
@@ -156,8 +156,8 @@ def _whole(batches: RecordBatches, end_offset: int, epoch: int) -> int:
     ends = batches.last_offset + 1
     goes_on = batches.base_offset == _behind(end_offset, ends)
     rises = epochs >= _behind(epoch, epochs)
-    bad = np.flatnonzero(~(batches.crc_matches & goes_on & rises & (batches.last_offset_delta >= 0)))
-    return int(bad[0]) if bad.size else len(batches)
+    is_good = batches.crc_matches & goes_on & rises & (batches.last_offset_delta >= 0)
+    return len(batches) if is_good.all() else int(is_good.argmin())
 
 
 def _behind(first: int, values: npt.NDArray[Integer]) -> npt.NDArray[Integer]:

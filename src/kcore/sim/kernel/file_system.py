@@ -175,7 +175,9 @@ class SimFileSystem:
         self.has_refused = False  # It has, since somebody last looked.
         self._crash_at = NEVER
         self._folders_by_path: dict[str | Path, SimFolder] = {}  # Those found so far; a power cut may take one.
-        self._parents: dict[str | Path, tuple[SimFolder, str]] = {}  # By path, likewise: the folder, and the name there.
+        self._parents: dict[
+            str | Path, tuple[SimFolder, str]
+        ] = {}  # By path, likewise: the folder, and the name there.
         self._open = _Descriptors()
         self._next = 3
 

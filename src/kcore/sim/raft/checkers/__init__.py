@@ -127,11 +127,7 @@ class Checkers:
             machine.checked_files = machine.disk.count, machine.fsync, machine.storing
         state, high_watermark, storing = machine.checked or UNCHECKED
         quorum = machine.node.quorum
-        if (
-            state is not quorum.state
-            or high_watermark != quorum.high_watermark
-            or storing is not machine.storing
-        ):
+        if state is not quorum.state or high_watermark != quorum.high_watermark or storing is not machine.storing:
             for check in self._after_event:
                 check(machine)
             machine.checked = quorum.state, quorum.high_watermark, machine.storing
