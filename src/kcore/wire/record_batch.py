@@ -129,8 +129,9 @@ def scan_batches(
     problem = DecodeError(*found) if found else None
     if problem and not stop:
         raise problem
-    columns: list[Any] = [_frombuffer(arena, kind, rows, place) for kind, place in zip(_KINDS, places, strict=True)]
-    return RecordBatches(*columns, end, problem, tuple([DecodeError(*each) for each in skipped]))
+    fields: list[Any] = [_frombuffer(arena, kind, rows, place) for kind, place in zip(_KINDS, places, strict=True)]
+    fields += (end, problem, tuple([DecodeError(*each) for each in skipped]))
+    return RecordBatches(*fields)
 
 
 def steps_of(values: npt.NDArray[Integer], before: int) -> npt.NDArray[Integer]:

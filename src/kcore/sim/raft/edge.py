@@ -179,11 +179,10 @@ class Edge:
             if state is not machine.state:
                 self._checkers.on_state(machine, state)
             for effect in effects:
-                kind = type(effect)
-                if kind is StoreElection:
+                if type(effect) is StoreElection:
                     self._store(machine, effect, effects[effects.index(effect) + 1 :])
                     break
-                performers[kind](machine, effect)
+                performers[type(effect)](machine, effect)
             if not machine.is_up:
                 return
             if not machine.is_told or machine.storing is not None:
@@ -249,7 +248,7 @@ class Edge:
         version = version_between(kind, level, other)
         deadline_us = now_us + effect.timeout_ms * 1000
         delays_us = world.network.delays_us(machine.index, destination.index)
-        if kind is VoteRequest and not can_say(request, version):
+        if type(request) is VoteRequest and not can_say(request, version):
             self._refuse_version(machine, effect, destination, delays_us)
             return
         if level != other or world.dice() < self._codec_sample:

@@ -178,7 +178,9 @@ class Requests(Checker):
             # Those that are overdue and still open wait for the node, which pauses or stores its election.
             count = sum(call.deadline_us > self.world.now_us for call in machine.open.values())
             _check_bound(machine, "requests that it has sent", count, most)
-        _check_bound(machine, "snapshots that it has begun", machine.log.count_begun(), 1 + len(node.writing))
+        begun = machine.log.count_begun()
+        if begun:
+            _check_bound(machine, "snapshots that it has begun", begun, 1 + len(node.writing))
         if node.leading is not None:
             _check_bound(machine, "observers", len(node.leading.observers), MOST_REMEMBERED + size)
             _check_bound(machine, "fetches that wait", len(node.leading.fetches), MOST_REMEMBERED)
