@@ -17,6 +17,7 @@ import numpy as np
 import numpy.typing as npt
 
 from kcore.errors import StorageError
+from kcore.raft.batches import StoredBatch, split_batches
 from kcore.replication.epochs import EpochCache
 from kcore.storage.checkpoints import LEADER_EPOCHS, read_leader_epochs, write_leader_epochs
 from kcore.storage.files import OS, FileSystem, is_there, opened, path_in, sync_file, sync_folder
@@ -27,6 +28,7 @@ from kcore.storage.segment import Segment, base_offset_of
 from kcore.storage.segmented_log import remove_indexes, remove_segment
 from kcore.wire.record_batch import Integer, RecordBatches, scan_batches, steps_of
 
+FEW_BYTES: Final = 1 << 12  # Of a segment: headers one by one are read sooner than columns.
 LEFT_BEHIND: Final = (".deleted", ".part", ".tmp")  # Of files that a crash kept from being removed or finished.
 
 
@@ -42,7 +44,7 @@ class Found(NamedTuple):
 
     offsets: OffsetIndex | None
     times: TimeIndex | None
-    batches: RecordBatches
+    batches: RecordBatches | list[StoredBatch]
 
 
 class Recovered(NamedTuple):
@@ -136,8 +138,10 @@ class _Recovery:
             return is_damaged or next_base is not None
         return settled == next_base and (is_damaged or self.end_offset > settled)
 
-    def _go_through(self, segment: Segment, begin: int) -> tuple[RecordBatches, int]:
+    def _go_through(self, segment: Segment, begin: int) -> tuple[RecordBatches | list[StoredBatch], int]:
         """Takes what is whole from the batch at `begin` on; what is there, and the position behind what is whole."""
+        if len(segment) - begin <= FEW_BYTES:
+            return self._go_through_few(segment.data[begin:], begin)
         batches = scan_batches(segment.data, start=begin, stop=True)
         if begin and len(batches):  # What lies before is not looked at.
             self.end_offset, self._epoch = int(batches.base_offset[0]), int(batches.partition_leader_epoch[0])
@@ -149,9 +153,27 @@ class _Recovery:
             self.end_offset, self._epoch = int(batches.last_offset[count - 1]) + 1, int(epochs[-1])
         return batches, int(batches.position[count]) if count < len(batches) else batches.end
 
+    def _go_through_few(self, data: bytes, begin: int) -> tuple[list[StoredBatch], int]:
+        batches, _ = split_batches(data)
+        if begin and batches:
+            self.end_offset, self._epoch = batches[0].base_offset, batches[0].epoch
+        count = _whole(batches, self.end_offset, self._epoch)
+        for row, batch in enumerate(batches[:count]):
+            if batch.epoch != self._epoch or row + 1 == count:
+                self.seen.append((batch.base_offset, batch.epoch))
+            self.end_offset, self._epoch = batch.last_offset + 1, batch.epoch
+            begin += len(batch.data)
+        return batches, begin
 
-def _whole(batches: RecordBatches, end_offset: int, epoch: int) -> int:
+
+def _whole(batches: RecordBatches | list[StoredBatch], end_offset: int, epoch: int) -> int:
     """How many batches are, from the first on: their CRC right, offsets and epochs going on."""
+    if isinstance(batches, list):  # Up to the first one whose CRC is wrong.
+        for row, batch in enumerate(batches):
+            if batch.base_offset != end_offset or batch.epoch < epoch:
+                return row
+            end_offset, epoch = batch.last_offset + 1, batch.epoch
+        return len(batches)
     epochs = batches.partition_leader_epoch  # The CRC is not about it.
     ends = batches.last_offset + 1
     goes_on = batches.base_offset == _behind(end_offset, ends)

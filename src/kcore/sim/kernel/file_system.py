@@ -124,6 +124,11 @@ class SimFolder:
             self._put(names)
         self.unsynced.clear()
 
+    def has_new_folders(self) -> bool:
+        """Whether a power cut may take or bring back one."""
+        names = [(self.entries.get(name), before) for names in self.unsynced for name, before in names]
+        return any(isinstance(entry, SimFolder) for pair in names for entry in pair)
+
     def unsynced_names(self) -> set[str]:
         return {name for names in self.unsynced for name, _ in names}
 
@@ -205,10 +210,11 @@ class SimFileSystem:
         fates = [self._lose_of(name, file, random, may_flip) for name, file in found if file.unsynced]
         for folder in folders:
             if folder.unsynced:
+                if folder.has_new_folders():
+                    self._folders_by_path.clear()
+                    self._parents.clear()
                 folder.lose(random.randint(0, len(folder.unsynced)))
         self.unsynced.clear()
-        self._folders_by_path.clear()
-        self._parents.clear()
         return fates
 
     def _lose_of(self, name: str, file: SimFile, random: Random, may_flip: MayFlip) -> str:
