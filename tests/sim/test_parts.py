@@ -34,9 +34,9 @@ from kcore.sim.raft.disk import (
     LogWatcher,
     SimDirectory,
     WatchedLog,
-    _batches_of,
     crash_within,
     formatted,
+    look_at,
     power_cut,
 )
 from kcore.sim.raft.machine import PendingStore
@@ -45,8 +45,8 @@ from kcore.sim.raft.traps import MOMENTS
 from kcore.sim.raft.world import World
 from kcore.storage.segmented_log import Settings
 from kcore.types import Uuid
-from kcore.wire.record_building import encode_records
-from kcore.wire.records import Record
+from kcore.wire.record_building import encode_records, encode_values
+from kcore.wire.records import Record, values_of
 
 
 def batch(offset: int, epoch: int = 1, value: bytes = b"x") -> bytes:
@@ -114,9 +114,62 @@ def test_a_log_that_is_opened_again_has_the_batches_of_its_files() -> None:
         b"",
     ):
         file.data[:] = data
-        batches, ends = _batches_of(file)
-        assert batches == split_batches(data)[0]
-        assert ends == [sum(len(each.data) for each in batches[: k + 1]) for k in range(len(batches))]
+        looked = look_at(file)
+        batches = looked.batches
+        assert batches == split_batches(data)[0] and looked.data == b"".join([each.data for each in batches])
+        assert looked.ends == [sum(len(each.data) for each in batches[: k + 1]) for k in range(len(batches))]
+        assert looked.controls == [each for each in batches if each.is_control]
+
+
+def led_alone() -> World:
+    """By one voter, whose log is as it was at its last start."""
+    quiet = {"faults": ("slow_link",), "damaged": 0.0, "mistaken": 0.0, "snapshot_every_us": 1 << 40}
+    world = World(1, draw(1, voters=1, observers=0, segment_bytes=1 << 20, append_every_us=20_000, **quiet))
+    world.begin()
+    world.take(600)
+    again(world)
+    return world
+
+
+def again(world: World) -> None:
+    """Its process is killed, and starts."""
+    processes.kill(world, world.machines[0], peers_know=False)
+    processes.boot(world, world.machines[0])
+
+
+def test_what_was_found_as_it_was_written_is_compared_again_where_it_has_changed() -> None:
+    """Whole batches of the same places, that a crash cannot leave."""
+    for row in (3, -3):
+        world = led_alone()
+        machine = world.machines[0]
+        [looked] = machine.log.found
+        assert looked.judged == len(looked.batches) > 20
+        again(world)
+        file = machine.disk.file(machine.log._log.segments[0].path)
+        before = [each for each in looked.batches if not each.is_control][row]
+        values = [bytes(len(value or b"")) for value in values_of(before.data).values()]
+        other = encode_values(values, base_offset=before.base_offset, timestamp=0, partition_leader_epoch=before.epoch)
+        assert len(other) == len(before.data)
+        file.data[:] = file.data.replace(before.data, other)
+        with pytest.raises(Violation, match=f"another batch at offset {before.base_offset} of epoch {before.epoch}"):
+            again(world)
+
+
+def test_what_a_leader_has_is_compared_with_what_is_committed_again_where_it_was_cut() -> None:
+    world = led_alone()
+    machine, committed = world.machines[0], world.facts.committed
+    epoch, log = machine.node.epoch, machine.log
+    assert 0 < log.compared_to() <= committed.end
+    committed.check_leader(log, epoch + 1)
+    [last] = [each for each in log.batches if each.last_offset == committed.end - 1]
+    log._watcher, log.high_watermark = LogWatcher(), 0
+    log.truncate_to_end_offset(OffsetAndEpoch(last.base_offset, last.epoch))
+    assert log.compared_to() <= last.base_offset
+    values = [b"other"] * (last.last_offset - last.base_offset + 1)
+    other = encode_values(values, base_offset=last.base_offset, timestamp=0, partition_leader_epoch=last.epoch)
+    log.append_as_follower(other, epoch)
+    with pytest.raises(Violation, match="is not what was committed"):
+        committed.check_leader(log, epoch + 1)
 
 
 def test_an_fsync_does_not_cover_what_was_cut_meanwhile() -> None:

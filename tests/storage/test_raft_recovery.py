@@ -72,6 +72,30 @@ def test_a_bit_that_flipped_in_the_tail_cuts_it_there(tmp_path: Path) -> None:
         log.abandon()
 
 
+def test_few_batches_are_looked_at_as_many_are(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """One by one, or as columns: the same is left, and the same is known of it."""
+    path, batches = tail_of(tmp_path)
+    whole, size, dice = path.read_bytes(), len(batches[0]), random.Random(3)
+    for turn in range(80):
+        broken = bytearray(whole)
+        if turn % 2:
+            del broken[dice.randrange(5 * size, len(whole)) :]
+        elif turn:
+            broken[dice.randrange(5 * size, len(whole))] ^= 1 << dice.randrange(8)
+        path.write_bytes(broken)
+        found = []
+        for few_bytes in (1 << 12, -1):
+            monkeypatch.setattr(raft_recovery, "FEW_BYTES", few_bytes)
+            again = tmp_path / f"{turn} {few_bytes}"
+            shutil.copytree(tmp_path / "crashed", again)
+            log = opened(again)
+            last = log._log.segments[-1]
+            learnt = last._offsets, last._positions, last._size, last._end_offset, last._max_timestamp
+            found.append((read_all(log), log._log.epochs.entries, learnt))
+            log.abandon()
+        assert found[0] == found[1], turn
+
+
 @pytest.mark.parametrize("damage", ["bit", "cut", "zeros"])
 def test_damage_below_the_recovery_point_is_an_error(tmp_path: Path, damage: str) -> None:
     path, batches = tail_of(tmp_path)

@@ -64,6 +64,7 @@ def test_a_checkpoint_may_be_empty_or_end_after_its_version():
 
 
 def test_lines_and_fields_are_javas():
+    assert checkpoints.parse_leader_epochs("0\n2\n1 0\n2 77\n") == checkpoints.parse_leader_epochs("0\n2\n1 0\n2 77")
     assert checkpoints.parse_leader_epochs("0\r\n2\r1\t 0  \r\n+2 \x0b9223372036854775807") == [(1, 0), (2, 2**63 - 1)]
 
 

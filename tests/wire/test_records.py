@@ -14,7 +14,7 @@ from kcore._ext import records as kernel
 from kcore.errors import DecodeError, EncodeError
 from kcore.wire.jsonform import to_json
 from kcore.wire.record_batch import crc32c, scan_batches
-from kcore.wire.record_building import CODECS, encode_batches, encode_records, encode_values
+from kcore.wire.record_building import CODECS, encode_batches, encode_control, encode_records, encode_values
 from kcore.wire.records import Record, Records, control_message, decode_records, records_of, values_of
 from reference import record_fields as twin
 
@@ -427,6 +427,18 @@ def test_values_alone_are_built_as_their_records_are(
     rows = [Record(base_offset + k, timestamp, None, value) for k, value in enumerate(values)]
     told = {"base_offset": base_offset, "timestamp": timestamp, "partition_leader_epoch": epoch}
     assert encode_values(values, **told) == encode_records(rows, partition_leader_epoch=epoch)
+
+
+@pytest.mark.parametrize("size", [0, 1, 52, 53, 63, 64, 8_191, 8_192, 100_000])
+@pytest.mark.parametrize(("base_offset", "timestamp", "epoch"), [(0, 0, 0), (2**62, 2**62, 2**31 - 1), (7, -1, -1)])
+def test_control_records_are_built_as_their_records_are(
+    size: int, base_offset: int, timestamp: int, epoch: int
+) -> None:
+    for count in (1, 2, 70):
+        pairs = [(bytes([0, 0, 0, k]), bytes([k]) * (size + k)) for k in range(count)]
+        rows = [Record(base_offset + k, timestamp, *pair) for k, pair in enumerate(pairs)]
+        built = encode_control(pairs, base_offset=base_offset, timestamp=timestamp, partition_leader_epoch=epoch)
+        assert built == encode_records(rows, control=True, partition_leader_epoch=epoch)
 
 
 @pytest.mark.parametrize("field", ["base_offset", "timestamp", "partition_leader_epoch"])

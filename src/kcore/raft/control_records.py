@@ -28,10 +28,11 @@ from kcore.schema.control_records import (
 from kcore.schema.structure import Data, Message
 from kcore.wire.codec import encode
 from kcore.wire.record_batch import HEADER_END, scan_batches
-from kcore.wire.record_building import CONTROL, encode_records
+from kcore.wire.record_building import CONTROL, encode_control
 from kcore.wire.records import CONTROL_TYPES, Record, control_message, records_of
 
 READ_BYTES: Final = 1 << 20
+FEW_BATCHES_BYTES: Final = 1 << 12  # Of a log: headers one by one are read sooner than columns.
 FEW_BYTES: Final = 1 << 10  # Of a control batch: what the leader of a small quorum writes.
 # Bounds of a control batch, far above what a leader writes: three records, of which one has a hundred bytes a voter.
 MOST_CONTROL_BYTES: Final = 1 << 20
@@ -49,11 +50,8 @@ TRANSACTIONS: Final = CONTROL_TYPES[:2]  # Of partitions that producers write to
 
 def control_batch(messages: Sequence[Data], base_offset: int, epoch: int, now_ms: int) -> bytes:
     """One batch of control records; the key is a version, 0, and the type."""
-    rows = [
-        Record(base_offset + k, now_ms, TYPES[type(message)].to_bytes(4), encode(message, 0))
-        for k, message in enumerate(messages)
-    ]
-    return encode_records(rows, control=True, partition_leader_epoch=epoch)
+    records = [(TYPES[type(message)].to_bytes(4), encode(message, 0)) for message in messages]
+    return encode_control(records, base_offset=base_offset, timestamp=now_ms, partition_leader_epoch=epoch)
 
 
 def leader_change(leader_id: int, voters: VoterSet, granting_voters: Iterable[int]) -> LeaderChangeMessage:
@@ -117,12 +115,29 @@ def replay_batches(history: VoterHistory, batches: Iterable[StoredBatch], at: in
     for batch in batches:
         if not batch.is_control:
             continue
-        for record_offset, message in control_messages(batch):
+        for record_offset, value in _changes_before(batch) if len(batch.data) <= FEW_BYTES else _changes(batch):
             offset = record_offset if at is None else at
-            if isinstance(message, KRaftVersionRecord):
-                history.kraft_versions.add(offset, message.kraft_version)
-            elif isinstance(message, VotersRecord):
-                history.voters.add(offset, VoterSet.from_record(message))
+            if isinstance(value, VoterSet):
+                history.voters.add(offset, value)
+            else:
+                history.kraft_versions.add(offset, value)
+
+
+def _changes(batch: StoredBatch) -> Sequence[tuple[int, int | VoterSet]]:
+    """The versions and the voters in a control batch, and the offsets of their records."""
+    found: list[tuple[int, int | VoterSet]] = []
+    for offset, message in control_messages(batch):
+        if isinstance(message, KRaftVersionRecord):
+            found.append((offset, message.kraft_version))
+        elif isinstance(message, VotersRecord):
+            found.append((offset, VoterSet.from_record(message)))
+    return tuple(found)
+
+
+@lru_cache(maxsize=256)
+def _changes_before(batch: StoredBatch) -> Sequence[tuple[int, int | VoterSet]]:
+    """As `_read_before`."""
+    return _changes(batch)
 
 
 def control_messages(batch: StoredBatch) -> Sequence[tuple[int, Message]]:
@@ -222,6 +237,13 @@ def _replay(history: VoterHistory, log: RaftLog) -> None:
         offset = max(offset, log.latest_snapshot.offset)
     while offset < log.end_offset:
         data = log.read(offset, READ_BYTES, log.end_offset)
+        if len(data) <= FEW_BATCHES_BYTES:
+            few, problem = split_batches(data)
+            if problem is not None or not few:
+                raise problem or DecodeError("a record batch that is cut off", 0)
+            replay_batches(history, [batch for batch in few if batch.base_offset >= offset])
+            offset = few[-1].last_offset + 1
+            continue
         batches = scan_batches(data)
         if (bad := np.flatnonzero(~batches.crc_matches)).size:
             raise DecodeError("a record batch that is damaged", int(batches.position[bad[0]]))

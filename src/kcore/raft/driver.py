@@ -7,7 +7,7 @@ machine that is far behind. Source: KafkaRaftClient.ListenerContext.
 
 from collections import deque
 from collections.abc import Iterable, Sequence
-from typing import Any, Generic, TypeAlias, TypeVar
+from typing import Any, Final, Generic, TypeAlias, TypeVar
 
 from kcore.errors import RaftLogError
 from kcore.raft.batches import end_offset_of
@@ -27,6 +27,9 @@ from kcore.raft.state_machine import (
 
 E = TypeVar("E")
 MachineEffect: TypeAlias = Committed | LeaderChanged | SnapshotLoaded  # The effects that are for the machine.
+
+
+_APPENDS: Final = (Append, AppendBatches)
 
 
 class StateMachineDriver(Generic[E]):
@@ -157,14 +160,14 @@ class StateMachineDriver(Generic[E]):
         was_refused = False
         while waiting:
             output = waiting.popleft()
-            if isinstance(output, Append | AppendBatches):
+            if isinstance(output, _APPENDS):
                 refused, more = self._append(output, now_ms)
                 effects += more
                 if refused is not None:
                     if was_refused:
                         raise RaftLogError(f"a state machine was told of {refused}, and appends at {output[2]}")
                     was_refused = True
-                    waiting = deque(each for each in waiting if not isinstance(each, Append | AppendBatches))
+                    waiting = deque(each for each in waiting if not isinstance(each, _APPENDS))
                     waiting.extend(self._machine.on_refused(output, refused.next_offset))
             elif isinstance(output, Resign):
                 effects += self._node.resign(output.epoch, now_ms)

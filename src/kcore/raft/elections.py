@@ -34,7 +34,8 @@ class Election:
     @property
     def unrecorded(self) -> list[ReplicaKey]:
         """Whom to ask still."""
-        return [key for voter_id, key in self.voters.items() if voter_id not in self.granted | self.rejected]
+        recorded = self.granted | self.rejected
+        return [key for voter_id, key in self.voters.items() if voter_id not in recorded]
 
     @property
     def granting_voters(self) -> tuple[ReplicaKey, ...]:

@@ -120,9 +120,12 @@ def ask_for_votes(node: NodeContext, state: Prospective | Candidate, now_ms: int
         address = voters.address(voter.id, listener)
         if address is None:
             continue
-        if connections.is_ready(voter.id, now_ms):
-            connections.send(node.effects, voter.id, address, _vote_request(node, state, voter), now_ms)
-        deadline_ms = min(deadline_ms, connections.ready_ms(voter.id))
+        ready_ms = connections.ready_ms(voter.id)
+        if ready_ms <= now_ms:
+            request = _vote_request(node, state, voter)
+            ready_ms = connections.send(node.effects, voter.id, address, request, now_ms)
+        if ready_ms < deadline_ms:
+            deadline_ms = ready_ms
     return deadline_ms
 
 

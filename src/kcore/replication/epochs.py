@@ -3,7 +3,7 @@
 from bisect import bisect_right
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from operator import attrgetter
+from operator import attrgetter, lt
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -41,7 +41,11 @@ class EpochCache:
     def __init__(self, entries: Iterable[tuple[int, int]] = ()) -> None:
         """Assign `entries` one by one: an entry evicts those before it that it contradicts."""
         self.entries: list[EpochEntry] = []
-        for epoch, start_offset in entries:
+        given = [entry if type(entry) is EpochEntry else EpochEntry(*entry) for entry in entries]
+        if _ascend(given):
+            self.entries = given
+            return
+        for epoch, start_offset in given:
             self.assign(epoch, start_offset)
 
     def assign(self, epoch: int, start_offset: int) -> bool:
@@ -108,6 +112,16 @@ class EpochCache:
         if epoch is not None:
             self.entries = [entry for entry in self.entries if entry.epoch > epoch]
             self.entries.insert(0, EpochEntry(epoch, start_offset))
+
+
+def _ascend(entries: Sequence[EpochEntry]) -> bool:
+    """Whether each goes on from the one before, as those of a log do: then none evicts another."""
+    if not entries:
+        return True
+    epochs, starts = zip(*entries, strict=True)
+    if epochs[0] < 0 or starts[0] < 0:
+        return False
+    return all(map(lt, epochs, epochs[1:])) and all(map(lt, starts, starts[1:]))
 
 
 @dataclass(frozen=True)

@@ -28,6 +28,8 @@ FEW_LETTERS: Final = 1 << 14
 INT32: Final = 32
 INT64: Final = 64
 _LINE_END: Final = re.compile(r"\r\n|\r|\n")  # What BufferedReader.readLine ends a line at: no other of Unicode's.
+# What is written here, and by Kafka: of this, numbers are read at once. All else is read line by line.
+_PLAIN_EPOCHS: Final = re.compile(r"0\n([0-9]{1,9})\n((?:[0-9]{1,9} [0-9]{1,18}\n)*)")
 _BLANKS: Final = re.compile(r"[ \t\n\x0b\f\r]+")  # Java's \s
 
 
@@ -43,6 +45,10 @@ class TopicPartition(NamedTuple):
 
 def parse_leader_epochs(text: str) -> list[EpochEntry]:
     """The entries of a leader-epoch-checkpoint as they stand there; StorageError with the line that is none."""
+    if plain := _PLAIN_EPOCHS.fullmatch(text):
+        numbers = [*map(int, plain[2].split())]
+        if len(numbers) == 2 * int(plain[1]):
+            return [*map(EpochEntry, numbers[::2], numbers[1::2])]
     return [
         EpochEntry(_natural(epoch, INT32, line), _natural(offset, INT64, line))
         for line, (epoch, offset) in _entries(text, 2)

@@ -247,10 +247,13 @@ def remove(path: Path, files: FileSystem = OS) -> None:
 
 def read_bytes(path: str | Path, most: int = SMALL, files: FileSystem = OS) -> bytes:
     """A whole file; StorageError if it has more than `most` bytes. OSError if it cannot be read."""
-    data = bytearray()
     file = files.open(path)
     try:
         size = files.size(file)
+        first = files.pread(file, min(_PIECE, most + 1), 0) if size <= most else b""
+        if len(first) == size:  # As mostly.
+            return first
+        data, size = bytearray(first), max(size, len(first))
         while size <= most and (piece := files.pread(file, min(_PIECE, most + 1 - len(data)), len(data))):
             data += piece
             size = max(size, len(data))

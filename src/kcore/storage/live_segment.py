@@ -211,14 +211,19 @@ class LiveSegment:
         self._read_to.clear()
         self._size, self._end_offset, self._max_timestamp = 0, self.base_offset, NO_TIMESTAMP
 
-    def learnt(self, offsets: OffsetIndex | None, times: TimeIndex | None, batches: RecordBatches) -> None:
+    def learnt(
+        self, offsets: OffsetIndex | None, times: TimeIndex | None, batches: RecordBatches | list[StoredBatch]
+    ) -> None:
         """What it would find at the first need, as whoever has just recovered it has found it.
 
         The indexes beside it, if there are any, and all batches from the last one on that these know of.
         """
         self._forget()
-        self._believe(offsets, times)
-        self._note(batches, 0)
+        begin = self._believe(offsets, times)
+        if isinstance(batches, RecordBatches):
+            self._note(batches, 0)
+        elif batches:
+            self.wrote(batches, begin)
 
     def _believe(self, offsets: OffsetIndex | None, times: TimeIndex | None) -> int:
         """Where the last batch that the indexes know of begins."""

@@ -12,7 +12,7 @@ from kcore.replication.epochs import EpochEntry
 from kcore.storage.checkpoints import LEADER_EPOCHS, TopicPartition, read_leader_epochs
 from kcore.storage.files import OS, FileSystem, is_there, path_in
 from kcore.storage.partition_metadata import PARTITION_METADATA, read_partition_metadata
-from kcore.storage.segment import SEGMENT_NAME, Segment
+from kcore.storage.segment import Segment, is_segment
 from kcore.types import Uuid
 
 _FOLDER: Final = re.compile(r"(.+)-([0-9]{1,10})")
@@ -27,7 +27,7 @@ def partition_of(folder: Path) -> TopicPartition | None:
 
 def segment_files(folder: Path, files: FileSystem = OS) -> list[Path]:
     """The segments' files by base offset."""
-    return [path_in(folder, name) for name in sorted(files.names(folder)) if SEGMENT_NAME.fullmatch(name)]
+    return [path_in(folder, name) for name in sorted(filter(is_segment, files.names(folder)))]
 
 
 class Log:

@@ -49,24 +49,29 @@ class LogWriter:
         *,
         start_offset: int = 0,
         end_offset: int | None = None,
+        epochs: EpochCache | None = None,
         segment_bytes: int = SEGMENT_BYTES,
         index_interval_bytes: int = INDEX_INTERVAL_BYTES,
         files: FileSystem = OS,
     ) -> None:
         """Opens the folder, made if need be, with its log recovered: a torn or broken tail is cut off.
 
-        `start_offset` is where a new log begins; `end_offset` where one ends that was recovered before.
+        `start_offset` is where a new log begins; `end_offset` where one ends that was recovered before, and `epochs`
+        its leader epochs, if they were read then.
         """
         files.mkdir(folder)
         self.folder, self._files = folder, files
         self._segment_bytes, self._interval_bytes = segment_bytes, index_interval_bytes
-        epochs = path_in(folder, LEADER_EPOCHS)
-        self._epochs = EpochCache(read_leader_epochs(epochs, files) if is_there(epochs, files) else ())
+        self._epochs = epochs if epochs is not None else self._read_epochs()
         paths = segment_files(folder, files)
         if end_offset is None:
             end_offset = self._recover(paths[-1]) if paths else start_offset
         self.end_offset = end_offset
         self._open(paths[-1] if paths else segment_path(folder, start_offset))
+
+    def _read_epochs(self) -> EpochCache:
+        path = path_in(self.folder, LEADER_EPOCHS)
+        return EpochCache(read_leader_epochs(path, self._files) if is_there(path, self._files) else ())
 
     def _recover(self, path: Path) -> int:
         """Cuts the last segment to its valid batches, and the epochs to those; returns where the log ends."""

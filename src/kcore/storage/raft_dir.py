@@ -118,17 +118,22 @@ class RaftDirectory:
 
     def read_election(self) -> ElectionState | None:
         """The last one that was stored, None before there is one."""
-        path = self._quorum_state
-        if not is_there(path, self._files):
-            return None
-        with naming(path):
-            return _election_of(read_bytes(path, files=self._files))
+        return read_election(self.folder, self._files)
 
     def store_election(self, election: ElectionState, kraft_version: int) -> None:
         """Durable when it returns; after a crash in between, the one before is there."""
         data = _bytes_of(election, min(kraft_version, 1), self._voters)
         with Refusals(self.folder):
             write_formatted(self._quorum_state, data, self._files)
+
+
+def read_election(folder: Path, files: FileSystem = OS) -> ElectionState | None:
+    """As RaftDirectory has it, of the folder of its log. StorageError names the file and what is wrong with it."""
+    path = path_in(folder, QUORUM_STATE)
+    if not is_there(path, files):
+        return None
+    with naming(path):
+        return _election_of(read_bytes(path, files=files))
 
 
 # Kept: a file is read as it was written or read before, and of one election many nodes' files say the same.

@@ -121,7 +121,7 @@ class DiskRaftLog:
         self._snapshots = RaftSnapshots(self.folder, files)
         recovered = recover(self.folder, self._recovery_point, self._settings.index_interval_bytes, files)
         sync_segments(self.folder, self._recovery_point, files)
-        end_offset, last = recovered or (0, None)
+        end_offset, last, epochs = recovered or (0, None, None)
         if recovered is None:
             end_offset = self.latest_snapshot.offset if self.latest_snapshot else 0
             if end_offset < self._recovery_point:
@@ -131,7 +131,13 @@ class DiskRaftLog:
             self._write_recovery_point(end_offset)
         # This makes the folder's names durable, those of a snapshot and of quorum-state too, before they are relied on.
         self._log = SegmentedLog(
-            self.folder, self._settings, start_offset=end_offset, end_offset=end_offset, indexed=True, files=files
+            self.folder,
+            self._settings,
+            start_offset=end_offset,
+            end_offset=end_offset,
+            epochs=epochs,
+            indexed=True,
+            files=files,
         )
         if last is not None:
             self._log.segments[-1].learnt(*last)
@@ -438,7 +444,8 @@ class DiskRaftLog:
             self._snapshots.freeze(snapshot)
 
     def why_no_snapshot(self, snapshot: OffsetAndEpoch) -> str | None:
-        starts = [self._batch_at(snapshot.offset)]
+        offset = snapshot.offset  # At the high watermark no batch is asked for.
+        starts = [offset if offset == self.high_watermark else self._batch_at(offset)]
         return self._rules().why_no_snapshot(snapshot, self.high_watermark, starts, self._level)
 
 

@@ -17,6 +17,7 @@ import numpy as np
 import numpy.typing as npt
 
 from kcore.errors import StorageError
+from kcore.raft.batches import StoredBatch, split_batches
 from kcore.replication.epochs import EpochCache
 from kcore.storage.checkpoints import LEADER_EPOCHS, read_leader_epochs, write_leader_epochs
 from kcore.storage.files import OS, FileSystem, is_there, opened, path_in, sync_file, sync_folder
@@ -27,6 +28,7 @@ from kcore.storage.segment import Segment, base_offset_of
 from kcore.storage.segmented_log import remove_indexes, remove_segment
 from kcore.wire.record_batch import Integer, RecordBatches, scan_batches, steps_of
 
+FEW_BYTES: Final = 1 << 12  # Of a segment: headers one by one are read sooner than columns.
 LEFT_BEHIND: Final = (".deleted", ".part", ".tmp")  # Of files that a crash kept from being removed or finished.
 
 
@@ -42,7 +44,7 @@ class Found(NamedTuple):
 
     offsets: OffsetIndex | None
     times: TimeIndex | None
-    batches: RecordBatches
+    batches: RecordBatches | list[StoredBatch]
 
 
 class Recovered(NamedTuple):
@@ -50,6 +52,7 @@ class Recovered(NamedTuple):
 
     end_offset: int
     last: Found | None
+    epochs: EpochCache  # As the file beside the segments has them now.
 
 
 def recover(folder: Path, recovery_point: int, index_interval_bytes: int, files: FileSystem = OS) -> Recovered | None:
@@ -63,8 +66,8 @@ def recover(folder: Path, recovery_point: int, index_interval_bytes: int, files:
         return None
     recovery = _Recovery(paths, recovery_point, index_interval_bytes, files)
     recovery.run()
-    _recover_epochs(folder, recovery.seen, recovery.end_offset, files)
-    return Recovered(recovery.end_offset, recovery.last)
+    epochs = _recover_epochs(folder, recovery.seen, recovery.end_offset, files)
+    return Recovered(recovery.end_offset, recovery.last, epochs)
 
 
 def sync_segments(folder: Path, recovery_point: int, files: FileSystem = OS) -> None:
@@ -135,29 +138,48 @@ class _Recovery:
             return is_damaged or next_base is not None
         return settled == next_base and (is_damaged or self.end_offset > settled)
 
-    def _go_through(self, segment: Segment, begin: int) -> tuple[RecordBatches, int]:
+    def _go_through(self, segment: Segment, begin: int) -> tuple[RecordBatches | list[StoredBatch], int]:
         """Takes what is whole from the batch at `begin` on; what is there, and the position behind what is whole."""
+        if len(segment) - begin <= FEW_BYTES:
+            return self._go_through_few(segment.data[begin:], begin)
         batches = scan_batches(segment.data, start=begin, stop=True)
         if begin and len(batches):  # What lies before is not looked at.
             self.end_offset, self._epoch = int(batches.base_offset[0]), int(batches.partition_leader_epoch[0])
         count = _whole(batches, self.end_offset, self._epoch)
         if count:
             epochs = batches.partition_leader_epoch[:count]
-            rises = np.flatnonzero(steps_of(epochs, self._epoch)).tolist()
-            for row in [*rises, count - 1]:
-                self.seen.append((int(batches.base_offset[row]), int(epochs[row])))
+            rows = [*steps_of(epochs, self._epoch).nonzero()[0].tolist(), count - 1]
+            self.seen += zip(batches.base_offset[rows].tolist(), epochs[rows].tolist(), strict=True)
             self.end_offset, self._epoch = int(batches.last_offset[count - 1]) + 1, int(epochs[-1])
         return batches, int(batches.position[count]) if count < len(batches) else batches.end
 
+    def _go_through_few(self, data: bytes, begin: int) -> tuple[list[StoredBatch], int]:
+        batches, _ = split_batches(data)
+        if begin and batches:
+            self.end_offset, self._epoch = batches[0].base_offset, batches[0].epoch
+        count = _whole(batches, self.end_offset, self._epoch)
+        for row, batch in enumerate(batches[:count]):
+            if batch.epoch != self._epoch or row + 1 == count:
+                self.seen.append((batch.base_offset, batch.epoch))
+            self.end_offset, self._epoch = batch.last_offset + 1, batch.epoch
+            begin += len(batch.data)
+        return batches, begin
 
-def _whole(batches: RecordBatches, end_offset: int, epoch: int) -> int:
+
+def _whole(batches: RecordBatches | list[StoredBatch], end_offset: int, epoch: int) -> int:
     """How many batches are, from the first on: their CRC right, offsets and epochs going on."""
+    if isinstance(batches, list):  # Up to the first one whose CRC is wrong.
+        for row, batch in enumerate(batches):
+            if batch.base_offset != end_offset or batch.epoch < epoch:
+                return row
+            end_offset, epoch = batch.last_offset + 1, batch.epoch
+        return len(batches)
     epochs = batches.partition_leader_epoch  # The CRC is not about it.
     ends = batches.last_offset + 1
     goes_on = batches.base_offset == _behind(end_offset, ends)
     rises = epochs >= _behind(epoch, epochs)
-    bad = np.flatnonzero(~(batches.crc_matches & goes_on & rises & (batches.last_offset_delta >= 0)))
-    return int(bad[0]) if bad.size else len(batches)
+    is_good = batches.crc_matches & goes_on & rises & (batches.last_offset_delta >= 0)
+    return len(batches) if is_good.all() else int(is_good.argmin())
 
 
 def _behind(first: int, values: npt.NDArray[Integer]) -> npt.NDArray[Integer]:
@@ -171,7 +193,8 @@ def _behind(first: int, values: npt.NDArray[Integer]) -> npt.NDArray[Integer]:
 def _right_index(segment: Segment, below: int) -> OffsetIndex | None:
     """The segment's index if it can be believed: whole, only of batches below that offset, and its last one there."""
     try:
-        index, times = segment.offset_index, segment.time_index
+        index = segment.offset_index
+        times = segment.time_index if index is not None else None
     except StorageError:
         return None
     if index is None or times is None or max(times.offsets, default=-1) >= below:
@@ -183,7 +206,7 @@ def _right_index(segment: Segment, below: int) -> OffsetIndex | None:
     return index
 
 
-def _recover_epochs(folder: Path, seen: list[tuple[int, int]], end_offset: int, files: FileSystem) -> None:
+def _recover_epochs(folder: Path, seen: list[tuple[int, int]], end_offset: int, files: FileSystem) -> EpochCache:
     """What the file says, without what was cut off; from the batches if it is not there or says something else.
 
     And with the epochs from before the snapshot that the log began at, within its first segment: the log begins with
@@ -196,21 +219,23 @@ def _recover_epochs(folder: Path, seen: list[tuple[int, int]], end_offset: int, 
         entries = None
     epochs = EpochCache(entries or ())
     epochs.truncate_from_end(end_offset)
-    if any(epochs.epoch_for_offset(offset) != epoch for offset, epoch in seen):
+    begun = {start_offset: epoch for epoch, start_offset in epochs.entries}
+    if any(begun.get(offset) != epoch != epochs.epoch_for_offset(offset) for offset, epoch in seen):
         epochs = _epochs_of(segments, files)
     elif epochs.entries and epochs.entries[0].start_offset > base_offset_of(segments[0]):
         epochs = EpochCache([*_epochs_of(segments[:1], files).entries, *epochs.entries])
     if epochs.entries != entries:
         write_leader_epochs(path, epochs.entries, files)
+    return epochs
 
 
 def _epochs_of(segments: list[Path], files: FileSystem) -> EpochCache:
     """As their batches have them."""
-    epochs = EpochCache()
+    entries: list[tuple[int, int]] = []
     for path in segments:
         with Segment(path, files) as segment:
             batches = scan_batches(segment.data, check_crc=False, stop=True)
-        column = batches.partition_leader_epoch
-        for row in np.flatnonzero(steps_of(column, -1)).tolist():
-            epochs.assign(int(column[row]), int(batches.base_offset[row]))
-    return epochs
+        epochs = batches.partition_leader_epoch
+        rows = np.flatnonzero(steps_of(epochs, -1))
+        entries += zip(epochs[rows].tolist(), batches.base_offset[rows].tolist(), strict=True)
+    return EpochCache(entries)

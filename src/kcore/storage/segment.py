@@ -32,6 +32,12 @@ def base_offset_of(path: Path) -> int:
     return int(match[1])
 
 
+@lru_cache(maxsize=1024)
+def is_segment(name: str) -> bool:
+    """Whether a file of that name is one. Kept: a start asks several times of the same few names."""
+    return SEGMENT_NAME.fullmatch(name) is not None
+
+
 def segment_path(folder: Path, base_offset: int) -> Path:
     """The path of the segment with that base offset."""
     return path_in(folder, f"{base_offset:020}{LOG}")

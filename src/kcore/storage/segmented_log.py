@@ -9,7 +9,7 @@ from typing import Final, NamedTuple
 
 from kcore.broker.replicas.transactions import AbortedTransaction
 from kcore.raft.batches import StoredBatch
-from kcore.replication.epochs import EpochEntry
+from kcore.replication.epochs import EpochCache, EpochEntry
 from kcore.storage.checkpoints import LEADER_EPOCHS, write_leader_epochs
 from kcore.storage.files import OS, FileSystem, path_in, remove, sync_folder
 from kcore.storage.live_segment import LiveSegment
@@ -62,17 +62,24 @@ class SegmentedLog:
         *,
         start_offset: int = 0,
         end_offset: int | None = None,
+        epochs: EpochCache | None = None,
         indexed: bool = False,
         files: FileSystem = OS,
     ) -> None:
         """As LogWriter; `indexed`: existing indexes are trusted, so that reading needs no scan."""
         self.folder, self._settings, self._indexed, self._files = folder, settings, indexed, files
-        self._open(start_offset, end_offset)
+        self._open(start_offset, end_offset, epochs)
 
-    def _open(self, start_offset: int, end_offset: int | None = None) -> None:
-        settings = self._settings._asdict()
+    def _open(self, start_offset: int, end_offset: int | None = None, epochs: EpochCache | None = None) -> None:
+        segment_bytes, interval_bytes = self._settings
         self._writer = LogWriter(
-            self.folder, start_offset=start_offset, end_offset=end_offset, files=self._files, **settings
+            self.folder,
+            start_offset=start_offset,
+            end_offset=end_offset,
+            epochs=epochs,
+            segment_bytes=segment_bytes,
+            index_interval_bytes=interval_bytes,
+            files=self._files,
         )
         self.epochs = self._writer.epochs
         self.segments = [self._live(path) for path in segment_files(self.folder, self._files)]

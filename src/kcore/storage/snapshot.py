@@ -3,6 +3,7 @@
 import re
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 from pathlib import Path
 from typing import Any, Final, NamedTuple
 
@@ -33,8 +34,12 @@ class SnapshotId(NamedTuple):
         return f"{self.end_offset:020}-{self.epoch:010}{SUFFIX}"
 
 
+@lru_cache(maxsize=1024)
 def snapshot_id(name: str) -> SnapshotId | None:
-    """The id in a file's name; None for other files, unfinished snapshots among them, and for invalid ids."""
+    """The id in a file's name; None for other files, unfinished snapshots among them, and for invalid ids.
+
+    Kept: a start asks the same few names again.
+    """
     match = _NAME.fullmatch(name)
     found = SnapshotId(int(match[1]), int(match[2])) if match else None
     return found if found and found.end_offset <= _MOST_OFFSET and found.epoch <= _MOST_EPOCH else None

@@ -38,7 +38,8 @@ BATCH_COLUMNS: tuple[tuple[str, type[np.generic]], ...] = (
     ("count", np.int32),
     ("crc_matches", np.bool_),
 )
-_COLUMNS = tuple((name, np.dtype(kind)) for name, kind in BATCH_COLUMNS)
+_KINDS = tuple(np.dtype(kind) for _, kind in BATCH_COLUMNS)
+_frombuffer = np.frombuffer
 INDEX_INTERVAL_BYTES = 4096  # Kafka's default of index.interval.bytes.
 NO_TIMESTAMP = -1
 MOST_RELATIVE_OFFSET = 2**31 - 1  # An index entry's offset is an int32.
@@ -128,9 +129,9 @@ def scan_batches(
     problem = DecodeError(*found) if found else None
     if problem and not stop:
         raise problem
-    named = zip(_COLUMNS, places, strict=True)
-    arrays: dict[str, Any] = {name: np.frombuffer(arena, kind, rows, place) for (name, kind), place in named}
-    return RecordBatches(**arrays, end=end, problem=problem, skipped=tuple([DecodeError(*each) for each in skipped]))
+    fields: list[Any] = [_frombuffer(arena, kind, rows, place) for kind, place in zip(_KINDS, places, strict=True)]
+    fields += (end, problem, tuple([DecodeError(*each) for each in skipped]))
+    return RecordBatches(*fields)
 
 
 def steps_of(values: npt.NDArray[Integer], before: int) -> npt.NDArray[Integer]:

@@ -166,6 +166,34 @@ def _few_values(values: Sequence[bytes], sizes: Sequence[int], base_offset: int,
     return _BEFORE_IT(base_offset, len(covered) + 9, epoch, 2, crc32c(covered)) + covered
 
 
+def encode_control(
+    records: Sequence[tuple[bytes, bytes]], *, base_offset: int, timestamp: int, partition_leader_epoch: int
+) -> bytes:
+    """One batch of control records, by key and value, all of one time (ms): as `encode_records`, and fast."""
+    count = len(records)
+    if not (
+        count and 0 <= partition_leader_epoch < 1 << 31 and 0 <= base_offset < 1 << 62 and 0 <= timestamp < 1 << 62
+    ):
+        rows = [Record(base_offset + row, timestamp, key, value) for row, (key, value) in enumerate(records)]
+        return encode_records(rows, control=True, partition_leader_epoch=partition_leader_epoch)
+    parts = [_OF_BATCH(CONTROL, count - 1, timestamp, timestamp, -1, -1, -1, count)]
+    for row, (key, value) in enumerate(records):
+        fields = (b"\0\0", _varint(row), _varint(len(key)), key, _varint(len(value)), value, b"\0")
+        parts += (_varint(sum(map(len, fields))), *fields)
+    covered = b"".join(parts)
+    return _BEFORE_IT(base_offset, len(covered) + 9, partition_leader_epoch, 2, crc32c(covered)) + covered
+
+
+def _varint(number: int) -> bytes:
+    """Zigzag, of what is not negative."""
+    rest, found = number << 1, bytearray()
+    while rest > 0x7F:
+        found.append(rest & 0x7F | 0x80)
+        rest >>= 7
+    found.append(rest)
+    return bytes(found)
+
+
 class Spans:
     """Byte strings one behind the other, and where each is."""
 

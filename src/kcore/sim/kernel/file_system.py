@@ -16,7 +16,7 @@ Files are regular, names are those of files or folders; there are no links and n
 
 import errno
 import os
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import lru_cache
 from pathlib import Path
 from random import Random
@@ -124,6 +124,11 @@ class SimFolder:
             self._put(names)
         self.unsynced.clear()
 
+    def has_new_folders(self) -> bool:
+        """Whether a power cut may take or bring back one."""
+        names = [(self.entries.get(name), before) for names in self.unsynced for name, before in names]
+        return any(isinstance(entry, SimFolder) for pair in names for entry in pair)
+
     def unsynced_names(self) -> set[str]:
         return {name for names in self.unsynced for name, _ in names}
 
@@ -175,6 +180,9 @@ class SimFileSystem:
         self.has_refused = False  # It has, since somebody last looked.
         self._crash_at = NEVER
         self._folders_by_path: dict[str | Path, SimFolder] = {}  # Those found so far; a power cut may take one.
+        self._parents: dict[
+            str | Path, tuple[SimFolder, str]
+        ] = {}  # By path, likewise: the folder, and the name there.
         self._open = _Descriptors()
         self._next = 3
 
@@ -197,12 +205,16 @@ class SimFileSystem:
     def cut_power(self, random: Random, may_flip: MayFlip = lambda _, data: (range(len(data)),)) -> list[str]:
         """The machine is off, its process gone: what became of what was not synced, a fate a file that had such."""
         self.end_process()
-        fates = [self._lose_of(name, file, random, may_flip) for name, file in self._files() if file.unsynced]
-        for folder in [*self._folders(self.root)]:
+        folders = [*self._folders(self.root)]
+        found = self._files(folders) if self.unsynced else []
+        fates = [self._lose_of(name, file, random, may_flip) for name, file in found if file.unsynced]
+        for folder in folders:
             if folder.unsynced:
+                if folder.has_new_folders():
+                    self._folders_by_path.clear()
+                    self._parents.clear()
                 folder.lose(random.randint(0, len(folder.unsynced)))
         self.unsynced.clear()
-        self._folders_by_path.clear()
         return fates
 
     def _lose_of(self, name: str, file: SimFile, random: Random, may_flip: MayFlip) -> str:
@@ -248,15 +260,17 @@ class SimFileSystem:
 
     def _folders(self, folder: SimFolder) -> Iterator[SimFolder]:
         yield folder
-        seen = [*folder.entries.values(), *(before for names in folder.unsynced for _, before in names)]
+        seen = [*folder.entries.values()]
+        if folder.unsynced:
+            seen += [before for names in folder.unsynced for _, before in names if before is not None]
         for entry in seen:
-            if isinstance(entry, SimFolder):
+            if type(entry) is SimFolder:
                 yield from self._folders(entry)
 
-    def _files(self) -> list[tuple[str, SimFile]]:
-        """All that have a name, or had one that a power cut may bring back."""
+    def _files(self, folders: Iterable[SimFolder]) -> list[tuple[str, SimFile]]:
+        """All in them that have a name, or had one that a power cut may bring back."""
         found: dict[SimFile, str] = {}
-        for folder in self._folders(self.root):
+        for folder in folders:
             before = [pair for names in folder.unsynced for pair in names]
             for name, entry in [*folder.entries.items(), *before]:
                 if isinstance(entry, SimFile):
@@ -282,22 +296,23 @@ class SimFileSystem:
         return found
 
     def _find(self, path: str | Path) -> SimFile | SimFolder | None:
-        above, name = _above_and_name(path)
-        if not name:
-            return self.root
         try:
-            return self.folder(above).entries.get(name)
+            folder, name = self._parents.get(path) or self._parent(path)
         except FileNotFoundError:
             return None
+        return folder.entries.get(name) if name else folder
 
     def _parent(self, path: str | Path) -> tuple[SimFolder, str]:
-        above, name = _above_and_name(path)
-        return self.folder(above), name
+        found = self._parents.get(path)
+        if found is None:
+            above, name = _above_and_name(path)
+            found = self._parents[path] = self.folder(above) if above else self.root, name
+        return found
 
     # Files: as `kcore.storage.files.FileSystem` has it.
 
     def open(self, path: str | Path, flags: int = os.O_RDONLY, mode: int = 0o666) -> int:
-        folder, name = self._parent(path)
+        folder, name = self._parents.get(path) or self._parent(path)
         file = folder.entries.get(name)
         if file is None:
             if not flags & os.O_CREAT:
@@ -347,7 +362,8 @@ class SimFileSystem:
             raise ValueError(f"{size} bytes of a file that has {len(found.file.data)}")
         if found.flags & os.O_WRONLY:
             raise PermissionError(errno.EACCES, "Permission denied")
-        return bytes(found.file.data[:size])
+        data = found.file.data
+        return bytes(data if len(data) == size else data[:size])
 
     def write(self, file: int, data: bytes | memoryview) -> int:
         found = self._to(WRITE, file)

@@ -7,7 +7,7 @@ files no crash can take.
 
 from bisect import bisect_left
 from collections.abc import Callable, Sequence
-from itertools import accumulate, repeat
+from itertools import accumulate
 from operator import attrgetter
 from pathlib import Path
 from random import Random
@@ -22,7 +22,8 @@ from kcore.replication.epochs import EpochCache
 from kcore.replication.raft_log import Level, OffsetAndEpoch
 from kcore.sim.kernel.file_system import CrashError, SimFile, SimFileSystem
 from kcore.sim.kernel.violation import Violation
-from kcore.storage.raft_dir import METADATA_FOLDER, RaftDirectory
+from kcore.storage.files import path_in
+from kcore.storage.raft_dir import METADATA_FOLDER, RaftDirectory, read_election
 from kcore.storage.raft_format import format_directory
 from kcore.storage.raft_log import DiskRaftLog
 from kcore.storage.segment import LOG
@@ -50,6 +51,53 @@ class LogWatcher:
         """A snapshot is whole."""
 
 
+class Looked:
+    """A segment's file as it was found last: its bytes up to the end of the last whole batch, and those batches."""
+
+    __slots__ = ("batches", "committed", "controls", "data", "ends", "judged")
+
+    def __init__(self) -> None:
+        self.data = b""
+        self.batches: list[StoredBatch] = []
+        self.ends: list[int] = []  # Where each ends in the file.
+        self.controls: list[StoredBatch] = []  # Of the batches, those of control records.
+        self.judged = 0  # So many of the batches were compared with what was written.
+        self.committed = 0  # Those below that offset were compared with what is committed.
+
+    def again(self, data: bytes) -> None:
+        """What the file has now: most of it is as it was, with more behind that, or less."""
+        rows = range(len(self.ends))
+        if not data.startswith(self.data):  # Then none of a batch's end, and of no later one's.
+            self._keep(bisect_left(rows, True, key=lambda row: not data.startswith(self.data[: self.ends[row]])))
+        begin = len(self.data)
+        found = split_batches(data[begin:], check_crc=False)[0]
+        if found:
+            self.batches += found
+            self.ends += [*accumulate([len(batch.data) for batch in found], initial=begin)][1:]
+            self.controls += [batch for batch in found if batch.is_control]
+            self.data = data[: self.ends[-1]]
+
+    def _keep(self, count: int) -> None:
+        del self.batches[count:], self.ends[count:]
+        self.controls = [batch for batch in self.batches if batch.is_control]
+        self.data = self.data[: self.ends[-1] if self.ends else 0]
+        self.judged = min(self.judged, count)
+        self.committed = min(self.committed, self.batches[-1].last_offset + 1 if self.batches else 0)
+
+    def doubt(self, epoch: int) -> None:
+        """Of what was written in that epoch some is forgotten: it is not known any more what the batches were."""
+        if self.judged and self.batches[self.judged - 1].epoch >= epoch:
+            self.judged = 0
+
+
+def look_at(file: SimFile) -> Looked:
+    """What a segment's file has, kept with the file."""
+    looked: Looked = file.looked_at or Looked()
+    looked.again(bytes(file.data))
+    file.looked_at = looked
+    return looked
+
+
 class WatchedLog(DiskRaftLog):
     """The log of one process; what it was stays to be looked at when the process is gone."""
 
@@ -59,17 +107,19 @@ class WatchedLog(DiskRaftLog):
         self._disk, self._watcher = files, watcher
         self.is_over = False  # Its process is gone.
         self.batches: list[StoredBatch] = []
-        self._places: list[tuple[SimFile, int]] = []  # Of each batch: its file, and where it ends there.
+        self._files_of_batches: list[SimFile] = []  # Of each batch: its file,
+        self._ends: list[int] = []  # and where it ends there.
         self._is_open = False
         super().__init__(folder, settings, level=level, files=files)
         self._is_open = True
         self._names = files.folder(folder)
-        for segment in self._log.segments:
-            file = files.file(segment.path)
-            batches, ends = _batches_of(file)
-            self.batches += batches
-            self._places += zip(repeat(file), ends)
         self._find_segments()
+        self.found = [look_at(file) for file in self._files_of_log]  # As it was opened, by segment.
+        for file, looked in zip(self._files_of_log, self.found, strict=True):
+            self.batches += looked.batches
+            self._files_of_batches += [file] * len(looked.ends)
+            self._ends += looked.ends
+        self._uncut = self.end_offset  # Below it the log is as it was opened.
         # The file system's count of changes, the log's end, and what was durable then: of the log, and with a snapshot.
         self._known = -1, 0, 0, 0
 
@@ -111,7 +161,7 @@ class WatchedLog(DiskRaftLog):
                 at_risk[entry] = 0
         last = self._files_of_log[-1]
         for row in range(len(self.batches) - 1, -1, -1):
-            file, end = self._places[row]
+            file, end = self._files_of_batches[row], self._ends[row]
             if last is not file:
                 at_risk.pop(last, None)
                 last = file
@@ -152,6 +202,16 @@ class WatchedLog(DiskRaftLog):
         first = bisect_left(self.batches, begin, key=_BASE_OFFSET)
         return self.batches[first : bisect_left(self.batches, end, first, key=_BASE_OFFSET)]
 
+    def compared_to(self) -> int:
+        """Batches below that offset were compared with what is committed, at some start, and are the same still."""
+        return min(self.found[0].committed, self._uncut) if len(self.found) == 1 else 0
+
+    def were_compared(self, begin: int, end: int) -> None:
+        """The log's batches between these offsets are as they are committed."""
+        found = self.found[0]
+        if len(self.found) == 1 and found.batches and begin <= max(found.committed, found.batches[0].base_offset):
+            found.committed = max(found.committed, min(end, self._uncut, found.batches[-1].last_offset + 1))
+
     def count_begun(self) -> int:
         """Snapshots that are not whole."""
         return self._snapshots.count_begun
@@ -169,7 +229,8 @@ class WatchedLog(DiskRaftLog):
         for batch in batches:
             end += len(batch.data)
             self.batches.append(batch)
-            self._places.append((file, end))
+            self._files_of_batches.append(file)
+            self._ends.append(end)
             self._watcher.on_appended(batch, before)
             before = batch.epoch
         return appended
@@ -207,7 +268,9 @@ class WatchedLog(DiskRaftLog):
 
     def _forget_from(self, row: int) -> tuple[StoredBatch, ...]:
         removed = tuple(self.batches[row:])
-        del self.batches[row:], self._places[row:]
+        if removed:
+            self._uncut = min(self._uncut, removed[0].base_offset)
+        del self.batches[row:], self._files_of_batches[row:], self._ends[row:]
         self._find_segments()
         return removed
 
@@ -215,27 +278,13 @@ class WatchedLog(DiskRaftLog):
         if not super().delete_before(snapshot):
             return False
         row = bisect_left(self.batches, snapshot.offset, key=_LAST_OFFSET)
-        del self.batches[:row], self._places[:row]
+        del self.batches[:row], self._files_of_batches[:row], self._ends[:row]
         self._find_segments()
         return True
 
     def freeze_snapshot(self, snapshot: OffsetAndEpoch) -> None:
         super().freeze_snapshot(snapshot)
         self._watcher.on_frozen(snapshot)
-
-
-def _batches_of(file: SimFile) -> tuple[list[StoredBatch], list[int]]:
-    """Of a segment, and where each ends; it is found as it was looked at last, with more behind that, or changed."""
-    data = bytes(file.data)
-    known, batches, ends = file.looked_at or (b"", [], [])
-    if not data.startswith(known):
-        known, batches, ends = b"", [], []
-    found = split_batches(data[len(known) :], check_crc=False)[0]
-    if found:
-        batches = batches + found
-        ends = [*ends, *[*accumulate([len(batch.data) for batch in found], initial=len(known))][1:]]
-        file.looked_at = data[: ends[-1]], batches, ends
-    return batches, ends
 
 
 class SimDirectory(RaftDirectory):
@@ -273,7 +322,7 @@ def formatted(key: ReplicaKey, cluster_id: str, voters: Sequence[Voter]) -> SimF
 def found_election(files: SimFileSystem, node_id: int) -> ElectionState | None:
     """What a process would read that starts now."""
     try:
-        return RaftDirectory(WHERE, files=files).read_election()
+        return read_election(path_in(WHERE, METADATA_FOLDER), files)
     except StorageError as error:
         raise Violation("DirectoryOpens", f"node {node_id}: {error}") from error
 

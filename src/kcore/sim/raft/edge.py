@@ -40,6 +40,8 @@ class Edge:
     def __init__(self, world: "World") -> None:
         self._world = world
         self._checkers = world.checkers
+        self._on_send, self._on_answer = world.checkers.on_send, world.checkers.on_answer
+        self._after_event = world.checkers.after_event
         self._codec_sample = world.options.codec_sample
         self._answered: Message | None = None  # The last answer,
         self._kind: Kind = "", 0, ""  # and its kind.
@@ -176,9 +178,9 @@ class Edge:
             state = node.quorum.state
             if state is not machine.state:
                 self._checkers.on_state(machine, state)
-            for k, effect in enumerate(effects):
+            for effect in effects:
                 if type(effect) is StoreElection:
-                    self._store(machine, effect, effects[k + 1 :])
+                    self._store(machine, effect, effects[effects.index(effect) + 1 :])
                     break
                 performers[type(effect)](machine, effect)
             if not machine.is_up:
@@ -188,7 +190,7 @@ class Edge:
             effects = self._run_state_machine(machine)
             if not effects:
                 break
-        self._checkers.after_event(machine)
+        self._after_event(machine)
         deadline_ms = node.next_deadline_ms
         if deadline_ms is not None and deadline_ms < machine.timer_ms:
             self.arm(machine)
@@ -241,31 +243,33 @@ class Edge:
     def _send(self, machine: Machine, effect: Send) -> None:
         world = self._world
         destination = world.machines[effect.address.port - FIRST_PORT]
-        request, level, other = effect.request, machine.level, destination.level
-        version = version_between(type(request), level, other)
-        deadline_us = world.now_us + effect.timeout_ms * 1000
+        request, level, other, now_us = effect.request, machine.level, destination.level, world.now_us
+        kind = type(request)
+        version = version_between(kind, level, other)
+        deadline_us = now_us + effect.timeout_ms * 1000
         delays_us = world.network.delays_us(machine.index, destination.index)
         if type(request) is VoteRequest and not can_say(request, version):
             self._refuse_version(machine, effect, destination, delays_us)
             return
         if level != other or world.dice() < self._codec_sample:
             request = through_codec(request, version)
-        sent_ms = machine.clock.ms(world.now_us)
+        sent_ms = machine.clock.ms(now_us)
         call = Call(machine, effect.correlation_id, destination, request, version, deadline_us, sent_ms)
-        for check in self._checkers.on_send[type(request)]:
+        for check in self._on_send[kind]:
             check(machine, call)
         machine.open[effect.correlation_id] = call
         if deadline_us < machine.expiry_us:
             self._expire_at(machine, deadline_us)
-        if not delays_us:
+        if len(delays_us) == 1:  # As mostly.
+            world.push(now_us + delays_us[0], REQUEST, destination, call)
+        elif delays_us:
+            world.seen["request duplicated"] += 1
+            world.push(now_us + delays_us[0], REQUEST, destination, call)
+            world.push(now_us + delays_us[1], REQUEST, destination, call.again())
+        else:
             world.seen["request lost"] += 1
-        for k, delay_us in enumerate(delays_us):
-            if k:
-                world.seen["request duplicated"] += 1
-                call = call.again()
-            world.push(world.now_us + delay_us, REQUEST, destination, call)
         if machine.trap is not None:
-            machine.trap(type(request).__name__)
+            machine.trap(kind.__name__)
 
     def _refuse_version(self, machine: Machine, effect: Send, destination: Machine, delays_us: tuple[int, ...]) -> None:
         """The edge itself knows, from the handshake, that the other side has no version that can say it."""
@@ -284,7 +288,7 @@ class Edge:
         call, response = effect.reply_to, effect.response
         assert type(call) is Call
         world = self._world
-        for check in self._checkers.on_answer[type(response)]:
+        for check in self._on_answer[type(response)]:
             check(machine, call, response)
         if response is not self._answered:  # Many in a row are the same object.
             self._answered, self._kind = response, kind_of_answer(response)
@@ -292,20 +296,21 @@ class Edge:
         world.seen[kind] += 1
         if machine.trap is not None:
             machine.trap(f"{kind[0]} {kind[2]}".rstrip())
-        if call.source is None:
+        source = call.source
+        if source is None:
             return
-        if machine.level != call.source.level or world.dice() < self._codec_sample:
+        if machine.level != source.level or world.dice() < self._codec_sample:
             response = through_codec(response, call.version)
-        reply = Reply(call, response)
-        if world.network.is_noisy(machine.index, call.source.index):
+        reply, network = Reply(call, response), world.network
+        if network.is_noisy(machine.index, source.index):
             reply = self._damage(machine, reply)
-        delays_us = world.network.delays_us(machine.index, call.source.index)
+        delays_us = network.delays_us(machine.index, source.index)
         if not delays_us:
             world.seen["answer lost"] += 1
         elif len(delays_us) > 1:
             world.seen["answer duplicated"] += 1
         for delay_us in delays_us:
-            world.push(world.now_us + delay_us, RESPONSE, call.source, reply)
+            world.push(world.now_us + delay_us, RESPONSE, source, reply)
 
     def _damage(self, machine: Machine, reply: Reply) -> Reply:
         assert reply.response is not None

@@ -1,6 +1,7 @@
 """What goes wrong in a world, one function a fault; most end after a while."""
 
 from collections.abc import Callable
+from itertools import accumulate
 from typing import TYPE_CHECKING, Final
 
 from kcore.raft.state_machine import Resign
@@ -23,12 +24,12 @@ MAY_STILL_JOIN_US: Final = 30_000_000  # A request to add a voter is on its way,
 def begin(world: "World") -> None:
     """Faults of the world's kinds, at random times; no new ones while it is calm."""
     options, names = world.options, world.options.faults
-    weights = [WEIGHTS.get(name, 1) for name in names]
+    weights = [*accumulate([WEIGHTS.get(name, 1) for name in names])]
     is_calm = False
 
     def next_fault() -> None:
         if not world.is_healing and not is_calm:
-            [name] = world.random.choices(names, weights)
+            [name] = world.random.choices(names, cum_weights=weights)
             FAULTS[name](world)
 
     def turn() -> None:

@@ -22,6 +22,7 @@ if TYPE_CHECKING:
 
 LISTENER: Final = "CONTROLLER"
 FIRST_PORT: Final = 9_000  # A machine's port says which it is.
+UNCHECKED: Final = None, None, None  # What no process is in.
 Trap: TypeAlias = Callable[[str], None]  # Is told the name of each moment in a machine's life.
 
 
@@ -139,8 +140,8 @@ class Machine(Process):
         self.is_told = True  # Something was said that its state machine may have to be told.
         self.state: State | None = None  # Of its node, as the checkers have seen it last.
         # What they looked at last, and of its files; None: they look again, were it the same.
-        self.checked: tuple[Any, ...] | None = None
-        self.checked_files: tuple[Any, ...] | None = None
+        self.checked: tuple[Any, Any, Any] | None = None
+        self.checked_files: tuple[Any, Any, Any] = UNCHECKED
         self.outputs: list[AnyAppend | Resign] = []  # Of the state machine, still to be performed.
         self.resumed_us = 0
 

@@ -33,7 +33,10 @@ def boot(world: "World", machine: Machine) -> None:
     open_directory(world, machine)
     machine.is_up = True
     world.checkers.on_open(machine)
+    before = machine.node if machine.incarnation > 1 else None
     machine.node = RaftNode(_config(world, machine), machine.log)
+    if before is not None:  # It and its quorum know each other: the garbage collector need not find that out.
+        del before.quorum
     machine.consumer = Consumer(machine, world.facts)
     machine.driver = StateMachineDriver(machine.node, machine.consumer)
     world.checkers.on_boot(machine)

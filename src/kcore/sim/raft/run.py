@@ -42,7 +42,7 @@ def run_seed(seed: int, events: int = EVENTS, plant: str | None = None, **fixed:
     with planted(plant):
         world, broken, healed_us = _live(seed, events, fixed)
     facts = world.facts
-    return Outcome(
+    outcome = Outcome(
         seed,
         world.count,
         world.now_us // 1000,
@@ -57,6 +57,8 @@ def run_seed(seed: int, events: int = EVENTS, plant: str | None = None, **fixed:
         tuple(story(world)) if broken else (),
         coverage_of(world),
     )
+    world.forget()
+    return outcome
 
 
 def _live(seed: int, events: int, fixed: Mapping[str, Any]) -> tuple[World, Violation | None, int]:

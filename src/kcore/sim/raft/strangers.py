@@ -49,6 +49,7 @@ if TYPE_CHECKING:
     from kcore.sim.raft.world import World
 
 NOBODY: Final = 77
+UNDECIDED: Final = (Unattached, Prospective)
 LAST_EPOCH: Final = (1 << 31) - 1
 FAR_EPOCHS: Final = 1 << 25
 LONGEST_WAIT_MS: Final = (1 << 31) - 1
@@ -207,7 +208,7 @@ def undecided(world: "World") -> list[Machine]:
         each
         for each in world.machines
         if each.is_up
-        and isinstance(each.node.state, Unattached | Prospective)
+        and type(each.node.quorum.state) in UNDECIDED
         and each.node.state.leader_id < 0
         and (each.node.state.voted is None or each.node.state.voted.id != each.index)
     ]

@@ -1,17 +1,15 @@
 """What a log says of the voters, read by the simulator itself: what a node makes of the same log is judged by it."""
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from functools import lru_cache
-from typing import Final, NamedTuple
+from typing import NamedTuple
 
 from kcore.raft.batches import StoredBatch, split_batches
 from kcore.raft.voters import VoterSet
+from kcore.replication.raft_log import OffsetAndEpoch
 from kcore.schema.control_records import KRaftVersionRecord, VotersRecord
-from kcore.schema.structure import Message
 from kcore.sim.raft.disk import WatchedLog
 from kcore.wire.records import control_message, records_of
-
-WHOLE: Final = 1 << 40
 
 
 class Said(NamedTuple):
@@ -23,39 +21,65 @@ class Said(NamedTuple):
 
 
 @lru_cache(maxsize=1024)
-def _messages_of(batch: bytes) -> Sequence[tuple[int, Message | None]]:
-    """Offsets and messages of a control batch, kept: all nodes have the same ones, and read them at each start."""
-    return [(record.offset, control_message(record)) for record in records_of(batch)]
+def _said_in(batch: bytes) -> Sequence[tuple[int, int | VoterSet]]:
+    """Versions and voters in a control batch, and the offsets of their records.
+
+    Kept: all nodes have the same batches, and read them at each start.
+    """
+    found: list[tuple[int, int | VoterSet]] = []
+    for record in records_of(batch):
+        message = control_message(record)
+        if isinstance(message, KRaftVersionRecord):
+            found.append((record.offset, message.kraft_version))
+        elif isinstance(message, VotersRecord):
+            found.append((record.offset, VoterSet.from_record(message)))
+    return tuple(found)
+
+
+@lru_cache(maxsize=64)
+def _said_in_snapshot(data: bytes) -> Sequence[tuple[int, int | VoterSet]]:
+    """The same of a whole snapshot."""
+    batches = split_batches(data, check_crc=False)[0]
+    return tuple([said for batch in batches if batch.is_control for said in _said_in(batch.data)])
 
 
 class VotersSaid:
     """The version and the voters by the offset of the record that set them; static ones before the first."""
 
-    def __init__(self, static_voters: VoterSet, log: WatchedLog) -> None:
-        """Reads all of the log from its latest snapshot on."""
+    def __init__(
+        self,
+        static_voters: VoterSet,
+        log: WatchedLog,
+        batches: Iterable[StoredBatch],
+        snapshots: Mapping[OffsetAndEpoch, bytes],
+    ) -> None:
+        """Reads all of the log from its latest snapshot on.
+
+        `batches`: those of the log, or of control records alone; `snapshots`: what each has, as it was compared.
+        """
         self.last = Said(0, static_voters, None)
         self._entries: list[tuple[int, Said]] = [(-2, self.last)]
         begin, latest = 0, log.latest_snapshot
         if latest is not None:
-            piece = log.snapshot_piece(latest, 0, WHOLE)
-            assert piece is not None
-            for batch in split_batches(piece.data, check_crc=False)[0]:
-                self.read(batch, at=latest.offset - 1)
+            for _, said in _said_in_snapshot(snapshots[latest]):
+                self._say(latest.offset - 1, said)
             begin = latest.offset
-        for batch in log.batches:
-            if batch.is_control and batch.base_offset >= begin:
+        for batch in batches:
+            if batch.is_control and begin <= batch.base_offset < log.end_offset:
                 self.read(batch)
 
-    def read(self, batch: StoredBatch, at: int | None = None) -> None:
-        """A batch behind all that was read; `at`: the offset where it counts, of one in a snapshot."""
-        if not batch.is_control:
-            return
-        for record_offset, message in _messages_of(batch.data):
-            before, offset = self.last, record_offset if at is None else at
-            if isinstance(message, KRaftVersionRecord):
-                self._add(offset, before._replace(kraft_version=message.kraft_version))
-            elif isinstance(message, VotersRecord):
-                self._add(offset, Said(before.kraft_version, VoterSet.from_record(message), offset))
+    def read(self, batch: StoredBatch) -> None:
+        """A batch behind all that was read."""
+        if batch.is_control:
+            for offset, said in _said_in(batch.data):
+                self._say(offset, said)
+
+    def _say(self, offset: int, said: int | VoterSet) -> None:
+        before = self.last
+        if isinstance(said, VoterSet):
+            self._add(offset, Said(before.kraft_version, said, offset))
+        else:
+            self._add(offset, before._replace(kraft_version=said))
 
     def _add(self, offset: int, said: Said) -> None:
         self._entries.append((offset, said))

@@ -64,6 +64,14 @@ class World(Kernel):
         faults.begin(self)
         upgrades.begin(self)
 
+    def forget(self) -> None:
+        """All of it is over: what knows each other lets go, so that the garbage collector need not find it."""
+        for machine in self.machines:
+            if "node" in vars(machine):
+                del machine.node.quorum
+            vars(machine).clear()
+        vars(self).clear()
+
     def take(self, events: int, until_us: int = NEVER_US) -> None:
         """As a kernel does; where a machine crashes in the middle of an event, the event ends there."""
         last = self.count + events

@@ -30,7 +30,7 @@ from kcore.sim.raft.checkers.snapshots import Snapshots
 from kcore.sim.raft.checkers.voter_changes import VoterChanges
 from kcore.sim.raft.checkers.votes import Votes
 from kcore.sim.raft.disk import LogWatcher
-from kcore.sim.raft.machine import Machine
+from kcore.sim.raft.machine import UNCHECKED, Machine
 
 if TYPE_CHECKING:
     from kcore.sim.raft.world import World
@@ -120,22 +120,22 @@ class Checkers:
         Log, voters and what is stored change with operations on files, which the disk counts. Where the state machine
         was told something, or one of the checkers has noted something, `machine.checked` was forgotten.
         """
-        written = machine.disk.count, machine.fsync, machine.storing
-        if written != machine.checked_files:
+        count, fsync, storing = machine.checked_files
+        if count != machine.disk.count or fsync is not machine.fsync or storing is not machine.storing:
             for check in self._after_write:
                 check(machine)
-            machine.checked_files = written
+            machine.checked_files = machine.disk.count, machine.fsync, machine.storing
+        state, high_watermark, storing = machine.checked or UNCHECKED
         quorum = machine.node.quorum
-        now = quorum.state, quorum.high_watermark, machine.storing
-        if now != machine.checked:
+        if state is not quorum.state or high_watermark != quorum.high_watermark or storing is not machine.storing:
             for check in self._after_event:
                 check(machine)
-            machine.checked = now
+            machine.checked = quorum.state, quorum.high_watermark, machine.storing
 
     def audit(self) -> None:
         """Some time has passed: whatever has changed, all is looked at behind the next event of each machine."""
         for machine in self._machines:
-            machine.checked = machine.checked_files = None
+            machine.checked, machine.checked_files = None, UNCHECKED
         self._audit()
 
 

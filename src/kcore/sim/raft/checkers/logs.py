@@ -11,6 +11,7 @@ from kcore.schema.fetch import FetchRequest
 from kcore.schema.raft_votes import VoteRequest
 from kcore.sim.kernel.violation import Violation
 from kcore.sim.raft.checkers.base import Checker, only_for
+from kcore.sim.raft.disk import Looked
 from kcore.sim.raft.machine import Call, Machine
 
 if TYPE_CHECKING:
@@ -31,8 +32,29 @@ class Logs(Checker):
         """A log that is opened has what was durable, and whatever it has was written so."""
         log, (end, epoch) = machine.log, self._durable.get(machine.key, (0, 0))
         before: int | None = None
-        written = self.facts.written
-        for batch in () if _are_as_written(log.batches, written) else log.batches:
+        for looked in log.found:
+            before = self._check_found(machine, looked, before)
+        latest = log.latest_snapshot
+        if latest is not None and (latest.epoch, latest.offset) >= (epoch, end):
+            return  # The log is behind it, or has given way to it.
+        if log.end_offset < end or (end > log.start_offset and log.epoch_at(end - 1) != epoch):
+            told = f"node {machine.index} had {end} of epoch {epoch} on its disk, and finds {log.end_offset}"
+            raise Violation("DurableIsFound", told)
+
+    def _check_found(self, machine: Machine, looked: Looked, before: int | None) -> int | None:
+        """What a segment has was written so, behind a batch of epoch `before`; its last epoch.
+
+        What was found so at an earlier start, and is the same still, is not compared again.
+        """
+        facts, batches = self.facts, looked.batches
+        written, begin = facts.written, looked.judged
+        if begin and before is not None:
+            first = written.get((batches[0].base_offset, batches[0].epoch))
+            begin = begin if first is not None and first[1] == before else 0
+        if begin:
+            before = batches[begin - 1].epoch
+        unknown = batches[begin:]
+        for batch in () if _are_as_written(unknown, written, before) else unknown:
             base_offset, _, batch_epoch, _, data = batch
             known = written.get((base_offset, batch_epoch))
             if known is None:
@@ -42,12 +64,8 @@ class Logs(Checker):
                 told = f"node {machine.index} finds another batch at offset {base_offset} of epoch {batch_epoch}"
                 raise Violation("LogMatching", told)
             before = batch_epoch
-        latest = log.latest_snapshot
-        if latest is not None and (latest.epoch, latest.offset) >= (epoch, end):
-            return  # The log is behind it, or has given way to it.
-        if log.end_offset < end or (end > log.start_offset and log.epoch_at(end - 1) != epoch):
-            told = f"node {machine.index} had {end} of epoch {epoch} on its disk, and finds {log.end_offset}"
-            raise Violation("DurableIsFound", told)
+        looked.judged = len(batches)
+        return batches[-1].epoch if batches else before
 
     def on_appended(self, machine: Machine, batch: StoredBatch, epoch_before: int) -> None:
         """Where two logs have a batch of the same offset and epoch, it is the same, and so is all before it."""
@@ -109,14 +127,21 @@ class Logs(Checker):
                 raise Violation("ClaimsAreDurable", f"node {machine.index} has {durable} and asks by {asked}")
 
 
-def _are_as_written(batches: Sequence[StoredBatch], written: Mapping[tuple[int, int], tuple[bytes, int]]) -> bool:
-    """Whether each of them is known, and is the same: mostly it is, and this is sooner known of all than of each."""
+def _are_as_written(
+    batches: Sequence[StoredBatch], written: Mapping[tuple[int, int], tuple[bytes, int]], before: int | None
+) -> bool:
+    """Whether each of them is known, and is the same: mostly it is, and this is sooner known of all than of each.
+
+    `before`: the epoch before the first of them, None where nothing is there.
+    """
     if not batches:
         return True
     offsets, _, epochs, _, data = zip(*batches, strict=True)
     found = [*map(written.get, zip(offsets, epochs, strict=True))]
     first, *rest = found
-    return first is not None and first[0] == data[0] and rest == [*zip(data[1:], epochs, strict=False)]
+    if first is None or first[0] != data[0] or before not in (None, first[1]):
+        return False
+    return rest == [*zip(data[1:], epochs, strict=False)]
 
 
 def has(batches: Sequence[StoredBatch], batch: StoredBatch) -> bool:

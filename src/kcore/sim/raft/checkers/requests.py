@@ -172,21 +172,18 @@ class Requests(Checker):
 
     def _check_bounds(self, machine: Machine) -> None:
         """Whatever others ask for, and however often."""
-        size, leading, log = len(self.world.machines), machine.node.leading, machine.log
-        count_open = len(machine.open)
-        if count_open > MOST_OPEN * size:
+        size, node = len(self.world.machines), machine.node
+        count, most = len(machine.open), MOST_OPEN * size
+        if count > most:
             # Those that are overdue and still open wait for the node, which pauses or stores its election.
-            count_open = sum(call.deadline_us > self.world.now_us for call in machine.open.values())
-        known = {
-            "requests that it has sent": (count_open, MOST_OPEN * size),
-            "snapshots that it has begun": (log.count_begun(), 1 + len(machine.node.writing)),
-        }
-        if leading is not None:
-            known["observers"] = len(leading.observers), MOST_REMEMBERED + size
-            known["fetches that wait"] = len(leading.fetches), MOST_REMEMBERED
-        for what, (count, most) in known.items():
-            if count > most:
-                raise Violation("Bounded", f"node {machine.index} has {count} {what}: more than {most}")
+            count = sum(call.deadline_us > self.world.now_us for call in machine.open.values())
+            _check_bound(machine, "requests that it has sent", count, most)
+        begun = machine.log.count_begun()
+        if begun:
+            _check_bound(machine, "snapshots that it has begun", begun, 1 + len(node.writing))
+        if node.leading is not None:
+            _check_bound(machine, "observers", len(node.leading.observers), MOST_REMEMBERED + size)
+            _check_bound(machine, "fetches that wait", len(node.leading.fetches), MOST_REMEMBERED)
 
     def _check_progress(self, machine: Machine) -> None:
         """A leader that no majority fetches from resigns within the time-out (KAFKA-15489)."""
@@ -200,6 +197,11 @@ class Requests(Checker):
         heard = sum(heard_us.get(voter_id, -1) >= since_us or voter_id == machine.index for voter_id in voters.ids)
         if heard < voters.majority:
             raise Violation("LeaderProgress", f"node {machine.index} leads on, but {heard} of {voters.ids} fetch")
+
+
+def _check_bound(machine: Machine, what: str, count: int, most: int) -> None:
+    if count > most:
+        raise Violation("Bounded", f"node {machine.index} has {count} {what}: more than {most}")
 
 
 @cache

@@ -1,5 +1,7 @@
 """The voters: what the log says of them, and what may be written there (KIP-853, section 4 of Raft's dissertation)."""
 
+from collections.abc import Iterable
+from itertools import chain
 from typing import TYPE_CHECKING, Any
 
 from kcore.raft.batches import StoredBatch
@@ -37,7 +39,8 @@ class VoterChanges(Checker):
         self._asked: set[Asked] = set()  # All that anybody ever asked for.
 
     def on_boot(self, machine: Machine) -> None:
-        self._said[machine.index] = VotersSaid(machine.node.voter_history.static_voters, machine.log)
+        controls = chain.from_iterable(looked.controls for looked in machine.log.found)
+        self._said[machine.index] = self._said_by(machine, controls)
 
     # What is in the log.
 
@@ -55,7 +58,11 @@ class VoterChanges(Checker):
 
     def on_replaced(self, machine: Machine, snapshot: OffsetAndEpoch) -> None:
         if machine.is_up:
-            self._said[machine.index] = VotersSaid(machine.node.voter_history.static_voters, machine.log)
+            self._said[machine.index] = self._said_by(machine, machine.log.batches)
+
+    def _said_by(self, machine: Machine, batches: Iterable[StoredBatch]) -> VotersSaid:
+        static = machine.node.voter_history.static_voters
+        return VotersSaid(static, machine.log, batches, self.facts.snapshots)
 
     def after_write(self, machine: Machine) -> None:
         """Who votes is what the node's own log says, a truncated one too; and the log knows their directories."""

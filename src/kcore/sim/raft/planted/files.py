@@ -51,6 +51,7 @@ def damaged_tail_is_counted(patches: Patches) -> None:
         return broken
 
     patches.put(raft_recovery, "scan_batches", make)
+    patches.put(raft_recovery, "split_batches", lambda split: lambda data: split(data, check_crc=False))
 
 
 @plant("SameSnapshots")
