@@ -110,8 +110,8 @@ ROWS: Final = (
     Row(_ONLINE, _NONE, _NO_FUTURE, _EITHER, (Action.CREATE_THERE,), ONLINE_NEW),
     Row(_ONLINE, _NONE, _FUTURE, _EITHER, (Action.DELETE_FUTURE, Action.CREATE_THERE), ONLINE_NEW),
     # The source's disk went in the second catch-up: nothing else may be made in that directory (KAFKA-16082).
-    # The future log may lack the last records, as in Kafka (LogManager.recoverAbandonedFutureLogs), which promotes it even
-    # where the source is online; the row for that copies the rest first.
+    # The future log may lack the last records, as in Kafka (LogManager.recoverAbandonedFutureLogs), which promotes it
+    # even where the source is online; the row for that case copies the rest first.
     Row(_ONLINE, _NONE, _FUTURE_THERE, _EITHER, (Action.PROMOTE,), ONLINE_FUTURE),
     Row(_ONLINE, _THERE, _NO_FUTURE, _EITHER, (), ONLINE_THERE),
     Row(_ONLINE, _THERE, _FUTURE, _EITHER, (Action.COPY,), ONLINE_COPYING),
