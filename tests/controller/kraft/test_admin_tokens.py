@@ -85,6 +85,9 @@ def test_times_are_bounded() -> None:
     [
         (asked_by(is_forwarded=False), {}, Errors.DELEGATION_TOKEN_REQUEST_NOT_ALLOWED),
         (asked_by(is_token_authenticated=True), {}, Errors.DELEGATION_TOKEN_REQUEST_NOT_ALLOWED),
+        (asked_by(is_forwarded=False, security_protocol="SASL_PLAINTEXT"), {}, Errors.NONE),
+        (asked_by(is_forwarded=False, security_protocol="SSL"), {}, Errors.NONE),
+        (asked_by("ANONYMOUS", security_protocol="SSL"), {}, Errors.DELEGATION_TOKEN_REQUEST_NOT_ALLOWED),
         (asked_by(), {"delegation_token_secret_key": None}, Errors.DELEGATION_TOKEN_AUTH_DISABLED),
         (asked_by(), {"level": 13}, Errors.UNSUPPORTED_VERSION),  # 3.6-IV1
         (asked_by(), {"level": 14}, Errors.NONE),
