@@ -18,7 +18,6 @@ from kcore.broker.metadata_delta.publisher import MetadataPublisher
 from kcore.broker.replicas.config import BrokerConfig
 from kcore.broker.replicas.outputs import LogFailed
 from kcore.broker.replicas.replica_manager import ReplicaManager
-from kcore.metadata.directory_table import UNASSIGNED_UUID
 from kcore.metadata.image import ClusterImage
 from kcore.protocol_errors import Errors, exception_of
 from kcore.schema.log_dirs import (
@@ -51,7 +50,9 @@ class MovingBroker:
 
     def __init__(self, folder: Path, names: Sequence[str] = ("a", "b", "c")) -> None:
         self.paths = [folder / name for name in names]
-        self.ids = [*format_log_directories(self.paths, node_id=OWN, cluster_id="c").values()]
+        self._metadata_dir = folder / "metadata"
+        ids = format_log_directories([*self.paths, self._metadata_dir], node_id=OWN, cluster_id="c")
+        self.ids = [ids[each] for each in self.paths]
         first = self.ids[0]
         self.records: list[object] = [
             s.RegisterBrokerRecord(broker_id=OWN, broker_epoch=5, fenced=False),
@@ -79,7 +80,7 @@ class MovingBroker:
         self.todo: list[Output] = []
         self.request: AssignReplicasToDirsRequest | None = None
         self.is_stopped = False
-        self.logs = BrokerLogs(self.paths, SETTINGS, node_id=OWN)
+        self.logs = BrokerLogs(self.paths, SETTINGS, node_id=OWN, metadata_dir=self._metadata_dir)
         self.image, self.published = ClusterImage(), 0
         self.image.keep_deltas(0)
         self._replay()
@@ -153,12 +154,14 @@ class MovingBroker:
     def do(self, output: Output) -> None:
         match output:
             case CreateReplica(partition, directory):
+                online = [each.directory_id for each in self.logs.online if each.directory_id is not None]
+                chosen = directory or online[0]
                 try:
-                    log = self.logs.hold(KEY, TOPIC, is_new=True, directory_id=directory or UNASSIGNED_UUID)
+                    self.logs.create(KEY, TOPIC, chosen)
                 except exception_of(Errors.KAFKA_STORAGE_ERROR):
                     self.machine.on_not_created(partition)
                 else:
-                    self.machine.on_created(partition, self.id_of(log.folder.parent), self.now_ms)
+                    self.machine.on_created(partition, chosen, self.now_ms)
             case ShutDown():
                 self.is_stopped = True
             case _:

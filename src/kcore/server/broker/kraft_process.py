@@ -47,6 +47,8 @@ from kcore.server.broker.lifecycle_tasks import LifecycleTasks
 from kcore.server.broker.logs import BrokerLogs
 from kcore.server.broker.observer import MetadataObserver
 from kcore.server.broker.process import BrokerServer, date_ms, now_ms
+from kcore.server.broker.replica_moves import Hooks as MoveHooks
+from kcore.server.broker.replica_moves import ReplicaMoves
 from kcore.server.kraft.apis import FEATURES
 from kcore.server.quorum.elections import DirectoryElections
 from kcore.storage.raft_dir import RaftDirectory, random_directory_id
@@ -102,6 +104,7 @@ class KraftBrokerServer(BrokerServer):
             self.directories = self._new_directories()
             stack.push_async_callback(self.directories.close)
             self._open_front()
+            moves = self._join_moves()
             server = await self._serve()
             stack.push_async_callback(server.close)
             self._lifecycle = self._new_lifecycle(previous_epoch)
@@ -109,6 +112,7 @@ class KraftBrokerServer(BrokerServer):
             self._begin_work()
             self._begin(self._observer.write_snapshots(), "snapshots of the metadata")
             self._begin(self._delete_old_segments(), "retention")
+            self._begin(moves.run(), "moves of replicas between directories")
             stack.push_async_callback(self._end_work)
             stack.push_async_callback(self._lifecycle.close)
             self._lifecycle.take(Started())
@@ -154,9 +158,10 @@ class KraftBrokerServer(BrokerServer):
         self._publisher: MetadataPublisher | None = None
         self._image: ClusterImage | None = None  # That the replicas follow.
         self._published = 0  # All records below this offset.
-        self.front = KraftFront(
+        self.front: KraftFront = KraftFront(
             self.manager, self.logs, self.listener, self._node_config, lambda: self._image, **self._callbacks()
         )
+        self.front.configs = self._configs
 
     async def _serve(self) -> Server:
         name = f"broker-{self.config.broker_id}-forwarding"
@@ -190,6 +195,16 @@ class KraftBrokerServer(BrokerServer):
         channel = ControllerClient(f"broker-{own.node_id}-directory-assignments", self._controller)
         hooks = Hooks(now_ms, self._directories_failed, lambda: self._lifecycle.take(HeartbeatNow()), self._stop)
         return DirectoryTasks(machine, self.logs, placements, channel, hooks)
+
+    def _join_moves(self) -> ReplicaMoves:
+        hooks = MoveHooks(lambda: self._image, self.directories.fail, self._perform_all, now_ms)
+        moves = ReplicaMoves(self.logs, self.manager, self.directories.machine, hooks)
+        self.directories.moves = self.front.moves = moves
+        return moves
+
+    def _perform_all(self) -> None:
+        self.directories.perform()
+        self.perform()
 
     def _new_lifecycle(self, previous_epoch: int) -> LifecycleTasks:
         host, port = self._advertised or (self._host, self.port)
