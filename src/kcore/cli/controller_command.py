@@ -3,6 +3,7 @@
 import asyncio
 import logging
 from dataclasses import fields
+from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
@@ -26,10 +27,11 @@ from kcore.server.metrics.watched_loop import run_watched
 if TYPE_CHECKING:
     from kcore.server.metrics.page import MetricsPage
 
+TOKEN_KEY = "delegation.token.secret.key"  # Given as @PATH: everybody sees a command line.
 CONTROL_PLANE = "control.plane.listener.name"
 NO_SETTINGS = {  # Options of their own, or of the authorizer.
     *("broker_id", "endpoints", "rack", "inter_broker_protocol", "inter_broker_listener_name"),
-    *("control_plane_listener_name", "authorizer"),
+    *("control_plane_listener_name", "authorizer", "delegation_token_secret_key"),
 }
 
 
@@ -91,6 +93,9 @@ def _settings(given: list[str]) -> dict[str, Any]:
         if name.strip() in AUTHORIZER_NAMES:
             of_authorizer[name.strip()] = text.strip()
             continue
+        if name.strip() == TOKEN_KEY and text.strip().startswith("@"):
+            settings["delegation_token_secret_key"] = _secret_in(Path(text.strip()[1:]))
+            continue
         if name.strip() == CONTROL_PLANE and text.strip():
             settings["control_plane_listener_name"] = text.strip()
             continue
@@ -102,12 +107,21 @@ def _settings(given: list[str]) -> dict[str, Any]:
             settings[field] = int(text)
         else:
             known = ", ".join(f"{each.replace('_', '.')} ({kinds[each].__name__})" for each in kinds)  # type: ignore[union-attr]
-            fail(f"--config {line}: it takes NAME=VALUE of {known}, {', '.join((CONTROL_PLANE, *AUTHORIZER_NAMES))}")
+            others = ", ".join((CONTROL_PLANE, *AUTHORIZER_NAMES, f"{TOKEN_KEY}=@PATH"))
+            fail(f"--config {line if name != TOKEN_KEY else name}: it takes NAME=VALUE of {known}, {others}")
     try:
         settings["authorizer"] = acl_authorizer_settings(of_authorizer)
     except ApiException as error:
         fail(f"--config {error}")
     return settings
+
+
+def _secret_in(path: Path) -> str:
+    try:
+        found = path.read_text(encoding="utf-8").strip()
+    except (OSError, UnicodeDecodeError) as error:
+        fail(f"--config {TOKEN_KEY}: {path} cannot be read: {type(error).__name__}")
+    return found or fail(f"--config {TOKEN_KEY}: {path} is empty")
 
 
 def _config_of(

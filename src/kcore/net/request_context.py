@@ -18,6 +18,7 @@ class ClientSession:
         self.listener_name = listener_name
         self.client_address = client_address  # Without the port.
         self.principal = ANONYMOUS
+        self.is_token_authenticated = False  # The principal showed a delegation token.
 
     def authenticated(self, principal: KafkaPrincipal) -> None:
         """A SASL exchange has ended well: requests from now on are this principal's, whatever TLS showed."""
