@@ -20,6 +20,7 @@ from kcore.metadata.broker_table import SECURITY_PROTOCOLS, Endpoint
 from kcore.net.durations import Duration
 from kcore.protocol_errors import ApiException
 from kcore.report.exits import Exit
+from kcore.server.audit import AuditLog
 from kcore.server.controller.metrics import ControllerMetrics
 from kcore.server.controller.process import ControllerServer
 from kcore.server.metrics.watched_loop import run_watched
@@ -63,6 +64,9 @@ def command(
         list[str] | None,
         typer.Option(metavar="NAME=VALUE", help="Kafka's settings, such as auto.leader.rebalance.enable=false."),
     ] = None,
+    audit: Annotated[
+        Path | None, typer.Option(metavar="FILE", help="Append a line of JSON for each request: who, what, outcome.")
+    ] = None,
     metrics: MetricsOption = None,
     verbose: Annotated[bool, typer.Option("--verbose", help="A line for every event, too.")] = False,
 ) -> None:
@@ -80,7 +84,8 @@ def command(
     advertised = address_of("--advertise", advertise) if advertise else None
     made = _config_of(broker_id, inter_broker_protocol, listener_name, advertised, settings)
     page, options = metrics_page(metrics), {"session_timeout_ms": session_timeout, "take_over": take_over}
-    raise typer.Exit(run_watched(_run(made, zookeeper, where, page, **options)))
+    others: dict[str, Any] = {**options, "audit": _audit_log(audit)}
+    raise typer.Exit(run_watched(_run(made, zookeeper, where, page, **others)))
 
 
 def _settings(given: list[str]) -> dict[str, Any]:
@@ -114,6 +119,13 @@ def _settings(given: list[str]) -> dict[str, Any]:
     except ApiException as error:
         fail(f"--config {error}")
     return settings
+
+
+def _audit_log(path: Path | None) -> AuditLog | None:
+    try:
+        return None if path is None else AuditLog(path)
+    except OSError as error:
+        fail(f"--audit {path}: {error.strerror}")
 
 
 def _secret_in(path: Path) -> str:

@@ -30,6 +30,7 @@ from kcore.schema.controlled_shutdown import ControlledShutdownRequest
 from kcore.schema.index import message_class
 from kcore.schema.log_dirs import DescribeLogDirsRequest, DescribeLogDirsResponse, DescribeLogDirsResult
 from kcore.schema.structure import Message
+from kcore.server.audit import AuditLog
 from kcore.server.controller.cluster_view import ClusterView
 from kcore.server.controller.gate import Gate
 from kcore.server.controller.gated_relay import CHECKED, GatedRelay
@@ -120,6 +121,7 @@ class Front:
         metrics: ControllerMetrics,
         authorizer: AclAuthorizer | None = None,
         wall_ms: Callable[[], int] = int,
+        audit: AuditLog | None = None,
     ) -> None:
         """`put` takes events; `view` is None while not active; `brokers` are live ones, to relay requests to.
 
@@ -128,6 +130,7 @@ class Front:
         With an authorizer a standby relays as little as an active controller: a broker would not know who asks.
         """
         self._put, self._view, self._authorizer, self._wall_ms = put, view, authorizer, wall_ms
+        self._audit = audit
         only = None if authorizer is None else CHECKED
         self._relay = BrokerRelay(brokers, self._owned, metrics.count_relayed, only=only)
         self._waiting: dict[int, asyncio.Future[Message]] = {}
@@ -161,6 +164,13 @@ class Front:
         self._brokers_changed.set()
 
     async def _handle(self, context: RequestContext, request: Message) -> Message | None:
+        """A line in the audit log for each request, but those by which clients only look at the cluster."""
+        response = await self._allowed(context, request)
+        if self._audit is not None and api_name(type(request)) not in VIEWS:
+            self._audit.write(self._wall_ms(), context.principal, context.client_address, request, response)
+        return response
+
+    async def _allowed(self, context: RequestContext, request: Message) -> Message | None:
         """What the client may ask for, and be told."""
         if not is_parsed(request):
             raise DecodeError(f"{api_name(type(request))} has a code that stands for none", 0)

@@ -46,6 +46,7 @@ from kcore.metadata.znode_operations import (
 )
 from kcore.schema import UpdateMetadataResponse
 from kcore.schema.structure import Message
+from kcore.server.audit import AuditLog
 from kcore.server.controller import eligibility
 from kcore.server.controller.acl_follower import AclFollower
 from kcore.server.controller.answers import event_of_answer
@@ -104,6 +105,7 @@ class ControllerServer:
         port: int = 0,
         session_timeout_ms: int = 18_000,
         take_over: bool = False,
+        audit: AuditLog | None = None,
     ) -> None:
         """`zookeeper`: HOST:PORT,.../chroot. Clients and brokers reach it at the endpoints of `config`.
 
@@ -121,7 +123,7 @@ class ControllerServer:
         )
         authorizer = None if config.authorizer is None else AclAuthorizer(config.authorizer, self._acls)
         self._acl_follower = None if authorizer is None else AclFollower(self._zookeeper, self._acls)
-        self._front = Front(self._queue.put, self._view, self._addresses, self.metrics, authorizer, _wall_ms)
+        self._front = Front(self._queue.put, self._view, self._addresses, self.metrics, authorizer, _wall_ms, audit)
         self._tasks: list[asyncio.Task[None]] = []
         self._cluster_id: str | None = None
         self._twin = Twin(config.broker_id, session_s)
