@@ -1,6 +1,8 @@
 """Real 3.9.1 brokers in ZooKeeper mode apply what kcore's controller wrote into znodes."""
 
 import asyncio
+import hashlib
+import re
 from collections.abc import AsyncIterator, Callable
 from contextlib import AsyncExitStack, asynccontextmanager
 from pathlib import Path
@@ -9,14 +11,22 @@ from typing import Any
 from kcore import schema
 from kcore.controller.zk.authorizer_settings import AclAuthorizerSettings
 from kcore.controller.zk.config import ControllerConfig
+from kcore.errors import AuthenticationError
+from kcore.metadata.principal import KafkaPrincipal
 from kcore.metadata.znode_acls import CHANGES, resource_path
 from kcore.metadata.znode_names import sanitized
+from kcore.metadata.znode_tokens import token_path
 from kcore.net.connect import connect
 from kcore.net.connection import Connection
 from kcore.net.limits import Limits
+from kcore.net.request_context import ClientSession, RequestContext
+from kcore.net.security import Sasl, Security
+from kcore.processes.machine import free_ports
 from kcore.processes.zk_cluster import ZkBrokers, ZookeeperProcess
 from kcore.protocol_errors import Errors
 from kcore.schema.acls import AclCreation, CreateAclsRequest, DeleteAclsFilter, DeleteAclsRequest
+from kcore.schema.delegation_tokens import CreateDelegationTokenRequest, DescribeDelegationTokenRequest
+from kcore.schema.headers import RequestHeader
 from kcore.schema.produce import PartitionProduceData, ProduceRequest, TopicProduceData
 from kcore.schema.quotas import (
     AlterClientQuotasRequest,
@@ -25,6 +35,7 @@ from kcore.schema.quotas import (
     EntityData,
     OpData,
 )
+from kcore.schema.scram import AlterUserScramCredentialsRequest, ScramCredentialUpsertion
 from kcore.schema.structure import Message
 from kcore.schema.topics import CreatableTopic
 from kcore.server.controller.process import ControllerServer
@@ -34,6 +45,7 @@ from oracle.kafka_tools import run_tool
 from storage import building
 
 ALL, TOPIC, CLUSTER, LITERAL, PREFIXED, READ, WRITE, DESCRIBE, DENY, ALLOW = 2, 2, 4, 3, 4, 3, 4, 8, 2, 3
+MOST_TRIES = 100
 ACL_COMMAND = "kafka.admin.AclCommand"
 PATIENT = Limits(request_s=60)
 ANONYMOUS = "User:ANONYMOUS"
@@ -41,24 +53,26 @@ ANONYMOUS = "User:ANONYMOUS"
 
 @asynccontextmanager
 async def cluster(
-    *, has_authorizer: bool = False, **options: Any
-) -> AsyncIterator[tuple[ZookeeperProcess, ZkBrokers, Connection]]:
+    *, has_authorizer: bool = False, config: dict[str, Any] | None = None, sasl_port: int | None = None
+) -> AsyncIterator[tuple[ZookeeperProcess, ZkBrokers, Connection, ControllerServer]]:
     """A broker under kcore's controller. Everybody is User:ANONYMOUS, which has all rights to the cluster itself."""
     settings = AclAuthorizerSettings(frozenset({ANONYMOUS})) if has_authorizer else None
-    config = ControllerConfig(1000, auto_leader_rebalance_enable=False, authorizer=settings)
+    made = ControllerConfig(1000, auto_leader_rebalance_enable=False, authorizer=settings, **(config or {}))
     kind = "authorizer.class.name=kafka.security.authorizer.AclAuthorizer\nsuper.users=User:admin\n"
     async with AsyncExitStack() as stack:
         zookeeper = stack.enter_context(ZookeeperProcess())
-        server = await stack.enter_async_context(ControllerServer(config, zookeeper.address, **options))
+        server = await stack.enter_async_context(ControllerServer(made, zookeeper.address))
         connection = await stack.enter_async_context(await connect("127.0.0.1", server.port, limits=PATIENT))
         await until(lambda: server.active.is_active)
         if has_authorizer:
             await create(connection, entry("kafka-cluster", ALL, kind=CLUSTER))
         brokers = ZkBrokers(zookeeper.address, 1, properties=kind if has_authorizer else "")
         stack.push_async_callback(asyncio.to_thread, brokers.close)
+        if sasl_port is not None:
+            brokers[1].configure(SASL.format(plain=brokers[1].port, sasl=sasl_port, module=MODULE))
         await asyncio.to_thread(brokers.start)
         await until(lambda: server.active.table.brokers.live.sum() == 1)
-        yield zookeeper, brokers, connection
+        yield zookeeper, brokers, connection, server
 
 
 async def until(condition: Callable[[], Any]) -> None:
@@ -134,7 +148,7 @@ async def comes_to(port: int, error: Errors) -> None:
 
 @story
 async def test_a_producer_gets_and_loses_its_right() -> None:
-    async with cluster(has_authorizer=True) as (_, brokers, connection):
+    async with cluster(has_authorizer=True) as (_, brokers, connection, _):
         await a_topic(connection)
         port = brokers[1].port
         await comes_to(port, Errors.TOPIC_AUTHORIZATION_FAILED)
@@ -150,7 +164,7 @@ async def test_a_producer_gets_and_loses_its_right() -> None:
 @story
 async def test_acls_lie_in_zookeeper_as_a_broker_writes_them(tmp_path: Path) -> None:
     """The same entries made through kcore and through a broker: the same bytes, notes included."""
-    async with cluster(has_authorizer=True) as (zookeeper, brokers, connection):
+    async with cluster(has_authorizer=True) as (zookeeper, brokers, connection, _):
         for name, who in (("ours", connection), ("theirs", None)):
             rows = [
                 *(entry(name, operation, who="User:al ice") for operation in (READ, DESCRIBE)),
@@ -200,7 +214,7 @@ async def described_quotas(connection: Connection) -> set[tuple[Any, ...]]:
 
 @story
 async def test_a_producer_is_throttled_by_its_quota_and_no_longer_without() -> None:
-    async with cluster() as (_, brokers, connection):
+    async with cluster() as (_, brokers, connection, _):
         await a_topic(connection)
         port = brokers[1].port
         await comes_to(port, Errors.NONE)
@@ -221,7 +235,7 @@ async def test_a_producer_is_throttled_by_its_quota_and_no_longer_without() -> N
 
 @story
 async def test_quotas_lie_in_zookeeper_as_a_broker_writes_them() -> None:
-    async with cluster() as (zookeeper, brokers, connection):
+    async with cluster() as (zookeeper, brokers, connection, _):
         for name, port in (("our s*", None), ("their s*", brokers[1].port)):
             for request in (
                 quotas({"user": name}, producer_byte_rate=1024.0, request_percentage=12.5),
@@ -242,3 +256,54 @@ async def test_quotas_lie_in_zookeeper_as_a_broker_writes_them() -> None:
                 assert ours is not None and theirs is not None and ours.data == theirs.data, path
         async with await connect("127.0.0.1", brokers[1].port) as to_broker:
             assert await described_quotas(to_broker) == await described_quotas(connection)
+
+
+MODULE = "org.apache.kafka.common.security.scram.ScramLoginModule"
+SASL = """listeners=PLAINTEXT://127.0.0.1:{plain},SASL_PLAINTEXT://127.0.0.1:{sasl}
+advertised.listeners=PLAINTEXT://127.0.0.1:{plain},SASL_PLAINTEXT://127.0.0.1:{sasl}
+sasl.enabled.mechanisms=SCRAM-SHA-256
+listener.name.sasl_plaintext.scram-sha-256.sasl.jaas.config={module} required;
+delegation.token.secret.key=a-key-of-the-cluster
+"""
+
+
+@story
+async def test_a_user_of_scram_comes_in_and_sees_its_token_as_a_broker_writes_them() -> None:
+    """Credentials and a token that kcore wrote are a broker's own; a token that the broker wrote looks the same."""
+    options = {"delegation_token_secret_key": "a-key-of-the-cluster"}
+    [sasl] = free_ports(1)
+    async with cluster(config=options, sasl_port=sasl) as (zookeeper, _, connection, server):
+        salted = hashlib.pbkdf2_hmac("sha256", b"secret", b"a salt of 16 B..", 4096)
+        upsertion = ScramCredentialUpsertion(
+            name="al ice", mechanism=1, iterations=4096, salt=b"a salt of 16 B..", salted_password=salted
+        )
+        response = await connection.send(AlterUserScramCredentialsRequest(upsertions=[upsertion], deletions=[]), 0)
+        assert [each.error_code for each in response.results] == [Errors.NONE]
+        security = Security(sasl=Sasl("SCRAM-SHA-256", "al ice", "secret"))
+        for tried in range(MOST_TRIES):  # The broker reads the note when it gets to it.
+            try:
+                as_alice = await connect("127.0.0.1", sasl, security=security, limits=PATIENT)
+                break
+            except AuthenticationError:
+                if tried == MOST_TRIES - 1:
+                    raise
+                await asyncio.sleep(0.1)
+        async with as_alice, ZookeeperClient(zookeeper.address) as client:
+            request = CreateDelegationTokenRequest(renewers=[], max_lifetime_ms=-1)
+            theirs = await as_alice.send(request, 3)
+            assert theirs.error_code == Errors.NONE
+            session = ClientSession("PLAINTEXT", "127.0.0.1")
+            session.authenticated(KafkaPrincipal("al ice"))
+            header = RequestHeader(request_api_version=3)
+            context = RequestContext("a test", 0, header, session)
+            ours: Any = await server._front._decide(context, request)
+            assert ours.error_code == Errors.NONE
+            nodes = await client.read_nodes([token_path(each.token_id) for each in (ours, theirs)])
+            texts = [re.sub(rb"\d{13}", b"TIME", node.data) for node in nodes if node is not None]
+            assert texts[0].replace(ours.token_id.encode(), b"ID") == texts[1].replace(theirs.token_id.encode(), b"ID")
+            for _ in range(MOST_TRIES):
+                seen = await as_alice.send(DescribeDelegationTokenRequest(owners=None), 3)
+                if {each.token_id for each in seen.tokens} == {ours.token_id, theirs.token_id}:
+                    break
+                await asyncio.sleep(0.1)
+            assert {each.hmac for each in seen.tokens} == {ours.hmac, theirs.hmac}

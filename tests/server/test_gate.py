@@ -22,16 +22,20 @@ from kcore.metadata.acl_codes import (
     CLUSTER,
     CLUSTER_NAME,
     CREATE,
+    CREATE_TOKENS,
+    DELEGATION_TOKEN,
     DELETE,
     DENY,
     DESCRIBE,
     DESCRIBE_CONFIGS,
+    DESCRIBE_TOKENS,
     GROUP,
     IDEMPOTENT_WRITE,
     LITERAL,
     PREFIXED,
     TOPIC,
     TRANSACTIONAL_ID,
+    USER,
     WRITE,
 )
 from kcore.metadata.principal import KafkaPrincipal
@@ -48,13 +52,14 @@ from kcore.schema.configs import (
     DescribeConfigsResource,
     IncrementalAlterConfigsRequestAlterConfigsResource,
 )
+from kcore.schema.delegation_tokens import CreateDelegationTokenRequest
 from kcore.schema.log_dirs import DescribeLogDirsRequest
 from kcore.schema.partitions import CreatePartitionsTopic
 from kcore.schema.structure import Message
 from kcore.schema.topics import CreatableTopic, CreatableTopicConfigs, CreatableTopicResult, DeleteTopicState
 from kcore.schema.transactions import InitProducerIdRequest
 from kcore.server.controller import process
-from kcore.server.controller.front import APIS
+from kcore.server.controller.front import APIS, OF_TOKENS
 from kcore.server.controller.gate import OF_THE_CLUSTER, Gate
 from kcore.server.controller.gated_relay import refusal_of
 from kcore.server.controller.process import ControllerServer
@@ -102,7 +107,17 @@ def test_every_api_of_the_controller_has_its_right() -> None:
         *("DescribeConfigs", "Metadata", "DescribeCluster"),
     }
     nothing_is_told = {"ListGroups", "ListTransactions"}
-    assert {*APIS} <= {*OF_THE_CLUSTER} | of_items | nothing_is_told
+    assert {*APIS} <= {*OF_THE_CLUSTER} | of_items | nothing_is_told | {*OF_TOKENS}
+
+
+def test_a_token_for_another_needs_the_right_to_make_it() -> None:
+    own = CreateDelegationTokenRequest(owner_principal_type=None, owner_principal_name=None)
+    others = CreateDelegationTokenRequest(owner_principal_type="User", owner_principal_name="bob")
+    assert a_gate().may_ask_token(own) and not a_gate().may_ask_token(others)
+    assert a_gate(binding(CREATE_TOKENS, "User:bob", USER)).may_ask_token(others)
+    assert not a_gate().may_describe_token("id", "User:bob")
+    assert a_gate(binding(DESCRIBE, "id", DELEGATION_TOKEN)).may_describe_token("id", "User:bob")
+    assert a_gate(binding(DESCRIBE_TOKENS, "User:bob", USER)).may_describe_token("id", "User:bob")
 
 
 @pytest.mark.parametrize("api", OF_THE_CLUSTER)
@@ -317,6 +332,14 @@ async def test_every_request_of_a_stranger_is_refused(monkeypatch: pytest.Monkey
                 Errors.CLUSTER_AUTHORIZATION_FAILED
             ), api
         assert handled == []
+
+
+@story
+async def test_strangers_get_no_tokens(monkeypatch: pytest.MonkeyPatch) -> None:
+    async with controller(monkeypatch, AclAuthorizerSettings(frozenset({"User:ANONYMOUS"}))) as (_, server):
+        for api, (_, version) in OF_TOKENS.items():
+            response = await ask(server, kcore.schema.index.message_class(f"{api}Request")(), version)
+            assert response.error_code == Errors.DELEGATION_TOKEN_REQUEST_NOT_ALLOWED
 
 
 @story

@@ -43,7 +43,7 @@ WALL_CLOCK = {
     "hollow/zk/fleet.py": "time stamps in znodes",
     "server/broker/process.py": "time stamps of records",
     "server/broker/zk_process.py": "the time stamp in the broker's znode",
-    "server/controller/process.py": "the time stamp in /controller",
+    "server/controller/process.py": "the time stamp in /controller, and delegation tokens' lifetimes",
     "server/kraft/process.py": "time stamps of records, and delegation tokens' lifetimes",
     "server/quorum/clock.py": "once, at the start: from there on a clock that only goes forward",
     "storage/raft_format.py": "time stamps of records",

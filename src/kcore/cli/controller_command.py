@@ -3,6 +3,7 @@
 import asyncio
 import logging
 from dataclasses import fields
+from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
@@ -19,6 +20,7 @@ from kcore.metadata.broker_table import SECURITY_PROTOCOLS, Endpoint
 from kcore.net.durations import Duration
 from kcore.protocol_errors import ApiException
 from kcore.report.exits import Exit
+from kcore.server.audit import AuditLog
 from kcore.server.controller.metrics import ControllerMetrics
 from kcore.server.controller.process import ControllerServer
 from kcore.server.metrics.watched_loop import run_watched
@@ -26,10 +28,11 @@ from kcore.server.metrics.watched_loop import run_watched
 if TYPE_CHECKING:
     from kcore.server.metrics.page import MetricsPage
 
+TOKEN_KEY = "delegation.token.secret.key"  # Given as @PATH: everybody sees a command line.
 CONTROL_PLANE = "control.plane.listener.name"
 NO_SETTINGS = {  # Options of their own, or of the authorizer.
     *("broker_id", "endpoints", "rack", "inter_broker_protocol", "inter_broker_listener_name"),
-    *("control_plane_listener_name", "authorizer"),
+    *("control_plane_listener_name", "authorizer", "delegation_token_secret_key"),
 }
 
 
@@ -61,6 +64,9 @@ def command(
         list[str] | None,
         typer.Option(metavar="NAME=VALUE", help="Kafka's settings, such as auto.leader.rebalance.enable=false."),
     ] = None,
+    audit: Annotated[
+        Path | None, typer.Option(metavar="FILE", help="Append a line of JSON for each request: who, what, outcome.")
+    ] = None,
     metrics: MetricsOption = None,
     verbose: Annotated[bool, typer.Option("--verbose", help="A line for every event, too.")] = False,
 ) -> None:
@@ -78,7 +84,8 @@ def command(
     advertised = address_of("--advertise", advertise) if advertise else None
     made = _config_of(broker_id, inter_broker_protocol, listener_name, advertised, settings)
     page, options = metrics_page(metrics), {"session_timeout_ms": session_timeout, "take_over": take_over}
-    raise typer.Exit(run_watched(_run(made, zookeeper, where, page, **options)))
+    others: dict[str, Any] = {**options, "audit": _audit_log(audit)}
+    raise typer.Exit(run_watched(_run(made, zookeeper, where, page, **others)))
 
 
 def _settings(given: list[str]) -> dict[str, Any]:
@@ -91,6 +98,9 @@ def _settings(given: list[str]) -> dict[str, Any]:
         if name.strip() in AUTHORIZER_NAMES:
             of_authorizer[name.strip()] = text.strip()
             continue
+        if name.strip() == TOKEN_KEY and text.strip().startswith("@"):
+            settings["delegation_token_secret_key"] = _secret_in(Path(text.strip()[1:]))
+            continue
         if name.strip() == CONTROL_PLANE and text.strip():
             settings["control_plane_listener_name"] = text.strip()
             continue
@@ -102,12 +112,28 @@ def _settings(given: list[str]) -> dict[str, Any]:
             settings[field] = int(text)
         else:
             known = ", ".join(f"{each.replace('_', '.')} ({kinds[each].__name__})" for each in kinds)  # type: ignore[union-attr]
-            fail(f"--config {line}: it takes NAME=VALUE of {known}, {', '.join((CONTROL_PLANE, *AUTHORIZER_NAMES))}")
+            others = ", ".join((CONTROL_PLANE, *AUTHORIZER_NAMES, f"{TOKEN_KEY}=@PATH"))
+            fail(f"--config {line if name != TOKEN_KEY else name}: it takes NAME=VALUE of {known}, {others}")
     try:
         settings["authorizer"] = acl_authorizer_settings(of_authorizer)
     except ApiException as error:
         fail(f"--config {error}")
     return settings
+
+
+def _audit_log(path: Path | None) -> AuditLog | None:
+    try:
+        return None if path is None else AuditLog(path)
+    except OSError as error:
+        fail(f"--audit {path}: {error.strerror}")
+
+
+def _secret_in(path: Path) -> str:
+    try:
+        found = path.read_text(encoding="utf-8").strip()
+    except (OSError, UnicodeDecodeError) as error:
+        fail(f"--config {TOKEN_KEY}: {path} cannot be read: {type(error).__name__}")
+    return found or fail(f"--config {TOKEN_KEY}: {path} is empty")
 
 
 def _config_of(

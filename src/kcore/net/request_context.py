@@ -19,7 +19,7 @@ class ClientSession:
         self.listener_name, self.security_protocol = listener_name, security_protocol
         self.client_address = client_address  # Without the port.
         self.principal = ANONYMOUS
-        self.is_token_authenticated = False
+        self.is_token_authenticated = False  # The principal showed a delegation token.
 
     def authenticated(self, principal: KafkaPrincipal, *, is_token: bool = False) -> None:
         """A SASL exchange has ended well: requests from now on are this principal's, whatever TLS showed.

@@ -4,8 +4,7 @@ Source: DelegationTokenCache, DelegationTokenControlManager.createHmac. The inde
 asked, at the cost of what has changed since. Neither it nor the key ever shows in a log.
 """
 
-import hmac
-
+from kcore.controller.rules.tokens import secret_of
 from kcore.metadata.image import ClusterImage
 from kcore.schema.metadata_records_security import DelegationTokenRecord
 
@@ -23,7 +22,7 @@ class TokenIndex:
     def hmac_of(self, token_id: str) -> bytes:
         """The token's secret."""
         assert self._secret_key is not None  # Without a key no token is made.
-        return hmac.digest(self._secret_key, token_id.encode(), "sha512")
+        return secret_of(self._secret_key, token_id)
 
     def token_of(self, image: ClusterImage, secret: bytes) -> DelegationTokenRecord | None:
         """The token of an HMAC, as of the image's present state."""

@@ -1,8 +1,11 @@
 """Requests about security and quotas, as events of a controller."""
 
+from collections.abc import Callable
 from dataclasses import dataclass
+from typing import NamedTuple, TypeAlias
 
-from kcore.controller.zk.events import RequestEvent
+from kcore.controller.zk.events import Event, RequestEvent
+from kcore.metadata.principal import KafkaPrincipal
 from kcore.protocol_errors import Errors
 from kcore.schema.acls import (
     AclCreationResult,
@@ -11,6 +14,16 @@ from kcore.schema.acls import (
     DeleteAclsFilterResult,
     DeleteAclsRequest,
     DeleteAclsResponse,
+)
+from kcore.schema.delegation_tokens import (
+    CreateDelegationTokenRequest,
+    CreateDelegationTokenResponse,
+    DescribeDelegationTokenRequest,
+    DescribeDelegationTokenResponse,
+    ExpireDelegationTokenRequest,
+    ExpireDelegationTokenResponse,
+    RenewDelegationTokenRequest,
+    RenewDelegationTokenResponse,
 )
 from kcore.schema.quotas import (
     AlterClientQuotasRequest,
@@ -80,3 +93,56 @@ class DescribeClientQuotas(RequestEvent):
     def refused(self, error: Errors) -> Message:
         """No entity is named."""
         return DescribeClientQuotasResponse(error_code=error, error_message=None, entries=None)
+
+
+OfTokens: TypeAlias = (
+    CreateDelegationTokenRequest
+    | RenewDelegationTokenRequest
+    | ExpireDelegationTokenRequest
+    | DescribeDelegationTokenRequest
+)
+
+
+class Asking(NamedTuple):
+    """Who makes a request about tokens, and when."""
+
+    principal: KafkaPrincipal
+    wall_ms: int  # Since 1970: time stamps of tokens.
+    may_describe: Callable[[str, str], bool]  # Tokens of others, by token id and owner.
+
+
+@dataclass(frozen=True, slots=True)
+class TokenRequest(RequestEvent):
+    """CreateDelegationToken, RenewDelegationToken, ExpireDelegationToken, DescribeDelegationToken."""
+
+    request_id: int
+    request: OfTokens
+    version: int
+    asking: Asking
+
+    def refused(self, error: Errors) -> Message:
+        """The times of an error are -1."""
+        match self.request:
+            case CreateDelegationTokenRequest():
+                who = self.asking.principal
+                return CreateDelegationTokenResponse(
+                    error_code=error,
+                    principal_type=who.principal_type,
+                    principal_name=who.name,
+                    issue_timestamp_ms=-1,
+                    expiry_timestamp_ms=-1,
+                    max_timestamp_ms=-1,
+                )
+            case RenewDelegationTokenRequest():
+                return RenewDelegationTokenResponse(error_code=error, expiry_timestamp_ms=-1)
+            case ExpireDelegationTokenRequest():
+                return ExpireDelegationTokenResponse(error_code=error, expiry_timestamp_ms=-1)
+            case DescribeDelegationTokenRequest():
+                return DescribeDelegationTokenResponse(error_code=error, tokens=[])
+
+
+@dataclass(frozen=True, slots=True)
+class ExpireTokens(Event):
+    """It is time to remove expired tokens: delegation.token.expiry.check.interval.ms."""
+
+    wall_ms: int

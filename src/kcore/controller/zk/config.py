@@ -27,4 +27,8 @@ class ControllerConfig:
     min_insync_replicas: int = 1
     supported_features: Mapping[str, tuple[int, int]] = field(default_factory=dict)  # 3.9.1 has none in this mode.
     authorizer: AclAuthorizerSettings | None = None  # None: everybody may do everything.
+    delegation_token_secret_key: str | None = field(default=None, repr=False)  # None: there are no tokens.
+    delegation_token_max_lifetime_ms: int = 7 * 24 * 3600 * 1000
+    delegation_token_expiry_time_ms: int = 24 * 3600 * 1000
+    delegation_token_expiry_check_interval_ms: int = 3600 * 1000
     acknowledgement_timeout_ms: int = 30_000  # A leadership order that took longer raises an alarm.

@@ -4,7 +4,7 @@ from collections.abc import Callable
 from typing import Any, Final, TypeAlias
 
 from kcore.controller.zk import admin_events, events
-from kcore.controller.zk.admin import acls, configs, features, partitions, quotas, reassignments, scram, topics
+from kcore.controller.zk.admin import acls, configs, features, partitions, quotas, reassignments, scram, tokens, topics
 from kcore.controller.zk.brokers import broker_changes, log_dirs, producer_ids, shutdown
 from kcore.controller.zk.context import ControllerContext, Hooks
 from kcore.controller.zk.effects import Steps
@@ -26,6 +26,8 @@ HANDLERS: Final[dict[type[events.Event], Handler]] = {
     events.AlterUserScramCredentials: scram.on_alter_user_scram_credentials,
     events.ApiPartitionReassignment: reassignments.on_alter_partition_reassignments,
     events.AutoPreferredReplicaLeaderElection: elections.on_auto_preferred_election,
+    admin_events.ExpireTokens: tokens.on_expire_tokens,
+    admin_events.TokenRequest: tokens.on_token_request,
     admin_events.AlterClientQuotas: quotas.on_alter_client_quotas,
     admin_events.DescribeClientQuotas: quotas.on_describe_client_quotas,
     admin_events.CreateAcls: acls.on_create_acls,

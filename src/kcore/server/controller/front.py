@@ -10,9 +10,11 @@ from kcore.controller.zk import admin_events, events
 from kcore.controller.zk.acls import AclAuthorizer
 from kcore.controller.zk.admin.acls import describe_acls
 from kcore.controller.zk.admin.configs import is_of_all_brokers
+from kcore.controller.zk.admin_events import OfTokens
 from kcore.controller.zk.effects import SendResponse
 from kcore.controller.zk.events import RequestEvent
 from kcore.errors import DecodeError
+from kcore.metadata.principal import ANONYMOUS
 from kcore.net.server import RequestContext, Server, serve
 from kcore.net.versions import api_name, response_of
 from kcore.protocol_errors import Errors
@@ -28,6 +30,7 @@ from kcore.schema.controlled_shutdown import ControlledShutdownRequest
 from kcore.schema.index import message_class
 from kcore.schema.log_dirs import DescribeLogDirsRequest, DescribeLogDirsResponse, DescribeLogDirsResult
 from kcore.schema.structure import Message
+from kcore.server.audit import AuditLog
 from kcore.server.controller.cluster_view import ClusterView
 from kcore.server.controller.gate import Gate
 from kcore.server.controller.gated_relay import CHECKED, GatedRelay
@@ -71,6 +74,12 @@ OWNED: Final[dict[str, Owned]] = {
     "ListPartitionReassignments": Owned((0, 0), _event(events.ListPartitionReassignments)),
     "UpdateFeatures": Owned((0, 1), events.UpdateFeatures),
 }
+OF_TOKENS: Final = {
+    "CreateDelegationToken": (1, 3),
+    "RenewDelegationToken": (1, 2),
+    "ExpireDelegationToken": (1, 2),
+    "DescribeDelegationToken": (1, 3),
+}
 # Any broker can serve these: while another node is controller, they are relayed to a live broker.
 ANYBODY: Final[dict[str, Owned]] = {
     "AlterConfigs": Owned((0, 2), _event(events.AlterConfigs)),
@@ -88,7 +97,7 @@ VIEWS: Final = {"Metadata": (0, 12), "DescribeCluster": (0, 1), "DescribeAcls": 
 EMPTY: Final = {"ListGroups": (0, 5), "ListTransactions": (0, 1), "DescribeLogDirs": (0, 4)}
 NO_LOG_DIR: Final = "none"  # Kafka's client takes an answer without a directory for a refusal: there is one, and empty.
 _EVENTS_OF: Final = {**OWNED, **ANYBODY}
-APIS: Final = {**{name: owned.versions for name, owned in _EVENTS_OF.items()}, **VIEWS, **EMPTY}
+APIS: Final = {**{name: owned.versions for name, owned in _EVENTS_OF.items()}, **OF_TOKENS, **VIEWS, **EMPTY}
 
 
 def _keys(names: Collection[str]) -> frozenset[int]:
@@ -111,12 +120,17 @@ class Front:
         brokers: Callable[[], Awaitable[Sequence[Address]]],
         metrics: ControllerMetrics,
         authorizer: AclAuthorizer | None = None,
+        wall_ms: Callable[[], int] = int,
+        audit: AuditLog | None = None,
     ) -> None:
         """`put` takes events; `view` is None while not active; `brokers` are live ones, to relay requests to.
 
+        `wall_ms`: the time of day, for time stamps of tokens.
+
         With an authorizer a standby relays as little as an active controller: a broker would not know who asks.
         """
-        self._put, self._view, self._authorizer = put, view, authorizer
+        self._put, self._view, self._authorizer, self._wall_ms = put, view, authorizer, wall_ms
+        self._audit = audit
         only = None if authorizer is None else CHECKED
         self._relay = BrokerRelay(brokers, self._owned, metrics.count_relayed, only=only)
         self._waiting: dict[int, asyncio.Future[Message]] = {}
@@ -150,6 +164,13 @@ class Front:
         self._brokers_changed.set()
 
     async def _handle(self, context: RequestContext, request: Message) -> Message | None:
+        """A line in the audit log for each request, but those by which clients only look at the cluster."""
+        response = await self._allowed(context, request)
+        if self._audit is not None and api_name(type(request)) not in VIEWS:
+            self._audit.write(self._wall_ms(), context.principal, context.client_address, request, response)
+        return response
+
+    async def _allowed(self, context: RequestContext, request: Message) -> Message | None:
         """What the client may ask for, and be told."""
         if not is_parsed(request):
             raise DecodeError(f"{api_name(type(request))} has a code that stands for none", 0)
@@ -181,12 +202,10 @@ class Front:
     async def _decide(self, context: RequestContext, request: Message) -> Message | None:
         if is_of_all_brokers(request) and (relayed := await self._relay.forward(request, context.version)) is not None:
             return relayed
+        if isinstance(request, OfTokens):
+            return await self._decide_token(context, request)
         if (make := _EVENTS.get(type(request))) is not None:
-            request_id = next(self._request_ids)
-            answer: asyncio.Future[Message] = asyncio.get_running_loop().create_future()
-            self._waiting[request_id] = answer
-            self._put(make(request_id, request, context.version))
-            return await context.while_here(answer)
+            return await self._handled(context, make(next(self._request_ids), request, context.version))
         if isinstance(request, DescribeAclsRequest):
             return describe_acls(None if self._authorizer is None else self._authorizer.acls, request)
         if isinstance(request, DescribeLogDirsRequest):
@@ -200,6 +219,24 @@ class Front:
             return view.metadata(request, context.version) if view else MetadataResponse()
         assert isinstance(request, DescribeClusterRequest)
         return view.describe(request) if view else DescribeClusterResponse(error_code=Errors.BROKER_NOT_AVAILABLE)
+
+    async def _handled(self, context: RequestContext, event: RequestEvent) -> Message | None:
+        answer: asyncio.Future[Message] = asyncio.get_running_loop().create_future()
+        self._waiting[event.request_id] = answer
+        self._put(event)
+        return await context.while_here(answer)
+
+    async def _decide_token(self, context: RequestContext, request: OfTokens) -> Message | None:
+        """Token requests need an authenticated principal that showed no token (KafkaApis.allowTokenRequests)."""
+        gate = None if self._authorizer is None else Gate(self._authorizer, context)
+        may_describe = (lambda token_id, owner: True) if gate is None else gate.may_describe_token
+        asking = admin_events.Asking(context.principal, self._wall_ms(), may_describe)
+        event = admin_events.TokenRequest(next(self._request_ids), request, context.version, asking)
+        if context.principal == ANONYMOUS or context.session.is_token_authenticated:
+            return event.refused(Errors.DELEGATION_TOKEN_REQUEST_NOT_ALLOWED)
+        if gate is not None and not gate.may_ask_token(request):
+            return event.refused(Errors.DELEGATION_TOKEN_AUTHORIZATION_FAILED)
+        return await self._handled(context, event)
 
     async def keep_learning(self) -> None:
         """Updates ApiVersions: the controller's own APIs, and those of a live broker."""

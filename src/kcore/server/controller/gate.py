@@ -8,6 +8,8 @@ from collections.abc import Callable, Sequence
 from typing import Any, Final, NamedTuple, TypeAlias
 
 from kcore.controller.zk.acls import AclAuthorizer
+from kcore.controller.zk.admin.tokens import owner_of
+from kcore.controller.zk.admin_events import OfTokens
 from kcore.metadata.acl_codes import (
     ALTER,
     ALTER_CONFIGS,
@@ -15,10 +17,14 @@ from kcore.metadata.acl_codes import (
     CLUSTER_ACTION,
     CLUSTER_NAME,
     CREATE,
+    CREATE_TOKENS,
+    DELEGATION_TOKEN,
     DELETE,
     DESCRIBE,
     DESCRIBE_CONFIGS,
+    DESCRIBE_TOKENS,
     TOPIC,
+    USER,
 )
 from kcore.net.request_context import ClientSession, RequestContext
 from kcore.protocol_errors import Errors
@@ -36,6 +42,7 @@ from kcore.schema.configs import (
     DescribeConfigsResult,
     IncrementalAlterConfigsRequest,
 )
+from kcore.schema.delegation_tokens import CreateDelegationTokenRequest
 from kcore.schema.partitions import CreatePartitionsRequest, CreatePartitionsTopicResult
 from kcore.schema.structure import Message
 from kcore.schema.topics import (
@@ -101,6 +108,17 @@ class Gate:
     def refuses(self, api: str) -> bool:
         """Whether the right to the cluster is missing."""
         return api in OF_THE_CLUSTER and not self.allows(OF_THE_CLUSTER[api])
+
+    def may_ask_token(self, request: OfTokens) -> bool:
+        """Whether a new token may be for that owner (KIP-373)."""
+        if not isinstance(request, CreateDelegationTokenRequest):
+            return True
+        owner = owner_of(request, self._who)
+        return owner == self._who or self.allows(CREATE_TOKENS, USER, str(owner))
+
+    def may_describe_token(self, token_id: str, owner: str) -> bool:
+        """One of another principal."""
+        return self.allows(DESCRIBE, DELEGATION_TOKEN, token_id) or self.allows(DESCRIBE_TOKENS, USER, owner)
 
     def check(self, request: Message, name_of: NameOf) -> Checked:
         """What of a request about topics or settings is left; `name_of` knows topics by id."""

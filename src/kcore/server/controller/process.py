@@ -17,6 +17,7 @@ import numpy as np
 from kcore.controller.zk import events
 from kcore.controller.zk.acls import AclAuthorizer, ZkAcls
 from kcore.controller.zk.active import ActiveController
+from kcore.controller.zk.admin_events import ExpireTokens
 from kcore.controller.zk.config import ControllerConfig
 from kcore.controller.zk.effects import Effect, HandleLater, LogNotice, Send, SendResponse
 from kcore.controller.zk.notices import Level, Notice
@@ -32,7 +33,7 @@ from kcore.errors import (
     SessionExpiredError,
     TableError,
 )
-from kcore.metadata import znodes
+from kcore.metadata import znode_tokens, znodes
 from kcore.metadata.broker_table import SECURITY_PROTOCOLS, Endpoint
 from kcore.metadata.znode_operations import (
     Delete,
@@ -45,6 +46,7 @@ from kcore.metadata.znode_operations import (
 )
 from kcore.schema import UpdateMetadataResponse
 from kcore.schema.structure import Message
+from kcore.server.audit import AuditLog
 from kcore.server.controller import eligibility
 from kcore.server.controller.acl_follower import AclFollower
 from kcore.server.controller.answers import event_of_answer
@@ -80,6 +82,10 @@ def _log(notice: Notice) -> None:
             logger.debug("%s", line)
 
 
+def _wall_ms() -> int:
+    return time.time_ns() // 1_000_000
+
+
 def random_topic_id() -> Uuid:
     """Uuid.randomUuid: none that is reserved, none whose text begins with a dash."""
     while str(found := Uuid(uuid.uuid4().bytes)).startswith("-"):
@@ -99,6 +105,7 @@ class ControllerServer:
         port: int = 0,
         session_timeout_ms: int = 18_000,
         take_over: bool = False,
+        audit: AuditLog | None = None,
     ) -> None:
         """`zookeeper`: HOST:PORT,.../chroot. Clients and brokers reach it at the endpoints of `config`.
 
@@ -116,7 +123,7 @@ class ControllerServer:
         )
         authorizer = None if config.authorizer is None else AclAuthorizer(config.authorizer, self._acls)
         self._acl_follower = None if authorizer is None else AclFollower(self._zookeeper, self._acls)
-        self._front = Front(self._queue.put, self._view, self._addresses, self.metrics, authorizer)
+        self._front = Front(self._queue.put, self._view, self._addresses, self.metrics, authorizer, _wall_ms, audit)
         self._tasks: list[asyncio.Task[None]] = []
         self._cluster_id: str | None = None
         self._twin = Twin(config.broker_id, session_s)
@@ -166,7 +173,8 @@ class ControllerServer:
         await eligibility.check_chroot(self._zookeeper)
         await eligibility.check_may_control(self._zookeeper, config.broker_id)
         await eligibility.check_cluster(self._zookeeper)
-        for path in znodes.PERSISTENT_PATHS:
+        has_tokens = config.delegation_token_secret_key is not None
+        for path in (*znodes.PERSISTENT_PATHS, *(znode_tokens.PERSISTENT_PATHS if has_tokens else ())):
             await self._zookeeper.make_path(path)
         await self._read_cluster_id()
         if self._acl_follower is not None:
@@ -175,7 +183,7 @@ class ControllerServer:
         self._queue.put(Reelect())
         self._tasks += [
             asyncio.create_task(each)
-            for each in (self._handle_events(), self._tick(), self._rebalance(), self._learn())
+            for each in (self._handle_events(), self._tick(), self._rebalance(), self._learn(), self._expire_tokens())
         ]
 
     async def _read_cluster_id(self) -> None:
@@ -212,6 +220,12 @@ class ControllerServer:
         while True:
             self._queue.put(events.AutoPreferredReplicaLeaderElection())
             await asyncio.sleep(self.config.leader_imbalance_check_interval_ms / 1000)
+
+    async def _expire_tokens(self) -> None:
+        """Ignored while not active."""
+        while self.config.delegation_token_secret_key is not None:
+            self._queue.put(ExpireTokens(_wall_ms()))
+            await asyncio.sleep(self.config.delegation_token_expiry_check_interval_ms / 1000)
 
     async def _learn(self) -> None:
         while True:

@@ -10,6 +10,7 @@ from kcore.controller.kraft.authorization import is_authorized
 from kcore.controller.kraft.context import ControllerContext, RequestInfo
 from kcore.controller.kraft.decision import Decision, Versioned
 from kcore.controller.kraft.periodic import MOST_EXPIRED_TOKENS
+from kcore.controller.rules.tokens import USER_TYPE, is_over, later, new_lifetime
 from kcore.metadata.acl_codes import CREATE_TOKENS, USER
 from kcore.metadata.principal import ANONYMOUS, KafkaPrincipal
 from kcore.protocol_errors import Errors
@@ -27,8 +28,6 @@ from kcore.schema.metadata_records_security import DelegationTokenRecord, Remove
 from kcore.types import Uuid
 
 NO_TIME: Final = -1  # DelegationTokenManager.ERROR_TIMESTAMP
-MOST_MS: Final = (1 << 63) - 1
-USER_TYPE: Final = "User"
 
 
 def on_create_delegation_token(
@@ -50,11 +49,8 @@ def on_create_delegation_token(
     if any(each.principal_type != USER_TYPE for each in request.renewers):
         return _not_created(Errors.INVALID_PRINCIPAL_TYPE, owner, requester, info, 0)
     config, now_ms = context.config, info.wall_ms
-    lifetime_ms = config.delegation_token_max_lifetime_ms
-    if request.max_lifetime_ms > 0:
-        lifetime_ms = min(lifetime_ms, request.max_lifetime_ms)
-    max_timestamp = _sum(now_ms, lifetime_ms)
-    expiration = min(max_timestamp, _sum(now_ms, config.delegation_token_expiry_time_ms))
+    limits = config.delegation_token_max_lifetime_ms, config.delegation_token_expiry_time_ms
+    max_timestamp, expiration = new_lifetime(now_ms, request.max_lifetime_ms, *limits)
     token_id = str(_new_id(context))
     record = DelegationTokenRecord(
         owner=str(owner),
@@ -109,10 +105,6 @@ def _created(
     return response
 
 
-def _sum(now_ms: int, duration_ms: int) -> int:
-    return min(now_ms + duration_ms, MOST_MS)
-
-
 def _new_id(context: ControllerContext) -> Uuid:
     while str(found := context.new_uuid()) in context.image.tokens:
         pass
@@ -134,7 +126,7 @@ def on_renew_delegation_token(
     period_ms = context.config.delegation_token_expiry_time_ms
     if request.renew_period_ms > 0:
         period_ms = min(period_ms, request.renew_period_ms)
-    expiration = min(found.max_timestamp, _sum(info.wall_ms, period_ms))
+    expiration = min(found.max_timestamp, later(info.wall_ms, period_ms))
     return Decision(RenewDelegationTokenResponse(expiry_timestamp_ms=expiration), (_expiring(found, expiration),))
 
 
@@ -153,7 +145,7 @@ def on_expire_delegation_token(
         return Decision(ExpireDelegationTokenResponse(expiry_timestamp_ms=info.wall_ms), (removal,))
     if _is_expired(found, info.wall_ms):
         return Decision(ExpireDelegationTokenResponse(error_code=Errors.DELEGATION_TOKEN_EXPIRED))
-    expiration = min(found.max_timestamp, _sum(info.wall_ms, request.expiry_time_period_ms))
+    expiration = min(found.max_timestamp, later(info.wall_ms, request.expiry_time_period_ms))
     return Decision(ExpireDelegationTokenResponse(expiry_timestamp_ms=expiration), (_expiring(found, expiration),))
 
 
@@ -169,7 +161,7 @@ def _token_of(context: ControllerContext, secret: bytes, info: RequestInfo) -> D
 
 
 def _is_expired(token: DelegationTokenRecord, now_ms: int) -> bool:
-    return min(token.max_timestamp, token.expiration_timestamp) < now_ms
+    return is_over(token.max_timestamp, token.expiration_timestamp, now_ms)
 
 
 def _may_renew(token: DelegationTokenRecord, info: RequestInfo) -> bool:

@@ -1,0 +1,161 @@
+"""Delegation tokens in znodes, as DelegationTokenManagerZk keeps them."""
+
+import hashlib
+import hmac
+import json
+from itertools import count
+from typing import Any
+
+import pytest
+
+import kcore
+from controller.zk.admin import small
+from controller.zk.tree import Cluster
+from kcore.controller.zk.admin_events import Asking, ExpireTokens, OfTokens, TokenRequest
+from kcore.errors import TableError
+from kcore.metadata.principal import KafkaPrincipal
+from kcore.metadata.znode_tokens import CHANGES, PERSISTENT_PATHS, Token, decode_token, encode_token, token_path
+from kcore.protocol_errors import Errors
+from kcore.schema.delegation_tokens import (
+    CreatableRenewers,
+    CreateDelegationTokenRequest,
+    DescribeDelegationTokenOwner,
+    DescribeDelegationTokenRequest,
+    ExpireDelegationTokenRequest,
+    RenewDelegationTokenRequest,
+)
+
+KEY, DAY = "the cluster's key", 24 * 3600 * 1000
+ALICE, BOB = KafkaPrincipal("al ice"), KafkaPrincipal("bob")
+IDS = count(1)
+
+
+def secured(**config: Any) -> Cluster:
+    cluster = small([1], **{"delegation_token_secret_key": KEY, **config})
+    for path in PERSISTENT_PATHS:
+        cluster.tree.create(path, parents=True)
+    return cluster
+
+
+def ask(
+    cluster: Cluster, request: OfTokens, who: KafkaPrincipal = ALICE, now_ms: int = 1000, *, sees_all: bool = False
+) -> Any:
+    request_id = next(IDS)
+    version = 2 if isinstance(request, RenewDelegationTokenRequest | ExpireDelegationTokenRequest) else 3
+    cluster.run(TokenRequest(request_id, request, version, Asking(who, now_ms, lambda token_id, owner: sees_all)))
+    response = cluster.answers[request_id]
+    assert kcore.encode(response, version)
+    return response
+
+
+def create(cluster: Cluster, max_lifetime_ms: int = -1, owner: str | None = None) -> Any:
+    return ask(
+        cluster,
+        CreateDelegationTokenRequest(
+            owner_principal_type=owner and "User",
+            owner_principal_name=owner,
+            renewers=[CreatableRenewers(principal_type="User", principal_name="bob")],
+            max_lifetime_ms=max_lifetime_ms,
+        ),
+    )
+
+
+def notes(cluster: Cluster) -> list[bytes]:
+    return [cluster.tree.nodes[f"{CHANGES}/{each}"].data for each in sorted(cluster.tree.children[CHANGES])]
+
+
+def test_a_token_is_kept_without_its_secret_and_told_by_a_note() -> None:
+    cluster = secured()
+    made = create(cluster)
+    assert (made.error_code, made.principal_name, made.token_requester_principal_name) == (0, "al ice", "al ice")
+    assert (made.issue_timestamp_ms, made.expiry_timestamp_ms, made.max_timestamp_ms) == (
+        1000,
+        1000 + DAY,
+        1000 + 7 * DAY,
+    )
+    assert made.hmac == hmac.digest(KEY.encode(), made.token_id.encode(), hashlib.sha512)
+    node = cluster.tree.nodes[token_path(made.token_id)]
+    assert json.loads(node.data) == {
+        "version": 3,
+        "owner": "User%3Aal%20ice",
+        "tokenRequester": "User%3Aal%20ice",
+        "renewers": ["User%3Abob"],
+        "issueTimestamp": 1000,
+        "maxTimestamp": 1000 + 7 * DAY,
+        "expiryTimestamp": 1000 + DAY,
+        "tokenId": made.token_id,
+    }
+    assert notes(cluster) == [made.token_id.encode()]
+    assert repr(made.hmac)[2:-1] not in repr(made) and KEY not in repr(cluster.config)
+
+
+def test_a_token_for_another_names_who_asked() -> None:
+    made = create(secured(), 5000, "carol")
+    assert (made.principal_name, made.token_requester_principal_name) == ("carol", "al ice")
+    assert made.max_timestamp_ms == made.expiry_timestamp_ms == 6000
+
+
+def test_owner_and_renewers_move_the_end_and_nobody_else() -> None:
+    cluster = secured()
+    made = create(cluster)
+    renew = RenewDelegationTokenRequest(hmac=made.hmac, renew_period_ms=9 * DAY)
+    assert ask(cluster, renew, BOB, 2000).expiry_timestamp_ms == made.max_timestamp_ms
+    assert (
+        ask(cluster, RenewDelegationTokenRequest(hmac=made.hmac, renew_period_ms=-1)).expiry_timestamp_ms == 1000 + DAY
+    )
+    stranger = ask(cluster, renew, KafkaPrincipal("mallory"))
+    assert (stranger.error_code, stranger.expiry_timestamp_ms) == (Errors.DELEGATION_TOKEN_OWNER_MISMATCH, -1)
+    unknown = ask(cluster, RenewDelegationTokenRequest(hmac=b"x" * 64, renew_period_ms=1))
+    assert unknown.error_code == Errors.DELEGATION_TOKEN_NOT_FOUND
+    earlier = ask(cluster, ExpireDelegationTokenRequest(hmac=made.hmac, expiry_time_period_ms=10), BOB, 2000)
+    assert earlier.expiry_timestamp_ms == 2010
+    assert ask(cluster, renew, BOB, 2011).error_code == Errors.DELEGATION_TOKEN_EXPIRED
+    assert len(notes(cluster)) == 4
+    gone = ask(cluster, ExpireDelegationTokenRequest(hmac=made.hmac, expiry_time_period_ms=-1), ALICE, 2011)
+    assert (gone.error_code, gone.expiry_timestamp_ms) == (0, 2011)
+    assert token_path(made.token_id) not in cluster.tree.nodes
+
+
+def test_tokens_are_shown_to_owners_renewers_and_who_may_see_them() -> None:
+    cluster = secured()
+    made = create(cluster)
+    every = DescribeDelegationTokenRequest(owners=None)
+    for who, sees_all in ((ALICE, False), (BOB, False), (KafkaPrincipal("auditor"), True)):
+        [token] = ask(cluster, every, who, sees_all=sees_all).tokens
+        assert (token.token_id, token.hmac) == (made.token_id, made.hmac)
+    assert ask(cluster, every, KafkaPrincipal("mallory")).tokens == []
+    assert ask(cluster, DescribeDelegationTokenRequest(owners=[])).tokens == []
+    others = [DescribeDelegationTokenOwner(principal_type="User", principal_name="carol")]
+    assert ask(cluster, DescribeDelegationTokenRequest(owners=others)).tokens == []
+
+
+def test_expired_tokens_go() -> None:
+    cluster = secured()
+    short, long = create(cluster, 5000), create(cluster)
+    cluster.run(ExpireTokens(6000))
+    assert token_path(short.token_id) in cluster.tree.nodes, "its last millisecond"
+    cluster.run(ExpireTokens(6001))
+    assert token_path(short.token_id) not in cluster.tree.nodes and token_path(long.token_id) in cluster.tree.nodes
+    assert notes(cluster)[-1] == short.token_id.encode()
+
+
+def test_without_a_key_there_are_no_tokens() -> None:
+    assert create(secured(delegation_token_secret_key=None)).error_code == Errors.DELEGATION_TOKEN_AUTH_DISABLED
+    assert create(Cluster(delegation_token_secret_key=KEY)).error_code == Errors.NOT_CONTROLLER
+
+
+def test_renewers_are_users() -> None:
+    renewers = [CreatableRenewers(principal_type="Group", principal_name="g")]
+    made = ask(secured(), CreateDelegationTokenRequest(renewers=renewers, max_lifetime_ms=-1))
+    assert made.error_code == Errors.INVALID_PRINCIPAL_TYPE
+
+
+def test_znodes_are_read_as_they_are_written() -> None:
+    token = Token("id", ALICE, BOB, (BOB,), 1, 2, 3)
+    assert decode_token("/x", encode_token(token)) == token
+    for data in (b"{}", encode_token(token).replace(b'"version":3', b'"version":4'), b"[]"):
+        with pytest.raises(TableError):
+            decode_token("/x", data)
+    cluster = secured()
+    cluster.tree.create(token_path("bad"), b"no JSON")
+    assert ask(cluster, DescribeDelegationTokenRequest(owners=None)).tokens == []
