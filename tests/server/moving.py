@@ -50,9 +50,7 @@ class MovingBroker:
 
     def __init__(self, folder: Path, names: Sequence[str] = ("a", "b", "c")) -> None:
         self.paths = [folder / name for name in names]
-        self._metadata_dir = folder / "metadata"
-        ids = format_log_directories([*self.paths, self._metadata_dir], node_id=OWN, cluster_id="c")
-        self.ids = [ids[each] for each in self.paths]
+        self.ids = [*format_log_directories(self.paths, node_id=OWN, cluster_id="c").values()]
         first = self.ids[0]
         self.records: list[object] = [
             s.RegisterBrokerRecord(broker_id=OWN, broker_epoch=5, fenced=False),
@@ -80,7 +78,7 @@ class MovingBroker:
         self.todo: list[Output] = []
         self.request: AssignReplicasToDirsRequest | None = None
         self.is_stopped = False
-        self.logs = BrokerLogs(self.paths, SETTINGS, node_id=OWN, metadata_dir=self._metadata_dir)
+        self.logs = BrokerLogs(self.paths, SETTINGS, node_id=OWN, metadata_dir=self.paths[-1])
         self.image, self.published = ClusterImage(), 0
         self.image.keep_deltas(0)
         self._replay()
@@ -154,8 +152,7 @@ class MovingBroker:
     def do(self, output: Output) -> None:
         match output:
             case CreateReplica(partition, directory):
-                online = [each.directory_id for each in self.logs.online if each.directory_id is not None]
-                chosen = directory or online[0]
+                chosen = directory or self.ids[0]
                 try:
                     self.logs.create(KEY, TOPIC, chosen)
                 except exception_of(Errors.KAFKA_STORAGE_ERROR):

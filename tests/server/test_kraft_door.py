@@ -13,8 +13,8 @@ from scramp import ScramClient
 from kcore import schema as s
 from kcore.constants import METADATA_TOPIC
 from kcore.controller.kraft.activation import Bootstrap
-from kcore.controller.kraft.authorization import ALLOW, CLUSTER, CLUSTER_ACTION, CLUSTER_NAME, CREATE
 from kcore.errors import AuthenticationError, DisconnectedError
+from kcore.metadata.acl_codes import ALLOW, CLUSTER, CLUSTER_ACTION, CLUSTER_NAME, CREATE
 from kcore.net.connect import connect
 from kcore.net.connection import Connection
 from kcore.net.jaas import MODULES

@@ -1,9 +1,9 @@
 """Replicas move between directories of brokers under a real KRaft controller: requests over sockets, logs on a disk."""
 
-import asyncio
+from contextlib import AsyncExitStack
 from pathlib import Path
-from typing import Any
 
+from kcore.constants import UNKNOWN_BROKER_EPOCH
 from kcore.protocol_errors import Errors
 from kcore.schema.log_dirs import (
     AlterReplicaLogDir,
@@ -11,7 +11,6 @@ from kcore.schema.log_dirs import (
     AlterReplicaLogDirTopic,
     DescribeLogDirsRequest,
 )
-from kcore.server.broker.controller_client import ControllerClient
 from kcore.server.broker.kraft_process import KraftBrokerServer
 from kcore.storage.log_directory import LogDirectory
 from net.loops import story, until
@@ -21,22 +20,17 @@ from server.test_kraft_broker import Cluster, cluster_in
 SETTINGS = {"log_dirs": "{folder}/a,{folder}/b"}
 
 
+class CordonedByDefault(Cluster):
+    """cordoned.log.dirs is not given."""
+
+    def properties(self, broker_id: int, **settings: str) -> dict[str, str]:
+        found = super().properties(broker_id, **settings)
+        del found["cordoned.log.dirs"]
+        return found
+
+
 def server(cluster: Cluster, broker_id: int = 1) -> KraftBrokerServer:
     return cluster.brokers[broker_id]
-
-
-class Gate(ControllerClient):
-    """A controller that does not answer until it may."""
-
-    def __init__(self, inner: ControllerClient) -> None:
-        self._inner, self.may_ask = inner, asyncio.Event()
-
-    async def ask(self, make: Any) -> Any:
-        await self.may_ask.wait()
-        return await self._inner.ask(make)
-
-    def close(self) -> None:
-        self._inner.close()
 
 
 def other(cluster: Cluster, broker_id: int = 1) -> LogDirectory:
@@ -115,11 +109,12 @@ async def test_nothing_is_promoted_before_the_controller_has_answered(tmp_path: 
         await cluster.until_led("t", 1, 1)
         await cluster.produce(1, "t", b"a")
         broker, target = server(cluster), other(cluster)
-        directories = broker.directories
-        await until(lambda: cluster.partition("t").directories[0] in directories.machine.failures.online)
-        directories._channel = Gate(directories._channel)
+        machine = broker.directories.machine
+        queue = machine.queue
+        await until(lambda: cluster.partition("t").directories[0] in machine.failures.online)
+        queue.broker_epoch = UNKNOWN_BROKER_EPOCH  # Nothing is sent from now on.
         await alter(cluster, target.path)
-        await until(lambda: directories.queued_assignments)
+        await until(lambda: queue.queued)
         await cluster.produce(1, "t", b"b")
         await until(lambda: [each.end_offset for each in target.futures.values()] == [2])
         answer = await cluster.ask(1, DescribeLogDirsRequest(topics=None), 5)
@@ -165,3 +160,28 @@ async def test_what_is_refused(tmp_path: Path) -> None:
         broker.directories.fail(next(each for each in broker.logs.directories if each is not place), "a test")
         assert await alter(cluster, path) is Errors.KAFKA_STORAGE_ERROR
         assert await alter(cluster, place.path) is Errors.NONE
+
+
+@story
+async def test_replicas_move_between_directories_that_are_cordoned_by_default(tmp_path: Path) -> None:
+    """For internal topics alone: nobody has asked for it. DescribeLogDirs says so."""
+    async with AsyncExitStack() as stack:
+        cluster = await CordonedByDefault(stack, tmp_path).open(brokers=1, **SETTINGS)
+        await cluster.create("t", [1])
+        await cluster.until_led("t", 1, 1)
+        answer = await cluster.ask(1, DescribeLogDirsRequest(topics=None), 5)
+        assert [each.is_cordoned for each in answer.results] == [True, True]
+        target = other(cluster)
+        assert await alter(cluster, target.path) is Errors.NONE
+        await until_moved(cluster, target)
+
+
+@story
+async def test_no_replica_moves_into_a_directory_that_is_cordoned(tmp_path: Path) -> None:
+    async with cluster_in(tmp_path, brokers=1, cordoned_log_dirs="{folder}/b", **SETTINGS) as cluster:
+        await cluster.create("t", [1])
+        await cluster.until_led("t", 1, 1)
+        assert other(cluster).path == tmp_path / "b"
+        answer = await cluster.ask(1, DescribeLogDirsRequest(topics=None), 5)
+        assert [each.is_cordoned for each in answer.results] == [False, True]
+        assert await alter(cluster, tmp_path / "b") is Errors.INVALID_REPLICA_ASSIGNMENT

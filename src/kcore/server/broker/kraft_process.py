@@ -104,7 +104,6 @@ class KraftBrokerServer(BrokerServer):
             self.directories = self._new_directories()
             stack.push_async_callback(self.directories.close)
             self._open_front()
-            moves = self._join_moves()
             server = await self._serve()
             stack.push_async_callback(server.close)
             self._lifecycle = self._new_lifecycle(previous_epoch)
@@ -112,7 +111,7 @@ class KraftBrokerServer(BrokerServer):
             self._begin_work()
             self._begin(self._observer.write_snapshots(), "snapshots of the metadata")
             self._begin(self._delete_old_segments(), "retention")
-            self._begin(moves.run(), "moves of replicas between directories")
+            self._begin(self._moves.run(), "moves of replicas")
             stack.push_async_callback(self._end_work)
             stack.push_async_callback(self._lifecycle.close)
             self._lifecycle.take(Started())
@@ -158,10 +157,10 @@ class KraftBrokerServer(BrokerServer):
         self._publisher: MetadataPublisher | None = None
         self._image: ClusterImage | None = None  # That the replicas follow.
         self._published = 0  # All records below this offset.
-        self.front: KraftFront = KraftFront(
+        front = self.front = KraftFront(
             self.manager, self.logs, self.listener, self._node_config, lambda: self._image, **self._callbacks()
         )
-        self.front.configs = self._configs
+        front.moves, front.configs = self._moves, self._configs
 
     async def _serve(self) -> Server:
         name = f"broker-{self.config.broker_id}-forwarding"
@@ -194,17 +193,11 @@ class KraftBrokerServer(BrokerServer):
         machine = BrokerDirectories(own.node_id, failures, placements, lambda: dice.uniform(0.98, 1.02))
         channel = ControllerClient(f"broker-{own.node_id}-directory-assignments", self._controller)
         hooks = Hooks(now_ms, self._directories_failed, lambda: self._lifecycle.take(HeartbeatNow()), self._stop)
-        return DirectoryTasks(machine, self.logs, placements, channel, hooks)
-
-    def _join_moves(self) -> ReplicaMoves:
-        hooks = MoveHooks(lambda: self._image, self.directories.fail, self._perform_all, now_ms)
-        moves = ReplicaMoves(self.logs, self.manager, self.directories.machine, hooks)
-        self.directories.moves = self.front.moves = moves
-        return moves
-
-    def _perform_all(self) -> None:
-        self.directories.perform()
-        self.perform()
+        tasks = DirectoryTasks(machine, self.logs, placements, channel, hooks)
+        tasks.moves = self._moves = ReplicaMoves(
+            self.logs, self.manager, machine, MoveHooks(lambda: self._loader.image, tasks.fail, tasks.perform, now_ms)
+        )
+        return tasks
 
     def _new_lifecycle(self, previous_epoch: int) -> LifecycleTasks:
         host, port = self._advertised or (self._host, self.port)
@@ -323,7 +316,8 @@ class KraftBrokerServer(BrokerServer):
         self._configs.follow(image, delta)
         version, cordoned = self._version_of(image), self._configs.cordoned(image, self.logs.directories)
         is_supported = version is not None and version.directories_supported
-        self.directories.follow(image, cordoned, is_supported=is_supported)
+        named = self._configs.cordoned(image, self.logs.directories, default="")
+        self.directories.follow(image, named, is_supported=is_supported)
         publisher.publish(now_ms())
         self.perform()
         self._tell_of_internal_topics()
