@@ -152,6 +152,9 @@ KNOWN: Final = (
     "to exist, but it was missing. Creating...",
     # Of several requests of a producer under way, the first met a broker that did not lead yet; all are sent again.
     "OutOfOrderSequenceException",
+    # Markers of a transaction's coordinator that was killed or moved arrive behind those of the one that followed it: a
+    # leader refuses the zombie's (ProducerAppendInfo.checkCoordinatorEpoch). That transactions are whole is read back.
+    "TransactionCoordinatorFencedException",
     # A topic is deleted while the broker still loads a partition of __consumer_offsets that it has begun to lead
     # (GroupCoordinatorService.onMetadataUpdate).
     "Unable to cleanup state for the deleted topics",

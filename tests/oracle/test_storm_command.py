@@ -57,7 +57,7 @@ def test_a_broker_is_lost_on_controllers_that_are_started_for_it(target: str, tm
     assert (lost["false_fencings"], lost["valid"]) == (0, True)
     assert lost["controller_cpu_s"] > 0
     names = {path.name for path in (tmp_path / "out").iterdir()}
-    assert names == {"results.parquet", "results.jsonl", "report.html", "plan.toml"}
+    assert names == {"results.parquet", "results.jsonl", "medians.json", "report.html", "plan.toml"}
     assert left_behind(tmp_path) == []
 
 

@@ -143,6 +143,7 @@ async def test_what_is_refused(tmp_path: Path) -> None:
         assert await cluster.create("of-2", [2]) is Errors.NONE
         await cluster.until_led("t", 1, 1)
         await until(lambda: len(server(cluster).directories.machine.places) == 1)
+        await until(lambda: server(cluster).manager.cluster.knows(("of-2", 0)))
         path = other(cluster).path
         expected = {
             (str(path), "of-2"): Errors.REPLICA_NOT_AVAILABLE,
