@@ -230,6 +230,7 @@ def test_only_topics_that_may_be_described_are_told_of() -> None:
     assert metadata(gate, by_id, topics()[1]) == [(None, ID, DENIED, -(2**31))]
 
 
+@pytest.mark.covers("ZooKeeper D8")
 def test_what_is_relayed_is_checked_before() -> None:
     """The broker that answers sees the controller's principal, which may do more."""
     gate = a_gate(binding(DESCRIBE, "g", GROUP), binding(WRITE, "x", TRANSACTIONAL_ID))

@@ -88,8 +88,9 @@ def test_d8_the_request_is_its_client_s() -> None:
     assert (found.principal, found.client_address) == (KafkaPrincipal("alice"), "10.0.0.1")
 
 
-def test_a_large_response_is_in_the_envelope_as_a_small_one_is() -> None:
-    """It is encoded in several parts, and no part of it is copied."""
+@pytest.mark.covers("KRaft D9")
+def test_d9_a_large_response_is_in_the_envelope_as_a_small_one_is() -> None:
+    """KAFKA-10684: it is encoded in several parts, and no part of it is copied."""
     results = [CreatableTopicResult(name=f"topic-{number:06}", error_message="x" * 500) for number in range(4_000)]
     response = CreateTopicsResponse(topics=results)
     forwarded = opened(CREATION, 7)

@@ -43,4 +43,6 @@ def test_the_bugs_are_all_there() -> None:
     assert len(listed) == len({*listed})
     for group, count in KNOWN_BUGS.items():
         assert {f"{group}{number}" for number in range(1, count + 1)} <= {*listed}
+    forwarding = {f"{mode} D{number}" for mode in ("KRaft", "ZooKeeper") for number in range(1, 10)}
+    assert forwarding <= {*listed}
     assert all(all(texts.values()) for texts in LISTED.values())

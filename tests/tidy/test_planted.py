@@ -39,5 +39,6 @@ def test_every_bug_has_one() -> None:
     assumptions = {item for item in listed["KIP-380"] if item.startswith("assumption")}
     wanted = listed["bugs"].keys() | assumptions | listed["raft bugs"].keys() | listed["KIP-595"].keys()
     wanted |= listed["KRaft controller"].keys() | listed["directories"].keys()
+    wanted |= listed["forwarding in ZooKeeper mode"].keys()
     wanted |= listed["KIP-858"].keys() | listed["KIP-858, the controller"].keys()
     assert sorted(wanted - {fault["covers"] for fault in FAULTS}) == []
