@@ -14,7 +14,7 @@ from kcore import schema as s
 from kcore.net import adoption
 from kcore.net.adoption import AdoptedConnection, Adoption, Direct
 from kcore.net.limits import Limits
-from kcore.net.served import Answer
+from kcore.net.requests import Answer
 from kcore.net.server import RequestContext, Server, serve
 from net.loops import fenced, heartbeat_answer, request_frame, story, until
 from net.test_server import raw_client, rest, still_serves

@@ -9,7 +9,7 @@ from kcore import schema as s
 from kcore.errors import NetworkError
 from kcore.net import responses
 from kcore.net.limits import Limits
-from kcore.net.served import Answer
+from kcore.net.requests import Answer
 from kcore.net.server import RequestContext, Server, serve
 from kcore.types import METADATA_TOPIC_ID
 from kcore.wire.codec import decode_from

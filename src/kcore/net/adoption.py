@@ -9,10 +9,11 @@ session and its id, the bytes that were received and not answered, and the rest 
 
 import asyncio
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Final, NamedTuple, Protocol, TypeAlias
 
 from kcore.net.admission import Rank, may_be_connections
+from kcore.net.framed import Piece
 from kcore.net.request_context import ClientSession, RequestContext
 from kcore.schema.structure import Message
 
@@ -76,6 +77,7 @@ class Returned(NamedTuple):
     received: bytes  # Not answered.
     unwritten: bytes  # Of an answer.
     is_recalled: bool
+    pieces: Sequence[Piece] = ()  # Of an answer that may be long, where `unwritten` is nothing.
 
 
 Adoption: TypeAlias = Callable[[AdoptedConnection, int], None]

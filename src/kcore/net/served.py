@@ -1,9 +1,8 @@
 """One client of a server: its requests are read, handed to the server's handler and answered, one after the other."""
 
 import asyncio
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Sequence
 from contextvars import ContextVar
-from struct import Struct
 from typing import TYPE_CHECKING, Any, Protocol, TypeAlias
 
 from kcore.errors import DecodeError, FrameError, KcoreError, NetworkError
@@ -12,44 +11,25 @@ from kcore.net.adoption import AdoptedConnection, Direct, Identity, Returned, de
 from kcore.net.framed import Encoded, Framed, Piece, encoded, frame_of
 from kcore.net.principal import principal_of_certificate
 from kcore.net.request_context import SESSION, ClientSession, RequestContext
-from kcore.net.responses import check_kind, framed_response
+from kcore.net.requests import KEY_AND_VERSION, fault_line, read_request, response_frame, versions_frame
+from kcore.net.responses import check_kind
 from kcore.net.sasl_server import SaslServer
-from kcore.net.versions import api_name, for_version, names_itself, refusal
-from kcore.protocol_errors import Errors
-from kcore.schema.api_versions import ApiVersionsRequest, ApiVersionsResponse
+from kcore.schema.api_versions import ApiVersionsRequest
 from kcore.schema.fetch import FetchResponse
 from kcore.schema.headers import RequestHeader
-from kcore.schema.index import REQUESTS
 from kcore.schema.structure import Message
-from kcore.schema.versions import NONE
-from kcore.wire.codec import decode_from
 
 if TYPE_CHECKING:
     from kcore.net.server import Arrival, Server
 
 # The client of the current request, for the log; empty outside of requests.
 PEER: ContextVar[str] = ContextVar("PEER", default="")
-KEY_AND_VERSION = Struct(">hh")  # What every request begins with, whatever its header's version.
 QUIET_BYTES = 4096  # The buffer of a connection that waits for its client.
 
 
 Handler: TypeAlias = Callable[[RequestContext, Any], Awaitable[Message | Encoded | None]]
 """What it returns is not changed later: a Fetch response that is returned again is not encoded again, and a large one
 is encoded part by part."""
-Answer: TypeAlias = Callable[[Message | None], None]
-
-
-class DirectHandler(Protocol):
-    """A handler that needs no task a request: for those that come by thousands a second."""
-
-    def takes(self, api_key: int) -> bool:
-        """Whether such requests are for it."""
-
-    def begin(self, context: RequestContext, request: Any, answer: Answer) -> None:
-        """Calls `answer` once, now or later, with what a handler would return; None closes the connection.
-
-        A NetworkError or a DecodeError closes it, too.
-        """
 
 
 class Relay(Protocol):
@@ -239,7 +219,7 @@ class ServedConnection(Framed):
             if relay is not None and relay.takes(api_key, version):
                 self.metrics.requests += 1
                 return frame_of(None, 0, await relay.ask(self._id, frame))
-            header, message = self._read(frame, api_key, version)
+            header, message = read_request(self._server, frame, api_key, version)
             self.metrics.requests += 1
             return await self._serve(header, message)
         except (NetworkError, DecodeError) as error:
@@ -271,49 +251,22 @@ class ServedConnection(Framed):
     def _blame_us(self, error: Exception, api_key: int, version: int) -> None:
         """A handler's fault: only this connection pays for it."""
         self.metrics.errors[type(error).__name__] += 1
-        name = api_name(REQUESTS[api_key]) if api_key in REQUESTS else f"API {api_key}"
-        self._server.log.exception("%s: %s %s was not answered", self.peer, name, version)
-
-    def _read(self, frame: bytes, api_key: int, version: int) -> tuple[RequestHeader, Message | None]:
-        """None stands for an ApiVersions request in an unknown version, which cannot be decoded (KIP-511)."""
-        request, versions = self._server.served.get(api_key, (None, NONE))
-        if request is None or (version not in versions and request is not ApiVersionsRequest):
-            name = api_name(REQUESTS[api_key]) if api_key in REQUESTS else f"API {api_key}"
-            raise FrameError(f"{name} {version} is not served")
-        most = self.limits.request_values
-        header, at = decode_from(RequestHeader, request.header_version(version), frame, most_values=most)
-        if version not in versions:
-            return header, None
-        return header, decode_from(request, version, frame, at, most_values=most)[0]
+        self._server.log.exception("%s: %s", self.peer, fault_line(api_key, version))
 
     async def _serve(self, header: RequestHeader, message: Message | None) -> list[Piece] | None:
-        version = header.request_api_version
-        if message is None:
-            _, versions = self._server.served[ApiVersionsRequest.api_key]
-            return framed_response(refusal(versions), 0, header)
-        if isinstance(message, ApiVersionsRequest):
-            if not names_itself(message, version):
-                return framed_response(ApiVersionsResponse(error_code=Errors.INVALID_REQUEST.value), version, header)
-            return framed_response(for_version(self._server.versions_answer, version), version, header)
+        if message is None or isinstance(message, ApiVersionsRequest):
+            return versions_frame(self._server, header, message)
         context = RequestContext(self.peer, self._id, header, self._session, self._gone)
         response = await self._server.handler(context, message)
         if response is None:
             return None
         if not isinstance(response, Encoded | FetchResponse):
             check_kind(message, response)
-            response = await encoded(response, version)
+            response = await encoded(response, header.request_api_version)
         return self._response_frame(header, message, response)
 
     def _response_frame(self, header: RequestHeader, message: Message, answer: Message | Encoded) -> list[Piece]:
-        version = header.request_api_version
-        response, body = answer if isinstance(answer, Encoded) else (answer, None)
-        check_kind(message, response)
-        if isinstance(response, FetchResponse):
-            body = [self._server.fetched.body(response, version)]
-        frame = framed_response(response, version, header, body)
-        error_code = getattr(response, "error_code", Errors.NONE.value)
-        self.metrics.answered(header.request_api_key, error_code, self._active_s, self._loop.time())
-        return frame
+        return response_frame(self._server, header, message, answer, self._active_s, self._loop.time())
 
     async def _write(self, frame: list[Piece]) -> None:
         rest = sum(map(len, frame))
@@ -342,7 +295,7 @@ class ServedConnection(Framed):
         if not direct.takes(api_key):
             return False
         try:
-            header, message = self._read(frame, api_key, version)
+            header, message = read_request(self._server, frame, api_key, version)
         except KcoreError:
             return False
         if message is None:
@@ -431,9 +384,9 @@ class ServedConnection(Framed):
         self._transport.pause_reading()
         if returned.unwritten:
             self.write(returned.unwritten)
-        self._loop.call_soon(self._receive_again, returned.received)  # The task waits by then.
+        self._loop.call_soon(self._receive_again, returned.received, returned.pieces)  # The task waits by then.
 
-    def _receive_again(self, received: bytes) -> None:
+    def _receive_again(self, received: bytes, pieces: Sequence[Piece]) -> None:
         if self.closed:
             return
         assert self._transport is not None
@@ -444,7 +397,9 @@ class ServedConnection(Framed):
             buffer[:count] = received[:count]
             self._splitter.received(count)
             received = received[count:]
-        if self._splitter.pending_bytes:
+        if pieces and self._next is not None and not self._next.done():
+            self._next.set_result([*pieces])  # The task takes what was received once they are written.
+        elif self._splitter.pending_bytes:
             self.frames_may_be_here()
 
     # What wakes it.

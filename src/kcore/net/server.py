@@ -8,7 +8,7 @@ import asyncio
 import logging
 import socket
 import ssl
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from itertools import count
 from types import TracebackType
 from typing import Self
@@ -18,14 +18,17 @@ from kcore.net.address import address_text, network_errors
 from kcore.net.admission import Admission, Rank, may_be_connections
 from kcore.net.adoption import AdoptedConnection, Adopter, Returned
 from kcore.net.bounded_log import BoundedLog
+from kcore.net.framed import Piece
 from kcore.net.held_bytes import HeldBytes
 from kcore.net.limits import Limits
 from kcore.net.listener import Listener, bound_sockets
 from kcore.net.metrics import Metrics
+from kcore.net.reception import Newcomer, Reception
 from kcore.net.request_context import RequestContext
+from kcore.net.requests import DirectHandler
 from kcore.net.responses import SharedBody
 from kcore.net.sasl_server import SaslListener
-from kcore.net.served import DirectHandler, Handler, Relay, ServedConnection
+from kcore.net.served import Handler, Relay, ServedConnection
 from kcore.net.tls import TlsContext
 from kcore.net.versions import answer_of
 from kcore.schema.api_versions import ApiVersionsRequest
@@ -97,6 +100,7 @@ class Server:
         self.relay = relay
         self.direct: DirectHandler | None = None  # It is asked before `handler`.
         self.adopter: Adopter | None = None  # It is offered connections after a request of `direct`.
+        self.reception: Reception | None = None  # It receives new connections, while there is an adopter.
         self.tls: ssl.SSLContext | TlsContext | None = None
         self.sasl: SaslListener | None = None
         self.listener_name = "PLAINTEXT"
@@ -109,7 +113,8 @@ class Server:
         self.tasks: set[asyncio.Task[None]] = set()
         self.connection_ids = count()
         self.log = BoundedLog(logger)
-        self.admission: Admission[ServedConnection | Arrival | AdoptedConnection] = Admission(limits.connections)
+        self.admission: Admission[ServedConnection | Arrival | AdoptedConnection | Newcomer]
+        self.admission = Admission(limits.connections)
         self.received: HeldBytes[ServedConnection] = HeldBytes(limits.received_bytes, _holds_too_much)
         self.unsent: HeldBytes[ServedConnection] = HeldBytes(limits.unsent_bytes, _takes_too_little)
         self._listener: Listener | None = None
@@ -133,6 +138,8 @@ class Server:
             self._listener.close()
         for connection in self.connections:
             connection.finish()
+        if self.reception is not None:
+            self.reception.close()
         for adopted in list(self.adopted):
             adopted.abort()
         for arrival in self._arrivals:
@@ -166,9 +173,10 @@ class Server:
 
     # Connections that are given away, and taken back.
 
-    def given_away(self, connection: ServedConnection, adopted: AdoptedConnection) -> None:
+    def given_away(self, connection: ServedConnection | Newcomer, adopted: AdoptedConnection) -> None:
         """The adopter has that connection from now on."""
-        self.connections.discard(connection)
+        if isinstance(connection, ServedConnection):
+            self.connections.discard(connection)
         self.admission.leave(connection)
         self.admission.join(adopted)
         self.admission.run(adopted)
@@ -177,13 +185,17 @@ class Server:
     def take_back(self, adopted: AdoptedConnection, descriptor: int, received: bytes, unwritten: bytes) -> None:
         """The adopter hands that connection back; the descriptor is the server's from now on."""
         self._forget(adopted)
-        arrival = Arrival(socket.socket(fileno=descriptor), adopted.address)
+        returned = Returned(adopted.identity, received, unwritten, adopted.is_recalled)
+        self._resume(socket.socket(fileno=descriptor), returned)
+
+    def _resume(self, connection: socket.socket, returned: Returned) -> None:
+        """A protocol goes on where it was."""
+        arrival = Arrival(connection, returned.identity.session.client_address)
         if self.closing:
             arrival.socket.close()
             self.metrics.connections_closed += 1
             return
-        arrival.rank = adopted.rank
-        arrival.returned = Returned(adopted.identity, received, unwritten, adopted.is_recalled)
+        arrival.rank, arrival.returned = returned.identity.rank, returned
         self._await(arrival, moves=False)
 
     def adopted_ended(self, adopted: AdoptedConnection, why: str) -> None:
@@ -198,14 +210,29 @@ class Server:
         self.adopted.discard(adopted)
         self.admission.leave(adopted)
 
-    # A new connection.
+    # New connections, which the reception has first.
+
+    def take_over(self, newcomer: Newcomer, received: bytes, unwritten: Sequence[Piece]) -> None:
+        """The reception cannot go on with that connection: what was received and not answered, an answer's rest."""
+        self.admission.leave(newcomer)
+        self._resume(newcomer.socket, Returned(newcomer.identity, received, b"", is_recalled=True, pieces=unwritten))
+
+    def newcomer_ended(self, newcomer: Newcomer, why: str) -> None:
+        """The reception has closed that connection."""
+        logger.debug("%s: %s", newcomer.peer, why)
+        self.admission.leave(newcomer)
+        self.metrics.connections_closed += 1
 
     def _accepted(self, accepted: socket.socket, address: str) -> None:
         has_descriptors = may_be_connections(accepted.fileno())
         if not (has_descriptors and self.admission.has_room()) and not self._make_room(address):
             self._refuse(accepted)
             return
-        self._await(Arrival(accepted, address), moves=not has_descriptors)
+        is_plain = self.tls is None and self.sasl is None
+        if has_descriptors and is_plain and self.reception is not None and self.adopter is not None:
+            self.reception.join(accepted, address)
+        else:
+            self._await(Arrival(accepted, address), moves=not has_descriptors)
 
     def _await(self, arrival: "Arrival", *, moves: bool) -> None:
         """Its connection begins soon."""

@@ -10,7 +10,7 @@ from typing import Final, NamedTuple
 
 from kcore.broker.zk_control.control_requests import CONTROL_REQUESTS, RequestHead
 from kcore.errors import FrameError
-from kcore.net.served import KEY_AND_VERSION
+from kcore.net.requests import KEY_AND_VERSION
 from kcore.schema import LeaderAndIsrRequest, StopReplicaRequest, UpdateMetadataRequest
 from kcore.schema.headers import RequestHeader
 from kcore.schema.structure import Message

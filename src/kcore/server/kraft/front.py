@@ -27,7 +27,7 @@ from kcore.metadata.principal import KafkaPrincipal
 from kcore.net.adoption import Direct
 from kcore.net.framed import Encoded
 from kcore.net.request_context import PLAINTEXT
-from kcore.net.served import Answer
+from kcore.net.requests import Answer
 from kcore.net.server import RequestContext
 from kcore.net.versions import api_name
 from kcore.protocol_errors import Errors
@@ -124,6 +124,8 @@ def _capacity(names: list[str]) -> int:
 
 class ControllerFront(QuorumFront):
     """The server of a controller."""
+
+    _urgent = frozenset({BrokerHeartbeatRequest.api_key})
 
     def __init__(
         self,
@@ -232,8 +234,10 @@ class ControllerFront(QuorumFront):
 
         Where thousands do so at once, the last one is done as soon as otherwise.
         """
-        for _ in range(min(REGISTERED_AT_ONCE, len(self._registrations))):
-            self._registrations.popleft()()
+        for _ in range(REGISTERED_AT_ONCE):
+            if self._registrations:
+                self._registrations.popleft()()
+                self._look()
         if self._registrations:
             asyncio.get_running_loop().call_soon(self._register_some)
 

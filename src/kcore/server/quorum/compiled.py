@@ -10,13 +10,14 @@ import asyncio
 import os
 import threading
 from collections import deque
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from contextlib import suppress
 from itertools import count
 from typing import Final, Literal, Protocol, TypeAlias
 
 from kcore._ext import front as kernel
 from kcore.net.adoption import AdoptedConnection, Adoption, Direct
+from kcore.net.reception import Reception, is_supported
 from kcore.net.server import Server
 from kcore.raft.fetching import WOKEN_IN_A_MS
 from kcore.schema.structure import Message
@@ -64,6 +65,7 @@ class CompiledFront:
         )
         self._server, self._fail = server, fail
         self._feeds: list[Feed] = []
+        self.reception: Reception | None = None
         self.connections: dict[int, AdoptedConnection] = {}
         self._left: deque[Left] = deque()  # Connections that have left the loop, for the server.
         self._keys = count()
@@ -72,9 +74,11 @@ class CompiledFront:
         self._events = asyncio.get_running_loop()
         self._thread = threading.Thread(target=self._run, name="compiled front", daemon=True)
 
-    def begin(self, feeds: Sequence[Feed]) -> None:
-        """Takes connections from now on."""
+    def begin(self, feeds: Sequence[Feed], urgent: Collection[int] = ()) -> None:
+        """Takes connections from now on; `urgent`: API keys of requests that are begun before others."""
         self._feeds = [*feeds]
+        if is_supported():
+            self.reception = self._server.reception = Reception(self._server, urgent)
         self._thread.start()
         self._events.add_reader(self.loop.fileno(), self._on_left)
         self._server.adopter = self

@@ -10,15 +10,15 @@ from collections import deque
 from collections.abc import Callable, Hashable, Mapping
 from functools import partial
 from itertools import count
-from typing import Final
+from typing import ClassVar, Final
 
 from kcore.constants import KRAFT_VERSION, MAX_BROKERS
 from kcore.net.adoption import Direct
 from kcore.net.framed import Encoded
 from kcore.net.limits import Limits
 from kcore.net.metrics import Metrics
+from kcore.net.requests import Answer
 from kcore.net.sasl_server import SaslListener
-from kcore.net.served import Answer
 from kcore.net.server import RequestContext, Server, serve
 from kcore.net.tls import TlsContext
 from kcore.net.versions import response_of
@@ -70,6 +70,8 @@ def apis_of(level: str) -> dict[str, tuple[int, int]]:
 class QuorumFront:
     """The server of a node."""
 
+    _urgent: ClassVar[frozenset[int]] = frozenset()  # API keys of requests that are begun before others.
+
     def __init__(
         self,
         level: str,
@@ -118,7 +120,7 @@ class QuorumFront:
         assert self._server is not None
         front = CompiledFront(self._server, fail)
         followers = FollowerFeed(front, node, clock, self._may_go_on)
-        front.begin(self._feeds(front, followers))
+        front.begin(self._feeds(front, followers), self._urgent)
         self._compiled, self._followers = front, followers
         self.follow()
 
@@ -144,6 +146,11 @@ class QuorumFront:
         """Before whatever reads the server's metrics: they learn what the loop has done."""
         if self._compiled is not None:
             self._compiled.count()
+
+    def _look(self) -> None:
+        """Begins urgent requests that have come, where much else is done in a row."""
+        if self._compiled is not None and self._compiled.reception is not None:
+            self._compiled.reception.look()
 
     def _apis(self) -> Mapping[str, tuple[int, int]]:
         """What it serves."""

@@ -1,0 +1,97 @@
+"""Requests out of their frames, and the frames of their answers, whatever kind of connection a server has them of."""
+
+from collections.abc import Callable, Mapping
+from struct import Struct
+from typing import Any, Final, Protocol, TypeAlias
+
+from kcore.errors import FrameError
+from kcore.net.framed import Encoded, Piece
+from kcore.net.limits import Limits
+from kcore.net.metrics import Metrics
+from kcore.net.request_context import RequestContext
+from kcore.net.responses import SharedBody, check_kind, framed_response
+from kcore.net.versions import api_name, for_version, names_itself, refusal
+from kcore.protocol_errors import Errors
+from kcore.schema.api_versions import ApiVersionsRequest, ApiVersionsResponse
+from kcore.schema.fetch import FetchResponse
+from kcore.schema.headers import RequestHeader
+from kcore.schema.index import REQUESTS
+from kcore.schema.structure import Message
+from kcore.schema.versions import NONE, Versions
+from kcore.wire.codec import decode_from
+
+KEY_AND_VERSION: Final = Struct(">hh")  # What every request begins with, whatever its header's version.
+Answer: TypeAlias = Callable[[Message | None], None]
+
+
+class DirectHandler(Protocol):
+    """A handler that needs no task a request: for those that come by thousands a second."""
+
+    def takes(self, api_key: int) -> bool:
+        """Whether such requests are for it."""
+
+    def begin(self, context: RequestContext, request: Any, answer: Answer) -> None:
+        """Calls `answer` once, now or later, with what a handler would return; None closes the connection.
+
+        A NetworkError or a DecodeError closes it, too.
+        """
+
+
+class Serving(Protocol):
+    """What of a server its answers are made of."""
+
+    served: Mapping[int, tuple[type[Message], Versions]]  # By API key.
+    limits: Limits
+    metrics: Metrics
+    versions_answer: ApiVersionsResponse
+    fetched: SharedBody
+
+
+def read_request(server: Serving, frame: bytes, api_key: int, version: int) -> tuple[RequestHeader, Message | None]:
+    """None stands for an ApiVersions request in an unknown version, which cannot be decoded (KIP-511).
+
+    FrameError for what is not served, DecodeError.
+    """
+    request, versions = server.served.get(api_key, (None, NONE))
+    if request is None or (version not in versions and request is not ApiVersionsRequest):
+        raise FrameError(f"{_name(api_key)} {version} is not served")
+    most = server.limits.request_values
+    header, at = decode_from(RequestHeader, request.header_version(version), frame, most_values=most)
+    if version not in versions:
+        return header, None
+    return header, decode_from(request, version, frame, at, most_values=most)[0]
+
+
+def versions_frame(server: Serving, header: RequestHeader, request: ApiVersionsRequest | None) -> list[Piece]:
+    """The answer to ApiVersions; None: in a version that is not known."""
+    version = header.request_api_version
+    if request is None:
+        _, versions = server.served[ApiVersionsRequest.api_key]
+        return framed_response(refusal(versions), 0, header)
+    if not names_itself(request, version):
+        return framed_response(ApiVersionsResponse(error_code=Errors.INVALID_REQUEST.value), version, header)
+    return framed_response(for_version(server.versions_answer, version), version, header)
+
+
+def response_frame(
+    server: Serving, header: RequestHeader, request: Message, answer: Message | Encoded, begin_s: float, end_s: float
+) -> list[Piece]:
+    """The frame of an answer, which is counted; TypeError for one of another kind."""
+    version = header.request_api_version
+    response, body = answer if isinstance(answer, Encoded) else (answer, None)
+    check_kind(request, response)
+    if isinstance(response, FetchResponse):
+        body = [server.fetched.body(response, version)]
+    frame = framed_response(response, version, header, body)
+    error_code = getattr(response, "error_code", Errors.NONE.value)
+    server.metrics.answered(header.request_api_key, error_code, begin_s, end_s)
+    return frame
+
+
+def fault_line(api_key: int, version: int) -> str:
+    """What the log says of a request that a fault of ours leaves without an answer."""
+    return f"{_name(api_key)} {version} was not answered"
+
+
+def _name(api_key: int) -> str:
+    return api_name(REQUESTS[api_key]) if api_key in REQUESTS else f"API {api_key}"
