@@ -74,6 +74,7 @@ async def receiving(
     reception = server.reception = Reception(server, [BEAT])
     async with server:
         yield server, server.direct, reception  # type: ignore[misc]
+    await server.close()  # A node that hands over has closed it before its end.
     held = server.adopter.held  # type: ignore[attr-defined]
     for _, descriptor in held:
         os.close(descriptor)

@@ -145,7 +145,9 @@ class Reception:
         return len(self._newcomers)
 
     def close(self) -> None:
-        """Ends all connections."""
+        """Ends all connections; nothing the second time."""
+        if self._poll.closed:
+            return
         self._timer.cancel()
         self._loop.remove_reader(self._poll.fileno())
         for each in list(self._newcomers.values()):
