@@ -7,6 +7,7 @@ the processor of each part, and assignments in a second of it. The codec is in i
 import time
 from collections.abc import Callable, Iterator
 from functools import partial
+from itertools import repeat
 from typing import Any
 
 import numpy as np
@@ -19,19 +20,16 @@ from kcore.broker.directories.found import FoundReplica
 from kcore.broker.directories.image_placements import ImagePlacements
 from kcore.broker.directories.outputs import TopicIdPartition
 from kcore.collector import rare_collections
+from kcore.controller.kraft.decision import all_parts
+from kcore.controller.kraft.leaders.directories import answered
 from kcore.metadata.broker_registration import BrokerRegistration
 from kcore.metadata.broker_table import BrokerTable
 from kcore.metadata.directory_table import UNASSIGNED
 from kcore.metadata.image import ClusterImage
 from kcore.metadata.partition_table import PartitionTable
 from kcore.metadata.topics import TopicTable
-from kcore.schema.log_dirs import (
-    AssignReplicasToDirsRequest,
-    AssignReplicasToDirsResponse,
-    AssignReplicasToDirsResponseDirectoryData,
-    AssignReplicasToDirsResponsePartitionData,
-    AssignReplicasToDirsResponseTopicData,
-)
+from kcore.protocol_errors import Errors
+from kcore.schema.log_dirs import AssignReplicasToDirsRequest, AssignReplicasToDirsResponse
 from kcore.types import Uuid
 from kcore.wire.codec import decode, encode
 
@@ -65,27 +63,7 @@ def image_of(count: int) -> ClusterImage:
 
 def all_well(request: AssignReplicasToDirsRequest) -> bytes:
     """The bytes of the controller's answer; not counted."""
-    return encode(
-        AssignReplicasToDirsResponse(
-            directories=[
-                AssignReplicasToDirsResponseDirectoryData(
-                    id=directory.id,
-                    topics=[
-                        AssignReplicasToDirsResponseTopicData(
-                            topic_id=topic.topic_id,
-                            partitions=[
-                                AssignReplicasToDirsResponsePartitionData(partition_index=each.partition_index)
-                                for each in topic.partitions
-                            ],
-                        )
-                        for topic in directory.topics
-                    ],
-                )
-                for directory in request.directories
-            ]
-        ),
-        0,
-    )
+    return encode(all_parts(answered(request, repeat(int(Errors.NONE)))), 0)
 
 
 def a_broker(image: ClusterImage, count: int) -> tuple[BrokerDirectories, list[TopicIdPartition]]:
