@@ -9,9 +9,12 @@ from kcore.metadata.broker_table import BrokerTable
 from kcore.metadata.partition_table import PartitionTable
 from kcore.protocol_errors import Errors
 from kcore.storm.kraft.scenarios import ALL, BREAKS_CONTROLLER, LIMITS, NEEDS_OWN_QUORUM
+from kcore.storm.kraft.scenarios.directories import lost_of
 from kcore.storm.kraft.scenarios.limits import one_too_many
 from kcore.storm.kraft.scenarios.topics import MOST_RECORDS, check, requests_for
+from kcore.storm.kraft.storm import Sizes
 from kcore.storm.moves import replaced
+from kcore.types import Uuid
 
 
 def test_every_scenario_says_what_it_does() -> None:
@@ -77,3 +80,22 @@ def test_one_too_many_tells_what_was_answered_and_done_and_where_there_is_no_lim
     assert whole == "10,001 topics in one request: POLICY_VIOLATION (Too many.); 0 are deleted"
     none = one_too_many("topics in one request", [(0, None)] * 10_001, 10_001, "deleted")
     assert none.endswith("10,001 x done; 10,001 are deleted: this controller does not have the limit")
+
+
+@pytest.mark.parametrize(
+    ("sizes", "count"),
+    [
+        (Sizes(), 500),
+        (Sizes(lost_share=1.0), 1_000),
+        (Sizes(lost_share=0.0001), 1),
+        (Sizes(lost_replicas=100), 100),
+        (Sizes(lost_replicas=1_001), 1_000),
+    ],
+)
+def test_the_directory_to_be_lost_holds_the_share_or_the_number_from_all_over_the_replicas(
+    sizes: Sizes, count: int
+) -> None:
+    partitions = [(Uuid(bytes(16)), index) for index in range(1_000)]
+    lost = lost_of(partitions, sizes)
+    assert len(set(lost)) == len(lost) == count and sorted(lost) == lost
+    assert lost[-1][1] >= 1_000 - 1_000 // count

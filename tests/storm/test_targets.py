@@ -123,6 +123,8 @@ def test_every_size_is_a_cell_with_the_targets_side_by_side():
         ({"seconds": 601.0}, "--seconds 601"),
         ({"lost_share": 0.0}, "--lost-share 0"),
         ({"lost_share": 1.1}, "--lost-share 1.1"),
+        ({"lost_replicas": -1}, "--lost-replicas -1"),
+        ({"lost_replicas": 1_501, "partitions": (10_000, 100_000)}, "--lost-replicas 1501 is not from 0 to 1,500"),
         ({"repeat": 0}, "--repeat 0"),
     ],
 )

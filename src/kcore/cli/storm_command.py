@@ -54,6 +54,7 @@ def command(
     heartbeat_s: storm_options.Heartbeat = 2.0,
     seconds: storm_options.Seconds = 10.0,
     lost_share: storm_options.LostShare = 0.5,
+    lost_replicas: storm_options.LostReplicas = 0,
     master: storm_options.Master = "",
     repeat: storm_options.Repeat = 1,
     seed: storm_options.Seed = 1,
@@ -72,23 +73,11 @@ def command(
     if names:
         raise typer.Exit(list_scenarios())
     plan = plan_of(
-        (brokers, partitions),
-        targets=tuple(target or ["kafka-4.3.1"]),
-        scenarios=tuple(scenarios or ()),
-        partitions_per_topic=partitions_per_topic,
-        replication_factor=replication_factor,
-        racks=racks,
-        controllers=controllers,
-        heap=heap,
-        mind=mind,
-        heartbeat_s=heartbeat_s,
-        seconds=seconds,
-        lost_share=lost_share,
-        master=master,
-        repeat=repeat,
-        seed=seed,
-        profile=profile,
-    )
+        (brokers, partitions), targets=tuple(target or ["kafka-4.3.1"]), scenarios=tuple(scenarios or ()),
+        partitions_per_topic=partitions_per_topic, replication_factor=replication_factor, racks=racks,
+        controllers=controllers, heap=heap, mind=mind, heartbeat_s=heartbeat_s, seconds=seconds,
+        lost_share=lost_share, lost_replicas=lost_replicas, master=master, repeat=repeat, seed=seed, profile=profile,
+    )  # fmt: skip
     raise typer.Exit(run(plan, out, json, settings_of(master, conf, archives) if master else None, overwrite=overwrite))
 
 

@@ -29,6 +29,9 @@ Mind = Annotated[str, typer.Option(help="full: the brokers know the partitions; 
 Heartbeat = Annotated[float, typer.Option(help="Seconds between a broker's heartbeats.")]
 Seconds = Annotated[float, typer.Option(help="How long the scenario heartbeat lasts.")]
 LostShare = Annotated[float, typer.Option(help="Which share of a broker's replicas dir-lost loses, up to 1.")]
+LostReplicas = Annotated[
+    int, typer.Option(help="How many of a broker's replicas dir-lost loses, at every size; 0: as --lost-share has it.")
+]
 Master = Annotated[
     str, typer.Option(metavar="URL", help="Spark's master, whose executors run the brokers; default: this process.")
 ]

@@ -55,6 +55,7 @@ class StormPlan:
     heartbeat_s: float = 2.0
     seconds: float = 10.0  # of the steady state
     lost_share: float = 0.5  # of a broker's replicas, in the log directory that it loses
+    lost_replicas: int = 0  # so many, whatever their share is; 0: by the share
     repeat: int = 1
     seed: int = 1
     master: str = ""  # Spark's; none: the brokers run in this process
@@ -94,6 +95,9 @@ class StormPlan:
               "session of 9 s")  # fmt: skip
         _must(0 < self.seconds <= MOST_SECONDS, f"--seconds {self.seconds:g} is not from 0 to {MOST_SECONDS}")
         _must(0 < self.lost_share <= 1, f"--lost-share {self.lost_share:g} is not from 0 to 1")
+        held = min(self.partitions) * self.replication_factor // max(self.brokers)
+        _must(0 <= self.lost_replicas <= held, f"--lost-replicas {self.lost_replicas} is not from 0 to {held:,}, which "
+              "a broker holds where there are the fewest")  # fmt: skip
         _must(0 <= self.seed <= MOST_SEED, f"--seed {self.seed} is not from 0 to {MOST_SEED}")
         _must(self.heap[:-1].isdecimal() and self.heap[-1:] in "kmgKMG", f"--heap {self.heap!r} is not such as 2g")
 

@@ -140,6 +140,7 @@ class _CellRun:
                 plan.racks,
                 plan.seconds,
                 lost_share=plan.lost_share,
+                lost_replicas=plan.lost_replicas,
             ),
             self.random,
             controllers=len(quorum.controller_ids),

@@ -5,15 +5,11 @@ from functools import cached_property
 
 from kcore.broker.directories.assignments import AssignmentQueue
 from kcore.broker.directories.outputs import AssignmentSettled, Outcome, TopicIdPartition
+from kcore.controller.kraft.decision import all_parts
+from kcore.controller.kraft.leaders.directories import answered
 from kcore.metadata.directory_table import UNASSIGNED_UUID
 from kcore.protocol_errors import Errors
-from kcore.schema.log_dirs import (
-    AssignReplicasToDirsRequest,
-    AssignReplicasToDirsResponse,
-    AssignReplicasToDirsResponseDirectoryData,
-    AssignReplicasToDirsResponsePartitionData,
-    AssignReplicasToDirsResponseTopicData,
-)
+from kcore.schema.log_dirs import AssignReplicasToDirsRequest, AssignReplicasToDirsResponse
 from kcore.types import Uuid
 
 BROKER, EPOCH = 1, 7
@@ -85,28 +81,16 @@ def answer(
 ) -> AssignReplicasToDirsResponse:
     """The controller's response, with the error of each partition; some are left out."""
     assert request is not None
-    return AssignReplicasToDirsResponse(
-        directories=[
-            AssignReplicasToDirsResponseDirectoryData(
-                id=directory.id,
-                topics=[
-                    AssignReplicasToDirsResponseTopicData(
-                        topic_id=topic.topic_id,
-                        partitions=[
-                            AssignReplicasToDirsResponsePartitionData(
-                                partition_index=each.partition_index,
-                                error_code=error_of((topic.topic_id, each.partition_index)),
-                            )
-                            for each in topic.partitions
-                            if (topic.topic_id, each.partition_index) not in without
-                        ],
-                    )
-                    for topic in directory.topics
-                ],
-            )
-            for directory in request.directories
-        ]
-    )
+    codes = [
+        int(error_of((topic.topic_id, each.partition_index)))
+        for directory in request.directories
+        for topic in directory.topics
+        for each in topic.partitions
+    ]
+    response = all_parts(answered(request, codes))
+    for topic in (topic for directory in response.directories for topic in directory.topics):
+        topic.partitions = [each for each in topic.partitions if (topic.topic_id, each.partition_index) not in without]
+    return response
 
 
 def settled(queue: AssignmentQueue) -> dict[int, Outcome]:

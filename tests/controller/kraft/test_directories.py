@@ -1,5 +1,7 @@
 """Log directories as the KRaft controller decides of them: KIP-858 sentence by sentence."""
 
+from typing import Any
+
 import numpy as np
 import pytest
 
@@ -37,6 +39,10 @@ from controller.kraft.directory_clusters import (
     written,
 )
 from kcore.controller.kraft.brokers.heartbeat import changes_nothing
+from kcore.controller.kraft.context import RequestInfo
+from kcore.controller.kraft.decision import Steps
+from kcore.controller.kraft.leaders import directories as assigning
+from kcore.controller.kraft.leaders.directories import on_assign_replicas_to_dirs
 from kcore.metadata.directory_table import LOST_UUID, MIGRATING_UUID, UNASSIGNED_UUID
 from kcore.metadata.partition_values import PartitionCreations
 from kcore.protocol_errors import Errors
@@ -47,6 +53,17 @@ from kcore.schema.metadata_records_brokers import (
 from kcore.schema.metadata_records_topics import PartitionChangeRecord
 from kcore.schema.partitions import ElectLeadersRequest, TopicPartitions
 from kcore.schema.topics import CreatableTopic, CreateTopicsRequest
+
+
+def all_of(steps: Steps) -> list[Any]:
+    """What each part of a decision yields; the last entry is the decision."""
+    found: list[Any] = []
+    while True:
+        try:
+            found.append(next(steps))
+        except StopIteration as done:
+            return [*found, done.value]
+
 
 # Records.
 
@@ -159,8 +176,24 @@ def test_more_assignments_than_a_broker_sends_are_taken() -> None:
     with_two(context)
     decision = assign(context, 1, {SECOND: range(MANY)})
     assert codes_of(decision) == [Errors.NONE] * MANY
-    assert [len(each) for each in changes_of(decision)] == [MANY]
+    assert sum(len(each) for each in changes_of(decision)) == MANY
     assert not decision.is_atomic
+
+
+def test_a_large_request_is_decided_part_by_part_as_it_is_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A third of the assignments into a directory that failed, and some of them twice."""
+    context, count, found = a_cluster(), 300, []
+    a_topic(context, count, [1, 2, 3])
+    with_two(context)
+    fail(context, 1, SECOND)
+    request = an_assignment(context, 1, {uuid(3001): range(0, count, 2), SECOND: range(0, count + 2, 3)})
+    for at_once in (count // 10, 10 * count):
+        monkeypatch.setattr(assigning, "DECIDED_AT_ONCE", at_once)
+        parts = all_of(on_assign_replicas_to_dirs(context, request, RequestInfo(0, BEGIN_MS)))
+        found.append((len(parts), codes_of(parts[-1]), written(context, parts[-1])))
+    (many, *in_parts), (one, *at_once_) = found
+    assert many > 20 and one == 1 and in_parts == at_once_
+    assert Errors.UNKNOWN_TOPIC_OR_PARTITION in in_parts[0] and len(in_parts[1]) > count // 2
 
 
 # When a replica is offline.

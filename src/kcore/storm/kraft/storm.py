@@ -44,6 +44,7 @@ class Sizes:
     rounds: int = 1  # of an ISR storm
     deleted_share: float = 0.25  # of the topics
     lost_share: float = 0.5  # of a broker's replicas: those in the log directory that it loses
+    lost_replicas: int = 0  # so many of them, if not 0
 
 
 @dataclass(slots=True, eq=False)

@@ -3,14 +3,15 @@
 Source: ControllerApis.handleAssignReplicasToDirs, ReplicationControlManager.handleAssignReplicasToDirs.
 """
 
-from collections.abc import Sequence
+from collections.abc import Generator, Iterable, Sequence
 from itertools import islice
+from typing import Final, TypeVar
 
 import numpy as np
 
 from kcore.controller.kraft.authorization import is_authorized
 from kcore.controller.kraft.context import ControllerContext, RequestInfo
-from kcore.controller.kraft.decision import Decision
+from kcore.controller.kraft.decision import AT_ONCE, Decision, Steps
 from kcore.controller.kraft.departures import OFFLINE_LEADERS
 from kcore.controller.kraft.leaders.named import (
     in_runs,
@@ -37,12 +38,15 @@ from kcore.schema.log_dirs import (
     AssignReplicasToDirsResponsePartitionData,
     AssignReplicasToDirsResponseTopicData,
 )
-from kcore.types import Int16s, Int32s, Uuid
+from kcore.types import Int16s, Int32s, Int64s, Uuid
+
+_Entries = TypeVar("_Entries", Int32s, Int64s)
+DECIDED_AT_ONCE: Final = 10 * AT_ONCE  # What brokers send, at most 2,250 assignments, is one part.
 
 
 def on_assign_replicas_to_dirs(
     context: ControllerContext, request: AssignReplicasToDirsRequest, info: RequestInfo
-) -> Decision:
+) -> Steps:
     """Accepts any directory, registered or not. A replica in an offline directory leaves the ISR."""
     if not is_authorized(context, info, CLUSTER_ACTION):
         return _refused(Errors.CLUSTER_AUTHORIZATION_FAILED)
@@ -52,16 +56,7 @@ def on_assign_replicas_to_dirs(
     table, brokers = context.image.table, context.image.brokers
     if not is_current_epoch(brokers, request.broker_id, request.broker_epoch):
         return _refused(Errors.STALE_BROKER_EPOCH)
-    topics = [topic for directory in request.directories for topic in directory.topics]
-    topic_rows, sizes = topic_rows_by_id(table, [topic.topic_id for topic in topics]), [*map(_size, topics)]
-    rows = rows_named(table, topic_rows, sizes, [each.partition_index for topic in topics for each in topic.partitions])
-    errors = np.zeros(len(rows), np.int16)
-    mark(errors, np.repeat(np.array(topic_rows, np.int32) < 0, sizes), Errors.UNKNOWN_TOPIC_ID)
-    mark(errors, rows < 0, Errors.UNKNOWN_TOPIC_OR_PARTITION)
-    if len(table):
-        is_elsewhere = (table.replicas__ps[rows] != brokers.row(request.broker_id)).all(axis=1)
-        mark(errors, is_elsewhere, Errors.NOT_LEADER_OR_FOLLOWER)
-        mark(errors, named_too_often(rows), Errors.INVALID_REQUEST)
+    rows, errors = yield from _named(table, request)
     wanted = np.flatnonzero(errors == 0)
     uuids = [directory.id for directory in request.directories]
     counts = [sum(map(_size, directory.topics)) for directory in request.directories]
@@ -69,8 +64,10 @@ def on_assign_replicas_to_dirs(
     directories = _directory_rows(context.image, uuids, places)
     in_kafkas_way = OFFLINE_LEADERS in context.config.kafka_way
     assigned = request.broker_id, rows[wanted], directories
-    records = _decided(table, kraft_settings(context), *assigned, in_kafkas_way=in_kafkas_way)
-    return Decision(_response(request, errors), records, is_atomic=False)
+    yield from _pause_if_large(len(rows))
+    records = yield from _decided(table, kraft_settings(context), *assigned, in_kafkas_way=in_kafkas_way)
+    response = yield from answered(request, errors.tolist())
+    return Decision(response, records, is_atomic=False)
 
 
 def _refused(error: Errors) -> Decision:
@@ -79,6 +76,28 @@ def _refused(error: Errors) -> Decision:
 
 def _size(topic: AssignReplicasToDirsRequestTopicData) -> int:
     return len(topic.partitions)
+
+
+def _pause_if_large(count: int) -> Generator[None, None, None]:
+    """Ends a part of the decision about so many assignments, unless all of it is one."""
+    if count > DECIDED_AT_ONCE:
+        yield
+
+
+def _named(table: PartitionTable, request: AssignReplicasToDirsRequest) -> Generator[None, None, tuple[Int32s, Int16s]]:
+    """The row of each assignment's partition, in the request's order, and its error."""
+    topics = [topic for directory in request.directories for topic in directory.topics]
+    topic_rows, sizes = topic_rows_by_id(table, [topic.topic_id for topic in topics]), [*map(_size, topics)]
+    rows = rows_named(table, topic_rows, sizes, [each.partition_index for topic in topics for each in topic.partitions])
+    yield from _pause_if_large(len(rows))
+    errors = np.zeros(len(rows), np.int16)
+    mark(errors, np.repeat(np.array(topic_rows, np.int32) < 0, sizes), Errors.UNKNOWN_TOPIC_ID)
+    mark(errors, rows < 0, Errors.UNKNOWN_TOPIC_OR_PARTITION)
+    if len(table):
+        is_elsewhere = (table.replicas__ps[rows] != table.brokers.row(request.broker_id)).all(axis=1)
+        mark(errors, is_elsewhere, Errors.NOT_LEADER_OR_FOLLOWER)
+        mark(errors, named_too_often(rows), Errors.INVALID_REQUEST)
+    return rows, errors
 
 
 def _directory_rows(image: ClusterImage, uuids: Sequence[Uuid], places: Int32s) -> Int32s:
@@ -101,37 +120,48 @@ def _decided(
     directories: Int32s,
     *,
     in_kafkas_way: bool,
-) -> list[KraftElections]:
+) -> Generator[None, None, list[KraftElections]]:
     """The assignments in the request's order, then the ISRs without the replicas in offline directories.
 
     `in_kafkas_way`: "offline-directories-lead".
     """
     records: list[KraftElections] = []
-    for places in in_runs(rows):
+    for places in (part for run in in_runs(rows) for part in _parts(run)):
         assigned = table, settings, broker_id, rows[places], directories[places]
         records += [directories_assigned(*assigned)] if in_kafkas_way else directories_assigned_as_they_are(*assigned)
+        yield from _pause_if_large(len(rows))
     online = are_online(table, broker_id, directories)
     if not online.all():
-        records.append(replicas_lost(table, settings, broker_id, np.unique(rows[~online])))
+        for part in _parts(np.unique(rows[~online])):
+            records.append(replicas_lost(table, settings, broker_id, part))
+            yield from _pause_if_large(len(rows))
     return [changes for changes in records if len(changes)]
 
 
-def _response(request: AssignReplicasToDirsRequest, errors: Int16s) -> AssignReplicasToDirsResponse:
-    codes = iter(errors.tolist())
-    directories = [
-        AssignReplicasToDirsResponseDirectoryData(
-            id=directory.id,
-            topics=[
-                AssignReplicasToDirsResponseTopicData(
-                    topic_id=topic.topic_id,
-                    partitions=[
-                        AssignReplicasToDirsResponsePartitionData(partition_index=each.partition_index, error_code=code)
-                        for each, code in zip(topic.partitions, islice(codes, _size(topic)), strict=True)
-                    ],
-                )
-                for topic in directory.topics
-            ],
-        )
-        for directory in request.directories
-    ]
+def _parts(entries: _Entries) -> list[_Entries]:
+    """What is decided at once of them."""
+    return np.split(entries, range(DECIDED_AT_ONCE, len(entries), DECIDED_AT_ONCE))
+
+
+def answered(
+    request: AssignReplicasToDirsRequest, errors: Iterable[int]
+) -> Generator[None, None, AssignReplicasToDirsResponse]:
+    """The response with the error code of each assignment, in the request's order; part by part."""
+    codes, directories, since_pause = iter(errors), list[AssignReplicasToDirsResponseDirectoryData](), 0
+    for directory in request.directories:
+        topics = list[AssignReplicasToDirsResponseTopicData]()
+        for topic in directory.topics:
+            partitions = list[AssignReplicasToDirsResponsePartitionData]()
+            for begin in range(0, _size(topic), DECIDED_AT_ONCE):
+                part = topic.partitions[begin : begin + DECIDED_AT_ONCE]
+                partitions += [
+                    AssignReplicasToDirsResponsePartitionData(partition_index=each.partition_index, error_code=code)
+                    for each, code in zip(part, islice(codes, len(part)), strict=True)
+                ]
+                since_pause += len(part)
+                if since_pause >= DECIDED_AT_ONCE:
+                    yield
+                    since_pause = 0
+            topics.append(AssignReplicasToDirsResponseTopicData(topic_id=topic.topic_id, partitions=partitions))
+        directories.append(AssignReplicasToDirsResponseDirectoryData(id=directory.id, topics=topics))
     return AssignReplicasToDirsResponse(directories=directories)

@@ -7,7 +7,7 @@ from kcore.hollow.fleet import HollowBroker
 from kcore.schema import log_dirs as schema
 from kcore.schema.log_dirs import AssignReplicasToDirsRequest
 from kcore.storm.kraft.scenarios.topics import check
-from kcore.storm.kraft.storm import Measure, Storm
+from kcore.storm.kraft.storm import Measure, Sizes, Storm
 from kcore.storm.result import ScenarioResult
 from kcore.types import Int32s, Uuid
 
@@ -38,14 +38,14 @@ async def assign(storm: Storm) -> ScenarioResult:
 async def dir_lost(storm: Storm) -> ScenarioResult:
     """A broker with two log directories reports in a heartbeat that the second one, with half its replicas, is offline.
 
-    Another share of them is `Sizes.lost_share`. Timed from that heartbeat until the last broker knows the last new
-    leader and ISR. The broker is given its second directory before, and then an empty one in the place of the lost: the
-    wave "assigned" is timed from when the broker is back and sends AssignReplicasToDirs for its replicas, until the
-    last broker knows that.
+    Another share of them is `Sizes.lost_share`, their number `Sizes.lost_replicas`. Timed from that heartbeat until the
+    last broker knows the last new leader and ISR. The broker is given its second directory before, and then an empty
+    one in the place of the lost: the wave "assigned" is timed from when the broker is back and sends
+    AssignReplicasToDirs for its replicas, until the last broker knows that.
     """
     broker = storm.random.choice(storm.live())
     _, second = await _restart_with_two(storm, broker)
-    mine = _share_of(_replicas_of(storm, broker), storm.sizes.lost_share)
+    mine = lost_of(_replicas_of(storm, broker), storm.sizes)
     await _send(storm, _requests(broker, second, mine))
     await storm.fill_isrs([broker])
     rows = _rows_of(storm, mine)
@@ -82,9 +82,9 @@ def _replicas_of(storm: Storm, broker: HollowBroker) -> list[tuple[Uuid, int]]:
     return [(table.topics.ids[table.topic_row__p[row]], int(table.partition_index__p[row])) for row in rows]
 
 
-def _share_of(partitions: list[tuple[Uuid, int]], share: float) -> list[tuple[Uuid, int]]:
-    """That share of them, from all over the list; one at least."""
-    count = max(1, round(len(partitions) * share))
+def lost_of(partitions: list[tuple[Uuid, int]], sizes: Sizes) -> list[tuple[Uuid, int]]:
+    """Those of a broker's replicas that are in the directory to be lost, from all over the list; one at least."""
+    count = min(sizes.lost_replicas or max(1, round(len(partitions) * sizes.lost_share)), len(partitions))
     return [partitions[at * len(partitions) // count] for at in range(count)]
 
 
