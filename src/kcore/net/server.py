@@ -228,6 +228,9 @@ class Server:
         if not (has_descriptors and self.admission.has_room()) and not self._make_room(address):
             self._refuse(accepted)
             return
+        if not has_descriptors:
+            accepted = _lowered(accepted)
+            has_descriptors = may_be_connections(accepted.fileno())
         is_plain = self.tls is None and self.sasl is None
         if has_descriptors and is_plain and self.reception is not None and self.adopter is not None:
             self.reception.join(accepted, address)
@@ -302,6 +305,23 @@ class Arrival:
         """Its connection shall not begin."""
         if self.task is not None:
             self.task.cancel()
+
+
+def _lowered(accepted: socket.socket) -> socket.socket:
+    """The same connection with the lowest descriptor that is free, if that is lower.
+
+    It is free where the victim had no transport. The next connection that is accepted would have it otherwise.
+    """
+    try:
+        lowest = accepted.dup()
+    except OSError:
+        return accepted
+    if lowest.fileno() > accepted.fileno():
+        lowest.close()
+        return accepted
+    accepted.close()
+    lowest.setblocking(False)
+    return lowest
 
 
 def _holds_too_much(connection: ServedConnection, held: int) -> None:
