@@ -7,6 +7,7 @@ import pytest
 
 from kcore import schema as s
 from kcore.errors import DecodeError, TableError
+from kcore.metadata import partition_rows
 from kcore.metadata import replay as bulk
 from kcore.metadata.image import ClusterImage
 from kcore.types import Uuid
@@ -25,6 +26,7 @@ def sizes(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> No
     monkeypatch.setattr(bulk, "FEW_TOPICS", few)
     monkeypatch.setattr(bulk, "AT_ONCE", at_once)
     monkeypatch.setattr(bulk, "REMOVED_AT_ONCE", at_once)
+    monkeypatch.setattr(partition_rows, "FREED_AT_ONCE", at_once)
 
 
 def log_of(values: list[bytes], codec: str = "none", first: int = 0) -> Records:

@@ -8,11 +8,12 @@ from random import Random
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from kcore import schema as s
 from kcore.errors import TableError
+from kcore.metadata import partition_rows
 from kcore.metadata.broker_registration import BrokerRegistration
 from kcore.metadata.broker_table import Endpoint
 from kcore.metadata.changes import PartitionChanges
@@ -135,8 +136,14 @@ def in_order(image: ClusterImage) -> None:
     assert {row: int(owner) for row, owner in enumerate(image.directories.owner__d) if owner >= 0} == owners
 
 
+@pytest.fixture(params=[1, 1 << 13], ids=["rows one by one", "at once"])
+def freed(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(partition_rows, "FREED_AT_ONCE", request.param)
+
+
+@pytest.mark.usefixtures("freed")
 @given(Dice, st.lists(st.integers(0, 8), min_size=1, max_size=7), st.data())
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=150, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 def test_methods_of_the_tables_are_taken_back(dice: Random, counts: list[int], data: st.DataObject) -> None:
     life = Life(dice)
     for _ in range(6):

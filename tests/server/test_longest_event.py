@@ -58,7 +58,7 @@ EXPECTED: Final = (
     *("ElectLeaders continued", "DeleteTopics continued", "maybeFenceStaleBroker continued", "snapshot slice written"),
     *("enterControlledShutdown continued", "replay continued, of an observer"),
 )
-TRIES: Final = 6  # Memory that the kernel has to find costs CPU time, too, and more of it on a busy machine.
+TRIES: Final = 3  # Memory that the kernel has to find costs CPU time, too, and more of it on a busy machine.
 
 
 @asynccontextmanager

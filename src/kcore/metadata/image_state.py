@@ -177,11 +177,11 @@ class ImageState:
         self.topics.add_all(names, ids, first)
         self._tell_topics(CREATED_TOPICS, range(first, first + len(names)), offsets)
 
-    def remove_topics(self, rows: Int32s, offsets: Int64s) -> None:
-        """Topics with ids go, with their partitions and settings: each row once, by the records at those offsets."""
+    def removing_topics(self, rows: Int32s, offsets: Int64s) -> Iterator[None]:
+        """Topics with ids go part by part, with partitions and settings: each row once, by the records there."""
         names = [self.topics.names[row] for row in rows.tolist()]
         self._tell_topics(DELETED_TOPICS, rows.tolist(), offsets)
-        self.table.remove_topic_rows(np.sort(rows))
+        yield from self.table.removing_topic_rows(np.sort(rows))
         for name, offset in zip(names, offsets.tolist(), strict=True):
             if (ConfigResourceType.TOPIC, name) in self.configs:
                 self._at(offset)

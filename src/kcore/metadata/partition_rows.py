@@ -5,7 +5,8 @@ with them.
 anything.
 """
 
-from collections.abc import Collection, Mapping
+from collections import deque
+from collections.abc import Collection, Iterator, Mapping
 from typing import Any, Final, Protocol
 
 import numpy as np
@@ -28,6 +29,7 @@ from kcore.metadata.validation import check_range
 from kcore.types import Int16s, Int32s
 
 MOVES: Final = ("adding", "removing")
+FREED_AT_ONCE: Final = 8_192  # Partitions of removed topics: some milliseconds.
 
 
 class PartitionRows(PartitionColumns):
@@ -224,22 +226,30 @@ class PartitionRows(PartitionColumns):
     def remove_topics(self, names: Collection[str]) -> None:
         """Removes many topics, with one pass over each broker's list. TableError changes nothing."""
         rows = {self.topics.row(name): name for name in names}
-        self._free_partitions(np.array([*rows], np.int32))
+        deque(self._freeing_partitions(np.array([*rows], np.int32)), 0)
         for name in rows.values():
             self._lookup.remove(self.topics.remove(name))
 
-    def remove_topic_rows(self, topic_rows: Int32s) -> None:
-        """The same by rows of topics with ids, ascending, each once; who is told of it is the caller's affair."""
-        self._free_partitions(topic_rows)
+    def removing_topic_rows(self, topic_rows: Int32s) -> Iterator[None]:
+        """The same part by part, by rows of topics with ids, ascending, each once; the caller tells who is to know."""
+        yield from self._freeing_partitions(topic_rows)
         for topic_row in topic_rows.tolist():
             self._lookup.remove(topic_row)
         self.topics.remove_all(topic_rows)
 
-    def _free_partitions(self, topic_rows: Int32s) -> None:
-        """All partitions of these topics go, but for the lookup of them."""
-        rows = np.sort(self._lookup.rows_of_topics(topic_rows)[0])
-        if not len(rows):
-            return
+    def _freeing_partitions(self, topic_rows: Int32s) -> Iterator[None]:
+        """All partitions of these topics go, part by part, each topic's last ones first."""
+        rows = self._lookup.rows_of_topics(topic_rows)[0]
+        while len(rows):
+            rows, gone = rows[:-FREED_AT_ONCE], np.sort(rows[-FREED_AT_ONCE:])
+            if len(rows):  # Else the whole topics go at once from the lookup, which is the caller's affair.
+                self._lookup.drop(self.topic_row__p[gone], self.partition_index__p[gone])
+            self._free_rows(gone)
+            if len(rows):
+                yield
+
+    def _free_rows(self, rows: Int32s) -> None:
+        """Partitions in these rows go, ascending, but for the lookup of them."""
         self._changing(rows)
         for part in MOVES:
             self._end_moves(part, rows)

@@ -140,7 +140,7 @@ class _Replay:
                 yield from self._transaction_mark(place)
             elif self.image.in_transaction:
                 self._wait(place, behind)
-            elif behind - place > 1:
+            elif self.types[place] == RemoveTopicRecord.api_key:
                 yield from self._remove_topics(place, behind)
             else:
                 self._one_by_one(place)
@@ -263,7 +263,7 @@ class _Replay:
     # Topics.
 
     def _remove_topics(self, begin: int, end: int) -> Iterator[None]:
-        """Several RemoveTopicRecords, part by part; where one does not fit, those before it count."""
+        """RemoveTopicRecords in a row, part by part; where one does not fit, those before it count."""
         try:
             ids = Uuid.many(self._rows(RemoveTopicRecord, np.arange(begin, end)).topic_id.tobytes())
         except DecodeError:
@@ -275,7 +275,8 @@ class _Replay:
                 if at:
                     yield
                 rows_at_once = known[at : at + REMOVED_AT_ONCE]
-                self.image.remove_topics(rows_at_once, self.offsets[begin + at : begin + at + len(rows_at_once)])
+                offsets = self.offsets[begin + at : begin + at + len(rows_at_once)]
+                yield from self.image.removing_topics(rows_at_once, offsets)
         else:
             for place in range(begin, end):
                 self._one_by_one(place)
