@@ -41,7 +41,7 @@ from kcore.types import Uuid
 LEARN_S: Final = 5.0  # Between two reads of the live brokers' ApiVersions: they may be upgraded meanwhile.
 LEARN_SOON_S: Final = 0.3  # A broker's port opens a while after its registration.
 
-MakeEvent: TypeAlias = Callable[[int, Any, int], RequestEvent]  # From a request id, the request and its version.
+MakeEvent: TypeAlias = Callable[[int, Any, RequestContext], RequestEvent]  # From a request id and the request.
 
 
 class Owned(NamedTuple):
@@ -51,28 +51,42 @@ class Owned(NamedTuple):
     event: MakeEvent
 
 
-def _controlled_shutdown(request_id: int, request: ControlledShutdownRequest, version: int) -> RequestEvent:
+def _controlled_shutdown(request_id: int, request: ControlledShutdownRequest, context: RequestContext) -> RequestEvent:
     shutdown = events.ControlledShutdown(request.broker_id, request.broker_epoch)
     return events.ControlledShutdownReceived(request_id, shutdown)
 
 
 def _event(kind: Callable[[int, Any], RequestEvent]) -> MakeEvent:
-    return lambda request_id, request, version: kind(request_id, request)
+    return lambda request_id, request, context: kind(request_id, request)
+
+
+def _versioned(kind: Callable[[int, Any, int], RequestEvent]) -> MakeEvent:
+    return lambda request_id, request, context: kind(request_id, request, context.version)
+
+
+def _mutation(kind: Callable[[int, Any, int, events.Asker], events.PartitionMutation]) -> MakeEvent:
+    """A quota on mutations is that of the principal and the client."""
+
+    def event(request_id: int, request: Any, context: RequestContext) -> RequestEvent:
+        asker = events.Asker(context.principal.name, context.header.client_id)
+        return kind(request_id, request, context.version, asker)
+
+    return event
 
 
 # For the active controller alone: another answers NOT_CONTROLLER.
 OWNED: Final[dict[str, Owned]] = {
     "AllocateProducerIds": Owned((0, 0), _event(events.AllocateProducerIds)),
     "AlterUserScramCredentials": Owned((0, 0), _event(events.AlterUserScramCredentials)),
-    "AlterPartition": Owned((0, 3), events.AlterPartitionReceived),
+    "AlterPartition": Owned((0, 3), _versioned(events.AlterPartitionReceived)),
     "AlterPartitionReassignments": Owned((0, 0), _event(events.ApiPartitionReassignment)),
     "ControlledShutdown": Owned((0, 3), _controlled_shutdown),
-    "CreatePartitions": Owned((0, 3), _event(events.CreatePartitions)),
-    "CreateTopics": Owned((0, 7), _event(events.CreateTopics)),
-    "DeleteTopics": Owned((0, 6), events.DeleteTopics),
+    "CreatePartitions": Owned((0, 3), _mutation(events.CreatePartitions)),
+    "CreateTopics": Owned((0, 7), _mutation(events.CreateTopics)),
+    "DeleteTopics": Owned((0, 6), _mutation(events.DeleteTopics)),
     "ElectLeaders": Owned((0, 2), _event(events.ElectLeaders)),
     "ListPartitionReassignments": Owned((0, 0), _event(events.ListPartitionReassignments)),
-    "UpdateFeatures": Owned((0, 1), events.UpdateFeatures),
+    "UpdateFeatures": Owned((0, 1), _versioned(events.UpdateFeatures)),
 }
 OF_TOKENS: Final = {
     "CreateDelegationToken": (1, 3),
@@ -87,7 +101,7 @@ ANYBODY: Final[dict[str, Owned]] = {
     "DescribeClientQuotas": Owned((0, 1), _event(admin_events.DescribeClientQuotas)),
     "CreateAcls": Owned((0, 3), _event(admin_events.CreateAcls)),
     "DeleteAcls": Owned((0, 3), _event(admin_events.DeleteAcls)),
-    "DescribeConfigs": Owned((0, 4), events.DescribeConfigs),
+    "DescribeConfigs": Owned((0, 4), _versioned(events.DescribeConfigs)),
     "DescribeUserScramCredentials": Owned((0, 0), _event(events.DescribeUserScramCredentials)),
     "IncrementalAlterConfigs": Owned((0, 1), _event(events.IncrementalAlterConfigs)),
 }
@@ -191,7 +205,7 @@ class Front:
 
     def _refused(self, context: RequestContext, request: Message, error: Errors) -> Message:
         if (make := _EVENTS.get(type(request))) is not None:
-            return make(next(self._request_ids), request, context.version).refused(error)
+            return make(next(self._request_ids), request, context).refused(error)
         response: Message = response_of(type(request))(error_code=error)
         return response
 
@@ -205,7 +219,7 @@ class Front:
         if isinstance(request, OfTokens):
             return await self._decide_token(context, request)
         if (make := _EVENTS.get(type(request))) is not None:
-            return await self._handled(context, make(next(self._request_ids), request, context.version))
+            return await self._handled(context, make(next(self._request_ids), request, context))
         if isinstance(request, DescribeAclsRequest):
             return describe_acls(None if self._authorizer is None else self._authorizer.acls, request)
         if isinstance(request, DescribeLogDirsRequest):
