@@ -52,7 +52,8 @@ async def broker_of(seen: list[Forwarded], **security: Any) -> AsyncIterator[int
 async def principal_seen(security: Security | None, **listens: Any) -> KafkaPrincipal:
     seen: list[Forwarded] = []
     async with broker_of(seen, **listens) as port:
-        async with await connect("127.0.0.1", port, security=security, client_id="the client") as connection:
+        connecting = connect("127.0.0.1", port, security=security, client_id="the client")
+        async with await connecting as connection:
             await connection.send(CREATION)
     [forwarded] = seen
     assert (forwarded.client_address, forwarded.header.client_id) == ("127.0.0.1", "the client")
