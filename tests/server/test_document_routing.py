@@ -275,6 +275,15 @@ async def test_before_the_second_roll_no_version_is_routed(tmp_path: Path) -> No
             assert connection.versions.by_key[IncrementalAlterConfigsRequest.api_key].highest == 1
 
 
+@pytest.mark.covers("KIP-590 9")
+@story
+async def test_the_new_versions_are_told_to_clients() -> None:
+    async with controller(Zookeeper()) as server, await connect("127.0.0.1", server.port) as connection:
+        assert connection.versions is not None
+        told = {kind: connection.versions.by_key[kind.api_key].highest for kind in BUMPED}
+        assert told == BUMPED
+
+
 @pytest.mark.parametrize("tag", [b"", b"\x05abc", b"\x02\xff", b"\0", b"\xff\xff\xff\xff\xff\xff"])
 def test_a_name_that_is_no_string_is_refused(tag: bytes) -> None:
     with pytest.raises(DecodeError):
