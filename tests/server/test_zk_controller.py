@@ -17,6 +17,7 @@ from kcore.errors import ZookeeperError
 from kcore.metadata import znodes
 from kcore.net.connect import connect
 from kcore.protocol_errors import Errors
+from kcore.schema.topics import CreatableTopic
 from kcore.server.controller import process
 from kcore.server.controller.event_queue import Stop
 from kcore.server.controller.families import collector
@@ -329,3 +330,21 @@ async def test_nothing_is_left_of_one_that_cannot_begin(monkeypatch: pytest.Monk
             pass
     assert not zookeeper.is_open
     assert asyncio.all_tasks() == {asyncio.current_task()}
+
+
+@story
+async def test_a_quota_on_mutations_is_of_the_client_that_asks() -> None:
+    async with cluster() as (zookeeper, server, _):
+        path = znodes.config_path("clients", "limited")
+        zookeeper.tree.create(path, znodes.encode_config({"controller_mutation_rate": "0.01"}), parents=True)
+
+        async def create(client_id: str, name: str) -> Errors:
+            request = s.CreateTopicsRequest(
+                topics=[CreatableTopic(name=name, num_partitions=3, replication_factor=1)], timeout_ms=0
+            )
+            async with await connect("127.0.0.1", server.port, client_id=client_id) as connection:
+                return Errors((await connection.send(request)).topics[0].error_code)
+
+        assert await create("limited", "first") is Errors.REQUEST_TIMED_OUT, "made, and not led yet"
+        assert await create("limited", "second") is Errors.THROTTLING_QUOTA_EXCEEDED
+        assert await create("another", "second") is Errors.REQUEST_TIMED_OUT

@@ -7,10 +7,10 @@ import pytest
 
 from controller.kraft.broker_clusters import a_cluster
 from controller.kraft.contexts import decision_of
-from kcore.controller.kraft.admin.mutation_quotas import MOST_BUCKETS, RATE, MutationQuotas
 from kcore.controller.kraft.context import ControllerContext, RequestInfo
 from kcore.controller.kraft.decision import all_parts
 from kcore.controller.kraft.writing import encoding, taking_effect, written
+from kcore.controller.rules.mutation_quotas import MOST_BUCKETS, RATE, MutationQuotas
 from kcore.metadata.principal import KafkaPrincipal
 from kcore.protocol_errors import Errors
 from kcore.schema.partitions import CreatePartitionsRequest, CreatePartitionsTopic

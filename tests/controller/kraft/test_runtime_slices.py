@@ -8,12 +8,12 @@ import pytest
 
 from controller.kraft.runtime import BEGIN_MS, Stage, controller_of
 from kcore.controller.kraft import writing
-from kcore.controller.kraft.admin.mutation_quotas import RATE
 from kcore.controller.kraft.context import RequestInfo
 from kcore.controller.kraft.decision import AT_ONCE
 from kcore.controller.kraft.outputs import WorkOn
 from kcore.controller.kraft.tasks import all_tasks
 from kcore.controller.kraft.writing import BATCH_BYTES
+from kcore.controller.rules.mutation_quotas import RATE
 from kcore.metadata import replay as bulk
 from kcore.metadata.image import ClusterImage
 from kcore.metadata.replay import replay

@@ -6,7 +6,6 @@ from types import MappingProxyType
 from typing import Any, NamedTuple, TypeAlias
 
 from kcore.controller.kraft.acl_index import AclIndex
-from kcore.controller.kraft.admin.mutation_quotas import MutationQuota, MutationQuotas
 from kcore.controller.kraft.brokers.heartbeats import BrokerHeartbeats, Contact
 from kcore.controller.kraft.config import KraftControllerConfig
 from kcore.controller.kraft.decision import Decision, Steps
@@ -14,6 +13,7 @@ from kcore.controller.kraft.departures import FENCES_ONE_BY_ONE
 from kcore.controller.kraft.election_settings import ElectionSettings
 from kcore.controller.kraft.kafka_way.shadow import Shadow
 from kcore.controller.kraft.token_index import TokenIndex
+from kcore.controller.rules.mutation_quotas import MutationQuota, MutationQuotas
 from kcore.errors import KcoreError
 from kcore.metadata.image import ClusterImage
 from kcore.metadata.metadata_version import FEATURE_NAME, RELEASES, MetadataVersion

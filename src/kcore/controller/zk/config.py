@@ -31,4 +31,6 @@ class ControllerConfig:
     delegation_token_max_lifetime_ms: int = 7 * 24 * 3600 * 1000
     delegation_token_expiry_time_ms: int = 24 * 3600 * 1000
     delegation_token_expiry_check_interval_ms: int = 3600 * 1000
+    controller_quota_window_num: int = 11  # A quota on mutations may be overdrawn by so many windows' worth at once.
+    controller_quota_window_size_seconds: int = 1
     acknowledgement_timeout_ms: int = 30_000  # A leadership order that took longer raises an alarm.

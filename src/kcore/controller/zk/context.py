@@ -11,12 +11,14 @@ import numpy as np
 
 from kcore.constants import INTERNAL_TOPICS, NO_EPOCH
 from kcore.controller.rules.features import Supported
+from kcore.controller.rules.mutation_quotas import MutationQuotas
 from kcore.controller.zk import events
 from kcore.controller.zk.acls import ZkAcls
 from kcore.controller.zk.config import ControllerConfig
 from kcore.controller.zk.decision import Decision
 from kcore.controller.zk.effects import Send, SendResponse, Steps
 from kcore.controller.zk.features import NOTHING_FINALIZED, Finalized
+from kcore.controller.zk.mutation_rates import MutationRates
 from kcore.controller.zk.requests.builder import RequestBatch, add_decision
 from kcore.controller.zk.requests.live_brokers import LiveBroker
 from kcore.controller.zk.topics.deletion_progress import TopicDeletions
@@ -65,6 +67,8 @@ class ControllerContext:
     features_of: dict[int, Supported]  # The features that live brokers support, by id.
     not_coordinating: set[int]  # Brokers that coordinate no groups and no transactions, by id, as they registered last.
     acls: ZkAcls | None  # Outlives elections; None without an authorizer.
+    mutation_quotas: MutationQuotas  # What is left of quotas on mutations; outlives elections.
+    mutation_rates: MutationRates  # These quotas, once a request needs them.
     now_ms: int  # When the event came, by a clock of the edge that only goes forward: deadlines are counted in it.
 
     def __init__(
@@ -73,6 +77,9 @@ class ControllerContext:
         """`new_uuid` gives ids for topics that have none; `acls`: of the cluster, where there is an authorizer."""
         self.config, self.new_uuid, self._hooks = config, new_uuid, hooks
         self.acls = None if config.authorizer is None else acls or ZkAcls()
+        self.mutation_quotas = MutationQuotas(
+            config.controller_quota_window_num * config.controller_quota_window_size_seconds
+        )
         self.waiting = {}
         self.clear()
 
@@ -88,6 +95,7 @@ class ControllerContext:
         self.modified_topics, self.written_topics = {}, {}
         self.config_changes_seen = set()
         self.passed_over = set()
+        self.mutation_rates = MutationRates()
         self.finalized, self.features_of, self.not_coordinating = NOTHING_FINALIZED, {}, set()
 
     def take_over(self, table: PartitionTable, epoch: int) -> None:

@@ -3,6 +3,7 @@
 from abc import abstractmethod
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from typing import Final, NamedTuple
 
 from kcore.metadata.broker_table import Endpoint
 from kcore.protocol_errors import Errors
@@ -104,6 +105,24 @@ class RequestEvent(Event):
     @abstractmethod
     def refused(self, error: Errors) -> Message:
         """The error response: nothing was done."""
+
+
+class Asker(NamedTuple):
+    """Who asks, for quotas: the name of the principal, and the client's id."""
+
+    user: str
+    client_id: str | None
+
+
+ANYBODY: Final = Asker("ANONYMOUS", "")
+
+
+class PartitionMutation(RequestEvent):
+    """A request that creates or deletes partitions: a quota on mutations counts them (KIP-599)."""
+
+    __slots__ = ()
+    version: int  # Of the request.
+    asker: Asker
 
 
 @dataclass(frozen=True, slots=True)
@@ -331,11 +350,13 @@ class Tick(Event):
 
 
 @dataclass(frozen=True, slots=True)
-class CreateTopics(RequestEvent):
+class CreateTopics(PartitionMutation):
     """CreateTopics."""
 
     request_id: int
     request: CreateTopicsRequest
+    version: int = 7
+    asker: Asker = ANYBODY
 
     def refused(self, error: Errors) -> Message:
         """Every topic is named."""
@@ -348,12 +369,13 @@ class CreateTopics(RequestEvent):
 
 
 @dataclass(frozen=True, slots=True)
-class DeleteTopics(RequestEvent):
-    """DeleteTopics; `version` is the request's."""
+class DeleteTopics(PartitionMutation):
+    """DeleteTopics."""
 
     request_id: int
     request: DeleteTopicsRequest
     version: int
+    asker: Asker = ANYBODY
 
     def refused(self, error: Errors) -> Message:
         """Every topic is named, as the request names it."""
@@ -364,11 +386,13 @@ class DeleteTopics(RequestEvent):
 
 
 @dataclass(frozen=True, slots=True)
-class CreatePartitions(RequestEvent):
+class CreatePartitions(PartitionMutation):
     """CreatePartitions."""
 
     request_id: int
     request: CreatePartitionsRequest
+    version: int = 3
+    asker: Asker = ANYBODY
 
     def refused(self, error: Errors) -> Message:
         """Every topic is named."""

@@ -9,7 +9,7 @@ from ipaddress import ip_address
 from typing import Final
 
 from kcore.errors import DisconnectedError
-from kcore.net.served import PEER
+from kcore.net.request_context import PLAINTEXT, SESSION, ClientSession
 from kcore.protocol_errors import Errors
 from kcore.schema.acls import DescribeAclsRequest
 from kcore.schema.envelope import EnvelopeRequest
@@ -28,11 +28,14 @@ from kcore.wire.codec import decode_from, encode
 RELEASE: Final = "4.3.1"
 WITHIN_S: Final = 60.0  # As long as Kafka's brokers look for an active controller.
 MOST_WAITING: Final = 256  # Requests at a time, of all clients.
-_PRINCIPAL: Final = DefaultPrincipalData(type="User", name="ANONYMOUS", token_authenticated=False)
-_PRINCIPAL_BYTES: Final = bytes(2) + bytes(encode(_PRINCIPAL, 0))  # Its version precedes it.
+_PRINCIPAL_VERSION: Final = 0
+_NOWHERE: Final = ip_address("127.0.0.1").packed
 _WITH_TOKENS: Final = ("CreateDelegationToken", "RenewDelegationToken", "ExpireDelegationToken")
 _AS_IT_IS: Final[frozenset[type[Message]]] = frozenset({DescribeAclsRequest, DescribeUserScramCredentialsRequest})
 """What no envelope may have, and a controller answers to anybody: Kafka's brokers know the answer themselves."""
+
+
+_NOBODY: Final = ClientSession(PLAINTEXT, "127.0.0.1")  # Where no connection is served.
 
 
 def forwarded_apis() -> dict[str, tuple[int, int]]:
@@ -42,7 +45,7 @@ def forwarded_apis() -> dict[str, tuple[int, int]]:
 
 
 class ControllerRelay:
-    """Takes the frames of such requests. The client is User:ANONYMOUS: the listener is plaintext."""
+    """Takes the frames of such requests. Whose they are, and from where, is what the session of the connection says."""
 
     def __init__(self, controller: ControllerClient) -> None:
         self._controller = controller
@@ -72,8 +75,11 @@ class ControllerRelay:
         """Nothing is kept of a connection."""
 
     async def _in_envelope(self, frame: bytes) -> bytes:
+        session = SESSION.get() or _NOBODY
         envelope = EnvelopeRequest(
-            request_data=frame, request_principal=_PRINCIPAL_BYTES, client_host_address=_client_address()
+            request_data=frame,
+            request_principal=principal_bytes(session),
+            client_host_address=address_bytes(session.client_address),
         )
 
         def make(choose: Callable[[type[Message]], int]) -> tuple[Message, int]:
@@ -93,10 +99,18 @@ class ControllerRelay:
         return bytes(encode(head, answer.header_version(version))) + bytes(encode(answer, version))
 
 
-def _client_address() -> bytes:
-    """4 or 16 bytes, of the client whose request is being answered."""
-    host = PEER.get().rpartition(":")[0].strip("[]").partition("%")[0]
+def principal_bytes(session: ClientSession) -> bytes:
+    """The principal that SASL or TLS showed, else ANONYMOUS; its version first (DefaultKafkaPrincipalBuilder)."""
+    principal = session.principal
+    data = DefaultPrincipalData(
+        type=principal.principal_type, name=principal.name, token_authenticated=session.is_token_authenticated
+    )
+    return _PRINCIPAL_VERSION.to_bytes(2) + bytes(encode(data, _PRINCIPAL_VERSION))
+
+
+def address_bytes(client_address: str) -> bytes:
+    """4 or 16 bytes. The zone of a link-local address is left out: it means nothing elsewhere."""
     try:
-        return ip_address(host).packed
+        return ip_address(client_address.partition("%")[0]).packed
     except ValueError:
-        return ip_address("127.0.0.1").packed
+        return _NOWHERE

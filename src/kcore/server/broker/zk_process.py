@@ -23,13 +23,14 @@ from kcore.metadata import znodes
 from kcore.metadata.broker_table import SECURITY_PROTOCOLS, Endpoint
 from kcore.metadata.znode_brokers import BrokerNode, encode_broker
 from kcore.metadata.znode_operations import Create
-from kcore.net.server import Server, serve
+from kcore.net.server import Relay, Server, serve
 from kcore.protocol_errors import Errors
 from kcore.schema import LeaderAndIsrRequest
 from kcore.schema.controlled_shutdown import ControlledShutdownRequest
 from kcore.schema.index import message_class
 from kcore.schema.structure import Message
 from kcore.server.broker.control_door import ControlDoor
+from kcore.server.broker.document_relay import DocumentRelay
 from kcore.server.broker.isr_znodes import write_isrs
 from kcore.server.broker.logs import BrokerLogs
 from kcore.server.broker.node_admin import NodeAdmin
@@ -38,6 +39,7 @@ from kcore.server.broker.topic_settings import TopicSettingsWatch
 from kcore.server.broker.zk_front import APIS, RELAYED, ControlPath, Frames, ZkFront
 from kcore.server.controller.acl_follower import AclFollower
 from kcore.server.controller.relay import BrokerRelay
+from kcore.server.document_routing import DocumentRouting, with_bumped
 from kcore.types import Uuid
 from kcore.wire.column_codec import decode_columns
 from kcore.zookeeper.client import ZookeeperClient
@@ -70,16 +72,18 @@ class ZkBrokerServer(BrokerServer):
         session_timeout_ms: int = 18_000,
         authorizer: AclAuthorizerSettings | None = None,
         control_plane: ControlPlane | None = None,
+        routing: DocumentRouting | None = None,
         **options: Any,
     ) -> None:
         """`authorizer`: who may send control requests; `control_plane`: a listener for them alone.
 
-        `options`: those of BrokerServer.
+        `routing`: mutations as KIP-590's document has it; `options`: those of BrokerServer.
         """
         super().__init__(config, log_dirs, **options)
         self._acls = ZkAcls()
         self._authorizer = None if authorizer is None else AclAuthorizer(authorizer, self._acls)
         self._control_plane = control_plane
+        self._is_routed = routing is not None and routing.is_on(config.inter_broker_protocol)
         self._session_s = session_timeout_ms / 1000
         self._zookeeper = ZookeeperClient(
             zookeeper,
@@ -140,7 +144,9 @@ class ZkBrokerServer(BrokerServer):
 
     async def _serve(self, stack: AsyncExitStack) -> None:
         """A server for everybody; and one for the control plane, where there is one, which serves the same APIs."""
-        frames = Frames(ControlPath(self._control), self._relay)
+        frames: Relay = Frames(ControlPath(self._control), self._relay)
+        if self._is_routed:
+            frames = DocumentRelay(self._controller, frames)
 
         async def opened(host: str, port: int, listener: str) -> Server:
             server = await serve(host, port, self.front.handle, APIS, relay=frames, listener_name=listener)
@@ -157,7 +163,8 @@ class ZkBrokerServer(BrokerServer):
         """Updates ApiVersions: this broker's APIs, and those that it relays to a Kafka broker."""
         own = self._server.versions_answer
         while True:
-            self._server.versions_answer = await self._relay.learn(own) or own
+            answer = await self._relay.learn(own) or own
+            self._server.versions_answer = with_bumped(answer) if self._is_routed else answer
             await asyncio.sleep(LEARN_S)
 
     async def __aexit__(self, *_: object) -> None:

@@ -14,7 +14,7 @@ from kcore.controller.zk.admin_events import OfTokens
 from kcore.controller.zk.effects import SendResponse
 from kcore.controller.zk.events import RequestEvent
 from kcore.errors import DecodeError
-from kcore.metadata.principal import ANONYMOUS
+from kcore.metadata.principal import ANONYMOUS, KafkaPrincipal
 from kcore.net.server import RequestContext, Server, serve
 from kcore.net.versions import api_name, response_of
 from kcore.protocol_errors import Errors
@@ -32,16 +32,18 @@ from kcore.schema.log_dirs import DescribeLogDirsRequest, DescribeLogDirsRespons
 from kcore.schema.structure import Message
 from kcore.server.audit import AuditLog
 from kcore.server.controller.cluster_view import ClusterView
+from kcore.server.controller.document_door import DocumentDoor
 from kcore.server.controller.gate import Gate
 from kcore.server.controller.gated_relay import CHECKED, GatedRelay
 from kcore.server.controller.metrics import ControllerMetrics
 from kcore.server.controller.relay import Address, BrokerRelay
+from kcore.server.document_routing import RoutedRequest, with_bumped
 from kcore.types import Uuid
 
 LEARN_S: Final = 5.0  # Between two reads of the live brokers' ApiVersions: they may be upgraded meanwhile.
 LEARN_SOON_S: Final = 0.3  # A broker's port opens a while after its registration.
 
-MakeEvent: TypeAlias = Callable[[int, Any, int], RequestEvent]  # From a request id, the request and its version.
+MakeEvent: TypeAlias = Callable[[int, Any, RequestContext], RequestEvent]  # From a request id and the request.
 
 
 class Owned(NamedTuple):
@@ -51,28 +53,42 @@ class Owned(NamedTuple):
     event: MakeEvent
 
 
-def _controlled_shutdown(request_id: int, request: ControlledShutdownRequest, version: int) -> RequestEvent:
+def _controlled_shutdown(request_id: int, request: ControlledShutdownRequest, context: RequestContext) -> RequestEvent:
     shutdown = events.ControlledShutdown(request.broker_id, request.broker_epoch)
     return events.ControlledShutdownReceived(request_id, shutdown)
 
 
 def _event(kind: Callable[[int, Any], RequestEvent]) -> MakeEvent:
-    return lambda request_id, request, version: kind(request_id, request)
+    return lambda request_id, request, context: kind(request_id, request)
+
+
+def _versioned(kind: Callable[[int, Any, int], RequestEvent]) -> MakeEvent:
+    return lambda request_id, request, context: kind(request_id, request, context.version)
+
+
+def _mutation(kind: Callable[[int, Any, int, events.Asker], events.PartitionMutation]) -> MakeEvent:
+    """A quota on mutations is that of the principal and the client."""
+
+    def event(request_id: int, request: Any, context: RequestContext) -> RequestEvent:
+        asker = events.Asker(context.principal.name, context.header.client_id)
+        return kind(request_id, request, context.version, asker)
+
+    return event
 
 
 # For the active controller alone: another answers NOT_CONTROLLER.
 OWNED: Final[dict[str, Owned]] = {
     "AllocateProducerIds": Owned((0, 0), _event(events.AllocateProducerIds)),
     "AlterUserScramCredentials": Owned((0, 0), _event(events.AlterUserScramCredentials)),
-    "AlterPartition": Owned((0, 3), events.AlterPartitionReceived),
+    "AlterPartition": Owned((0, 3), _versioned(events.AlterPartitionReceived)),
     "AlterPartitionReassignments": Owned((0, 0), _event(events.ApiPartitionReassignment)),
     "ControlledShutdown": Owned((0, 3), _controlled_shutdown),
-    "CreatePartitions": Owned((0, 3), _event(events.CreatePartitions)),
-    "CreateTopics": Owned((0, 7), _event(events.CreateTopics)),
-    "DeleteTopics": Owned((0, 6), events.DeleteTopics),
+    "CreatePartitions": Owned((0, 3), _mutation(events.CreatePartitions)),
+    "CreateTopics": Owned((0, 7), _mutation(events.CreateTopics)),
+    "DeleteTopics": Owned((0, 6), _mutation(events.DeleteTopics)),
     "ElectLeaders": Owned((0, 2), _event(events.ElectLeaders)),
     "ListPartitionReassignments": Owned((0, 0), _event(events.ListPartitionReassignments)),
-    "UpdateFeatures": Owned((0, 1), events.UpdateFeatures),
+    "UpdateFeatures": Owned((0, 1), _versioned(events.UpdateFeatures)),
 }
 OF_TOKENS: Final = {
     "CreateDelegationToken": (1, 3),
@@ -87,7 +103,7 @@ ANYBODY: Final[dict[str, Owned]] = {
     "DescribeClientQuotas": Owned((0, 1), _event(admin_events.DescribeClientQuotas)),
     "CreateAcls": Owned((0, 3), _event(admin_events.CreateAcls)),
     "DeleteAcls": Owned((0, 3), _event(admin_events.DeleteAcls)),
-    "DescribeConfigs": Owned((0, 4), events.DescribeConfigs),
+    "DescribeConfigs": Owned((0, 4), _versioned(events.DescribeConfigs)),
     "DescribeUserScramCredentials": Owned((0, 0), _event(events.DescribeUserScramCredentials)),
     "IncrementalAlterConfigs": Owned((0, 1), _event(events.IncrementalAlterConfigs)),
 }
@@ -122,15 +138,17 @@ class Front:
         authorizer: AclAuthorizer | None = None,
         wall_ms: Callable[[], int] = int,
         audit: AuditLog | None = None,
+        *,
+        routes_as_documented: bool = False,
     ) -> None:
         """`put` takes events; `view` is None while not active; `brokers` are live ones, to relay requests to.
 
-        `wall_ms`: the time of day, for time stamps of tokens.
+        `wall_ms`: the time of day, for time stamps of tokens. `routes_as_documented`: see `document_routing`.
 
         With an authorizer a standby relays as little as an active controller: a broker would not know who asks.
         """
         self._put, self._view, self._authorizer, self._wall_ms = put, view, authorizer, wall_ms
-        self._audit = audit
+        self._audit, self._routes_as_documented = audit, routes_as_documented
         only = None if authorizer is None else CHECKED
         self._relay = BrokerRelay(brokers, self._owned, metrics.count_relayed, only=only)
         self._waiting: dict[int, asyncio.Future[Message]] = {}
@@ -145,7 +163,11 @@ class Front:
     async def open(self, host: str, port: int, listener_name: str) -> int:
         """Listens; the port, also where 0 was asked for. OSError if it cannot be had."""
         relay = self._relay if self._authorizer is None else GatedRelay(self._relay, self._authorizer)
-        self._server = await serve(host, port, self._handle, APIS, relay=relay, listener_name=listener_name)
+        routed = DocumentDoor(self._handle_routed, lambda: self._view() is not None, relay)
+        taken = routed if self._routes_as_documented else relay
+        self._server = await serve(host, port, self._handle, APIS, relay=taken, listener_name=listener_name)
+        if self._routes_as_documented:
+            self._server.versions_answer = with_bumped(self._server.versions_answer)
         return self._server.port
 
     async def close(self) -> None:
@@ -170,12 +192,21 @@ class Front:
             self._audit.write(self._wall_ms(), context.principal, context.client_address, request, response)
         return response
 
-    async def _allowed(self, context: RequestContext, request: Message) -> Message | None:
-        """What the client may ask for, and be told."""
+    async def _handle_routed(self, context: RequestContext, routed: RoutedRequest) -> Message | None:
+        """A mutation of the new version, which is never handed on. Its rights are those of the node that sends it."""
+        response = await self._allowed(context, routed.request, is_ours=True)
+        if self._audit is not None:
+            sender, name = context.principal, routed.principal_name
+            who, through = (sender, None) if name is None else (KafkaPrincipal(name), sender)
+            self._audit.write(self._wall_ms(), who, context.client_address, routed.request, response, through)
+        return response
+
+    async def _allowed(self, context: RequestContext, request: Message, *, is_ours: bool = False) -> Message | None:
+        """What the client may ask for, and be told. `is_ours`: no broker is asked for the answer."""
         if not is_parsed(request):
             raise DecodeError(f"{api_name(type(request))} has a code that stands for none", 0)
         if self._authorizer is None:
-            return await self._decide(context, request)
+            return await self._decide(context, request, is_ours=is_ours)
         gate = Gate(self._authorizer, context)
         if gate.refuses(api_name(type(request))):
             return self._refused(context, request, Errors.CLUSTER_AUTHORIZATION_FAILED)
@@ -183,7 +214,7 @@ class Front:
         if checked.is_empty:
             response: Message | None = response_of(type(request))()
         else:
-            response = await self._decide(context, checked.request)
+            response = await self._decide(context, checked.request, is_ours=is_ours)
         if response is not None:
             checked.complete(response)
             gate.cut(request, response, context.version)
@@ -191,7 +222,7 @@ class Front:
 
     def _refused(self, context: RequestContext, request: Message, error: Errors) -> Message:
         if (make := _EVENTS.get(type(request))) is not None:
-            return make(next(self._request_ids), request, context.version).refused(error)
+            return make(next(self._request_ids), request, context).refused(error)
         response: Message = response_of(type(request))(error_code=error)
         return response
 
@@ -199,13 +230,15 @@ class Front:
         view = self._view()
         return None if view is None else view.name_of(topic_id)
 
-    async def _decide(self, context: RequestContext, request: Message) -> Message | None:
-        if is_of_all_brokers(request) and (relayed := await self._relay.forward(request, context.version)) is not None:
-            return relayed
+    async def _decide(self, context: RequestContext, request: Message, *, is_ours: bool) -> Message | None:
+        if is_of_all_brokers(request) and not is_ours:
+            relayed = await self._relay.forward(request, context.version)
+            if relayed is not None:
+                return relayed
         if isinstance(request, OfTokens):
             return await self._decide_token(context, request)
         if (make := _EVENTS.get(type(request))) is not None:
-            return await self._handled(context, make(next(self._request_ids), request, context.version))
+            return await self._handled(context, make(next(self._request_ids), request, context))
         if isinstance(request, DescribeAclsRequest):
             return describe_acls(None if self._authorizer is None else self._authorizer.acls, request)
         if isinstance(request, DescribeLogDirsRequest):

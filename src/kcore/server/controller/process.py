@@ -57,6 +57,7 @@ from kcore.server.controller.front import Front
 from kcore.server.controller.holder import Holder, Twin, read_holder
 from kcore.server.controller.metrics import ControllerMetrics
 from kcore.server.controller.relay import Address
+from kcore.server.document_routing import DocumentRouting
 from kcore.types import Uuid
 from kcore.wire.columns import Columns
 from kcore.zookeeper.client import ZookeeperClient
@@ -106,11 +107,12 @@ class ControllerServer:
         session_timeout_ms: int = 18_000,
         take_over: bool = False,
         audit: AuditLog | None = None,
+        routing: DocumentRouting | None = None,
     ) -> None:
         """`zookeeper`: HOST:PORT,.../chroot. Clients and brokers reach it at the endpoints of `config`.
 
         Without endpoints it is reached where it listens, at the listener between brokers. `take_over`: it leaves
-        control to no broker, but to another controller that is none.
+        control to no broker, but to another controller that is none. `routing`: mutations as KIP-590's document has it.
         """
         self.config, self.port, self.metrics = config, port, ControllerMetrics()
         self._acls = ZkAcls()
@@ -123,7 +125,11 @@ class ControllerServer:
         )
         authorizer = None if config.authorizer is None else AclAuthorizer(config.authorizer, self._acls)
         self._acl_follower = None if authorizer is None else AclFollower(self._zookeeper, self._acls)
-        self._front = Front(self._queue.put, self._view, self._addresses, self.metrics, authorizer, _wall_ms, audit)
+        is_routed = routing is not None and routing.is_on(config.inter_broker_protocol)
+        self._front = Front(
+            *(self._queue.put, self._view, self._addresses, self.metrics, authorizer, _wall_ms, audit),
+            routes_as_documented=is_routed,
+        )
         self._tasks: list[asyncio.Task[None]] = []
         self._cluster_id: str | None = None
         self._twin = Twin(config.broker_id, session_s)

@@ -8,7 +8,6 @@ import numpy as np
 
 from kcore.constants import METADATA_TOPIC
 from kcore.controller.kraft.admin.config_changes import ConfigChanges
-from kcore.controller.kraft.admin.mutation_quotas import MutationQuota
 from kcore.controller.kraft.api_errors import told
 from kcore.controller.kraft.authorization import filter_by_authorized, is_authorized
 from kcore.controller.kraft.context import ControllerContext, RequestInfo
@@ -18,6 +17,7 @@ from kcore.controller.kraft.error_responses import refused
 from kcore.controller.kraft.record_limits import MOST_RECORDS, check_records, has_limits
 from kcore.controller.kraft.topics.created import NewTopic, count_of, records_of
 from kcore.controller.kraft.topics.placing import MOST_PARTITIONS, Placing
+from kcore.controller.rules.mutation_quotas import CREATE_TOPICS_STRICT_FROM, MutationQuota
 from kcore.java_hash import hash_map_order
 from kcore.metadata.acl_codes import CREATE, DESCRIBE_CONFIGS, TOPIC
 from kcore.metadata.topic_names import reason_invalid
@@ -33,7 +33,6 @@ from kcore.schema.topics import (
 )
 from kcore.types import Int32s
 
-_STRICT_FROM: Final = 6  # The version from which on a quota on mutations refuses (KIP-599).
 _CREATED_AT_ONCE: Final = AT_ONCE // 4  # Topics: each is placed.
 _CHECKED_AT_ONCE: Final = 10 * AT_ONCE  # Partitions whose replicas the request names.
 _FEW: Final = 10  # Names with more periods and underscores are compared with all topics.
@@ -51,7 +50,7 @@ def on_create_topics(context: ControllerContext, request: CreateTopicsRequest, i
     topics = [each for each in request.topics if each.name in permitted]
     if topics:
         context.call_controller()
-    quota = context.mutation_quota(info, strict_from=_STRICT_FROM)
+    quota = context.mutation_quota(info, strict_from=CREATE_TOPICS_STRICT_FROM)
     creating = Creating(context, describable, quota, is_forwarded=info.is_forwarded)
     try:
         results = yield from creating.results(topics)

@@ -3,7 +3,6 @@
 from collections.abc import Generator, Iterable
 from typing import Final
 
-from kcore.controller.kraft.admin.mutation_quotas import MutationQuota
 from kcore.controller.kraft.api_errors import DEFAULT_MESSAGES
 from kcore.controller.kraft.authorization import filter_by_authorized, is_authorized
 from kcore.controller.kraft.context import ControllerContext, RequestInfo
@@ -11,6 +10,7 @@ from kcore.controller.kraft.decision import AT_ONCE, Decision, Steps, Versioned,
 from kcore.controller.kraft.error_responses import refused
 from kcore.controller.kraft.record_limits import MOST_RECORDS, has_limits
 from kcore.controller.kraft.topics.creation import distinct_names
+from kcore.controller.rules.mutation_quotas import DELETE_TOPICS_STRICT_FROM, MutationQuota
 from kcore.metadata.acl_codes import DELETE, DESCRIBE, TOPIC
 from kcore.protocol_errors import ApiException, Errors
 from kcore.schema.metadata_records_topics import RemoveTopicRecord
@@ -18,7 +18,6 @@ from kcore.schema.topics import DeletableTopicResult, DeleteTopicsRequest, Delet
 from kcore.types import ZERO_UUID, Uuid
 
 ENABLED: Final = "delete.topic.enable"
-_STRICT_FROM: Final = 5  # The version from which on a quota on mutations refuses (KIP-599).
 _FIRST_WITH_ITS_ERROR: Final = 3  # The version that knows TOPIC_DELETION_DISABLED.
 
 
@@ -31,7 +30,7 @@ def on_delete_topics(context: ControllerContext, request: DeleteTopicsRequest, i
     yield from deleting.name(request)
     if deleting.found:
         context.call_controller()
-    quota = context.mutation_quota(info, strict_from=_STRICT_FROM)
+    quota = context.mutation_quota(info, strict_from=DELETE_TOPICS_STRICT_FROM)
     records = yield from deleting.records(quota)
     return Decision(DeleteTopicsResponse(responses=deleting.results, throttle_time_ms=quota.throttle_time_ms), records)
 

@@ -4,7 +4,6 @@ from typing import Final
 
 import numpy as np
 
-from kcore.controller.kraft.admin.mutation_quotas import MutationQuota
 from kcore.controller.kraft.api_errors import told
 from kcore.controller.kraft.authorization import filter_by_authorized
 from kcore.controller.kraft.context import ControllerContext, RequestInfo
@@ -14,6 +13,7 @@ from kcore.controller.kraft.record_limits import MOST_RECORDS, has_limits
 from kcore.controller.kraft.topics.created import NewTopic, records_of
 from kcore.controller.kraft.topics.creation import distinct_names
 from kcore.controller.kraft.topics.placing import MOST_PARTITIONS, LeaderlessError, Placing
+from kcore.controller.rules.mutation_quotas import CREATE_PARTITIONS_STRICT_FROM, MutationQuota
 from kcore.java_hash import FIBONACCI, hash_map_order
 from kcore.metadata.acl_codes import ALTER, TOPIC
 from kcore.metadata.partition_table import PartitionTable
@@ -27,7 +27,6 @@ from kcore.schema.partitions import (
 )
 from kcore.types import Int32s
 
-_STRICT_FROM: Final = 3  # The version from which on a quota on mutations refuses (KIP-599).
 _GROWN_AT_ONCE: Final = AT_ONCE // 2  # Topics: each is placed.
 
 
@@ -42,7 +41,7 @@ def on_create_partitions(context: ControllerContext, request: CreatePartitionsRe
     results = [_result(name, Errors.INVALID_REQUEST, "Duplicate topic name.") for name in hash_map_order(repeated)]
     listed = [name for name in hash_map_order(topics) if name not in repeated]
     results += [_result(name, Errors.TOPIC_AUTHORIZATION_FAILED) for name in listed if name not in permitted]
-    quota = context.mutation_quota(info, strict_from=_STRICT_FROM)
+    quota = context.mutation_quota(info, strict_from=CREATE_PARTITIONS_STRICT_FROM)
     growing = Growing(context, quota)
     for place, name in enumerate((name for name in listed if name in permitted), 1):
         if place % _GROWN_AT_ONCE == 0:

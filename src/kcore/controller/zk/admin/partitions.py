@@ -5,9 +5,11 @@ from collections.abc import Collection
 from typing import NamedTuple
 
 from kcore.controller.rules import new_replicas
+from kcore.controller.rules.mutation_quotas import CREATE_PARTITIONS_STRICT_FROM
 from kcore.controller.rules.new_replicas import Replicas
 from kcore.controller.rules.replica_assignments import is_being_reassigned
 from kcore.controller.zk.admin.leaders_awaited import answer_when_led
+from kcore.controller.zk.admin.mutation_quotas import message_of, quota_of
 from kcore.controller.zk.context import ControllerContext
 from kcore.controller.zk.effects import Steps, read_nodes, write_nodes
 from kcore.controller.zk.events import CreatePartitions
@@ -24,9 +26,10 @@ from kcore.schema.partitions import CreatePartitionsTopic, CreatePartitionsTopic
 
 
 class Growth(NamedTuple):
-    """A topic that may grow: its assignment afterwards, and the version that its znode has now."""
+    """A topic that may grow: its assignment afterwards, how many partitions are new, its znode's version now."""
 
     assignment: TopicAssignment
+    added: int
     version: int
 
 
@@ -38,19 +41,24 @@ def on_create_partitions(context: ControllerContext, event: CreatePartitions) ->
     known = [topic for topic in request.topics if topic.name in context.table.topics]
     nodes = yield from read_nodes([znodes.topic_path(topic.name) for topic in known])
     node_of = {topic.name: node for topic, node in zip(known, nodes, strict=True)}
+    quota = yield from quota_of(context, event, strict_from=CREATE_PARTITIONS_STRICT_FROM)
     growths: dict[str, Growth] = {}
     for topic in request.topics:
         try:
-            growths[topic.name] = _growth(context, topic, times[topic.name], node_of.get(topic.name))
+            growth = _growth(context, topic, times[topic.name], node_of.get(topic.name))
+            if not request.validate_only:
+                quota.record(growth.added)
+            growths[topic.name] = growth
         except ApiException as error:
-            results[topic.name].error_code, results[topic.name].error_message = error.error, str(error)
+            results[topic.name].error_code, results[topic.name].error_message = error.error, message_of(error)
     if not request.validate_only:
         yield from _grow(context, growths, results)
 
     def response(leaderless: Collection[str]) -> CreatePartitionsResponse:
         for name in leaderless:
             results[name].error_code = Errors.REQUEST_TIMED_OUT
-        return CreatePartitionsResponse(results=[*results.values()])
+        throttle_time_ms = quota.throttle_time_at(context.now_ms)
+        return CreatePartitionsResponse(results=[*results.values()], throttle_time_ms=throttle_time_ms)
 
     begun = [] if request.validate_only else [name for name in growths if results[name].error_code == Errors.NONE]
     yield from answer_when_led(context, event.request_id, begun, request.timeout_ms, response)
@@ -74,7 +82,7 @@ def _growth(context: ControllerContext, topic: CreatePartitionsTopic, times: int
     if not assignment.partitions:
         raise _failure(Errors.UNKNOWN_TOPIC_OR_PARTITION, f"The topic '{topic.name}' does not exist.")
     added = {index: ReplicaAssignment(each) for index, each in _added(context, topic, assignment).items()}
-    return Growth(assignment._replace(partitions=assignment.partitions | added), node.version)
+    return Growth(assignment._replace(partitions=assignment.partitions | added), len(added), node.version)
 
 
 def _failure(error: Errors, message: str) -> ApiException:

@@ -62,14 +62,16 @@ def on_alter_client_quotas(context: ControllerContext, event: AlterClientQuotas)
     """Each entity by itself: all of its quotas change, or none."""
     entries = []
     for entry in event.request.entries:
-        refusal = yield from _alter(entry, validate_only=event.request.validate_only)
+        refusal = yield from _alter(context, entry, validate_only=event.request.validate_only)
         error, message = refusal or (Errors.NONE, None)
         entity = [EntityData(entity_type=each.entity_type, entity_name=each.entity_name) for each in entry.entity]
         entries.append(AlterClientQuotasResponseEntryData(error_code=error, error_message=message, entity=entity))
     yield from context.answer(event.request_id, AlterClientQuotasResponse(entries=entries))
 
 
-def _alter(entry: AlterClientQuotasRequestEntryData, *, validate_only: bool) -> Steps[Refusal | None]:
+def _alter(
+    context: ControllerContext, entry: AlterClientQuotasRequestEntryData, *, validate_only: bool
+) -> Steps[Refusal | None]:
     entity: Entity = {each.entity_type: each.entity_name for each in entry.entity}
     reason = reason_no_entity(entity) or _reason_no_znode(entity)
     reason = reason or next(
@@ -100,6 +102,8 @@ def _alter(entry: AlterClientQuotasRequestEntryData, *, validate_only: bool) -> 
         note = Create(CHANGE_PATH, znodes.encode_config_change(path), sequential=True)
         outcomes = yield from write_nodes([*above, written, note])
         if outcomes[-2] is OperationResult.DONE:
+            if context.mutation_rates.is_read and IP not in entity:
+                context.mutation_rates.keep(entity, configs)
             return None
     return Errors.UNKNOWN_SERVER_ERROR, f"Others write these quotas all the time: {MOST_TRIES} tries"
 
@@ -171,7 +175,7 @@ def describe(request: DescribeClientQuotasRequest) -> Steps[Message]:
     components = {each.entity_type: each for each in request.components}
     found: list[Found] = []
     if IP not in components:
-        found += yield from _users_and_clients()
+        found += yield from users_and_clients()
     if not {USER, CLIENT_ID} & components.keys():
         found += yield from _entities("ips", IP)
     entries = []
@@ -223,8 +227,8 @@ def _is_number(text: str) -> bool:
     return True
 
 
-def _users_and_clients() -> Steps[list[Found]]:
-    """Of users, of clients, and of users' clients."""
+def users_and_clients() -> Steps[list[Found]]:
+    """The settings of users, of clients, and of users' clients."""
     users = yield from _entities("users", USER)
     found = [*users, *(yield from _entities("clients", CLIENT_ID))]
     for user in users:

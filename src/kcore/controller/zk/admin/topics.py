@@ -9,9 +9,15 @@ from typing import Final, NamedTuple
 
 from kcore.constants import METADATA_TOPIC
 from kcore.controller.rules import new_replicas
+from kcore.controller.rules.mutation_quotas import (
+    CREATE_TOPICS_STRICT_FROM,
+    DELETE_TOPICS_STRICT_FROM,
+    MutationQuota,
+)
 from kcore.controller.rules.new_replicas import Replicas
 from kcore.controller.rules.topic_configs import TOPIC_CONFIGS, source_of
 from kcore.controller.zk.admin.leaders_awaited import answer_when_led
+from kcore.controller.zk.admin.mutation_quotas import message_of, quota_of
 from kcore.controller.zk.admin.topic_configs import validate_topic_configs
 from kcore.controller.zk.context import ControllerContext
 from kcore.controller.zk.effects import Steps, read_nodes, write_nodes
@@ -60,7 +66,8 @@ def on_create_topics(context: ControllerContext, event: CreateTopics) -> Steps[N
         for topic, result in zip(request.topics, results, strict=True)
         if not _refused_by_name(result, times)
     ]
-    made = yield from _checked(context, requested)
+    quota = yield from quota_of(context, event, strict_from=CREATE_TOPICS_STRICT_FROM)
+    made = yield from _checked(context, requested, None if request.validate_only else quota)
     if not request.validate_only:
         yield from _make(context, made, {result.name: result for _, result in requested})
     for topic, result in requested:
@@ -71,7 +78,7 @@ def on_create_topics(context: ControllerContext, event: CreateTopics) -> Steps[N
         for _, result in requested:
             if result.name in leaderless:
                 _time_is_up(result)
-        return CreateTopicsResponse(topics=results)
+        return CreateTopicsResponse(topics=results, throttle_time_ms=quota.throttle_time_at(context.now_ms))
 
     begun = [] if request.validate_only else [each.name for _, each in requested if each.error_code == Errors.NONE]
     yield from answer_when_led(context, event.request_id, begun, request.timeout_ms, response)
@@ -90,9 +97,11 @@ def _refused_by_name(result: CreatableTopicResult, times: Counter[str]) -> bool:
 
 
 def _checked(
-    context: ControllerContext, requested: list[tuple[CreatableTopic, CreatableTopicResult]]
+    context: ControllerContext,
+    requested: list[tuple[CreatableTopic, CreatableTopicResult]],
+    quota: MutationQuota | None,
 ) -> Steps[dict[str, NewTopic]]:
-    """The topics that can be created, by name; the results of the others have the error."""
+    """The topics that can be created, by name; the results of the others have the error. `quota` counts them."""
     readable = [topic.name for topic, _ in requested if reason_invalid(topic.name) is None]
     paths = [(znodes.topic_path(name), znodes.delete_topic_path(name), _config_path(name)) for name in readable]
     found = (yield from read_nodes([path for three in paths for path in three])) if readable else []
@@ -100,9 +109,12 @@ def _checked(
     made: dict[str, NewTopic] = {}
     for topic, result in requested:
         try:
-            made[topic.name] = _new_topic(context, topic, nodes.get(topic.name, [None] * 3), [*made])
+            new = _new_topic(context, topic, nodes.get(topic.name, [None] * 3), [*made])
+            if quota is not None:
+                quota.record(len(new.replicas))
+            made[topic.name] = new
         except ApiException as error:
-            result.error_code, result.error_message = error.error, str(error)
+            result.error_code, result.error_message = error.error, message_of(error)
     return made
 
 
@@ -201,16 +213,34 @@ def on_delete_topics(context: ControllerContext, event: DeleteTopics) -> Steps[N
         yield from context.answer(event.request_id, event.refused(Errors.INVALID_REQUEST))
         return
     results = [_resolved(context.table, each) for each in named]
-    names = {str(result.name) for result in results if result.error_code == Errors.NONE}
+    quota = yield from quota_of(context, event, strict_from=DELETE_TOPICS_STRICT_FROM)
+    names = _counted(context, results, quota)
     if names:
         yield from write_nodes([Create(znodes.delete_topic_path(name)) for name in sorted(names)])
     response = DeleteTopicsResponse(responses=results)
-    awaited = AwaitedDeletion(context.now_ms + request.timeout_ms, {*names}, response)
+    awaited = AwaitedDeletion(context.now_ms + request.timeout_ms, {*names}, quota, response)
     if not names or request.timeout_ms <= 0:
-        yield from context.answer(event.request_id, deletion.timed_out(awaited))
+        yield from context.answer(event.request_id, deletion.timed_out(awaited, context.now_ms))
     else:
         context.deletion.awaited[event.request_id] = awaited
     yield from deletion.enqueue(context, names)
+
+
+def _counted(context: ControllerContext, results: list[DeletableTopicResult], quota: MutationQuota) -> set[str]:
+    """The topics that are deleted; `quota` counts their partitions, but not where a deletion has begun before."""
+    refusals: dict[str, Errors] = {}
+    for result in results:
+        name = str(result.name)
+        if result.error_code == Errors.NONE and name not in refusals:
+            is_begun = not quota.is_limited or name in context.deletion.started
+            try:
+                quota.record(0 if is_begun else len(context.table.rows_of_topic(name)))
+                refusals[name] = Errors.NONE
+            except ApiException as refusal:
+                refusals[name] = refusal.error
+        if result.error_code == Errors.NONE:
+            result.error_code = refusals[name]
+    return {name for name, error in refusals.items() if error == Errors.NONE}
 
 
 def _resolved(table: PartitionTable, requested: DeleteTopicState) -> DeletableTopicResult:

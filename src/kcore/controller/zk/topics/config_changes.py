@@ -1,9 +1,10 @@
-"""Topic configurations that changed, as far as the controller cares: a topic may now elect uncleanly.
+"""Settings that changed, as far as the controller cares: a topic may now elect uncleanly, a quota on mutations.
 
 Source: ZkNodeChangeNotificationListener, TopicConfigHandler and processTopicUncleanLeaderElectionEnable of 3.9.1.
 """
 
 from kcore.controller.zk import events
+from kcore.controller.zk.admin.mutation_quotas import on_quota_change
 from kcore.controller.zk.context import ControllerContext
 from kcore.controller.zk.effects import Steps, read_children, read_nodes
 from kcore.controller.zk.leaders import unclean
@@ -29,6 +30,8 @@ def on_config_change(context: ControllerContext, event: events.ConfigChange) -> 
         kind, _, topic = entity.partition("/")
         if kind == "topics" and topic in context.table.topics:
             yield from on_topic_unclean_enable(context, events.TopicUncleanLeaderElectionEnable(topic))
+        else:
+            yield from on_quota_change(context, entity)
 
 
 def on_topic_unclean_enable(context: ControllerContext, event: events.TopicUncleanLeaderElectionEnable) -> Steps[None]:

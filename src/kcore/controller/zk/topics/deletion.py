@@ -178,12 +178,12 @@ def expire(context: ControllerContext, event: Tick) -> Steps[None]:
     for request_id, awaited in list(context.deletion.awaited.items()):
         if awaited.deadline_ms <= context.now_ms:
             del context.deletion.awaited[request_id]
-            yield from context.answer(request_id, timed_out(awaited))
+            yield from context.answer(request_id, timed_out(awaited, context.now_ms))
 
 
-def timed_out(awaited: AwaitedDeletion) -> DeleteTopicsResponse:
+def timed_out(awaited: AwaitedDeletion, now_ms: int) -> DeleteTopicsResponse:
     """Answers requests whose time-out is over."""
     for result in awaited.response.responses:
         if result.name in awaited.topics:
             result.error_code = Errors.REQUEST_TIMED_OUT
-    return awaited.response
+    return awaited.answer(now_ms)

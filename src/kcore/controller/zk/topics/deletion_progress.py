@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
+from kcore.controller.rules.mutation_quotas import MutationQuota
 from kcore.metadata.partition_table import PartitionTable
 from kcore.schema import DeleteTopicsResponse
 from kcore.types import Int8s, Int32s
@@ -48,7 +49,13 @@ class AwaitedDeletion:
 
     deadline_ms: int
     topics: set[str]  # Those that are still there.
+    quota: MutationQuota  # What the request used of its quota on mutations.
     response: DeleteTopicsResponse  # The response once all topics are deleted.
+
+    def answer(self, now_ms: int) -> DeleteTopicsResponse:
+        """The response, as it is given now."""
+        self.response.throttle_time_ms = self.quota.throttle_time_at(now_ms)
+        return self.response
 
 
 @dataclass(slots=True)

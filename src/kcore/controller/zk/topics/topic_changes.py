@@ -70,7 +70,7 @@ def remove_topics(context: ControllerContext, names: Collection[str]) -> Steps[N
         awaited.topics.difference_update(names)
         if not awaited.topics:
             del deletion.awaited[request_id]
-            yield from context.answer(request_id, awaited.response)
+            yield from context.answer(request_id, awaited.answer(context.now_ms))
 
 
 def on_partition_modifications(context: ControllerContext, event: events.PartitionModifications) -> Steps[None]:

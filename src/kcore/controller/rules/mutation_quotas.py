@@ -1,8 +1,8 @@
 """controller_mutation_rate: how many partitions a user or client may create and delete a second (KIP-599).
 
-The controller itself enforces it in KRaft mode. A bucket of tokens refills at the quota's rate; a request may overdraw
+The controller itself enforces it, in both modes. A bucket of tokens refills at the quota's rate; a request may overdraw
 it, and the next one is refused until the bucket is at zero again. Older versions of a request are never refused, only
-told how long to wait. What is only validated counts, too.
+told how long to wait. In KRaft mode what is only validated counts, too.
 
 Source: ControllerMutationQuotaManager, Strict- and PermissiveControllerMutationQuota, TokenBucket, ClientQuotaManager.
 """
@@ -17,6 +17,10 @@ from kcore.protocol_errors import Errors
 
 RATE: Final = "controller_mutation_rate"
 MOST_BUCKETS: Final = 10_000
+CREATE_TOPICS_STRICT_FROM: Final = 6  # The versions from which on a request is refused (KIP-599).
+CREATE_PARTITIONS_STRICT_FROM: Final = 3
+DELETE_TOPICS_STRICT_FROM: Final = 5
+_MOST_MS: Final = (1 << 31) - 1
 _USER, _CLIENT = "user", "client-id"
 
 Quotas = Mapping[QuotaEntity, Mapping[str, float]]
@@ -65,6 +69,10 @@ class MutationQuota:
         if is_refused:
             Errors.THROTTLING_QUOTA_EXCEEDED.raise_for()
 
+    def throttle_time_at(self, now_ms: int) -> int:
+        """What a response says that is given later: how much of the time to wait is left then."""
+        return max(0, self.throttle_time_ms - (now_ms - self._now_ms))
+
     def give_back(self) -> None:
         """The request is decided anew, and records again what it creates and deletes."""
         if self._bucket is not None:
@@ -74,8 +82,8 @@ class MutationQuota:
 
 def _until_zero(tokens: float, rate: float) -> int:
     """Milliseconds; 0 where the bucket never fills again, as Java's casts make it."""
-    wait_ms = math.floor(-tokens / rate * 1000 + 0.5) if rate else 0
-    return min(wait_ms, (1 << 31) - 1)
+    wait_ms = -tokens / rate * 1000 + 0.5 if rate else 0.0
+    return math.floor(wait_ms) if wait_ms < _MOST_MS else _MOST_MS
 
 
 class MutationQuotas:

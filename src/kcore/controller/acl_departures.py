@@ -1,0 +1,39 @@
+"""Where kcore always decides about ACLs otherwise than Kafka. docs/guides/departures.md lists these rows.
+
+Those that have a switch are in `controller/kraft/departures.py`.
+"""
+
+from typing import Final, NamedTuple
+
+
+class AclDeparture(NamedTuple):
+    """One row: where it is, and what each does there."""
+
+    where: str
+    kafka: str
+    kcore: str
+
+
+_NAMES: Final = "a name that begins with `*` or sorts before it"
+
+ACL_DEPARTURES: Final[tuple[AclDeparture, ...]] = (
+    AclDeparture(
+        "StandardAuthorizer",
+        f"may miss the ACLs of the resource `*` when it decides about {_NAMES}: what they deny is then allowed, "
+        "what they allow denied",
+        "sees them",
+    ),
+    AclDeparture("StandardAuthorizer", f"may never return from a decision about {_NAMES}", "decides by the same rule"),
+    AclDeparture("StandardAuthorizer", f"may throw when it decides about {_NAMES}", "decides by the same rule"),
+    AclDeparture(
+        "AclAuthorizer, CreateAcls",
+        "answers UNKNOWN_SERVER_ERROR, or nothing, where an ACL has an unknown code, a name that no znode can have, or "
+        "a principal without a type",
+        "answers INVALID_REQUEST to that ACL, and creates the others",
+    ),
+    AclDeparture(
+        "AclAuthorizer, znodes",
+        "takes a resource whose znode holds no JSON for one without ACLs",
+        "denies it to all but super users",
+    ),
+)

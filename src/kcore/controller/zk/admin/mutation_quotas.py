@@ -1,0 +1,61 @@
+"""controller_mutation_rate in ZooKeeper mode: how many partitions a user or client may create and delete a second.
+
+Only what is written counts: a request that is only validated does not. Source: ZkAdminManager of 3.9.1.
+"""
+
+from kcore.controller.rules.mutation_quotas import MutationQuota
+from kcore.controller.rules.quotas import CLIENT_ID, USER, Entity
+from kcore.controller.zk.admin.quotas import users_and_clients
+from kcore.controller.zk.context import ControllerContext
+from kcore.controller.zk.effects import Steps, read_node
+from kcore.controller.zk.events import PartitionMutation
+from kcore.errors import TableError
+from kcore.metadata import znodes
+from kcore.metadata.znode_names import DEFAULT, desanitized, is_znode_name
+from kcore.protocol_errors import ApiException, Errors
+
+
+def quota_of(context: ControllerContext, event: PartitionMutation, *, strict_from: int) -> Steps[MutationQuota]:
+    """What counts for a request. Versions before `strict_from` are never refused."""
+    rates = context.mutation_rates
+    if not rates.is_read:
+        for each in (yield from users_and_clients()):
+            rates.keep(each.entity, each.configs)
+        rates.is_read = True
+    user, client_id = event.asker
+    is_strict = event.version >= strict_from
+    return context.mutation_quotas.of(rates.of, user, client_id, context.now_ms, is_strict=is_strict)
+
+
+def message_of(error: ApiException) -> str | None:
+    """What a response says of an error; nothing of a quota that is exceeded (ApiError.fromThrowable)."""
+    return None if error.error is Errors.THROTTLING_QUOTA_EXCEEDED else str(error)
+
+
+def on_quota_change(context: ControllerContext, path: str) -> Steps[None]:
+    """A notification says that settings below /config changed. Others than those of users and clients are left."""
+    entity = _entity_of(path)
+    if entity is None or not context.mutation_rates.is_read:
+        return
+    node = yield from read_node(f"{znodes.CONFIG}/{path}")
+    try:
+        configs = {} if node is None else znodes.decode_config(path, node.data)
+    except TableError:
+        configs = {}
+    context.mutation_rates.keep(entity, configs)
+
+
+def _entity_of(path: str) -> Entity | None:
+    """users/NAME, clients/NAME or users/NAME/clients/NAME."""
+    parts = path.split("/")
+    if not all(map(is_znode_name, parts)):
+        return None
+    names = [None if name == DEFAULT else desanitized(name) for name in parts[1::2]]
+    match parts[::2], names:
+        case ["users"], [user]:
+            return {USER: user}
+        case ["clients"], [client_id]:
+            return {CLIENT_ID: client_id}
+        case ["users", "clients"], [user, client_id]:
+            return {USER: user, CLIENT_ID: client_id}
+    return None

@@ -1,0 +1,83 @@
+"""A broker's side of KIP-590 in the form of its document: older versions go to the controller once, as the new one."""
+
+import asyncio
+from collections.abc import Callable
+from typing import Final
+
+from kcore.errors import DisconnectedError, FrameError
+from kcore.metadata.broker_table import Endpoint
+from kcore.metadata.principal import ANONYMOUS
+from kcore.net.address import check_address
+from kcore.net.request_context import SESSION
+from kcore.net.server import Relay
+from kcore.protocol_errors import Errors
+from kcore.server.broker.peers import LIMITS
+from kcore.server.document_routing import (
+    is_mutation,
+    proxied,
+    read_request,
+    read_response,
+    refused,
+    response_bytes,
+)
+
+MOST_PROXIED: Final = 64  # At a time, of all clients: each has a connection of its own.
+
+
+class DocumentRelay:
+    """Before all else of a broker that routes as the document says."""
+
+    def __init__(self, controller: Callable[[], Endpoint | None], others: Relay) -> None:
+        self._controller, self._others = controller, others
+        self._proxying = asyncio.Semaphore(MOST_PROXIED)
+
+    def takes(self, api_key: int, version: int) -> bool:
+        """Mutations of every version, and what others take."""
+        is_ours = is_mutation(api_key, version, bumped=True) or is_mutation(api_key, version, bumped=False)
+        return is_ours or self._others.takes(api_key, version)
+
+    async def ask(self, connection_id: int, frame: bytes) -> bytes:
+        """The controller's answer; NOT_CONTROLLER to the new version. DisconnectedError where no controller answers."""
+        api_key, version = int.from_bytes(frame[:2]), int.from_bytes(frame[2:4])
+        if is_mutation(api_key, version, bumped=True):
+            return self._refused(frame)
+        if is_mutation(api_key, version, bumped=False):
+            return await self._proxied(frame)
+        return await self._others.ask(connection_id, frame)
+
+    def forget(self, connection_id: int) -> None:
+        """That connection has ended."""
+        self._others.forget(connection_id)
+
+    def _refused(self, frame: bytes) -> bytes:
+        routed = read_request(frame)
+        version = routed.header.request_api_version
+        answer = refused(routed.request, version, Errors.NOT_CONTROLLER)
+        return response_bytes(routed.header, type(routed.request), answer)
+
+    async def _proxied(self, frame: bytes) -> bytes:
+        routed, session = read_request(frame), SESSION.get()
+        name = (ANONYMOUS if session is None else session.principal).name
+        sent = proxied(routed, name, routed.header.correlation_id)
+        try:
+            async with self._proxying, asyncio.timeout(LIMITS.request_s):
+                answer = await self._asked(sent)
+        except (OSError, TimeoutError, asyncio.IncompleteReadError) as error:
+            raise DisconnectedError(f"the controller did not answer a mutation: {error}") from error
+        return response_bytes(routed.header, type(routed.request), read_response(type(routed.request), answer))
+
+    async def _asked(self, frame: bytes) -> bytes:
+        """One try."""
+        where = self._controller()
+        if where is None:
+            raise DisconnectedError("no controller is known")
+        check_address(where.host, where.port)
+        reader, writer = await asyncio.open_connection(where.host, where.port)
+        try:
+            writer.write(len(frame).to_bytes(4) + frame)
+            size = int.from_bytes(await reader.readexactly(4))
+            if size > LIMITS.frame_bytes:
+                raise FrameError(f"a controller's answer of {size:,} bytes")
+            return await reader.readexactly(size)
+        finally:
+            writer.transport.abort()

@@ -1,0 +1,162 @@
+"""Mutations routed as KIP-590's document has it, a form that Kafka did not ship: a dialect for clusters of kcore alone.
+
+Each mutation of the document's table has a version more, which only the active controller answers; others answer
+NOT_CONTROLLER. A broker proxies an older version once, as the new one, with the client's principal in the request
+header's tag 0 (principalName). A version that Kafka does not have is laid out as the newest that it has.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Final, NamedTuple
+
+from kcore.controller.zk import admin_events, events
+from kcore.controller.zk.requests.versions import at_least
+from kcore.errors import DecodeError
+from kcore.metadata.principal import ANONYMOUS
+from kcore.net.versions import answer_of, response_of
+from kcore.protocol_errors import Errors
+from kcore.schema.acls import CreateAclsRequest, DeleteAclsRequest
+from kcore.schema.api_versions import ApiVersionsResponse
+from kcore.schema.configs import AlterConfigsRequest, IncrementalAlterConfigsRequest
+from kcore.schema.delegation_tokens import (
+    CreateDelegationTokenRequest,
+    ExpireDelegationTokenRequest,
+    RenewDelegationTokenRequest,
+)
+from kcore.schema.headers import RequestHeader, ResponseHeader
+from kcore.schema.index import REQUESTS
+from kcore.schema.quotas import AlterClientQuotasRequest
+from kcore.schema.structure import Message
+from kcore.schema.versions import Versions
+from kcore.wire.codec import decode_from, encode
+from kcore.wire.metadata_frames import varint
+
+PRINCIPAL_NAME: Final = 0  # The tag in the request header.
+BUMPED: Final[Mapping[type[Message], int]] = {  # The versions that always go to the controller.
+    AlterConfigsRequest: 2,
+    IncrementalAlterConfigsRequest: 2,
+    CreateAclsRequest: 3,
+    DeleteAclsRequest: 3,
+    AlterClientQuotasRequest: 1,
+    CreateDelegationTokenRequest: 3,
+    RenewDelegationTokenRequest: 3,
+    ExpireDelegationTokenRequest: 3,
+}
+_EVENTS: Final = {
+    AlterConfigsRequest: events.AlterConfigs,
+    IncrementalAlterConfigsRequest: events.IncrementalAlterConfigs,
+    CreateAclsRequest: admin_events.CreateAcls,
+    DeleteAclsRequest: admin_events.DeleteAcls,
+    AlterClientQuotasRequest: admin_events.AlterClientQuotas,
+}
+
+
+@dataclass(frozen=True, slots=True)
+class DocumentRouting:
+    """The cluster's switch: from which inter.broker.protocol on a node routes so. The second roll raises that."""
+
+    since: str
+
+    def is_on(self, inter_broker_protocol: str) -> bool:
+        """Before, every broker handles mutations itself."""
+        return at_least(inter_broker_protocol, self.since)
+
+
+class RoutedRequest(NamedTuple):
+    """A mutation of any version; `principal_name`: of the client, where a broker has proxied the request."""
+
+    header: RequestHeader
+    request: Message
+    principal_name: str | None
+
+    @property
+    def is_bumped(self) -> bool:
+        """Whether it is of the version that always goes to the controller."""
+        return self.header.request_api_version == BUMPED[type(self.request)]
+
+
+def is_mutation(api_key: int, version: int, *, bumped: bool) -> bool:
+    """Whether it is a mutation, of the new version or of an older one."""
+    kind = REQUESTS.get(api_key)
+    if kind is None or kind not in BUMPED:
+        return False
+    return version == BUMPED[kind] if bumped else kind.versions.lowest <= version < BUMPED[kind]
+
+
+def layout_of(kind: type[Message], version: int) -> int:
+    """The version of Kafka's with the same fields."""
+    return min(version, kind.versions.highest)
+
+
+def read_request(frame: bytes) -> RoutedRequest:
+    """Of a frame that `is_mutation`. DecodeError."""
+    kind = REQUESTS[int.from_bytes(frame[:2])]
+    layout = layout_of(kind, int.from_bytes(frame[2:4]))
+    header, at = decode_from(RequestHeader, kind.header_version(layout), frame)
+    request, _ = decode_from(kind, layout, frame, at)
+    tag = dict(header.unknown_tagged_fields).get(PRINCIPAL_NAME)
+    return RoutedRequest(header, request, None if tag is None else _name_in(tag))
+
+
+def _name_in(tag: bytes) -> str:
+    """A compact string: its length and one more, then UTF-8."""
+    text = bytes(tag)
+    for size in range(1, min(len(text), 5) + 1):
+        if varint(len(text) - size + 1) == text[:size]:
+            try:
+                return text[size:].decode()
+            except UnicodeDecodeError:
+                break
+    raise DecodeError("a principalName that is no string", 0)
+
+
+def proxied(frame: RoutedRequest, principal_name: str, correlation_id: int) -> bytes:
+    """The request as the new version, for the controller."""
+    kind = type(frame.request)
+    layout, name = layout_of(kind, BUMPED[kind]), principal_name.encode()
+    header = RequestHeader(
+        request_api_key=kind.api_key,
+        request_api_version=BUMPED[kind],
+        correlation_id=correlation_id,
+        client_id=frame.header.client_id,
+        unknown_tagged_fields=[(PRINCIPAL_NAME, varint(len(name) + 1) + name)],
+    )
+    return bytes(encode(header, kind.header_version(layout))) + bytes(encode(frame.request, layout))
+
+
+def response_bytes(header: RequestHeader, kind: type[Message], response: Message) -> bytes:
+    """The response's frame, in the version of that request."""
+    layout = layout_of(kind, header.request_api_version)
+    head = ResponseHeader(correlation_id=header.correlation_id)
+    return bytes(encode(head, response.header_version(layout))) + bytes(encode(response, layout))
+
+
+def read_response(kind: type[Message], data: bytes) -> Message:
+    """The controller's answer to a proxied request. DecodeError."""
+    response, layout = response_of(kind), layout_of(kind, BUMPED[kind])
+    _, at = decode_from(ResponseHeader, response.header_version(layout), data)
+    found: Message
+    found, _ = decode_from(response, layout, data, at)
+    return found
+
+
+def refused(request: Message, version: int, error: Errors) -> Message:
+    """Nothing was done: every item has the error."""
+    if (kind := _EVENTS.get(type(request))) is not None:
+        event: events.RequestEvent = kind(0, request)
+        return event.refused(error)
+    assert isinstance(request, admin_events.OfTokens)
+    asking = admin_events.Asking(ANONYMOUS, 0, lambda token_id, owner: False)
+    return admin_events.TokenRequest(0, request, version, asking).refused(error)
+
+
+def with_bumped(own: ApiVersionsResponse) -> ApiVersionsResponse:
+    """ApiVersions of a node that routes so: the mutations with their new versions, where it answers them."""
+    ours = {each.api_key for each in own.api_keys}
+    mutations = {kind: Versions(kind.versions.lowest, version) for kind, version in BUMPED.items()}
+    rows = {each.api_key: each for each in answer_of(mutations).api_keys}
+    own.api_keys = sorted(
+        [rows.get(each.api_key, each) for each in own.api_keys] + [row for key, row in rows.items() if key not in ours],
+        key=lambda each: each.api_key,
+    )
+    return own
