@@ -62,7 +62,7 @@ class DocumentRelay:
         try:
             async with self._proxying, asyncio.timeout(LIMITS.request_s):
                 answer = await self._asked(sent)
-        except (OSError, TimeoutError, asyncio.IncompleteReadError) as error:
+        except (OSError, TimeoutError, asyncio.IncompleteReadError, FrameError) as error:
             raise DisconnectedError(f"the controller did not answer a mutation: {error}") from error
         return response_bytes(routed.header, type(routed.request), read_response(type(routed.request), answer))
 
