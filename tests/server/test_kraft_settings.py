@@ -3,8 +3,8 @@
 import pytest
 
 from kcore.raft.replicas import Address
-from kcore.server.kraft.property_values import SettingsError
 from kcore.server.kraft.settings import settings_of
+from kcore.server.properties.values import SettingsError
 
 MINIMAL = {
     "process.roles": "controller",

@@ -7,8 +7,8 @@ from typing import TypeVar
 from kcore.cli.console import fail
 from kcore.errors import FileKindError, StorageError
 from kcore.server.broker.kraft_settings import KraftBrokerSettings, broker_settings_of
-from kcore.server.kraft.property_values import SettingsError
 from kcore.server.kraft.settings import KraftSettings, settings_of
+from kcore.server.properties.values import SettingsError
 from kcore.storage.files import read_bytes
 from kcore.storage.properties import parse_properties
 

@@ -10,7 +10,8 @@ from kcore.controller.kraft.admin.broker_defaults import DEFAULT_LOG_DIR
 from kcore.controller.kraft.config import DEFAULT_RELEASE, KraftControllerConfig
 from kcore.raft.replicas import Address, Voter
 from kcore.server.kraft.apis import FEATURES
-from kcore.server.kraft.property_values import (
+from kcore.server.kraft.settings import EVERYWHERE
+from kcore.server.properties.values import (
     COUNT,
     LONG,
     MOST_LONG,
@@ -25,7 +26,6 @@ from kcore.server.kraft.property_values import (
     read_all,
     static_voters_of,
 )
-from kcore.server.kraft.settings import EVERYWHERE
 from kcore.storage.live_log import Settings
 
 RELEASE: Final = DEFAULT_RELEASE  # The release whose features the broker registers with.

@@ -12,7 +12,8 @@ from kcore.controller.kraft.config import KraftControllerConfig
 from kcore.net.listener_security import ListenerSecurity
 from kcore.raft.replicas import Address, Voter
 from kcore.server.kraft.apis import FEATURES
-from kcore.server.kraft.property_values import (
+from kcore.server.properties.security import security_of
+from kcore.server.properties.values import (
     COUNT,
     LONG,
     MOST_LONG,
@@ -29,7 +30,6 @@ from kcore.server.kraft.property_values import (
     static_voters_of,
     text_value,
 )
-from kcore.server.kraft.security_settings import security_of
 
 AUTHORIZER: Final = "org.apache.kafka.metadata.authorizer.StandardAuthorizer"
 

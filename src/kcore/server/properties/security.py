@@ -12,7 +12,7 @@ from kcore.net.request_context import PLAINTEXT
 from kcore.net.sasl_server import FAILURE_DELAY_S, LARGEST_RECEIVE
 from kcore.net.security import MECHANISMS
 from kcore.net.tls import CLIENT_AUTH, VERSIONS, ClientAuth, TlsError, TlsSettings
-from kcore.server.kraft.property_values import COUNT, MOST_LONG, SettingsError, items, listed, number
+from kcore.server.properties.values import COUNT, MOST_LONG, SettingsError, items, listed, number
 
 JAAS: Final = "sasl.jaas.config"
 MAX_REAUTH: Final = "connections.max.reauth.ms"

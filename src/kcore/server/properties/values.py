@@ -10,7 +10,7 @@ from typing import Any, Final
 from kcore.errors import KcoreError
 from kcore.net.address import address_flaw
 from kcore.raft.replicas import Address, Voter
-from kcore.server.kraft.known_names import KNOWN_NAMES, PREFIXES
+from kcore.server.properties.known_names import KNOWN_NAMES, PREFIXES
 from kcore.server.quorum.static_voters import static_voters
 
 LISTENER: Final = re.compile(r"([A-Za-z0-9_.-]+)://(.*):(\d+)")

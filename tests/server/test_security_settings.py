@@ -7,8 +7,8 @@ import pytest
 from kcore.net.jaas import MODULES
 from kcore.net.listener_security import ListenerSecurity
 from kcore.net.sasl_mechanisms import NoCredentials
-from kcore.server.kraft.property_values import SettingsError
 from kcore.server.kraft.settings import settings_of
+from kcore.server.properties.values import SettingsError
 from net.authority import Authority, pem_of
 
 MINIMAL = {
