@@ -19,7 +19,7 @@ from kcore.errors import KcoreError
 from kcore.raft.replicas import Address
 from kcore.server.quorum.describe import describe_quorum
 from kcore.storage.log_directory import FUTURE
-from oracle.disk_checks import check_replicas_equal, lying, records_in, unexpected, wrong
+from oracle.disk_checks import check_replicas_equal, lying, records_in, unexpected, wrong, wrong_leaders
 from oracle.disk_clients import (
     LARGE_RECORDS,
     LiveConsumer,
@@ -37,10 +37,27 @@ from oracle.kraft_registers import Violation
 
 WHOLE_S: Final = 90.0  # Until all is whole again, on a busy machine.
 NOTICED_S: Final = 15.0  # Until a broker has noticed that a directory is lost: it writes to each every five seconds.
+LED_S: Final = 30.0  # Until others lead what was led there: a session ends, where the broker stopped.
 POLL_S: Final = 0.2
+PER_S: Final = 300  # Records, at most.
 PROGRESS: Final = 20  # Records that are acknowledged after a round.
 # Errors of a broker whose disk is lost.
 OF_LOST: Final = ("goes offline: ", "was not closed: ", "the directory of the metadata log, ", " cannot go on: ")
+
+
+@dataclass(frozen=True)
+class Plan:
+    """Rounds until there were so many faults; `every`: rounds between two checkpoints. `logs`: where they stay."""
+
+    seed: int
+    faults: int
+    first: int = 0  # Round.
+    controllers: int = 3
+    mounted: bool = True
+    anybody: bool = False  # Kills hit any broker.
+    every: int = 10
+    seconds: float = float("inf")
+    logs: Path | None = None
 
 
 @dataclass
@@ -55,7 +72,7 @@ class Story:
     acknowledged: int = 0
     compared: int = 0  # Records found in files, at the last checkpoint.
     moves: int = 0  # Of replicas to another directory, that were asked for.
-    cut_short: int = 0  # Of them by a kill -9, which left a future log.
+    cut_short: int = 0  # Future logs that lay there after a kill -9.
     longest_s: float = 0.0  # From a round's mending to a whole cluster.
 
     @property
@@ -63,7 +80,7 @@ class Story:
         kinds, mended = (", ".join(f"{n} {name}" for name, n in each.items()) for each in (self.struck, self.mended))
         return (
             f"seed {self.seed}: {self.struck.total()} faults in {self.rounds} rounds ({kinds}); lost disks:"
-            f" {mended or 'none'}; {self.moves} replicas moved, {self.cut_short} of them cut short;"
+            f" {mended or 'none'}; {self.moves} moves of replicas, {self.cut_short} future logs at kills;"
             f" {self.acknowledged:,} records acknowledged; {self.checkpoints} checkpoints, at the last of which"
             f" {self.compared:,} records were found, once and in order, in three equal replicas; whole again after"
             f" {self.longest_s:.1f} s at most"
@@ -73,11 +90,11 @@ class Story:
 class DiskChaos:
     """A cluster with its clients. Violation for what must not be."""
 
-    def __init__(self, cluster: DiskCluster, story: Story, per_s: int = 100, *, mounted: bool = True) -> None:
-        self.cluster, self.story, self._is_mounted = cluster, story, mounted
+    def __init__(self, cluster: DiskCluster, plan: Plan, story: Story) -> None:
+        self.cluster, self.plan, self.story = cluster, plan, story
         self.dice = Random(story.seed)
         bootstrap = cluster.bootstrap
-        self.producer = PacedProducer("producer", bootstrap, per_s)
+        self.producer = PacedProducer("producer", bootstrap, PER_S)
         self.consumer = LiveConsumer("consumer", bootstrap)
         self._paused: tuple[Node, float] | None = None
         self._looked: dict[str, int] = {}  # How much of each log was looked at.
@@ -89,7 +106,7 @@ class DiskChaos:
         self.until(lambda: wrong(self.cluster), "the cluster is whole", WHOLE_S)
         self.producer.start()
         self.consumer.start()
-        self.until(lambda: self.producer.done < LARGE_RECORDS and self.producer.done, "the first records", WHOLE_S)
+        self.until(lambda: self.producer.done < LARGE_RECORDS, "the first records", WHOLE_S)
         self.producer.go_on.set()
         try:
             yield
@@ -114,7 +131,7 @@ class DiskChaos:
 
     def play(self, number: int) -> Round:
         """Its faults, then all is mended and looked at."""
-        made = round_of(self.story.seed, number, mounted=self._is_mounted)
+        made = round_of(self.story.seed, number, mounted=self.plan.mounted, anybody=self.plan.anybody)
         try:
             self._check_running(may_be_down=0)
             for fault in made.faults:
@@ -201,9 +218,11 @@ class DiskChaos:
         self._check_running(may_be_down=made.victim if lost else 0)
         if not lost:
             return
-        for disk in lost:
-            if made.is_noticed:
+        if made.is_noticed:
+            for disk in lost:
                 self._await_noticed(victim, disk)
+            self.until(self._led_elsewhere, "every partition has a leader while the disk is lost", LED_S)
+            self._progress()
         if victim.is_running and not made.is_killed:
             victim.terminate(timeout_s=15.0)
         self._kill(victim)
@@ -224,6 +243,13 @@ class DiskChaos:
             return node.is_running and not any(each in node.log_text() for each in told)
 
         self.until(is_unknown, f"{node.name} notices that {disk.path} is lost ({disk.fault})", NOTICED_S)
+
+    def _led_elsewhere(self) -> str:
+        """A partition without a leader that can lead."""
+        try:
+            return wrong_leaders(self.cluster.image())
+        except (KcoreError, OSError) as error:
+            return str(error)
 
     def _check_running(self, *, may_be_down: int) -> None:
         """Nobody has ended by itself; `may_be_down`: whose disk is lost."""
@@ -287,25 +313,11 @@ class DiskChaos:
         self.consumer.stop()
 
 
-@dataclass(frozen=True)
-class Plan:
-    """Rounds until there were so many faults; `every`: rounds between two checkpoints. `logs`: where they stay."""
-
-    seed: int
-    faults: int
-    first: int = 0  # Round.
-    controllers: int = 3
-    mounted: bool = True
-    every: int = 10
-    seconds: float = float("inf")
-    logs: Path | None = None
-
-
 def run(plan: Plan, story: Story, say: Callable[[str], None] = lambda _: None) -> None:
     """The whole; a Violation tells what went wrong, and the ends of the nodes' logs are printed then."""
     end_s = time.monotonic() + plan.seconds
     with DiskCluster(controllers=plan.controllers, mounted=plan.mounted) as cluster:
-        chaos = DiskChaos(cluster, story, mounted=plan.mounted)
+        chaos = DiskChaos(cluster, plan, story)
         try:
             with shown_at_failure([*cluster.controllers, *cluster.brokers]), chaos.running():
                 while story.struck.total() < plan.faults and time.monotonic() < end_s:

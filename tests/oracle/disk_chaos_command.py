@@ -35,6 +35,9 @@ def options_of(arguments: list[str] | None = None) -> argparse.Namespace:
     parser.add_argument("--seconds", type=float, default=float("inf"), help="no round begins after this time")
     parser.add_argument("--controllers", type=int, choices=(1, 3), default=3, help="how many (%(default)s)")
     parser.add_argument("--no-mounts", action="store_true", help=f"leave out what needs root: {', '.join(NEED_MOUNTS)}")
+    parser.add_argument(
+        "--any-broker", action="store_true", help="kill -9 hits any broker, more than one in a round; disks one alone"
+    )
     parser.add_argument("--logs", type=Path, help="where copies of the nodes' logs stay in any case")
     options = parser.parse_args(arguments)
     for name in ("faults", "rounds"):
@@ -60,6 +63,7 @@ def main(arguments: list[str] | None = None) -> int:
         first=options.first,
         controllers=options.controllers,
         mounted=not options.no_mounts,
+        anybody=options.any_broker,
         every=options.rounds,
         seconds=options.seconds,
         logs=options.logs,
@@ -72,7 +76,9 @@ def main(arguments: list[str] | None = None) -> int:
         print(found, file=sys.stderr)
     print(f"{'FOUND' if found else 'good'}: {story.told}; {time.monotonic() - begin_s:.0f} s", flush=True)
     if found:
-        flags = f"{' --no-mounts' if options.no_mounts else ''} --controllers {options.controllers}"
+        given = {"--no-mounts": options.no_mounts, "--any-broker": options.any_broker}
+        flags = "".join(f" {name}" for name, is_given in given.items() if is_given)
+        flags += f" --controllers {options.controllers}"
         again = f"--seed {options.seed} --first {options.first} --faults {story.struck.total()}{flags}"
         print(f"ci/chaos-disks: again, if it is not chance: ci/chaos-disks {again}", file=sys.stderr)
     return 1 if found else 0

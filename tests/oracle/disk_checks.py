@@ -65,6 +65,18 @@ def wrong_in_image(image: ClusterImage) -> str:
     return ""
 
 
+def wrong_leaders(image: ClusterImage) -> str:
+    """A partition without a leader, or whose leader is fenced or has lost the replica's directory."""
+    for key in KEYS:
+        known = image.partition(*key)
+        if known.leader < 0:
+            return f"{key} has no leader, ISR {known.isr}, ELR {known.elr}"
+        broker, directory = image.brokers[known.leader], known.directories[known.replicas.index(known.leader)]
+        if broker.fenced or directory not in broker.directories:
+            return f"{key} is led by {known.leader}, which is fenced, or has lost the directory"
+    return ""
+
+
 def wrong_places(image: ClusterImage, found: Mapping[Place, Path], ids: Mapping[Path, Uuid]) -> str:
     """A replica that is elsewhere than the controller has it, or nowhere."""
     wanted = assigned(image)

@@ -2,7 +2,8 @@
 
 All that may cost data happens to one broker, the round's victim: kill -9, lost disks, replicas that move. Meanwhile the
 active controller may be killed, and another broker may sleep until its session is over. So fewer than
-min.insync.replicas disks of a partition are gone at any time, if all ISRs are whole when a round begins.
+min.insync.replicas disks of a partition are gone at any time, and no other broker's end was unclean, if all ISRs are
+whole when a round begins.
 """
 
 from random import Random
@@ -24,7 +25,7 @@ LOST: Final = (FILE, FULL, UNMOUNTED)
 """With these the broker goes on, if it can, until the disk is replaced, or is there again as it was."""
 KINDS: Final = (KILLED, FILE, MOVED, FULL, SWAPPED, UNMOUNTED, CONTROLLER, PAUSED)
 MOST_WAIT_S: Final = 1.5  # Between two faults.
-MOST_MOVING_S: Final = 0.5
+MOST_MOVING_S: Final = 1.5
 
 
 class Fault(NamedTuple):
@@ -65,13 +66,21 @@ def kinds_of(*, mounted: bool) -> list[str]:
     return [each for each in KINDS if mounted or each not in NEED_MOUNTS]
 
 
-def round_of(seed: int, number: int, *, mounted: bool = True) -> Round:
-    """The kinds in turn, one a round, with up to two faults around it that cost no more disk."""
+def round_of(seed: int, number: int, *, mounted: bool = True, anybody: bool = False) -> Round:
+    """The kinds in turn, one a round, with up to two faults around it that cost no more disk.
+
+    `anybody`: kill -9 hits other brokers than the victim, too, of which the kill takes no disk.
+    """
     dice, kinds = Random(f"{seed}/{number}"), kinds_of(mounted=mounted)
     victim = dice.choice(BROKERS)
     main = _fault(kinds[(seed + number) % len(kinds)], victim, dice)
     more = (KILLED, KILLED, CONTROLLER, *(() if main.kind == PAUSED else (PAUSED,)))
     others = [_fault(kind, victim, dice) for kind in dice.sample(more, dice.randrange(3))]
+    if anybody:
+        others = [
+            each._replace(broker_id=dice.choice(BROKERS)) if each.kind == KILLED else each
+            for each in (*others, _fault(KILLED, victim, dice))
+        ]
     before = dice.randrange(len(others) + 1)
     faults = (*others[:before], main, *others[before:])
     return Round(number, victim, faults, *(dice.random() < share for share in (0.6, 0.6, 0.5)))

@@ -23,6 +23,7 @@ from oracle.disk_checks import (
     records_in,
     unexpected,
     wrong_in_image,
+    wrong_leaders,
     wrong_places,
 )
 from oracle.disk_clients import KEYS, TOPICS, Key, Read, check_found
@@ -86,8 +87,8 @@ def directory(broker_id: int) -> Uuid:
     return Uuid(bytes([broker_id]) * 16)
 
 
-def image(*, fenced: int = 0, leader: int = 1, isr: tuple[int, ...] = BROKERS) -> ClusterImage:
-    """All topics on all brokers; `leader` and `isr` are of the last partition."""
+def image(*, fenced: int = 0, lost: int = 0, leader: int = 1, isr: tuple[int, ...] = BROKERS) -> ClusterImage:
+    """All topics on all brokers; `lost`: whose directory is another one; `leader`, `isr`: of the last partition."""
     records: list[MetadataRecord] = [FeatureLevelRecord(name="metadata.version", feature_level=30)]
     for broker_id in BROKERS:
         incarnation_id = Uuid(bytes(15) + bytes([broker_id]))
@@ -98,7 +99,7 @@ def image(*, fenced: int = 0, leader: int = 1, isr: tuple[int, ...] = BROKERS) -
                 incarnation_id=incarnation_id,
                 broker_epoch=1,
                 fenced=is_fenced,
-                log_dirs=[directory(broker_id)],
+                log_dirs=[directory(9 if broker_id == lost else broker_id)],
             )
         )
     for number, (name, count) in enumerate(TOPICS.items(), 1):
@@ -130,6 +131,13 @@ def test_brokers_are_unfenced_and_isrs_whole() -> None:
     assert wrong_in_image(image(fenced=2)) == "brokers [2] are fenced"
     assert "leader -1" in wrong_in_image(image(leader=-1))
     assert "ISR (1, 3)" in wrong_in_image(image(isr=(1, 3)))
+
+
+def test_partitions_have_leaders_while_a_disk_is_lost() -> None:
+    assert not wrong_leaders(image(isr=(1, 3)))
+    assert "has no leader" in wrong_leaders(image(leader=-1))
+    assert "is led by 1" in wrong_leaders(image(fenced=1))
+    assert "is led by 1" in wrong_leaders(image(lost=1))
 
 
 def test_replicas_are_where_the_controller_has_them() -> None:
@@ -169,5 +177,7 @@ def test_a_round_costs_the_data_of_one_broker_at_most() -> None:
             assert costly <= {each.victim}
             asleep = [fault.broker_id for fault in each.faults if fault.kind == PAUSED]
             assert len(asleep) <= 1 and each.victim not in asleep
+    struck = [{each.broker_id for each in round_of(0, number, anybody=True).faults} - {0} for number in range(200)]
+    assert any(len(each) == 3 for each in struck)
     without = [round_of(0, number, mounted=False) for number in range(200)]
     assert {fault.kind for each in without for fault in each.faults} == {*kinds_of(mounted=False)} < {*KINDS}
