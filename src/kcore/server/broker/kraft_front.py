@@ -17,6 +17,7 @@ from kcore.metadata.image import ClusterImage
 from kcore.metadata.metadata_version import FEATURE_NAME, MetadataVersion
 from kcore.net.server import RequestContext
 from kcore.protocol_errors import Errors
+from kcore.schema.cluster_metadata import DescribeTopicPartitionsRequest
 from kcore.schema.configs import DescribeConfigsRequest, DescribeConfigsResponse, DescribeConfigsResult
 from kcore.schema.log_dirs import AlterReplicaLogDirsRequest
 from kcore.schema.structure import Message
@@ -27,13 +28,15 @@ from kcore.server.broker.kraft_configs import BrokerConfigs
 from kcore.server.broker.kraft_settings import RELEASE
 from kcore.server.broker.logs import BrokerLogs
 from kcore.server.broker.replica_moves import ReplicaMoves
+from kcore.server.broker.topic_partitions import describe_topic_partitions
 from kcore.server.controller.cluster_view import ClusterView
 from kcore.types import Uuid
 
 # Kafka's brokers ask each other in the versions that metadata.version says, and do not look at ApiVersions first.
 OF_BROKERS: Final = {"Fetch": (4, 18), "ListOffsets": (1, 11), "WriteTxnMarkers": (0, 2)}
 OF_DIRECTORIES: Final = {"AlterReplicaLogDirs": (1, 2), "DescribeLogDirs": (1, 5)}
-APIS: Final = {**front.APIS, **OF_BROKERS, **OF_DIRECTORIES, **forwarded_apis()}
+OF_TOPICS: Final = {"DescribeTopicPartitions": (0, 0)}
+APIS: Final = {**front.APIS, **OF_BROKERS, **OF_DIRECTORIES, **OF_TOPICS, **forwarded_apis()}
 
 
 class KraftFront(BrokerFront):
@@ -95,6 +98,8 @@ class KraftFront(BrokerFront):
     async def administer(self, context: RequestContext, request: Message) -> Message | None:
         if isinstance(request, DescribeConfigsRequest):
             return self._describe_configs(request)
+        if isinstance(request, DescribeTopicPartitionsRequest):
+            return describe_topic_partitions(self.view(), request)
         if isinstance(request, AlterReplicaLogDirsRequest):
             if self.moves is None:
                 raise DisconnectedError("this broker does not know its replicas yet")
