@@ -33,6 +33,7 @@ from kcore.controller.kraft.slices import SnapshotNeed
 from kcore.metadata.broker_table import SECURITY_PROTOCOLS, Endpoint
 from kcore.metadata.image import ClusterImage
 from kcore.metadata.metadata_version import FEATURE_NAME, MetadataVersion
+from kcore.net.metrics import Metrics
 from kcore.net.server import Server, serve
 from kcore.raft.config import RaftConfig
 from kcore.schema.api_versions import FinalizedFeatureKey, SupportedFeatureKey
@@ -76,6 +77,7 @@ class KraftBrokerServer(BrokerServer):
             rack=settings.rack,
             settings=settings.logs,
         )
+        self.network = Metrics()  # What clients of the listeners did.
         self._running = asyncio.Event()
         self._is_stopping = False
         self._is_following = True  # Until the work ends.
@@ -170,6 +172,7 @@ class KraftBrokerServer(BrokerServer):
             self.port,
             self.front.handle,
             APIS,
+            metrics=self.network,
             relay=ControllerRelay(self._forwarding),
             listener_name=self.listener,
         )
@@ -244,6 +247,22 @@ class KraftBrokerServer(BrokerServer):
     async def until_running(self) -> None:
         """Until the controller has unfenced the broker."""
         await self._running.wait()
+
+    # For the page of metrics.
+
+    @property
+    def image(self) -> ClusterImage | None:
+        """That the replicas follow; None before the broker is registered."""
+        return self._image
+
+    @property
+    def applied_offset(self) -> int:
+        """The last record of the metadata log that is in the image."""
+        return self._loader.end_offset - 1
+
+    @property
+    def state(self) -> BrokerState:
+        return self._lifecycle.machine.state
 
     # The life.
 
