@@ -10,6 +10,7 @@ from pathlib import Path
 
 import pytest
 
+from kcore.broker.replicas.appending import append_as_follower
 from kcore.protocol_errors import Errors, exception_of
 from kcore.storage.checkpoints import TopicPartition, read_leader_epochs
 from kcore.storage.live_log import LiveLog, Settings
@@ -207,6 +208,23 @@ def test_starting_anew(tmp_path: Path) -> None:
         assert (again.start_offset, again.end_offset) == (1000, 1001)
 
 
+def test_a_log_that_starts_in_the_middle_of_a_batch(tmp_path: Path) -> None:
+    """As a follower takes it from a leader whose first records were deleted; the start outlives a restart."""
+    directory = LogDirectory(tmp_path, SMALL).open()
+    log = directory.create(TopicPartition("t", 0))
+    log.truncate_fully_and_start_at(1001)
+    data = building.batch(1000, [b"a", b"b", b"c"], epoch=5)
+    assert append_as_follower(log, data) == len(data)
+    assert (log.start_offset, log.high_watermark, log.end_offset) == (1001, 1001, 1003)
+    assert log.epochs.entries == [(5, 1001)] and read_all(log, 1001) == data
+    directory.checkpoint()
+    directory.close()
+    again = LogDirectory(tmp_path, SMALL).open()
+    log = again.logs[TopicPartition("t", 0)]
+    assert (log.start_offset, log.end_offset, read_all(log, 1001)) == (1001, 1003, data)
+    again.close()
+
+
 def test_timestamps(tmp_path: Path) -> None:
     log, _ = filled(tmp_path / "t-0")
     found = log.find_timestamp(building.TIME_MS + 30)
@@ -293,6 +311,7 @@ FULL = """
 import resource, sys
 from pathlib import Path
 from storage import building
+from kcore.broker.replicas.appending import append_as_follower
 from kcore.protocol_errors import KafkaStorageException
 from kcore.storage.live_log import LiveLog
 from kcore.wire.record_batch import scan_batches
