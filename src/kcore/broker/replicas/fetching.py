@@ -4,9 +4,9 @@ Source: ReplicaManager.fetchMessages, KafkaApis.handleFetchRequest and DelayedFe
 answer has session id 0, after which a client asks for all its partitions each time (KIP-227).
 """
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeAlias
 
 from kcore.broker.replicas.outputs import SendResponse
 from kcore.broker.replicas.partition import Partition, Read
@@ -30,6 +30,7 @@ if TYPE_CHECKING:
     from kcore.broker.replicas.replica_manager import ReplicaManager
 
 BY_ID_SINCE = 13
+MayRead: TypeAlias = Callable[[str], bool] | None  # Which topics whoever asks may fetch; None: all of them.
 FROM_FOLLOWERS_SINCE = 11  # Consumers may read from any replica (KIP-392).
 
 
@@ -42,31 +43,39 @@ class WaitingFetch:
     request: FetchRequest
     version: int
     keys: set[Key]
+    may_read: MayRead = None
 
     def response(self, manager: "ReplicaManager") -> FetchResponse | None:
         """None while there is too little."""
-        answer, is_enough = read_all(manager, self.request, self.version)
+        answer, is_enough = read_all(manager, self.request, self.version, may_read=self.may_read)
         return answer if is_enough else None
 
     def what_there_is(self, manager: "ReplicaManager") -> FetchResponse:
         """However little that is."""
-        return read_all(manager, self.request, self.version)[0]
+        return read_all(manager, self.request, self.version, may_read=self.may_read)[0]
 
 
-def on_fetch(manager: "ReplicaManager", request_id: int, request: FetchRequest, version: int, now_ms: int) -> None:
+def on_fetch(
+    manager: "ReplicaManager",
+    request_id: int,
+    request: FetchRequest,
+    version: int,
+    now_ms: int,
+    may_read: MayRead = None,
+) -> None:
     """Reads, and answers now or once there is enough: the answer is among the manager's outputs."""
     if request.session_id:
         answer = FetchResponse(error_code=Errors.FETCH_SESSION_ID_NOT_FOUND, session_id=0, responses=[])
         manager.output(SendResponse(request_id, answer))
         return
-    answer, is_enough = read_all(manager, request, version, fetched_ms=now_ms)
+    answer, is_enough = read_all(manager, request, version, fetched_ms=now_ms, may_read=may_read)
     if is_enough or request.max_wait_ms <= 0:
         manager.output(SendResponse(request_id, answer))
         return
     keys = {
         (name, each.partition) for _, name, each in _requested_partitions(manager, request, version) if name is not None
     }
-    manager.fetching.add(WaitingFetch(request_id, now_ms + request.max_wait_ms, request, version, keys))
+    manager.fetching.add(WaitingFetch(request_id, now_ms + request.max_wait_ms, request, version, keys, may_read))
 
 
 def replica_of(request: FetchRequest, version: int) -> tuple[int, int]:
@@ -77,7 +86,12 @@ def replica_of(request: FetchRequest, version: int) -> tuple[int, int]:
 
 
 def read_all(
-    manager: "ReplicaManager", request: FetchRequest, version: int, *, fetched_ms: int | None = None
+    manager: "ReplicaManager",
+    request: FetchRequest,
+    version: int,
+    *,
+    fetched_ms: int | None = None,
+    may_read: MayRead = None,
 ) -> tuple[FetchResponse, bool]:
     """The response, and whether it must not wait.
 
@@ -89,7 +103,10 @@ def read_all(
     found_bytes, is_urgent = 0, False
     moved: list[Key] = []
     for topic, name, fetch_partition in _requested_partitions(manager, request, version):
-        data = _read_one(manager, request, version, name, fetch_partition, left, not found_bytes, fetched_ms, moved)
+        if name is not None and may_read is not None and not may_read(name):
+            data = _refused(fetch_partition.partition, Errors.TOPIC_AUTHORIZATION_FAILED)
+        else:
+            data = _read_one(manager, request, version, name, fetch_partition, left, not found_bytes, fetched_ms, moved)
         size = len(data.records or b"")
         found_bytes, left = found_bytes + size, max(left - size, 0)
         is_urgent |= data.error_code != Errors.NONE or data.diverging_epoch.epoch >= 0

@@ -1,7 +1,7 @@
 """server.properties: the listeners of a broker, each by its name, and which of them brokers use among themselves.
 
-Source: AbstractKafkaConfig (interBrokerListenerNameAndSecurityProtocol), SocketServerConfigs, KafkaConfig.validateValues
-of 4.3.1.
+Source: AbstractKafkaConfig (interBrokerListenerNameAndSecurityProtocol), SocketServerConfigs,
+KafkaConfig.validateValues of 4.3.1.
 """
 
 from collections.abc import Mapping
