@@ -8,7 +8,7 @@ those of KafkaApis of 4.3.1; 3.9.1's are the same. What a coordinator would answ
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Final
 
-from kcore.broker.replicas.fetching import replica_of
+from kcore.broker.replicas.fetch_sessions import replica_of
 from kcore.broker.replicas.log_validator import has_transactional_records
 from kcore.controller.kraft.authorization import refusal
 from kcore.metadata.acl_codes import (

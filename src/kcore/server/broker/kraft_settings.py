@@ -41,6 +41,7 @@ _OF_REPLICAS: Final[Mapping[str, Callable[[str, str], Any]]] = {
     "replica.fetch.response.max.bytes": COUNT,
     "replica.fetch.backoff.ms": COUNT,
     "fetch.max.bytes": number(1024),
+    "max.incremental.fetch.session.cache.slots": number(0),
     "min.insync.replicas": COUNT,
     "message.max.bytes": number(0),
 }

@@ -11,9 +11,11 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Coroutine, Mapping, Sequence
 from contextlib import AsyncExitStack
 from pathlib import Path
+from random import SystemRandom
 from typing import Any, Final
 
 from kcore.broker.replicas.config import BrokerConfig
+from kcore.broker.replicas.fetch_sessions import FetchSessionCache
 from kcore.broker.replicas.isr_changes import for_version
 from kcore.broker.replicas.notices import NoticeKind
 from kcore.broker.replicas.outputs import FetchFrom, IsrChangesWait, LogFailed, Notice, SendResponse, Verify
@@ -120,7 +122,8 @@ class BrokerServer(ABC):
 
     def _compose(self) -> None:
         """The machine, and the connections to other nodes; the mode adds its front."""
-        manager = self.manager = ReplicaManager(self.config, -1, self.logs)
+        sessions = FetchSessionCache(self.config.max_incremental_fetch_session_cache_slots, SystemRandom().randrange)
+        manager = self.manager = ReplicaManager(self.config, -1, self.logs, sessions)
         self.fetchers = BrokerFetchers(manager, self._endpoint, now_ms, self.perform, self._dialer)
         self._verifier = TransactionVerifier(manager, self._endpoint, self._verified, self._dialer)
         self._isr_channel = self._to_controller("to-controller-alter-partition")
