@@ -72,17 +72,21 @@ EVERYWHERE: Final = ("", "0.0.0.0", "::")
 
 
 def checked(
-    properties: Mapping[str, str], besides: tuple[str, ...] = (), *, has_security: bool = False
+    properties: Mapping[str, str],
+    besides: tuple[str, ...] = (),
+    *,
+    has_security: bool = False,
+    knows_all: bool = True,
 ) -> dict[str, str]:
     """The settings without the space around them.
 
-    SettingsError for a name that neither Kafka knows nor `besides` has, and for one that would be wrong to pass over:
-    of TLS and SASL, too, unless the server `has_security`.
+    SettingsError for a name that neither Kafka knows nor `besides` has, unless the server does not claim that it
+    `knows_all`; and for one that would be wrong to pass over: of TLS and SASL, too, unless the server `has_security`.
     """
     not_done = _NOT_DONE if has_security else {**_NOT_DONE, **_SECURITY}
     given = {name: value.strip() for name, value in properties.items()}
     for name in given:
-        if name not in KNOWN_NAMES and name not in besides and not name.startswith(PREFIXES):
+        if knows_all and name not in KNOWN_NAMES and name not in besides and not name.startswith(PREFIXES):
             raise SettingsError(f"{name}: Kafka 4.3.1 has no such setting")
         for beginning, why in not_done.items():
             if name.startswith(beginning) or (name.startswith(_OF_LISTENER) and f".{beginning}" in name):
