@@ -9,9 +9,9 @@ from kcore.errors import DisconnectedError, NetworkError, UnsupportedVersionErro
 from kcore.metadata.broker_table import Endpoint
 from kcore.net.connect import connect
 from kcore.net.connection import Connection
-from kcore.protocol_errors import Errors
 from kcore.schema.structure import Message
 from kcore.server.broker.peers import LIMITS
+from kcore.server.kraft.envelopes import names_another_controller
 
 logger = logging.getLogger(__name__)
 RETRY_S: Final = 0.1
@@ -41,7 +41,7 @@ class ControllerClient:
                     versions = connection.versions
                     assert versions is not None
                     answer = await connection.send(*make(versions.choose))
-                    if answer.error_code != Errors.NOT_CONTROLLER:
+                    if not names_another_controller(answer):
                         return answer
                 except (NetworkError, UnsupportedVersionError) as error:
                     if str(error) != last_error:  # Once for each reason.

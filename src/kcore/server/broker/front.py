@@ -15,7 +15,7 @@ from kcore.broker.replicas.replica_manager import ReplicaManager
 from kcore.errors import DisconnectedError
 from kcore.net.server import RequestContext
 from kcore.protocol_errors import Errors
-from kcore.schema.cluster_metadata import DescribeClusterRequest, MetadataRequest
+from kcore.schema.cluster_metadata import DescribeClusterRequest, MetadataRequest, MetadataResponse
 from kcore.schema.fetch import FetchRequest
 from kcore.schema.find_coordinator import Coordinator, FindCoordinatorRequest, FindCoordinatorResponse
 from kcore.schema.group_listing import ListGroupsRequest, ListGroupsResponse
@@ -30,6 +30,7 @@ from kcore.server.broker import coordination
 from kcore.server.broker.group_coordinators import TOPICS, TRANSACTIONS, coordinator_row
 from kcore.server.broker.log_dirs import describe_log_dirs
 from kcore.server.broker.logs import BrokerLogs
+from kcore.server.broker.topic_creation import TopicCreation
 from kcore.server.controller.cluster_view import ClusterView
 from kcore.types import Uuid
 
@@ -69,6 +70,7 @@ class BrokerFront(ABC):
         date_ms: Callable[[], int],
         perform: Callable[[], None],
         next_producer_id: Callable[[], Awaitable[int]],
+        topic_creation: TopicCreation,
     ) -> None:
         """`perform` does what the machine asks for; it calls `answer`. `next_producer_id` gives one of its own.
 
@@ -76,7 +78,7 @@ class BrokerFront(ABC):
         """
         self._manager, self._logs = manager, logs
         self._now_ms, self._perform, self._next_producer_id = now_ms, perform, next_producer_id
-        self._date_ms = date_ms
+        self._date_ms, self._topic_creation = date_ms, topic_creation
         self._waiting: dict[int, asyncio.Future[Message]] = {}
         self._requests = 0
 
@@ -117,7 +119,7 @@ class BrokerFront(ABC):
             case OffsetForLeaderEpochRequest():
                 return on_offset_for_leader_epoch(manager, request)
             case MetadataRequest():
-                return self.view().metadata(request, context.version)
+                return self._metadata(context, request)
             case DescribeClusterRequest():
                 return self.view().describe(request)
             case InitProducerIdRequest():  # It waits for an active controller.
@@ -177,10 +179,25 @@ class BrokerFront(ABC):
             error_code=Errors.NONE, producer_id=await self._next_producer_id(), producer_epoch=0
         )
 
+    def _metadata(self, context: RequestContext, request: MetadataRequest) -> MetadataResponse:
+        """Has topics created that were asked for by name and are not known, where the client and the broker want it."""
+        answer = self.view().metadata(request, context.version)
+        if self._topic_creation.creates_ordinary and request.topics is not None and request.allow_auto_topic_creation:
+            unknown = Errors.UNKNOWN_TOPIC_OR_PARTITION
+            names = [each.name for each in answer.topics if each.error_code == unknown and each.name is not None]
+            self._topic_creation.create(names, context)
+        return answer
+
     async def _find_coordinator(self, request: FindCoordinatorRequest, version: int) -> FindCoordinatorResponse:
-        """The coordinator of a group or transaction: the leader of its partition of an internal topic."""
+        """The coordinator of a group or transaction: the leader of its partition of an internal topic.
+
+        The first to ask has the topic created, if there are brokers that coordinate.
+        """
         nodes, topic = self.view().nodes(), TOPICS.get(request.key_type, "")
-        may_come = topic in self._manager.cluster.table.topics or await self.may_coordinate()
+        is_there = topic in self._manager.cluster.table.topics
+        may_come = is_there or await self.may_coordinate()
+        if topic and may_come and not is_there:
+            self._topic_creation.create([topic])
         keys = request.coordinator_keys if version >= 4 else [request.key]
         found = [self._coordinator(key, request.key_type, nodes, may_come=may_come) for key in keys]
         if version >= 4:

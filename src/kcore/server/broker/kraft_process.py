@@ -75,6 +75,7 @@ class KraftBrokerServer(BrokerServer):
             listener=settings.listener,
             rack=settings.rack,
             settings=settings.logs,
+            ordinary_topics=settings.ordinary_topics,
         )
         self._running = asyncio.Event()
         self._is_stopping = False

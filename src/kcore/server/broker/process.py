@@ -31,6 +31,7 @@ from kcore.server.broker.coordination import led_partitions
 from kcore.server.broker.fetchers import BrokerFetchers
 from kcore.server.broker.front import BrokerFront
 from kcore.server.broker.logs import BrokerLogs
+from kcore.server.broker.topic_creation import OrdinaryTopics, TopicCreation
 from kcore.server.broker.verifier import TransactionVerifier
 from kcore.storage.live_log import Settings
 
@@ -71,10 +72,12 @@ class BrokerServer(ABC):
         listener: str = "PLAINTEXT",
         rack: str | None = None,
         settings: Settings | None = None,
+        ordinary_topics: OrdinaryTopics | None = None,
     ) -> None:
+        """`ordinary_topics`: what Metadata has created; None: nothing."""
         self.config, self.port, self.listener = config, port, listener
         self._host, self._advertised, self._rack = host, advertised, rack
-        self._log_dirs, self._settings = log_dirs, settings
+        self._log_dirs, self._settings, self._ordinary_topics = log_dirs, settings, ordinary_topics
         self._notices = {kind: BoundedLog(logger) for kind in NoticeKind}
         self._failed = asyncio.Event()
         self._isr_changes_wait = asyncio.Event()
@@ -111,6 +114,8 @@ class BrokerServer(ABC):
         name = f"broker-{self.config.broker_id}-to-controller"
         self._isr_channel = ControllerClient(f"{name}-alter-partition", self._controller)
         self._channel = ControllerClient(name, self._controller)
+        topics_channel = ControllerClient(f"{name}-create-topics", self._controller)
+        self._topic_creation = TopicCreation(topics_channel, self.config, self._ordinary_topics)
 
     def _callbacks(self) -> dict[str, Any]:
         """What a front is given besides."""
@@ -119,6 +124,7 @@ class BrokerServer(ABC):
             "date_ms": date_ms,
             "perform": self.perform,
             "next_producer_id": self._next_producer_id,
+            "topic_creation": self._topic_creation,
         }
 
     def _begin_work(self) -> None:
@@ -145,6 +151,7 @@ class BrokerServer(ABC):
         await asyncio.gather(*tasks, return_exceptions=True)
         await self.fetchers.close()
         await self._verifier.close()
+        await self._topic_creation.close()
         self.manager.tick(NEVER_MS)  # Waiting requests are answered.
         self.perform()
         self._isr_channel.close()
