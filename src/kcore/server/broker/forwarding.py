@@ -89,11 +89,7 @@ class ControllerRelay:
 
     async def _in_envelope(self, frame: bytes) -> bytes:
         session = SESSION.get() or _NOBODY
-        envelope = EnvelopeRequest(
-            request_data=frame,
-            request_principal=principal_bytes(session),
-            client_host_address=address_bytes(session.client_address),
-        )
+        envelope = enveloped(frame, session)
 
         def make(choose: Callable[[type[Message]], int]) -> tuple[Message, int]:
             return envelope, choose(EnvelopeRequest)
@@ -126,6 +122,15 @@ def _framed(header: RequestHeader, answer: Message) -> bytes:
     version = header.request_api_version
     head = ResponseHeader(correlation_id=header.correlation_id)
     return bytes(encode(head, answer.header_version(version))) + bytes(encode(answer, version))
+
+
+def enveloped(frame: bytes, session: ClientSession) -> EnvelopeRequest:
+    """A request's header and body, as it came in that session."""
+    return EnvelopeRequest(
+        request_data=frame,
+        request_principal=principal_bytes(session),
+        client_host_address=address_bytes(session.client_address),
+    )
 
 
 def principal_bytes(session: ClientSession) -> bytes:

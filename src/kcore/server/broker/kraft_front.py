@@ -83,9 +83,6 @@ class KraftFront(BrokerFront):
         cluster_id = self._config.cluster_id
         return ClusterView(cluster.table, listener, itself, cluster_id, offline=cluster.offline_replicas)
 
-    def creates_topics(self) -> bool:
-        return self._config.static_configs.get("auto.create.topics.enable", "true").lower() == "true"
-
     def cordoned(self) -> Collection[Uuid]:
         image = self._image()
         level = None if image is None else image.features.get(FEATURE_NAME)

@@ -75,6 +75,7 @@ class KraftBrokerServer(BrokerServer):
             listeners=settings.listeners,
             rack=settings.rack,
             settings=settings.logs,
+            ordinary_topics=settings.ordinary_topics,
         )
         self.network = Metrics()  # What clients of the listeners did.
         self._running = asyncio.Event()
