@@ -142,7 +142,12 @@ async def _serve(
     try:
         with rare_collections():
             server = KraftServer(
-                *(config, raft, *parts), host=host or "0.0.0.0", port=port, front=front, security=settings.security
+                *(config, raft, *parts),
+                host=host or "0.0.0.0",
+                port=port,
+                front=front,
+                security=settings.security,
+                limits=settings.limits,
             )
             async with server, serving(page, KRAFT, server):
                 logging.info("controller %s listens at %s:%s", config.node_id, host, server.port)

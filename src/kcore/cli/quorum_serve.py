@@ -242,6 +242,7 @@ async def _serve(
             front=front,
             security=door.security,
             super_users=door.super_users,
+            limits=door.limits,
         )
         async with server, serving(page, QUORUM, server):
             logging.info("node %s listens at %s:%s", config.node_id, where.host, server.port)

@@ -192,8 +192,12 @@ class Front:
         tls: TlsContext | None = None,
         sasl: SaslListener | None = None,
         limits: Limits | None = None,
+        rate_of: Callable[[str], float | None] | None = None,
     ) -> int:
-        """Listens; the port, also where 0 was asked for. OSError if it cannot be had."""
+        """Listens; the port, also where 0 was asked for. OSError if it cannot be had.
+
+        `rate_of`: how many connections of an address it takes a second.
+        """
         relay = self._relay if self._authorizer is None else GatedRelay(self._relay, self._authorizer)
         routed = DocumentDoor(self._handle_routed, lambda: self._view() is not None, relay)
         taken = routed if self._routes_as_documented else relay
@@ -201,6 +205,8 @@ class Front:
         self._server = await serve(
             *(host, port, self._handle, APIS), relay=taken, listener_name=listener_name, **options
         )
+        if rate_of is not None:
+            self._server.quotas.rate_of = rate_of
         if self._routes_as_documented:
             self._server.versions_answer = with_bumped(self._server.versions_answer)
         return self._server.port
