@@ -25,8 +25,10 @@ from kcore.protocol_errors import Errors
 from kcore.schema.acls import AclCreation, CreateAclsRequest, DeleteAclsFilter, DeleteAclsRequest
 from kcore.schema.configs import (
     AlterConfigsRequest,
+    AlterConfigsRequestAlterableConfig,
     AlterConfigsRequestAlterConfigsResource,
     IncrementalAlterConfigsRequest,
+    IncrementalAlterConfigsRequestAlterableConfig,
     IncrementalAlterConfigsRequestAlterConfigsResource,
 )
 from kcore.schema.delegation_tokens import (
@@ -254,6 +256,39 @@ async def test_the_controller_handles_the_new_version_and_what_brokers_proxy(req
             assert {*errors_of(told)} == {wanted}, told
     if kind is AlterClientQuotasRequest:
         assert znodes.decode_config("", zookeeper.tree.nodes["/config/users/u"].data) == {"producer_byte_rate": "1"}
+
+
+@pytest.mark.covers("KIP-590 4")
+@pytest.mark.parametrize("is_incremental", [True, False])
+@story
+async def test_the_settings_of_every_broker_are_the_controllers_to_change(is_incremental: bool) -> None:
+    """kcore's brokers have throttles; without the routing each changes its own."""
+    throttle, zookeeper = "leader.replication.throttled.rate", Zookeeper()
+
+    def request_of(broker_id: str) -> Message:
+        where = {"resource_type": 4, "resource_name": broker_id}
+        if is_incremental:
+            change = IncrementalAlterConfigsRequestAlterableConfig(name=throttle, config_operation=0, value="77")
+            of_broker = IncrementalAlterConfigsRequestAlterConfigsResource(**where, configs=[change])
+            return IncrementalAlterConfigsRequest(resources=[of_broker])
+        setting = AlterConfigsRequestAlterableConfig(name=throttle, value="77")
+        return AlterConfigsRequest(
+            resources=[AlterConfigsRequestAlterConfigsResource(**where, configs=[setting])], validate_only=False
+        )
+
+    async with controller(zookeeper) as server, broker(server.port) as at:
+        zookeeper.write_topic("t", [1])
+        await until(lambda: "t" in server.active.table.topics)
+        known = str(server.active.table.brokers.ids[0])
+        version = BUMPED[type(request_of(known))]
+        assert errors_of(await asked(at, request_of(known), version - 1)) == [Errors.NONE]
+        assert errors_of(await asked(at, request_of(""), version - 1)) == [Errors.NONE]
+        for name in (known, "<default>"):
+            assert znodes.decode_config("", zookeeper.tree.nodes[f"/config/brokers/{name}"].data) == {throttle: "77"}
+        for wrong in ("7777", str(US), "x"):
+            assert errors_of(await asked(at, request_of(wrong), version - 1)) == [Errors.INVALID_REQUEST]
+        if is_incremental:
+            assert errors_of(await asked(server.port, request_of(known), 1)) == [Errors.INVALID_REQUEST]
 
 
 @pytest.mark.covers("KIP-590 10")

@@ -2,6 +2,7 @@
 
 import asyncio
 from collections.abc import Awaitable, Callable, Collection, Sequence
+from dataclasses import replace
 from itertools import count
 from typing import Any, Final, NamedTuple, TypeAlias
 
@@ -300,7 +301,10 @@ class Front:
         if isinstance(request, OfTokens):
             return await self._decide_token(context, request)
         if (make := _EVENTS.get(type(request))) is not None:
-            return await self._handled(context, make(next(self._request_ids), request, context))
+            event = make(next(self._request_ids), request, context)
+            if is_ours and isinstance(event, events.AlterConfigs | events.IncrementalAlterConfigs):
+                event = replace(event, is_proxied=True)
+            return await self._handled(context, event)
         if isinstance(request, DescribeAclsRequest):
             return describe_acls(None if self._authorizer is None else self._authorizer.acls, request)
         if isinstance(request, DescribeLogDirsRequest):
