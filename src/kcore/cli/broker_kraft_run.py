@@ -1,23 +1,28 @@
 """`kcore broker kraft run`: a broker of a KRaft cluster as a process, until it is told to stop."""
 
-import asyncio
 import logging
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from kcore.cli.console import fail
 from kcore.cli.kraft_settings import read_broker_settings
+from kcore.cli.metrics_option import KRAFT_BROKER, MetricsOption, metrics_page, serving
 from kcore.cli.processes import begin_log, stop_signal, until_first, use_all_descriptors
 from kcore.errors import KcoreError
 from kcore.report.exits import Exit
 from kcore.server.broker.kraft_process import KraftBrokerServer
 from kcore.server.broker.kraft_settings import KraftBrokerSettings
+from kcore.server.metrics.watched_loop import run_watched
+
+if TYPE_CHECKING:
+    from kcore.server.metrics.page import MetricsPage
 
 
 def command(
     config: Annotated[Path, typer.Option("--config", "-c", metavar="FILE", help="Kafka's server.properties.")],
+    metrics: MetricsOption = None,
     verbose: Annotated[bool, typer.Option("--verbose", help="More of what happens.")] = False,
 ) -> None:
     """Hold replicas beside real Kafka brokers, in a KRaft cluster of Kafka's controllers or kcore's.
@@ -31,14 +36,15 @@ def command(
     """
     begin_log(verbose=verbose)
     use_all_descriptors()
-    raise typer.Exit(asyncio.run(_run(read_broker_settings(config))))
+    settings = read_broker_settings(config)
+    raise typer.Exit(run_watched(_run(settings, metrics_page(metrics))))
 
 
-async def _run(settings: KraftBrokerSettings) -> Exit:
+async def _run(settings: KraftBrokerSettings, page: "MetricsPage | None") -> Exit:
     """Until a signal comes, or a fault."""
     stopped = stop_signal()
     try:
-        async with KraftBrokerServer(settings) as server:
+        async with KraftBrokerServer(settings) as server, serving(page, KRAFT_BROKER, server):
             logging.info("broker %s listens at port %s", settings.node_id, server.port)
             await until_first(stopped.wait(), server.wait_failed())
             logging.info("stopping")

@@ -34,6 +34,7 @@ from kcore.controller.kraft.slices import SnapshotNeed
 from kcore.metadata.broker_table import Endpoint
 from kcore.metadata.image import ClusterImage
 from kcore.metadata.metadata_version import FEATURE_NAME, MetadataVersion
+from kcore.net.metrics import Metrics
 from kcore.raft.config import RaftConfig
 from kcore.schema.api_versions import FinalizedFeatureKey, SupportedFeatureKey
 from kcore.schema.broker_lifecycle import Feature, Listener
@@ -75,6 +76,7 @@ class KraftBrokerServer(BrokerServer):
             rack=settings.rack,
             settings=settings.logs,
         )
+        self.network = Metrics()  # What clients of the listeners did.
         self._running = asyncio.Event()
         self._is_stopping = False
         self._is_following = True  # Until the work ends.
@@ -171,7 +173,7 @@ class KraftBrokerServer(BrokerServer):
 
     async def _serve(self, stack: AsyncExitStack) -> None:
         self._forwarding = self._to_controller("forwarding")
-        await self._listen(stack, APIS, ControllerRelay(self._forwarding, self._authorizer))
+        await self._listen(stack, APIS, ControllerRelay(self._forwarding, self._authorizer), self.network)
         for server in self._servers:
             server.versions_answer.supported_features = [
                 SupportedFeatureKey(name=each, min_version=lowest, max_version=highest)
@@ -250,6 +252,22 @@ class KraftBrokerServer(BrokerServer):
     async def until_running(self) -> None:
         """Until the controller has unfenced the broker."""
         await self._running.wait()
+
+    # For the page of metrics.
+
+    @property
+    def image(self) -> ClusterImage | None:
+        """That the replicas follow; None before the broker is registered."""
+        return self._image
+
+    @property
+    def applied_offset(self) -> int:
+        """The last record of the metadata log that is in the image."""
+        return self._loader.end_offset - 1
+
+    @property
+    def state(self) -> BrokerState:
+        return self._lifecycle.machine.state
 
     # The life.
 

@@ -24,6 +24,7 @@ from kcore.broker.replicas.replica import Key
 from kcore.broker.replicas.replica_manager import ReplicaManager
 from kcore.metadata.broker_table import Endpoint
 from kcore.net.bounded_log import BoundedLog
+from kcore.net.metrics import Metrics
 from kcore.net.sasl_mechanisms import Credentials
 from kcore.net.served import PEER
 from kcore.net.server import Relay, Server, serve
@@ -146,7 +147,9 @@ class BrokerServer(ABC):
             "next_producer_id": self._next_producer_id,
         }
 
-    async def _listen(self, stack: AsyncExitStack, apis: Mapping[str, tuple[int, int]], relay: Relay) -> None:
+    async def _listen(
+        self, stack: AsyncExitStack, apis: Mapping[str, tuple[int, int]], relay: Relay, metrics: Metrics | None = None
+    ) -> None:
         """At all listeners; `stack` closes them. OSError for an address, TlsError."""
         credentials = self._credentials()
         for each in self.listeners.each:
@@ -157,6 +160,7 @@ class BrokerServer(ABC):
                 apis,
                 tls=each.security.server_tls(),
                 sasl=each.security.server_sasl(credentials, date_ms),
+                metrics=metrics,
                 relay=relay,
                 listener_name=each.name,
             )
