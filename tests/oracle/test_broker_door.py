@@ -394,6 +394,8 @@ JAVA: Final = "Request Request("  # Kafka shows an object of its own in place of
 
 def without_objects(told: Any) -> Any:
     """Kafka's text without that."""
+    if isinstance(told, dict):
+        return {key: without_objects(value) for key, value in told.items()}
     if isinstance(told, list):
         return [without_objects(each) for each in told]
     if isinstance(told, str) and JAVA in told:
