@@ -29,8 +29,8 @@ def command(
 
     It leads and follows, and serves stock producers and consumers that assign partitions to themselves; requests of
     administrators go on to the active controller. It coordinates no groups and no transactions, compacts nothing, and
-    has one listener, of plain text; so that partitions of internal topics go elsewhere, its log directories are
-    cordoned unless cordoned.log.dirs is set. The directories must be formatted.
+    enforces no quotas; so that partitions of internal topics go elsewhere, its log directories are cordoned unless
+    cordoned.log.dirs is set. The directories must be formatted.
     SIGTERM and Ctrl-C stop it cleanly, its leaders moved away first. Exit code: 0 stopped so, 1 it failed, its disks
     did, or no controller has registered it, 2 usage, or the address or the directories cannot be had.
     """

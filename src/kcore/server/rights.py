@@ -8,6 +8,7 @@ from collections.abc import Callable, Sequence
 from typing import Any, Final, NamedTuple, Protocol, TypeAlias
 
 from kcore.metadata.acl_codes import (
+    ALTER_CONFIGS,
     CLUSTER,
     CLUSTER_NAME,
     CREATE_TOKENS,
@@ -28,7 +29,14 @@ from kcore.schema.cluster_metadata import (
     MetadataResponse,
     MetadataResponseTopic,
 )
-from kcore.schema.configs import ConfigResourceType, DescribeConfigsRequest, DescribeConfigsResult
+from kcore.schema.configs import (
+    AlterConfigsRequest,
+    AlterConfigsResourceResponse,
+    ConfigResourceType,
+    DescribeConfigsRequest,
+    DescribeConfigsResult,
+    IncrementalAlterConfigsRequest,
+)
 from kcore.schema.structure import Message
 from kcore.types import ZERO_UUID, Uuid
 
@@ -95,6 +103,21 @@ class Rights:
 
     def _of_topic(self, operation: int, name: str) -> bool:
         return self.allows(operation, TOPIC, name)
+
+    def _alter_configs(self, request: AlterConfigsRequest | IncrementalAlterConfigsRequest) -> Checked:
+        """Needs ALTER_CONFIGS of the cluster for nodes, of each topic otherwise."""
+        kept, refused = self._cut(request.resources, ALTER_CONFIGS)
+        results = [
+            AlterConfigsResourceResponse(
+                resource_type=each.resource_type,
+                resource_name=each.resource_name,
+                error_code=error_of(each)[0],
+                error_message=None,
+            )
+            for each in refused
+        ]
+        left = type(request)(resources=kept, validate_only=request.validate_only)
+        return Checked(left, not kept, lambda response: response.responses.extend(results))
 
     def _describe_configs(self, request: DescribeConfigsRequest) -> Checked:
         """Needs DESCRIBE_CONFIGS of the cluster for nodes, of each topic otherwise."""

@@ -30,7 +30,7 @@ from kcore.schema.acls import DescribeAclsRequest, DescribeAclsResponse
 from kcore.schema.classic_groups import HeartbeatRequest, JoinGroupRequest, LeaveGroupRequest, SyncGroupRequest
 from kcore.schema.cluster_metadata import MetadataRequest, MetadataResponse
 from kcore.schema.committed_offsets import OffsetCommitRequest, OffsetDeleteRequest
-from kcore.schema.configs import DescribeConfigsRequest
+from kcore.schema.configs import AlterConfigsRequest, DescribeConfigsRequest, IncrementalAlterConfigsRequest
 from kcore.schema.consumer_groups import ConsumerGroupHeartbeatRequest
 from kcore.schema.fetch import FetchRequest
 from kcore.schema.find_coordinator import FindCoordinatorRequest
@@ -264,6 +264,10 @@ class BrokerGate(Rights):
     def _configs(self, request: DescribeConfigsRequest, version: int) -> Checked:
         return self._describe_configs(request)
 
+    def _changes_of_configs(self, request: AlterConfigsRequest | IncrementalAlterConfigsRequest, _: int) -> Checked:
+        """In ZooKeeper mode, where a broker changes them; else they go on to the controller."""
+        return self._alter_configs(request)
+
     def hide_uncreated(self, request: MetadataRequest, response: MetadataResponse) -> None:
         """Refuses a topic that is not there, and that whoever asks may not make (auto.create.topics.enable)."""
         if not request.allow_auto_topic_creation or self.allows(CREATE):
@@ -324,6 +328,8 @@ CHECKS: Final[dict[type[Message], Callable[[BrokerGate, Any, int], Checked | Mes
     DescribeLogDirsRequest: BrokerGate._describe_log_dirs,
     AlterReplicaLogDirsRequest: BrokerGate._alter_replica_log_dirs,
     DescribeConfigsRequest: BrokerGate._configs,
+    AlterConfigsRequest: BrokerGate._changes_of_configs,
+    IncrementalAlterConfigsRequest: BrokerGate._changes_of_configs,
     DescribeAclsRequest: BrokerGate._describe_acls,
     DescribeUserScramCredentialsRequest: BrokerGate._describe_scram,
 }

@@ -174,8 +174,7 @@ class KraftBrokerServer(BrokerServer):
 
     async def _serve(self, stack: AsyncExitStack) -> None:
         self._forwarding = self._to_controller("forwarding")
-        relay = ControllerRelay(self._forwarding, self._authorizer)
-        await self._listen(stack, APIS, relay, self.network)
+        await self._listen(stack, APIS, ControllerRelay(self._forwarding, self._authorizer), self.network)
         for server in self._servers:
             server.versions_answer.supported_features = [
                 SupportedFeatureKey(name=each, min_version=lowest, max_version=highest)

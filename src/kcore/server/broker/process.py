@@ -153,11 +153,7 @@ class BrokerServer(ABC):
         }
 
     async def _listen(
-        self,
-        stack: AsyncExitStack,
-        apis: Mapping[str, tuple[int, int]],
-        relay: Relay,
-        metrics: Metrics | None = None,
+        self, stack: AsyncExitStack, apis: Mapping[str, tuple[int, int]], relay: Relay, metrics: Metrics | None = None
     ) -> None:
         """At all listeners; `stack` closes them. OSError for an address, TlsError."""
         credentials = self._credentials()

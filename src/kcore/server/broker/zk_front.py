@@ -11,7 +11,7 @@ from kcore.broker.zk_control.control_requests import CONTROL_REQUESTS
 from kcore.controller.zk.admin.configs import is_of_all_brokers
 from kcore.controller.zk.requests.live_brokers import LiveBroker
 from kcore.metadata.broker_table import Endpoint
-from kcore.net.server import RequestContext
+from kcore.net.server import Relay, RequestContext
 from kcore.net.versions import response_of
 from kcore.schema import DescribeConfigsRequest, IncrementalAlterConfigsRequest
 from kcore.schema.configs import AlterConfigsRequest
@@ -23,7 +23,6 @@ from kcore.server.broker.front import BrokerFront
 from kcore.server.broker.logs import BrokerLogs
 from kcore.server.broker.node_admin import NodeAdmin
 from kcore.server.controller.cluster_view import ClusterView
-from kcore.server.controller.relay import BrokerRelay
 from kcore.wire.codec import decode_from, encode
 
 APIS: Final = {
@@ -65,7 +64,7 @@ class ControlPath:
 class Frames:
     """The requests that are answered as frames: control requests, and what one of Kafka's brokers answers for this."""
 
-    def __init__(self, control: ControlPath, relay: BrokerRelay) -> None:
+    def __init__(self, control: ControlPath, relay: Relay) -> None:
         self._control, self._relay = control, relay
 
     def takes(self, api_key: int, version: int) -> bool:

@@ -20,7 +20,6 @@ from kcore.metadata.acl_codes import (
 from kcore.protocol_errors import Errors
 from kcore.schema.configs import (
     AlterConfigsRequest,
-    AlterConfigsResourceResponse,
     DescribeConfigsRequest,
     IncrementalAlterConfigsRequest,
 )
@@ -35,7 +34,7 @@ from kcore.schema.topics import (
     DeleteTopicsResponse,
     DeleteTopicState,
 )
-from kcore.server.rights import Checked, NameOf, Rights, error_of
+from kcore.server.rights import Checked, NameOf, Rights
 from kcore.types import ZERO_UUID, Uuid
 
 # The right to the cluster that a request needs, by API.
@@ -143,21 +142,6 @@ class Gate(Rights):
 
         left = DeleteTopicsRequest(topics=kept, topic_names=kept_names, timeout_ms=request.timeout_ms)
         return Checked(left, not (kept or kept_names), complete)
-
-    def _alter_configs(self, request: AlterConfigsRequest | IncrementalAlterConfigsRequest) -> Checked:
-        """Needs ALTER_CONFIGS of the cluster for nodes, of each topic otherwise."""
-        kept, refused = self._cut(request.resources, ALTER_CONFIGS)
-        results = [
-            AlterConfigsResourceResponse(
-                resource_type=each.resource_type,
-                resource_name=each.resource_name,
-                error_code=error_of(each)[0],
-                error_message=None,
-            )
-            for each in refused
-        ]
-        left = type(request)(resources=kept, validate_only=request.validate_only)
-        return Checked(left, not kept, lambda response: response.responses.extend(results))
 
 
 def _hide_configs(result: CreatableTopicResult) -> None:
