@@ -15,8 +15,10 @@ from kcore.controller.zk.authorizer_settings import AUTHORIZER_NAMES, AclAuthori
 from kcore.controller.zk.requests.versions import request_versions
 from kcore.errors import KcoreError, UnsupportedVersionError
 from kcore.protocol_errors import ApiException
+from kcore.raft.replicas import Address
 from kcore.report.exits import Exit
-from kcore.server.broker.zk_process import ControlPlane, ZkBrokerServer
+from kcore.server.broker.zk_process import ZkBrokerServer
+from kcore.server.properties.listeners import BrokerListener, BrokerListeners
 
 NO_SETTINGS = {"broker_id", "inter_broker_protocol", "protocol"}  # Options of their own.
 
@@ -60,9 +62,11 @@ def command(
     others, authorizer = _authorizer_of(config or [])
     made = _config_of(broker_id, inter_broker_protocol, others)
     host, port = address_of("--listen", listen)
-    advertised = address_of("--advertise", advertise) if advertise else None
-    options: dict[str, Any] = {"host": host, "port": port, "advertised": advertised, "listener": listener_name}
-    options |= {"rack": rack, "authorizer": authorizer, "control_plane": _plane_of(control_plane)}
+    advertised = Address(*address_of("--advertise", advertise)) if advertise else None
+    plane = _plane_of(control_plane)
+    listeners = BrokerListeners((BrokerListener(listener_name, Address(host, port), advertised), *plane), listener_name)
+    options: dict[str, Any] = {"listeners": listeners, "rack": rack, "authorizer": authorizer}
+    options |= {"control_plane": plane[0].name if plane else None}
     raise typer.Exit(asyncio.run(_run(made, zookeeper, log_dir, session_timeout_ms=session_timeout, **options)))
 
 
@@ -77,13 +81,13 @@ def _authorizer_of(given: list[str]) -> tuple[list[str], AclAuthorizerSettings |
     return [line for line in given if line.partition("=")[0].strip() not in AUTHORIZER_NAMES], found
 
 
-def _plane_of(given: str | None) -> ControlPlane | None:
+def _plane_of(given: str | None) -> list[BrokerListener]:
     if given is None:
-        return None
+        return []
     name, found, place = given.partition("://")
     if not (name and found):
         fail(f"--control-plane {given}: it takes NAME://HOST:PORT")
-    return ControlPlane(name, *address_of("--control-plane", place))
+    return [BrokerListener(name, Address(*address_of("--control-plane", place)))]
 
 
 def _config_of(broker_id: int, protocol: str, given: list[str]) -> BrokerConfig:

@@ -43,14 +43,13 @@ class KraftFront(BrokerFront):
         self,
         manager: ReplicaManager,
         logs: BrokerLogs,
-        listener: str,
         config: KraftControllerConfig,
         image: Callable[[], ClusterImage | None],
         **callbacks: Any,
     ) -> None:
         """`config`: the broker's settings; `image`: None until the replicas follow it; `callbacks`: BrokerFront's."""
         super().__init__(manager, logs, **callbacks)
-        self._listener, self._config, self._image = listener, config, image
+        self._config, self._image = config, image
         self.moves: ReplicaMoves | None = None  # Set before anything is served.
         self.configs: BrokerConfigs | None = None
 
@@ -60,7 +59,7 @@ class KraftFront(BrokerFront):
             raise DisconnectedError("this broker has not caught up with the metadata log yet")
         return await super().handle(context, request)
 
-    def view(self) -> ClusterView:
+    def view(self, listener: str) -> ClusterView:
         """This broker is the controller that clients see: it hands their requests on.
 
         Kafka's brokers name one of them at random (KRaftMetadataCache.controllerId), for the same reason.
@@ -70,7 +69,7 @@ class KraftFront(BrokerFront):
         row = brokers.row(own)
         itself = LiveBroker(own, tuple(brokers.endpoints[row]), brokers.racks[row])
         cluster_id = self._config.cluster_id
-        return ClusterView(cluster.table, self._listener, itself, cluster_id, offline=cluster.offline_replicas)
+        return ClusterView(cluster.table, listener, itself, cluster_id, offline=cluster.offline_replicas)
 
     def cordoned(self) -> Collection[Uuid]:
         image = self._image()

@@ -7,8 +7,9 @@ from typing import Any, Final
 
 from kcore.broker.metadata_delta.loader import ImageChanged, MetadataLoader, ReadSnapshotSlice
 from kcore.controller.kraft.slices import SnapshotNeed, snapshot_slices
-from kcore.metadata.broker_table import SECURITY_PROTOCOLS, Endpoint
+from kcore.metadata.broker_table import Endpoint
 from kcore.metadata.metadata_version import FEATURE_NAME
+from kcore.net.listener_security import PROTOCOLS, ListenerSecurity
 from kcore.raft.config import RaftConfig
 from kcore.raft.log import RaftLog
 from kcore.replication.raft_log import OffsetAndEpoch
@@ -30,9 +31,13 @@ class MetadataObserver(QuorumServer):
         loader: MetadataLoader,
         on_image: Callable[[ImageChanged], None],
         need: SnapshotNeed,
+        security: ListenerSecurity,
     ) -> None:
-        """`need`: when the state is written as a snapshot, below which the log can go."""
-        super().__init__(config, log, elections, host=None, port=0, machine=loader, front="plain")
+        """`need`: when the state is written as a snapshot, below which the log can go.
+
+        `security`: what connections to the controllers show.
+        """
+        super().__init__(*(config, log, elections), host=None, port=0, machine=loader, front="plain", security=security)
         self._loader, self._on_image, self._need = loader, on_image, need
 
     def controller(self) -> Endpoint | None:
@@ -41,7 +46,7 @@ class MetadataObserver(QuorumServer):
         where = state.leader_endpoints.get(self.config.listener) if state.leader_id >= 0 else None
         if where is None:
             return None
-        return Endpoint(where.port, where.host, self.config.listener, SECURITY_PROTOCOLS["PLAINTEXT"])
+        return Endpoint(where.port, where.host, self.config.listener, PROTOCOLS.index(self._security.protocol))
 
     async def write_snapshots(self) -> None:
         """For ever: writes one when it is due (SnapshotGenerator). One that fails is tried again when the next is."""

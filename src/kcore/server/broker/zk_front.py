@@ -90,7 +90,6 @@ class ZkFront(BrokerFront):
         self,
         manager: ReplicaManager,
         logs: BrokerLogs,
-        listener: str,
         cluster_id: str,
         admin: NodeAdmin,
         forward: Callable[[Message, int], Awaitable[Message | None]],
@@ -98,7 +97,7 @@ class ZkFront(BrokerFront):
     ) -> None:
         """`forward` asks one of Kafka's own brokers, and gives None if none answers; `callbacks`: BrokerFront's."""
         super().__init__(manager, logs, **callbacks)
-        self._listener, self._cluster_id, self._admin, self._forward = listener, cluster_id, admin, forward
+        self._cluster_id, self._admin, self._forward = cluster_id, admin, forward
 
     async def may_coordinate(self) -> bool:
         return await self._admin.has_coordinators()
@@ -123,7 +122,7 @@ class ZkFront(BrokerFront):
             return await self._admin.replace_configs(request)
         return await self._admin.alter_configs(request)
 
-    def view(self) -> ClusterView:
+    def view(self, listener: str) -> ClusterView:
         table, controller_id = self._manager.cluster.table, self._manager.cluster.controller_id
         endpoints: tuple[Endpoint, ...] = ()
         rack = None
@@ -132,4 +131,4 @@ class ZkFront(BrokerFront):
             endpoints, rack = tuple(table.brokers.endpoints[row]), table.brokers.racks[row]
         controller = LiveBroker(controller_id, endpoints, rack)
         offline = self._manager.cluster.offline_replicas
-        return ClusterView(table, self._listener, controller, self._cluster_id, offline=offline)
+        return ClusterView(table, listener, controller, self._cluster_id, offline=offline)
