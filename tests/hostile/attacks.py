@@ -1,4 +1,4 @@
-"""The attackers, in a process of their own: they wait for a line with seconds, attack for so long, and tell what they got.
+"""The attackers, in a process of their own: they wait for a line with seconds, attack so long, and tell the outcome.
 
 Their connections come from 127.0.0.2 to 127.0.0.21; the well-behaved client is at 127.0.0.1.
 """
@@ -17,7 +17,7 @@ from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import ClassVar
 
-from hostile.payloads import MAX_EPOCH, PAYLOADS, Frame, filled
+from hostile.payloads import MAX_EPOCH, PAYLOADS, Frame, filled, framed
 from hostile.servers import TOPIC_NAME, Target
 from kcore.errors import KcoreError
 from kcore.net.versions import api_name, response_of
@@ -123,10 +123,10 @@ def told(frame: Frame, answer: bytes) -> str:
     assert frame.kind is not None
     response = response_of(frame.kind)
     with suppress(KcoreError, ValueError):
-        header, at = decode_from(ResponseHeader, response.header_version(frame.version), answer)
+        _, at = decode_from(ResponseHeader, response.header_version(frame.version), answer)
         message, _ = decode_from(response, frame.version, answer, at)
         found = outcome_of(message)
-        if found == {"NONE": 1}:
+        if isinstance(found, dict) and {*found} == {"NONE"}:
             return f"NONE of {api_name(frame.kind)} {frame.version}"
         return "+".join(found) if isinstance(found, dict) else found
     return "UNSUPPORTED_VERSION" if answer[4:6] == b"\x00\x23" else "unread"
@@ -222,13 +222,11 @@ class SlowReaders(Attack):
         else:
             name = "Metadata" if "Metadata" in apis else "DescribeQuorum" if "DescribeQuorum" in apis else "ApiVersions"
         version = min(apis[name][1], 12)
-        from hostile.payloads import framed
-
         self._frame = framed(filled(message_class(f"{name}Request"), version, known), version).data
 
     async def _work(self, end: float, number: int) -> None:
         with suppress(OSError):
-            reader, writer = await self.connect()
+            _, writer = await self.connect()
             writer.transport.pause_reading()  # type: ignore[attr-defined]
             asked = len(self._frame).to_bytes(4) + self._frame
             try:

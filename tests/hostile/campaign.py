@@ -1,4 +1,4 @@
-"""Attackers beside a well-behaved client: what they were told, what the server's memory and log did, how the client fared."""
+"""Attackers beside a well-behaved client: what they were told, what memory and log did, how the client was served."""
 
 import asyncio
 import json
@@ -234,7 +234,7 @@ def _findings(row: Row) -> list[str]:
         found.append(f"its memory grew by {(row.rss_peak - row.rss_before) >> 20:,} MiB")
     if row.log_lines > MOST_LINES + MOST_LINES_PER_S * row.seconds:
         found.append(f"{row.log_lines:,} lines in its log")
-    done = {outcome: count for outcome, count in row.outcomes.items() if outcome.startswith("NONE")}
+    done = {outcome: count for outcome, count in row.outcomes.items() if outcome.startswith("NONE of ")}
     if row.attack in MUST_BE_REFUSED and done:
         found.append(f"not refused: {done}")
     if not row.rss_after:

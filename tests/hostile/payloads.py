@@ -1,4 +1,4 @@
-"""What attackers send: messages whose sender, epoch, cluster or incarnation is a lie, bombs, counts beyond all sense."""
+"""What attackers send: messages whose sender, epoch, cluster or incarnation is a lie, bombs, counts beyond sense."""
 
 import struct
 import zlib
@@ -88,7 +88,7 @@ def filled(kind: Any, version: int, known: dict[str, Any]) -> Any:
 
 
 def _of(target: Target, names: tuple[str, ...], *, needs: Collection[str] = (), **known: Any) -> list[Frame]:
-    """Of those APIs that the server has, in their oldest and newest versions; where one of the fields is, if there are."""
+    """Of those APIs that the server has, in their oldest and newest versions that have one of the fields in `needs`."""
     fields = {
         **{name: METADATA_TOPIC for name in ("topic_name", "topic", "name")},
         **{"broker_id": 1, "controller_id": 9, "replicas": [1], "isr": [1], "new_isr": [1], "leader": 1},
@@ -157,7 +157,7 @@ def epochs(target: Target, dice: Random) -> list[Frame]:
 def clusters(target: Target, dice: Random) -> list[Frame]:
     """Of another cluster."""
     foreign = {"cluster_id": "Zm9yZWlnbi1jbHVzdGVyLQ", "max_wait_ms": 0, "replica_id": 5, "leader_id": 5}
-    return _of(target, (*OF_CLUSTERS, "BrokerRegistration"), needs=["cluster_id"], **foreign)
+    return _of(target, OF_CLUSTERS, needs=["cluster_id"], **foreign)
 
 
 def replays(target: Target, dice: Random) -> list[Frame]:

@@ -30,6 +30,7 @@ from kcore.server.broker import coordination
 from kcore.server.broker.group_coordinators import TOPICS, TRANSACTIONS, coordinator_row
 from kcore.server.broker.log_dirs import describe_log_dirs
 from kcore.server.broker.logs import BrokerLogs
+from kcore.server.broker.records_ahead import checked_ahead
 from kcore.server.controller.cluster_view import ClusterView
 from kcore.types import Uuid
 
@@ -159,8 +160,9 @@ class BrokerFront(ABC):
 
     async def _produce(self, context: RequestContext, request: ProduceRequest) -> Message | None:
         manager, date_ms = self._manager, self._date_ms()
+        ahead = await checked_ahead(manager, request, date_ms)
         answer = await self._waited(
-            context, lambda id_, now: on_produce(manager, id_, request, now, date_ms, context.version)
+            context, lambda id_, now: on_produce(manager, id_, request, now, date_ms, context.version, ahead)
         )
         if request.acks or answer is None:
             return answer
