@@ -7,17 +7,20 @@ from typing import Annotated
 
 import typer
 
+from kcore.cli.audit_option import AuditOption, audit_log
 from kcore.cli.console import fail
 from kcore.cli.kraft_settings import read_broker_settings
 from kcore.cli.processes import begin_log, stop_signal, until_first, use_all_descriptors
 from kcore.errors import KcoreError
 from kcore.report.exits import Exit
+from kcore.server.audit import AuditLog
 from kcore.server.broker.kraft_process import KraftBrokerServer
 from kcore.server.broker.kraft_settings import KraftBrokerSettings
 
 
 def command(
     config: Annotated[Path, typer.Option("--config", "-c", metavar="FILE", help="Kafka's server.properties.")],
+    audit: AuditOption = None,
     verbose: Annotated[bool, typer.Option("--verbose", help="More of what happens.")] = False,
 ) -> None:
     """Hold replicas beside real Kafka brokers, in a KRaft cluster of Kafka's controllers or kcore's.
@@ -31,14 +34,16 @@ def command(
     """
     begin_log(verbose=verbose)
     use_all_descriptors()
-    raise typer.Exit(asyncio.run(_run(read_broker_settings(config))))
+    raise typer.Exit(asyncio.run(_run(read_broker_settings(config), audit_log(audit))))
 
 
-async def _run(settings: KraftBrokerSettings) -> Exit:
+async def _run(settings: KraftBrokerSettings, audit: AuditLog | None) -> Exit:
     """Until a signal comes, or a fault."""
     stopped = stop_signal()
     try:
-        async with KraftBrokerServer(settings) as server:
+        made = KraftBrokerServer(settings)
+        made.audit = audit
+        async with made as server:
             logging.info("broker %s listens at port %s", settings.node_id, server.port)
             await until_first(stopped.wait(), server.wait_failed())
             logging.info("stopping")

@@ -153,11 +153,11 @@ class BrokerServer(ABC):
             server = await serve(
                 each.listen.host or None,
                 each.listen.port,
-                self.front.handle,
+                audited(self.front.handle, self.audit, date_ms),
                 apis,
                 tls=each.security.server_tls(),
                 sasl=each.security.server_sasl(credentials, date_ms),
-                relay=relay,
+                relay=relay if self.audit is None else AuditedRelay(relay, self.audit, date_ms),
                 listener_name=each.name,
             )
             stack.push_async_callback(server.close)

@@ -41,6 +41,7 @@ from kcore.schema.sasl import (
 )
 from kcore.schema.structure import Message
 from kcore.server.audit import AuditLog
+from kcore.server.audited import AuditedRelay
 from kcore.server.controller.cluster_view import ClusterView
 from kcore.server.controller.document_door import DocumentDoor
 from kcore.server.controller.gate import Gate
@@ -192,7 +193,9 @@ class Front:
         limits: Limits | None = None,
     ) -> int:
         """Listens; the port, also where 0 was asked for. OSError if it cannot be had."""
-        relay = self._relay if self._authorizer is None else GatedRelay(self._relay, self._authorizer)
+        relay: Relay = self._relay if self._authorizer is None else GatedRelay(self._relay, self._authorizer)
+        if self._audit is not None:
+            relay = AuditedRelay(relay, self._audit, self._wall_ms)
         routed = DocumentDoor(self._handle_routed, lambda: self._view() is not None, relay)
         taken = routed if self._routes_as_documented else relay
         options: dict[str, Any] = {"tls": tls, "sasl": sasl, "limits": limits}
@@ -219,9 +222,9 @@ class Front:
         self._brokers_changed.set()
 
     async def _handle(self, context: RequestContext, request: Message) -> Message | None:
-        """A line in the audit log for each request, but those by which clients only look at the cluster."""
+        """With a line in the audit log."""
         response = await self._allowed(context, request)
-        if self._audit is not None and api_name(type(request)) not in VIEWS:
+        if self._audit is not None:
             self._audit.write(self._wall_ms(), context.principal, context.client_address, request, response)
         return response
 

@@ -131,6 +131,10 @@ class QuorumServer:
         self._flushing: asyncio.Task[None] | None = None
         self._flush_wanted: Flush | None = None
 
+    def audit_to(self, audit: AuditLog | None) -> None:
+        """Before it is entered: requests have their lines there."""
+        self._front.audit = audit
+
     def _new_front(self) -> QuorumFront:
         """What answers clients."""
         return QuorumFront(self.config.level, self._requested, self._describe_cluster)
