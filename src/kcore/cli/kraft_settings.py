@@ -10,6 +10,7 @@ from kcore.server.broker.kraft_settings import KraftBrokerSettings, broker_setti
 from kcore.server.controller.door import DoorSettings, door_settings
 from kcore.server.kraft.settings import KraftSettings, settings_of
 from kcore.server.properties.values import SettingsError
+from kcore.server.quorum.door import QuorumDoor, quorum_door_of
 from kcore.storage.files import read_bytes
 from kcore.storage.properties import parse_properties
 
@@ -29,6 +30,11 @@ def read_broker_settings(path: Path) -> KraftBrokerSettings:
 def read_door(path: Path) -> DoorSettings:
     """Of a controller of ZooKeeper mode; as `read_settings`."""
     return _read(path, door_settings)
+
+
+def read_quorum_door(path: Path, listener: str) -> QuorumDoor:
+    """Of a bare node of a quorum; as `read_settings`."""
+    return _read(path, lambda given: quorum_door_of(given, listener))
 
 
 def _read(path: Path, settings_from: Callable[[Mapping[str, str]], Settings]) -> Settings:
