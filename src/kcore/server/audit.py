@@ -20,7 +20,6 @@ from kcore.net.versions import api_name
 from kcore.protocol_errors import Errors
 from kcore.schema.structure import Message, Struct
 
-
 logger = logging.getLogger(__name__)
 FILE_BYTES: Final = 64 * 1024 * 1024
 FILES: Final = 10  # The one that is written, and FILE.1, the newest of the others, to FILE.9.

@@ -31,6 +31,8 @@ from kcore.protocol_errors import Errors
 from kcore.schema.alter_partition import AlterPartitionRequest
 from kcore.schema.producers import AllocateProducerIdsRequest
 from kcore.schema.structure import Message
+from kcore.server.audit import AuditLog
+from kcore.server.audited import AuditedRelay, audited
 from kcore.server.broker.controller_client import ControllerClient
 from kcore.server.broker.coordination import led_partitions
 from kcore.server.broker.fetchers import BrokerFetchers
@@ -66,6 +68,7 @@ class BrokerServer(ABC):
 
     logs: BrokerLogs
     front: BrokerFront
+    audit: AuditLog | None = None  # May be set before it is entered.
 
     def __init__(
         self,

@@ -18,7 +18,7 @@ from kcore.metadata.principal import ANONYMOUS, KafkaPrincipal
 from kcore.net.limits import Limits
 from kcore.net.sasl_server import SaslListener
 from kcore.net.security import Security
-from kcore.net.server import RequestContext, Server, serve
+from kcore.net.server import Relay, RequestContext, Server, serve
 from kcore.net.tls import TlsContext
 from kcore.net.versions import api_name, response_of
 from kcore.protocol_errors import Errors

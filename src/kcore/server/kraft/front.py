@@ -285,7 +285,7 @@ class ControllerFront(QuorumFront):
 
     async def _asked(self, context: RequestContext, asked: _Asked, through: _Asked | None = None) -> Message | None:
         """With a line in the audit log; `through`: the envelope that the request came in."""
-        response = await self._decided(context, asked)
+        response = await self._response_to(context, asked)
         self._tell(asked, response, through)
         return response
 
@@ -304,7 +304,7 @@ class ControllerFront(QuorumFront):
 
         return answer if self.audit is None else told
 
-    async def _decided(self, context: RequestContext, asked: _Asked) -> Message | None:
+    async def _response_to(self, context: RequestContext, asked: _Asked) -> Message | None:
         request = asked.request
         kind = type(request)
         if kind in HANDLERS:

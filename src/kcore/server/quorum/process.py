@@ -43,6 +43,7 @@ from kcore.schema.describe_quorum import DescribeQuorumRequest
 from kcore.schema.raft_voters import AddRaftVoterRequest
 from kcore.schema.structure import Message
 from kcore.schema.update_features import UpdateFeaturesRequest
+from kcore.server.audit import AuditLog
 from kcore.server.metrics.watched_loop import current_watched_loop
 from kcore.server.quorum.clock import Clock
 from kcore.server.quorum.compiled import FrontKind
