@@ -9,6 +9,7 @@ from typing import Annotated, Any
 import typer
 
 from kcore.broker.replicas.config import BrokerConfig
+from kcore.cli.audit_option import AuditOption, audit_log
 from kcore.cli.console import fail
 from kcore.cli.kraft_settings import read_broker_door
 from kcore.cli.processes import address_of, begin_log, stop_signal, use_all_descriptors
@@ -19,6 +20,7 @@ from kcore.net.request_context import PLAINTEXT
 from kcore.protocol_errors import ApiException
 from kcore.raft.replicas import Address
 from kcore.report.exits import Exit
+from kcore.server.audit import AuditLog
 from kcore.server.broker.zk_door import BrokerDoor
 from kcore.server.broker.zk_process import ZkBrokerServer
 from kcore.server.properties.listeners import BrokerListener, BrokerListeners
@@ -64,6 +66,7 @@ def command(
         list[str] | None,
         typer.Option(metavar="NAME=VALUE", help="Kafka's settings, such as replica.lag.time.max.ms=10000."),
     ] = None,
+    audit: AuditOption = None,
     verbose: Annotated[bool, typer.Option("--verbose", help="More of what happens.")] = False,
 ) -> None:
     """Hold replicas beside real Kafka brokers up to 3.9, over ZooKeeper.
@@ -79,7 +82,8 @@ def command(
     made = _config_of(broker_id, inter_broker_protocol, others)
     door = _door_of(security, listen, advertise, listener_name, control_plane, authorizer)
     options: dict[str, Any] = {"door": door, "rack": rack}
-    raise typer.Exit(asyncio.run(_run(made, zookeeper, log_dir, session_timeout_ms=session_timeout, **options)))
+    told = audit_log(audit)
+    raise typer.Exit(asyncio.run(_run(made, zookeeper, log_dir, told, session_timeout_ms=session_timeout, **options)))
 
 
 def _authorizer_of(given: list[str]) -> tuple[list[str], AclAuthorizerSettings | None]:
@@ -139,11 +143,15 @@ def _config_of(broker_id: int, protocol: str, given: list[str]) -> BrokerConfig:
         fail(f"--inter-broker-protocol: {error}")
 
 
-async def _run(config: BrokerConfig, zookeeper: str, log_dirs: list[Path], **options: Any) -> Exit:
+async def _run(
+    config: BrokerConfig, zookeeper: str, log_dirs: list[Path], audit: AuditLog | None, **options: Any
+) -> Exit:
     """Until a signal comes, or no disk is left."""
     stopped = stop_signal()
     try:
-        async with ZkBrokerServer(config, zookeeper, log_dirs, **options) as server:
+        made = ZkBrokerServer(config, zookeeper, log_dirs, **options)
+        made.audit = audit
+        async with made as server:
             logging.info("broker %s listens at port %s", server.config.broker_id, server.port)
             ends = [asyncio.create_task(stopped.wait()), asyncio.create_task(server.wait_failed())]
             await asyncio.wait(ends, return_when=asyncio.FIRST_COMPLETED)

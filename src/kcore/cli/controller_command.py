@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from kcore.cli.audit_option import AuditOption, audit_log
 from kcore.cli.console import fail
 from kcore.cli.kraft_settings import read_door
 from kcore.cli.metrics_option import ZOOKEEPER, MetricsOption, metrics_page, serving
@@ -21,7 +22,6 @@ from kcore.net.durations import Duration
 from kcore.net.request_context import PLAINTEXT
 from kcore.protocol_errors import ApiException
 from kcore.report.exits import Exit
-from kcore.server.audit import AuditLog
 from kcore.server.controller.door import CONTROL_PLANE, OPEN, TOKEN_KEY, DoorSettings, endpoints_at
 from kcore.server.controller.metrics import ControllerMetrics
 from kcore.server.controller.process import ControllerServer
@@ -69,9 +69,7 @@ def command(
         typer.Option(metavar="NAME=VALUE", help="Kafka's settings, such as auto.leader.rebalance.enable=false."),
     ] = None,
     security: SecurityOption = None,
-    audit: Annotated[
-        Path | None, typer.Option(metavar="FILE", help="Append a line of JSON for each request: who, what, outcome.")
-    ] = None,
+    audit: AuditOption = None,
     metrics: MetricsOption = None,
     verbose: Annotated[bool, typer.Option("--verbose", help="A line for every event, too.")] = False,
 ) -> None:
@@ -87,7 +85,7 @@ def command(
     where, found = address_of("--listen", listen), _door_of(security, listener_name)
     made = _config_of(broker_id, inter_broker_protocol, found, advertise, config or [])
     page, options = metrics_page(metrics), {"session_timeout_ms": session_timeout, "take_over": take_over}
-    others: dict[str, Any] = {**options, "audit": _audit_log(audit), "door": found.door}
+    others: dict[str, Any] = {**options, "audit": audit_log(audit), "door": found.door}
     raise typer.Exit(run_watched(_run(made, zookeeper, where, page, **others)))
 
 
@@ -135,13 +133,6 @@ def _settings(given: list[str], door: DoorSettings) -> dict[str, Any]:
     except ApiException as error:
         fail(f"--config {error}")
     return settings
-
-
-def _audit_log(path: Path | None) -> AuditLog | None:
-    try:
-        return None if path is None else AuditLog(path)
-    except OSError as error:
-        fail(f"--audit {path}: {error.strerror}")
 
 
 def _secret_in(path: Path) -> str:

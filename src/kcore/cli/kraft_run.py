@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Final
 
 import typer
 
+from kcore.cli.audit_option import AuditOption, audit_log
 from kcore.cli.console import fail
 from kcore.cli.front_option import FrontOption
 from kcore.cli.kraft_settings import read_settings
@@ -22,6 +23,7 @@ from kcore.metadata.metadata_version import FEATURE_NAME, RELEASES, MetadataVers
 from kcore.raft.config import RaftConfig
 from kcore.replication.raft_log import Level
 from kcore.report.exits import Exit
+from kcore.server.audit import AuditLog
 from kcore.server.kraft.process import KraftServer
 from kcore.server.kraft.settings import KraftSettings
 from kcore.server.metrics.watched_loop import run_watched
@@ -53,6 +55,7 @@ def command(
         list[str] | None,
         typer.Option(metavar="NAME", help="A departure from Kafka to be switched off; `all` for all of them."),
     ] = None,
+    audit: AuditOption = None,
     metrics: MetricsOption = None,
     front: FrontOption = "compiled",
     verbose: Annotated[bool, typer.Option("--verbose", help="More of what happens.")] = False,
@@ -68,7 +71,7 @@ def command(
     use_all_descriptors()
     settings = read_settings(config)
     departures = departures_of(kafka_way or [])
-    page = metrics_page(metrics)
+    page, told = metrics_page(metrics), audit_log(audit)
     controller, directory, parts = _open(settings, release, departures)
     raft = RaftConfig(
         directory.cluster_id,
@@ -83,7 +86,7 @@ def command(
         **settings.raft,
     )
     try:
-        code = run_watched(_serve(controller, raft, settings, parts, page, front))
+        code = run_watched(_serve(controller, raft, settings, parts, page, front, told))
     finally:
         parts[0].close()
     raise typer.Exit(code)
@@ -135,6 +138,7 @@ async def _serve(
     parts: Parts,
     page: "MetricsPage | None",
     front: FrontKind,
+    audit: AuditLog | None,
 ) -> Exit:
     """Until a signal comes, or a fault."""
     stopped = stop_signal()
@@ -149,6 +153,7 @@ async def _serve(
                 security=settings.security,
                 limits=settings.limits,
             )
+            server.audit_to(audit)
             async with server, serving(page, KRAFT, server):
                 logging.info("controller %s listens at %s:%s", config.node_id, host, server.port)
                 await until_first(stopped.wait(), server.wait_failed())

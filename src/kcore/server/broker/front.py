@@ -38,6 +38,7 @@ from kcore.server.broker.gate import BrokerGate, fetch_right
 from kcore.server.broker.group_coordinators import TOPICS, TRANSACTIONS, coordinator_row
 from kcore.server.broker.log_dirs import describe_log_dirs
 from kcore.server.broker.logs import BrokerLogs
+from kcore.server.broker.records_ahead import checked_ahead
 from kcore.server.broker.topic_creation import TopicCreation
 from kcore.server.controller.cluster_view import ClusterView
 from kcore.server.rights import OF_GROUP, OF_TRANSACTION, Authorizer, Checked
@@ -217,8 +218,9 @@ class BrokerFront(ABC):
 
     async def _produce(self, context: RequestContext, request: ProduceRequest) -> Message | None:
         manager, date_ms = self._manager, self._date_ms()
+        ahead = await checked_ahead(manager, request, date_ms)
         answer = await self._waited(
-            context, lambda id_, now: on_produce(manager, id_, request, now, date_ms, context.version)
+            context, lambda id_, now: on_produce(manager, id_, request, now, date_ms, context.version, ahead)
         )
         if request.acks or answer is None:
             return answer

@@ -32,6 +32,8 @@ from kcore.protocol_errors import Errors
 from kcore.schema.alter_partition import AlterPartitionRequest
 from kcore.schema.producers import AllocateProducerIdsRequest
 from kcore.schema.structure import Message
+from kcore.server.audit import AuditLog
+from kcore.server.audited import AuditedRelay, audited
 from kcore.server.broker.controller_client import ControllerClient
 from kcore.server.broker.coordination import led_partitions
 from kcore.server.broker.fetchers import BrokerFetchers
@@ -68,6 +70,7 @@ class BrokerServer(ABC):
 
     logs: BrokerLogs
     front: BrokerFront
+    audit: AuditLog | None = None  # May be set before it is entered.
 
     def __init__(
         self,
@@ -161,12 +164,12 @@ class BrokerServer(ABC):
             server = await serve(
                 each.listen.host or None,
                 each.listen.port,
-                self.front.handle,
+                audited(self.front.handle, self.audit, date_ms),
                 apis,
                 tls=each.security.server_tls(),
                 sasl=each.security.server_sasl(credentials, date_ms),
                 metrics=metrics,
-                relay=relay,
+                relay=relay if self.audit is None else AuditedRelay(relay, self.audit, date_ms),
                 listener_name=each.name,
             )
             stack.push_async_callback(server.close)

@@ -21,7 +21,7 @@ from kcore.net.limits import Limits
 from kcore.net.request_context import ClientSession
 from kcore.net.sasl_server import SaslListener
 from kcore.net.security import Security
-from kcore.net.server import RequestContext, Server, serve
+from kcore.net.server import Relay, RequestContext, Server, serve
 from kcore.net.tls import TlsContext
 from kcore.net.versions import api_name, response_of
 from kcore.protocol_errors import Errors
@@ -44,6 +44,7 @@ from kcore.schema.sasl import (
 )
 from kcore.schema.structure import Message
 from kcore.server.audit import AuditLog
+from kcore.server.audited import AuditedRelay
 from kcore.server.controller.cluster_view import ClusterView
 from kcore.server.controller.document_door import DocumentDoor
 from kcore.server.controller.gate import Gate
@@ -199,7 +200,9 @@ class Front:
 
         `rate_of`: how many connections of an address it takes a second.
         """
-        relay = self._relay if self._authorizer is None else GatedRelay(self._relay, self._authorizer)
+        relay: Relay = self._relay if self._authorizer is None else GatedRelay(self._relay, self._authorizer)
+        if self._audit is not None:
+            relay = AuditedRelay(relay, self._audit, self._wall_ms)
         routed = DocumentDoor(self._handle_routed, lambda: self._view() is not None, relay)
         taken = routed if self._routes_as_documented else relay
         options: dict[str, Any] = {"tls": tls, "sasl": sasl, "limits": limits}
@@ -228,9 +231,9 @@ class Front:
         self._brokers_changed.set()
 
     async def _handle(self, context: RequestContext, request: Message) -> Message | None:
-        """A line in the audit log for each request, but those by which clients only look at the cluster."""
+        """With a line in the audit log."""
         response = await self._allowed(context, request)
-        if self._audit is not None and api_name(type(request)) not in VIEWS:
+        if self._audit is not None:
             self._audit.write(self._wall_ms(), context.principal, context.client_address, request, response)
         return response
 

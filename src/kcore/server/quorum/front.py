@@ -6,6 +6,7 @@ Which APIs real brokers and controllers expect is what Kafka advertises for a CO
 """
 
 import asyncio
+import time
 from collections import deque
 from collections.abc import Callable, Collection, Hashable, Mapping
 from functools import partial
@@ -21,7 +22,7 @@ from kcore.net.limits import Limits
 from kcore.net.metrics import Metrics
 from kcore.net.requests import Answer
 from kcore.net.sasl_server import SaslListener
-from kcore.net.server import RequestContext, Server, serve
+from kcore.net.server import Handler, RequestContext, Server, serve
 from kcore.net.tls import TlsContext
 from kcore.protocol_errors import Errors
 from kcore.raft.effects import SendResponse
@@ -38,6 +39,8 @@ from kcore.schema.cluster_metadata import (
 from kcore.schema.fetch import FetchRequest
 from kcore.schema.index import message_class
 from kcore.schema.structure import Message
+from kcore.server.audit import AuditLog
+from kcore.server.audited import audited
 from kcore.server.quorum.clock import Clock
 from kcore.server.quorum.compiled import CompiledFront, Feed
 from kcore.server.quorum.follower_feed import FollowerFeed
@@ -83,6 +86,8 @@ class QuorumFront:
     """The server of a node."""
 
     _urgent: ClassVar[frozenset[int]] = frozenset()  # API keys of requests that are begun before others.
+    audit: AuditLog | None = None  # May be set before it is open.
+    _tells_itself: ClassVar[bool] = False  # Whether a subclass writes its lines.
 
     def __init__(
         self,
@@ -119,7 +124,7 @@ class QuorumFront:
     ) -> int:
         """Listens; the port, also where 0 was asked for. OSError if it cannot be had."""
         listening = serve(
-            *(host, port, self._handle, self._apis()),
+            *(host, port, self._handler(), self._apis()),
             tls=tls,
             sasl=sasl,
             listener_name=self._listener,
@@ -134,6 +139,9 @@ class QuorumFront:
             SupportedFeatureKey(name=KRAFT_VERSION, min_version=0, max_version=MAX_KRAFT_VERSION)
         ]
         return server.port
+
+    def _handler(self) -> Handler:
+        return self._handle if self._tells_itself else audited(self._handle, self.audit, _wall_ms)
 
     def compile(self, node: RaftNode, clock: Clock, fail: Callable[[Exception], None]) -> None:
         """Once it is open: the loop of `compiled` answers what changes nothing; `fail`: it has ended by itself."""
@@ -275,6 +283,10 @@ class QuorumFront:
                 "type BROKER",
             )
         return self._describe()
+
+
+def _wall_ms() -> int:
+    return time.time_ns() // 1_000_000
 
 
 def described(cluster_id: str, leader_id: int, voters: dict[int, Endpoints], listener: str) -> DescribeClusterResponse:

@@ -44,6 +44,7 @@ from kcore.schema.describe_quorum import DescribeQuorumRequest
 from kcore.schema.raft_voters import AddRaftVoterRequest
 from kcore.schema.structure import Message
 from kcore.schema.update_features import UpdateFeaturesRequest
+from kcore.server.audit import AuditLog
 from kcore.server.metrics.watched_loop import current_watched_loop
 from kcore.server.quorum.clock import Clock
 from kcore.server.quorum.compiled import FrontKind
@@ -136,6 +137,10 @@ class QuorumServer:
         self._flusher = ThreadPoolExecutor(1, "flush")
         self._flushing: asyncio.Task[None] | None = None
         self._flush_wanted: Flush | None = None
+
+    def audit_to(self, audit: AuditLog | None) -> None:
+        """Before it is entered: requests have their lines there."""
+        self._front.audit = audit
 
     def _new_front(self) -> QuorumFront:
         """What answers clients."""
