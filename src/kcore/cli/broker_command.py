@@ -16,7 +16,10 @@ from kcore.controller.zk.requests.versions import request_versions
 from kcore.errors import KcoreError, UnsupportedVersionError
 from kcore.protocol_errors import ApiException
 from kcore.report.exits import Exit
+from kcore.server.broker.migration_settings import ENABLE, MigrationSettings, feature_level, migration_settings_of
+from kcore.server.broker.migration_settings import NAMES as MIGRATION_NAMES
 from kcore.server.broker.zk_process import ControlPlane, ZkBrokerServer
+from kcore.server.properties.values import SettingsError
 
 NO_SETTINGS = {"broker_id", "inter_broker_protocol", "protocol"}  # Options of their own.
 
@@ -58,11 +61,13 @@ def command(
     begin_log(verbose=verbose)
     use_all_descriptors()
     others, authorizer = _authorizer_of(config or [])
+    others, migration = _migration_of(others, inter_broker_protocol, len(log_dir))
     made = _config_of(broker_id, inter_broker_protocol, others)
     host, port = address_of("--listen", listen)
     advertised = address_of("--advertise", advertise) if advertise else None
     options: dict[str, Any] = {"host": host, "port": port, "advertised": advertised, "listener": listener_name}
     options |= {"rack": rack, "authorizer": authorizer, "control_plane": _plane_of(control_plane)}
+    options["migration"] = migration
     raise typer.Exit(asyncio.run(_run(made, zookeeper, log_dir, session_timeout_ms=session_timeout, **options)))
 
 
@@ -75,6 +80,22 @@ def _authorizer_of(given: list[str]) -> tuple[list[str], AclAuthorizerSettings |
     except ApiException as error:
         fail(f"--config {error}")
     return [line for line in given if line.partition("=")[0].strip() not in AUTHORIZER_NAMES], found
+
+
+def _migration_of(given: list[str], protocol: str, directories: int) -> tuple[list[str], MigrationSettings | None]:
+    """The settings that are not about a migration to KRaft, and what the others say."""
+    pairs = {name.strip(): value.strip() for name, _, value in (line.partition("=") for line in given)}
+    own = {name: value for name, value in pairs.items() if name.startswith(MIGRATION_NAMES)}
+    others = [line for line in given if line.partition("=")[0].strip() not in own]
+    if ENABLE not in own:
+        return given, None
+    try:
+        found = migration_settings_of(own)
+        if found is not None:
+            feature_level(protocol, directories)
+    except SettingsError as error:
+        fail(f"--config {error}")
+    return others, found
 
 
 def _plane_of(given: str | None) -> ControlPlane | None:

@@ -10,14 +10,17 @@ import typer
 from kcore.cli.console import fail
 from kcore.cli.kraft_settings import read_broker_settings
 from kcore.cli.processes import begin_log, stop_signal, until_first, use_all_descriptors
+from kcore.controller.kraft.config import DEFAULT_RELEASE
 from kcore.errors import KcoreError
 from kcore.report.exits import Exit
 from kcore.server.broker.kraft_process import KraftBrokerServer
 from kcore.server.broker.kraft_settings import KraftBrokerSettings
+from kcore.server.kraft.apis import FEATURES
 
 
 def command(
     config: Annotated[Path, typer.Option("--config", "-c", metavar="FILE", help="Kafka's server.properties.")],
+    release: Annotated[str, typer.Option(help="The release of Kafka whose brokers it is like.")] = DEFAULT_RELEASE,
     verbose: Annotated[bool, typer.Option("--verbose", help="More of what happens.")] = False,
 ) -> None:
     """Hold replicas beside real Kafka brokers, in a KRaft cluster of Kafka's controllers or kcore's.
@@ -31,7 +34,9 @@ def command(
     """
     begin_log(verbose=verbose)
     use_all_descriptors()
-    raise typer.Exit(asyncio.run(_run(read_broker_settings(config))))
+    if release not in FEATURES:
+        fail(f"--release {release}: {', '.join(FEATURES)}")
+    raise typer.Exit(asyncio.run(_run(read_broker_settings(config)._replace(release=release))))
 
 
 async def _run(settings: KraftBrokerSettings) -> Exit:

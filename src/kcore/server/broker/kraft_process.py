@@ -41,15 +41,15 @@ from kcore.server.broker.controller_client import ControllerClient
 from kcore.server.broker.directory_tasks import DirectoryTasks, Hooks
 from kcore.server.broker.forwarding import ControllerRelay
 from kcore.server.broker.kraft_configs import BrokerConfigs
-from kcore.server.broker.kraft_front import APIS, KraftFront
-from kcore.server.broker.kraft_settings import RELEASE, KraftBrokerSettings
+from kcore.server.broker.kraft_front import KraftFront, apis
+from kcore.server.broker.kraft_settings import KraftBrokerSettings
 from kcore.server.broker.lifecycle_tasks import LifecycleTasks
 from kcore.server.broker.logs import BrokerLogs
 from kcore.server.broker.observer import MetadataObserver
 from kcore.server.broker.process import BrokerServer, date_ms, now_ms
 from kcore.server.broker.replica_moves import Hooks as MoveHooks
 from kcore.server.broker.replica_moves import ReplicaMoves
-from kcore.server.kraft.apis import FEATURES
+from kcore.server.kraft.apis import FEATURES, RAFT_LEVELS
 from kcore.server.quorum.elections import DirectoryElections
 from kcore.storage.raft_dir import RaftDirectory, random_directory_id
 from kcore.types import Uuid
@@ -77,6 +77,7 @@ class KraftBrokerServer(BrokerServer):
             settings=settings.logs,
         )
         self._running = asyncio.Event()
+        self._is_ready = False  # To be unfenced.
         self._is_stopping = False
         self._is_following = True  # Until the work ends.
 
@@ -92,14 +93,17 @@ class KraftBrokerServer(BrokerServer):
                 node_id=own.node_id,
                 cluster_id=self.logs.cluster_id,
                 voters=[each.key.id for each in own.voters],
+                is_broker=True,
             )
-            log, election = directory.open()
+            log, election = directory.open(level=RAFT_LEVELS[own.release][1])
             stack.callback(log.close)
             self._loader = MetadataLoader()
             elections = DirectoryElections(directory, election)
             self._node_config = own.node_config(self.logs.cluster_id)
             need = SnapshotNeed(self._node_config)
-            self._observer = MetadataObserver(self._raft(directory), log, elections, self._loader, self._on_image, need)
+            self._observer = MetadataObserver(
+                self._raft(directory), log, elections, self._loader, self._on_image, need, own.release
+            )
             self._compose()
             self.directories = self._new_directories()
             stack.push_async_callback(self.directories.close)
@@ -149,6 +153,7 @@ class KraftBrokerServer(BrokerServer):
             bootstrap_servers=own.bootstrap,
             listener=own.controller_listener,
             can_become_voter=False,
+            level=RAFT_LEVELS[own.release][0],
             **own.raft,
         )
 
@@ -169,14 +174,14 @@ class KraftBrokerServer(BrokerServer):
             self._host or None,
             self.port,
             self.front.handle,
-            APIS,
-            relay=ControllerRelay(self._forwarding),
+            apis(self._kraft.release),
+            relay=ControllerRelay(self._forwarding, self._kraft.release),
             listener_name=self.listener,
         )
         self.port = server.port
         server.versions_answer.supported_features = [
             SupportedFeatureKey(name=each, min_version=lowest, max_version=highest)
-            for each, (lowest, highest) in sorted(FEATURES[RELEASE].items())
+            for each, (lowest, highest) in sorted(FEATURES[self._kraft.release].items())
         ]
         return server
 
@@ -209,7 +214,7 @@ class KraftBrokerServer(BrokerServer):
             [Listener(name=self.listener, host=host, port=port or self.port, security_protocol=plain)],
             [
                 Feature(name=name, min_supported_version=lowest, max_supported_version=highest)
-                for name, (lowest, highest) in sorted(FEATURES[RELEASE].items())
+                for name, (lowest, highest) in sorted(FEATURES[self._kraft.release].items())
             ],
             [each.directory_id for each in self.logs.online if each.directory_id is not None],
             rack=self._rack,
@@ -312,7 +317,7 @@ class KraftBrokerServer(BrokerServer):
             image.keep_deltas(image.end_offset)
         else:
             delta = image.changes_between(self._published, image.end_offset)
-        self._published, was_ready, self._image = image.end_offset, self._image is not None, image
+        self._published, self._image = image.end_offset, image
         self._configs.follow(image, delta)
         version, cordoned = self._version_of(image), self._configs.cordoned(image, self.logs.directories)
         is_supported = version is not None and version.directories_supported
@@ -323,7 +328,8 @@ class KraftBrokerServer(BrokerServer):
         self._tell_of_internal_topics()
         if version is not None:
             self._follow_features(image, version, cordoned)
-        if not was_ready:
+        if not self._is_ready and self.directories.are_migrated():
+            self._is_ready = True
             self._lifecycle.take(ReadyToUnfence())
 
     def _has_own_registration(self, image: ClusterImage) -> bool:
@@ -339,10 +345,9 @@ class KraftBrokerServer(BrokerServer):
         """A replica has become what the log says."""
         self.logs.configure(key, self.manager.settings_of(key[0]))
 
-    @staticmethod
-    def _version_of(image: ClusterImage) -> MetadataVersion | None:
+    def _version_of(self, image: ClusterImage) -> MetadataVersion | None:
         level = image.features.get(FEATURE_NAME)
-        return None if level is None else MetadataVersion.of_level(level, RELEASE)
+        return None if level is None else MetadataVersion.of_level(level, self._kraft.release)
 
     def _follow_features(self, image: ClusterImage, version: MetadataVersion, cordoned: Sequence[Uuid]) -> None:
         """Clients see the finalized features; what depends on metadata.version follows it."""

@@ -28,7 +28,6 @@ from kcore.server.properties.values import (
 )
 from kcore.storage.live_log import Settings
 
-RELEASE: Final = DEFAULT_RELEASE  # The release whose features the broker registers with.
 RETENTION_CHECK_MS: Final = 300_000
 ALL: Final = "*"  # As cordoned.log.dirs: every log directory.
 _OF_REPLICAS: Final[Mapping[str, Callable[[str, str], Any]]] = {
@@ -73,19 +72,20 @@ class KraftBrokerSettings(NamedTuple):
     rack: str | None
     raft: dict[str, Any]  # Fields of RaftConfig.
     replicas: BrokerConfig
-    lifecycle: dict[str, int]  # Fields of LifecycleConfig.
+    lifecycle: dict[str, Any]  # Fields of LifecycleConfig.
     directory_failure_timeout_ms: int  # log.dir.failure.timeout.ms
     logs: Settings
     retention_check_ms: int
     static: dict[str, str]  # All that is given, by Kafka's names.
+    release: str = DEFAULT_RELEASE  # Of Kafka: whose features and APIs the broker has.
 
     def node_config(self, cluster_id: str) -> KraftControllerConfig:
         """What the rules of configurations read: whose they are, and what server.properties says."""
         return KraftControllerConfig(
             node_id=self.node_id,
             cluster_id=cluster_id,
-            release=RELEASE,
-            supported_features=dict(FEATURES[RELEASE]),
+            release=self.release,
+            supported_features=dict(FEATURES[self.release]),
             static_configs=self.static,
             **read_all(self.static, _OF_SNAPSHOTS),
         )
