@@ -15,10 +15,12 @@ from kcore.controller.zk.authorizer_settings import AUTHORIZER_NAMES, AclAuthori
 from kcore.controller.zk.requests.versions import request_versions
 from kcore.errors import KcoreError, UnsupportedVersionError
 from kcore.protocol_errors import ApiException
+from kcore.raft.replicas import Address
 from kcore.report.exits import Exit
 from kcore.server.broker.migration_settings import ENABLE, MigrationSettings, feature_level, migration_settings_of
 from kcore.server.broker.migration_settings import NAMES as MIGRATION_NAMES
-from kcore.server.broker.zk_process import ControlPlane, ZkBrokerServer
+from kcore.server.broker.zk_process import ZkBrokerServer
+from kcore.server.properties.listeners import BrokerListener, BrokerListeners
 from kcore.server.properties.values import SettingsError
 
 NO_SETTINGS = {"broker_id", "inter_broker_protocol", "protocol"}  # Options of their own.
@@ -64,10 +66,11 @@ def command(
     others, migration = _migration_of(others, inter_broker_protocol, len(log_dir))
     made = _config_of(broker_id, inter_broker_protocol, others)
     host, port = address_of("--listen", listen)
-    advertised = address_of("--advertise", advertise) if advertise else None
-    options: dict[str, Any] = {"host": host, "port": port, "advertised": advertised, "listener": listener_name}
-    options |= {"rack": rack, "authorizer": authorizer, "control_plane": _plane_of(control_plane)}
-    options["migration"] = migration
+    advertised = Address(*address_of("--advertise", advertise)) if advertise else None
+    plane = _plane_of(control_plane)
+    listeners = BrokerListeners((BrokerListener(listener_name, Address(host, port), advertised), *plane), listener_name)
+    options: dict[str, Any] = {"listeners": listeners, "rack": rack, "authorizer": authorizer}
+    options |= {"control_plane": plane[0].name if plane else None, "migration": migration}
     raise typer.Exit(asyncio.run(_run(made, zookeeper, log_dir, session_timeout_ms=session_timeout, **options)))
 
 
@@ -98,13 +101,13 @@ def _migration_of(given: list[str], protocol: str, directories: int) -> tuple[li
     return others, found
 
 
-def _plane_of(given: str | None) -> ControlPlane | None:
+def _plane_of(given: str | None) -> list[BrokerListener]:
     if given is None:
-        return None
+        return []
     name, found, place = given.partition("://")
     if not (name and found):
         fail(f"--control-plane {given}: it takes NAME://HOST:PORT")
-    return ControlPlane(name, *address_of("--control-plane", place))
+    return [BrokerListener(name, Address(*address_of("--control-plane", place)))]
 
 
 def _config_of(broker_id: int, protocol: str, given: list[str]) -> BrokerConfig:

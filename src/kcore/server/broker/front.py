@@ -81,8 +81,8 @@ class BrokerFront(ABC):
         self._requests = 0
 
     @abstractmethod
-    def view(self) -> ClusterView:
-        """The cluster as clients see it."""
+    def view(self, listener: str) -> ClusterView:
+        """The cluster as clients of that listener see it."""
 
     def cordoned(self) -> Collection[Uuid]:
         """The log directories that get no new replicas: in KRaft mode there may be some (KIP-1066)."""
@@ -117,9 +117,9 @@ class BrokerFront(ABC):
             case OffsetForLeaderEpochRequest():
                 return on_offset_for_leader_epoch(manager, request)
             case MetadataRequest():
-                return self.view().metadata(request, context.version)
+                return self.view(context.listener_name).metadata(request, context.version)
             case DescribeClusterRequest():
-                return self.view().describe(request)
+                return self.view(context.listener_name).describe(request)
             case InitProducerIdRequest():  # It waits for an active controller.
                 return await context.while_here(self._init_producer_id(request))
             case WriteTxnMarkersRequest():
@@ -132,7 +132,7 @@ class BrokerFront(ABC):
             case DescribeProducersRequest():
                 return on_describe_producers(manager, request)
             case FindCoordinatorRequest():
-                return await self._find_coordinator(request, context.version)
+                return await self._find_coordinator(context, request)
             case DescribeLogDirsRequest():
                 return describe_log_dirs(self._logs, request, self.cordoned())
         if (answer := await self.administer(context, request)) is not None:
@@ -177,9 +177,12 @@ class BrokerFront(ABC):
             error_code=Errors.NONE, producer_id=await self._next_producer_id(), producer_epoch=0
         )
 
-    async def _find_coordinator(self, request: FindCoordinatorRequest, version: int) -> FindCoordinatorResponse:
+    async def _find_coordinator(
+        self, context: RequestContext, request: FindCoordinatorRequest
+    ) -> FindCoordinatorResponse:
         """The coordinator of a group or transaction: the leader of its partition of an internal topic."""
-        nodes, topic = self.view().nodes(), TOPICS.get(request.key_type, "")
+        nodes, version = self.view(context.listener_name).nodes(), context.version
+        topic = TOPICS.get(request.key_type, "")
         may_come = topic in self._manager.cluster.table.topics or await self.may_coordinate()
         keys = request.coordinator_keys if version >= 4 else [request.key]
         found = [self._coordinator(key, request.key_type, nodes, may_come=may_come) for key in keys]

@@ -17,6 +17,7 @@ from kcore.metadata.image import ClusterImage
 from kcore.metadata.metadata_version import FEATURE_NAME, MetadataVersion
 from kcore.net.server import RequestContext
 from kcore.protocol_errors import Errors
+from kcore.schema.cluster_metadata import DescribeTopicPartitionsRequest
 from kcore.schema.configs import DescribeConfigsRequest, DescribeConfigsResponse, DescribeConfigsResult
 from kcore.schema.log_dirs import AlterReplicaLogDirsRequest
 from kcore.schema.structure import Message
@@ -26,17 +27,19 @@ from kcore.server.broker.front import BrokerFront
 from kcore.server.broker.kraft_configs import BrokerConfigs
 from kcore.server.broker.logs import BrokerLogs
 from kcore.server.broker.replica_moves import ReplicaMoves
+from kcore.server.broker.topic_partitions import describe_topic_partitions
 from kcore.server.controller.cluster_view import ClusterView
 from kcore.types import Uuid
 
 # Kafka's brokers ask each other in the versions that metadata.version says, and do not look at ApiVersions first.
 OF_BROKERS: Final = {"Fetch": (4, 18), "ListOffsets": (1, 11), "WriteTxnMarkers": (0, 2)}
 OF_DIRECTORIES: Final = {"AlterReplicaLogDirs": (1, 2), "DescribeLogDirs": (1, 5)}
+OF_TOPICS: Final = {"DescribeTopicPartitions": (0, 0)}
 
 
 def apis(release: str) -> dict[str, tuple[int, int]]:
     """What a broker of that release answers, or hands on to the controller."""
-    return {**front.APIS, **OF_BROKERS, **OF_DIRECTORIES, **forwarded_apis(release)}
+    return {**front.APIS, **OF_BROKERS, **OF_DIRECTORIES, **OF_TOPICS, **forwarded_apis(release)}
 
 
 APIS: Final = apis(DEFAULT_RELEASE)
@@ -49,14 +52,13 @@ class KraftFront(BrokerFront):
         self,
         manager: ReplicaManager,
         logs: BrokerLogs,
-        listener: str,
         config: KraftControllerConfig,
         image: Callable[[], ClusterImage | None],
         **callbacks: Any,
     ) -> None:
         """`config`: the broker's settings; `image`: None until the replicas follow it; `callbacks`: BrokerFront's."""
         super().__init__(manager, logs, **callbacks)
-        self._listener, self._config, self._image = listener, config, image
+        self._config, self._image = config, image
         self.moves: ReplicaMoves | None = None  # Set before anything is served.
         self.configs: BrokerConfigs | None = None
 
@@ -66,7 +68,7 @@ class KraftFront(BrokerFront):
             raise DisconnectedError("this broker has not caught up with the metadata log yet")
         return await super().handle(context, request)
 
-    def view(self) -> ClusterView:
+    def view(self, listener: str) -> ClusterView:
         """This broker is the controller that clients see: it hands their requests on.
 
         Kafka's brokers name one of them at random (KRaftMetadataCache.controllerId), for the same reason.
@@ -76,7 +78,7 @@ class KraftFront(BrokerFront):
         row = brokers.row(own)
         itself = LiveBroker(own, tuple(brokers.endpoints[row]), brokers.racks[row])
         cluster_id = self._config.cluster_id
-        return ClusterView(cluster.table, self._listener, itself, cluster_id, offline=cluster.offline_replicas)
+        return ClusterView(cluster.table, listener, itself, cluster_id, offline=cluster.offline_replicas)
 
     def cordoned(self) -> Collection[Uuid]:
         image = self._image()
@@ -102,6 +104,8 @@ class KraftFront(BrokerFront):
     async def administer(self, context: RequestContext, request: Message) -> Message | None:
         if isinstance(request, DescribeConfigsRequest):
             return self._describe_configs(request)
+        if isinstance(request, DescribeTopicPartitionsRequest):
+            return describe_topic_partitions(self.view(context.listener_name), request)
         if isinstance(request, AlterReplicaLogDirsRequest):
             if self.moves is None:
                 raise DisconnectedError("this broker does not know its replicas yet")

@@ -178,8 +178,12 @@ class BrokerLogs:
     def configure(self, key: Key, settings: TopicSettings) -> None:
         """The log rolls as its topic's settings say."""
         directory = self._directory(key)
-        if directory is not None and settings.segment_bytes is not None:
-            directory.logs[TopicPartition(*key)].set_segment_bytes(settings.segment_bytes)
+        if directory is None:
+            return
+        log = directory.logs[TopicPartition(*key)]
+        log.set_segment_ms(settings.segment_ms)
+        if settings.segment_bytes is not None:
+            log.set_segment_bytes(settings.segment_bytes)
 
     def close(self, broker_epoch: int | None = None) -> None:
         """Everything is on the disks that take it. In KRaft mode a file with the broker epoch says so (KIP-966)."""

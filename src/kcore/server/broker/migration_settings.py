@@ -7,12 +7,14 @@ from typing import Any, Final, NamedTuple
 from kcore.errors import LevelError
 from kcore.metadata.metadata_version import VERSIONS, MetadataVersion
 from kcore.raft.replicas import Address, Voter
+from kcore.server.properties.security import protocol_of
 from kcore.server.properties.values import (
     COUNT,
+    PLAIN,
     SettingsError,
     addresses,
     boolean,
-    plain_listener_name_of,
+    listener_name_of,
     raft_settings,
     read_all,
     static_voters_of,
@@ -20,7 +22,10 @@ from kcore.server.properties.values import (
 
 RELEASE: Final = "3.9.1"  # The last one that knows ZooKeeper.
 ENABLE: Final = "zookeeper.metadata.migration.enable"
-NAMES: Final = ("controller.", "metadata.log.dir", "broker.heartbeat.interval.ms", ENABLE)
+NAMES: Final = (
+    *("controller.", "listener.security.protocol.map", "metadata.log.dir", "broker.heartbeat.interval.ms"),
+    ENABLE,
+)
 """Beginnings of the settings that are read here."""
 HEARTBEAT_INTERVAL_MS: Final = 2_000
 OLDEST: Final = "3.4-IV0"
@@ -42,7 +47,9 @@ def migration_settings_of(given: Mapping[str, str]) -> MigrationSettings | None:
     """From Kafka's names; None unless zookeeper.metadata.migration.enable is true. SettingsError, one line."""
     if not boolean(ENABLE, given.get(ENABLE, "false")):
         return None
-    listener = plain_listener_name_of(given)
+    listener = listener_name_of(given)
+    if (protocol := protocol_of(given, listener)) != "PLAINTEXT":
+        raise SettingsError(f"listener.security.protocol.map: {listener} is {protocol}: {PLAIN}")
     voters = static_voters_of(given.get("controller.quorum.voters", ""), listener)
     bootstrap = addresses("controller.quorum.bootstrap.servers", given)
     if bool(voters) == bool(bootstrap):

@@ -9,13 +9,14 @@ from kcore.broker.metadata_delta.loader import ImageChanged, MetadataLoader, Rea
 from kcore.controller.kraft.config import DEFAULT_RELEASE
 from kcore.controller.kraft.slices import SnapshotNeed, snapshot_slices
 from kcore.errors import RaftLogError
-from kcore.metadata.broker_table import SECURITY_PROTOCOLS, Endpoint
+from kcore.metadata.broker_table import Endpoint
 from kcore.metadata.metadata_version import FEATURE_NAME
+from kcore.net.listener_security import PROTOCOLS, ListenerSecurity
 from kcore.raft.config import RaftConfig
 from kcore.raft.log import RaftLog
 from kcore.raft.state_machine import AnyAppend, SnapshotReader, StateMachine
 from kcore.replication.raft_log import OffsetAndEpoch
-from kcore.server.quorum.process import Elections, QuorumServer
+from kcore.server.quorum.process import PLAINTEXT, Elections, QuorumServer
 
 logger = logging.getLogger(__name__)
 SNAPSHOT_CHECK_S: Final = 1.0
@@ -52,8 +53,17 @@ class LogEnd:
 class BrokerObserver(QuorumServer):
     """Within `async with` it follows the log."""
 
-    def __init__(self, config: RaftConfig, log: RaftLog, elections: Elections, machine: StateMachine[Any]) -> None:
-        super().__init__(config, log, elections, host=None, port=0, machine=machine, front="plain")
+    def __init__(
+        self,
+        config: RaftConfig,
+        log: RaftLog,
+        elections: Elections,
+        machine: StateMachine[Any],
+        security: ListenerSecurity = PLAINTEXT,
+    ) -> None:
+        super().__init__(
+            *(config, log, elections), host=None, port=0, machine=machine, front="plain", security=security
+        )
 
     def controller(self) -> Endpoint | None:
         """The listener of the leader, which is the active controller; None while there is none, or it is unknown."""
@@ -61,7 +71,7 @@ class BrokerObserver(QuorumServer):
         where = state.leader_endpoints.get(self.config.listener) if state.leader_id >= 0 else None
         if where is None:
             return None
-        return Endpoint(where.port, where.host, self.config.listener, SECURITY_PROTOCOLS["PLAINTEXT"])
+        return Endpoint(where.port, where.host, self.config.listener, PROTOCOLS.index(self._security.protocol))
 
 
 class MetadataObserver(BrokerObserver):
@@ -75,10 +85,14 @@ class MetadataObserver(BrokerObserver):
         loader: MetadataLoader,
         on_image: Callable[[ImageChanged], None],
         need: SnapshotNeed,
+        security: ListenerSecurity,
         release: str = DEFAULT_RELEASE,
     ) -> None:
-        """`need`: when the state is written as a snapshot, below which the log can go."""
-        super().__init__(config, log, elections, loader)
+        """`need`: when the state is written as a snapshot, below which the log can go.
+
+        `security`: what connections to the controllers show.
+        """
+        super().__init__(config, log, elections, loader, security)
         self._loader, self._on_image, self._need, self._release = loader, on_image, need, release
 
     async def write_snapshots(self) -> None:

@@ -9,10 +9,13 @@ import logging
 import time
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Coroutine, Mapping, Sequence
+from contextlib import AsyncExitStack
 from pathlib import Path
+from random import SystemRandom
 from typing import Any, Final
 
 from kcore.broker.replicas.config import BrokerConfig
+from kcore.broker.replicas.fetch_sessions import FetchSessionCache
 from kcore.broker.replicas.isr_changes import for_version
 from kcore.broker.replicas.notices import NoticeKind
 from kcore.broker.replicas.outputs import FetchFrom, IsrChangesWait, LogFailed, Notice, SendResponse, Verify
@@ -21,7 +24,10 @@ from kcore.broker.replicas.replica import Key
 from kcore.broker.replicas.replica_manager import ReplicaManager
 from kcore.metadata.broker_table import Endpoint
 from kcore.net.bounded_log import BoundedLog
+from kcore.net.metrics import Metrics
+from kcore.net.sasl_mechanisms import Credentials
 from kcore.net.served import PEER
+from kcore.net.server import Relay, Server, serve
 from kcore.protocol_errors import Errors
 from kcore.schema.alter_partition import AlterPartitionRequest
 from kcore.schema.producers import AllocateProducerIdsRequest
@@ -31,7 +37,9 @@ from kcore.server.broker.coordination import led_partitions
 from kcore.server.broker.fetchers import BrokerFetchers
 from kcore.server.broker.front import BrokerFront
 from kcore.server.broker.logs import BrokerLogs
+from kcore.server.broker.peers import Dialer
 from kcore.server.broker.verifier import TransactionVerifier
+from kcore.server.properties.listeners import BrokerListeners
 from kcore.storage.live_log import Settings
 
 logger = logging.getLogger(__name__)
@@ -65,15 +73,16 @@ class BrokerServer(ABC):
         config: BrokerConfig,
         log_dirs: Sequence[Path],
         *,
-        host: str = "127.0.0.1",
-        port: int = 0,
-        advertised: tuple[str, int] | None = None,
-        listener: str = "PLAINTEXT",
+        listeners: BrokerListeners | None = None,
         rack: str | None = None,
         settings: Settings | None = None,
     ) -> None:
-        self.config, self.port, self.listener = config, port, listener
-        self._host, self._advertised, self._rack = host, advertised, rack
+        """`listeners`: by default one of plain text, at any port."""
+        self.config, self.listeners = config, listeners or BrokerListeners()
+        self.ports: dict[str, int] = {}  # By the name of the listener, once they listen.
+        self._dialer = Dialer(self.listeners.of_brokers.security.outgoing())
+        self._servers: list[Server] = []
+        self._rack = rack
         self._log_dirs, self._settings = log_dirs, settings
         self._notices = {kind: BoundedLog(logger) for kind in NoticeKind}
         self._failed = asyncio.Event()
@@ -82,6 +91,11 @@ class BrokerServer(ABC):
         self._internal_led: frozenset[Key] = frozenset()
         self._producer_ids: list[range] = []
         self._allocating = asyncio.Lock()
+
+    @property
+    def port(self) -> int:
+        """Of the listener that brokers use among themselves."""
+        return self.ports[self.listeners.inter_broker]
 
     # What a mode has to say.
 
@@ -92,6 +106,10 @@ class BrokerServer(ABC):
     def _broker_epoch(self) -> int:
         """As that controller knows it."""
         return self.manager.broker_epoch
+
+    @abstractmethod
+    def _credentials(self) -> Credentials:
+        """Users and tokens of the cluster."""
 
     @abstractmethod
     def _may_checkpoint(self) -> bool:
@@ -109,12 +127,20 @@ class BrokerServer(ABC):
 
     def _compose(self) -> None:
         """The machine, and the connections to other nodes; the mode adds its front."""
-        manager = self.manager = ReplicaManager(self.config, -1, self.logs)
-        self.fetchers = BrokerFetchers(manager, self._endpoint, now_ms, self.perform)
-        self._verifier = TransactionVerifier(manager, self._endpoint, self._verified)
-        name = f"broker-{self.config.broker_id}-to-controller"
-        self._isr_channel = ControllerClient(f"{name}-alter-partition", self._controller)
-        self._channel = ControllerClient(name, self._controller)
+        sessions = FetchSessionCache(self.config.max_incremental_fetch_session_cache_slots, SystemRandom().randrange)
+        manager = self.manager = ReplicaManager(self.config, -1, self.logs, sessions)
+        self.fetchers = BrokerFetchers(manager, self._endpoint, now_ms, self.perform, self._dialer)
+        self._verifier = TransactionVerifier(manager, self._endpoint, self._verified, self._dialer)
+        self._isr_channel = self._to_controller("to-controller-alter-partition")
+        self._channel = self._to_controller("to-controller")
+
+    def _to_controller(self, name: str) -> ControllerClient:
+        """A connection to the active controller, for what `name` says."""
+        return ControllerClient(f"broker-{self.config.broker_id}-{name}", self._controller, self._controller_dialer())
+
+    def _controller_dialer(self) -> Dialer:
+        """How the controllers are connected to: as brokers are, in ZooKeeper mode."""
+        return self._dialer
 
     def _callbacks(self) -> dict[str, Any]:
         """What a front is given besides."""
@@ -124,6 +150,31 @@ class BrokerServer(ABC):
             "perform": self.perform,
             "next_producer_id": self._next_producer_id,
         }
+
+    async def _listen(
+        self,
+        stack: AsyncExitStack,
+        apis: Mapping[str, tuple[int, int]],
+        relay: Relay,
+        metrics: Metrics | None = None,
+    ) -> None:
+        """At all listeners; `stack` closes them. OSError for an address, TlsError."""
+        credentials = self._credentials()
+        for each in self.listeners.each:
+            server = await serve(
+                each.listen.host or None,
+                each.listen.port,
+                self.front.handle,
+                apis,
+                tls=each.security.server_tls(),
+                sasl=each.security.server_sasl(credentials, date_ms),
+                metrics=metrics,
+                relay=relay,
+                listener_name=each.name,
+            )
+            stack.push_async_callback(server.close)
+            self._servers.append(server)
+            self.ports[each.name] = server.port
 
     def _begin_work(self) -> None:
         """The background tasks of any broker."""
@@ -166,7 +217,7 @@ class BrokerServer(ABC):
         if not self.manager.cluster.is_alive(broker_id):
             return None
         endpoints = brokers.endpoints[brokers.row(broker_id)]
-        return next((each for each in endpoints if each.listener == self.listener), None)
+        return next((each for each in endpoints if each.listener == self.listeners.inter_broker), None)
 
     # The machine.
 

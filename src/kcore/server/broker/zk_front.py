@@ -117,7 +117,6 @@ class ZkFront(BrokerFront):
         self,
         manager: ReplicaManager,
         logs: BrokerLogs,
-        listener: str,
         cluster_id: str,
         admin: NodeAdmin,
         forward: Callable[[Message, int], Awaitable[Message | None]],
@@ -125,7 +124,7 @@ class ZkFront(BrokerFront):
     ) -> None:
         """`forward` asks one of Kafka's own brokers, and gives None if none answers; `callbacks`: BrokerFront's."""
         super().__init__(manager, logs, **callbacks)
-        self._listener, self._cluster_id, self._admin, self._forward = listener, cluster_id, admin, forward
+        self._cluster_id, self._admin, self._forward = cluster_id, admin, forward
         self.is_migrated: Callable[[], bool] = lambda: False  # Whether a KRaft controller controls the brokers.
 
     async def may_coordinate(self) -> bool:
@@ -151,7 +150,7 @@ class ZkFront(BrokerFront):
             return await self._admin.replace_configs(request)
         return await self._admin.alter_configs(request)
 
-    def view(self) -> ClusterView:
+    def view(self, listener: str) -> ClusterView:
         """A KRaft controller is none that clients can ask: this broker hands their requests on."""
         table, controller_id = self._manager.cluster.table, self._manager.cluster.controller_id
         if self.is_migrated():
@@ -163,4 +162,4 @@ class ZkFront(BrokerFront):
             endpoints, rack = tuple(table.brokers.endpoints[row]), table.brokers.racks[row]
         controller = LiveBroker(controller_id, endpoints, rack)
         offline = self._manager.cluster.offline_replicas
-        return ClusterView(table, self._listener, controller, self._cluster_id, offline=offline)
+        return ClusterView(table, listener, controller, self._cluster_id, offline=offline)

@@ -10,7 +10,7 @@ import uuid
 from collections.abc import Callable, Sequence
 from contextlib import AsyncExitStack, ExitStack, suppress
 from pathlib import Path, PurePosixPath
-from typing import Any, Final, NamedTuple, Self
+from typing import Any, Final, Self
 
 from kcore.broker.replicas.config import BrokerConfig
 from kcore.broker.zk_control.control_requests import ControlRequests
@@ -21,17 +21,17 @@ from kcore.controller.zk.admin.configs import settings_of
 from kcore.controller.zk.authorizer_settings import AclAuthorizerSettings
 from kcore.errors import ZookeeperError
 from kcore.metadata import znodes
-from kcore.metadata.broker_table import SECURITY_PROTOCOLS, Endpoint
+from kcore.metadata.broker_table import Endpoint
 from kcore.metadata.znode_brokers import BrokerNode, encode_broker
 from kcore.metadata.znode_operations import Create
-from kcore.net.server import Relay, Server, serve
+from kcore.net.sasl_mechanisms import Credentials, NoCredentials
+from kcore.net.server import Relay
 from kcore.protocol_errors import Errors
 from kcore.schema import LeaderAndIsrRequest
 from kcore.schema.controlled_shutdown import ControlledShutdownRequest
 from kcore.schema.index import message_class
 from kcore.schema.structure import Message
 from kcore.server.broker.control_door import ControlDoor
-from kcore.server.broker.controller_client import ControllerClient
 from kcore.server.broker.document_relay import DocumentRelay
 from kcore.server.broker.forwarding import ControllerRelay, forwarded_apis
 from kcore.server.broker.isr_znodes import write_isrs
@@ -59,14 +59,6 @@ KRAFT_SHUTDOWN_S: Final = 30.0  # So long the quorum's controller may take; Kafk
 LEARN_S: Final = 5.0  # Between two looks at what Kafka's brokers know.
 
 
-class ControlPlane(NamedTuple):
-    """The listener for control requests alone (control.plane.listener.name)."""
-
-    listener: str
-    host: str
-    port: int  # 0 for any, until it listens.
-
-
 class ZkBrokerServer(BrokerServer):
     """`async with` it: then it is registered and serves. `wait_failed` returns when its disks have all failed."""
 
@@ -78,12 +70,12 @@ class ZkBrokerServer(BrokerServer):
         *,
         session_timeout_ms: int = 18_000,
         authorizer: AclAuthorizerSettings | None = None,
-        control_plane: ControlPlane | None = None,
+        control_plane: str | None = None,
         routing: DocumentRouting | None = None,
         migration: MigrationSettings | None = None,
         **options: Any,
     ) -> None:
-        """`authorizer`: who may send control requests; `control_plane`: a listener for them alone.
+        """`authorizer`: who may do what; `control_plane`: the listener of control requests, where they have one.
 
         `routing`: mutations as KIP-590's document has it; `migration`: to which quorum the broker migrates (KIP-866);
         `options`: those of BrokerServer.
@@ -141,14 +133,12 @@ class ZkBrokerServer(BrokerServer):
             self._obeyed,
             self._zookeeper,
             authorizer=self._authorizer,
-            listener=None if self._control_plane is None else self._control_plane.listener,
+            listener=self._control_plane,
         )
-        admin = NodeAdmin(manager, self._zookeeper, self.listener, self._advertised_settings())
+        admin = NodeAdmin(manager, self._zookeeper, self.listeners.inter_broker, self._advertised_settings())
         own = {message_class(f"{name}Request").api_key for name in APIS}
         self._relay = BrokerRelay(admin.addresses_of_coordinators, lambda: own, lambda: None, only=RELAYED)
-        front = self.front = ZkFront(
-            *(manager, self.logs, self.listener, cluster_id, admin, self._relay.forward), **self._callbacks()
-        )
+        front = self.front = ZkFront(*(manager, self.logs, cluster_id, admin, self._relay.forward), **self._callbacks())
         front.is_migrated = lambda: self.control.is_kraft
         self._topics = TopicSettingsWatch(self._zookeeper, manager, now_ms, self.perform)
 
@@ -158,37 +148,28 @@ class ZkBrokerServer(BrokerServer):
         return {**settings_of(self.config, ["protocol"]), **dirs}
 
     async def _serve(self, stack: AsyncExitStack) -> None:
-        """A server for everybody; and one for the control plane, where there is one, which serves the same APIs."""
+        """All listeners serve the same APIs; control requests come in at one alone, where there is one for them."""
         frames: Relay = Frames(ControlPath(self._control), self._relay, self._forwarded())
         if self._is_routed:
             frames = DocumentRelay(self._controller, frames)
-
-        async def opened(host: str, port: int, listener: str) -> Server:
-            server = await serve(host, port, self.front.handle, APIS, relay=frames, listener_name=listener)
-            stack.push_async_callback(server.close)
-            return server
-
-        self._server = await opened(self._host, self.port, self.listener)
-        self.port = self._server.port
-        if (plane := self._control_plane) is not None:
-            server = await opened(plane.host, plane.port, plane.listener)
-            self._control_plane = plane._replace(port=server.port)
+        await self._listen(stack, APIS, frames)
 
     def _forwarded(self) -> Forwarded | None:
         """What goes on to the quorum's controller once that controls the brokers; None unless the broker migrates."""
         if self._to_migrate is None:
             return None
-        self._forwarding = ControllerClient(f"broker-{self.config.broker_id}-forwarding", self._controller)
+        self._forwarding = self._to_controller("forwarding")
         return Forwarded(ControllerRelay(self._forwarding, RELEASE), lambda: self.control.is_kraft)
 
     async def _learn(self) -> None:
         """Updates ApiVersions: this broker's APIs, and those that it relays to a Kafka broker."""
-        own = self._server.versions_answer
+        own = self._servers[0].versions_answer
         while True:
             answer = await self._relay.learn(own) or own
             if self._to_migrate is not None:
                 answer = with_apis(answer, forwarded_apis(RELEASE))
-            self._server.versions_answer = with_bumped(answer) if self._is_routed else answer
+            for server in self._servers:
+                server.versions_answer = with_bumped(answer) if self._is_routed else answer
             await asyncio.sleep(LEARN_S)
 
     async def __aexit__(self, *_: object) -> None:
@@ -209,7 +190,9 @@ class ZkBrokerServer(BrokerServer):
         if self._to_migrate is None:
             return
         ids = {each.path: each.directory_id for each in self.logs.directories if each.directory_id is not None}
-        node = MigratingNode(self.config, cluster_id, self._endpoints(), self._rack, ids, self._metadata_dir)
+        node = MigratingNode(
+            self.config, cluster_id, self.listeners.endpoints(self.ports), self._rack, ids, self._metadata_dir
+        )
         made = self._migration = BrokerMigration(self._to_migrate, node, now_ms)
         await stack.enter_async_context(made)
         self.control.kraft_broker_epoch = lambda: made.broker_epoch
@@ -251,7 +234,7 @@ class ZkBrokerServer(BrokerServer):
 
         One that a session before a crash has left is waited for: Kafka's broker dies of it.
         """
-        endpoints = self._endpoints()
+        endpoints = self.listeners.endpoints(self.ports)
         version = 5 if self.config.has_alter_partition else 4
         node = BrokerNode(endpoints, self._rack, version=version, coordinates=False)
         data = encode_broker(node, time.time_ns() // 1_000_000)
@@ -266,17 +249,8 @@ class ZkBrokerServer(BrokerServer):
                 logger.info("not registered yet: %s", error)
                 await asyncio.sleep(AGAIN_S)
         self.manager.broker_epoch = epoch
-        told = (self.config.broker_id, epoch, endpoints[0].host, endpoints[0].port)
-        logger.info("broker %s is registered with epoch %s at %s:%s", *told)
-
-    def _endpoints(self) -> list[Endpoint]:
-        """Where others reach this broker; the first for everybody."""
-        host, port = self._advertised or (self._host, self.port)
-        plain = SECURITY_PROTOCOLS["PLAINTEXT"]
-        endpoints = [Endpoint(port, host, self.listener, plain)]
-        if (plane := self._control_plane) is not None:
-            endpoints.append(Endpoint(plane.port, plane.host, plane.listener, plain))
-        return endpoints
+        told = ", ".join(f"{each.listener} {each.host}:{each.port}" for each in endpoints)
+        logger.info("broker %s is registered with epoch %s at %s", self.config.broker_id, epoch, told)
 
     def _session_changed(self, event: SessionEvent) -> None:
         if event is SessionEvent.EXPIRED:
@@ -299,6 +273,9 @@ class ZkBrokerServer(BrokerServer):
         if self.control.is_kraft and self._migration is not None:
             return self._migration.controller()
         return self._endpoint(self.manager.cluster.controller_id)
+
+    def _credentials(self) -> Credentials:
+        return NoCredentials()
 
     def _obeyed(self) -> KnownController:
         controller_id = self.manager.cluster.controller_id

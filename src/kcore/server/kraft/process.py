@@ -129,7 +129,8 @@ class KraftServer(QuorumServer):
             self._control_timer.cancel()
 
     def _server_sasl(self) -> SaslListener | None:
-        return self._security.server_sasl(LogCredentials(lambda: self.controller.context), _wall_ms)
+        secret_key = self.controller.config.delegation_token_secret_key
+        return self._security.server_sasl(LogCredentials(lambda: self.controller.context.image, secret_key), _wall_ms)
 
     def _new_front(self) -> QuorumFront:
         self._own_front = ControllerFront(

@@ -7,12 +7,14 @@ Which APIs real brokers and controllers expect is what Kafka advertises for a CO
 
 import asyncio
 from collections import deque
-from collections.abc import Callable, Hashable, Mapping
+from collections.abc import Callable, Collection, Hashable, Mapping
 from functools import partial
 from itertools import count
 from typing import ClassVar, Final
 
 from kcore.constants import KRAFT_VERSION, MAX_BROKERS
+from kcore.controller.kraft.api_errors import DEFAULT_MESSAGES
+from kcore.controller.kraft.error_responses import refused
 from kcore.net.adoption import Direct
 from kcore.net.framed import Encoded
 from kcore.net.limits import Limits
@@ -21,7 +23,6 @@ from kcore.net.requests import Answer
 from kcore.net.sasl_server import SaslListener
 from kcore.net.server import RequestContext, Server, serve
 from kcore.net.tls import TlsContext
-from kcore.net.versions import response_of
 from kcore.protocol_errors import Errors
 from kcore.raft.effects import SendResponse
 from kcore.raft.node import RaftNode
@@ -49,8 +50,12 @@ OTHERS: Final = {
     "ControllerRegistration": (0, 0),
     "Envelope": (0, 0),
 }
+# Before a client is known they are `net/sasl_server.py`'s; later ones come too late.
+OF_SASL: Final = {"SaslHandshake": (0, 1), "SaslAuthenticate": (0, 2)}
 MOST_CONNECTIONS: Final = 4 * MAX_BROKERS  # Two of a broker; Kafka's max.connections has no bound either.
 WRITTEN_AT_ONCE: Final = 64  # Answers between two looks at what has come.
+_SASL: Final = {message_class(f"{name}Request") for name in OF_SASL}
+NOT_ALLOWED: Final = Errors.CLUSTER_AUTHORIZATION_FAILED
 _OTHERS: Final = {message_class(f"{name}Request") for name in OTHERS}
 
 TakeRequest = Callable[[Message, int, Hashable], None]
@@ -63,8 +68,14 @@ def apis_of(level: str) -> dict[str, tuple[int, int]]:
         for request, newest in NEWEST[level].items()
     }
     if level == "3.9":
-        return {**raft, **OTHERS, "DescribeCluster": (0, 1)}
-    return {**raft, **OTHERS, "DescribeCluster": (0, 2), "UpdateFeatures": (0, 2)}  # The latter of kraft.version alone.
+        return {**raft, **OTHERS, **OF_SASL, "DescribeCluster": (0, 1)}
+    return {
+        **raft,
+        **OTHERS,
+        **OF_SASL,
+        "DescribeCluster": (0, 2),
+        "UpdateFeatures": (0, 2),
+    }  # The latter of kraft.version alone.
 
 
 class QuorumFront:
@@ -78,13 +89,14 @@ class QuorumFront:
         take: TakeRequest,
         describe: Callable[[], DescribeClusterResponse],
         listener: str | None = None,
+        super_users: Collection[str] | None = None,
     ) -> None:
         """`take` gets a request that is not answered here, its version, and what `answer` is to be called with.
 
-        `listener`: the name that requests are told to have come in at.
+        `listener`: the name that requests are told to have come in at. `super_users`: who alone is answered.
         """
         self.metrics = Metrics()
-        self._listener = listener
+        self._listener, self._super_users = listener, super_users
         self._level, self._take, self._describe = level, take, describe
         self._waiting: dict[Hashable, asyncio.Future[Message | None]] = {}
         self._direct: dict[Hashable, Answer] = {}  # Of requests that have no task.
@@ -130,7 +142,10 @@ class QuorumFront:
 
     def _may_go_on(self, direct: Direct) -> bool:
         """Whether the sender of such a request has the right to it now."""
-        return True
+        return self._is_known(direct.context)
+
+    def _is_known(self, context: RequestContext) -> bool:
+        return self._super_users is None or str(context.principal) in self._super_users
 
     def follow(self) -> None:
         """After each event: the loop is told what has changed."""
@@ -202,6 +217,9 @@ class QuorumFront:
 
     def begin(self, context: RequestContext, request: Message, answer: Answer) -> None:
         """As `_handle`."""
+        if not self._is_known(context):
+            answer(refused(request, NOT_ALLOWED, DEFAULT_MESSAGES[NOT_ALLOWED]))
+            return
         if self._followers is not None and (owed := self._followers.owed_to(context.connection_id, request)):
             answer(owed)
             return
@@ -216,9 +234,12 @@ class QuorumFront:
             self._begins = None
 
     async def _handle(self, context: RequestContext, request: Message) -> Message | Encoded | None:
+        if type(request) in _SASL:
+            return refused(request, Errors.ILLEGAL_SASL_STATE)
+        if not self._is_known(context):
+            return refused(request, NOT_ALLOWED, DEFAULT_MESSAGES[NOT_ALLOWED])
         if type(request) in _OTHERS:
-            refused: Message = response_of(type(request))(error_code=Errors.NOT_CONTROLLER.value)
-            return refused
+            return refused(request, Errors.NOT_CONTROLLER)
         if isinstance(request, DescribeClusterRequest):
             return self._described(request)
         return await self._answered(context, partial(self._take, request, context.version))

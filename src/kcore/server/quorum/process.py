@@ -6,7 +6,7 @@ Source: KafkaRaftManager and KafkaRaftClientDriver of 4.3.1.
 import asyncio
 import logging
 import time
-from collections.abc import Callable, Hashable, Iterable, Sequence
+from collections.abc import Callable, Collection, Hashable, Iterable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from functools import partial
@@ -103,8 +103,11 @@ class QuorumServer:
         stop_ms: int = STOP_MS,
         front: FrontKind = "compiled",
         security: ListenerSecurity = PLAINTEXT,
+        super_users: Collection[str] | None = None,
     ) -> None:
         """`host`: None for an observer that answers nobody. `security`: of its listener, and of the other nodes'.
+
+        `super_users`: whom it answers; None: everybody.
 
         `store_cluster_id` keeps the one that the log brings, where `config` has none: durable when it returns.
         `stop_ms`: so long a leader that stops waits for another one. `front`: whether what changes nothing is answered
@@ -122,6 +125,7 @@ class QuorumServer:
         self._clock = Clock()
         self._stopped = asyncio.Event()
         self._failed: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        self._super_users = super_users
         self._front, self._front_kind, self._security = self._new_front(), front, security
         self._outgoing = security.outgoing()
         client_id = f"raft-client-{config.node_id}"
@@ -133,7 +137,11 @@ class QuorumServer:
 
     def _new_front(self) -> QuorumFront:
         """What answers clients."""
-        return QuorumFront(self.config.level, self._requested, self._describe_cluster)
+        return QuorumFront(
+            *(self.config.level, self._requested, self._describe_cluster),
+            listener=self.config.listener,
+            super_users=self._super_users,
+        )
 
     def _server_sasl(self) -> SaslListener | None:
         """How clients are authenticated, where that is asked for: this node knows no users but those of PLAIN."""
