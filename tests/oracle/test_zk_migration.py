@@ -20,6 +20,7 @@ from kcore.metadata.directory_table import MIGRATING_UUID
 from kcore.metadata.image import ClusterImage
 from kcore.processes.machine import free_ports
 from kcore.processes.zk_cluster import ZookeeperProcess
+from kcore.report.exits import Exit
 from kcore.types import Uuid
 from kcore.wire.metadata_frames import decode_metadata_record
 from kcore.wire.records import decode_records
@@ -35,6 +36,7 @@ TOPIC: Final = "t"
 REPLICAS: Final = {0: (1, 2, 3), 1: (2, 3, 1), 2: (3, 1, 2)}
 OPTIONS: Final = ("--session-timeout", "12000", "--config", "replica.lag.time.max.ms=6000")
 CONFIG: Final = "kafka.admin.ConfigCommand"
+EXPECTED: Final = ("goes offline", "has failed while the broker migrates")  # Of the directory that is taken away.
 POST_MIGRATION: Final = 3  # ZkMigrationState
 WITHIN_S: Final = 120.0
 
@@ -86,7 +88,8 @@ class Cluster:
     def faults(self) -> list[str]:
         """What an operator should be woken for, or looks like a fault of ours."""
         lines = [line for each in self.brokers for line in each.said().splitlines()]
-        return [line for line in lines if " ERROR " in line or " CRITICAL " in line or line.startswith("Traceback")]
+        faults = [line for line in lines if " ERROR " in line or " CRITICAL " in line or line.startswith("Traceback")]
+        return [line for line in faults if not any(each in line for each in EXPECTED)]
 
     def lying(self) -> dict[tuple[int, str, int], Uuid | None]:
         """By broker, topic and index, the id of the directory that has the log."""
@@ -170,11 +173,24 @@ def under_the_quorum(cluster: Cluster, writer: Writer) -> None:
     run_tool(CONFIG, *of_topic, "--alter", "--add-config", "retention.ms=1234567")
     until(lambda: "u" in in_zookeeper(cluster)[2], lambda: in_zookeeper(cluster))
     until(lambda: "retention.ms=1234567" in run_tool(CONFIG, *of_topic, "--describe"), cluster.story)
-    second = cluster.brokers[1]
-    second.kill()  # The quorum fences it, others lead; it comes back in ZooKeeper mode.
-    until(lambda: _leaders(cluster).isdisjoint({2}), cluster.story, WITHIN_S)
+    loses_a_directory(cluster, cluster.brokers[1], writer)
+
+
+def loses_a_directory(cluster: Cluster, broker: MigratingBroker, writer: Writer) -> None:
+    """It stops, and does not begin without the directory: others lead until it is back, still in ZooKeeper mode."""
+    directory, aside = broker.log_dirs[1], cluster.folder / "aside"
+    directory.rename(aside)
+    directory.write_bytes(b"")
+    assert broker.wait() == Exit.FAILED
+    broker.await_said("has failed while the broker migrates from ZooKeeper")
+    until(lambda: broker.broker_id not in _leaders(cluster), cluster.story, WITHIN_S)
     progress(writer)
-    second.start()
+    broker.launch()
+    assert broker.wait() == Exit.USAGE
+    broker.await_said("a broker that migrates needs all log directories")
+    directory.unlink()
+    aside.rename(directory)
+    broker.start()
     cluster.until_whole()
     progress(writer)
 

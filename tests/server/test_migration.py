@@ -14,7 +14,7 @@ import pytest
 
 import kcore
 from kcore.broker.lifecycle.states import BrokerState
-from kcore.constants import UNKNOWN_BROKER_EPOCH
+from kcore.constants import METADATA_TOPIC, UNKNOWN_BROKER_EPOCH
 from kcore.errors import StorageError
 from kcore.metadata import znodes
 from kcore.metadata.broker_table import Endpoint
@@ -40,8 +40,10 @@ from kcore.server.broker.migration import BrokerMigration
 from kcore.server.broker.migration_settings import MigrationSettings, feature_level, migration_settings_of
 from kcore.server.broker.zk_process import ZkBrokerServer
 from kcore.server.properties.values import SettingsError
+from kcore.storage.checkpoints import read_offsets, write_offsets
 from kcore.storage.meta_properties import MetaProperties, read_meta_properties, write_meta_properties
 from kcore.storage.raft_dir import METADATA_FOLDER
+from kcore.storage.raft_log import RECOVERY_POINTS
 from kcore.wire.codec import decode_from, encode
 from net.loops import story, until
 from server.replicas import APIS, CONTROLLER, TOPIC_ID, Brokers, FakeController
@@ -210,9 +212,12 @@ async def test_directories_keep_their_ids_and_the_old_metadata_log_goes(
         first = metas(tmp_path, 1)
     stale = tmp_path / "1" / METADATA_FOLDER / "00000000000000000007.checkpoint"
     stale.write_bytes(b"of another quorum")
+    points = tmp_path / "1" / RECOVERY_POINTS
+    write_offsets(points, {(METADATA_TOPIC, 0): 306, ("t", 0): 5})
     async with brokers_in(tmp_path, monkeypatch, before):
         assert metas(tmp_path, 1) == first
         assert (tmp_path / "1" / METADATA_FOLDER).is_dir() and not stale.exists()
+        assert read_offsets(points) == {("t", 0): 5}, "a log that is gone has no end that it must reach"
 
 
 @story

@@ -26,6 +26,7 @@ from kcore.broker.lifecycle.machine import (
 )
 from kcore.broker.lifecycle.states import BrokerState
 from kcore.broker.replicas.config import BrokerConfig
+from kcore.constants import METADATA_TOPIC
 from kcore.errors import StorageError
 from kcore.metadata.broker_table import Endpoint
 from kcore.metadata.metadata_version import FEATURE_NAME
@@ -37,7 +38,10 @@ from kcore.server.broker.migration_settings import RELEASE, MigrationSettings, f
 from kcore.server.broker.observer import BrokerObserver, LogEnd
 from kcore.server.kraft.apis import FEATURES, RAFT_LEVELS
 from kcore.server.quorum.elections import DirectoryElections
+from kcore.storage.checkpoints import read_offsets, write_offsets
+from kcore.storage.files import is_there
 from kcore.storage.raft_dir import METADATA_FOLDER, RaftDirectory, random_directory_id
+from kcore.storage.raft_log import RECOVERY_POINTS
 from kcore.types import Uuid
 
 logger = logging.getLogger(__name__)
@@ -166,9 +170,16 @@ class BrokerMigration:
 
 
 def _delete_metadata_log(metadata_dir: Path) -> None:
-    """A log of an attempt before may be of a quorum that is no more (KafkaRaftManager.maybeDeleteMetadataLogDir)."""
-    folder = metadata_dir / METADATA_FOLDER
+    """A log of an attempt before may be of a quorum that is no more (KafkaRaftManager.maybeDeleteMetadataLogDir).
+
+    Its recovery point, beside it, goes first: a log that does not reach its recovery point is refused.
+    """
+    folder, points = metadata_dir / METADATA_FOLDER, metadata_dir / RECOVERY_POINTS
     try:
+        known = read_offsets(points) if is_there(points) else {}
+        left: dict[tuple[str, int], int] = {key: offset for key, offset in known.items() if key[0] != METADATA_TOPIC}
+        if len(left) < len(known):
+            write_offsets(points, left)
         with suppress(FileNotFoundError):
             shutil.rmtree(folder)
     except OSError as error:
