@@ -1,5 +1,6 @@
 """The log directories of brokers under a KRaft controller (KIP-858): real disks, real sockets, one process."""
 
+import asyncio
 import shutil
 import subprocess
 from collections.abc import Iterator
@@ -9,12 +10,15 @@ from typing import Any
 
 import pytest
 
+from kcore.broker.lifecycle.states import BrokerState
 from kcore.errors import TableError
+from kcore.metadata.directory_table import MIGRATING_UUID
 from kcore.protocol_errors import Errors
 from kcore.schema.log_dirs import DescribeLogDirsRequest
 from kcore.schema.produce import PartitionProduceData, ProduceRequest, TopicProduceData
 from kcore.schema.topics import DeleteTopicsRequest, DeleteTopicState
 from kcore.schema.update_features import FeatureUpdateKey, UpdateFeaturesRequest
+from kcore.server.broker.directory_tasks import DirectoryTasks
 from kcore.server.broker.kraft_process import KraftBrokerServer
 from kcore.storage.checkpoints import TopicPartition
 from kcore.storage.log_directory import HIGH_WATERMARKS, LogDirectory
@@ -289,6 +293,39 @@ async def test_c5_the_controller_is_told_once_the_metadata_version_allows_it(tmp
         await until_told(cluster, 1)
         assert {*image.brokers[1].directories} == {*lying(broker).values()}
         assert await cluster.produce(1, "t", b"a")
+
+
+@story
+@pytest.mark.covers("KIP-858 migration 8", "KIP-858 migration 9")
+async def test_a_broker_whose_replicas_are_in_migrating_stays_fenced_until_all_are_assigned(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """They are so behind a migration from ZooKeeper, and behind an upgrade that the broker did not see."""
+    async with cluster_in(tmp_path, brokers=0, levels={"metadata.version": 16}) as cluster:
+        await two_brokers(cluster)
+        await cluster.create("t", *[[1, 2]] * 3)
+        await until(lambda: holds(cluster, 1, 3) and holds(cluster, 2, 3))
+        await cluster.stop(1)
+        update = FeatureUpdateKey(feature="metadata.version", max_version_level=17)
+        assert (await cluster.ask(2, UpdateFeaturesRequest(feature_updates=[update]))).error_code == Errors.NONE
+        await until_told(cluster, 2)
+        may_ask, ask = asyncio.Event(), DirectoryTasks._ask
+
+        async def when_it_may(self: DirectoryTasks, request: Any) -> None:
+            await may_ask.wait()
+            await ask(self, request)
+
+        monkeypatch.setattr(DirectoryTasks, "_ask", when_it_may)
+        broker, image = await cluster.start(1, is_awaited=False, **of(1)), cluster.controller.controller.image
+        await until(lambda: holds(cluster, 1, 3) and broker.directories.queued_assignments == 3)
+        heard = broker._lifecycle.machine
+        await until(lambda: heard.state is BrokerState.RECOVERY and heard.in_flight is None)
+        await until(lambda: heard.in_flight is not None)  # One more heartbeat does not unfence it either.
+        assert image.brokers[1].fenced and {*assigned(cluster, 1).values()} == {MIGRATING_UUID}
+        may_ask.set()
+        await broker.until_running()
+        assert assigned(cluster, 1) == lying(broker)
+        assert not image.brokers[1].fenced
 
 
 async def delete(cluster: Cluster, topic: str) -> None:

@@ -21,9 +21,12 @@ from kcore.protocol_errors import ApiException
 from kcore.raft.replicas import Address
 from kcore.report.exits import Exit
 from kcore.server.audit import AuditLog
+from kcore.server.broker.migration_settings import ENABLE, MigrationSettings, feature_level, migration_settings_of
+from kcore.server.broker.migration_settings import NAMES as MIGRATION_NAMES
 from kcore.server.broker.zk_door import BrokerDoor
 from kcore.server.broker.zk_process import ZkBrokerServer
 from kcore.server.properties.listeners import BrokerListener, BrokerListeners
+from kcore.server.properties.values import SettingsError
 
 NO_SETTINGS = {"broker_id", "inter_broker_protocol", "protocol"}  # Options of their own.
 
@@ -79,9 +82,12 @@ def command(
     begin_log(verbose=verbose)
     use_all_descriptors()
     others, authorizer = _authorizer_of(config or [])
+    others, migration = _migration_of(others, inter_broker_protocol, len(log_dir))
     made = _config_of(broker_id, inter_broker_protocol, others)
     door = _door_of(security, listen, advertise, listener_name, control_plane, authorizer)
-    options: dict[str, Any] = {"door": door, "rack": rack}
+    if migration is not None and door.listeners.of_brokers.security.protocol != PLAINTEXT:
+        fail(f"--config {ENABLE}=true: brokers that migrate are plaintext among themselves, as their controllers are")
+    options: dict[str, Any] = {"door": door, "rack": rack, "migration": migration}
     told = audit_log(audit)
     raise typer.Exit(asyncio.run(_run(made, zookeeper, log_dir, told, session_timeout_ms=session_timeout, **options)))
 
@@ -115,6 +121,22 @@ def _door_of(
     plane = _plane_of(control_plane)
     listeners = BrokerListeners((BrokerListener(name, where, advertised), *plane), name)
     return BrokerDoor(listeners, plane[0].name if plane else None, authorizer)
+
+
+def _migration_of(given: list[str], protocol: str, directories: int) -> tuple[list[str], MigrationSettings | None]:
+    """The settings that are not about a migration to KRaft, and what the others say."""
+    pairs = {name.strip(): value.strip() for name, _, value in (line.partition("=") for line in given)}
+    own = {name: value for name, value in pairs.items() if name.startswith(MIGRATION_NAMES)}
+    others = [line for line in given if line.partition("=")[0].strip() not in own]
+    if ENABLE not in own:
+        return given, None
+    try:
+        found = migration_settings_of(own)
+        if found is not None:
+            feature_level(protocol, directories)
+    except SettingsError as error:
+        fail(f"--config {error}")
+    return others, found
 
 
 def _plane_of(given: str | None) -> list[BrokerListener]:

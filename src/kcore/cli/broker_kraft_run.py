@@ -11,11 +11,13 @@ from kcore.cli.console import fail
 from kcore.cli.kraft_settings import read_broker_settings
 from kcore.cli.metrics_option import KRAFT_BROKER, MetricsOption, metrics_page, serving
 from kcore.cli.processes import begin_log, stop_signal, until_first, use_all_descriptors
+from kcore.controller.kraft.config import DEFAULT_RELEASE
 from kcore.errors import KcoreError
 from kcore.report.exits import Exit
 from kcore.server.audit import AuditLog
 from kcore.server.broker.kraft_process import KraftBrokerServer
 from kcore.server.broker.kraft_settings import KraftBrokerSettings
+from kcore.server.kraft.apis import FEATURES
 from kcore.server.metrics.watched_loop import run_watched
 
 if TYPE_CHECKING:
@@ -24,6 +26,7 @@ if TYPE_CHECKING:
 
 def command(
     config: Annotated[Path, typer.Option("--config", "-c", metavar="FILE", help="Kafka's server.properties.")],
+    release: Annotated[str, typer.Option(help="The release of Kafka whose brokers it is like.")] = DEFAULT_RELEASE,
     metrics: MetricsOption = None,
     audit: AuditOption = None,
     verbose: Annotated[bool, typer.Option("--verbose", help="More of what happens.")] = False,
@@ -39,7 +42,9 @@ def command(
     """
     begin_log(verbose=verbose)
     use_all_descriptors()
-    settings = read_broker_settings(config)
+    if release not in FEATURES:
+        fail(f"--release {release}: {', '.join(FEATURES)}")
+    settings = read_broker_settings(config)._replace(release=release)
     raise typer.Exit(run_watched(_run(settings, metrics_page(metrics), audit_log(audit))))
 
 

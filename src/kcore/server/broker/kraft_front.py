@@ -10,7 +10,7 @@ from typing import Any, Final
 from kcore.broker.replicas.replica_manager import ReplicaManager
 from kcore.controller.kraft.admin.config_descriptions import Describing
 from kcore.controller.kraft.admin.configs import known_kind
-from kcore.controller.kraft.config import KraftControllerConfig
+from kcore.controller.kraft.config import DEFAULT_RELEASE, KraftControllerConfig
 from kcore.controller.zk.requests.live_brokers import LiveBroker
 from kcore.errors import DisconnectedError
 from kcore.metadata.image import ClusterImage
@@ -26,7 +26,6 @@ from kcore.server.broker import front, token_requests
 from kcore.server.broker.forwarding import forwarded_apis
 from kcore.server.broker.front import BrokerFront
 from kcore.server.broker.kraft_configs import BrokerConfigs
-from kcore.server.broker.kraft_settings import RELEASE
 from kcore.server.broker.logs import BrokerLogs
 from kcore.server.broker.replica_moves import ReplicaMoves
 from kcore.server.broker.topic_partitions import describe_topic_partitions
@@ -38,14 +37,14 @@ from kcore.types import Uuid
 OF_BROKERS: Final = {"Fetch": (4, 18), "ListOffsets": (1, 11), "WriteTxnMarkers": (0, 2)}
 OF_DIRECTORIES: Final = {"AlterReplicaLogDirs": (1, 2), "DescribeLogDirs": (1, 5)}
 OF_TOPICS: Final = {"DescribeTopicPartitions": (0, 0)}
-APIS: Final = {
-    **front.APIS,
-    **OF_BROKERS,
-    **OF_DIRECTORIES,
-    **OF_TOPICS,
-    **token_requests.API,
-    **forwarded_apis(),
-}
+
+
+def apis(release: str) -> dict[str, tuple[int, int]]:
+    """What a broker of that release answers, or hands on to the controller."""
+    return {**front.APIS, **OF_BROKERS, **OF_DIRECTORIES, **OF_TOPICS, **token_requests.API, **forwarded_apis(release)}
+
+
+APIS: Final = apis(DEFAULT_RELEASE)
 
 
 class KraftFront(BrokerFront):
@@ -88,7 +87,7 @@ class KraftFront(BrokerFront):
         level = None if image is None else image.features.get(FEATURE_NAME)
         if image is None or level is None or self.configs is None:
             return ()
-        is_supported = MetadataVersion.of_level(level, RELEASE).cordoned_directories_supported
+        is_supported = MetadataVersion.of_level(level, self._config.release).cordoned_directories_supported
         return self.configs.cordoned(image, self._logs.directories) if is_supported else ()
 
     async def may_coordinate(self) -> bool:

@@ -32,7 +32,6 @@ from kcore.server.properties.values import (
 )
 from kcore.storage.live_log import Settings
 
-RELEASE: Final = DEFAULT_RELEASE  # The release whose features the broker registers with.
 RETENTION_CHECK_MS: Final = 300_000
 MOST_SHORT: Final = 2**15 - 1
 ALL: Final = "*"  # As cordoned.log.dirs: every log directory.
@@ -91,12 +90,13 @@ class KraftBrokerSettings(NamedTuple):
     rack: str | None
     raft: dict[str, Any]  # Fields of RaftConfig.
     replicas: BrokerConfig
-    lifecycle: dict[str, int]  # Fields of LifecycleConfig.
+    lifecycle: dict[str, Any]  # Fields of LifecycleConfig.
     directory_failure_timeout_ms: int  # log.dir.failure.timeout.ms
     logs: Settings
     retention_check_ms: int
     ordinary_topics: OrdinaryTopics
     static: dict[str, str]  # All that is given, by Kafka's names.
+    release: str = DEFAULT_RELEASE  # Of Kafka: whose features and APIs the broker has.
 
     def __repr__(self) -> str:
         """Without the settings themselves: passwords are among them."""
@@ -107,8 +107,8 @@ class KraftBrokerSettings(NamedTuple):
         return KraftControllerConfig(
             node_id=self.node_id,
             cluster_id=cluster_id,
-            release=RELEASE,
-            supported_features=dict(FEATURES[RELEASE]),
+            release=self.release,
+            supported_features=dict(FEATURES[self.release]),
             static_configs=self.static,
             **read_all(self.static, _OF_SNAPSHOTS),
             **_authorizer(self.static),

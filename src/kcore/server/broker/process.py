@@ -108,6 +108,10 @@ class BrokerServer(ABC):
     def _controller(self) -> Endpoint | None:
         """Where the active controller listens; None while that is unknown."""
 
+    def _broker_epoch(self) -> int:
+        """As that controller knows it."""
+        return self.manager.broker_epoch
+
     @abstractmethod
     def _credentials(self) -> Credentials:
         """Users and tokens of the cluster."""
@@ -305,7 +309,7 @@ class BrokerServer(ABC):
 
     async def _settle_isrs(self) -> None:
         """All ISR changes that wait go to the controller together."""
-        request = self.manager.isr_changes.next_request(self.manager.broker_epoch)
+        request = self.manager.isr_changes.next_request(self._broker_epoch())
         answer = await self._isr_channel.ask(self._alter_partition(request))
         self.manager.on_alter_partition(answer, now_ms())
 
@@ -313,7 +317,7 @@ class BrokerServer(ABC):
         self, request: AlterPartitionRequest
     ) -> Callable[[Callable[[type[Message]], int]], tuple[Message, int]]:
         def make(choose: Callable[[type[Message]], int]) -> tuple[Message, int]:
-            request.broker_epoch = self.manager.broker_epoch
+            request.broker_epoch = self._broker_epoch()
             version = self.manager.isr_changes.version(choose(AlterPartitionRequest))
             return for_version(request, version), version
 
@@ -325,9 +329,7 @@ class BrokerServer(ABC):
             while not self._producer_ids or not self._producer_ids[0]:
                 answer = await self._channel.ask(
                     lambda choose: (
-                        AllocateProducerIdsRequest(
-                            broker_id=self.config.broker_id, broker_epoch=self.manager.broker_epoch
-                        ),
+                        AllocateProducerIdsRequest(broker_id=self.config.broker_id, broker_epoch=self._broker_epoch()),
                         choose(AllocateProducerIdsRequest),
                     )
                 )
