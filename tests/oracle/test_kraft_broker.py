@@ -3,15 +3,25 @@
 The clients are librdkafka's; they consume by partition, since kcore's brokers hold no consumer groups.
 """
 
+import asyncio
 import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Final
+from typing import Any, Final
 
 import pytest
 from confluent_kafka.admin import AdminClient
 
+from kcore.net.connect import connect
+from kcore.schema.cluster_metadata import (
+    Cursor,
+    DescribeTopicPartitionsRequest,
+    DescribeTopicPartitionsResponse,
+    TopicRequest,
+)
+from kcore.schema.structure import Message
+from oracle.kcore_brokers import until
 from oracle.kraft_clusters import FIRST_CONTROLLER, KraftCluster, Node
 from oracle.librdkafka_clients import CommittedReader, Writer, all_records, configuration
 
@@ -180,3 +190,38 @@ def test_what_kafkas_tools_say_through_kcores_brokers(cluster: Mixed) -> None:
     described = cluster.tool(TOPICS, *where, "--describe", "--topic", "u")
     assert described.count("Leader: 3") == 3
     cluster.tool(TOPICS, *where, "--delete", "--topic", "u")
+
+
+PAGES: Final[tuple[dict[str, Any], ...]] = (
+    {},
+    {"response_partition_limit": 2},
+    {"response_partition_limit": 0},
+    {"response_partition_limit": 2, "cursor": Cursor(topic_name=TOPIC, partition_index=1)},
+    {"cursor": Cursor(topic_name=TOPIC, partition_index=7)},
+    {"cursor": Cursor(topic_name="s", partition_index=5)},
+    {"topics": [TopicRequest(name=each) for each in ("u", "no-topic", "no topic", "..", TOPIC)]},
+    {"topics": [TopicRequest(name=TOPIC)], "cursor": Cursor(topic_name="u", partition_index=0)},
+    {"topics": [TopicRequest(name=TOPIC)], "cursor": Cursor(topic_name=TOPIC, partition_index=-1)},
+    {"cursor": Cursor(topic_name=TOPIC, partition_index=-1)},
+)
+
+
+@pytest.mark.parametrize("fields", PAGES)
+def test_topics_page_by_page_are_those_of_kafkas_broker(cluster: Mixed, fields: dict[str, Any]) -> None:
+    """DescribeTopicPartitions."""
+    cluster.until_whole()
+    request = DescribeTopicPartitionsRequest(**({"topics": []} | fields))
+    told: list[DescribeTopicPartitionsResponse] = []
+
+    def is_same() -> bool:
+        told[:] = [asyncio.run(asked_of(cluster.broker(broker_id), request)) for broker_id in (1, 3)]
+        for each in told:
+            each.topics.sort(key=lambda topic: topic.name or "")
+        return told[0] == told[1]
+
+    until(is_same, lambda: told)
+
+
+async def asked_of(node: Node, request: Message) -> Any:
+    async with await connect("127.0.0.1", node.port) as connection:
+        return await connection.send(request)
