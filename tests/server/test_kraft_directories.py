@@ -22,7 +22,11 @@ from kcore.server.broker.directory_tasks import DirectoryTasks
 from kcore.server.broker.kraft_process import KraftBrokerServer
 from kcore.storage.checkpoints import TopicPartition
 from kcore.storage.log_directory import HIGH_WATERMARKS, LogDirectory
-from kcore.storage.partition_metadata import write_partition_metadata
+from kcore.storage.partition_metadata import (
+    PARTITION_METADATA,
+    read_partition_metadata,
+    write_partition_metadata,
+)
 from kcore.storage.raft_format import format_log_directories
 from kcore.types import Uuid
 from net.loops import story, until
@@ -397,6 +401,25 @@ def small_disk(path: Path) -> Iterator[bool]:
     finally:
         if is_mounted:
             subprocess.run(["umount", "--lazy", str(path)], check=True)
+
+
+@pytest.mark.covers("C16")
+@story
+async def test_c16_a_log_without_its_partition_metadata_stops_nothing(tmp_path: Path) -> None:
+    """A crash between the folder and that file, or a disk that lost it: the broker starts, and nothing else is lost."""
+    async with cluster_in(tmp_path, brokers=1, log_dirs="{folder}/a,{folder}/b") as cluster:
+        await cluster.create("t", *[[1]] * 2)
+        await until(lambda: holds(cluster, 1, 2))
+        for index in (0, 1):
+            assert (await produce(cluster, index, b"a")).error_code == Errors.NONE
+        topic_id = cluster.controller.controller.image.topic_ids["t"]
+        await cluster.stop(1)
+        [path] = tmp_path.glob(f"*/t-0/{PARTITION_METADATA}")
+        path.unlink()
+        await cluster.start(1, log_dirs="{folder}/a,{folder}/b")
+        await until(lambda: holds(cluster, 1, 2) and path.exists())
+        assert read_partition_metadata(path) == topic_id
+        assert [(await produce(cluster, index, b"b")).base_offset for index in (0, 1)] == [1, 1]
 
 
 @story

@@ -4,6 +4,8 @@ from pathlib import Path
 
 import pytest
 
+from kcore.metadata.acl_codes import DESCRIBE, TOPIC
+from kcore.net.request_context import ClientSession
 from kcore.protocol_errors import Errors
 from kcore.schema.cluster_metadata import (
     Cursor,
@@ -13,6 +15,7 @@ from kcore.schema.cluster_metadata import (
 )
 from kcore.server.broker.topic_partitions import MOST, describe_topic_partitions
 from kcore.server.controller.cluster_view import TOPIC_OPERATIONS
+from kcore.server.rights import Rights
 from kcore.types import ZERO_UUID
 from net.loops import story, until
 from server.test_cluster_view import A, B, view
@@ -21,7 +24,26 @@ from server.test_kraft_broker import cluster_in
 INTERNAL = "__consumer_offsets"
 
 
-def page(*names: str, limit: int = MOST, cursor: tuple[str, int] | None = None) -> DescribeTopicPartitionsResponse:
+class MayDescribe:
+    """Lets everybody describe these topics, and do nothing else."""
+
+    def __init__(self, *names: str) -> None:
+        self.names = names
+
+    def allows(self, _who: object, _where: str, operation: int, resource_type: int = 4, name: str = "") -> bool:
+        return (operation, resource_type) == (DESCRIBE, TOPIC) and name in self.names
+
+    def allows_on_any(self, _who: object, _where: str, operation: int, resource_type: int) -> bool:
+        return False
+
+
+def rights(*names: str) -> Rights:
+    return Rights(MayDescribe(*names), ClientSession("PLAINTEXT", "127.0.0.1"))
+
+
+def page(
+    *names: str, limit: int = MOST, cursor: tuple[str, int] | None = None, allowed: Rights | None = None
+) -> DescribeTopicPartitionsResponse:
     return describe_topic_partitions(
         view(),
         DescribeTopicPartitionsRequest(
@@ -29,6 +51,7 @@ def page(*names: str, limit: int = MOST, cursor: tuple[str, int] | None = None) 
             response_partition_limit=limit,
             cursor=cursor and Cursor(topic_name=cursor[0], partition_index=cursor[1]),
         ),
+        allowed,
     )
 
 
@@ -50,6 +73,17 @@ def test_a_topic_with_its_partitions() -> None:
         for each in topic.partitions
     ] == [(1, 5, [1, 2], [2, 1], []), (2, 6, [2, 4], [2], [4]), (-1, 7, [3, 1], [3, 1], [])]
     assert {each.error_code for each in topic.partitions} == {Errors.NONE}
+
+
+def test_topics_without_the_right_are_refused_if_named_and_left_out_otherwise() -> None:
+    assert shown(page(allowed=rights("b"))) == ({"b": [0]}, None)
+    [b, a, missing] = page("missing", "b", "a", allowed=rights("b")).topics
+    assert (b.error_code, b.topic_authorized_operations) == (Errors.NONE, 1 << DESCRIBE)
+    refused = Errors.TOPIC_AUTHORIZATION_FAILED  # Whether there is such a topic is not told.
+    assert [(each.name, each.error_code, each.topic_id, each.partitions) for each in (a, missing)] == [
+        ("a", refused, ZERO_UUID, []),
+        ("missing", refused, ZERO_UUID, []),
+    ]
 
 
 def test_pages_go_by_name_and_end() -> None:

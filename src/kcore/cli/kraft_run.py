@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from kcore.cli.audit_option import AuditOption, audit_log
 from kcore.cli.console import fail
 from kcore.cli.front_option import FrontOption
 from kcore.cli.kraft_settings import read_settings
@@ -21,6 +22,7 @@ from kcore.errors import DecodeError, KcoreError, StorageError
 from kcore.metadata.metadata_version import FEATURE_NAME, RELEASES, MetadataVersion
 from kcore.raft.config import RaftConfig
 from kcore.report.exits import Exit
+from kcore.server.audit import AuditLog
 from kcore.server.kraft.apis import RAFT_LEVELS
 from kcore.server.kraft.process import KraftServer
 from kcore.server.kraft.settings import KraftSettings
@@ -48,6 +50,7 @@ def command(
         list[str] | None,
         typer.Option(metavar="NAME", help="A departure from Kafka to be switched off; `all` for all of them."),
     ] = None,
+    audit: AuditOption = None,
     metrics: MetricsOption = None,
     front: FrontOption = "compiled",
     verbose: Annotated[bool, typer.Option("--verbose", help="More of what happens.")] = False,
@@ -63,7 +66,7 @@ def command(
     use_all_descriptors()
     settings = read_settings(config)
     departures = departures_of(kafka_way or [])
-    page = metrics_page(metrics)
+    page, told = metrics_page(metrics), audit_log(audit)
     controller, directory, parts = _open(settings, release, departures)
     raft = RaftConfig(
         directory.cluster_id,
@@ -78,7 +81,7 @@ def command(
         **settings.raft,
     )
     try:
-        code = run_watched(_serve(controller, raft, settings, parts, page, front))
+        code = run_watched(_serve(controller, raft, settings, parts, page, front, told))
     finally:
         parts[0].close()
     raise typer.Exit(code)
@@ -130,6 +133,7 @@ async def _serve(
     parts: Parts,
     page: "MetricsPage | None",
     front: FrontKind,
+    audit: AuditLog | None,
 ) -> Exit:
     """Until a signal comes, or a fault."""
     stopped = stop_signal()
@@ -137,8 +141,14 @@ async def _serve(
     try:
         with rare_collections():
             server = KraftServer(
-                *(config, raft, *parts), host=host or "0.0.0.0", port=port, front=front, security=settings.security
+                *(config, raft, *parts),
+                host=host or "0.0.0.0",
+                port=port,
+                front=front,
+                security=settings.security,
+                limits=settings.limits,
             )
+            server.audit_to(audit)
             async with server, serving(page, KRAFT, server):
                 logging.info("controller %s listens at %s:%s", config.node_id, host, server.port)
                 await until_first(stopped.wait(), server.wait_failed())

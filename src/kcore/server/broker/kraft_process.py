@@ -29,6 +29,7 @@ from kcore.broker.lifecycle.states import BrokerState
 from kcore.broker.metadata_delta.loader import ImageChanged, MetadataLoader
 from kcore.broker.metadata_delta.publisher import MetadataPublisher
 from kcore.broker.replicas.replica import Key, Replica
+from kcore.controller.kraft.authorization import ImageAuthorizer
 from kcore.controller.kraft.slices import SnapshotNeed
 from kcore.metadata.broker_table import Endpoint
 from kcore.metadata.image import ClusterImage
@@ -74,6 +75,7 @@ class KraftBrokerServer(BrokerServer):
             listeners=settings.listeners,
             rack=settings.rack,
             settings=settings.logs,
+            ordinary_topics=settings.ordinary_topics,
         )
         self.network = Metrics()  # What clients of the listeners did.
         self._running = asyncio.Event()
@@ -100,6 +102,11 @@ class KraftBrokerServer(BrokerServer):
             self._loader = MetadataLoader()
             elections = DirectoryElections(directory, election)
             self._node_config = own.node_config(self.logs.cluster_id)
+            self._authorizer = (
+                ImageAuthorizer(self._node_config, lambda: self._loader.image)
+                if self._node_config.has_authorizer
+                else None
+            )
             need = SnapshotNeed(self._node_config)
             self._observer = MetadataObserver(
                 *(self._raft(directory), log, elections, self._loader, self._on_image, need, own.controllers),
@@ -163,13 +170,16 @@ class KraftBrokerServer(BrokerServer):
         self._image: ClusterImage | None = None  # That the replicas follow.
         self._published = 0  # All records below this offset.
         front = self.front = KraftFront(
-            self.manager, self.logs, self._node_config, lambda: self._image, **self._callbacks()
+            *(self.manager, self.logs, self._node_config, lambda: self._image),
+            authorizer=self._authorizer,
+            **self._callbacks(),
         )
         front.moves, front.configs = self._moves, self._configs
 
     async def _serve(self, stack: AsyncExitStack) -> None:
         self._forwarding, release = self._to_controller("forwarding"), self._kraft.release
-        await self._listen(stack, apis(release), ControllerRelay(self._forwarding, release), self.network)
+        relay = ControllerRelay(self._forwarding, self._authorizer, release)
+        await self._listen(stack, apis(release), relay, self.network)
         for server in self._servers:
             server.versions_answer.supported_features = [
                 SupportedFeatureKey(name=each, min_version=lowest, max_version=highest)

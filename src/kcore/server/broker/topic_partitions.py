@@ -3,10 +3,11 @@
 Source: DescribeTopicPartitionsRequestHandler, KRaftMetadataCache.describeTopicResponse of 4.3.1.
 """
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from typing import Final
 
 from kcore.constants import INTERNAL_TOPICS
+from kcore.metadata.acl_codes import TOPIC
 from kcore.metadata.topic_names import reason_invalid
 from kcore.protocol_errors import Errors
 from kcore.schema.cluster_metadata import (
@@ -17,6 +18,7 @@ from kcore.schema.cluster_metadata import (
     DescribeTopicPartitionsResponseTopic,
 )
 from kcore.server.controller.cluster_view import TOPIC_OPERATIONS, ClusterView
+from kcore.server.rights import Rights
 from kcore.types import Int32s
 
 MOST: Final = 2000
@@ -24,15 +26,35 @@ MOST: Final = 2000
 
 
 def describe_topic_partitions(
-    view: ClusterView, request: DescribeTopicPartitionsRequest
+    view: ClusterView, request: DescribeTopicPartitionsRequest, rights: Rights | None = None
 ) -> DescribeTopicPartitionsResponse:
-    """A page: topics in order of their names, from the cursor on, and where the next page begins."""
+    """A page: topics in order of their names, from the cursor on, and where the next page begins.
+
+    `rights`: topics that whoever asks may not describe are refused if they were named, and left out otherwise. Without
+    them everybody may do everything.
+    """
     cursor = request.cursor or Cursor(topic_name="", partition_index=0)
     asked = [each.name for each in request.topics]
     if cursor.partition_index < 0 or (asked and request.cursor and cursor.topic_name not in asked):
         return _refused(asked)
-    names = {*(asked or filter(None, view.table.topics.names))}
-    response = DescribeTopicPartitionsResponse()
+    named = {*(asked or filter(None, view.table.topics.names))}
+    names = {each for each in named if rights is None or rights.may_describe_topic(each)}
+    response = _page(view, request, cursor, names)
+    if rights is not None:
+        for topic in response.topics:
+            topic.topic_authorized_operations = rights.operations(topic.topic_authorized_operations, TOPIC, topic.name)
+    unseen = sorted(each for each in named - names if each >= cursor.topic_name) if asked else ()
+    response.topics += [
+        DescribeTopicPartitionsResponseTopic(name=each, error_code=Errors.TOPIC_AUTHORIZATION_FAILED) for each in unseen
+    ]
+    return response
+
+
+def _page(
+    view: ClusterView, request: DescribeTopicPartitionsRequest, cursor: Cursor, names: Collection[str]
+) -> DescribeTopicPartitionsResponse:
+    """Of these topics."""
+    response, asked = DescribeTopicPartitionsResponse(), bool(request.topics)
     left = max(1, min(MOST, request.response_partition_limit))
     for name in sorted(each for each in names if each >= cursor.topic_name):
         if not left:

@@ -11,7 +11,7 @@ from kcore.broker.zk_control.control_requests import CONTROL_REQUESTS
 from kcore.controller.zk.admin.configs import is_of_all_brokers
 from kcore.controller.zk.requests.live_brokers import LiveBroker
 from kcore.metadata.broker_table import Endpoint
-from kcore.net.server import RequestContext
+from kcore.net.server import Relay, RequestContext
 from kcore.net.versions import answer_of, response_of
 from kcore.schema import DescribeConfigsRequest, IncrementalAlterConfigsRequest
 from kcore.schema.api_versions import ApiVersionsResponse
@@ -27,7 +27,6 @@ from kcore.server.broker.front import BrokerFront
 from kcore.server.broker.logs import BrokerLogs
 from kcore.server.broker.node_admin import NodeAdmin
 from kcore.server.controller.cluster_view import ClusterView
-from kcore.server.controller.relay import BrokerRelay
 from kcore.wire.codec import decode_from, encode
 
 APIS: Final = {
@@ -88,7 +87,7 @@ class Forwarded(NamedTuple):
 class Frames:
     """The requests that are answered as frames: control requests, and what somebody else answers for this broker."""
 
-    def __init__(self, control: ControlPath, relay: BrokerRelay, forwarded: Forwarded | None = None) -> None:
+    def __init__(self, control: ControlPath, relay: Relay, forwarded: Forwarded | None = None) -> None:
         self._control, self._relay, self._forwarded = control, relay, forwarded
 
     def takes(self, api_key: int, version: int) -> bool:

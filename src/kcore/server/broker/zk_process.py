@@ -18,13 +18,12 @@ from kcore.broker.zk_control.senders import KnownController
 from kcore.constants import UNKNOWN_BROKER_EPOCH
 from kcore.controller.zk.acls import AclAuthorizer, ZkAcls
 from kcore.controller.zk.admin.configs import settings_of
-from kcore.controller.zk.authorizer_settings import AclAuthorizerSettings
 from kcore.errors import ZookeeperError
 from kcore.metadata import znodes
 from kcore.metadata.broker_table import Endpoint
 from kcore.metadata.znode_brokers import BrokerNode, encode_broker
 from kcore.metadata.znode_operations import Create
-from kcore.net.sasl_mechanisms import Credentials, NoCredentials
+from kcore.net.sasl_mechanisms import Credentials
 from kcore.net.server import Relay
 from kcore.protocol_errors import Errors
 from kcore.schema import LeaderAndIsrRequest
@@ -42,8 +41,11 @@ from kcore.server.broker.migration_settings import RELEASE, MigrationSettings
 from kcore.server.broker.node_admin import NodeAdmin
 from kcore.server.broker.process import AGAIN_S, BrokerServer, now_ms
 from kcore.server.broker.topic_settings import TopicSettingsWatch
+from kcore.server.broker.zk_door import OPEN, BrokerDoor, CheckedRelay
 from kcore.server.broker.zk_front import APIS, RELAYED, ControlPath, Forwarded, Frames, ZkFront, with_apis
 from kcore.server.controller.acl_follower import AclFollower
+from kcore.server.controller.credentials import CredentialsFollower
+from kcore.server.controller.notes_follower import NotesFollower
 from kcore.server.controller.relay import BrokerRelay
 from kcore.server.document_routing import DocumentRouting, with_bumped
 from kcore.types import Uuid
@@ -69,21 +71,19 @@ class ZkBrokerServer(BrokerServer):
         log_dirs: Sequence[Path],
         *,
         session_timeout_ms: int = 18_000,
-        authorizer: AclAuthorizerSettings | None = None,
-        control_plane: str | None = None,
+        door: BrokerDoor = OPEN,
         routing: DocumentRouting | None = None,
         migration: MigrationSettings | None = None,
         **options: Any,
     ) -> None:
-        """`authorizer`: who may do what; `control_plane`: the listener of control requests, where they have one.
+        """`door`: who is let in at which listener, and may do what.
 
         `routing`: mutations as KIP-590's document has it; `migration`: to which quorum the broker migrates (KIP-866);
         `options`: those of BrokerServer.
         """
-        super().__init__(config, log_dirs, **options)
-        self._acls = ZkAcls()
-        self._authorizer = None if authorizer is None else AclAuthorizer(authorizer, self._acls)
-        self._control_plane = control_plane
+        super().__init__(config, log_dirs, listeners=door.listeners, **options)
+        self._acls, self._door_settings = ZkAcls(), door
+        self._authorizer = None if door.authorizer is None else AclAuthorizer(door.authorizer, self._acls)
         self._is_routed = routing is not None and routing.is_on(config.inter_broker_protocol)
         self._session_s = session_timeout_ms / 1000
         self._zookeeper = ZookeeperClient(
@@ -92,7 +92,10 @@ class ZkBrokerServer(BrokerServer):
             connect_timeout_s=self._session_s,
             on_session=self._session_changed,
         )
-        self._acl_follower = AclFollower(self._zookeeper, self._acls)
+        self._users = CredentialsFollower(self._zookeeper, door.token_key)
+        self._followers: list[NotesFollower] = [self._users] if door.has_users else []
+        if self._authorizer is not None:
+            self._followers.append(AclFollower(self._zookeeper, self._acls))
         self._to_migrate = migration
         self._migration: BrokerMigration | None = None
 
@@ -112,16 +115,16 @@ class ZkBrokerServer(BrokerServer):
                 self.logs.identify_migrating(self._metadata_dir)
             self._compose()
             self._open_front(cluster_id)
-            if self._authorizer is not None:
-                await self._acl_follower.open()
+            for follower in self._followers:
+                await follower.open()
             await self._serve(stack)
             await self._register()
             await self._migrate(stack, cluster_id)
             self._begin_work()
             self._begin(self._topics.follow_changes(), "topics' configurations")
             self._begin(self._learn(), "what Kafka's brokers answer")
-            if self._authorizer is not None:
-                self._begin(self._acl_follower.follow(), "ACLs")
+            for follower in self._followers:
+                self._begin(follower.follow(), follower.what)
             stack.push_async_callback(self._end_work)
             self._closing = stack.pop_all()
         return self
@@ -133,12 +136,19 @@ class ZkBrokerServer(BrokerServer):
             self._obeyed,
             self._zookeeper,
             authorizer=self._authorizer,
-            listener=self._control_plane,
+            listener=self._door_settings.control_plane,
         )
         admin = NodeAdmin(manager, self._zookeeper, self.listeners.inter_broker, self._advertised_settings())
         own = {message_class(f"{name}Request").api_key for name in APIS}
-        self._relay = BrokerRelay(admin.addresses_of_coordinators, lambda: own, lambda: None, only=RELAYED)
-        front = self.front = ZkFront(*(manager, self.logs, cluster_id, admin, self._relay.forward), **self._callbacks())
+        security = self.listeners.of_brokers.security.outgoing()
+        self._relay = BrokerRelay(
+            *(admin.addresses_of_coordinators, lambda: own, lambda: None), only=RELAYED, security=security
+        )
+        front = self.front = ZkFront(
+            *(manager, self.logs, cluster_id, admin, self._relay.forward),
+            authorizer=self._authorizer,
+            **self._callbacks(),
+        )
         front.is_migrated = lambda: self.control.is_kraft
         self._topics = TopicSettingsWatch(self._zookeeper, manager, now_ms, self.perform)
 
@@ -149,7 +159,10 @@ class ZkBrokerServer(BrokerServer):
 
     async def _serve(self, stack: AsyncExitStack) -> None:
         """All listeners serve the same APIs; control requests come in at one alone, where there is one for them."""
-        frames: Relay = Frames(ControlPath(self._control), self._relay, self._forwarded())
+        relay: Relay = self._relay
+        if self._authorizer is not None:
+            relay = CheckedRelay(relay, self._authorizer)
+        frames: Relay = Frames(ControlPath(self._control), relay, self._forwarded())
         if self._is_routed:
             frames = DocumentRelay(self._controller, frames)
         await self._listen(stack, APIS, frames)
@@ -159,7 +172,7 @@ class ZkBrokerServer(BrokerServer):
         if self._to_migrate is None:
             return None
         self._forwarding = self._to_controller("forwarding")
-        return Forwarded(ControllerRelay(self._forwarding, RELEASE), lambda: self.control.is_kraft)
+        return Forwarded(ControllerRelay(self._forwarding, self._authorizer, RELEASE), lambda: self.control.is_kraft)
 
     async def _learn(self) -> None:
         """Updates ApiVersions: this broker's APIs, and those that it relays to a Kafka broker."""
@@ -254,7 +267,8 @@ class ZkBrokerServer(BrokerServer):
 
     def _session_changed(self, event: SessionEvent) -> None:
         if event is SessionEvent.EXPIRED:
-            self._acl_follower.session_lost()
+            for follower in self._followers:
+                follower.session_lost()
         if event is SessionEvent.EXPIRED and self._tasks:
             logger.warning("the session is lost; registering again")
             self._begin(self._register_again(), "registering again")
@@ -275,7 +289,7 @@ class ZkBrokerServer(BrokerServer):
         return self._endpoint(self.manager.cluster.controller_id)
 
     def _credentials(self) -> Credentials:
-        return NoCredentials()
+        return self._users
 
     def _obeyed(self) -> KnownController:
         controller_id = self.manager.cluster.controller_id
