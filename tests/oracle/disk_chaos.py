@@ -233,8 +233,9 @@ class DiskChaos:
         if made.is_noticed:
             for disk in lost:
                 self._await_noticed(victim, disk)
-            self.until(self._led_elsewhere, "every partition has a leader while the disk is lost", LED_S)
-            self._progress()
+            if not self.plan.anybody:
+                self.until(self._led_elsewhere, "every partition has a leader while the disk is lost", LED_S)
+                self._progress()
         if victim.is_running and not made.is_killed:
             victim.terminate(timeout_s=15.0)
         self._kill(victim)

@@ -13,6 +13,7 @@ from kcore.wire.record_batch import scan_batches
 from kcore.wire.records import decode_records
 from oracle.disk_clients import KEYS, Key, Read, number_of
 from oracle.disk_cluster import BROKERS, DiskCluster
+from oracle.forked import ForkedNode
 from oracle.kraft_registers import Violation
 
 
@@ -112,6 +113,8 @@ def wrong(cluster: DiskCluster) -> str:
     """What is not as it should be, at this moment; nothing if all is."""
     if dead := [node.name for node in (*cluster.controllers, *cluster.brokers) if not node.is_running]:
         return f"{dead} do not run"
+    if not_yet := [node.name for node in cluster.brokers if isinstance(node, ForkedNode) and not node.is_ready]:
+        return f"{not_yet} are not RUNNING again"
     try:
         image = cluster.image()
         ids = {path: each for broker_id in BROKERS for path, each in cluster.directory_ids(broker_id).items()}
