@@ -6,14 +6,18 @@ The clients are librdkafka's; they consume by partition, since kcore's brokers h
 import asyncio
 import time
 from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, Final
+from urllib.request import urlopen
 
 import pytest
+from confluent_kafka import Producer
 from confluent_kafka.admin import AdminClient
 
 from kcore.net.connect import connect
+from kcore.processes.machine import free_ports
 from kcore.schema.cluster_metadata import (
     Cursor,
     DescribeTopicPartitionsRequest,
@@ -21,6 +25,7 @@ from kcore.schema.cluster_metadata import (
     TopicRequest,
 )
 from kcore.schema.structure import Message
+from oracle.kafka_tools import CONSOLE_CONSUMER
 from oracle.kcore_brokers import until
 from oracle.kraft_clusters import FIRST_CONTROLLER, KraftCluster, Node
 from oracle.librdkafka_clients import CommittedReader, Writer, all_records, configuration
@@ -38,6 +43,7 @@ class Mixed(KraftCluster):
     """Brokers 1 and 2 are kcore's, broker 3 is Kafka's."""
 
     def __init__(self, *, real_controllers: bool, log_dirs: Sequence[int] = (1, 1, 1)) -> None:
+        self.pages: dict[int, int] = {}  # Ports of pages of metrics, by broker.
         super().__init__(
             controllers=1,
             brokers=3,
@@ -46,6 +52,13 @@ class Mixed(KraftCluster):
             log_dirs=log_dirs,
             kcore_brokers=[1, 2],
         )
+
+    def _broker(self, node_id: int, port: int, second_port: int) -> Node:
+        made = super()._broker(node_id, port, second_port)
+        if self.is_kcore(made):
+            self.pages[node_id] = free_ports(1)[0]
+            made._command = [*made._command, "--metrics", str(self.pages[node_id])]
+        return made
 
     @property
     def kcore(self) -> list[Node]:
@@ -84,6 +97,13 @@ class Mixed(KraftCluster):
         where = ("--bootstrap-server", self.broker(1).address, "--election-type", "preferred")
         self.tool(ELECT, *where, "--all-topic-partitions")
         self.until_led(p0=1, p1=2, p2=3)
+
+    def shown(self, broker_id: int, name: str) -> float:
+        """By the page of metrics of a broker of kcore's."""
+        with urlopen(f"http://127.0.0.1:{self.pages[broker_id]}/metrics", timeout=30) as answer:
+            lines = answer.read().decode().splitlines()
+        [line] = [each for each in lines if each.startswith(f"{name} ")]
+        return float(line.split()[1])
 
     def faults(self) -> list[str]:
         """What an operator should be woken for, or looks like a fault of ours."""
@@ -173,6 +193,32 @@ def test_the_controller_is_killed_under_load(cluster: Mixed) -> None:
         cluster.broker(2).start()
         cluster.until_whole()
     assert cluster.faults() == []
+
+
+def test_stock_clients_have_fetch_sessions(cluster: Mixed) -> None:
+    """Kafka's broker as a follower, and its console consumer, which gets each record once by incremental fetches."""
+    sessions = "kafka_server_FetchSessionCache_NumIncrementalFetchSessions"
+    cluster.elect_preferred()
+    cluster.until(lambda _: all(cluster.shown(broker_id, sessions) >= 2 for broker_id in (1, 2)))
+    where = ("--bootstrap-server", cluster.broker(1).address)
+    cluster.tool(TOPICS, *where, "--create", "--topic", "s", "--replica-assignment", "1:3")
+    values = [b"%d" % number for number in range(2_000)]
+    producer = Producer(configuration(cluster.bootstrap))
+    for value in values:
+        producer.produce("s", value)
+    assert producer.flush(WITHIN_S) == 0
+    before = cluster.shown(1, sessions)
+    options = ("--topic", "s", "--partition", "0", "--offset", "earliest", "--timeout-ms", "30000")
+    with ThreadPoolExecutor(1) as pool:
+        consumed = pool.submit(cluster.tool, CONSOLE_CONSUMER, *where, *options, timeout_s=240)
+        while cluster.shown(1, sessions) <= before:
+            assert not consumed.done(), consumed.result()[-1000:]
+            time.sleep(0.2)
+    printed = [each for each in consumed.result().splitlines() if each.isdecimal()]  # Not what it says of its end.
+    assert printed == [value.decode() for value in values]
+    complaints = ("an invalid full fetch response", "an invalid incremental fetch response")
+    assert not [each for each in complaints if each in cluster.broker(3).log.read_text()]
+    cluster.tool(TOPICS, *where, "--delete", "--topic", "s")
 
 
 def test_what_kafkas_tools_say_through_kcores_brokers(cluster: Mixed) -> None:
