@@ -27,6 +27,7 @@ from kcore.schema.controlled_shutdown import ControlledShutdownRequest, Controll
 from kcore.schema.fetch import FetchPartition, FetchRequest, FetchTopic
 from kcore.schema.produce import PartitionProduceData, ProduceRequest, TopicProduceData
 from kcore.schema.producers import AllocateProducerIdsRequest, AllocateProducerIdsResponse
+from kcore.schema.topics import CreatableTopicResult, CreateTopicsRequest, CreateTopicsResponse
 from kcore.schema.transactions import (
     AddPartitionsToTxnPartitionResult,
     AddPartitionsToTxnRequest,
@@ -47,6 +48,7 @@ APIS = {
     "AllocateProducerIds": (0, 0),
     "ControlledShutdown": (0, 3),
     "AddPartitionsToTxn": (0, 5),
+    "CreateTopics": (2, 7),
 }
 
 
@@ -105,6 +107,9 @@ class FakeController:
         if isinstance(request, AllocateProducerIdsRequest):
             first = 1000 * len(self.of(AllocateProducerIdsRequest))
             return AllocateProducerIdsResponse(error_code=error, producer_id_start=first, producer_id_len=2)
+        if isinstance(request, CreateTopicsRequest):
+            results = [CreatableTopicResult(name=each.name, error_code=error, configs=[]) for each in request.topics]
+            return CreateTopicsResponse(topics=results)
         assert isinstance(request, AlterPartitionRequest)
         [topic] = request.topics
         [asked] = topic.partitions

@@ -9,6 +9,7 @@ from typing import Annotated, Any
 import typer
 
 from kcore.broker.replicas.config import BrokerConfig
+from kcore.cli.audit_option import AuditOption, audit_log
 from kcore.cli.console import fail
 from kcore.cli.kraft_settings import read_broker_door
 from kcore.cli.processes import address_of, begin_log, stop_signal, use_all_descriptors
@@ -19,9 +20,13 @@ from kcore.net.request_context import PLAINTEXT
 from kcore.protocol_errors import ApiException
 from kcore.raft.replicas import Address
 from kcore.report.exits import Exit
+from kcore.server.audit import AuditLog
+from kcore.server.broker.migration_settings import ENABLE, MigrationSettings, feature_level, migration_settings_of
+from kcore.server.broker.migration_settings import NAMES as MIGRATION_NAMES
 from kcore.server.broker.zk_door import BrokerDoor
 from kcore.server.broker.zk_process import ZkBrokerServer
 from kcore.server.properties.listeners import BrokerListener, BrokerListeners
+from kcore.server.properties.values import SettingsError
 
 NO_SETTINGS = {"broker_id", "inter_broker_protocol", "protocol"}  # Options of their own.
 
@@ -64,6 +69,7 @@ def command(
         list[str] | None,
         typer.Option(metavar="NAME=VALUE", help="Kafka's settings, such as replica.lag.time.max.ms=10000."),
     ] = None,
+    audit: AuditOption = None,
     verbose: Annotated[bool, typer.Option("--verbose", help="More of what happens.")] = False,
 ) -> None:
     """Hold replicas beside real Kafka brokers up to 3.9, over ZooKeeper.
@@ -76,10 +82,14 @@ def command(
     begin_log(verbose=verbose)
     use_all_descriptors()
     others, authorizer = _authorizer_of(config or [])
+    others, migration = _migration_of(others, inter_broker_protocol, len(log_dir))
     made = _config_of(broker_id, inter_broker_protocol, others)
     door = _door_of(security, listen, advertise, listener_name, control_plane, authorizer)
-    options: dict[str, Any] = {"door": door, "rack": rack}
-    raise typer.Exit(asyncio.run(_run(made, zookeeper, log_dir, session_timeout_ms=session_timeout, **options)))
+    if migration is not None and door.listeners.of_brokers.security.protocol != PLAINTEXT:
+        fail(f"--config {ENABLE}=true: brokers that migrate are plaintext among themselves, as their controllers are")
+    options: dict[str, Any] = {"door": door, "rack": rack, "migration": migration}
+    told = audit_log(audit)
+    raise typer.Exit(asyncio.run(_run(made, zookeeper, log_dir, told, session_timeout_ms=session_timeout, **options)))
 
 
 def _authorizer_of(given: list[str]) -> tuple[list[str], AclAuthorizerSettings | None]:
@@ -113,6 +123,22 @@ def _door_of(
     return BrokerDoor(listeners, plane[0].name if plane else None, authorizer)
 
 
+def _migration_of(given: list[str], protocol: str, directories: int) -> tuple[list[str], MigrationSettings | None]:
+    """The settings that are not about a migration to KRaft, and what the others say."""
+    pairs = {name.strip(): value.strip() for name, _, value in (line.partition("=") for line in given)}
+    own = {name: value for name, value in pairs.items() if name.startswith(MIGRATION_NAMES)}
+    others = [line for line in given if line.partition("=")[0].strip() not in own]
+    if ENABLE not in own:
+        return given, None
+    try:
+        found = migration_settings_of(own)
+        if found is not None:
+            feature_level(protocol, directories)
+    except SettingsError as error:
+        fail(f"--config {error}")
+    return others, found
+
+
 def _plane_of(given: str | None) -> list[BrokerListener]:
     if given is None:
         return []
@@ -139,11 +165,15 @@ def _config_of(broker_id: int, protocol: str, given: list[str]) -> BrokerConfig:
         fail(f"--inter-broker-protocol: {error}")
 
 
-async def _run(config: BrokerConfig, zookeeper: str, log_dirs: list[Path], **options: Any) -> Exit:
+async def _run(
+    config: BrokerConfig, zookeeper: str, log_dirs: list[Path], audit: AuditLog | None, **options: Any
+) -> Exit:
     """Until a signal comes, or no disk is left."""
     stopped = stop_signal()
     try:
-        async with ZkBrokerServer(config, zookeeper, log_dirs, **options) as server:
+        made = ZkBrokerServer(config, zookeeper, log_dirs, **options)
+        made.audit = audit
+        async with made as server:
             logging.info("broker %s listens at port %s", server.config.broker_id, server.port)
             ends = [asyncio.create_task(stopped.wait()), asyncio.create_task(server.wait_failed())]
             await asyncio.wait(ends, return_when=asyncio.FIRST_COMPLETED)

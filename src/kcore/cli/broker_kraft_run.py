@@ -6,14 +6,18 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from kcore.cli.audit_option import AuditOption, audit_log
 from kcore.cli.console import fail
 from kcore.cli.kraft_settings import read_broker_settings
 from kcore.cli.metrics_option import KRAFT_BROKER, MetricsOption, metrics_page, serving
 from kcore.cli.processes import begin_log, stop_signal, until_first, use_all_descriptors
+from kcore.controller.kraft.config import DEFAULT_RELEASE
 from kcore.errors import KcoreError
 from kcore.report.exits import Exit
+from kcore.server.audit import AuditLog
 from kcore.server.broker.kraft_process import KraftBrokerServer
 from kcore.server.broker.kraft_settings import KraftBrokerSettings
+from kcore.server.kraft.apis import FEATURES
 from kcore.server.metrics.watched_loop import run_watched
 
 if TYPE_CHECKING:
@@ -22,7 +26,9 @@ if TYPE_CHECKING:
 
 def command(
     config: Annotated[Path, typer.Option("--config", "-c", metavar="FILE", help="Kafka's server.properties.")],
+    release: Annotated[str, typer.Option(help="The release of Kafka whose brokers it is like.")] = DEFAULT_RELEASE,
     metrics: MetricsOption = None,
+    audit: AuditOption = None,
     verbose: Annotated[bool, typer.Option("--verbose", help="More of what happens.")] = False,
 ) -> None:
     """Hold replicas beside real Kafka brokers, in a KRaft cluster of Kafka's controllers or kcore's.
@@ -36,15 +42,19 @@ def command(
     """
     begin_log(verbose=verbose)
     use_all_descriptors()
-    settings = read_broker_settings(config)
-    raise typer.Exit(run_watched(_run(settings, metrics_page(metrics))))
+    if release not in FEATURES:
+        fail(f"--release {release}: {', '.join(FEATURES)}")
+    settings = read_broker_settings(config)._replace(release=release)
+    raise typer.Exit(run_watched(_run(settings, metrics_page(metrics), audit_log(audit))))
 
 
-async def _run(settings: KraftBrokerSettings, page: "MetricsPage | None") -> Exit:
+async def _run(settings: KraftBrokerSettings, page: "MetricsPage | None", audit: AuditLog | None) -> Exit:
     """Until a signal comes, or a fault."""
     stopped = stop_signal()
     try:
-        async with KraftBrokerServer(settings) as server, serving(page, KRAFT_BROKER, server):
+        made = KraftBrokerServer(settings)
+        made.audit = audit
+        async with made as server, serving(page, KRAFT_BROKER, server):
             logging.info("broker %s listens at port %s", settings.node_id, server.port)
             await until_first(stopped.wait(), server.wait_failed())
             logging.info("stopping")

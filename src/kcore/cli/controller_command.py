@@ -2,12 +2,13 @@
 
 import asyncio
 import logging
-from dataclasses import fields
+from dataclasses import fields, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from kcore.cli.audit_option import AuditOption, audit_log
 from kcore.cli.console import fail
 from kcore.cli.kraft_settings import read_door
 from kcore.cli.metrics_option import ZOOKEEPER, MetricsOption, metrics_page, serving
@@ -17,13 +18,11 @@ from kcore.controller.zk.authorizer_settings import AUTHORIZER_NAMES, acl_author
 from kcore.controller.zk.config import ControllerConfig
 from kcore.controller.zk.requests.versions import request_versions
 from kcore.errors import ElectionRefusedError, KcoreError, UnsupportedVersionError
-from kcore.metadata.broker_table import SECURITY_PROTOCOLS, Endpoint
 from kcore.net.durations import Duration
 from kcore.net.request_context import PLAINTEXT
 from kcore.protocol_errors import ApiException
 from kcore.report.exits import Exit
-from kcore.server.audit import AuditLog
-from kcore.server.controller.door import CONTROL_PLANE, OPEN, TOKEN_KEY, DoorSettings
+from kcore.server.controller.door import CONTROL_PLANE, OPEN, TOKEN_KEY, DoorSettings, endpoints_at
 from kcore.server.controller.metrics import ControllerMetrics
 from kcore.server.controller.process import ControllerServer
 from kcore.server.metrics.watched_loop import run_watched
@@ -70,9 +69,7 @@ def command(
         typer.Option(metavar="NAME=VALUE", help="Kafka's settings, such as auto.leader.rebalance.enable=false."),
     ] = None,
     security: SecurityOption = None,
-    audit: Annotated[
-        Path | None, typer.Option(metavar="FILE", help="Append a line of JSON for each request: who, what, outcome.")
-    ] = None,
+    audit: AuditOption = None,
     metrics: MetricsOption = None,
     verbose: Annotated[bool, typer.Option("--verbose", help="A line for every event, too.")] = False,
 ) -> None:
@@ -88,7 +85,7 @@ def command(
     where, found = address_of("--listen", listen), _door_of(security, listener_name)
     made = _config_of(broker_id, inter_broker_protocol, found, advertise, config or [])
     page, options = metrics_page(metrics), {"session_timeout_ms": session_timeout, "take_over": take_over}
-    others: dict[str, Any] = {**options, "audit": _audit_log(audit), "door": found.door}
+    others: dict[str, Any] = {**options, "audit": audit_log(audit), "door": found.door}
     raise typer.Exit(run_watched(_run(made, zookeeper, where, page, **others)))
 
 
@@ -138,13 +135,6 @@ def _settings(given: list[str], door: DoorSettings) -> dict[str, Any]:
     return settings
 
 
-def _audit_log(path: Path | None) -> AuditLog | None:
-    try:
-        return None if path is None else AuditLog(path)
-    except OSError as error:
-        fail(f"--audit {path}: {error.strerror}")
-
-
 def _secret_in(path: Path) -> str:
     try:
         found = path.read_text(encoding="utf-8").strip()
@@ -161,17 +151,13 @@ def _config_of(
         request_versions(protocol)
     except UnsupportedVersionError as error:
         fail(f"--inter-broker-protocol: {error}")
-    endpoints: tuple[Endpoint, ...] = ()
-    if advertise is not None:
-        host, port = address_of("--advertise", advertise)
-        endpoints = (Endpoint(port, host, door.listener, SECURITY_PROTOCOLS[door.door.security.protocol]),)
-    return ControllerConfig(
-        broker_id,
-        endpoints,
-        inter_broker_protocol=protocol,
-        inter_broker_listener_name=door.listener,
-        **settings,
+    config = ControllerConfig(
+        broker_id, inter_broker_protocol=protocol, inter_broker_listener_name=door.listener, **settings
     )
+    if advertise is None:
+        return config
+    where = address_of("--advertise", advertise)
+    return replace(config, endpoints=endpoints_at(*where, config, door.door.security.protocol))
 
 
 async def _run(

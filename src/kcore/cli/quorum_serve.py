@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Final, NamedTuple
 
 import typer
 
+from kcore.cli.audit_option import AuditOption, audit_log
 from kcore.cli.console import fail
 from kcore.cli.front_option import FrontOption
 from kcore.cli.kraft_settings import read_quorum_door
@@ -21,6 +22,7 @@ from kcore.raft.memory_log import MemoryLog
 from kcore.raft.replicas import Address, Voter
 from kcore.replication.raft_log import Level
 from kcore.report.exits import Exit
+from kcore.server.audit import AuditLog
 from kcore.server.metrics.watched_loop import run_watched
 from kcore.server.quorum.compiled import FrontKind
 from kcore.server.quorum.door import QuorumDoor
@@ -103,6 +105,7 @@ def command(
         float, typer.Option(metavar="RATE", min=0, help="While it leads: append so many records a second.")
     ] = 0.0,
     record_bytes: Annotated[int, typer.Option(metavar="N", min=4, help="Of each of them; they are no-ops.")] = 256,
+    audit: AuditOption = None,
     metrics: MetricsOption = None,
     front: FrontOption = "compiled",
     verbose: Annotated[bool, typer.Option("--verbose", help="More of what happens.")] = False,
@@ -119,11 +122,16 @@ def command(
     )
     if security is not None:
         plan = plan._replace(door=read_quorum_door(security, listener_name))
-    raise typer.Exit(run(plan, append, record_bytes, metrics_page(metrics), front))
+    raise typer.Exit(run(plan, append, record_bytes, metrics_page(metrics), front, audit_log(audit)))
 
 
 def run(
-    plan: Plan, rate: float, record_bytes: int, page: "MetricsPage | None" = None, front: FrontKind = "compiled"
+    plan: Plan,
+    rate: float,
+    record_bytes: int,
+    page: "MetricsPage | None" = None,
+    front: FrontKind = "compiled",
+    audit: AuditLog | None = None,
 ) -> Exit:
     """Until a signal comes, or a fault."""
     if plan.level not in LEVELS:
@@ -154,7 +162,7 @@ def run(
     )
     workload = AppendWorkload(rate, record_bytes, _report) if rate else None
     try:
-        return run_watched(_serve(config, opened, where, workload, page, front, plan.door))
+        return run_watched(_serve(config, opened, where, workload, page, front, plan.door, audit))
     finally:
         _close(opened)
 
@@ -228,6 +236,7 @@ async def _serve(
     page: "MetricsPage | None",
     front: FrontKind,
     door: QuorumDoor,
+    audit: AuditLog | None,
 ) -> Exit:
     stopped = stop_signal()
     try:
@@ -242,7 +251,9 @@ async def _serve(
             front=front,
             security=door.security,
             super_users=door.super_users,
+            limits=door.limits,
         )
+        server.audit_to(audit)
         async with server, serving(page, QUORUM, server):
             logging.info("node %s listens at %s:%s", config.node_id, where.host, server.port)
             work = [workload.run(server.submit)] if workload else []

@@ -89,6 +89,10 @@ class Rights:
         """Whether there may be a resource of that type on which it may."""
         return self._authorizer.allows_on_any(self._who, self._where, operation, resource_type)
 
+    def may_describe_topic(self, name: str) -> bool:
+        """Whether it may know of that topic."""
+        return self._of_topic(DESCRIBE, name)
+
     def may_describe_token(self, token_id: str, owner: str) -> bool:
         """One of another principal."""
         return self.allows(DESCRIBE, DELEGATION_TOKEN, token_id) or self.allows(DESCRIBE_TOKENS, USER, owner)
@@ -164,21 +168,21 @@ class Rights:
         topics = []
         for each in response.topics:
             if each.name is None or self._of_topic(DESCRIBE, each.name):
-                each.topic_authorized_operations = self._operations(each.topic_authorized_operations, TOPIC, each.name)
+                each.topic_authorized_operations = self.operations(each.topic_authorized_operations, TOPIC, each.name)
                 topics.append(each)
             elif is_named:
                 topics.append(_not_described(each, by_id=any(asked.name is None for asked in requested or ())))
         response.topics = topics
         bits = response.cluster_authorized_operations
-        response.cluster_authorized_operations = self._operations(bits, CLUSTER, CLUSTER_NAME)
+        response.cluster_authorized_operations = self.operations(bits, CLUSTER, CLUSTER_NAME)
 
     def _cut_description(self, response: DescribeClusterResponse) -> None:
         """Of the cluster's operations those that are allowed."""
         bits = response.cluster_authorized_operations
-        allowed = self._operations(bits, CLUSTER, CLUSTER_NAME) if self.allows(DESCRIBE) else min(bits, 0)
+        allowed = self.operations(bits, CLUSTER, CLUSTER_NAME) if self.allows(DESCRIBE) else min(bits, 0)
         response.cluster_authorized_operations = allowed
 
-    def _operations(self, bits: int, resource_type: int, name: str | None) -> int:
+    def operations(self, bits: int, resource_type: int, name: str | None) -> int:
         """Of the operations in `bits` those that are allowed; negative: nobody asked (authorizedOperations)."""
         if bits < 0 or name is None:
             return bits

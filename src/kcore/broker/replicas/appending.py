@@ -8,7 +8,7 @@ from typing import NamedTuple
 import numpy as np
 
 from kcore.broker.replicas.log import ReplicaLog
-from kcore.broker.replicas.log_validator import Bytes, LogConfig, validate
+from kcore.broker.replicas.log_validator import Bytes, CheckedAhead, LogConfig, validate
 from kcore.broker.replicas.transactions import EndMarker, encode_end_marker
 from kcore.protocol_errors import ApiException, Errors, exception_of
 from kcore.wire.record_batch import NO_TIMESTAMP, scan_batches
@@ -23,15 +23,21 @@ class Appended(NamedTuple):
 
 
 def append_as_leader(
-    log: ReplicaLog, data: Bytes, leader_epoch: int, config: LogConfig, date_ms: int, guard: object | None = None
+    log: ReplicaLog,
+    data: Bytes,
+    leader_epoch: int,
+    config: LogConfig,
+    date_ms: int,
+    guard: object | None = None,
+    ahead: CheckedAhead | None = None,
 ) -> Appended:
     """Appends the batch that `first_look` found, with the next offsets; for a duplicate, the place of the first.
 
-    `date_ms` is the time of day; `guard` as Producers.check has it. ApiException if it is refused: nothing was appended
-    then.
+    `date_ms` is the time of day; `guard` as Producers.check has it, `ahead` as `validate` does. ApiException if it is
+    refused: nothing was appended then.
     """
     offset = log.end_offset
-    validated = validate(data, config, offset, leader_epoch, date_ms)
+    validated = validate(data, config, offset, leader_epoch, date_ms, ahead)
     known = log.producers.duplicate_of(validated.batches)
     if known is not None:
         return Appended(known.first_offset, known.last_offset, known.timestamp)

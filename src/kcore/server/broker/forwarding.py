@@ -8,6 +8,7 @@ from collections.abc import Callable
 from ipaddress import ip_address
 from typing import Final
 
+from kcore.controller.kraft.config import DEFAULT_RELEASE
 from kcore.errors import DisconnectedError
 from kcore.net.request_context import PLAINTEXT, SESSION, ClientSession
 from kcore.protocol_errors import Errors
@@ -33,7 +34,6 @@ from kcore.server.kraft.envelopes import FORWARDABLE
 from kcore.server.rights import Authorizer, Checked
 from kcore.wire.codec import decode_from, encode
 
-RELEASE: Final = "4.3.1"
 WITHIN_S: Final = 60.0  # As long as Kafka's brokers look for an active controller.
 MOST_WAITING: Final = 256  # Requests at a time, of all clients.
 _PRINCIPAL_VERSION: Final = 0
@@ -48,23 +48,29 @@ _CHECKED_HERE: Final = _AS_IT_IS | {
 _NOBODY: Final = ClientSession(PLAINTEXT, "127.0.0.1")  # Where no connection is served.
 
 
-def forwarded_apis() -> dict[str, tuple[int, int]]:
+def forwarded_apis(release: str = DEFAULT_RELEASE) -> dict[str, tuple[int, int]]:
     """What is handed on, with the versions of the controllers."""
     names = {each.__name__.removesuffix("Request") for each in (FORWARDABLE - {AllocateProducerIdsRequest}) | _AS_IT_IS}
-    return {name: versions for name, versions in APIS[RELEASE].items() if name in names}
+    return {name: versions for name, versions in APIS[release].items() if name in names}
 
 
 class ControllerRelay:
     """Takes the frames of such requests. Whose they are, and from where, is what the session of the connection says."""
 
-    def __init__(self, controller: ControllerClient, authorizer: Authorizer | None = None) -> None:
-        """`authorizer`: of the requests that go on as they are, so that the controller takes them for the broker's."""
+    def __init__(
+        self, controller: ControllerClient, authorizer: Authorizer | None = None, release: str = DEFAULT_RELEASE
+    ) -> None:
+        """`authorizer`: of the requests that go on as they are, so that the controller takes them for the broker's.
+
+        `release`: the controller's.
+        """
         self._controller, self._authorizer = controller, authorizer
         self._waiting = asyncio.Semaphore(MOST_WAITING)
+        apis = forwarded_apis(release)
         self._apis = {
-            key: (message, Versions(*forwarded_apis()[name]))
+            key: (message, Versions(*apis[name]))
             for key, message in REQUESTS.items()
-            if (name := message.__name__.removesuffix("Request")) in forwarded_apis()
+            if (name := message.__name__.removesuffix("Request")) in apis
         }
 
     def takes(self, api_key: int, version: int) -> bool:
@@ -89,11 +95,7 @@ class ControllerRelay:
 
     async def _in_envelope(self, frame: bytes) -> bytes:
         session = SESSION.get() or _NOBODY
-        envelope = EnvelopeRequest(
-            request_data=frame,
-            request_principal=principal_bytes(session),
-            client_host_address=address_bytes(session.client_address),
-        )
+        envelope = enveloped(frame, session)
 
         def make(choose: Callable[[type[Message]], int]) -> tuple[Message, int]:
             return envelope, choose(EnvelopeRequest)
@@ -126,6 +128,15 @@ def _framed(header: RequestHeader, answer: Message) -> bytes:
     version = header.request_api_version
     head = ResponseHeader(correlation_id=header.correlation_id)
     return bytes(encode(head, answer.header_version(version))) + bytes(encode(answer, version))
+
+
+def enveloped(frame: bytes, session: ClientSession) -> EnvelopeRequest:
+    """A request's header and body, as it came in that session."""
+    return EnvelopeRequest(
+        request_data=frame,
+        request_principal=principal_bytes(session),
+        client_host_address=address_bytes(session.client_address),
+    )
 
 
 def principal_bytes(session: ClientSession) -> bytes:

@@ -38,6 +38,8 @@ from kcore.server.broker.gate import BrokerGate, fetch_right
 from kcore.server.broker.group_coordinators import TOPICS, TRANSACTIONS, coordinator_row
 from kcore.server.broker.log_dirs import describe_log_dirs
 from kcore.server.broker.logs import BrokerLogs
+from kcore.server.broker.records_ahead import checked_ahead
+from kcore.server.broker.topic_creation import TopicCreation
 from kcore.server.controller.cluster_view import ClusterView
 from kcore.server.rights import OF_GROUP, OF_TRANSACTION, Authorizer, Checked
 from kcore.types import Uuid
@@ -82,6 +84,7 @@ class BrokerFront(ABC):
         date_ms: Callable[[], int],
         perform: Callable[[], None],
         next_producer_id: Callable[[], Awaitable[int]],
+        topic_creation: TopicCreation,
         authorizer: Authorizer | None = None,
     ) -> None:
         """`perform` does what the machine asks for; it calls `answer`. `next_producer_id` gives one of its own.
@@ -91,7 +94,7 @@ class BrokerFront(ABC):
         self._authorizer = authorizer
         self._manager, self._logs = manager, logs
         self._now_ms, self._perform, self._next_producer_id = now_ms, perform, next_producer_id
-        self._date_ms = date_ms
+        self._date_ms, self._topic_creation = date_ms, topic_creation
         self._waiting: dict[int, asyncio.Future[Message]] = {}
         self._requests = 0
 
@@ -116,10 +119,6 @@ class BrokerFront(ABC):
         future = self._waiting.pop(request_id, None)
         if future is not None and not future.done():
             future.set_result(response)
-
-    def creates_topics(self) -> bool:
-        """auto.create.topics.enable: whether a client that names a topic needs the right to make it."""
-        return True
 
     async def handle(self, context: RequestContext, request: Any) -> Message | None:
         """The answer; None after a Produce with acks 0."""
@@ -190,11 +189,15 @@ class BrokerFront(ABC):
         return coordination.refuse(manager, request, context.version, gate)
 
     def _metadata(self, context: RequestContext, request: MetadataRequest, gate: BrokerGate | None) -> MetadataResponse:
-        answer = self.view(context.listener_name).metadata(request, context.version)
+        """Has topics created that were asked for by name and are not known, where the client and the broker want it."""
+        answer, creates = self.view(context.listener_name).metadata(request, context.version), self._topic_creation
         if gate is not None:
             gate.cut(request, answer, context.version)
-            if self.creates_topics():
+            if creates.creates_ordinary:
                 gate.hide_uncreated(request, answer)
+        if creates.creates_ordinary and request.topics is not None and request.allow_auto_topic_creation:
+            unknown = Errors.UNKNOWN_TOPIC_OR_PARTITION
+            creates.create([each.name for each in answer.topics if each.error_code == unknown and each.name], context)
         return answer
 
     async def _waited(self, context: RequestContext, start: Callable[[int, int], None]) -> Message | None:
@@ -215,8 +218,9 @@ class BrokerFront(ABC):
 
     async def _produce(self, context: RequestContext, request: ProduceRequest) -> Message | None:
         manager, date_ms = self._manager, self._date_ms()
+        ahead = await checked_ahead(manager, request, date_ms)
         answer = await self._waited(
-            context, lambda id_, now: on_produce(manager, id_, request, now, date_ms, context.version)
+            context, lambda id_, now: on_produce(manager, id_, request, now, date_ms, context.version, ahead)
         )
         if request.acks or answer is None:
             return answer
@@ -236,12 +240,16 @@ class BrokerFront(ABC):
     async def _find_coordinator(
         self, context: RequestContext, request: FindCoordinatorRequest, gate: BrokerGate | None
     ) -> FindCoordinatorResponse:
-        """The coordinator of a group or transaction: the leader of its partition of an internal topic."""
+        """The coordinator of a group or transaction: the leader of its partition of an internal topic.
+
+        The first that may ask has the topic created, if there are brokers that coordinate.
+        """
         nodes, version = self.view(context.listener_name).nodes(), context.version
         topic = TOPICS.get(request.key_type, "")
-        may_come = topic in self._manager.cluster.table.topics or await self.may_coordinate()
+        is_there = topic in self._manager.cluster.table.topics
+        may_come = is_there or await self.may_coordinate()
         keys = request.coordinator_keys if version >= 4 else [request.key]
-        found = []
+        found, is_wanted = [], False
         for key in keys:
             missing = None
             if gate is not None and request.key_type in TOPICS:
@@ -250,6 +258,9 @@ class BrokerFront(ABC):
                 found.append(_no_coordinator(key, missing, "" if version >= 4 else NOT_ALLOWED[missing]))
             else:
                 found.append(self._coordinator(key, request.key_type, nodes, may_come=may_come))
+                is_wanted = True
+        if is_wanted and topic and may_come and not is_there:
+            self._topic_creation.create([topic])
         if version >= 4:
             return FindCoordinatorResponse(coordinators=found)
         [one] = found

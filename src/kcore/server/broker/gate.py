@@ -99,7 +99,7 @@ class BrokerGate(Rights):
 
     def check(self, request: Message, version: int) -> Checked | Message:
         """What of a request is left; or the response to one that is refused as a whole."""
-        check = _CHECKS.get(type(request))
+        check = CHECKS.get(type(request))
         return Checked(request) if check is None else check(self, request, version)
 
     def may_read(self, name: str) -> bool:
@@ -316,7 +316,7 @@ def _not_marked(marker: Any) -> WritableTxnMarkerResult:
     return WritableTxnMarkerResult(producer_id=marker.producer_id, topics=topics)
 
 
-_CHECKS: Final[dict[type[Message], Callable[[BrokerGate, Any, int], Checked | Message]]] = {
+CHECKS: Final[dict[type[Message], Callable[[BrokerGate, Any, int], Checked | Message]]] = {
     ProduceRequest: BrokerGate._produce,
     ListOffsetsRequest: BrokerGate._list_offsets,
     OffsetForLeaderEpochRequest: BrokerGate._offset_for_leader_epoch,

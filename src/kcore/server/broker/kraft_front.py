@@ -10,13 +10,14 @@ from typing import Any, Final
 from kcore.broker.replicas.replica_manager import ReplicaManager
 from kcore.controller.kraft.admin.config_descriptions import Describing
 from kcore.controller.kraft.admin.configs import known_kind
-from kcore.controller.kraft.config import KraftControllerConfig
+from kcore.controller.kraft.config import DEFAULT_RELEASE, KraftControllerConfig
 from kcore.controller.zk.requests.live_brokers import LiveBroker
 from kcore.errors import DisconnectedError
 from kcore.metadata.image import ClusterImage
 from kcore.metadata.metadata_version import FEATURE_NAME, MetadataVersion
 from kcore.net.server import RequestContext
 from kcore.protocol_errors import Errors
+from kcore.schema.cluster_metadata import DescribeTopicPartitionsRequest
 from kcore.schema.configs import DescribeConfigsRequest, DescribeConfigsResponse, DescribeConfigsResult
 from kcore.schema.delegation_tokens import DescribeDelegationTokenRequest
 from kcore.schema.log_dirs import AlterReplicaLogDirsRequest
@@ -25,9 +26,9 @@ from kcore.server.broker import front, token_requests
 from kcore.server.broker.forwarding import forwarded_apis
 from kcore.server.broker.front import BrokerFront
 from kcore.server.broker.kraft_configs import BrokerConfigs
-from kcore.server.broker.kraft_settings import RELEASE
 from kcore.server.broker.logs import BrokerLogs
 from kcore.server.broker.replica_moves import ReplicaMoves
+from kcore.server.broker.topic_partitions import describe_topic_partitions
 from kcore.server.controller.cluster_view import ClusterView
 from kcore.server.rights import Rights
 from kcore.types import Uuid
@@ -36,7 +37,15 @@ from kcore.types import Uuid
 OF_BROKERS: Final = {"Fetch": (4, 18), "ListOffsets": (1, 11), "WriteTxnMarkers": (0, 2)}
 OF_DIRECTORIES: Final = {"AlterReplicaLogDirs": (1, 2), "DescribeLogDirs": (1, 5)}
 NOT_YET: Final = "this broker has not caught up with the metadata log yet"
-APIS: Final = {**front.APIS, **OF_BROKERS, **OF_DIRECTORIES, **token_requests.API, **forwarded_apis()}
+OF_TOPICS: Final = {"DescribeTopicPartitions": (0, 0)}
+
+
+def apis(release: str) -> dict[str, tuple[int, int]]:
+    """What a broker of that release answers, or hands on to the controller."""
+    return {**front.APIS, **OF_BROKERS, **OF_DIRECTORIES, **OF_TOPICS, **token_requests.API, **forwarded_apis(release)}
+
+
+APIS: Final = apis(DEFAULT_RELEASE)
 
 
 class KraftFront(BrokerFront):
@@ -74,15 +83,12 @@ class KraftFront(BrokerFront):
         cluster_id = self._config.cluster_id
         return ClusterView(cluster.table, listener, itself, cluster_id, offline=cluster.offline_replicas)
 
-    def creates_topics(self) -> bool:
-        return self._config.static_configs.get("auto.create.topics.enable", "true").lower() == "true"
-
     def cordoned(self) -> Collection[Uuid]:
         image = self._image()
         level = None if image is None else image.features.get(FEATURE_NAME)
         if image is None or level is None or self.configs is None:
             return ()
-        is_supported = MetadataVersion.of_level(level, RELEASE).cordoned_directories_supported
+        is_supported = MetadataVersion.of_level(level, self._config.release).cordoned_directories_supported
         return self.configs.cordoned(image, self._logs.directories) if is_supported else ()
 
     async def may_coordinate(self) -> bool:
@@ -101,6 +107,9 @@ class KraftFront(BrokerFront):
     async def administer(self, context: RequestContext, request: Message) -> Message | None:
         if isinstance(request, DescribeConfigsRequest):
             return self._describe_configs(request)
+        if isinstance(request, DescribeTopicPartitionsRequest):
+            rights = None if self._authorizer is None else Rights(self._authorizer, context)
+            return describe_topic_partitions(self.view(context.listener_name), request, rights)
         if isinstance(request, DescribeDelegationTokenRequest):
             return self._describe_tokens(context, request)
         if isinstance(request, AlterReplicaLogDirsRequest):

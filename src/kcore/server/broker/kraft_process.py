@@ -42,8 +42,8 @@ from kcore.schema.broker_lifecycle import Feature, Listener
 from kcore.server.broker.directory_tasks import DirectoryTasks, Hooks
 from kcore.server.broker.forwarding import ControllerRelay
 from kcore.server.broker.kraft_configs import BrokerConfigs
-from kcore.server.broker.kraft_front import APIS, NOT_YET, KraftFront
-from kcore.server.broker.kraft_settings import RELEASE, KraftBrokerSettings
+from kcore.server.broker.kraft_front import NOT_YET, KraftFront, apis
+from kcore.server.broker.kraft_settings import KraftBrokerSettings
 from kcore.server.broker.lifecycle_tasks import LifecycleTasks
 from kcore.server.broker.logs import BrokerLogs
 from kcore.server.broker.observer import MetadataObserver
@@ -51,7 +51,7 @@ from kcore.server.broker.peers import Dialer
 from kcore.server.broker.process import BrokerServer, date_ms, now_ms
 from kcore.server.broker.replica_moves import Hooks as MoveHooks
 from kcore.server.broker.replica_moves import ReplicaMoves
-from kcore.server.kraft.apis import FEATURES
+from kcore.server.kraft.apis import FEATURES, RAFT_LEVELS
 from kcore.server.kraft.credentials import LogCredentials
 from kcore.server.quorum.elections import DirectoryElections
 from kcore.storage.raft_dir import RaftDirectory, random_directory_id
@@ -76,9 +76,11 @@ class KraftBrokerServer(BrokerServer):
             listeners=settings.listeners,
             rack=settings.rack,
             settings=settings.logs,
+            ordinary_topics=settings.ordinary_topics,
         )
         self.network = Metrics()  # What clients of the listeners did.
         self._running = asyncio.Event()
+        self._is_ready = False  # To be unfenced.
         self._is_stopping = False
         self._is_following = True  # Until the work ends.
 
@@ -94,8 +96,9 @@ class KraftBrokerServer(BrokerServer):
                 node_id=own.node_id,
                 cluster_id=self.logs.cluster_id,
                 voters=[each.key.id for each in own.voters],
+                is_broker=True,
             )
-            log, election = directory.open()
+            log, election = directory.open(level=RAFT_LEVELS[own.release][1])
             stack.callback(log.close)
             self._loader = MetadataLoader()
             elections = DirectoryElections(directory, election)
@@ -105,7 +108,8 @@ class KraftBrokerServer(BrokerServer):
             )
             need = SnapshotNeed(self._node_config)
             self._observer = MetadataObserver(
-                *(self._raft(directory), log, elections, self._loader, self._on_image, need, own.controllers)
+                *(self._raft(directory), log, elections, self._loader, self._on_image, need, own.controllers),
+                release=own.release,
             )
             self._compose()
             self.directories = self._new_directories()
@@ -155,6 +159,7 @@ class KraftBrokerServer(BrokerServer):
             bootstrap_servers=own.bootstrap,
             listener=own.controller_listener,
             can_become_voter=False,
+            level=RAFT_LEVELS[own.release][0],
             **own.raft,
         )
 
@@ -171,12 +176,13 @@ class KraftBrokerServer(BrokerServer):
         front.moves, front.configs = self._moves, self._configs
 
     async def _serve(self, stack: AsyncExitStack) -> None:
-        self._forwarding = self._to_controller("forwarding")
-        await self._listen(stack, APIS, ControllerRelay(self._forwarding, self._authorizer), self.network)
+        self._forwarding, release = self._to_controller("forwarding"), self._kraft.release
+        relay = ControllerRelay(self._forwarding, self._authorizer, release)
+        await self._listen(stack, apis(release), relay, self.network)
         for server in self._servers:
             server.versions_answer.supported_features = [
                 SupportedFeatureKey(name=each, min_version=lowest, max_version=highest)
-                for each, (lowest, highest) in sorted(FEATURES[RELEASE].items())
+                for each, (lowest, highest) in sorted(FEATURES[release].items())
             ]
 
     def _controller_dialer(self) -> Dialer:
@@ -222,7 +228,7 @@ class KraftBrokerServer(BrokerServer):
             ],
             [
                 Feature(name=name, min_supported_version=lowest, max_supported_version=highest)
-                for name, (lowest, highest) in sorted(FEATURES[RELEASE].items())
+                for name, (lowest, highest) in sorted(FEATURES[self._kraft.release].items())
             ],
             [each.directory_id for each in self.logs.online if each.directory_id is not None],
             rack=self._rack,
@@ -340,7 +346,7 @@ class KraftBrokerServer(BrokerServer):
             image.keep_deltas(image.end_offset)
         else:
             delta = image.changes_between(self._published, image.end_offset)
-        self._published, was_ready, self._image = image.end_offset, self._image is not None, image
+        self._published, self._image = image.end_offset, image
         self._configs.follow(image, delta)
         version, cordoned = self._version_of(image), self._configs.cordoned(image, self.logs.directories)
         is_supported = version is not None and version.directories_supported
@@ -351,7 +357,8 @@ class KraftBrokerServer(BrokerServer):
         self._tell_of_internal_topics()
         if version is not None:
             self._follow_features(image, version, cordoned)
-        if not was_ready:
+        if not self._is_ready and self.directories.are_migrated():
+            self._is_ready = True
             self._lifecycle.take(ReadyToUnfence())
 
     def _has_own_registration(self, image: ClusterImage) -> bool:
@@ -367,10 +374,9 @@ class KraftBrokerServer(BrokerServer):
         """A replica has become what the log says."""
         self.logs.configure(key, self.manager.settings_of(key[0]))
 
-    @staticmethod
-    def _version_of(image: ClusterImage) -> MetadataVersion | None:
+    def _version_of(self, image: ClusterImage) -> MetadataVersion | None:
         level = image.features.get(FEATURE_NAME)
-        return None if level is None else MetadataVersion.of_level(level, RELEASE)
+        return None if level is None else MetadataVersion.of_level(level, self._kraft.release)
 
     def _follow_features(self, image: ClusterImage, version: MetadataVersion, cordoned: Sequence[Uuid]) -> None:
         """Clients see the finalized features; what depends on metadata.version follows it."""

@@ -9,8 +9,9 @@ from kcore.broker.directories.choosing import least_used
 from kcore.broker.replicas.partition import TopicSettings
 from kcore.broker.replicas.replica import Key
 from kcore.constants import UNKNOWN_BROKER_EPOCH
+from kcore.errors import StorageError
 from kcore.protocol_errors import ApiException, Errors, exception_of
-from kcore.server.broker.directory_ids import check_metadata_dir, identify
+from kcore.server.broker.directory_ids import check_metadata_dir, identify, identify_migrating
 from kcore.storage.checkpoints import TopicPartition
 from kcore.storage.live_log import LiveLog, Settings
 from kcore.storage.log_directory import LogDirectory
@@ -52,6 +53,13 @@ class BrokerLogs:
     def claim(self, broker_id: int, cluster_id: str) -> None:
         """StorageError if a directory is another broker's; one with an unreadable meta.properties goes offline."""
         self._at_start(lambda directory: directory.claim(broker_id, cluster_id))
+
+    def identify_migrating(self, metadata_dir: Path) -> None:
+        """Behind `claim`, while the broker migrates to KRaft: each directory has an id. StorageError."""
+        try:
+            identify_migrating(self.directories, metadata_dir)
+        except ApiException as error:
+            raise StorageError(str(error)) from None
 
     def _at_start(self, use: Callable[[LogDirectory], object]) -> None:
         """Runs it in all online directories; those that fail go offline.

@@ -32,7 +32,7 @@ class Dialer:
         return await self.connect(where, client_id)
 
     async def renew(self, connection: Connection) -> None:
-        """Before a request: authenticates again if the session ends soon (KIP-368). NetworkError, and it is closed."""
+        """Authenticates again before the session ends (KIP-368): before each request. NetworkError closes it."""
         if self._security is None or not connection.ends_soon or connection.closed:
             return
         sasl = self._security().sasl

@@ -32,12 +32,15 @@ from kcore.protocol_errors import Errors
 from kcore.schema.alter_partition import AlterPartitionRequest
 from kcore.schema.producers import AllocateProducerIdsRequest
 from kcore.schema.structure import Message
+from kcore.server.audit import AuditLog
+from kcore.server.audited import AuditedRelay, audited
 from kcore.server.broker.controller_client import ControllerClient
 from kcore.server.broker.coordination import led_partitions
 from kcore.server.broker.fetchers import BrokerFetchers
 from kcore.server.broker.front import BrokerFront
 from kcore.server.broker.logs import BrokerLogs
 from kcore.server.broker.peers import Dialer
+from kcore.server.broker.topic_creation import OrdinaryTopics, TopicCreation
 from kcore.server.broker.verifier import TransactionVerifier
 from kcore.server.properties.listeners import BrokerListeners
 from kcore.storage.live_log import Settings
@@ -67,6 +70,7 @@ class BrokerServer(ABC):
 
     logs: BrokerLogs
     front: BrokerFront
+    audit: AuditLog | None = None  # May be set before it is entered.
 
     def __init__(
         self,
@@ -76,14 +80,15 @@ class BrokerServer(ABC):
         listeners: BrokerListeners | None = None,
         rack: str | None = None,
         settings: Settings | None = None,
+        ordinary_topics: OrdinaryTopics | None = None,
     ) -> None:
-        """`listeners`: by default one of plain text, at any port."""
+        """`listeners`: by default one of plain text, at any port; `ordinary_topics`: what Metadata has created."""
         self.config, self.listeners = config, listeners or BrokerListeners()
         self.ports: dict[str, int] = {}  # By the name of the listener, once they listen.
         self._dialer = Dialer(self.listeners.of_brokers.security.outgoing())
         self._servers: list[Server] = []
         self._rack = rack
-        self._log_dirs, self._settings = log_dirs, settings
+        self._log_dirs, self._settings, self._ordinary_topics = log_dirs, settings, ordinary_topics
         self._notices = {kind: BoundedLog(logger) for kind in NoticeKind}
         self._failed = asyncio.Event()
         self._isr_changes_wait = asyncio.Event()
@@ -102,6 +107,10 @@ class BrokerServer(ABC):
     @abstractmethod
     def _controller(self) -> Endpoint | None:
         """Where the active controller listens; None while that is unknown."""
+
+    def _broker_epoch(self) -> int:
+        """As that controller knows it."""
+        return self.manager.broker_epoch
 
     @abstractmethod
     def _credentials(self) -> Credentials:
@@ -129,6 +138,8 @@ class BrokerServer(ABC):
         self._verifier = TransactionVerifier(manager, self._endpoint, self._verified, self._dialer)
         self._isr_channel = self._to_controller("to-controller-alter-partition")
         self._channel = self._to_controller("to-controller")
+        topics_channel = self._to_controller("to-controller-create-topics")
+        self._topic_creation = TopicCreation(topics_channel, self.config, self._ordinary_topics)
 
     def _to_controller(self, name: str) -> ControllerClient:
         """A connection to the active controller, for what `name` says."""
@@ -145,6 +156,7 @@ class BrokerServer(ABC):
             "date_ms": date_ms,
             "perform": self.perform,
             "next_producer_id": self._next_producer_id,
+            "topic_creation": self._topic_creation,
         }
 
     async def _listen(
@@ -156,12 +168,12 @@ class BrokerServer(ABC):
             server = await serve(
                 each.listen.host or None,
                 each.listen.port,
-                self.front.handle,
+                audited(self.front.handle, self.audit, date_ms),
                 apis,
                 tls=each.security.server_tls(),
                 sasl=each.security.server_sasl(credentials, date_ms),
                 metrics=metrics,
-                relay=relay,
+                relay=relay if self.audit is None else AuditedRelay(relay, self.audit, date_ms),
                 listener_name=each.name,
             )
             stack.push_async_callback(server.close)
@@ -192,6 +204,7 @@ class BrokerServer(ABC):
         await asyncio.gather(*tasks, return_exceptions=True)
         await self.fetchers.close()
         await self._verifier.close()
+        await self._topic_creation.close()
         self.manager.tick(NEVER_MS)  # Waiting requests are answered.
         self.perform()
         self._isr_channel.close()
@@ -296,7 +309,7 @@ class BrokerServer(ABC):
 
     async def _settle_isrs(self) -> None:
         """All ISR changes that wait go to the controller together."""
-        request = self.manager.isr_changes.next_request(self.manager.broker_epoch)
+        request = self.manager.isr_changes.next_request(self._broker_epoch())
         answer = await self._isr_channel.ask(self._alter_partition(request))
         self.manager.on_alter_partition(answer, now_ms())
 
@@ -304,7 +317,7 @@ class BrokerServer(ABC):
         self, request: AlterPartitionRequest
     ) -> Callable[[Callable[[type[Message]], int]], tuple[Message, int]]:
         def make(choose: Callable[[type[Message]], int]) -> tuple[Message, int]:
-            request.broker_epoch = self.manager.broker_epoch
+            request.broker_epoch = self._broker_epoch()
             version = self.manager.isr_changes.version(choose(AlterPartitionRequest))
             return for_version(request, version), version
 
@@ -316,9 +329,7 @@ class BrokerServer(ABC):
             while not self._producer_ids or not self._producer_ids[0]:
                 answer = await self._channel.ask(
                     lambda choose: (
-                        AllocateProducerIdsRequest(
-                            broker_id=self.config.broker_id, broker_epoch=self.manager.broker_epoch
-                        ),
+                        AllocateProducerIdsRequest(broker_id=self.config.broker_id, broker_epoch=self._broker_epoch()),
                         choose(AllocateProducerIdsRequest),
                     )
                 )

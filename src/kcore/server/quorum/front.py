@@ -6,6 +6,7 @@ Which APIs real brokers and controllers expect is what Kafka advertises for a CO
 """
 
 import asyncio
+import time
 from collections import deque
 from collections.abc import Callable, Collection, Hashable, Mapping
 from functools import partial
@@ -21,7 +22,7 @@ from kcore.net.limits import Limits
 from kcore.net.metrics import Metrics
 from kcore.net.requests import Answer
 from kcore.net.sasl_server import SaslListener
-from kcore.net.server import RequestContext, Server, serve
+from kcore.net.server import Handler, RequestContext, Server, serve
 from kcore.net.tls import TlsContext
 from kcore.protocol_errors import Errors
 from kcore.raft.effects import SendResponse
@@ -38,6 +39,8 @@ from kcore.schema.cluster_metadata import (
 from kcore.schema.fetch import FetchRequest
 from kcore.schema.index import message_class
 from kcore.schema.structure import Message
+from kcore.server.audit import AuditLog
+from kcore.server.audited import audited
 from kcore.server.quorum.clock import Clock
 from kcore.server.quorum.compiled import CompiledFront, Feed
 from kcore.server.quorum.follower_feed import FollowerFeed
@@ -53,6 +56,7 @@ OTHERS: Final = {
 # Before a client is known they are `net/sasl_server.py`'s; later ones come too late.
 OF_SASL: Final = {"SaslHandshake": (0, 1), "SaslAuthenticate": (0, 2)}
 MOST_CONNECTIONS: Final = 4 * MAX_BROKERS  # Two of a broker; Kafka's max.connections has no bound either.
+LIMITS: Final = Limits(connections=MOST_CONNECTIONS)
 WRITTEN_AT_ONCE: Final = 64  # Answers between two looks at what has come.
 _SASL: Final = {message_class(f"{name}Request") for name in OF_SASL}
 NOT_ALLOWED: Final = Errors.CLUSTER_AUTHORIZATION_FAILED
@@ -82,6 +86,8 @@ class QuorumFront:
     """The server of a node."""
 
     _urgent: ClassVar[frozenset[int]] = frozenset()  # API keys of requests that are begun before others.
+    audit: AuditLog | None = None  # May be set before it is open.
+    _tells_itself: ClassVar[bool] = False  # Whether a subclass writes its lines.
 
     def __init__(
         self,
@@ -108,24 +114,34 @@ class QuorumFront:
         self._followers: FollowerFeed | None = None
 
     async def open(
-        self, host: str, port: int, *, tls: TlsContext | None = None, sasl: SaslListener | None = None
+        self,
+        host: str,
+        port: int,
+        *,
+        tls: TlsContext | None = None,
+        sasl: SaslListener | None = None,
+        limits: Limits | None = None,
     ) -> int:
         """Listens; the port, also where 0 was asked for. OSError if it cannot be had."""
         listening = serve(
-            *(host, port, self._handle, self._apis()),
+            *(host, port, self._handler(), self._apis()),
             tls=tls,
             sasl=sasl,
             listener_name=self._listener,
-            limits=Limits(connections=MOST_CONNECTIONS),
+            limits=limits or LIMITS,
             metrics=self.metrics,
         )
         server = await listening
+        server.quotas.rate_of = self._rate_of
         self._server, server.direct = server, self
         server.versions_answer.supported_features = [
             # A leader asks a node for that before it makes it a voter (KIP-853).
             SupportedFeatureKey(name=KRAFT_VERSION, min_version=0, max_version=MAX_KRAFT_VERSION)
         ]
         return server.port
+
+    def _handler(self) -> Handler:
+        return self._handle if self._tells_itself else audited(self._handle, self.audit, _wall_ms)
 
     def compile(self, node: RaftNode, clock: Clock, fail: Callable[[Exception], None]) -> None:
         """Once it is open: the loop of `compiled` answers what changes nothing; `fail`: it has ended by itself."""
@@ -135,6 +151,10 @@ class QuorumFront:
         front.begin(self._feeds(front, followers), self._urgent)
         self._compiled, self._followers = front, followers
         self.follow()
+
+    def _rate_of(self, address: str) -> float | None:
+        """How many connections of an address it takes a second; None: any number."""
+        return None
 
     def _feeds(self, front: CompiledFront, followers: FollowerFeed) -> list[Feed]:
         """What the loop answers."""
@@ -263,6 +283,10 @@ class QuorumFront:
                 "type BROKER",
             )
         return self._describe()
+
+
+def _wall_ms() -> int:
+    return time.time_ns() // 1_000_000
 
 
 def described(cluster_id: str, leader_id: int, voters: dict[int, Endpoints], listener: str) -> DescribeClusterResponse:
