@@ -27,6 +27,11 @@ def test_port_0_is_told_as_the_one_that_it_became() -> None:
     assert found.endpoints({"PLAINTEXT": 4711}) == [Endpoint(4711, "a", "PLAINTEXT", 0)]
 
 
+def test_connections_are_bounded_by_listener() -> None:
+    found = listeners_of(TWO | {NAME: "INNER", "max.connections": "9", "listener.name.outer.max.connections": "7"})
+    assert [each.limits.connections for each in found.each] == [9, 7]
+
+
 def test_what_is_not_advertised_is_served_and_not_told() -> None:
     found = listeners_of(TWO | {NAME: "INNER", "advertised.listeners": "INNER://b:3"})
     assert [each.name for each in found.each] == ["INNER", "OUTER"]
