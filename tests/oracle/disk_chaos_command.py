@@ -49,7 +49,8 @@ def options_of(arguments: list[str] | None = None) -> argparse.Namespace:
 
 
 def _end(number: int, frame: FrameType | None) -> None:
-    raise SystemExit(128 + number)  # Nothing stays mounted.
+    signal.signal(number, signal.SIG_IGN)  # Once is enough: nothing stays mounted.
+    raise SystemExit(128 + number)
 
 
 def main(arguments: list[str] | None = None) -> int:

@@ -7,7 +7,7 @@ are in the metadata log. The last test compares what kcore's and Kafka's control
 import asyncio
 import re
 import ssl
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from functools import partial
 from pathlib import Path
 from typing import Any, Final
@@ -68,12 +68,14 @@ def authority(tmp_path_factory: pytest.TempPathFactory) -> Authority:
     return Authority(tmp_path_factory.mktemp("authority"))
 
 
-def cluster_of(authority: Authority, **options: Any) -> KraftCluster:
-    """A cluster whose nodes all speak SASL_SSL."""
-    both = OF_BOTH.format(keystore=authority.keystore("node"), trusted=authority.trusted)
+def cluster_of(
+    authority: Authority, properties: str = "", users: Sequence[str] = USERS, **options: Any
+) -> KraftCluster:
+    """A cluster whose nodes all speak SASL_SSL. `properties`: of all of them, besides; `users`: who has a password."""
+    both = OF_BOTH.format(keystore=authority.keystore("node"), trusted=authority.trusted) + properties
     words = {"plain": MODULES["PLAIN"], "scram": MODULES["SCRAM-SHA-512"], "password": PASSWORD}
     of_brokers = OF_BROKERS.replace("{address}", "{{address}}").format(**words) + both
-    scram = [f"SCRAM-SHA-512=[name={name},password={PASSWORD}]" for name in USERS]
+    scram = [f"SCRAM-SHA-512=[name={name},password={PASSWORD}]" for name in users]
     return KraftCluster(
         properties=OF_CONTROLLERS.format(**words) + both,
         of_brokers=of_brokers,

@@ -13,6 +13,7 @@ from kcore.metadata import znodes
 from kcore.metadata.broker_table import Endpoint
 from kcore.net.connect import connect
 from kcore.net.connection import Connection
+from kcore.net.security import Security
 from kcore.net.server import RequestContext, Server, serve
 from kcore.protocol_errors import Errors
 from kcore.schema import LeaderAndIsrRequest, UpdateMetadataRequest
@@ -26,6 +27,7 @@ from kcore.schema.controlled_shutdown import ControlledShutdownRequest, Controll
 from kcore.schema.fetch import FetchPartition, FetchRequest, FetchTopic
 from kcore.schema.produce import PartitionProduceData, ProduceRequest, TopicProduceData
 from kcore.schema.producers import AllocateProducerIdsRequest, AllocateProducerIdsResponse
+from kcore.schema.topics import CreatableTopicResult, CreateTopicsRequest, CreateTopicsResponse
 from kcore.schema.transactions import (
     AddPartitionsToTxnPartitionResult,
     AddPartitionsToTxnRequest,
@@ -46,6 +48,7 @@ APIS = {
     "AllocateProducerIds": (0, 0),
     "ControlledShutdown": (0, 3),
     "AddPartitionsToTxn": (0, 5),
+    "CreateTopics": (2, 7),
 }
 
 
@@ -104,6 +107,9 @@ class FakeController:
         if isinstance(request, AllocateProducerIdsRequest):
             first = 1000 * len(self.of(AllocateProducerIdsRequest))
             return AllocateProducerIdsResponse(error_code=error, producer_id_start=first, producer_id_len=2)
+        if isinstance(request, CreateTopicsRequest):
+            results = [CreatableTopicResult(name=each.name, error_code=error, configs=[]) for each in request.topics]
+            return CreateTopicsResponse(topics=results)
         assert isinstance(request, AlterPartitionRequest)
         [topic] = request.topics
         [asked] = topic.partitions
@@ -150,6 +156,9 @@ class Brokers:
         self.controller = FakeController()
         self.servers: dict[int, ZkBrokerServer] = {}
         self.epoch = 0
+        self.protocol = 0  # Of the listener that brokers use among themselves.
+        self.orders: str | None = None  # The listener at which they are ordered, if it is another.
+        self.security: Security | None = None  # Of who orders.
 
     async def open(
         self, *, directories: int = 1, server: Mapping[str, Any] | None = None, **settings: Any
@@ -183,9 +192,10 @@ class Brokers:
             "replicas": [1, 2],
         }
         assert self.controller.server is not None
+        listener = self.servers[1].listeners.inter_broker
         ports = {each: self.servers[each].port for each in alive} | {CONTROLLER: self.controller.server.port}
         endpoints = {
-            each: [{"port": port, "host": "127.0.0.1", "listener": "PLAINTEXT", "securityProtocol": 0}]
+            each: [{"port": port, "host": "127.0.0.1", "listener": listener, "securityProtocol": self.protocol}]
             for each, port in ports.items()
         }
         lives = [{"id": each, "endpoints": endpoints[each], "rack": None} for each in endpoints]
@@ -223,7 +233,9 @@ class Brokers:
 
     async def ask(self, broker_id: int, request: Any, version: int | None = None) -> Any:
         """As a client would."""
-        async with await connect("127.0.0.1", self.servers[broker_id].port) as connection:
+        server = self.servers[broker_id]
+        port = server.ports[self.orders or server.listeners.inter_broker]
+        async with await connect("127.0.0.1", port, security=self.security) as connection:
             return await connection.send(request, version)
 
     @asynccontextmanager

@@ -9,21 +9,26 @@ from typing import Any
 
 import pytest
 
+from kcore.controller.zk.admin_events import OfTokens
 from kcore.controller.zk.authorizer_settings import AclAuthorizerSettings
 from kcore.controller.zk.config import ControllerConfig
 from kcore.errors import DecodeError
 from kcore.metadata import znodes
 from kcore.metadata.broker_table import Endpoint
+from kcore.metadata.principal import KafkaPrincipal
 from kcore.net.connect import connect
+from kcore.net.request_context import SESSION, ClientSession
 from kcore.net.security import Security
-from kcore.net.server import Relay, serve
+from kcore.net.server import Relay, RequestContext, serve
 from kcore.net.versions import api_name, response_of
 from kcore.protocol_errors import Errors
 from kcore.schema.acls import AclCreation, CreateAclsRequest, DeleteAclsFilter, DeleteAclsRequest
 from kcore.schema.configs import (
     AlterConfigsRequest,
+    AlterConfigsRequestAlterableConfig,
     AlterConfigsRequestAlterConfigsResource,
     IncrementalAlterConfigsRequest,
+    IncrementalAlterConfigsRequestAlterableConfig,
     IncrementalAlterConfigsRequestAlterConfigsResource,
 )
 from kcore.schema.delegation_tokens import (
@@ -112,11 +117,15 @@ def zookeeper_of_dicts(monkeypatch: pytest.MonkeyPatch) -> None:
 
 @asynccontextmanager
 async def controller(
-    zookeeper: Zookeeper, audit: AuditLog | None = None, protocol: str = "3.9"
+    zookeeper: Zookeeper,
+    audit: AuditLog | None = None,
+    protocol: str = "3.9",
+    super_users: tuple[str, ...] = ("User:ANONYMOUS", "User:alice"),
 ) -> AsyncIterator[ControllerServer]:
-    everybody = AclAuthorizerSettings(super_users=frozenset({"User:ANONYMOUS"}))
+    """Without super users it has no authorizer."""
+    settings = AclAuthorizerSettings(super_users=frozenset(super_users)) if super_users else None
     config = ControllerConfig(
-        US, inter_broker_protocol=protocol, authorizer=everybody, delegation_token_secret_key="secret"
+        US, inter_broker_protocol=protocol, authorizer=settings, delegation_token_secret_key="secret"
     )
     async with ControllerServer(config, zookeeper, audit=audit, routing=ROUTING) as server:  # type: ignore[arg-type]
         await until(lambda: server.active.is_active)
@@ -249,6 +258,39 @@ async def test_the_controller_handles_the_new_version_and_what_brokers_proxy(req
         assert znodes.decode_config("", zookeeper.tree.nodes["/config/users/u"].data) == {"producer_byte_rate": "1"}
 
 
+@pytest.mark.covers("KIP-590 4")
+@pytest.mark.parametrize("is_incremental", [True, False])
+@story
+async def test_the_settings_of_every_broker_are_the_controllers_to_change(is_incremental: bool) -> None:
+    """kcore's brokers have throttles; without the routing each changes its own."""
+    throttle, zookeeper = "leader.replication.throttled.rate", Zookeeper()
+
+    def request_of(broker_id: str) -> Message:
+        where = {"resource_type": 4, "resource_name": broker_id}
+        if is_incremental:
+            change = IncrementalAlterConfigsRequestAlterableConfig(name=throttle, config_operation=0, value="77")
+            of_broker = IncrementalAlterConfigsRequestAlterConfigsResource(**where, configs=[change])
+            return IncrementalAlterConfigsRequest(resources=[of_broker])
+        setting = AlterConfigsRequestAlterableConfig(name=throttle, value="77")
+        return AlterConfigsRequest(
+            resources=[AlterConfigsRequestAlterConfigsResource(**where, configs=[setting])], validate_only=False
+        )
+
+    async with controller(zookeeper) as server, broker(server.port) as at:
+        zookeeper.write_topic("t", [1])
+        await until(lambda: "t" in server.active.table.topics)
+        known = str(server.active.table.brokers.ids[0])
+        version = BUMPED[type(request_of(known))]
+        assert errors_of(await asked(at, request_of(known), version - 1)) == [Errors.NONE]
+        assert errors_of(await asked(at, request_of(""), version - 1)) == [Errors.NONE]
+        for name in (known, "<default>"):
+            assert znodes.decode_config("", zookeeper.tree.nodes[f"/config/brokers/{name}"].data) == {throttle: "77"}
+        for wrong in ("7777", str(US), "x"):
+            assert errors_of(await asked(at, request_of(wrong), version - 1)) == [Errors.INVALID_REQUEST]
+        if is_incremental:
+            assert errors_of(await asked(server.port, request_of(known), 1)) == [Errors.INVALID_REQUEST]
+
+
 @pytest.mark.covers("KIP-590 10")
 @story
 async def test_the_audit_log_names_the_clients_principal(tmp_path: Path) -> None:
@@ -262,6 +304,73 @@ async def test_the_audit_log_names_the_clients_principal(tmp_path: Path) -> None
     audit.close()
     found = [(each["principal"], each.get("through"), each["outcome"]) for each in lines(path)]
     assert found == [("User:alice", "User:ANONYMOUS", {"NONE": 1}), ("User:ANONYMOUS", None, {"NONE": 1})]
+
+
+def named(name: str) -> bytes:
+    """The header's tag with a principal's name."""
+    return bytes([len(name) + 1]) + name.encode()
+
+
+async def proxied_answer(server: ControllerServer, request: Message, name: str, sender: str = "ANONYMOUS") -> Any:
+    """Of a new version with that name in its header, from whoever showed the sender's name."""
+    routed = read_request(frame_of(request, BUMPED[type(request)], named(name)))
+    session = ClientSession("PLAINTEXT", "127.0.0.1")
+    session.authenticated(KafkaPrincipal(sender))
+    return await server._front._handle_routed(RequestContext("a test", 1, routed.header, session), routed)
+
+
+@pytest.mark.covers("KIP-590 10")
+@EACH
+@story
+async def test_what_is_proxied_has_the_rights_of_the_client(request_: Message) -> None:
+    """The broker that proxies it is a super user; bob has no rights, and his tokens are his own."""
+    zookeeper = Zookeeper()
+    async with controller(zookeeper, super_users=("User:broker",)) as server:
+        told = await proxied_answer(server, request_, "bob", "broker")
+        if not isinstance(request_, OfTokens):
+            refusals = {Errors.CLUSTER_AUTHORIZATION_FAILED, Errors.TOPIC_AUTHORIZATION_FAILED}
+            assert {*errors_of(told)} <= refusals, told
+        elif isinstance(request_, CreateDelegationTokenRequest):
+            owner, requester = told.principal_name, told.token_requester_principal_name
+            assert (told.error_code, owner, requester) == (Errors.NONE, "bob", "bob")
+        else:
+            assert told.error_code == Errors.DELEGATION_TOKEN_NOT_FOUND
+
+
+@pytest.mark.covers("KIP-590 10")
+@EACH
+@story
+async def test_brokers_alone_may_name_another(request_: Message) -> None:
+    """That takes CLUSTER_ACTION, as an envelope does."""
+    async with controller(Zookeeper(), super_users=("User:admin",)) as server:
+        told = await proxied_answer(server, request_, "admin", "bob")
+        assert {*errors_of(told)} == {Errors.CLUSTER_AUTHORIZATION_FAILED}
+
+
+@story
+async def test_a_stranger_gets_no_token_in_another_name() -> None:
+    async with controller(Zookeeper(), super_users=()) as server:
+        for request in (each for each in MUTATIONS if isinstance(each, OfTokens)):
+            told = await proxied_answer(server, request, "alice")
+            assert told.error_code == Errors.DELEGATION_TOKEN_REQUEST_NOT_ALLOWED
+        told = await proxied_answer(server, MUTATIONS[-3], "alice", "broker")
+        assert (told.error_code, told.principal_name) == (Errors.NONE, "alice")
+
+
+@story
+async def test_a_client_of_a_token_gets_no_other_by_a_broker() -> None:
+    """The controller is told no more than its name."""
+    relay, session = DocumentRelay(lambda: None, Nothing()), ClientSession("PLAINTEXT", "127.0.0.1")
+    session.authenticated(KafkaPrincipal("alice"), is_token=True)
+    token = SESSION.set(session)
+    for request in (each for each in MUTATIONS if isinstance(each, OfTokens)):
+        version = BUMPED[type(request)] - 1
+        told = await relay.ask(1, frame_of(request, version))
+        response = response_of(type(request))
+        _, at = decode_from(ResponseHeader, response.header_version(version), told)
+        answer: Any = decode_from(response, version, told, at)[0]
+        assert answer.error_code == Errors.DELEGATION_TOKEN_REQUEST_NOT_ALLOWED
+    SESSION.reset(token)
 
 
 @pytest.mark.covers("KIP-590 11")

@@ -6,13 +6,21 @@ from typing import Any
 
 import pytest
 
+from broker.test_lifecycle import made as life_of_a_broker
+from kcore.broker.lifecycle.machine import Started
 from kcore.errors import DisconnectedError
 from kcore.metadata.broker_table import Endpoint
 from kcore.net.connection import Connection
+from kcore.net.limits import Limits
 from kcore.net.server import RequestContext, serve
 from kcore.processes.machine import free_ports
 from kcore.protocol_errors import Errors
-from kcore.schema.broker_lifecycle import BrokerHeartbeatRequest
+from kcore.schema.broker_lifecycle import (
+    BrokerHeartbeatRequest,
+    BrokerHeartbeatResponse,
+    BrokerRegistrationRequest,
+    BrokerRegistrationResponse,
+)
 from kcore.schema.cluster_metadata import DescribeClusterRequest
 from kcore.schema.describe_quorum import DescribeQuorumRequest
 from kcore.schema.envelope import EnvelopeRequest, EnvelopeResponse
@@ -23,10 +31,12 @@ from kcore.schema.topics import CreatableTopic, CreateTopicsRequest, CreateTopic
 from kcore.server.broker import controller_client, forwarding
 from kcore.server.broker.controller_client import ControllerClient
 from kcore.server.broker.forwarding import ControllerRelay
+from kcore.server.broker.lifecycle_tasks import LifecycleTasks
+from kcore.server.broker.process import now_ms
 from kcore.server.controller.relay import Address, BrokerRelay
 from kcore.server.kraft.process import KraftServer
 from kcore.wire.codec import decode_from, encode
-from net.loops import raw_server, story
+from net.loops import GENEROUS_S, raw_server, story, until
 from server.test_broker_process import brokers_in
 from server.test_kraft_server import enveloped, registration, served
 
@@ -120,6 +130,32 @@ async def test_d5_the_controller_alone_counts_brokers() -> None:
         assert await ControllerRelay(client).ask(1, frame) == b"as the controller says"
         client.close()
     assert [each.request_data for each in seen] == [frame], "byte for byte"
+
+
+@pytest.mark.covers("KRaft D7")
+@story
+async def test_d7_one_lost_answer_costs_a_broker_one_heartbeat(monkeypatch: pytest.MonkeyPatch) -> None:
+    """KAFKA-14392: a broker waited for a heartbeat's answer as long as for any, and its session ended meanwhile."""
+    monkeypatch.setattr(controller_client, "LIMITS", Limits(connect_s=10.0, request_s=GENEROUS_S, in_flight=1))
+    beats: list[BrokerHeartbeatRequest] = []
+    never = asyncio.Event()
+
+    async def controller(context: RequestContext, request: Any) -> Any:
+        if isinstance(request, BrokerRegistrationRequest):
+            return BrokerRegistrationResponse(broker_epoch=5)
+        beats.append(request)
+        if len(beats) == 1:
+            await context.while_here(never.wait())
+        return BrokerHeartbeatResponse(is_caught_up=True, is_fenced=False)
+
+    apis = {"BrokerRegistration": (0, 4), "BrokerHeartbeat": (0, 2)}
+    async with await serve("127.0.0.1", 0, controller, apis) as server, asyncio.timeout(GENEROUS_S / 2):
+        machine = life_of_a_broker(heartbeat_interval_ms=50)
+        channel = ControllerClient("broker-1-heartbeat", lambda: at(server.port))
+        tasks = LifecycleTasks(machine, channel, now_ms, lambda effect: None)
+        tasks.take(Started())
+        await until(lambda: len(beats) > 2)
+        await tasks.close()
 
 
 # In ZooKeeper mode.

@@ -11,7 +11,8 @@ from kcore.protocol_errors import Errors
 from kcore.schema.acls import AclCreationResult, CreateAclsRequest, CreateAclsResponse
 from kcore.schema.describe_quorum import DescribeQuorumRequest
 from kcore.schema.envelope import EnvelopeResponse
-from kcore.schema.headers import ResponseHeader
+from kcore.schema.headers import RequestHeader, ResponseHeader
+from kcore.schema.index import REQUESTS
 from kcore.schema.partitions import ElectLeadersRequest, ListPartitionReassignmentsRequest, TopicPartitions
 from kcore.schema.structure import Message
 from kcore.schema.topics import (
@@ -21,7 +22,7 @@ from kcore.schema.topics import (
     CreateTopicsResponse,
 )
 from kcore.schema.update_features import UpdateFeaturesRequest, UpdateFeaturesResponse
-from kcore.server.kraft.envelopes import Forwarded, unwrapped, wrapped
+from kcore.server.kraft.envelopes import FORWARDABLE, Forwarded, unwrapped, wrapped
 from kcore.wire.codec import decode, encode
 from server.test_kraft_server import enveloped
 
@@ -79,6 +80,18 @@ def test_d1_other_errors_are_within() -> None:
 def test_d6_questions_about_the_quorum_are_handed_on() -> None:
     """KAFKA-12967: brokers advertised DescribeQuorum, and nobody answered it."""
     assert isinstance(opened(DescribeQuorumRequest(topics=[]), 2).request, DescribeQuorumRequest)
+
+
+@pytest.mark.parametrize("kind", REQUESTS.values(), ids=lambda kind: kind.__name__)
+def test_only_what_may_be_forwarded_is_taken_from_an_envelope(kind: type[Message]) -> None:
+    """No envelope within another; nor what brokers and voters ask for themselves (ApiKeys.forwardable)."""
+    request, version = kind(), kind.versions.highest
+    header = RequestHeader(request_api_key=kind.api_key, request_api_version=version, client_id="c")
+    envelope = enveloped(CREATION, 7)
+    envelope.request_data = bytes(encode(header, kind.header_version(version))) + bytes(encode(request, version))
+    found = unwrapped(envelope)
+    assert isinstance(found, Forwarded) if kind in FORWARDABLE else found is Errors.INVALID_REQUEST
+    assert len(FORWARDABLE) == 21
 
 
 @pytest.mark.covers("KRaft D8")

@@ -28,6 +28,7 @@ from kcore.net.tls import TlsContext, TlsSettings
 from kcore.protocol_errors import Errors
 from kcore.schema.delegation_tokens import CreatableRenewers
 from kcore.schema.find_coordinator import Coordinator
+from kcore.schema.quotas import AlterClientQuotasRequest, AlterClientQuotasRequestEntryData, EntityData, OpData
 from kcore.schema.scram import ScramCredentialUpsertion
 from kcore.schema.topics import CreatableTopic
 from kcore.server.controller import process
@@ -249,8 +250,8 @@ async def test_brokers_know_who_orders(control_plane: str, authority: Authority)
         assert broker.principals == {f"User:{user}"}
         [ours] = [each for each in broker.seen[0].live_brokers if each.id == US]
         assert [(each.listener, each.security_protocol, each.port) for each in ours.endpoints] == [
-            ("SECURE", SASL_SSL, server.port)
-        ]
+            (each, SASL_SSL, server.port) for each in ("SECURE", control_plane) if each
+        ], "brokers look for it at their control plane"
 
 
 @story
@@ -331,6 +332,34 @@ async def test_certificates_that_are_replaced_are_for_new_clients(authority: Aut
         assert (await admin.send(s.ElectLeadersRequest())).error_code == Errors.NONE
 
 
+@story
+async def test_quotas_of_addresses_hold_at_the_controller(authority: Authority) -> None:
+    """connection_creation_rate of AlterClientQuotas, of an address or of all; taken back, there is none."""
+    zookeeper = Zookeeper()
+    rate = b'{"version":1,"config":{"connection_creation_rate":"7"}}'
+    zookeeper.tree.create(f"{znodes.CONFIG}/ips/10.0.0.1", rate, parents=True)
+    async with (
+        controller(zookeeper, door_settings({})) as server,
+        await connect("127.0.0.1", server.port) as connection,
+    ):
+        assert server._front._server is not None
+        rate_of = server._front._server.quotas.rate_of
+        assert (rate_of("10.0.0.1"), rate_of("127.0.0.1")) == (7, None)
+        for name, value in ((None, 500.0), ("localhost", 600.0)):
+            await alter(connection, name, value)
+        await until(lambda: (rate_of("10.0.0.2"), rate_of("127.0.0.1"), rate_of("10.0.0.1")) == (500, 600, 7))
+        await alter(connection, None, None)
+        await until(lambda: rate_of("10.0.0.2") is None)
+
+
+async def alter(connection: Connection, name: str | None, rate: float | None) -> None:
+    entity = [EntityData(entity_type="ip", entity_name=name)]
+    change = OpData(key="connection_creation_rate", value=rate or 0.0, remove=rate is None)
+    entries = [AlterClientQuotasRequestEntryData(entity=entity, ops=[change])]
+    answer = await connection.send(AlterClientQuotasRequest(entries=entries))
+    assert [each.error_code for each in answer.entries] == [0], answer
+
+
 def test_a_credential_that_is_none() -> None:
     good = "salt=AAAA,stored_key=AAAA,server_key=AAAA,iterations=4096"
     assert credential_in(good) is not None
@@ -347,6 +376,7 @@ def test_a_credential_that_is_none() -> None:
         ({"sasl_kerberos_service_name": "kafka"}, "sasl.kerberos.service.name"),
         ({"principal_builder_class": "a.b.C"}, "no classes of Java"),
         ({"control_plane_listener_name": "NOWHERE"}, "give NOWHERE one of"),
+        ({"control_plane_listener_name": "PLAINTEXT"}, "must be those of SECURE"),
     ],
 )
 def test_settings_that_cannot_be(others: dict[str, str], told: str, authority: Authority) -> None:

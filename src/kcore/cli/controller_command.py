@@ -2,7 +2,7 @@
 
 import asyncio
 import logging
-from dataclasses import fields
+from dataclasses import fields, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -18,12 +18,11 @@ from kcore.controller.zk.authorizer_settings import AUTHORIZER_NAMES, acl_author
 from kcore.controller.zk.config import ControllerConfig
 from kcore.controller.zk.requests.versions import request_versions
 from kcore.errors import ElectionRefusedError, KcoreError, UnsupportedVersionError
-from kcore.metadata.broker_table import SECURITY_PROTOCOLS, Endpoint
 from kcore.net.durations import Duration
 from kcore.net.request_context import PLAINTEXT
 from kcore.protocol_errors import ApiException
 from kcore.report.exits import Exit
-from kcore.server.controller.door import CONTROL_PLANE, OPEN, TOKEN_KEY, DoorSettings
+from kcore.server.controller.door import CONTROL_PLANE, OPEN, TOKEN_KEY, DoorSettings, endpoints_at
 from kcore.server.controller.metrics import ControllerMetrics
 from kcore.server.controller.process import ControllerServer
 from kcore.server.metrics.watched_loop import run_watched
@@ -152,17 +151,13 @@ def _config_of(
         request_versions(protocol)
     except UnsupportedVersionError as error:
         fail(f"--inter-broker-protocol: {error}")
-    endpoints: tuple[Endpoint, ...] = ()
-    if advertise is not None:
-        host, port = address_of("--advertise", advertise)
-        endpoints = (Endpoint(port, host, door.listener, SECURITY_PROTOCOLS[door.door.security.protocol]),)
-    return ControllerConfig(
-        broker_id,
-        endpoints,
-        inter_broker_protocol=protocol,
-        inter_broker_listener_name=door.listener,
-        **settings,
+    config = ControllerConfig(
+        broker_id, inter_broker_protocol=protocol, inter_broker_listener_name=door.listener, **settings
     )
+    if advertise is None:
+        return config
+    where = address_of("--advertise", advertise)
+    return replace(config, endpoints=endpoints_at(*where, config, door.door.security.protocol))
 
 
 async def _run(

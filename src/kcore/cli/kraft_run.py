@@ -3,7 +3,7 @@
 import logging
 from pathlib import Path
 from random import SystemRandom
-from typing import TYPE_CHECKING, Annotated, Final
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
@@ -21,9 +21,9 @@ from kcore.controller.kraft.departures import KAFKA_WAY
 from kcore.errors import DecodeError, KcoreError, StorageError
 from kcore.metadata.metadata_version import FEATURE_NAME, RELEASES, MetadataVersion
 from kcore.raft.config import RaftConfig
-from kcore.replication.raft_log import Level
 from kcore.report.exits import Exit
 from kcore.server.audit import AuditLog
+from kcore.server.kraft.apis import RAFT_LEVELS
 from kcore.server.kraft.process import KraftServer
 from kcore.server.kraft.settings import KraftSettings
 from kcore.server.metrics.watched_loop import run_watched
@@ -40,11 +40,6 @@ from kcore.wire.metadata_frames import decode_metadata_record
 if TYPE_CHECKING:
     from kcore.server.metrics.page import MetricsPage
 
-RAFT_LEVELS: Final[dict[str, tuple[str, Level]]] = {  # By release: what it speaks, and whose rules its log has.
-    "4.3.1": ("4.3", "4.1.2"),
-    "4.1.2": ("4.3", "4.1.2"),
-    "3.9.1": ("3.9", "3.9.1"),
-}
 Parts = tuple[DiskRaftLog, Elections, Bootstrap]
 
 
@@ -146,7 +141,12 @@ async def _serve(
     try:
         with rare_collections():
             server = KraftServer(
-                *(config, raft, *parts), host=host or "0.0.0.0", port=port, front=front, security=settings.security
+                *(config, raft, *parts),
+                host=host or "0.0.0.0",
+                port=port,
+                front=front,
+                security=settings.security,
+                limits=settings.limits,
             )
             server.audit_to(audit)
             async with server, serving(page, KRAFT, server):

@@ -7,6 +7,7 @@ from typing import TypeVar
 from kcore.cli.console import fail
 from kcore.errors import FileKindError, StorageError
 from kcore.server.broker.kraft_settings import KraftBrokerSettings, broker_settings_of
+from kcore.server.broker.zk_door import BrokerDoor, broker_door
 from kcore.server.controller.door import DoorSettings, door_settings
 from kcore.server.kraft.settings import KraftSettings, settings_of
 from kcore.server.properties.values import SettingsError
@@ -35,6 +36,11 @@ def read_door(path: Path) -> DoorSettings:
 def read_quorum_door(path: Path, listener: str) -> QuorumDoor:
     """Of a bare node of a quorum; as `read_settings`."""
     return _read(path, lambda given: quorum_door_of(given, listener))
+
+
+def read_broker_door(path: Path) -> BrokerDoor:
+    """Of a broker of ZooKeeper mode; as `read_settings`."""
+    return _read(path, broker_door)
 
 
 def _read(path: Path, settings_from: Callable[[Mapping[str, str]], Settings]) -> Settings:

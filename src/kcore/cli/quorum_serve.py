@@ -251,6 +251,7 @@ async def _serve(
             front=front,
             security=door.security,
             super_users=door.super_users,
+            limits=door.limits,
         )
         server.audit_to(audit)
         async with server, serving(page, QUORUM, server):

@@ -49,7 +49,7 @@ class LogDirectory:
         self.futures: dict[TopicPartition, LiveLog] = {}  # Copies that are to take a log's place (KIP-113).
         self.replaced: dict[TopicPartition, LiveLog] = {}  # Logs whose place another directory's has taken.
         self.failed: str | None = None
-        self.directory_id: Uuid | None = None  # In KRaft mode.
+        self.directory_id: Uuid | None = None  # In KRaft mode, and while a broker migrates to it.
         self._place: tuple[int, int] | None = None  # Device and inode of what was opened.
 
     def open(self) -> Self:
@@ -77,7 +77,7 @@ class LogDirectory:
     def _folders(self) -> Iterator[tuple[dict[TopicPartition, LiveLog], TopicPartition, Path]]:
         """Of partitions, with those that they are to be among. In ZooKeeper mode nothing is moved."""
         for folder in sorted(self.path.iterdir()):
-            if not folder.is_dir() or (folder.name == METADATA_FOLDER and self.directory_id is not None):
+            if not folder.is_dir() or folder.name == METADATA_FOLDER:
                 continue
             future = _FUTURE.fullmatch(folder.name) if self.directory_id is not None else None
             name = folder.name if future is None else future[1]

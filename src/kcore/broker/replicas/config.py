@@ -23,6 +23,14 @@ class BrokerConfig:
     max_incremental_fetch_session_cache_slots: int = 1_000  # 0: no fetch sessions (KIP-227).
     min_insync_replicas: int = 1
     message_max_bytes: int = 1_048_588
+    # Of the coordinators' topics, which brokers have the controller create.
+    offsets_topic_num_partitions: int = 50
+    offsets_topic_replication_factor: int = 3
+    offsets_topic_segment_bytes: int = 104_857_600
+    transaction_state_log_num_partitions: int = 50
+    transaction_state_log_replication_factor: int = 3
+    transaction_state_log_min_isr: int = 2
+    transaction_state_log_segment_bytes: int = 104_857_600
     protocol: tuple[int, int] = field(init=False)
 
     def __post_init__(self) -> None:

@@ -28,6 +28,7 @@ class TopicSettings:
     retention_ms: int = -1  # Older segments go; below 0: none does.
     retention_bytes: int = -1  # Segments beyond so many bytes go; below 0: none does.
     segment_bytes: int | None = None  # A segment is full then; None: as the broker has it.
+    segment_ms: int | None = None  # So is one whose first batch is so much older than the next; None: none is.
 
 
 @dataclass(frozen=True, slots=True)

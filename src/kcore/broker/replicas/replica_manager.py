@@ -4,7 +4,7 @@ Source: ReplicaManager and KafkaApis of 3.9.1. No clock, no sockets, no files: `
 `take_outputs` gives what the edge is to do.
 """
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
 from typing import Protocol
 
@@ -57,7 +57,7 @@ class ReplicaManager:
     ) -> None:
         """`sessions`: of clients that fetch; without it there are none."""
         self.broker_id = config.broker_id
-        self.broker_epoch = broker_epoch  # Of this incarnation: fetches carry it (KIP-903).
+        self.broker_epoch = broker_epoch  # Of this incarnation (KIP-380).
         self.config, self.logs = config, logs
         self.cluster = ClusterView()
         self.replicas: dict[Key, Replica] = {}  # What is held, in the state last accepted.
@@ -71,7 +71,8 @@ class ReplicaManager:
         self.sessions = sessions or FetchSessionCache()
         self._fetched_from: dict[Key, int] = {}  # The leader of each replica that follows.
         self._outputs: list[Output] = []
-        self._fetcher_hooks = FetcherHooks(lambda: self.broker_epoch, self.log_failed, self.wake)
+        self.fetch_epoch: Callable[[], int] = lambda: self.broker_epoch  # What fetches from leaders carry (KIP-903).
+        self._fetcher_hooks = FetcherHooks(lambda: self.fetch_epoch(), self.log_failed, self.wake)
 
     def take_outputs(self) -> list[Output]:
         """The outputs since the last call, in order."""

@@ -433,6 +433,7 @@ class AlterConfigs(RequestEvent):
 
     request_id: int
     request: AlterConfigsRequest
+    is_proxied: bool = False  # As KIP-590's document has it: it may be about any broker.
 
     def refused(self, error: Errors) -> Message:
         """Every resource is named."""
@@ -451,6 +452,7 @@ class IncrementalAlterConfigs(RequestEvent):
 
     request_id: int
     request: IncrementalAlterConfigsRequest
+    is_proxied: bool = False  # As of AlterConfigs.
 
     def refused(self, error: Errors) -> Message:
         """Every resource is named."""

@@ -8,9 +8,9 @@ from typing import Any, Final
 from kcore.errors import DisconnectedError, NetworkError, UnsupportedVersionError
 from kcore.metadata.broker_table import Endpoint
 from kcore.net.connection import Connection
-from kcore.protocol_errors import Errors
 from kcore.schema.structure import Message
 from kcore.server.broker.peers import Dialer
+from kcore.server.kraft.envelopes import names_another_controller
 
 logger = logging.getLogger(__name__)
 RETRY_S: Final = 0.1
@@ -40,7 +40,7 @@ class ControllerClient:
                     versions = connection.versions
                     assert versions is not None
                     answer = await connection.send(*make(versions.choose))
-                    if answer.error_code != Errors.NOT_CONTROLLER:
+                    if not names_another_controller(answer):
                         return answer
                 except (NetworkError, UnsupportedVersionError) as error:
                     if str(error) != last_error:  # Once for each reason.

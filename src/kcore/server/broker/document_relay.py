@@ -4,6 +4,7 @@ import asyncio
 from collections.abc import Callable
 from typing import Final
 
+from kcore.controller.zk.admin_events import OfTokens
 from kcore.errors import DisconnectedError, FrameError
 from kcore.metadata.broker_table import Endpoint
 from kcore.metadata.principal import ANONYMOUS
@@ -13,6 +14,7 @@ from kcore.net.server import Relay
 from kcore.protocol_errors import Errors
 from kcore.server.broker.peers import LIMITS
 from kcore.server.document_routing import (
+    RoutedRequest,
     is_mutation,
     proxied,
     read_request,
@@ -40,7 +42,7 @@ class DocumentRelay:
         """The controller's answer; NOT_CONTROLLER to the new version. DisconnectedError where no controller answers."""
         api_key, version = int.from_bytes(frame[:2]), int.from_bytes(frame[2:4])
         if is_mutation(api_key, version, bumped=True):
-            return self._refused(frame)
+            return self._refused(read_request(frame), Errors.NOT_CONTROLLER)
         if is_mutation(api_key, version, bumped=False):
             return await self._proxied(frame)
         return await self._others.ask(connection_id, frame)
@@ -49,14 +51,16 @@ class DocumentRelay:
         """That connection has ended."""
         self._others.forget(connection_id)
 
-    def _refused(self, frame: bytes) -> bytes:
-        routed = read_request(frame)
+    def _refused(self, routed: RoutedRequest, error: Errors) -> bytes:
         version = routed.header.request_api_version
-        answer = refused(routed.request, version, Errors.NOT_CONTROLLER)
+        answer = refused(routed.request, version, error)
         return response_bytes(routed.header, type(routed.request), answer)
 
     async def _proxied(self, frame: bytes) -> bytes:
         routed, session = read_request(frame), SESSION.get()
+        if session is not None and session.is_token_authenticated and isinstance(routed.request, OfTokens):
+            # The controller is told no more than a name.
+            return self._refused(routed, Errors.DELEGATION_TOKEN_REQUEST_NOT_ALLOWED)
         name = (ANONYMOUS if session is None else session.principal).name
         sent = proxied(routed, name, routed.header.correlation_id)
         try:

@@ -29,18 +29,20 @@ from kcore.broker.lifecycle.states import BrokerState
 from kcore.broker.metadata_delta.loader import ImageChanged, MetadataLoader
 from kcore.broker.metadata_delta.publisher import MetadataPublisher
 from kcore.broker.replicas.replica import Key, Replica
+from kcore.controller.kraft.authorization import ImageAuthorizer
 from kcore.controller.kraft.slices import SnapshotNeed
 from kcore.metadata.broker_table import Endpoint
 from kcore.metadata.image import ClusterImage
 from kcore.metadata.metadata_version import FEATURE_NAME, MetadataVersion
+from kcore.net.metrics import Metrics
 from kcore.raft.config import RaftConfig
 from kcore.schema.api_versions import FinalizedFeatureKey, SupportedFeatureKey
 from kcore.schema.broker_lifecycle import Feature, Listener
 from kcore.server.broker.directory_tasks import DirectoryTasks, Hooks
 from kcore.server.broker.forwarding import ControllerRelay
 from kcore.server.broker.kraft_configs import BrokerConfigs
-from kcore.server.broker.kraft_front import APIS, KraftFront
-from kcore.server.broker.kraft_settings import RELEASE, KraftBrokerSettings
+from kcore.server.broker.kraft_front import KraftFront, apis
+from kcore.server.broker.kraft_settings import KraftBrokerSettings
 from kcore.server.broker.lifecycle_tasks import LifecycleTasks
 from kcore.server.broker.logs import BrokerLogs
 from kcore.server.broker.observer import MetadataObserver
@@ -48,7 +50,7 @@ from kcore.server.broker.peers import Dialer
 from kcore.server.broker.process import BrokerServer, date_ms, now_ms
 from kcore.server.broker.replica_moves import Hooks as MoveHooks
 from kcore.server.broker.replica_moves import ReplicaMoves
-from kcore.server.kraft.apis import FEATURES
+from kcore.server.kraft.apis import FEATURES, RAFT_LEVELS
 from kcore.server.kraft.credentials import LogCredentials
 from kcore.server.quorum.elections import DirectoryElections
 from kcore.storage.raft_dir import RaftDirectory, random_directory_id
@@ -73,8 +75,11 @@ class KraftBrokerServer(BrokerServer):
             listeners=settings.listeners,
             rack=settings.rack,
             settings=settings.logs,
+            ordinary_topics=settings.ordinary_topics,
         )
+        self.network = Metrics()  # What clients of the listeners did.
         self._running = asyncio.Event()
+        self._is_ready = False  # To be unfenced.
         self._is_stopping = False
         self._is_following = True  # Until the work ends.
 
@@ -90,15 +95,22 @@ class KraftBrokerServer(BrokerServer):
                 node_id=own.node_id,
                 cluster_id=self.logs.cluster_id,
                 voters=[each.key.id for each in own.voters],
+                is_broker=True,
             )
-            log, election = directory.open()
+            log, election = directory.open(level=RAFT_LEVELS[own.release][1])
             stack.callback(log.close)
             self._loader = MetadataLoader()
             elections = DirectoryElections(directory, election)
             self._node_config = own.node_config(self.logs.cluster_id)
+            self._authorizer = (
+                ImageAuthorizer(self._node_config, lambda: self._loader.image)
+                if self._node_config.has_authorizer
+                else None
+            )
             need = SnapshotNeed(self._node_config)
             self._observer = MetadataObserver(
-                *(self._raft(directory), log, elections, self._loader, self._on_image, need, own.controllers)
+                *(self._raft(directory), log, elections, self._loader, self._on_image, need, own.controllers),
+                release=own.release,
             )
             self._compose()
             self.directories = self._new_directories()
@@ -148,6 +160,7 @@ class KraftBrokerServer(BrokerServer):
             bootstrap_servers=own.bootstrap,
             listener=own.controller_listener,
             can_become_voter=False,
+            level=RAFT_LEVELS[own.release][0],
             **own.raft,
         )
 
@@ -157,17 +170,20 @@ class KraftBrokerServer(BrokerServer):
         self._image: ClusterImage | None = None  # That the replicas follow.
         self._published = 0  # All records below this offset.
         front = self.front = KraftFront(
-            self.manager, self.logs, self._node_config, lambda: self._image, **self._callbacks()
+            *(self.manager, self.logs, self._node_config, lambda: self._image),
+            authorizer=self._authorizer,
+            **self._callbacks(),
         )
         front.moves, front.configs = self._moves, self._configs
 
     async def _serve(self, stack: AsyncExitStack) -> None:
-        self._forwarding = self._to_controller("forwarding")
-        await self._listen(stack, APIS, ControllerRelay(self._forwarding))
+        self._forwarding, release = self._to_controller("forwarding"), self._kraft.release
+        relay = ControllerRelay(self._forwarding, self._authorizer, release)
+        await self._listen(stack, apis(release), relay, self.network)
         for server in self._servers:
             server.versions_answer.supported_features = [
                 SupportedFeatureKey(name=each, min_version=lowest, max_version=highest)
-                for each, (lowest, highest) in sorted(FEATURES[RELEASE].items())
+                for each, (lowest, highest) in sorted(FEATURES[release].items())
             ]
 
     def _controller_dialer(self) -> Dialer:
@@ -207,7 +223,7 @@ class KraftBrokerServer(BrokerServer):
             ],
             [
                 Feature(name=name, min_supported_version=lowest, max_supported_version=highest)
-                for name, (lowest, highest) in sorted(FEATURES[RELEASE].items())
+                for name, (lowest, highest) in sorted(FEATURES[self._kraft.release].items())
             ],
             [each.directory_id for each in self.logs.online if each.directory_id is not None],
             rack=self._rack,
@@ -242,6 +258,22 @@ class KraftBrokerServer(BrokerServer):
     async def until_running(self) -> None:
         """Until the controller has unfenced the broker."""
         await self._running.wait()
+
+    # For the page of metrics.
+
+    @property
+    def image(self) -> ClusterImage | None:
+        """That the replicas follow; None before the broker is registered."""
+        return self._image
+
+    @property
+    def applied_offset(self) -> int:
+        """The last record of the metadata log that is in the image."""
+        return self._loader.end_offset - 1
+
+    @property
+    def state(self) -> BrokerState:
+        return self._lifecycle.machine.state
 
     # The life.
 
@@ -309,7 +341,7 @@ class KraftBrokerServer(BrokerServer):
             image.keep_deltas(image.end_offset)
         else:
             delta = image.changes_between(self._published, image.end_offset)
-        self._published, was_ready, self._image = image.end_offset, self._image is not None, image
+        self._published, self._image = image.end_offset, image
         self._configs.follow(image, delta)
         version, cordoned = self._version_of(image), self._configs.cordoned(image, self.logs.directories)
         is_supported = version is not None and version.directories_supported
@@ -320,7 +352,8 @@ class KraftBrokerServer(BrokerServer):
         self._tell_of_internal_topics()
         if version is not None:
             self._follow_features(image, version, cordoned)
-        if not was_ready:
+        if not self._is_ready and self.directories.are_migrated():
+            self._is_ready = True
             self._lifecycle.take(ReadyToUnfence())
 
     def _has_own_registration(self, image: ClusterImage) -> bool:
@@ -336,10 +369,9 @@ class KraftBrokerServer(BrokerServer):
         """A replica has become what the log says."""
         self.logs.configure(key, self.manager.settings_of(key[0]))
 
-    @staticmethod
-    def _version_of(image: ClusterImage) -> MetadataVersion | None:
+    def _version_of(self, image: ClusterImage) -> MetadataVersion | None:
         level = image.features.get(FEATURE_NAME)
-        return None if level is None else MetadataVersion.of_level(level, RELEASE)
+        return None if level is None else MetadataVersion.of_level(level, self._kraft.release)
 
     def _follow_features(self, image: ClusterImage, version: MetadataVersion, cordoned: Sequence[Uuid]) -> None:
         """Clients see the finalized features; what depends on metadata.version follows it."""

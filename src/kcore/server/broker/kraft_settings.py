@@ -10,6 +10,7 @@ from kcore.controller.kraft.admin.broker_defaults import DEFAULT_LOG_DIR
 from kcore.controller.kraft.config import DEFAULT_RELEASE, KraftControllerConfig
 from kcore.net.listener_security import ListenerSecurity
 from kcore.raft.replicas import Address, Voter
+from kcore.server.broker.topic_creation import OrdinaryTopics
 from kcore.server.kraft.apis import FEATURES
 from kcore.server.kraft.settings import OF_AUTHORIZER, authorizer_fields
 from kcore.server.properties.listeners import BrokerListeners, listeners_of
@@ -20,6 +21,7 @@ from kcore.server.properties.values import (
     MOST_LONG,
     SettingsError,
     addresses,
+    boolean,
     checked,
     listener_name_of,
     number,
@@ -30,8 +32,8 @@ from kcore.server.properties.values import (
 )
 from kcore.storage.live_log import Settings
 
-RELEASE: Final = DEFAULT_RELEASE  # The release whose features the broker registers with.
 RETENTION_CHECK_MS: Final = 300_000
+MOST_SHORT: Final = 2**15 - 1
 ALL: Final = "*"  # As cordoned.log.dirs: every log directory.
 _OF_REPLICAS: Final[Mapping[str, Callable[[str, str], Any]]] = {
     "replica.lag.time.max.ms": COUNT,
@@ -44,7 +46,19 @@ _OF_REPLICAS: Final[Mapping[str, Callable[[str, str], Any]]] = {
     "max.incremental.fetch.session.cache.slots": number(0),
     "min.insync.replicas": COUNT,
     "message.max.bytes": number(0),
+    "offsets.topic.num.partitions": COUNT,
+    "offsets.topic.replication.factor": number(1, MOST_SHORT),
+    "offsets.topic.segment.bytes": COUNT,
+    "transaction.state.log.num.partitions": COUNT,
+    "transaction.state.log.replication.factor": number(1, MOST_SHORT),
+    "transaction.state.log.min.isr": COUNT,
+    "transaction.state.log.segment.bytes": COUNT,
 }
+_OF_ORDINARY_TOPICS: Final[Mapping[str, Callable[[str, str], Any]]] = {
+    "num.partitions": COUNT,
+    "default.replication.factor": number(1, MOST_SHORT),
+}
+_AUTO_CREATE: Final = "auto.create.topics.enable"
 _OF_LIFECYCLE: Final[Mapping[str, Callable[[str, str], Any]]] = {
     "broker.heartbeat.interval.ms": COUNT,
     "initial.broker.registration.timeout.ms": COUNT,
@@ -76,11 +90,13 @@ class KraftBrokerSettings(NamedTuple):
     rack: str | None
     raft: dict[str, Any]  # Fields of RaftConfig.
     replicas: BrokerConfig
-    lifecycle: dict[str, int]  # Fields of LifecycleConfig.
+    lifecycle: dict[str, Any]  # Fields of LifecycleConfig.
     directory_failure_timeout_ms: int  # log.dir.failure.timeout.ms
     logs: Settings
     retention_check_ms: int
+    ordinary_topics: OrdinaryTopics
     static: dict[str, str]  # All that is given, by Kafka's names.
+    release: str = DEFAULT_RELEASE  # Of Kafka: whose features and APIs the broker has.
 
     def __repr__(self) -> str:
         """Without the settings themselves: passwords are among them."""
@@ -91,8 +107,8 @@ class KraftBrokerSettings(NamedTuple):
         return KraftControllerConfig(
             node_id=self.node_id,
             cluster_id=cluster_id,
-            release=RELEASE,
-            supported_features=dict(FEATURES[RELEASE]),
+            release=self.release,
+            supported_features=dict(FEATURES[self.release]),
             static_configs=self.static,
             **read_all(self.static, _OF_SNAPSHOTS),
             **_authorizer(self.static),
@@ -132,6 +148,7 @@ def broker_settings_of(properties: Mapping[str, str]) -> KraftBrokerSettings:
         read_all(given, _OF_DIRECTORIES).get("log_dir_failure_timeout_ms", LOG_DIR_FAILURE_TIMEOUT_MS),
         _logs(given),
         read_all(given, _OF_LOGS).get("log_retention_check_interval_ms", RETENTION_CHECK_MS),
+        OrdinaryTopics(boolean(_AUTO_CREATE, given.get(_AUTO_CREATE, "true")), **read_all(given, _OF_ORDINARY_TOPICS)),
         given,
     )
 

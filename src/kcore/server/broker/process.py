@@ -24,6 +24,7 @@ from kcore.broker.replicas.replica import Key
 from kcore.broker.replicas.replica_manager import ReplicaManager
 from kcore.metadata.broker_table import Endpoint
 from kcore.net.bounded_log import BoundedLog
+from kcore.net.metrics import Metrics
 from kcore.net.sasl_mechanisms import Credentials
 from kcore.net.served import PEER
 from kcore.net.server import Relay, Server, serve
@@ -39,6 +40,7 @@ from kcore.server.broker.fetchers import BrokerFetchers
 from kcore.server.broker.front import BrokerFront
 from kcore.server.broker.logs import BrokerLogs
 from kcore.server.broker.peers import Dialer
+from kcore.server.broker.topic_creation import OrdinaryTopics, TopicCreation
 from kcore.server.broker.verifier import TransactionVerifier
 from kcore.server.properties.listeners import BrokerListeners
 from kcore.storage.live_log import Settings
@@ -78,14 +80,15 @@ class BrokerServer(ABC):
         listeners: BrokerListeners | None = None,
         rack: str | None = None,
         settings: Settings | None = None,
+        ordinary_topics: OrdinaryTopics | None = None,
     ) -> None:
-        """`listeners`: by default one of plain text, at any port."""
+        """`listeners`: by default one of plain text, at any port; `ordinary_topics`: what Metadata has created."""
         self.config, self.listeners = config, listeners or BrokerListeners()
         self.ports: dict[str, int] = {}  # By the name of the listener, once they listen.
         self._dialer = Dialer(self.listeners.of_brokers.security.outgoing())
         self._servers: list[Server] = []
         self._rack = rack
-        self._log_dirs, self._settings = log_dirs, settings
+        self._log_dirs, self._settings, self._ordinary_topics = log_dirs, settings, ordinary_topics
         self._notices = {kind: BoundedLog(logger) for kind in NoticeKind}
         self._failed = asyncio.Event()
         self._isr_changes_wait = asyncio.Event()
@@ -104,6 +107,10 @@ class BrokerServer(ABC):
     @abstractmethod
     def _controller(self) -> Endpoint | None:
         """Where the active controller listens; None while that is unknown."""
+
+    def _broker_epoch(self) -> int:
+        """As that controller knows it."""
+        return self.manager.broker_epoch
 
     @abstractmethod
     def _credentials(self) -> Credentials:
@@ -131,6 +138,8 @@ class BrokerServer(ABC):
         self._verifier = TransactionVerifier(manager, self._endpoint, self._verified, self._dialer)
         self._isr_channel = self._to_controller("to-controller-alter-partition")
         self._channel = self._to_controller("to-controller")
+        topics_channel = self._to_controller("to-controller-create-topics")
+        self._topic_creation = TopicCreation(topics_channel, self.config, self._ordinary_topics)
 
     def _to_controller(self, name: str) -> ControllerClient:
         """A connection to the active controller, for what `name` says."""
@@ -147,9 +156,12 @@ class BrokerServer(ABC):
             "date_ms": date_ms,
             "perform": self.perform,
             "next_producer_id": self._next_producer_id,
+            "topic_creation": self._topic_creation,
         }
 
-    async def _listen(self, stack: AsyncExitStack, apis: Mapping[str, tuple[int, int]], relay: Relay) -> None:
+    async def _listen(
+        self, stack: AsyncExitStack, apis: Mapping[str, tuple[int, int]], relay: Relay, metrics: Metrics | None = None
+    ) -> None:
         """At all listeners; `stack` closes them. OSError for an address, TlsError."""
         credentials = self._credentials()
         for each in self.listeners.each:
@@ -160,6 +172,7 @@ class BrokerServer(ABC):
                 apis,
                 tls=each.security.server_tls(),
                 sasl=each.security.server_sasl(credentials, date_ms),
+                metrics=metrics,
                 relay=relay if self.audit is None else AuditedRelay(relay, self.audit, date_ms),
                 listener_name=each.name,
             )
@@ -191,6 +204,7 @@ class BrokerServer(ABC):
         await asyncio.gather(*tasks, return_exceptions=True)
         await self.fetchers.close()
         await self._verifier.close()
+        await self._topic_creation.close()
         self.manager.tick(NEVER_MS)  # Waiting requests are answered.
         self.perform()
         self._isr_channel.close()
@@ -295,7 +309,7 @@ class BrokerServer(ABC):
 
     async def _settle_isrs(self) -> None:
         """All ISR changes that wait go to the controller together."""
-        request = self.manager.isr_changes.next_request(self.manager.broker_epoch)
+        request = self.manager.isr_changes.next_request(self._broker_epoch())
         answer = await self._isr_channel.ask(self._alter_partition(request))
         self.manager.on_alter_partition(answer, now_ms())
 
@@ -303,7 +317,7 @@ class BrokerServer(ABC):
         self, request: AlterPartitionRequest
     ) -> Callable[[Callable[[type[Message]], int]], tuple[Message, int]]:
         def make(choose: Callable[[type[Message]], int]) -> tuple[Message, int]:
-            request.broker_epoch = self.manager.broker_epoch
+            request.broker_epoch = self._broker_epoch()
             version = self.manager.isr_changes.version(choose(AlterPartitionRequest))
             return for_version(request, version), version
 
@@ -315,9 +329,7 @@ class BrokerServer(ABC):
             while not self._producer_ids or not self._producer_ids[0]:
                 answer = await self._channel.ask(
                     lambda choose: (
-                        AllocateProducerIdsRequest(
-                            broker_id=self.config.broker_id, broker_epoch=self.manager.broker_epoch
-                        ),
+                        AllocateProducerIdsRequest(broker_id=self.config.broker_id, broker_epoch=self._broker_epoch()),
                         choose(AllocateProducerIdsRequest),
                     )
                 )

@@ -13,10 +13,13 @@ from dataclasses import dataclass, field
 from typing import Final, NamedTuple
 
 from kcore.controller.zk.authorizer_settings import AUTHORIZER_NAMES
+from kcore.controller.zk.config import ControllerConfig
+from kcore.metadata.broker_table import SECURITY_PROTOCOLS, Endpoint
 from kcore.net.limits import Limits
 from kcore.net.listener_security import ListenerSecurity
 from kcore.net.request_context import PLAINTEXT
 from kcore.net.sasl_mechanisms import DIGESTS
+from kcore.server.properties.limits import limits_of
 from kcore.server.properties.security import OF_BROKERS, security_of
 from kcore.server.properties.values import SettingsError, checked
 
@@ -52,6 +55,16 @@ class Door:
 OPEN: Final = Door()
 
 
+def endpoints_at(host: str, port: int, config: ControllerConfig, protocol: str) -> tuple[Endpoint, ...]:
+    """Where brokers find a controller: under the name of each listener at which they look for it, at one port.
+
+    A broker with a listener for control requests comes to the controller's such (MetadataCacheControllerNodeProvider).
+    """
+    names = config.inter_broker_listener_name, config.control_plane_listener_name
+    code = SECURITY_PROTOCOLS[protocol]
+    return tuple(Endpoint(port, host, name, code) for name in dict.fromkeys(names) if name)
+
+
 class DoorSettings(NamedTuple):
     """What the file says."""
 
@@ -75,8 +88,14 @@ def door_settings(properties: Mapping[str, str]) -> DoorSettings:
         security_of(given, name, OF_BROKERS, is_controllers=False) for name in (listener, control_plane) if name
     )
     control = controls[0] if controls else None
+    if control is not None and (control.protocol, control.mechanisms) != (security.protocol, security.mechanisms):
+        raise SettingsError(
+            f"{CONTROL_PLANE}={control_plane}: its protocol and its mechanisms must be those of {listener}, as this "
+            "controller has one port for both"
+        )
     others = {name: given[name] for name in given if name in OTHERS}
-    return DoorSettings(listener, control_plane, Door(security, control), others, given.get(TOKEN_KEY) or None)
+    door = Door(security, control, limits_of(given, listener, Limits()))
+    return DoorSettings(listener, control_plane, door, others, given.get(TOKEN_KEY) or None)
 
 
 def _between_brokers(given: Mapping[str, str]) -> str:

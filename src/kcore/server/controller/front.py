@@ -2,6 +2,7 @@
 
 import asyncio
 from collections.abc import Awaitable, Callable, Collection, Sequence
+from dataclasses import replace
 from itertools import count
 from typing import Any, Final, NamedTuple, TypeAlias
 
@@ -14,8 +15,10 @@ from kcore.controller.zk.admin_events import OfTokens
 from kcore.controller.zk.effects import SendResponse
 from kcore.controller.zk.events import RequestEvent
 from kcore.errors import DecodeError
+from kcore.metadata.acl_codes import CLUSTER_ACTION
 from kcore.metadata.principal import ANONYMOUS, KafkaPrincipal
 from kcore.net.limits import Limits
+from kcore.net.request_context import ClientSession
 from kcore.net.sasl_server import SaslListener
 from kcore.net.security import Security
 from kcore.net.server import Relay, RequestContext, Server, serve
@@ -48,7 +51,7 @@ from kcore.server.controller.gate import Gate
 from kcore.server.controller.gated_relay import CHECKED, GatedRelay
 from kcore.server.controller.metrics import ControllerMetrics
 from kcore.server.controller.relay import Address, BrokerRelay
-from kcore.server.document_routing import RoutedRequest, with_bumped
+from kcore.server.document_routing import RoutedRequest, refused, with_bumped
 from kcore.types import Uuid
 
 LEARN_S: Final = 5.0  # Between two reads of the live brokers' ApiVersions: they may be upgraded meanwhile.
@@ -191,8 +194,12 @@ class Front:
         tls: TlsContext | None = None,
         sasl: SaslListener | None = None,
         limits: Limits | None = None,
+        rate_of: Callable[[str], float | None] | None = None,
     ) -> int:
-        """Listens; the port, also where 0 was asked for. OSError if it cannot be had."""
+        """Listens; the port, also where 0 was asked for. OSError if it cannot be had.
+
+        `rate_of`: how many connections of an address it takes a second.
+        """
         relay: Relay = self._relay if self._authorizer is None else GatedRelay(self._relay, self._authorizer)
         if self._audit is not None:
             relay = AuditedRelay(relay, self._audit, self._wall_ms)
@@ -202,6 +209,8 @@ class Front:
         self._server = await serve(
             *(host, port, self._handle, APIS), relay=taken, listener_name=listener_name, **options
         )
+        if rate_of is not None:
+            self._server.quotas.rate_of = rate_of
         if self._routes_as_documented:
             self._server.versions_answer = with_bumped(self._server.versions_answer)
         return self._server.port
@@ -229,13 +238,34 @@ class Front:
         return response
 
     async def _handle_routed(self, context: RequestContext, routed: RoutedRequest) -> Message | None:
-        """A mutation of the new version, which is never handed on. Its rights are those of the node that sends it."""
-        response = await self._allowed(context, routed.request, is_ours=True)
+        """A mutation of the new version, which is never handed on. A broker that proxies one names its client.
+
+        Then the rights are that client's, at the broker's address, and a token is made for that client.
+        """
+        asking, sender, name = context, context.principal, routed.principal_name
+        if name is not None:
+            session = ClientSession(context.listener_name, context.client_address)
+            session.authenticated(KafkaPrincipal(name))
+            asking = context._replace(session=session)
+        error = Errors.NONE if name is None else self._naming_refused(context, routed.request)
+        if error is Errors.NONE:
+            response = await self._allowed(asking, routed.request, is_ours=True)
+        else:
+            response = refused(routed.request, context.version, error)
         if self._audit is not None:
-            sender, name = context.principal, routed.principal_name
-            who, through = (sender, None) if name is None else (KafkaPrincipal(name), sender)
-            self._audit.write(self._wall_ms(), who, context.client_address, routed.request, response, through)
+            through = None if name is None else sender
+            self._audit.write(
+                self._wall_ms(), asking.principal, context.client_address, routed.request, response, through
+            )
         return response
+
+    def _naming_refused(self, context: RequestContext, request: Message) -> Errors:
+        """Why the sender may not ask in another's name: that is for brokers, and where tokens count for known ones."""
+        if self._authorizer is not None and not Gate(self._authorizer, context).allows(CLUSTER_ACTION):
+            return Errors.CLUSTER_AUTHORIZATION_FAILED
+        if isinstance(request, OfTokens) and context.principal == ANONYMOUS:
+            return Errors.DELEGATION_TOKEN_REQUEST_NOT_ALLOWED
+        return Errors.NONE
 
     async def _allowed(self, context: RequestContext, request: Message, *, is_ours: bool = False) -> Message | None:
         """What the client may ask for, and be told. `is_ours`: no broker is asked for the answer."""
@@ -274,7 +304,10 @@ class Front:
         if isinstance(request, OfTokens):
             return await self._decide_token(context, request)
         if (make := _EVENTS.get(type(request))) is not None:
-            return await self._handled(context, make(next(self._request_ids), request, context))
+            event = make(next(self._request_ids), request, context)
+            if is_ours and isinstance(event, events.AlterConfigs | events.IncrementalAlterConfigs):
+                event = replace(event, is_proxied=True)
+            return await self._handled(context, event)
         if isinstance(request, DescribeAclsRequest):
             return describe_acls(None if self._authorizer is None else self._authorizer.acls, request)
         if isinstance(request, DescribeLogDirsRequest):

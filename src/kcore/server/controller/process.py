@@ -34,7 +34,6 @@ from kcore.errors import (
     TableError,
 )
 from kcore.metadata import znode_tokens, znodes
-from kcore.metadata.broker_table import SECURITY_PROTOCOLS, Endpoint
 from kcore.metadata.znode_operations import (
     Delete,
     DeletePartitions,
@@ -49,11 +48,12 @@ from kcore.schema.structure import Message
 from kcore.server.audit import AuditLog
 from kcore.server.controller import eligibility
 from kcore.server.controller.acl_follower import AclFollower
+from kcore.server.controller.address_quotas import AddressQuotasFollower
 from kcore.server.controller.answers import event_of_answer
 from kcore.server.controller.broker_channel import BrokerChannels
 from kcore.server.controller.cluster_view import ClusterView
 from kcore.server.controller.credentials import CredentialsFollower
-from kcore.server.controller.door import OPEN, Door
+from kcore.server.controller.door import OPEN, Door, endpoints_at
 from kcore.server.controller.event_queue import EventQueue, Reelect, Stop
 from kcore.server.controller.front import Front
 from kcore.server.controller.holder import Holder, Twin, read_holder
@@ -130,7 +130,8 @@ class ControllerServer:
         )
         authorizer = None if config.authorizer is None else AclAuthorizer(config.authorizer, self._acls)
         self._credentials = CredentialsFollower(self._zookeeper, config.delegation_token_secret_key)
-        self._followers: list[NotesFollower] = []
+        self._address_quotas = AddressQuotasFollower(self._zookeeper)
+        self._followers: list[NotesFollower] = [self._address_quotas]
         if authorizer is not None:
             self._followers.append(AclFollower(self._zookeeper, self._acls))
         if door.has_users:
@@ -155,6 +156,7 @@ class ControllerServer:
                 tls=security.server_tls(),
                 sasl=security.server_sasl(self._credentials, _wall_ms),
                 limits=self._door.limits,
+                rate_of=self._address_quotas.rate_of,
             )
             await stack.enter_async_context(self._zookeeper)
             await self._open()
@@ -182,9 +184,8 @@ class ControllerServer:
     async def _open(self) -> None:
         config = self.config
         if not config.endpoints:
-            name = config.inter_broker_listener_name
-            here = Endpoint(self.port, self._host, name, SECURITY_PROTOCOLS[self._door.security.protocol])
-            self.config = config = replace(config, endpoints=(here,))
+            here = endpoints_at(self._host, self.port, config, self._door.security.protocol)
+            self.config = config = replace(config, endpoints=here)
         self.active = ActiveController(config, random_topic_id, self._acls)
         self._channels = BrokerChannels(
             str(config.broker_id),

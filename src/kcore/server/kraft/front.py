@@ -19,6 +19,7 @@ from kcore.controller.kraft.departures import LEADERS_NAMED
 from kcore.controller.kraft.error_responses import refused
 from kcore.controller.kraft.handlers import HANDLERS
 from kcore.controller.rules.parsed import is_parsed
+from kcore.controller.rules.quotas import IP
 from kcore.errors import NetworkError
 from kcore.java_hash import hash_map_order
 from kcore.metadata.acl_codes import ALTER, CLUSTER_ACTION, DESCRIBE
@@ -56,6 +57,8 @@ from kcore.server.quorum.follower_feed import FollowerFeed
 from kcore.server.quorum.front import QuorumFront, TakeRequest
 
 NEEDS: Final = {DescribeQuorumRequest: DESCRIBE, AddRaftVoterRequest: ALTER, RemoveRaftVoterRequest: ALTER}
+LOOPBACK: Final = "127.0.0.1"
+CONNECTION_RATE: Final = "connection_creation_rate"
 _DIRECT: Final = {FetchRequest.api_key, BrokerHeartbeatRequest.api_key, BrokerRegistrationRequest.api_key}
 REGISTERED_AT_ONCE: Final = 4  # Brokers, before those that were registered have a turn to connect and to be unfenced.
 NOT_ALLOWED: Final = Errors.CLUSTER_AUTHORIZATION_FAILED
@@ -151,6 +154,15 @@ class ControllerFront(QuorumFront):
 
     def _apis(self) -> Mapping[str, tuple[int, int]]:
         return APIS[self._release]
+
+    def _rate_of(self, address: str) -> float | None:
+        """connection_creation_rate of the address, or of all others (KIP-612)."""
+        quotas = self._context().image.quotas
+        if not quotas:
+            return None
+        names = [address, "localhost"] if address == LOOPBACK else [address]
+        found = (quotas.get(((IP, name),), {}).get(CONNECTION_RATE) for name in (*names, None))
+        return next((rate for rate in found if rate is not None), None)
 
     def show_decided(self, controller: KraftController) -> None:
         """The finalized levels in ApiVersions responses from now on, once they are committed (FeaturesPublisher).

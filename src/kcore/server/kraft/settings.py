@@ -9,9 +9,11 @@ from typing import Any, Final, NamedTuple
 
 from kcore.controller.kraft.admin.broker_defaults import DEFAULT_LOG_DIR
 from kcore.controller.kraft.config import KraftControllerConfig
+from kcore.net.limits import Limits
 from kcore.net.listener_security import ListenerSecurity
 from kcore.raft.replicas import Address, Voter
 from kcore.server.kraft.apis import FEATURES
+from kcore.server.properties.limits import limits_of
 from kcore.server.properties.security import security_of
 from kcore.server.properties.values import (
     COUNT,
@@ -31,6 +33,7 @@ from kcore.server.properties.values import (
     static_voters_of,
     text_value,
 )
+from kcore.server.quorum.front import LIMITS
 
 AUTHORIZER: Final = "org.apache.kafka.metadata.authorizer.StandardAuthorizer"
 
@@ -67,6 +70,7 @@ class KraftSettings(NamedTuple):
     raft: dict[str, Any]  # Fields of RaftConfig.
     controller: dict[str, Any]  # Fields of KraftControllerConfig.
     security: ListenerSecurity
+    limits: Limits
 
     def __repr__(self) -> str:
         """Without the settings themselves: passwords are among them."""
@@ -105,6 +109,7 @@ def settings_of(properties: Mapping[str, str]) -> KraftSettings:
         raft_settings(given),
         _controller(given),
         security_of(given, listener),
+        limits_of(given, listener, LIMITS),
     )
 
 

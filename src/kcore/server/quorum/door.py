@@ -7,9 +7,12 @@ whose requests of raft need CLUSTER_ACTION.
 from collections.abc import Mapping
 from typing import NamedTuple
 
+from kcore.net.limits import Limits
 from kcore.net.listener_security import ListenerSecurity
+from kcore.server.properties.limits import limits_of
 from kcore.server.properties.security import security_of
 from kcore.server.properties.values import SettingsError, checked, listed
+from kcore.server.quorum.front import LIMITS
 
 
 class QuorumDoor(NamedTuple):
@@ -17,6 +20,7 @@ class QuorumDoor(NamedTuple):
 
     security: ListenerSecurity = ListenerSecurity()
     super_users: frozenset[str] | None = None  # Who may ask for more than versions; None: everybody.
+    limits: Limits = LIMITS
 
 
 def quorum_door_of(properties: Mapping[str, str], listener: str) -> QuorumDoor:
@@ -32,4 +36,4 @@ def quorum_door_of(properties: Mapping[str, str], listener: str) -> QuorumDoor:
     knows_clients = security.mechanisms or (security.tls is not None and security.tls.client_auth != "none")
     if not users and (knows_clients or given.get("authorizer.class.name")):
         raise SettingsError("super.users is missing: as whom the nodes of the quorum come to each other")
-    return QuorumDoor(security, users or None)
+    return QuorumDoor(security, users or None, limits_of(given, listener, LIMITS))

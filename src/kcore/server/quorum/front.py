@@ -56,6 +56,7 @@ OTHERS: Final = {
 # Before a client is known they are `net/sasl_server.py`'s; later ones come too late.
 OF_SASL: Final = {"SaslHandshake": (0, 1), "SaslAuthenticate": (0, 2)}
 MOST_CONNECTIONS: Final = 4 * MAX_BROKERS  # Two of a broker; Kafka's max.connections has no bound either.
+LIMITS: Final = Limits(connections=MOST_CONNECTIONS)
 WRITTEN_AT_ONCE: Final = 64  # Answers between two looks at what has come.
 _SASL: Final = {message_class(f"{name}Request") for name in OF_SASL}
 NOT_ALLOWED: Final = Errors.CLUSTER_AUTHORIZATION_FAILED
@@ -113,7 +114,13 @@ class QuorumFront:
         self._followers: FollowerFeed | None = None
 
     async def open(
-        self, host: str, port: int, *, tls: TlsContext | None = None, sasl: SaslListener | None = None
+        self,
+        host: str,
+        port: int,
+        *,
+        tls: TlsContext | None = None,
+        sasl: SaslListener | None = None,
+        limits: Limits | None = None,
     ) -> int:
         """Listens; the port, also where 0 was asked for. OSError if it cannot be had."""
         listening = serve(
@@ -121,10 +128,11 @@ class QuorumFront:
             tls=tls,
             sasl=sasl,
             listener_name=self._listener,
-            limits=Limits(connections=MOST_CONNECTIONS),
+            limits=limits or LIMITS,
             metrics=self.metrics,
         )
         server = await listening
+        server.quotas.rate_of = self._rate_of
         self._server, server.direct = server, self
         server.versions_answer.supported_features = [
             # A leader asks a node for that before it makes it a voter (KIP-853).
@@ -143,6 +151,10 @@ class QuorumFront:
         front.begin(self._feeds(front, followers), self._urgent)
         self._compiled, self._followers = front, followers
         self.follow()
+
+    def _rate_of(self, address: str) -> float | None:
+        """How many connections of an address it takes a second; None: any number."""
+        return None
 
     def _feeds(self, front: CompiledFront, followers: FollowerFeed) -> list[Feed]:
         """What the loop answers."""

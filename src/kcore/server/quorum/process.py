@@ -13,6 +13,7 @@ from functools import partial
 from typing import Any, Final, Protocol, Self
 
 from kcore.errors import KcoreError
+from kcore.net.limits import Limits
 from kcore.net.listener_security import ListenerSecurity
 from kcore.net.metrics import Metrics
 from kcore.net.sasl_mechanisms import NoCredentials
@@ -48,7 +49,7 @@ from kcore.server.metrics.watched_loop import current_watched_loop
 from kcore.server.quorum.clock import Clock
 from kcore.server.quorum.compiled import FrontKind
 from kcore.server.quorum.features import FeatureUpdates
-from kcore.server.quorum.front import QuorumFront, described
+from kcore.server.quorum.front import LIMITS, QuorumFront, described
 from kcore.server.quorum.metrics import QuorumMetrics
 from kcore.server.quorum.peers import QuorumPeers
 from kcore.storage.raft_dir import random_directory_id
@@ -105,10 +106,11 @@ class QuorumServer:
         front: FrontKind = "compiled",
         security: ListenerSecurity = PLAINTEXT,
         super_users: Collection[str] | None = None,
+        limits: Limits = LIMITS,
     ) -> None:
         """`host`: None for an observer that answers nobody. `security`: of its listener, and of the other nodes'.
 
-        `super_users`: whom it answers; None: everybody.
+        `super_users`: whom it answers; None: everybody. `limits`: of its listener.
 
         `store_cluster_id` keeps the one that the log brings, where `config` has none: durable when it returns.
         `stop_ms`: so long a leader that stops waits for another one. `front`: whether what changes nothing is answered
@@ -126,7 +128,7 @@ class QuorumServer:
         self._clock = Clock()
         self._stopped = asyncio.Event()
         self._failed: asyncio.Future[None] = asyncio.get_running_loop().create_future()
-        self._super_users = super_users
+        self._super_users, self._limits = super_users, limits
         self._front, self._front_kind, self._security = self._new_front(), front, security
         self._outgoing = security.outgoing()
         client_id = f"raft-client-{config.node_id}"
@@ -160,7 +162,7 @@ class QuorumServer:
             if self._host is None:
                 return self
             tls, sasl = self._security.server_tls(), self._server_sasl()
-            self.port = await self._front.open(self._host, self.port, tls=tls, sasl=sasl)
+            self.port = await self._front.open(self._host, self.port, tls=tls, sasl=sasl, limits=self._limits)
             if self._front_kind == "compiled":
                 self._front.compile(self.node, self._clock, self._fail)
         except BaseException:

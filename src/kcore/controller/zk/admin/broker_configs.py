@@ -38,11 +38,13 @@ class ConfigNode(NamedTuple):
     is_broker: bool  # Else it has no replicas, and no throttles.
     has_topic: Callable[[str], bool]
     settings: Mapping[str, str]  # What it was started with, by Kafka's names.
+    answers_for: Callable[[str], bool] = lambda name: False  # Other brokers, whose requests came by way of them.
 
 
 def entity_of(node: ConfigNode, name: str) -> str | None:
     """Where under /config the settings of that BROKER resource lie; an empty name is all brokers'."""
-    return f"brokers/{name or DEFAULT}" if name in ("", str(node.broker_id)) else None
+    is_known = name in ("", str(node.broker_id)) or node.answers_for(name)
+    return f"brokers/{name or DEFAULT}" if is_known else None
 
 
 def check_name(node: ConfigNode, name: str) -> None:
@@ -60,7 +62,7 @@ def altered(
 
     Kafka's tools take throttles off every broker that is listed, a controller of kcore's included, which never has one.
     """
-    if not node.is_broker and resource.resource_name:
+    if not node.is_broker and resource.resource_name == str(node.broker_id):
         if all(each.config_operation == OpType.DELETE for each in resource.configs):
             return None
         Errors.INVALID_REQUEST.raise_for(f"Node {node.broker_id} is a controller: it has no replicas to throttle.")

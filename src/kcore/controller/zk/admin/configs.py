@@ -75,12 +75,14 @@ class Known(NamedTuple):
 
 def on_incremental_alter_configs(context: ControllerContext, event: IncrementalAlterConfigs) -> Steps[None]:
     """As `alter_configs`, of a controller."""
-    yield from context.answer(event.request_id, (yield from alter_configs(_controller(context), event.request)))
+    node = _controller(context, is_proxied=event.is_proxied)
+    yield from context.answer(event.request_id, (yield from alter_configs(node, event.request)))
 
 
 def on_alter_configs(context: ControllerContext, event: AlterConfigs) -> Steps[None]:
     """As `replace_configs`, of a controller."""
-    yield from context.answer(event.request_id, (yield from replace_configs(_controller(context), event.request)))
+    node = _controller(context, is_proxied=event.is_proxied)
+    yield from context.answer(event.request_id, (yield from replace_configs(node, event.request)))
 
 
 def on_describe_configs(context: ControllerContext, event: DescribeConfigs) -> Steps[None]:
@@ -89,13 +91,16 @@ def on_describe_configs(context: ControllerContext, event: DescribeConfigs) -> S
     yield from context.answer(event.request_id, (yield from describe_configs(node, event.request, event.version)))
 
 
-def _controller(context: ControllerContext) -> ConfigNode:
+def _controller(context: ControllerContext, *, is_proxied: bool = False) -> ConfigNode:
+    """`is_proxied`: it changes the settings of every broker, since none does so itself."""
     config, topics = context.config, context.table.topics
+    names = {str(each) for each in context.table.brokers.ids.tolist()} if is_proxied else set[str]()
     return ConfigNode(
         config.broker_id,
         is_broker=False,
         has_topic=lambda name: name in topics and name not in context.topics_to_be_deleted,
         settings=settings_of(config, NOT_KAFKAS),
+        answers_for=names.__contains__,
     )
 
 

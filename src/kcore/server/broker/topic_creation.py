@@ -1,0 +1,156 @@
+"""Topics that a broker has the active controller create: of coordinators for FindCoordinator, others for Metadata.
+
+The client is not kept waiting: it asks again until the topic is there. Source: AutoTopicCreationManager and
+KRaftTopicCreator of 4.3.1; KIP-590, "Partially Change FindCoordinator Request Routing".
+"""
+
+import asyncio
+import logging
+from collections.abc import Callable, Iterable
+from typing import Final, NamedTuple
+
+from kcore.broker.replicas.config import BrokerConfig
+from kcore.constants import GROUP_METADATA_TOPIC, TRANSACTION_STATE_TOPIC
+from kcore.errors import DecodeError
+from kcore.metadata.topic_names import reason_invalid
+from kcore.net.bounded_log import BoundedLog
+from kcore.net.request_context import RequestContext
+from kcore.protocol_errors import Errors
+from kcore.schema.envelope import EnvelopeRequest, EnvelopeResponse
+from kcore.schema.headers import RequestHeader, ResponseHeader
+from kcore.schema.structure import Message
+from kcore.schema.topics import CreatableTopic, CreatableTopicConfig, CreateTopicsRequest, CreateTopicsResponse
+from kcore.server.broker.controller_client import ControllerClient
+from kcore.server.broker.forwarding import enveloped
+from kcore.wire.codec import decode_from, encode
+
+logger = logging.getLogger(__name__)
+WITHIN_S: Final = 60.0  # As long as Kafka's brokers look for an active controller.
+REQUEST_TIMEOUT_MS: Final = 30_000  # request.timeout.ms
+MOST_IN_FLIGHT: Final = 1_000  # Topics; more are left for the next time that a client asks.
+
+
+class OrdinaryTopics(NamedTuple):
+    """How Metadata has topics created that nobody knows; -1 leaves it to the settings of the controller."""
+
+    is_on: bool = True  # auto.create.topics.enable
+    num_partitions: int = -1
+    default_replication_factor: int = -1
+
+
+class TopicCreation:
+    """Asks the controller, once at a time for each topic."""
+
+    def __init__(
+        self, controller: ControllerClient, config: BrokerConfig, ordinary: OrdinaryTopics | None = None
+    ) -> None:
+        """`ordinary`: None where Metadata creates nothing. The connection is closed with this."""
+        self._controller, self._config = controller, config
+        self._ordinary = ordinary or OrdinaryTopics(is_on=False)
+        self._in_flight: set[str] = set()
+        self._tasks: set[asyncio.Task[None]] = set()
+        self._log = BoundedLog(logger)
+
+    @property
+    def creates_ordinary(self) -> bool:
+        """Whether Metadata is to have unknown topics created."""
+        return self._ordinary.is_on
+
+    def create(self, names: Iterable[str], context: RequestContext | None = None) -> None:
+        """Asks for those that are not being asked for. `context`: of the client whose rights count; None: the broker's.
+
+        A name that no topic may have is passed over.
+        """
+        wanted = [name for name in dict.fromkeys(names) if name not in self._in_flight and not reason_invalid(name)]
+        wanted = wanted[: MOST_IN_FLIGHT - len(self._in_flight)]
+        if wanted:
+            self._in_flight.update(wanted)
+            task = asyncio.create_task(self._asked(wanted, context))
+            self._tasks.add(task)
+            task.add_done_callback(self._tasks.discard)
+
+    async def close(self) -> None:
+        """Nothing is asked any more."""
+        for task in (tasks := [*self._tasks]):
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
+        self._controller.close()
+
+    async def _asked(self, names: list[str], context: RequestContext | None) -> None:
+        request = CreateTopicsRequest(topics=[*map(self._topic, names)], timeout_ms=REQUEST_TIMEOUT_MS)
+        version = 0
+
+        def make(choose: Callable[[type[Message]], int]) -> tuple[Message, int]:
+            nonlocal version
+            version = choose(CreateTopicsRequest)
+            if context is None:
+                return request, version
+            return _in_envelope(request, version, context), choose(EnvelopeRequest)
+
+        try:
+            async with asyncio.timeout(WITHIN_S):
+                answer = await self._controller.ask(make)
+            self._tell_of(names, answer if context is None else _inner(answer, version))
+        except TimeoutError:
+            self._log.warning("no controller has created %s within %s s", ", ".join(names), WITHIN_S)
+        except DecodeError as error:
+            self._log.warning("the controller's answer about %s cannot be read: %s", ", ".join(names), error)
+        finally:
+            self._in_flight.difference_update(names)
+
+    def _tell_of(self, names: list[str], answer: CreateTopicsResponse | Errors) -> None:
+        """An operator is to know why clients wait for a topic in vain."""
+        if isinstance(answer, Errors):
+            self._log.warning("the controller refused to create %s: %s", ", ".join(names), answer.name)
+            return
+        for each in answer.topics:
+            error = Errors.of(each.error_code)
+            if error not in (Errors.NONE, Errors.TOPIC_ALREADY_EXISTS):  # Another broker may have been first.
+                self._log.warning("the controller did not create %s: %s: %s", each.name, error.name, each.error_message)
+
+    def _topic(self, name: str) -> CreatableTopic:
+        config = self._config
+        if name == GROUP_METADATA_TOPIC:
+            partitions, factor = config.offsets_topic_num_partitions, config.offsets_topic_replication_factor
+            settings = {
+                "cleanup.policy": "compact",
+                "compression.type": "producer",
+                "segment.bytes": str(config.offsets_topic_segment_bytes),
+            }
+        elif name == TRANSACTION_STATE_TOPIC:
+            partitions = config.transaction_state_log_num_partitions
+            factor = config.transaction_state_log_replication_factor
+            settings = {
+                "unclean.leader.election.enable": "false",
+                "compression.type": "uncompressed",
+                "cleanup.policy": "compact",
+                "min.insync.replicas": str(config.transaction_state_log_min_isr),
+                "segment.bytes": str(config.transaction_state_log_segment_bytes),
+            }
+        else:
+            partitions, factor = self._ordinary.num_partitions, self._ordinary.default_replication_factor
+            settings = {}
+        configs = [CreatableTopicConfig(name=key, value=value) for key, value in settings.items()]
+        return CreatableTopic(name=name, num_partitions=partitions, replication_factor=factor, configs=configs)
+
+
+def _in_envelope(request: CreateTopicsRequest, version: int, context: RequestContext) -> EnvelopeRequest:
+    """With the client's principal (KAFKA-12294), its client id and the correlation id of its Metadata request."""
+    header = RequestHeader(
+        request_api_key=request.api_key,
+        request_api_version=version,
+        correlation_id=context.header.correlation_id,
+        client_id=context.header.client_id,
+    )
+    frame = bytes(encode(header, request.header_version(version))) + bytes(encode(request, version))
+    return enveloped(frame, context.session)
+
+
+def _inner(answer: EnvelopeResponse, version: int) -> CreateTopicsResponse | Errors:
+    """What is in the envelope, or the envelope's own error. DecodeError."""
+    if answer.error_code != Errors.NONE or answer.response_data is None:
+        return Errors.of(answer.error_code)
+    data = bytes(answer.response_data)
+    _, at = decode_from(ResponseHeader, CreateTopicsResponse.header_version(version), data)
+    response, _ = decode_from(CreateTopicsResponse, version, data, at)
+    return response
