@@ -1,12 +1,14 @@
-"""Changed messages, frames and record batches against every decoder; `ci/sanitize fuzz` has the kernels instrumented.
+"""Changed bytes against every kernel that reads bytes; `ci/sanitize fuzz` has the kernels instrumented.
 
 An input must be refused by an error of ours, or be read, written and read again as the same, in both views alike.
 Anything else (a crash, another exception, bytes that differ, too much memory, a minute without an end) is a finding:
-it ends the run with exit code 1 and with the line that says the input.
+it ends the run with exit code 1 and with the line that says the input. Kernels that read no messages are compared with
+their slow twins. With --state a run that was ended goes on where it was.
 """
 
 import argparse
 import json
+import math
 import re
 import resource
 import sys
@@ -17,9 +19,12 @@ from functools import lru_cache
 from mmap import mmap
 from multiprocessing import connection, get_context
 from os import cpu_count, getppid
+from pathlib import Path
 from typing import NoReturn
 
-from fuzz_inputs import A_ROUND, Input, batches, frames, input_of, messages, numbers
+import fuzz_inputs
+from fuzz_inputs import A_ROUND, Input, batches, frames, messages, numbers
+from fuzz_kernels import KERNEL_READERS, KERNELS, SEEDS_OF, kernel_input_of
 
 import kcore
 from kcore.wire.record_building import encode_batches
@@ -29,6 +34,8 @@ MOST_BYTES = 1 << 21  # Of an input's compressed records.
 MOST_GROWTH = 1 << 26  # Of the process by one input.
 MOST_SECONDS = 60  # For one input.
 SHOWN = 12  # Reasons a kind.
+TOLD_EACH_S = 30
+KERNELS_EACH = 8  # Of so many rounds one is of the kernels that read no messages.
 FORK = get_context("fork")  # The inputs' seeds are shared.
 
 Found = Counter[tuple[str, str, int, str]]  # Kind, name, version, and what became of such inputs.
@@ -107,7 +114,12 @@ READERS: dict[str, Callable[[Input], str]] = {
     "views": views,
     "frames": framed,
     "batches": record_batches,
+    **KERNEL_READERS,
 }
+
+
+def input_of(round_: int, index: int) -> Input:
+    return (kernel_input_of if round_ >= KERNELS else fuzz_inputs.input_of)(round_, index)
 
 
 def refused(error: kcore.DecodeError, length: int) -> str:
@@ -134,33 +146,34 @@ def check(given: Input) -> str:
 class Worker:
     """A process with its rounds, the input that it is at, and what it found in the rounds that are done."""
 
-    def __init__(self, tasks: list[tuple[int, int]]) -> None:
+    def __init__(self, rounds: list[int]) -> None:
         self.shared = mmap(-1, 16)  # Round and index: here they outlive a crash.
         self.at = memoryview(self.shared).cast("q")
         self.pipe, sender = FORK.Pipe(duplex=False)
-        self.process = FORK.Process(target=self._run, args=(tasks, sender), daemon=True)
+        self.process = FORK.Process(target=self._run, args=(rounds, sender), daemon=True)
         self.process.start()
         sender.close()
         self.moved, self.last = time.monotonic(), (-1, -1)
 
-    def _run(self, tasks: list[tuple[int, int]], sender: connection.Connection) -> None:
+    def _run(self, rounds: list[int], sender: connection.Connection) -> None:
         parent = getppid()
-        for round_, size in tasks:
+        for round_ in rounds:
             if getppid() != parent:
                 return  # Whoever asked is gone.
             numbers.cache_clear()
             self.at[0], self.at[1] = round_, 0
             found: Found = Counter()
-            for index in range(size):
+            for index in range(A_ROUND):
                 self.at[1] = index
                 given = input_of(round_, index)
                 found[given.kind, given.name, given.version, check(given)] += 1
-            sender.send(found)
+            sender.send((round_, found))
 
-    def received(self) -> Found:
-        """What has come since; EOFError after the last."""
+    def received(self) -> tuple[int, Found]:
+        """A round that is done, and what came of it; EOFError after the last."""
         self.moved = time.monotonic()
-        return self.pipe.recv()
+        done: tuple[int, Found] = self.pipe.recv()
+        return done
 
     def hangs(self) -> bool:
         if self.last != (now := tuple(self.at)):
@@ -168,28 +181,54 @@ class Worker:
         return time.monotonic() - self.moved > MOST_SECONDS
 
 
-def run(tasks: list[tuple[int, int]], jobs: int) -> Found:
-    """Every round in `jobs` processes; ends this one with exit code 1 at the first finding."""
-    workers = {worker.pipe: worker for worker in (Worker(tasks[number::jobs]) for number in range(jobs))}
-    found: Found = Counter()
-    began = told = time.monotonic()
-    while workers:
-        for pipe in connection.wait(list(workers), timeout=1):
-            try:
-                found += workers[pipe].received()
-            except EOFError:
-                ended = workers.pop(pipe)
-                ended.process.join()
-                if ended.process.exitcode:
-                    finding(ended, f"its process ended with {ended.process.exitcode}, see above")
-        for worker in workers.values():
-            if worker.hangs():
-                worker.process.kill()
-                finding(worker, f"no end after {MOST_SECONDS} s")
-        if time.monotonic() - told > 30:
-            told = time.monotonic()
-            print(f"ci/fuzz: {found.total():,} inputs, {found.total() / (told - began):,.0f}/s", flush=True)
-    return found
+class Campaign:
+    """Which rounds are done, and what was found in them; in a file, if there is one."""
+
+    def __init__(self, path: Path | None) -> None:
+        self.path, self.found = path, Counter[tuple[str, str, int, str]]()
+        self.done: set[int] = set()
+        self.seconds = 0.0
+        if path is not None and path.exists():
+            kept = json.loads(path.read_text())
+            self.done, self.seconds = {*kept["rounds"]}, kept["seconds"]
+            self.found.update({tuple(key): count for *key, count in kept["found"]})
+
+    def keep(self) -> None:
+        if self.path is not None:
+            found = [[*key, count] for key, count in self.found.items()]
+            kept = {"inputs": self.found.total(), "seconds": self.seconds, "rounds": sorted(self.done), "found": found}
+            beside = self.path.with_suffix(".new")
+            beside.write_text(json.dumps(kept))
+            beside.replace(self.path)
+
+    def run(self, rounds: list[int], jobs: int) -> None:
+        """Those not done yet, in `jobs` processes; ends this one with exit code 1 at the first finding."""
+        left = [each for each in rounds if each not in self.done]
+        workers = {worker.pipe: worker for worker in (Worker(left[number::jobs]) for number in range(jobs))}
+        before, began, told = self.seconds, time.monotonic(), -math.inf
+        done, all_ = len(self.done), len({*rounds} | self.done) * A_ROUND
+        while workers:
+            for pipe in connection.wait(list(workers), timeout=1):
+                try:
+                    round_, found = workers[pipe].received()
+                except EOFError:
+                    ended = workers.pop(pipe)
+                    ended.process.join()
+                    if ended.process.exitcode:
+                        finding(ended, f"its process ended with {ended.process.exitcode}, see above")
+                else:
+                    self.found.update(found)
+                    self.done.add(round_)
+            for worker in workers.values():
+                if worker.hangs():
+                    worker.process.kill()
+                    finding(worker, f"no end after {MOST_SECONDS} s")
+            self.seconds = before + time.monotonic() - began
+            if time.monotonic() - told > TOLD_EACH_S or not workers:
+                told = time.monotonic()
+                self.keep()
+                rate = (len(self.done) - done) * A_ROUND / (told - began)
+                print(f"ci/fuzz: {self.found.total():,} of {all_:,} inputs, {rate:,.0f}/s", flush=True)
 
 
 def finding(worker: Worker, what: str) -> NoReturn:
@@ -208,7 +247,7 @@ def summary(found: Found) -> None:
         outcomes: Counter[str] = Counter()
         for (_, _, outcome), times in inputs.items():
             outcomes[outcome] += times
-        what = "codecs" if kind == "batches" else "messages and versions"
+        what = "codecs" if kind == "batches" else "names and versions"
         print(f"{kind}: {outcomes.total():,} inputs of {len({key[:2] for key in inputs})} {what};")
         print(f"    {outcomes.pop('read', 0):>9,} read, of {len(read)}; refused:")
         for outcome, times in outcomes.most_common(SHOWN):
@@ -217,25 +256,33 @@ def summary(found: Found) -> None:
             print(f"    {sum(sorted(outcomes.values())[:-SHOWN]):>9,} for {len(outcomes) - SHOWN} other reasons")
 
 
+def rounds_of(count: int, seed: int, mix: str) -> list[int]:
+    """So many inputs at least."""
+    rounds = range(seed, seed + -(-count // A_ROUND))
+    of_kernels = {"all": KERNELS_EACH, "kernels": 1, "messages": len(rounds) + 1}[mix]
+    return [each + KERNELS * ((k + 1) % of_kernels == 0) for k, each in enumerate(rounds)]
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("count", type=int, nargs="?", default=10_000_000, help="inputs in all")
+    parser.add_argument("count", type=int, nargs="?", default=10_000_000, help="inputs in all, in whole rounds")
     parser.add_argument("--seed", type=int, default=0, help=f"the first round; a round has {A_ROUND:,} inputs")
+    parser.add_argument("--mix", choices=["all", "messages", "kernels"], default="all", help="which decoders")
     parser.add_argument("--jobs", type=int, default=cpu_count() or 1, help="processes")
+    parser.add_argument("--state", type=Path, metavar="FILE", help="keeps what is done, to go on later")
     parser.add_argument("--again", metavar="ROUND:INDEX", help="one input, in this process")
     options = parser.parse_args()
     if options.again:
         print(check(input_of(*map(int, options.again.split(":")))))
         return
-    rounds = -(-options.count // A_ROUND)
-    tasks = [(options.seed + k, min(A_ROUND, options.count - k * A_ROUND)) for k in range(rounds)]
-    messages(), frames(), batches()  # Read once, before the processes part.
+    for seeds in (messages, frames, batches, *SEEDS_OF.values()):
+        seeds()  # Read once, before the processes part.
     for seed in messages()[:100]:
         views(Input("views", *seed))  # PyArrow and the like are loaded before memory is measured.
-    began = time.monotonic()
-    found = run(tasks, options.jobs)
-    summary(found)
-    print(f"ci/fuzz: {found.total():,} inputs, no finding, {time.monotonic() - began:,.0f} s")
+    campaign = Campaign(options.state)
+    campaign.run(rounds_of(options.count, options.seed, options.mix), options.jobs)
+    summary(campaign.found)
+    print(f"ci/fuzz: {campaign.found.total():,} inputs, no finding, {campaign.seconds:,.0f} s")
 
 
 if __name__ == "__main__":

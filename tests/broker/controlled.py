@@ -1,18 +1,23 @@
 """The replicas of a broker together with what takes a ZooKeeper-mode controller's requests for them."""
 
-from typing import Any
+from random import Random
+from typing import Any, Final
 
 from kcore.broker.replicas.config import BrokerConfig
+from kcore.broker.replicas.fetch_sessions import FetchSessionCache
 from kcore.broker.replicas.replica_manager import Logs, ReplicaManager
 from kcore.broker.zk_control.control_requests import ControlRequests
 from kcore.wire.columns import Columns
+
+SESSIONS: Final = 100
 
 
 class ControlledManager(ReplicaManager):
     """As a broker's process in ZooKeeper mode has it."""
 
     def __init__(self, config: BrokerConfig, broker_epoch: int, logs: Logs) -> None:
-        super().__init__(config, broker_epoch, logs)
+        dice = Random(broker_epoch)
+        super().__init__(config, broker_epoch, logs, FetchSessionCache(SESSIONS, dice.randrange))
         self.requests = ControlRequests(self)
 
     def control(self, message: Any, version: int, request: Columns, now_ms: int) -> bytes:

@@ -7,6 +7,7 @@ import pytest
 import kcore
 from kcore.broker.zk_control.broker import Broker
 from kcore.errors import DecodeError
+from kcore.protocol_errors import Errors
 from kcore.schema import LeaderAndIsrRequest, StopReplicaRequest, UpdateMetadataRequest
 from kcore.schema.structure import Message
 from kcore.types import ZERO_UUID, Uuid
@@ -33,21 +34,22 @@ def request(message: str, *, broker_epoch: int = OWN_EPOCH, controller_epoch: in
         "StopReplicaRequest": state | {"leaderEpoch": 3, "deletePartition": True},
     }
     defaults = {"isNew": False, "leaderRecoveryState": 0} if message == "LeaderAndIsrRequest" else {}
-    topic_id = fields.pop("topicId", A)
-    topic = {"topicName": "t", "partitionStates": [states[message] | defaults | fields]}
+    topic_id, name, type_ = fields.pop("topicId", A), fields.pop("topic", "t"), fields.pop("type_", 0)
+    is_kraft = fields.pop("is_kraft", False)
+    topic = {"topicName": name, "partitionStates": [states[message] | defaults | fields]}
     if message != "StopReplicaRequest":
         topic["topicId"] = str(topic_id)
     body = {
         "controllerId": 9,
-        "isKRaftController": False,
+        "isKRaftController": is_kraft,
         "controllerEpoch": controller_epoch,
         "brokerEpoch": broker_epoch,
         "topicStates": [topic],
     }
     if message == "LeaderAndIsrRequest":
-        body |= {"type": 0, "liveLeaders": []}
+        body |= {"type": type_, "liveLeaders": []}
     if message == "UpdateMetadataRequest":
-        body |= {"liveBrokers": [{"id": 1, "endpoints": [], "rack": None}]}
+        body |= {"type": type_, "liveBrokers": [{"id": 1, "endpoints": [], "rack": None}]}
     version = ALL[message]
     return kcore.encode(kcore.from_json(message, version, body), version)
 
@@ -65,6 +67,64 @@ def codes(response: Any) -> list[int]:
     lists = [topic.partition_errors for topic in response.topics] if hasattr(response, "topics") else []
     lists += [getattr(response, "partition_errors", [])]
     return [error.error_code for errors in lists for error in errors]
+
+
+KRAFT_EPOCH = 40  # By the metadata log, while the broker's znode has OWN_EPOCH.
+
+
+@pytest.mark.parametrize("message", ALL)
+@pytest.mark.parametrize(("epoch", "error"), [(39, 77), (-2, 77), (40, 0), (41, 0), (-1, 0), (OWN_EPOCH, 0)])
+def test_the_broker_epochs_of_a_kraft_controller(message: str, epoch: int, error: int) -> None:
+    """While the broker migrates they are those of its registration with the quorum (KIP-866)."""
+    broker = Broker(1, OWN_EPOCH)
+    broker.kraft_broker_epoch = lambda: KRAFT_EPOCH
+    assert answer(broker, message, broker_epoch=epoch, is_kraft=True).error_code == error
+    assert broker.is_kraft is (error == 0)
+    assert answer(broker, message, broker_epoch=KRAFT_EPOCH).error_code == 77, "of a controller in ZooKeeper mode"
+
+
+@pytest.mark.parametrize("message", ALL)
+def test_a_broker_that_does_not_migrate_refuses_a_kraft_controller(message: str) -> None:
+    broker = Broker(1, OWN_EPOCH)
+    assert answer(broker, message, broker_epoch=-1, is_kraft=True).error_code == Errors.NOT_CONTROLLER
+    assert (broker.controller_epoch, broker.is_kraft) == (0, False)
+
+
+@pytest.mark.covers("E27")
+@pytest.mark.parametrize(("type_", "topics"), [(2, ["u"]), (1, ["t", "u"]), (0, ["t", "u"])])
+def test_a_full_update_metadata_of_a_kraft_controller_lists_all_topics(type_: int, topics: list[str]) -> None:
+    """What was deleted while nobody told the broker is deleted (ZkMetadataCache.updateMetadata)."""
+    broker = Broker(1, OWN_EPOCH)
+    broker.kraft_broker_epoch = lambda: KRAFT_EPOCH
+    assert answer(broker, "UpdateMetadataRequest", broker_epoch=-1, is_kraft=True).error_code == 0
+    told = {"broker_epoch": -1, "is_kraft": True, "type_": type_, "topic": "u", "topicId": B}
+    assert answer(broker, "UpdateMetadataRequest", **told).error_code == 0
+    table = broker.table
+    assert sorted({table.topics.names[row] for row in table.topic_row__p.tolist()}) == topics
+
+
+@pytest.mark.covers("E27")
+@pytest.mark.parametrize(("type_", "error"), [(2, 0), (1, 103)])
+def test_a_full_leader_and_isr_of_a_kraft_controller_makes_a_topic_anew(type_: int, error: int) -> None:
+    """It was deleted and made again while nobody told the broker (LogManager.findStrayReplicas)."""
+    broker = Broker(1, OWN_EPOCH)
+    broker.kraft_broker_epoch = lambda: KRAFT_EPOCH
+    assert codes(answer(broker, "LeaderAndIsrRequest")) == [0]
+    told = {"broker_epoch": -1, "is_kraft": True, "type_": type_, "topicId": B, "leaderEpoch": 0}
+    assert codes(answer(broker, "LeaderAndIsrRequest", **told)) == [error]
+    assert broker.replicas["t", 0].topic_id == (A if error else B)
+
+
+@pytest.mark.parametrize(("is_kraft", "error"), [(True, 0), (False, 11)])
+def test_an_equal_leader_epoch_is_new_of_a_kraft_controller_alone(is_kraft: bool, error: int) -> None:
+    """It changes the ISR without another leader epoch (ReplicaManager.becomeLeaderOrFollower of 3.9.1)."""
+    broker = Broker(1, OWN_EPOCH)
+    broker.kraft_broker_epoch = lambda: KRAFT_EPOCH
+    told = {"broker_epoch": -1, "is_kraft": is_kraft}
+    assert codes(answer(broker, "LeaderAndIsrRequest", **told)) == [0]
+    assert codes(answer(broker, "LeaderAndIsrRequest", isr=[1], partitionEpoch=5, **told)) == [error]
+    assert broker.replicas["t", 0].isr == ((1,) if is_kraft else (1, 2))
+    assert codes(answer(broker, "LeaderAndIsrRequest", leaderEpoch=2, partitionEpoch=6, **told)) == [11]
 
 
 @pytest.mark.covers("A5", "A1", "assumption 1")

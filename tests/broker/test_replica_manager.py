@@ -3,8 +3,10 @@
 import pytest
 
 from broker.cluster import KEY, TOPIC_ID, Cluster, led
+from broker.memory_log import MemoryLog, MemoryLogs
+from kcore.broker.replicas.appending import append_as_follower
 from kcore.broker.replicas.roles import Role
-from kcore.protocol_errors import Errors
+from kcore.protocol_errors import Errors, exception_of
 from kcore.types import Uuid
 from storage import building
 
@@ -334,6 +336,37 @@ def test_a_follower_whose_next_offset_the_leader_has_deleted() -> None:
     cluster.run(8)
     assert [cluster.log(each).start_offset for each in cluster.ids] == [50] * 3
     assert [cluster.log(each).values for each in cluster.ids] == [[b"late"]] * 3
+
+
+@pytest.mark.parametrize("protocol", ["3.9", "2.6"])
+def test_a_follower_whose_leaders_log_starts_in_the_middle_of_a_batch(protocol: str) -> None:
+    cluster = led(inter_broker_protocol=protocol)
+    cluster.produce(1, b"a", b"b", b"c")
+    cluster.produce(1, b"d")
+    cluster.run()
+    cluster.partition(1).delete_records(2)
+    cluster.logs[3] = MemoryLogs()  # A new disk.
+    cluster.start(3)
+    cluster.elect(1)
+    cluster.run(10)
+    log = cluster.log(3)
+    assert (log.start_offset, log.end_offset, log.high_watermark) == (2, 4, 4)
+    assert log.values == [b"a", b"b", b"c", b"d"], "the batch is whole"
+    assert sorted(cluster.isr) == [1, 2, 3]
+
+
+@pytest.mark.parametrize(("first", "count", "start"), [(-1, 3, 0), (1, 1, 2), (3, 2, 2)])
+def test_other_batches_do_not_move_an_empty_log(first: int, count: int, start: int) -> None:
+    """Offsets below 0, a batch that ends below the log's start, and one behind it, which may come after a gap."""
+    log = MemoryLog()
+    log.truncate_fully_and_start_at(start)
+    if first > start:
+        append_as_follower(log, building.batch(first, [b"v"] * count))
+        assert (log.start_offset, log.end_offset) == (start, first + count)
+        return
+    with pytest.raises(exception_of(Errors.CORRUPT_MESSAGE)):
+        append_as_follower(log, building.batch(first, [b"v"] * count))
+    assert (log.start_offset, log.end_offset) == (start, start)
 
 
 def test_sequences() -> None:

@@ -8,6 +8,9 @@ from typer.testing import CliRunner, Result
 from kcore.cli.commands import app
 from kcore.processes.machine import free_ports
 
+MIGRATES = "zookeeper.metadata.migration.enable=true"
+QUORUM = ("--config", "controller.listener.names=C", "--config", "controller.quorum.voters=3000@localhost:9093")
+
 
 def broker(folder: Path, *arguments: str) -> Result:
     return CliRunner().invoke(app, ["broker", "zk", "--broker-id", "7", "--log-dir", str(folder), *arguments])
@@ -20,6 +23,9 @@ def broker(folder: Path, *arguments: str) -> Result:
         (("--advertise", "here"), "--advertise 'here': give HOST:PORT"),
         (("--inter-broker-protocol", "4.0"), "--inter-broker-protocol"),
         (("--config", "broker.id=3"), "--config broker.id=3: it takes NAME=NUMBER"),
+        (("--config", "controller.listener.names=C"), "--config controller.listener.names=C: it takes NAME=NUMBER"),
+        (("--config", MIGRATES), "--config controller.listener.names is missing"),
+        ((*QUORUM, "--config", MIGRATES, "--inter-broker-protocol", "3.3"), "a migration needs 3.4-IV0 or newer"),
     ],
 )
 def test_what_makes_no_sense_is_told_with_what_would(tmp_path: Path, arguments: tuple[str, ...], told: str) -> None:

@@ -33,6 +33,27 @@ def test_what_makes_no_sense_is_told_with_what_would(arguments: tuple[str, ...],
     assert told in result.output
 
 
+@pytest.mark.parametrize(
+    ("lines", "options", "told"),
+    [
+        (None, (), "No such file"),
+        ("inter.broker.listener.name=A", (), "give A one of PLAINTEXT"),
+        ("sasl.mechanism.inter.broker.protocol=GSSAPI\nsecurity.inter.broker.protocol=SASL_PLAINTEXT", (), "GSSAPI"),
+        ("broker.id=7", ("--listener-name", "A"), "--listener-name A: "),
+        ("authorizer.class.name=a.B", (), "authorizer.class.name=a.B"),
+    ],
+)
+def test_a_door_that_cannot_be_is_one_line(
+    lines: str | None, options: tuple[str, ...], told: str, tmp_path: Path
+) -> None:
+    path = tmp_path / "server.properties"
+    if lines is not None:
+        path.write_text(lines)
+    result = controller("--security", str(path), *options)
+    assert result.exit_code == 2
+    assert told in result.output and len(result.output.strip().splitlines()) == 1
+
+
 def test_no_zookeeper() -> None:
     [port] = free_ports(1)
     result = controller("--zookeeper", f"127.0.0.1:{port}", "--listen", "127.0.0.1:0", "--session-timeout", "300")

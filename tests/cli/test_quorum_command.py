@@ -53,6 +53,24 @@ def test_describe_refuses_what_makes_no_sense(arguments: tuple[str, ...], told: 
     assert told in result.output
 
 
+@pytest.mark.parametrize(
+    ("lines", "told"),
+    [
+        (None, "No such file"),
+        ("listener.security.protocol.map=CONTROLLER:SASL_PLAINTEXT", "sasl.enabled.mechanisms=GSSAPI"),
+        ("controller.listener.names=OTHER", "CONTROLLER is not among them"),
+        ("authorizer.class.name=org.apache.kafka.metadata.authorizer.StandardAuthorizer", "super.users is missing"),
+    ],
+)
+def test_a_door_that_cannot_be_is_one_line(lines: str | None, told: str, tmp_path: Path) -> None:
+    path = tmp_path / "server.properties"
+    if lines is not None:
+        path.write_text(lines)
+    result = quorum("serve", "--id", 1, "--bootstrap-controller", "a:1", "--security", path)
+    assert result.exit_code == 2
+    assert told in result.output and len(result.output.strip().splitlines()) == 1
+
+
 def test_describe_gives_up_in_time() -> None:
     [port] = free_ports(1)
     result = quorum("describe", "--bootstrap-controller", f"127.0.0.1:{port}", "--status", "--timeout", "200")

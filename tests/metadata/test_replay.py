@@ -318,6 +318,16 @@ def test_what_topics_and_others_both_see_keeps_its_place() -> None:
 
 
 @pytest.mark.usefixtures("sizes")
+def test_an_end_of_a_transaction_with_bytes_left_over_is_none() -> None:
+    """Found by ci/mutants: what waited for it is not applied."""
+    begin, end = (encode_metadata_record(each, 0) for each in (s.BeginTransactionRecord(), s.EndTransactionRecord()))
+    topic = encode_metadata_record(s.TopicRecord(name="a", topic_id=DIRECTORIES[1]), 0)
+    told = assert_like_twin(log_of([begin, topic, end + b"\0"]))
+    assert told is not None and "bytes are left over" in told[1]
+    assert assert_like_twin(log_of([begin, topic, end])) is None
+
+
+@pytest.mark.usefixtures("sizes")
 def test_an_epoch_at_its_end_does_not_rise() -> None:
     partition = s.PartitionRecord(topic_id=DIRECTORIES[1], partition_id=0, replicas=[1], leader_epoch=2**31 - 2)
     values = [

@@ -12,7 +12,10 @@ from subprocess import TimeoutExpired
 
 from oracle.kraft_clusters import Node
 
-IMPORTED = ["kcore.cli.kraft_run", "kcore.server.kraft.process", "oracle.forked"]
+IMPORTED = [
+    *("kcore.cli.kraft_run", "kcore.server.kraft.process"),
+    *("kcore.cli.broker_kraft_run", "kcore.server.broker.kraft_process", "oracle.forked"),
+]
 
 
 def _context() -> ForkServerContext:

@@ -65,10 +65,14 @@ class KcoreBroker:
     def start(self) -> None:
         """Returns when it is registered."""
         before = self.said().count("is registered")
-        with self.log.open("ab") as log:
-            self._process = subprocess.Popen(self._command, stdout=log, stderr=log, start_new_session=True)
+        self.launch()
         until(lambda: not self.is_running or self.said().count("is registered") > before, lambda: self.said()[-2000:])
         assert self.is_running, f"{self.name} has ended:\n{self.said()[-2000:]}"
+
+    def launch(self) -> None:
+        """Without waiting for anything."""
+        with self.log.open("ab") as log:
+            self._process = subprocess.Popen(self._command, stdout=log, stderr=log, start_new_session=True)
 
     def said(self) -> str:
         return self.log.read_text() if self.log.exists() else ""

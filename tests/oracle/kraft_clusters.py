@@ -20,6 +20,7 @@ from oracle.kafka_tools import RELEASE, tool_command
 from oracle.raft_quorums import LOGS
 
 KCORE: Final = (sys.executable, "-c", "from kcore.cli import main; main()", "controller", "kraft")
+KCORE_BROKER: Final = (*KCORE[:-2], "broker", "kraft")
 CONTROLLER: Final = """process.roles=controller
 node.id={node_id}
 controller.quorum.bootstrap.servers={bootstrap}
@@ -46,6 +47,15 @@ group.initial.rebalance.delay.ms=0
 log.cleaner.dedupe.buffer.size=4194304
 log.cleaner.threads=1
 auto.create.topics.enable=false
+"""
+KCORES_BROKER: Final = """process.roles=broker
+node.id={node_id}
+controller.quorum.bootstrap.servers={bootstrap}
+controller.listener.names=CONTROLLER
+listener.security.protocol.map=CONTROLLER:PLAINTEXT,PLAINTEXT:PLAINTEXT
+listeners=PLAINTEXT://{address}
+log.dirs={data}
+broker.heartbeat.interval.ms=500
 """
 HEAP: Final = "384m"
 SERVER_STARTED: Final = "Kafka Server started"
@@ -86,20 +96,22 @@ class KraftCluster(Started):
         properties: str = "",
         of_brokers: str = "",
         options: Sequence[str] = (),
-        log_dirs: int = 1,
+        log_dirs: int | Sequence[int] = 1,
         real: Collection[int] | None = None,
+        kcore_brokers: Collection[int] = (),
     ) -> None:
-        """`properties`: of the controllers; `options`: of their format; `log_dirs`: of each broker.
+        """`properties`: of the controllers; `options`: of their format; `log_dirs`: how many each broker has.
 
         `of_brokers`: their further properties, with `{address}`, and `{second}` for a second listener.
 
         `real`: ids of controllers that are Kafka's own; by default none, or all where KCORE_ORACLE_CONTROLLERS is
-        `kafka`, to see what a test makes of them.
+        `kafka`, to see what a test makes of them. `kcore_brokers`: ids of brokers that are kcore's own.
         """
         ids = range(FIRST_CONTROLLER, FIRST_CONTROLLER + controllers)
         self.real = frozenset((ids if REAL else ()) if real is None else real)
         self._options = options
-        self._of_brokers, self._log_dirs = of_brokers, log_dirs
+        self._of_brokers, self._kcore_brokers = of_brokers, frozenset(kcore_brokers)
+        self._log_dirs = [log_dirs] * brokers if isinstance(log_dirs, int) else log_dirs
         self.cluster_id, self.folder = random_uuid(), Path(tempfile.mkdtemp(prefix="kcore-kraft-"))
         for name, text in LOGS.items():
             (self.folder / name).write_text(text)
@@ -155,19 +167,30 @@ class KraftCluster(Started):
 
     def _broker(self, node_id: int, port: int, second_port: int) -> Node:
         place = self.folder / f"broker-{node_id}"
-        node = Node(node_id, port, place, self._java(place), SERVER_STARTED)
+        is_kcore = node_id in self._kcore_brokers
+        command = [*KCORE_BROKER, "run", "-c", place / "server.properties"] if is_kcore else self._java(place)
+        node = Node(node_id, port, place, command, f"broker {node_id} is RUNNING" if is_kcore else SERVER_STARTED)
         node.second_address = f"127.0.0.1:{second_port}"
-        data = [node.data, *(place / f"data-{number}" for number in range(2, self._log_dirs + 1))]
-        text = BROKER.format(
+        data = self.log_dirs(node)
+        text = (KCORES_BROKER if is_kcore else BROKER).format(
             node_id=node_id, bootstrap=self.controller_bootstrap, address=node.address, data=",".join(map(str, data))
         )
-        node.properties.write_text(text + self._of_brokers.format(address=node.address, second=node.second_address))
+        more = self._of_brokers.format(address=node.address, second=node.second_address)
+        node.properties.write_text(text + more)
         for at, path in enumerate(data):
             path.mkdir()
             directory_id = node.directory_id if at == 0 else random_uuid()
             meta = MetaProperties(1, self.cluster_id, node_id, Uuid(directory_id))
             write_meta_properties(path / "meta.properties", meta)
         return node
+
+    def log_dirs(self, broker: Node) -> list[Path]:
+        """The first has the metadata log."""
+        count = self._log_dirs[broker.node_id - 1]
+        return [broker.data, *(broker.folder / f"data-{number}" for number in range(2, count + 1))]
+
+    def is_kcore(self, broker: Node) -> bool:
+        return broker.node_id in self._kcore_brokers
 
     def format_anew(self, node: Node) -> None:
         """A controller that has lost its directory, and is no voter yet."""

@@ -42,7 +42,7 @@ async def controller(zookeeper: str, number: int, protocol: str, audit: AuditLog
 async def broker(zookeeper: str, number: int, protocol: str, folder: Path) -> AsyncIterator[ZkBrokerServer]:
     config, path = BrokerConfig(number, inter_broker_protocol=protocol), folder / str(number)
     path.mkdir(exist_ok=True)
-    async with ZkBrokerServer(config, zookeeper, [path], host="127.0.0.1", port=0, routing=ROUTING) as server:
+    async with ZkBrokerServer(config, zookeeper, [path], routing=ROUTING) as server:
         await until(lambda: server.manager.cluster.controller_id >= 0)
         yield server
 

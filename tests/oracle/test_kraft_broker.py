@@ -4,7 +4,7 @@ The clients are librdkafka's; they consume by partition, since kcore's brokers h
 """
 
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Final
@@ -12,7 +12,7 @@ from typing import Final
 import pytest
 from confluent_kafka.admin import AdminClient
 
-from oracle.kraft_clusters import FIRST_CONTROLLER, KCORE, KraftCluster, Node
+from oracle.kraft_clusters import FIRST_CONTROLLER, KraftCluster, Node
 from oracle.librdkafka_clients import CommittedReader, Writer, all_records, configuration
 
 TOPIC: Final = "t"
@@ -22,49 +22,20 @@ TOPICS: Final = "org.apache.kafka.tools.TopicCommand"
 ELECT: Final = "org.apache.kafka.tools.LeaderElectionCommand"
 LOG_DIRS: Final = "org.apache.kafka.tools.LogDirsCommand"
 CONFIGS: Final = "kafka.admin.ConfigCommand"
-OF_KCORE: Final = """process.roles=broker
-node.id={node_id}
-controller.quorum.bootstrap.servers={bootstrap}
-controller.listener.names=CONTROLLER
-listener.security.protocol.map=CONTROLLER:PLAINTEXT,PLAINTEXT:PLAINTEXT
-listeners=PLAINTEXT://{address}
-log.dirs={data}
-broker.heartbeat.interval.ms=500
-replica.lag.time.max.ms=4000
-"""
 
 
 class Mixed(KraftCluster):
     """Brokers 1 and 2 are kcore's, broker 3 is Kafka's."""
 
-    def __init__(self, *, real_controllers: bool, log_dirs: int = 1) -> None:
-        """`log_dirs`: of Kafka's broker."""
+    def __init__(self, *, real_controllers: bool, log_dirs: Sequence[int] = (1, 1, 1)) -> None:
         super().__init__(
             controllers=1,
             brokers=3,
             real=[FIRST_CONTROLLER] if real_controllers else [],
             of_brokers="replica.lag.time.max.ms=4000\n",
             log_dirs=log_dirs,
+            kcore_brokers=[1, 2],
         )
-        for node in self.kcore:
-            node.properties.write_text(self._text(node))
-
-    def _broker(self, node_id: int, port: int, second_port: int) -> Node:
-        if node_id == 3:
-            return super()._broker(node_id, port, second_port)
-        made = super()._broker(node_id, port, second_port)
-        made._command = [*KCORE[:-2], "broker", "kraft", "run", "-c", str(made.properties)]
-        made._ready = f"broker {node_id} is RUNNING"
-        return made
-
-    def _text(self, node: Node) -> str:
-        data = ",".join(map(str, self.log_dirs(node)))
-        return OF_KCORE.format(
-            node_id=node.node_id, bootstrap=self.controller_bootstrap, address=node.address, data=data
-        )
-
-    def log_dirs(self, node: Node) -> list[Path]:
-        return [node.data]
 
     @property
     def kcore(self) -> list[Node]:
@@ -121,15 +92,20 @@ def cluster(request: pytest.FixtureRequest) -> Iterator[Mixed]:
 
 
 @contextmanager
-def load(cluster: Mixed) -> Iterator[Writer]:
-    """A producer and a consumer at work; at the end all that was acknowledged is there, once and in order."""
-    writer = Writer(f"w{time.monotonic_ns()}", cluster.bootstrap, TOPIC)
-    reader = CommittedReader(f"r{time.monotonic_ns()}", cluster.bootstrap, TOPIC, len(REPLICAS))
+def load(
+    cluster: KraftCluster, topic: str = TOPIC, partitions: int = len(REPLICAS), digits: int = 1
+) -> Iterator[Writer]:
+    """A producer and a consumer at work; at the end all that was acknowledged is there, once and in order.
+
+    `digits`: of each value, so that the logs grow.
+    """
+    writer = Writer(f"w{time.monotonic_ns()}", cluster.bootstrap, topic, digits=digits)
+    reader = CommittedReader(f"r{time.monotonic_ns()}", cluster.bootstrap, topic, partitions)
     for client in (writer, reader):
         client.start()
     yield writer
     writer.stop()
-    found = all_records(cluster.bootstrap, TOPIC, len(REPLICAS))
+    found = all_records(cluster.bootstrap, topic, partitions)
     writer.check_records(found)
     reader.check_records(found)
     reader.stop()

@@ -3,20 +3,18 @@
 A directory is lost by putting a file in its place: root ignores permissions.
 """
 
-import json
 import shutil
 import subprocess
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any, Final
+from typing import Final
 
 import pytest
 
-import kcore
 from kcore.storage.meta_properties import read_meta_properties
-from kcore.types import Uuid
-from oracle.kraft_clusters import KCORE, Node
-from oracle.test_kraft_broker import LOG_DIRS, REPLICAS, TOPIC, TOPICS, Mixed, load, progress
+from oracle.kraft_clusters import KCORE_BROKER, Node
+from oracle.kraft_disks import LogDirs, Places, assigned_directories, directory_ids
+from oracle.test_kraft_broker import REPLICAS, TOPIC, TOPICS, Mixed, load, progress
 
 PER_BROKER: Final = {1: 2, 2: 3, 3: 3}  # Log directories; 3 is Kafka's.
 DATA: Final = "data-2"  # The directory that is lost: the first has the metadata log.
@@ -25,49 +23,20 @@ DATA: Final = "data-2"  # The directory that is lost: the first has the metadata
 class Directories(Mixed):
     """As Mixed, with several log directories a broker."""
 
-    def log_dirs(self, node: Node) -> list[Path]:
-        return [node.data, *(node.folder / f"data-{number}" for number in range(2, PER_BROKER[node.node_id] + 1))]
+    def described(self) -> LogDirs:
+        return LogDirs.describe(self, self.broker(3), TOPIC)
 
-    def described(self) -> dict[int, dict[str, Any]]:
-        """By broker and directory: its error, and the partitions in it (kafka-log-dirs)."""
-        where = ("--bootstrap-server", self.broker(3).address)
-        printed = self.tool(LOG_DIRS, *where, "--describe", "--topic-list", TOPIC)
-        [line] = [each for each in printed.splitlines() if each.startswith("{")]
-        return {
-            broker["broker"]: {each["logDir"]: each for each in broker["logDirs"]}
-            for broker in json.loads(line)["brokers"]
-        }
-
-    def lying(self) -> dict[tuple[int, int], str]:
-        """By partition and broker, the directory that has the replica, as the brokers say."""
-        return {
-            (int(partition["partition"].rpartition("-")[2]), broker_id): path
-            for broker_id, directories in self.described().items()
-            for path, each in directories.items()
-            for partition in each["partitions"]
-        }
-
-    def assigned(self) -> dict[tuple[int, int], Uuid]:
-        """The same, as the controller has written."""
-        [controller] = self.controllers
-        image = kcore.load_metadata(controller.data / "__cluster_metadata-0", stop=True)
-        return {
-            (index, broker_id): directory
-            for index in REPLICAS
-            for known in [image.partition(TOPIC, index)]
-            for broker_id, directory in zip(known.replicas, known.directories, strict=True)
-        }
+    def lying(self) -> Places:
+        return self.described().places
 
     def until_agreed(self) -> None:
         """The controller and the brokers have each replica in the same directory."""
 
         def agree(_: object) -> bool:
-            ids = {
-                str(path): read_meta_properties(path / "meta.properties").directory_id
-                for node in self.brokers
-                for path in self.log_dirs(node)
-            }
-            return {each: ids[path] for each, path in self.lying().items()} == self.assigned()
+            [controller] = self.controllers
+            assigned = assigned_directories(controller.data / "__cluster_metadata-0", TOPIC, len(REPLICAS))
+            ids = directory_ids(self)
+            return {each: ids[path] for each, path in self.lying().items()} == assigned
 
         self.until(agree)
 
@@ -81,7 +50,7 @@ class Directories(Mixed):
 
 @pytest.fixture(scope="module", params=["kafka", "kcore"])
 def cluster(request: pytest.FixtureRequest) -> Iterator[Directories]:
-    with Directories(real_controllers=request.param == "kafka", log_dirs=3) as made:
+    with Directories(real_controllers=request.param == "kafka", log_dirs=(2, 3, 3)) as made:
         assignment = ",".join(":".join(map(str, replicas)) for replicas in REPLICAS.values())
         where = ("--bootstrap-server", made.broker(1).address, "--create", "--topic", TOPIC)
         made.tool(TOPICS, *where, "--replica-assignment", assignment, "--config", "min.insync.replicas=2")
@@ -99,7 +68,7 @@ def there(cluster: Directories, node: Node, path: Path) -> list[int]:
 def test_the_controller_knows_where_every_replica_is(cluster: Directories) -> None:
     """Each broker has spread them, and tells the controller."""
     cluster.until_agreed()
-    for broker_id, directories in cluster.described().items():
+    for broker_id, directories in cluster.described().brokers.items():
         assert len(directories) == PER_BROKER[broker_id]
         assert all(each["error"] is None for each in directories.values())
         counts = sorted(len(each["partitions"]) for each in directories.values())
@@ -123,7 +92,7 @@ def test_a_directory_is_lost_under_load_and_comes_back_as_a_new_disk(cluster: Di
         seen = cluster.seen()
         assert all(broker_id in isr for index, (_, isr) in seen.items() if index not in lost)
         assert node.is_running
-        described = cluster.described()[broker_id]
+        described = cluster.described().brokers[broker_id]
         assert {each for each, found in described.items() if found["error"] is not None} == {str(path)}
         assert f"log directory {path} goes offline" in node.log.read_text()
         come_back_empty(cluster, node, path)
@@ -139,7 +108,7 @@ def come_back_empty(cluster: Directories, node: Node, path: Path) -> None:
     assert node.terminate() == 0
     path.unlink()
     path.mkdir()
-    command = [*KCORE[:-2], "broker", "kraft", "format", "-g", "-c", str(node.properties), "-t", cluster.cluster_id]
+    command = [*KCORE_BROKER, "format", "-g", "-c", str(node.properties), "-t", cluster.cluster_id]
     subprocess.run(command, check=True, capture_output=True, timeout=60)
     assert read_meta_properties(path / "meta.properties").directory_id != before
     node.start()

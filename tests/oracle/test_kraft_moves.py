@@ -19,7 +19,7 @@ ROUNDS: Final = 2
 
 @pytest.fixture(scope="module", params=["kafka", "kcore"])
 def cluster(request: pytest.FixtureRequest) -> Iterator[Directories]:
-    with Directories(real_controllers=request.param == "kafka", log_dirs=3) as made:
+    with Directories(real_controllers=request.param == "kafka", log_dirs=(2, 3, 3)) as made:
         assignment = ",".join(":".join(map(str, replicas)) for replicas in REPLICAS.values())
         where = ("--bootstrap-server", made.broker(1).address, "--create", "--topic", TOPIC)
         made.tool(TOPICS, *where, "--replica-assignment", assignment, "--config", "min.insync.replicas=2")

@@ -1,6 +1,6 @@
 """Brokers of a few lines: they answer control requests and remember them."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import AsyncExitStack
 from typing import Any
 
@@ -24,11 +24,15 @@ class FakeBroker:
 
     def __init__(self) -> None:
         self.seen: list[Any] = []
+        self.principals: set[str] = set()  # Of those who asked.
         self.in_flight = self.most_in_flight = 0
         self.server: Server | None = None
 
-    async def open(self, stack: AsyncExitStack, port: int = 0) -> "FakeBroker":
-        self.server = await serve("127.0.0.1", port, self._handle, APIS)
+    async def open(
+        self, stack: AsyncExitStack, port: int = 0, apis: Mapping[str, tuple[int, int]] = APIS, **security: Any
+    ) -> "FakeBroker":
+        """`security`: options of `serve`."""
+        self.server = await serve("127.0.0.1", port, self._handle, apis, **security)
         await stack.enter_async_context(self.server)
         return self
 
@@ -42,6 +46,7 @@ class FakeBroker:
 
     async def _handle(self, context: RequestContext, request: Any) -> Any:
         self.seen.append(request)
+        self.principals.add(str(context.principal))
         self.in_flight += 1
         self.most_in_flight = max(self.most_in_flight, self.in_flight)
         try:

@@ -13,6 +13,7 @@ from kcore.metadata import znodes
 from kcore.metadata.broker_table import Endpoint
 from kcore.net.connect import connect
 from kcore.net.connection import Connection
+from kcore.net.security import Security
 from kcore.net.server import RequestContext, Server, serve
 from kcore.protocol_errors import Errors
 from kcore.schema import LeaderAndIsrRequest, UpdateMetadataRequest
@@ -155,6 +156,9 @@ class Brokers:
         self.controller = FakeController()
         self.servers: dict[int, ZkBrokerServer] = {}
         self.epoch = 0
+        self.protocol = 0  # Of the listener that brokers use among themselves.
+        self.orders: str | None = None  # The listener at which they are ordered, if it is another.
+        self.security: Security | None = None  # Of who orders.
 
     async def open(
         self, *, directories: int = 1, server: Mapping[str, Any] | None = None, **settings: Any
@@ -188,9 +192,10 @@ class Brokers:
             "replicas": [1, 2],
         }
         assert self.controller.server is not None
+        listener = self.servers[1].listeners.inter_broker
         ports = {each: self.servers[each].port for each in alive} | {CONTROLLER: self.controller.server.port}
         endpoints = {
-            each: [{"port": port, "host": "127.0.0.1", "listener": "PLAINTEXT", "securityProtocol": 0}]
+            each: [{"port": port, "host": "127.0.0.1", "listener": listener, "securityProtocol": self.protocol}]
             for each, port in ports.items()
         }
         lives = [{"id": each, "endpoints": endpoints[each], "rack": None} for each in endpoints]
@@ -228,7 +233,9 @@ class Brokers:
 
     async def ask(self, broker_id: int, request: Any, version: int | None = None) -> Any:
         """As a client would."""
-        async with await connect("127.0.0.1", self.servers[broker_id].port) as connection:
+        server = self.servers[broker_id]
+        port = server.ports[self.orders or server.listeners.inter_broker]
+        async with await connect("127.0.0.1", port, security=self.security) as connection:
             return await connection.send(request, version)
 
     @asynccontextmanager

@@ -139,7 +139,7 @@ async def test_what_only_kafkas_brokers_know_one_of_them_answers(tmp_path: Path)
         await brokers.elect(1)
         request = DescribeClientQuotasRequest(components=[])
         server = brokers.servers[1]
-        await until(lambda: request.api_key in {each.api_key for each in server._server.versions_answer.api_keys})
+        await until(lambda: request.api_key in {each.api_key for each in server._servers[0].versions_answer.api_keys})
         assert (await brokers.ask(1, request)).error_message == "of Kafka's"
         async with brokers.connected(1) as connection:
             with pytest.raises(UnsupportedVersionError):  # A matter of the broker's own disks.

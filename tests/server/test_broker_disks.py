@@ -71,6 +71,20 @@ def test_a_directory_without_logs_that_takes_no_checkpoint(tmp_path: Path) -> No
         logs.hold(("t", 1), ID, is_new=True)
 
 
+def test_a_directory_whose_disk_was_unmounted_while_its_logs_are_open(tmp_path: Path) -> None:
+    """The bare mount point takes every file, and the open segments are on a disk that nobody finds again."""
+    logs = logs_in(tmp_path)
+    logs.hold(("t", 0), ID, is_new=True)
+    logs.hold(("t", 1), ID, is_new=True)
+    assert logs.checkpoint() is None
+    (tmp_path / "a").rename(tmp_path / "unmounted")
+    (tmp_path / "a").mkdir()
+    assert logs.checkpoint() == [("t", 0)]
+    assert online(logs) == ["b"]
+    assert [*(tmp_path / "a").iterdir()] == []
+    assert "unmounted" in str(logs.directories[0].failed)
+
+
 # At the start.
 
 

@@ -72,7 +72,7 @@ async def test_what_is_acknowledged_is_on_both(tmp_path: Path) -> None:
         assert (await brokers.produce(2, b"c")).base_offset == 2
         assert values(await brokers.fetch(2)) == [b"a", b"b", b"c"]
         assert values(await brokers.fetch(2, 3)) == []
-        assert (await brokers.fetch(2, session_id=5)).error_code == Errors.FETCH_SESSION_ID_NOT_FOUND
+        assert (await brokers.fetch(2, session_id=5, session_epoch=1)).error_code == Errors.FETCH_SESSION_ID_NOT_FOUND
         logs = [next(iter(server.logs.online[0].logs.values())) for server in brokers.servers.values()]
         await until(lambda: [log.high_watermark for log in logs] == [3, 3])
     marks = [read_offsets(tmp_path / each / "replication-offset-checkpoint") for each in ("1", "2")]

@@ -14,7 +14,8 @@ from kcore.metadata.znode_brokers import decode_broker
 from kcore.net.connect import connect
 from kcore.protocol_errors import Errors
 from kcore.schema import LeaderAndIsrRequest, StopReplicaRequest, UpdateMetadataRequest
-from kcore.server.broker.zk_process import ControlPlane
+from kcore.server.broker.zk_door import BrokerDoor
+from kcore.server.properties.listeners import BrokerListener, BrokerListeners
 from net.loops import story, until
 from server.replicas import CONTROLLER, TOPIC_ID, Brokers
 
@@ -113,7 +114,7 @@ async def test_a_server_that_is_behind_is_not_the_last_word(tmp_path: Path) -> N
 @story
 async def test_control_requests_need_cluster_action(tmp_path: Path) -> None:
     settings = AclAuthorizerSettings()
-    async with brokers_in(tmp_path, authorizer=settings) as brokers:
+    async with brokers_in(tmp_path, door=BrokerDoor(authorizer=settings)) as brokers:
         for request, version in (
             (order(CONTROLLER, 1), 7),
             (StopReplicaRequest(controller_id=CONTROLLER, controller_epoch=1, broker_epoch=-1), 4),
@@ -132,7 +133,8 @@ async def test_control_requests_need_cluster_action(tmp_path: Path) -> None:
 
 @story
 async def test_control_requests_come_in_on_the_control_plane_alone(tmp_path: Path) -> None:
-    async with brokers_in(tmp_path, control_plane=ControlPlane("CONTROL", "127.0.0.1", 0)) as brokers:
+    listeners = BrokerListeners((BrokerListener(), BrokerListener("CONTROL")))
+    async with brokers_in(tmp_path, door=BrokerDoor(listeners, "CONTROL")) as brokers:
         assert await ask(brokers, order(CONTROLLER, 1)) is Errors.CLUSTER_AUTHORIZATION_FAILED
         node = brokers.tree.nodes[znodes.broker_path(1)]
         [plane] = [each for each in endpoints_of(node[0]) if each.listener == "CONTROL"]

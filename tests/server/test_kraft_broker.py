@@ -130,8 +130,8 @@ class Cluster:
         told = await self.ask(broker_id, CreateTopicsRequest(topics=[topic], timeout_ms=5_000))
         return Errors.of(told.topics[0].error_code)
 
-    async def produce(self, broker_id: int, topic: str, *values: bytes) -> Any:
-        data = [PartitionProduceData(index=0, records=building.batch(0, values))]
+    async def produce(self, broker_id: int, topic: str, *values: bytes, time_ms: int = building.TIME_MS) -> Any:
+        data = [PartitionProduceData(index=0, records=building.batch(0, values, time_ms=time_ms))]
         topics = [TopicProduceData(name=topic, partition_data=data)]
         request = ProduceRequest(acks=-1, timeout_ms=5_000, topic_data=topics)
         answer = await self.ask(broker_id, request, 9)
@@ -247,7 +247,7 @@ async def test_settings_change_while_a_replica_leads(tmp_path: Path) -> None:
 
 @story
 async def test_old_segments_are_deleted(tmp_path: Path) -> None:
-    """By size on the leader and on its follower; the start offset outlives a restart. The last segment stays."""
+    """By size on the leader and on its follower, by time the last one too; the start offset outlives a restart."""
     settings = {"log_retention_check_interval_ms": "50"}
     async with cluster_in(tmp_path, **settings) as cluster:
         await cluster.create("t", [1, 2], segment_bytes="1048576", retention_bytes="2500000")
@@ -263,9 +263,9 @@ async def test_old_segments_are_deleted(tmp_path: Path) -> None:
             return [logs[TopicPartition(topic, 0)].start_offset for topic in ("t", "u")]
 
         # The records of `building` were made long ago.
-        await until(lambda: starts(1) == [4, 8])
+        await until(lambda: starts(1) == [4, 10])
         # A follower's segments may begin elsewhere: it takes several batches at once.
-        await until(lambda: 4 <= starts(2)[0] <= 6 and 8 <= starts(2)[1] <= 9)
+        await until(lambda: 4 <= starts(2)[0] <= 6 and starts(2)[1] == 10)
         await until(lambda: len([*(tmp_path / "2" / "u-0").glob("*.log")]) == 1)
         assert [len([*(tmp_path / "1" / each).glob("*.log")]) for each in ("t-0", "u-0")] == [3, 1]
         before = starts(2)
@@ -273,6 +273,21 @@ async def test_old_segments_are_deleted(tmp_path: Path) -> None:
         await cluster.start(2, **settings)
         await cluster.until_led("t", 1, 1, 2)
         assert starts(2) == before
+
+
+@story
+async def test_segments_roll_as_the_broker_and_the_topic_have_it(tmp_path: Path) -> None:
+    async with cluster_in(tmp_path, brokers=1, log_roll_hours="2") as cluster:
+        await cluster.create("t", [1])
+        await cluster.create("u", [1], segment_ms="5")
+        for topic in ("t", "u"):
+            await cluster.until_led(topic, 1, 1)
+        logs = cluster.brokers[1].logs.directories[0].logs
+        for topic, segments in (("t", 1), ("u", 2)):
+            for time_ms in (building.TIME_MS, building.TIME_MS + 6):
+                assert (await cluster.produce(1, topic, b"v", time_ms=time_ms)).error_code == Errors.NONE
+            assert len([*logs[TopicPartition(topic, 0)].folder.glob("*.log")]) == segments
+        assert cluster.brokers[1].manager.settings["t"].segment_ms == 7_200_000
 
 
 @story

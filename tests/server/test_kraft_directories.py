@@ -1,5 +1,6 @@
 """The log directories of brokers under a KRaft controller (KIP-858): real disks, real sockets, one process."""
 
+import asyncio
 import shutil
 import subprocess
 from collections.abc import Iterator
@@ -9,16 +10,23 @@ from typing import Any
 
 import pytest
 
+from kcore.broker.lifecycle.states import BrokerState
 from kcore.errors import TableError
+from kcore.metadata.directory_table import MIGRATING_UUID
 from kcore.protocol_errors import Errors
 from kcore.schema.log_dirs import DescribeLogDirsRequest
 from kcore.schema.produce import PartitionProduceData, ProduceRequest, TopicProduceData
 from kcore.schema.topics import DeleteTopicsRequest, DeleteTopicState
 from kcore.schema.update_features import FeatureUpdateKey, UpdateFeaturesRequest
+from kcore.server.broker.directory_tasks import DirectoryTasks
 from kcore.server.broker.kraft_process import KraftBrokerServer
 from kcore.storage.checkpoints import TopicPartition
 from kcore.storage.log_directory import HIGH_WATERMARKS, LogDirectory
-from kcore.storage.partition_metadata import write_partition_metadata
+from kcore.storage.partition_metadata import (
+    PARTITION_METADATA,
+    read_partition_metadata,
+    write_partition_metadata,
+)
 from kcore.storage.raft_format import format_log_directories
 from kcore.types import Uuid
 from net.loops import story, until
@@ -287,6 +295,39 @@ async def test_c5_the_controller_is_told_once_the_metadata_version_allows_it(tmp
         assert await cluster.produce(1, "t", b"a")
 
 
+@story
+@pytest.mark.covers("KIP-858 migration 8", "KIP-858 migration 9")
+async def test_a_broker_whose_replicas_are_in_migrating_stays_fenced_until_all_are_assigned(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """They are so behind a migration from ZooKeeper, and behind an upgrade that the broker did not see."""
+    async with cluster_in(tmp_path, brokers=0, levels={"metadata.version": 16}) as cluster:
+        await two_brokers(cluster)
+        await cluster.create("t", *[[1, 2]] * 3)
+        await until(lambda: holds(cluster, 1, 3) and holds(cluster, 2, 3))
+        await cluster.stop(1)
+        update = FeatureUpdateKey(feature="metadata.version", max_version_level=17)
+        assert (await cluster.ask(2, UpdateFeaturesRequest(feature_updates=[update]))).error_code == Errors.NONE
+        await until_told(cluster, 2)
+        may_ask, ask = asyncio.Event(), DirectoryTasks._ask
+
+        async def when_it_may(self: DirectoryTasks, request: Any) -> None:
+            await may_ask.wait()
+            await ask(self, request)
+
+        monkeypatch.setattr(DirectoryTasks, "_ask", when_it_may)
+        broker, image = await cluster.start(1, is_awaited=False, **of(1)), cluster.controller.controller.image
+        await until(lambda: holds(cluster, 1, 3) and broker.directories.queued_assignments == 3)
+        heard = broker._lifecycle.machine
+        await until(lambda: heard.state is BrokerState.RECOVERY and heard.in_flight is None)
+        await until(lambda: heard.in_flight is not None)  # One more heartbeat does not unfence it either.
+        assert image.brokers[1].fenced and {*assigned(cluster, 1).values()} == {MIGRATING_UUID}
+        may_ask.set()
+        await broker.until_running()
+        assert assigned(cluster, 1) == lying(broker)
+        assert not image.brokers[1].fenced
+
+
 async def delete(cluster: Cluster, topic: str) -> None:
     state = DeleteTopicState(name=topic, topic_id=Uuid(bytes(16)))
     answer = await cluster.ask(2, DeleteTopicsRequest(topics=[state], timeout_ms=5_000), 6)
@@ -360,6 +401,25 @@ def small_disk(path: Path) -> Iterator[bool]:
     finally:
         if is_mounted:
             subprocess.run(["umount", "--lazy", str(path)], check=True)
+
+
+@pytest.mark.covers("C16")
+@story
+async def test_c16_a_log_without_its_partition_metadata_stops_nothing(tmp_path: Path) -> None:
+    """A crash between the folder and that file, or a disk that lost it: the broker starts, and nothing else is lost."""
+    async with cluster_in(tmp_path, brokers=1, log_dirs="{folder}/a,{folder}/b") as cluster:
+        await cluster.create("t", *[[1]] * 2)
+        await until(lambda: holds(cluster, 1, 2))
+        for index in (0, 1):
+            assert (await produce(cluster, index, b"a")).error_code == Errors.NONE
+        topic_id = cluster.controller.controller.image.topic_ids["t"]
+        await cluster.stop(1)
+        [path] = tmp_path.glob(f"*/t-0/{PARTITION_METADATA}")
+        path.unlink()
+        await cluster.start(1, log_dirs="{folder}/a,{folder}/b")
+        await until(lambda: holds(cluster, 1, 2) and path.exists())
+        assert read_partition_metadata(path) == topic_id
+        assert [(await produce(cluster, index, b"b")).base_offset for index in (0, 1)] == [1, 1]
 
 
 @story

@@ -28,6 +28,7 @@ from kcore.raft.node import REQUEST_HANDLERS
 from kcore.schema.acls import AclCreation
 from kcore.schema.delegation_tokens import CreatableRenewers
 from kcore.schema.describe_quorum import DescribeQuorumRequestPartitionData, DescribeQuorumRequestTopicData
+from kcore.schema.quotas import AlterClientQuotasRequest, AlterClientQuotasRequestEntryData, EntityData, OpData
 from kcore.schema.scram import ScramCredentialUpsertion
 from kcore.schema.structure import Message
 from kcore.schema.topics import CreatableTopic
@@ -271,6 +272,26 @@ async def show_token(connection: Connection, token_id: str, hmac: bytes) -> int:
     answer = await connection.send(s.SaslAuthenticateRequest(auth_bytes=client.get_client_final().encode()))
     assert answer.error_code == 0
     return int(answer.session_lifetime_ms)
+
+
+def test_quotas_of_addresses_hold_at_every_controller(authority: Authority) -> None:
+    """connection_creation_rate of AlterClientQuotas (KIP-612)."""
+
+    async def story(servers: list[KraftServer], authority: Authority) -> None:
+        async with await as_user(active(servers), authority, "PLAIN", "admin", PASSWORD) as admin:
+            for name, rate in ((None, 500.0), ("localhost", 600.0), ("10.0.0.1", 7.0)):
+                entity = [EntityData(entity_type="ip", entity_name=name)]
+                change = OpData(key="connection_creation_rate", value=rate)
+                entry = AlterClientQuotasRequestEntryData(entity=entity, ops=[change])
+                answer = await admin.send(AlterClientQuotasRequest(entries=[entry]))
+                assert [each.error_code for each in answer.entries] == [0]
+        for server in servers:
+            assert server._front._server is not None
+            rate_of = server._front._server.quotas.rate_of
+            while (rate_of("10.0.0.2"), rate_of("127.0.0.1"), rate_of("10.0.0.1")) != (500, 600, 7):
+                await asyncio.sleep(0.01)
+
+    quorum(story, authority)
 
 
 def test_certificates_alone_make_principals(authority: Authority) -> None:

@@ -19,6 +19,7 @@ from kcore.zookeeper.registration import ControllerEpoch
 from kcore.zookeeper.session import SessionEvent
 
 OURS, OTHERS = 1, 2  # Sessions
+PLAIN = "127.0.0.1", "PLAINTEXT", 0
 OnWatch = Callable[[str, Any], None]
 
 
@@ -28,7 +29,7 @@ class Zookeeper:
     def __init__(self) -> None:
         self.tree = Tree()
         self.tree.create(znodes.CONTROLLER_EPOCH, b"0")
-        self.on_watch: dict[str, OnWatch] = {}  # By path: whoever looked last.
+        self.on_watch: dict[str, dict[OnWatch, None]] = {}  # By path: who has looked since it fired.
         self.on_session: Callable[[SessionEvent], None] = lambda event: None
         self.before_write: Callable[[], None] = lambda: None
         self.is_open = False
@@ -37,11 +38,12 @@ class Zookeeper:
 
     # What others do.
 
-    def register(self, broker_id: int, port: int) -> None:
-        """A broker, or its next incarnation."""
+    def register(self, broker_id: int, *endpoints: Endpoint | int) -> None:
+        """A broker, or its next incarnation; a port is of plaintext."""
         path = znodes.broker_path(broker_id)
+        places = [each if isinstance(each, Endpoint) else Endpoint(each, *PLAIN) for each in endpoints]
         self.tree.delete(path)
-        self.tree.create(path, encode_broker(BrokerNode([Endpoint(port, "127.0.0.1", "PLAINTEXT", 0)]), 0))
+        self.tree.create(path, encode_broker(BrokerNode(places), 0))
         self.tell()
 
     def write_topic(self, name: str, *replicas: Sequence[int]) -> None:
@@ -75,7 +77,8 @@ class Zookeeper:
         """What watches saw."""
         while self.tree.fired:
             path, kind = self.tree.fired.popleft()
-            self.on_watch[path](path, kind)
+            for watch in self.on_watch.pop(path):
+                watch(path, kind)
 
     @property
     def epoch(self) -> int:
@@ -142,7 +145,8 @@ class Client:
 
     def _watch(self, watched: set[str], paths: Sequence[str], watch: OnWatch | None) -> None:
         if watch is not None:
-            self.zookeeper.on_watch |= dict.fromkeys(paths, watch)
+            for path in paths:
+                self.zookeeper.on_watch.setdefault(path, {})[watch] = None
             watched |= {*paths}
 
     def _check(self, fence: tuple[str, int]) -> None:

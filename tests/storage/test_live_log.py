@@ -10,6 +10,7 @@ from pathlib import Path
 
 import pytest
 
+from kcore.broker.replicas.appending import append_as_follower
 from kcore.protocol_errors import Errors, exception_of
 from kcore.storage.checkpoints import TopicPartition, read_leader_epochs
 from kcore.storage.live_log import LiveLog, Settings
@@ -123,7 +124,7 @@ def test_truncation_below_where_the_log_starts_takes_the_start_with_it(tmp_path:
 
 @pytest.mark.parametrize("high_watermark", [0, 7, 23, 50])
 def test_old_segments_go_when_they_are_committed(tmp_path: Path, high_watermark: int) -> None:
-    """Whole segments, from the first one on; never the last, and nothing that followers may lack."""
+    """Whole segments, from the first one on; nothing that followers may lack. A new one takes the last one's place."""
     log, batches = filled(tmp_path / "t-0")
     bases = sorted(int(path.stem) for path in (tmp_path / "t-0").glob("*.log"))
     log.high_watermark = high_watermark
@@ -136,9 +137,64 @@ def test_old_segments_go_when_they_are_committed(tmp_path: Path, high_watermark:
     by_size = max(base for base in bases[:-1] if base <= high_watermark)
     assert log.start_offset == by_size and log.high_watermark >= log.start_offset
     log.delete_old(END, 0)
-    assert log.start_offset == max(base for base in bases if base <= high_watermark)
+    assert log.start_offset == max(base for base in [*bases, 50] if base <= high_watermark)
     assert read_all(log, log.start_offset) == b"".join(batches[log.start_offset :])
     log.close()
+
+
+def test_the_last_segment_goes_too(tmp_path: Path) -> None:
+    """An empty one is left, with the log's end, its epoch and its producers, and is not made again and again."""
+    folder = tmp_path / "t-0"
+    log, _ = filled(folder)
+    append(log, building.batch(50, epoch=3, producer=(7, 0, 0)))
+    log.high_watermark = 51
+    assert log.delete_old(END, None) and not log.delete_old(END, None) and not log.delete_old(None, 0)
+    assert [path.name for path in folder.glob("*.log")] == [f"{51:020}.log"]
+    assert (log.start_offset, log.end_offset, log.epochs.entries) == (51, 51, [(3, 51)])
+    log.abandon()
+    with LiveLog(folder, settings=SMALL) as again:
+        assert (again.start_offset, again.end_offset, [*again.producers.by_id]) == (51, 51, [7])
+        append(again, building.batch(51, epoch=3, producer=(7, 0, 1)))
+        assert read_all(again, 51) and len([*folder.glob("*.log")]) == 1
+
+
+@pytest.mark.parametrize("segment_ms", [None, 9, 10])
+def test_segments_roll_by_the_time_of_their_first_batch(tmp_path: Path, segment_ms: int | None) -> None:
+    """Against the largest time of what is appended, as Kafka's; also after the log was opened again."""
+    folder, settings = tmp_path / "t-0", Settings(segment_ms=segment_ms)
+    with LiveLog(folder, settings=settings) as log:
+        append(log, building.batch(0, time_ms=1_000))
+        append(log, building.batch(1, time_ms=5_00), building.batch(2, time_ms=1_010))
+        assert len(log._log.segments) == (2 if segment_ms == 9 else 1)
+    with LiveLog(folder, settings=settings) as log:
+        append(log, building.batch(3, time_ms=1_011))
+        assert len(log._log.segments) == {None: 1, 9: 3, 10: 2}[segment_ms]
+        log.set_segment_ms(None)
+        append(log, building.batch(4, time_ms=9_000))
+        assert len(log._log.segments) == {None: 1, 9: 3, 10: 2}[segment_ms]
+    assert (
+        sorted(int(path.stem) for path in folder.glob("*.snapshot"))
+        == {
+            None: [3, 5],
+            9: [1, 3, 5],
+            10: [3, 5],
+        }[segment_ms]
+    )
+
+
+def test_a_segment_without_times_does_not_roll_by_time(tmp_path: Path) -> None:
+    with LiveLog(tmp_path / "t-0", settings=Settings(segment_ms=1)) as log:
+        append(log, building.batch(0, time_ms=-1))
+        append(log, building.batch(1, time_ms=9_000))
+        assert len(log._log.segments) == 1
+
+
+def test_what_is_refused_begins_no_segment(tmp_path: Path) -> None:
+    with LiveLog(tmp_path / "t-0", settings=Settings(segment_ms=1)) as log:
+        append(log, building.batch(0, epoch=2))
+        with pytest.raises(STORAGE_ERROR):
+            append(log, building.batch(0, time_ms=END))
+        assert len([*(tmp_path / "t-0").glob("*.log")]) == 1
 
 
 def test_starting_anew(tmp_path: Path) -> None:
@@ -150,6 +206,23 @@ def test_starting_anew(tmp_path: Path) -> None:
     log.close()
     with LiveLog(tmp_path / "t-0", settings=SMALL) as again:
         assert (again.start_offset, again.end_offset) == (1000, 1001)
+
+
+def test_a_log_that_starts_in_the_middle_of_a_batch(tmp_path: Path) -> None:
+    """As a follower takes it from a leader whose first records were deleted; the start outlives a restart."""
+    directory = LogDirectory(tmp_path, SMALL).open()
+    log = directory.create(TopicPartition("t", 0))
+    log.truncate_fully_and_start_at(1001)
+    data = building.batch(1000, [b"a", b"b", b"c"], epoch=5)
+    assert append_as_follower(log, data) == len(data)
+    assert (log.start_offset, log.high_watermark, log.end_offset) == (1001, 1001, 1003)
+    assert log.epochs.entries == [(5, 1001)] and read_all(log, 1001) == data
+    directory.checkpoint()
+    directory.close()
+    again = LogDirectory(tmp_path, SMALL).open()
+    log = again.logs[TopicPartition("t", 0)]
+    assert (log.start_offset, log.end_offset, read_all(log, 1001)) == (1001, 1003, data)
+    again.close()
 
 
 def test_timestamps(tmp_path: Path) -> None:
@@ -238,6 +311,7 @@ FULL = """
 import resource, sys
 from pathlib import Path
 from storage import building
+from kcore.broker.replicas.appending import append_as_follower
 from kcore.protocol_errors import KafkaStorageException
 from kcore.storage.live_log import LiveLog
 from kcore.wire.record_batch import scan_batches

@@ -1,44 +1,60 @@
 """`kcore broker kraft run`: a broker of a KRaft cluster as a process, until it is told to stop."""
 
-import asyncio
 import logging
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from kcore.cli.audit_option import AuditOption, audit_log
 from kcore.cli.console import fail
 from kcore.cli.kraft_settings import read_broker_settings
+from kcore.cli.metrics_option import KRAFT_BROKER, MetricsOption, metrics_page, serving
 from kcore.cli.processes import begin_log, stop_signal, until_first, use_all_descriptors
+from kcore.controller.kraft.config import DEFAULT_RELEASE
 from kcore.errors import KcoreError
 from kcore.report.exits import Exit
+from kcore.server.audit import AuditLog
 from kcore.server.broker.kraft_process import KraftBrokerServer
 from kcore.server.broker.kraft_settings import KraftBrokerSettings
+from kcore.server.kraft.apis import FEATURES
+from kcore.server.metrics.watched_loop import run_watched
+
+if TYPE_CHECKING:
+    from kcore.server.metrics.page import MetricsPage
 
 
 def command(
     config: Annotated[Path, typer.Option("--config", "-c", metavar="FILE", help="Kafka's server.properties.")],
+    release: Annotated[str, typer.Option(help="The release of Kafka whose brokers it is like.")] = DEFAULT_RELEASE,
+    metrics: MetricsOption = None,
+    audit: AuditOption = None,
     verbose: Annotated[bool, typer.Option("--verbose", help="More of what happens.")] = False,
 ) -> None:
     """Hold replicas beside real Kafka brokers, in a KRaft cluster of Kafka's controllers or kcore's.
 
     It leads and follows, and serves stock producers and consumers that assign partitions to themselves; requests of
     administrators go on to the active controller. It coordinates no groups and no transactions, compacts nothing, and
-    has one listener, of plain text; so that partitions of internal topics go elsewhere, its log directories are
-    cordoned unless cordoned.log.dirs is set. The directories must be formatted.
+    enforces no quotas; so that partitions of internal topics go elsewhere, its log directories are cordoned unless
+    cordoned.log.dirs is set. The directories must be formatted.
     SIGTERM and Ctrl-C stop it cleanly, its leaders moved away first. Exit code: 0 stopped so, 1 it failed, its disks
     did, or no controller has registered it, 2 usage, or the address or the directories cannot be had.
     """
     begin_log(verbose=verbose)
     use_all_descriptors()
-    raise typer.Exit(asyncio.run(_run(read_broker_settings(config))))
+    if release not in FEATURES:
+        fail(f"--release {release}: {', '.join(FEATURES)}")
+    settings = read_broker_settings(config)._replace(release=release)
+    raise typer.Exit(run_watched(_run(settings, metrics_page(metrics), audit_log(audit))))
 
 
-async def _run(settings: KraftBrokerSettings) -> Exit:
+async def _run(settings: KraftBrokerSettings, page: "MetricsPage | None", audit: AuditLog | None) -> Exit:
     """Until a signal comes, or a fault."""
     stopped = stop_signal()
     try:
-        async with KraftBrokerServer(settings) as server:
+        made = KraftBrokerServer(settings)
+        made.audit = audit
+        async with made as server, serving(page, KRAFT_BROKER, server):
             logging.info("broker %s listens at port %s", settings.node_id, server.port)
             await until_first(stopped.wait(), server.wait_failed())
             logging.info("stopping")

@@ -2,13 +2,15 @@
 
 import asyncio
 import logging
-from dataclasses import fields
+from dataclasses import fields, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from kcore.cli.audit_option import AuditOption, audit_log
 from kcore.cli.console import fail
+from kcore.cli.kraft_settings import read_door
 from kcore.cli.metrics_option import ZOOKEEPER, MetricsOption, metrics_page, serving
 from kcore.cli.processes import address_of, begin_log, stop_signal, use_all_descriptors
 from kcore.collector import rare_collections
@@ -16,11 +18,11 @@ from kcore.controller.zk.authorizer_settings import AUTHORIZER_NAMES, acl_author
 from kcore.controller.zk.config import ControllerConfig
 from kcore.controller.zk.requests.versions import request_versions
 from kcore.errors import ElectionRefusedError, KcoreError, UnsupportedVersionError
-from kcore.metadata.broker_table import SECURITY_PROTOCOLS, Endpoint
 from kcore.net.durations import Duration
+from kcore.net.request_context import PLAINTEXT
 from kcore.protocol_errors import ApiException
 from kcore.report.exits import Exit
-from kcore.server.audit import AuditLog
+from kcore.server.controller.door import CONTROL_PLANE, OPEN, TOKEN_KEY, DoorSettings, endpoints_at
 from kcore.server.controller.metrics import ControllerMetrics
 from kcore.server.controller.process import ControllerServer
 from kcore.server.metrics.watched_loop import run_watched
@@ -28,8 +30,10 @@ from kcore.server.metrics.watched_loop import run_watched
 if TYPE_CHECKING:
     from kcore.server.metrics.page import MetricsPage
 
-TOKEN_KEY = "delegation.token.secret.key"  # Given as @PATH: everybody sees a command line.
-CONTROL_PLANE = "control.plane.listener.name"
+SecurityOption = Annotated[
+    Path | None,
+    typer.Option(metavar="FILE", help="A broker's server.properties: listeners' TLS and SASL, authorizer, tokens."),
+]
 NO_SETTINGS = {  # Options of their own, or of the authorizer.
     *("broker_id", "endpoints", "rack", "inter_broker_protocol", "inter_broker_listener_name"),
     *("control_plane_listener_name", "authorizer", "delegation_token_secret_key"),
@@ -48,8 +52,8 @@ def command(
     ] = None,
     broker_id: Annotated[int, typer.Option(min=0, help="Its id; no broker may have it.")] = 1000,
     listener_name: Annotated[
-        str, typer.Option(help="The brokers' inter.broker.listener.name; it must be of plain text.")
-    ] = "PLAINTEXT",
+        str | None, typer.Option(help="The brokers' inter.broker.listener.name; PLAINTEXT without --security.")
+    ] = None,
     inter_broker_protocol: Annotated[
         str, typer.Option(help="The brokers' inter.broker.protocol.version, such as 2.1 or 3.9.")
     ] = "3.9",
@@ -64,9 +68,8 @@ def command(
         list[str] | None,
         typer.Option(metavar="NAME=VALUE", help="Kafka's settings, such as auto.leader.rebalance.enable=false."),
     ] = None,
-    audit: Annotated[
-        Path | None, typer.Option(metavar="FILE", help="Append a line of JSON for each request: who, what, outcome.")
-    ] = None,
+    security: SecurityOption = None,
+    audit: AuditOption = None,
     metrics: MetricsOption = None,
     verbose: Annotated[bool, typer.Option("--verbose", help="A line for every event, too.")] = False,
 ) -> None:
@@ -79,21 +82,32 @@ def command(
     """
     begin_log(verbose=verbose)
     use_all_descriptors()
-    settings = _settings(config or [])
-    where = address_of("--listen", listen)
-    advertised = address_of("--advertise", advertise) if advertise else None
-    made = _config_of(broker_id, inter_broker_protocol, listener_name, advertised, settings)
+    where, found = address_of("--listen", listen), _door_of(security, listener_name)
+    made = _config_of(broker_id, inter_broker_protocol, found, advertise, config or [])
     page, options = metrics_page(metrics), {"session_timeout_ms": session_timeout, "take_over": take_over}
-    others: dict[str, Any] = {**options, "audit": _audit_log(audit)}
+    others: dict[str, Any] = {**options, "audit": audit_log(audit), "door": found.door}
     raise typer.Exit(run_watched(_run(made, zookeeper, where, page, **others)))
 
 
-def _settings(given: list[str]) -> dict[str, Any]:
-    """Fields of ControllerConfig from Kafka's names."""
+def _door_of(path: Path | None, listener_name: str | None) -> DoorSettings:
+    """Who is let in; without a file everybody."""
+    if path is None:
+        return DoorSettings(listener_name or PLAINTEXT, None, OPEN, {}, None)
+    found = read_door(path)
+    if listener_name not in (None, found.listener):
+        fail(f"--listener-name {listener_name}: {path} names {found.listener}")
+    return found
+
+
+def _settings(given: list[str], door: DoorSettings) -> dict[str, Any]:
+    """Fields of ControllerConfig from Kafka's names: those of the file first."""
     kinds = {each.name: each.type for each in fields(ControllerConfig) if each.name not in NO_SETTINGS}
-    settings: dict[str, Any] = {}
+    settings: dict[str, Any] = {
+        "control_plane_listener_name": door.control_plane,
+        "delegation_token_secret_key": door.token_key,
+    }
     of_authorizer: dict[str, str] = {}
-    for line in given:
+    for line in (*(f"{name}={text}" for name, text in door.others.items()), *given):
         name, _, text = line.partition("=")
         if name.strip() in AUTHORIZER_NAMES:
             of_authorizer[name.strip()] = text.strip()
@@ -121,13 +135,6 @@ def _settings(given: list[str]) -> dict[str, Any]:
     return settings
 
 
-def _audit_log(path: Path | None) -> AuditLog | None:
-    try:
-        return None if path is None else AuditLog(path)
-    except OSError as error:
-        fail(f"--audit {path}: {error.strerror}")
-
-
 def _secret_in(path: Path) -> str:
     try:
         found = path.read_text(encoding="utf-8").strip()
@@ -137,21 +144,20 @@ def _secret_in(path: Path) -> str:
 
 
 def _config_of(
-    broker_id: int, protocol: str, listener_name: str, advertised: tuple[str, int] | None, settings: dict[str, Any]
+    broker_id: int, protocol: str, door: DoorSettings, advertise: str | None, given: list[str]
 ) -> ControllerConfig:
+    settings = _settings(given, door)
     try:
         request_versions(protocol)
     except UnsupportedVersionError as error:
         fail(f"--inter-broker-protocol: {error}")
-    plain = SECURITY_PROTOCOLS["PLAINTEXT"]
-    endpoints = (Endpoint(advertised[1], advertised[0], listener_name, plain),) if advertised else ()
-    return ControllerConfig(
-        broker_id,
-        endpoints,
-        inter_broker_protocol=protocol,
-        inter_broker_listener_name=listener_name,
-        **settings,
+    config = ControllerConfig(
+        broker_id, inter_broker_protocol=protocol, inter_broker_listener_name=door.listener, **settings
     )
+    if advertise is None:
+        return config
+    where = address_of("--advertise", advertise)
+    return replace(config, endpoints=endpoints_at(*where, config, door.door.security.protocol))
 
 
 async def _run(

@@ -3,10 +3,11 @@
 import logging
 from pathlib import Path
 from random import SystemRandom
-from typing import TYPE_CHECKING, Annotated, Final
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from kcore.cli.audit_option import AuditOption, audit_log
 from kcore.cli.console import fail
 from kcore.cli.front_option import FrontOption
 from kcore.cli.kraft_settings import read_settings
@@ -20,8 +21,9 @@ from kcore.controller.kraft.departures import KAFKA_WAY
 from kcore.errors import DecodeError, KcoreError, StorageError
 from kcore.metadata.metadata_version import FEATURE_NAME, RELEASES, MetadataVersion
 from kcore.raft.config import RaftConfig
-from kcore.replication.raft_log import Level
 from kcore.report.exits import Exit
+from kcore.server.audit import AuditLog
+from kcore.server.kraft.apis import RAFT_LEVELS
 from kcore.server.kraft.process import KraftServer
 from kcore.server.kraft.settings import KraftSettings
 from kcore.server.metrics.watched_loop import run_watched
@@ -38,11 +40,6 @@ from kcore.wire.metadata_frames import decode_metadata_record
 if TYPE_CHECKING:
     from kcore.server.metrics.page import MetricsPage
 
-RAFT_LEVELS: Final[dict[str, tuple[str, Level]]] = {  # By release: what it speaks, and whose rules its log has.
-    "4.3.1": ("4.3", "4.1.2"),
-    "4.1.2": ("4.3", "4.1.2"),
-    "3.9.1": ("3.9", "3.9.1"),
-}
 Parts = tuple[DiskRaftLog, Elections, Bootstrap]
 
 
@@ -53,6 +50,7 @@ def command(
         list[str] | None,
         typer.Option(metavar="NAME", help="A departure from Kafka to be switched off; `all` for all of them."),
     ] = None,
+    audit: AuditOption = None,
     metrics: MetricsOption = None,
     front: FrontOption = "compiled",
     verbose: Annotated[bool, typer.Option("--verbose", help="More of what happens.")] = False,
@@ -68,7 +66,7 @@ def command(
     use_all_descriptors()
     settings = read_settings(config)
     departures = departures_of(kafka_way or [])
-    page = metrics_page(metrics)
+    page, told = metrics_page(metrics), audit_log(audit)
     controller, directory, parts = _open(settings, release, departures)
     raft = RaftConfig(
         directory.cluster_id,
@@ -83,7 +81,7 @@ def command(
         **settings.raft,
     )
     try:
-        code = run_watched(_serve(controller, raft, settings, parts, page, front))
+        code = run_watched(_serve(controller, raft, settings, parts, page, front, told))
     finally:
         parts[0].close()
     raise typer.Exit(code)
@@ -135,6 +133,7 @@ async def _serve(
     parts: Parts,
     page: "MetricsPage | None",
     front: FrontKind,
+    audit: AuditLog | None,
 ) -> Exit:
     """Until a signal comes, or a fault."""
     stopped = stop_signal()
@@ -142,8 +141,14 @@ async def _serve(
     try:
         with rare_collections():
             server = KraftServer(
-                *(config, raft, *parts), host=host or "0.0.0.0", port=port, front=front, security=settings.security
+                *(config, raft, *parts),
+                host=host or "0.0.0.0",
+                port=port,
+                front=front,
+                security=settings.security,
+                limits=settings.limits,
             )
+            server.audit_to(audit)
             async with server, serving(page, KRAFT, server):
                 logging.info("controller %s listens at %s:%s", config.node_id, host, server.port)
                 await until_first(stopped.wait(), server.wait_failed())

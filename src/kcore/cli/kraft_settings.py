@@ -1,4 +1,4 @@
-"""server.properties, read for the commands of KRaft controllers and brokers."""
+"""server.properties, read for the commands of controllers and brokers."""
 
 from collections.abc import Callable, Mapping
 from pathlib import Path
@@ -7,8 +7,11 @@ from typing import TypeVar
 from kcore.cli.console import fail
 from kcore.errors import FileKindError, StorageError
 from kcore.server.broker.kraft_settings import KraftBrokerSettings, broker_settings_of
+from kcore.server.broker.zk_door import BrokerDoor, broker_door
+from kcore.server.controller.door import DoorSettings, door_settings
 from kcore.server.kraft.settings import KraftSettings, settings_of
 from kcore.server.properties.values import SettingsError
+from kcore.server.quorum.door import QuorumDoor, quorum_door_of
 from kcore.storage.files import read_bytes
 from kcore.storage.properties import parse_properties
 
@@ -23,6 +26,21 @@ def read_settings(path: Path) -> KraftSettings:
 def read_broker_settings(path: Path) -> KraftBrokerSettings:
     """Of a broker; as `read_settings`."""
     return _read(path, broker_settings_of)
+
+
+def read_door(path: Path) -> DoorSettings:
+    """Of a controller of ZooKeeper mode; as `read_settings`."""
+    return _read(path, door_settings)
+
+
+def read_quorum_door(path: Path, listener: str) -> QuorumDoor:
+    """Of a bare node of a quorum; as `read_settings`."""
+    return _read(path, lambda given: quorum_door_of(given, listener))
+
+
+def read_broker_door(path: Path) -> BrokerDoor:
+    """Of a broker of ZooKeeper mode; as `read_settings`."""
+    return _read(path, broker_door)
 
 
 def _read(path: Path, settings_from: Callable[[Mapping[str, str]], Settings]) -> Settings:

@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from kcore.server.metrics.page import MetricsPage
 
 KRAFT: Final = "kcore.server.kraft.families"
+KRAFT_BROKER: Final = "kcore.server.broker.families"
 QUORUM: Final = "kcore.server.quorum.families"
 ZOOKEEPER: Final = "kcore.server.controller.families"
 LOOPBACK: Final = "127.0.0.1"

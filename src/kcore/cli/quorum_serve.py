@@ -9,8 +9,10 @@ from typing import TYPE_CHECKING, Annotated, Any, Final, NamedTuple
 
 import typer
 
+from kcore.cli.audit_option import AuditOption, audit_log
 from kcore.cli.console import fail
 from kcore.cli.front_option import FrontOption
+from kcore.cli.kraft_settings import read_quorum_door
 from kcore.cli.metrics_option import QUORUM, MetricsOption, metrics_page, serving
 from kcore.cli.processes import address_of, begin_log, stop_signal, until_first, use_all_descriptors
 from kcore.errors import KcoreError, StorageError
@@ -20,8 +22,10 @@ from kcore.raft.memory_log import MemoryLog
 from kcore.raft.replicas import Address, Voter
 from kcore.replication.raft_log import Level
 from kcore.report.exits import Exit
+from kcore.server.audit import AuditLog
 from kcore.server.metrics.watched_loop import run_watched
 from kcore.server.quorum.compiled import FrontKind
+from kcore.server.quorum.door import QuorumDoor
 from kcore.server.quorum.elections import DirectoryElections
 from kcore.server.quorum.process import Elections, MemoryElections, QuorumServer
 from kcore.server.quorum.static_voters import static_voters
@@ -32,6 +36,10 @@ from kcore.types import ZERO_UUID, Uuid
 if TYPE_CHECKING:
     from kcore.server.metrics.page import MetricsPage
 
+SecurityOption = Annotated[
+    Path | None,
+    typer.Option(metavar="FILE", help="A controller's server.properties: its listener's TLS and SASL, super.users."),
+]
 LEVELS: Final[dict[str, Level]] = {"4.3": "4.1.2", "3.9": "3.9.1"}  # And whose rules for snapshots its log has.
 PREFIX: Final = "controller.quorum."
 METADATA: Final = "metadata_"  # How fields of MetadataLogConfig begin, whose names are not of the quorum.
@@ -52,6 +60,7 @@ class Plan(NamedTuple):
     level: str
     cluster_id: str | None
     settings: list[str]
+    door: QuorumDoor = QuorumDoor()
 
 
 class Opened(NamedTuple):
@@ -91,10 +100,12 @@ def command(
         list[str] | None,
         typer.Option(metavar="NAME=VALUE", help="Kafka's settings, such as controller.quorum.append.linger.ms=0."),
     ] = None,
+    security: SecurityOption = None,
     append: Annotated[
         float, typer.Option(metavar="RATE", min=0, help="While it leads: append so many records a second.")
     ] = 0.0,
     record_bytes: Annotated[int, typer.Option(metavar="N", min=4, help="Of each of them; they are no-ops.")] = 256,
+    audit: AuditOption = None,
     metrics: MetricsOption = None,
     front: FrontOption = "compiled",
     verbose: Annotated[bool, typer.Option("--verbose", help="More of what happens.")] = False,
@@ -109,11 +120,18 @@ def command(
     plan = Plan(
         id, data, voters, bootstrap_controller, listen, advertise, listener_name, level, cluster_id, config or []
     )
-    raise typer.Exit(run(plan, append, record_bytes, metrics_page(metrics), front))
+    if security is not None:
+        plan = plan._replace(door=read_quorum_door(security, listener_name))
+    raise typer.Exit(run(plan, append, record_bytes, metrics_page(metrics), front, audit_log(audit)))
 
 
 def run(
-    plan: Plan, rate: float, record_bytes: int, page: "MetricsPage | None" = None, front: FrontKind = "compiled"
+    plan: Plan,
+    rate: float,
+    record_bytes: int,
+    page: "MetricsPage | None" = None,
+    front: FrontKind = "compiled",
+    audit: AuditLog | None = None,
 ) -> Exit:
     """Until a signal comes, or a fault."""
     if plan.level not in LEVELS:
@@ -144,7 +162,7 @@ def run(
     )
     workload = AppendWorkload(rate, record_bytes, _report) if rate else None
     try:
-        return run_watched(_serve(config, opened, where, workload, page, front))
+        return run_watched(_serve(config, opened, where, workload, page, front, plan.door, audit))
     finally:
         _close(opened)
 
@@ -217,6 +235,8 @@ async def _serve(
     workload: AppendWorkload | None,
     page: "MetricsPage | None",
     front: FrontKind,
+    door: QuorumDoor,
+    audit: AuditLog | None,
 ) -> Exit:
     stopped = stop_signal()
     try:
@@ -229,7 +249,11 @@ async def _serve(
             machine=workload,
             store_cluster_id=opened.store_cluster_id,
             front=front,
+            security=door.security,
+            super_users=door.super_users,
+            limits=door.limits,
         )
+        server.audit_to(audit)
         async with server, serving(page, QUORUM, server):
             logging.info("node %s listens at %s:%s", config.node_id, where.host, server.port)
             work = [workload.run(server.submit)] if workload else []

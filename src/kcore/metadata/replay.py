@@ -234,6 +234,13 @@ class _Replay:
             return False
         return True
 
+    def _is_readable(self, place: int) -> bool:
+        try:
+            decode_metadata_record(self.buffer[int(self.begins[place]) : int(self.ends[place])])
+        except DecodeError:
+            return False
+        return True
+
     def _versions(self, begin: int, end: int) -> UInt8s:
         """Of records whose frames are three bytes long."""
         found: UInt8s = np.frombuffer(self.buffer, np.uint8)[self.begins[begin:end] + FRAME_BYTES - 1]
@@ -248,7 +255,7 @@ class _Replay:
         """A transaction begins or ends; the offset of what it holds is that of its end."""
         ends = self.types[place] == EndTransactionRecord.api_key and self.image.in_transaction
         waiting = self.image.waiting if ends else []
-        if {*map(type, waiting)} != {bytes}:
+        if {*map(type, waiting)} != {bytes} or not self._is_readable(place):
             self._one_by_one(place)
             return
         self.image.abort_transaction()

@@ -58,6 +58,10 @@ class Admission(Generic[G]):
     def __len__(self) -> int:
         return len(self._all)
 
+    def of_address(self, address: str) -> int:
+        """How many an address has."""
+        return self._of_address[address]
+
     def has_room(self) -> bool:
         """For one more connection, by their number."""
         return len(self._all) < self._most

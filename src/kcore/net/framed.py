@@ -75,6 +75,12 @@ class Framed(asyncio.BufferedProtocol, ABC):
     def closed(self) -> bool:
         return self._transport is None or self._transport.is_closing()
 
+    @property
+    def descriptor(self) -> int:
+        """Of its socket; -1 where there is none."""
+        socket = None if self._transport is None else self._transport.get_extra_info("socket")
+        return -1 if socket is None else int(socket.fileno())
+
     @abstractmethod
     def frames_may_be_here(self) -> None:
         """Bytes came: the splitter may have a frame."""

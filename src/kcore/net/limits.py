@@ -1,6 +1,7 @@
 """What a connection is bounded by. The defaults are Kafka's where Kafka has one."""
 
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 
 
 @dataclass(frozen=True, slots=True)
@@ -20,6 +21,9 @@ class Limits:
     request_s: float = 30.0  # request.timeout.ms, from the call of `send` to the answer
     # Of a server, with all of its connections.
     connections: int = 10_000  # max.connections; for the next an idle one is closed
+    connections_per_address: int = 2**31 - 1  # max.connections.per.ip; the next is closed
+    connections_of_address: Mapping[str, int] = field(default_factory=dict, hash=False)  # ...overrides, by IP address
+    connections_a_second: float | None = None  # max.connection.creation.rate; others wait to be accepted
     received_bytes: int = 256 * 1024 * 1024  # queued.max.request.bytes: half frames, and those whose requests run
     unsent_bytes: int = 512 * 1024 * 1024  # Answers that clients are slow to take.
     request_values: int = 1_000_000  # In all arrays of a request: objects are far larger than their bytes

@@ -11,6 +11,7 @@ from kcore.net.bounded_log import BoundedLog
 BACKLOG: Final = 1024
 AT_ONCE: Final = 32  # Connections accepted before others have a turn.
 AGAIN_S: Final = 0.5  # After a failure: new clients wait in the backlog.
+_MAPPED: Final = "::ffff:"
 # Errors of the one connection that accept() would have given (accept(2)): the next may succeed.
 _ITS_OWN: Final = {errno.ECONNABORTED, errno.EPROTO, errno.ENETDOWN, errno.EHOSTUNREACH, errno.ENETUNREACH}
 
@@ -50,8 +51,15 @@ class Listener:
             listening.close()
         self._sockets = []
 
+    def pause(self, pause_s: float) -> None:
+        """No connection is accepted for that time; new clients wait in the backlog."""
+        for each in self._sockets:
+            self._stop(each, pause_s)
+
     def _ready(self, listening: socket.socket) -> None:
         for _ in range(AT_ONCE):
+            if listening in self._timers or not self._sockets:
+                return
             try:
                 connection, (host, *_) = listening.accept()
             except (BlockingIOError, InterruptedError):
@@ -62,15 +70,20 @@ class Listener:
                     return
             else:
                 connection.setblocking(False)
-                self._accepted(connection, host)
+                self._accepted(connection, plain_address(host))
 
     def _pause(self, listening: socket.socket, error: OSError) -> None:
         self._log.error("no connection can be accepted: %s; again in %s s", error, AGAIN_S)
         self._make_room()
-        self._loop.remove_reader(listening)
-        self._timers[listening] = self._loop.call_later(AGAIN_S, self._resume, listening)
+        self._stop(listening, AGAIN_S)
+
+    def _stop(self, listening: socket.socket, pause_s: float) -> None:
+        if listening not in self._timers:
+            self._loop.remove_reader(listening)
+            self._timers[listening] = self._loop.call_later(pause_s, self._resume, listening)
 
     def _resume(self, listening: socket.socket) -> None:
+        del self._timers[listening]
         self._loop.add_reader(listening, self._ready, listening)
 
 
@@ -83,3 +96,9 @@ async def bound_sockets(host: str | None, port: int) -> list[socket.socket]:
         each.setblocking(False)
         each.listen(BACKLOG)
     return sockets
+
+
+def plain_address(host: str) -> str:
+    """An IPv4 address that a socket of IPv6 shows as one of its own, as IPv4 writes it, as Java has it."""
+    mapped = host.removeprefix(_MAPPED)
+    return mapped if "." in mapped else host

@@ -34,7 +34,7 @@ class ListenerSecurity:
     def protocol(self) -> str:
         """Kafka's SecurityProtocol."""
         transport = PLAINTEXT if self.tls is None else "SSL"
-        return f"SASL_{transport}" if self.mechanisms else transport
+        return f"SASL_{transport}" if self.mechanisms or self.own_mechanism else transport
 
     def server_tls(self) -> TlsContext | None:
         """For `kcore.net.server.serve`; TlsError."""

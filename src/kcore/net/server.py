@@ -11,13 +11,14 @@ import ssl
 from collections.abc import Mapping, Sequence
 from itertools import count
 from types import TracebackType
-from typing import Self
+from typing import Final, Self
 
 from kcore.errors import UnsupportedVersionError
 from kcore.net.address import address_text, network_errors
 from kcore.net.admission import Admission, Rank, may_be_connections
 from kcore.net.adoption import AdoptedConnection, Adopter, Returned
 from kcore.net.bounded_log import BoundedLog
+from kcore.net.connection_quotas import ConnectionQuotas, Refused
 from kcore.net.framed import Piece
 from kcore.net.held_bytes import HeldBytes
 from kcore.net.limits import Limits
@@ -39,6 +40,7 @@ from kcore.schema.versions import Versions
 __all__ = ["Handler", "Relay", "RequestContext", "Server", "serve"]
 
 logger = logging.getLogger(__name__)
+MOST_LATE: Final = 1_000  # Refused connections that are closed later.
 
 
 async def serve(
@@ -115,6 +117,8 @@ class Server:
         self.log = BoundedLog(logger)
         self.admission: Admission[ServedConnection | Arrival | AdoptedConnection | Newcomer]
         self.admission = Admission(limits.connections)
+        self.quotas = ConnectionQuotas(limits)
+        self._closing_late: dict[socket.socket, asyncio.TimerHandle] = {}  # Refused ones, which are told so late.
         self.received: HeldBytes[ServedConnection] = HeldBytes(limits.received_bytes, _holds_too_much)
         self.unsent: HeldBytes[ServedConnection] = HeldBytes(limits.unsent_bytes, _takes_too_little)
         self._listener: Listener | None = None
@@ -144,6 +148,10 @@ class Server:
             adopted.abort()
         for arrival in self._arrivals:
             arrival.cancel()
+        for refused, timer in self._closing_late.items():
+            timer.cancel()
+            refused.close()
+        self._closing_late.clear()
         if self.tasks:
             await asyncio.wait(self.tasks, timeout=self.limits.close_s)
         for task in self.tasks:
@@ -224,6 +232,13 @@ class Server:
         self.metrics.connections_closed += 1
 
     def _accepted(self, accepted: socket.socket, address: str) -> None:
+        now_s = asyncio.get_running_loop().time()
+        if refused := self.quotas.refused(address, self.admission.of_address(address), now_s):
+            self._refuse_of(accepted, address, refused)
+            return
+        if self._listener is not None and (pause_s := self.quotas.pause_s(now_s)):
+            self.metrics.errors["connection rate"] += 1
+            self._listener.pause(pause_s)
         has_descriptors = may_be_connections(accepted.fileno())
         if not (has_descriptors and self.admission.has_room()) and not self._make_room(address):
             self._refuse(accepted)
@@ -248,6 +263,20 @@ class Server:
         self.metrics.errors["no room"] += 1
         self.log.warning("no room for one more connection beside %s: refused", len(self.admission))
         accepted.close()
+
+    def _refuse_of(self, accepted: socket.socket, address: str, refused: Refused) -> None:
+        """Closes it: where its address should come less often after a while, as Kafka does."""
+        self.metrics.errors[refused.what] += 1
+        self.log.warning("a connection from %s: %s: closed", address, refused.why)
+        if not refused.after_s or len(self._closing_late) >= MOST_LATE or not may_be_connections(accepted.fileno()):
+            accepted.close()
+            return
+        loop = asyncio.get_running_loop()
+        self._closing_late[accepted] = loop.call_later(refused.after_s, self._close_late, accepted)
+
+    def _close_late(self, refused: socket.socket) -> None:
+        del self._closing_late[refused]
+        refused.close()
 
     def _make_room(self, newcomer: str = "") -> bool:
         """Closes the connection that is missed least, for one from that address; False if there is none."""

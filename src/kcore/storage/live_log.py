@@ -119,10 +119,20 @@ class LiveLog:
         """segment.bytes, from now on."""
         self._log.set_segment_bytes(segment_bytes)
 
+    def set_segment_ms(self, segment_ms: int | None) -> None:
+        """segment.ms, from now on."""
+        self._log.set_segment_ms(segment_ms)
+
     def delete_old(self, oldest_ms: int | None, most_bytes: int | None) -> bool:
-        """Deletes committed segments that are too old, or too much, as `SegmentedLog.kept_from` has it; whether any."""
+        """Deletes committed segments that are too old, or too much, as `SegmentedLog.kept_from` has it; whether any.
+
+        If all go, a new one takes their place before (UnifiedLog.deleteSegments).
+        """
         with disk_failures(self.folder):
             kept = self._log.kept_from(self.high_watermark, oldest_ms, most_bytes)
+            if kept == self.end_offset and self._log.base_offsets[-1] < kept:
+                self._log.roll()
+                self._write_producers(kept)
         is_more = kept > self._start_offset
         if is_more:
             self.raise_start_offset(kept)

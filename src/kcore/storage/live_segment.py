@@ -41,7 +41,7 @@ class LiveSegment:
         self._files, self._interval_bytes, self._indexed = files, interval_bytes, indexed
         self._file = -1
         self._end_offset = self.base_offset
-        self._max_timestamp = NO_TIMESTAMP
+        self._max_timestamp = self._first_timestamp = NO_TIMESTAMP
         # Every so many bytes, which offset a batch begins with and where. Learnt at the first need.
         self._offsets: list[int] = []
         self._positions: list[int] = []
@@ -90,6 +90,13 @@ class LiveSegment:
     def max_timestamp(self) -> int:
         self._learn()
         return self._max_timestamp
+
+    @property
+    def first_timestamp(self) -> int:
+        """The largest timestamp of its first batch."""
+        if self._first_timestamp == NO_TIMESTAMP and self.size >= HEADER_END:
+            (self._first_timestamp,) = _TIME.unpack_from(self._bytes(0, HEADER_END), TIME_BEGIN)
+        return self._first_timestamp
 
     @property
     def size(self) -> int:
@@ -209,7 +216,8 @@ class LiveSegment:
         self._offsets.clear()
         self._positions.clear()
         self._read_to.clear()
-        self._size, self._end_offset, self._max_timestamp = 0, self.base_offset, NO_TIMESTAMP
+        self._size, self._end_offset = 0, self.base_offset
+        self._max_timestamp = self._first_timestamp = NO_TIMESTAMP
 
     def learnt(
         self, offsets: OffsetIndex | None, times: TimeIndex | None, batches: RecordBatches | list[StoredBatch]

@@ -49,12 +49,14 @@ class LogDirectory:
         self.futures: dict[TopicPartition, LiveLog] = {}  # Copies that are to take a log's place (KIP-113).
         self.replaced: dict[TopicPartition, LiveLog] = {}  # Logs whose place another directory's has taken.
         self.failed: str | None = None
-        self.directory_id: Uuid | None = None  # In KRaft mode.
+        self.directory_id: Uuid | None = None  # In KRaft mode, and while a broker migrates to it.
+        self._place: tuple[int, int] | None = None  # Device and inode of what was opened.
 
     def open(self) -> Self:
         """Every log in it. KafkaStorageException if that fails: some may be open then, until `fail`."""
         with disk_failures(self.path):
             self.path.mkdir(parents=True, exist_ok=True)
+            self._place = _place_of(self.path)
             for folder in [each for each in self.path.iterdir() if _DELETED.fullmatch(each.name) and each.is_dir()]:
                 shutil.rmtree(folder)  # A deletion that a crash cut short.
             high_watermarks, starts = self._offsets(HIGH_WATERMARKS), self._offsets(LOG_STARTS)
@@ -75,7 +77,7 @@ class LogDirectory:
     def _folders(self) -> Iterator[tuple[dict[TopicPartition, LiveLog], TopicPartition, Path]]:
         """Of partitions, with those that they are to be among. In ZooKeeper mode nothing is moved."""
         for folder in sorted(self.path.iterdir()):
-            if not folder.is_dir() or (folder.name == METADATA_FOLDER and self.directory_id is not None):
+            if not folder.is_dir() or folder.name == METADATA_FOLDER:
                 continue
             future = _FUTURE.fullmatch(folder.name) if self.directory_id is not None else None
             name = folder.name if future is None else future[1]
@@ -192,8 +194,14 @@ class LogDirectory:
         self._delete(self.replaced, key, sync=True)
 
     def checkpoint(self) -> None:
-        """How far each log is committed, and where it starts; whole or not at all."""
+        """How far each log is committed, and where it starts; whole or not at all.
+
+        KafkaStorageException if the path leads elsewhere by now: a disk that was unmounted leaves a directory that
+        takes every file, while open segments are written to a disk that nobody finds again.
+        """
         with disk_failures(self.path):
+            if self._place not in (None, _place_of(self.path)):
+                raise StorageError("another directory is there than the one that was opened; was its disk unmounted?")
             logs = {**self.futures, **self.logs}
             marks: dict[tuple[str, int], int] = {key: log.high_watermark for key, log in logs.items()}
             write_offsets(self.path / HIGH_WATERMARKS, marks)
@@ -230,6 +238,11 @@ class LogDirectory:
         if broker_epoch is not None:
             with disk_failures(self.path):
                 write_clean_shutdown(self.path, broker_epoch)
+
+
+def _place_of(path: Path) -> tuple[int, int]:
+    found = path.stat()
+    return found.st_dev, found.st_ino
 
 
 def topic_id_in(folder: Path) -> Uuid:

@@ -124,10 +124,13 @@ class LogWriter:
         if self._epochs.assign(epoch, start_offset):
             write_leader_epochs(path_in(self.folder, LEADER_EPOCHS), self._epochs.entries, self._files)
 
-    def append(self, data: bytes, *, sync: bool = True, batches: RecordBatches | None = None) -> int:
+    def append(
+        self, data: bytes, *, sync: bool = True, batches: RecordBatches | None = None, roll: bool = False
+    ) -> int:
         """Whole record batches, offsets and epochs already in them; returns the log's new end offset.
 
-        `batches`: what `scan_batches(data)` gave, if that was asked already. DecodeError for bytes that are no whole
+        `batches`: what `scan_batches(data)` gave, if that was asked already. `roll`: they begin a new segment though
+        the last is not full. DecodeError for bytes that are no whole
         batches with the right CRC; StorageError for offsets below the end or epochs below the last. Then nothing was
         written.
         """
@@ -135,16 +138,23 @@ class LogWriter:
         self._check(batches)
         if len(batches):
             first_offset, last_offset = int(batches.base_offset[0]), int(batches.last_offset[-1])
-            self.write(data, first_offset, last_offset, self._new_epochs(batches), sync=sync)
+            self.write(data, first_offset, last_offset, self._new_epochs(batches), sync=sync, roll=roll)
         return self.end_offset
 
     def write(
-        self, data: bytes, first_offset: int, last_offset: int, epochs: Sequence[tuple[int, int]], *, sync: bool
+        self,
+        data: bytes,
+        first_offset: int,
+        last_offset: int,
+        epochs: Sequence[tuple[int, int]],
+        *,
+        sync: bool,
+        roll: bool = False,
     ) -> None:
-        """Appends checked batches, and the (epoch, start offset) that begin in them."""
-        full = self.size + len(data) > self._segment_bytes or self._file < 0  # By a roll that failed.
+        """Appends checked batches, and the (epoch, start offset) that begin in them; `roll` as in `append`."""
+        full = roll or self.size + len(data) > self._segment_bytes or self._file < 0  # By a roll that failed.
         if self.size and (full or last_offset - self.base_offset > MOST_RELATIVE_OFFSET):
-            self._roll(first_offset)
+            self.roll(first_offset)
         if epochs:
             self._write_with_epochs(data, epochs)
         else:
@@ -200,7 +210,8 @@ class LogWriter:
         """A descriptor of what fsync would have to write, the caller's to close; None once all is on the disk."""
         return None if self._file < 0 else self._files.dup(self._file)
 
-    def _roll(self, base_offset: int) -> None:
+    def roll(self, base_offset: int) -> None:
+        """What comes next begins a new segment, with that offset."""
         self.close()
         self._open(segment_path(self.folder, base_offset))
 

@@ -47,10 +47,14 @@ class RaftDirectory:
         node_id: int | None = None,
         cluster_id: str | None = None,
         voters: Sequence[int] = (),
+        is_broker: bool = False,
         files: FileSystem = OS,
     ) -> None:
-        """Whose it must be, if that is given; `voters` are the static ones, for the file of the election."""
-        self.path, self._voters, self._files = path, tuple(voters), files
+        """Whose it must be, if that is given; `voters` are the static ones, for the file of the election.
+
+        `is_broker`: of a broker, whose meta.properties may be of ZooKeeper mode: it migrates, or has done so (KIP-866).
+        """
+        self.path, self._voters, self._is_broker, self._files = path, tuple(voters), is_broker, files
         self.folder = path_in(path, METADATA_FOLDER)
         self._quorum_state = path_in(self.folder, QUORUM_STATE)
         with Refusals(path):
@@ -62,7 +66,7 @@ class RaftDirectory:
             raise StorageError(f"{path}: there is none: the directory is not formatted")
         meta = read_meta_properties(path, needs_cluster_id=False, files=self._files)
         with naming(path):
-            if meta.version != 1:
+            if meta.version != 1 and not self._is_broker:
                 raise StorageError(f"version {meta.version} is of a ZooKeeper cluster's broker, a quorum's node has 1")
             if node_id is not None and meta.node_id != node_id:
                 raise StorageError(f"node.id is {meta.node_id}, not {node_id}")

@@ -2,7 +2,6 @@
 
 from bisect import bisect_right
 from collections.abc import Sequence
-from itertools import pairwise
 from operator import attrgetter
 from pathlib import Path
 from typing import Final, NamedTuple
@@ -27,6 +26,7 @@ class Settings(NamedTuple):
 
     segment_bytes: int = SEGMENT_BYTES
     index_interval_bytes: int = INDEX_INTERVAL_BYTES
+    segment_ms: int | None = None  # A segment is full whose first batch is older than what comes by more; None: none.
 
 
 def remove_indexes(path: Path, files: FileSystem = OS) -> None:
@@ -71,7 +71,7 @@ class SegmentedLog:
         self._open(start_offset, end_offset, epochs)
 
     def _open(self, start_offset: int, end_offset: int | None = None, epochs: EpochCache | None = None) -> None:
-        segment_bytes, interval_bytes = self._settings
+        segment_bytes, interval_bytes, _ = self._settings
         self._writer = LogWriter(
             self.folder,
             start_offset=start_offset,
@@ -122,6 +122,10 @@ class SegmentedLog:
         """Of the segments, without their other files."""
         return sum(self._files.size_of(segment.path) for segment in self.segments)
 
+    def set_segment_ms(self, segment_ms: int | None) -> None:
+        """As `Settings` has it, from now on."""
+        self._settings = self._settings._replace(segment_ms=segment_ms)
+
     def set_segment_bytes(self, segment_bytes: int) -> None:
         """A segment that has so many bytes is full, from now on."""
         if segment_bytes != self._settings.segment_bytes:
@@ -132,17 +136,18 @@ class SegmentedLog:
         """The first offset of what is kept: where the first segment begins that is neither too old nor too much.
 
         `oldest_ms`: segments whose records are all older go. `most_bytes`: segments without which the log has still so
-        many go. None of either: none goes for that. What is not wholly below `end_offset` stays, and so does the last
-        segment. Source: UnifiedLog.deleteOldSegments.
+        many go. None of either: none goes for that. What is not wholly below `end_offset` stays. The log's end offset
+        where all segments go. Source: UnifiedLog.deletableSegments.
         """
         excess = 0 if most_bytes is None else self.size_bytes - most_bytes
         kept = self.first_offset
-        for segment, after in pairwise(self.segments):
+        for segment, end in zip(self.segments, [*self.base_offsets[1:], self.end_offset], strict=True):
             is_old = oldest_ms is not None and NO_TIMESTAMP < segment.max_timestamp < oldest_ms
-            if after.base_offset > end_offset or not (is_old or (most_bytes is not None and excess >= segment.size)):
+            is_too_much = most_bytes is not None and excess >= segment.size
+            if end > end_offset or not segment.size or not (is_old or is_too_much):
                 break
             excess -= segment.size
-            kept = after.base_offset
+            kept = end
         return kept
 
     def path_of(self, offset: int) -> Path:
@@ -182,10 +187,24 @@ class SegmentedLog:
 
     def append(self, data: bytes, batches: RecordBatches) -> bool:
         """Whole batches, `batches` their scan; whether they begin a new segment. After an error nothing is there."""
-        self._writer.append(data, sync=False, batches=batches)
+        self._writer.append(data, sync=False, batches=batches, roll=self._is_old(batches))
         is_new = self._follow_roll()
         self.segments[-1].appended(batches, self._writer.size - len(data))
         return is_new
+
+    def _is_old(self, batches: RecordBatches) -> bool:
+        """Whether the last segment is too old for them, by its first batch (LogSegment.timeWaitedForRoll)."""
+        segment_ms = self._settings.segment_ms
+        if segment_ms is None or not len(batches) or not self._writer.size:
+            return False
+        first_ms = self.segments[-1].first_timestamp
+        return first_ms > NO_TIMESTAMP and int(batches.max_timestamp.max()) - first_ms > segment_ms
+
+    def roll(self) -> None:
+        """What comes next begins a new segment, unless the last one is empty."""
+        if self._writer.size:
+            self._writer.roll(self.end_offset)
+            self._follow_roll()
 
     def write(self, data: bytes, batches: Sequence[StoredBatch]) -> bool:
         """As `append`, of a few batches that were checked."""

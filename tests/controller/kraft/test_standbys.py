@@ -13,7 +13,7 @@ from controller.kraft.runtime import BEGIN_MS, controller_of, decides, setting
 from controller.kraft.test_hostile import codes_of
 from kcore.controller.kraft.context import RequestInfo
 from kcore.controller.kraft.departures import ACLS_FAIL_TOGETHER, STANDBYS
-from kcore.controller.kraft.error_responses import in_version, not_controller
+from kcore.controller.kraft.error_responses import in_version, not_controller, refused
 from kcore.controller.kraft.handlers import HANDLERS, READS
 from kcore.controller.kraft.outputs import LogLine, RequestAnswer, WorkOn
 from kcore.metadata.acl_codes import ALTER_CONFIGS
@@ -28,10 +28,12 @@ from kcore.schema.delegation_tokens import (
     ExpireDelegationTokenRequest,
     RenewDelegationTokenRequest,
 )
+from kcore.schema.fetch import FetchPartition, FetchRequest, FetchTopic
 from kcore.schema.log_dirs import AssignReplicasToDirsRequest
 from kcore.schema.producers import AllocateProducerIdsRequest
 from kcore.schema.structure import Message
 from kcore.schema.update_features import UpdateFeaturesRequest, UpdateFeaturesResponse
+from kcore.types import Uuid
 from kcore.wire.codec import decode, encode
 from kcore.wire.records import decode_records
 
@@ -414,3 +416,15 @@ def test_not_controller_can_be_told_in_every_version(kind: type[Message]) -> Non
     if kind is partitions.ElectLeadersRequest:
         told = in_version(not_controller(request, controller_of().config), 0)
         assert errors(told) == [NONE, NOT_CONTROLLER]
+
+
+def test_a_fetch_by_names_is_refused_in_its_partitions_too() -> None:
+    """FetchRequest.getErrorResponse: the oldest versions have no error at the top."""
+    partition = FetchPartition(partition=3, fetch_offset=0, partition_max_bytes=1)
+    named = FetchRequest(topics=[FetchTopic(topic="t", partitions=[partition])])
+    answer = decode("FetchResponse", 4, encode(refused(named, Errors.CLUSTER_AUTHORIZATION_FAILED), 4))
+    [told] = answer.responses[0].partitions
+    assert (told.partition_index, told.error_code, told.high_watermark) == (3, 31, -1)
+    by_id = FetchRequest(topics=[FetchTopic(topic_id=Uuid(b"i" * 16), partitions=[partition])], session_id=7)
+    answer = decode("FetchResponse", 13, encode(refused(by_id, Errors.CLUSTER_AUTHORIZATION_FAILED), 13))
+    assert (answer.error_code, answer.session_id, answer.responses) == (31, 7, [])

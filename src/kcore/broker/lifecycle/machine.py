@@ -39,9 +39,10 @@ class LifecycleConfig:
     features: Sequence[Feature]
     directory_ids: Sequence[Uuid]  # Of all log directories that were online at the start.
     rack: str | None = None
+    is_migrating_zk_broker: bool = False  # It is in ZooKeeper mode, and registered here, too (KIP-866).
     previous_broker_epoch: int = UNKNOWN_BROKER_EPOCH  # Of the last run, if that ended cleanly (KIP-966).
     heartbeat_interval_ms: int = 2_000  # broker.heartbeat.interval.ms
-    registration_timeout_ms: int = 60_000  # initial.broker.registration.timeout.ms
+    registration_timeout_ms: int | None = 60_000  # initial.broker.registration.timeout.ms; None: for ever.
 
 
 @dataclass(frozen=True, slots=True)
@@ -156,7 +157,8 @@ class BrokerLifecycle:
             return []
         match event:
             case Started():
-                self._register_until_ms = now_ms + self.config.registration_timeout_ms
+                if self.config.registration_timeout_ms is not None:
+                    self._register_until_ms = now_ms + self.config.registration_timeout_ms
                 return self._send_now(now_ms)
             case Timer():
                 return self._on_timer(now_ms)
@@ -204,6 +206,7 @@ class BrokerLifecycle:
         return BrokerRegistrationRequest(
             broker_id=config.broker_id,
             cluster_id=config.cluster_id,
+            is_migrating_zk_broker=config.is_migrating_zk_broker,
             incarnation_id=config.incarnation_id,
             listeners=[*config.listeners],
             features=[*config.features],

@@ -8,7 +8,7 @@ from typing import NamedTuple
 import numpy as np
 
 from kcore.broker.replicas.log import ReplicaLog
-from kcore.broker.replicas.log_validator import Bytes, LogConfig, validate
+from kcore.broker.replicas.log_validator import Bytes, CheckedAhead, LogConfig, validate
 from kcore.broker.replicas.transactions import EndMarker, encode_end_marker
 from kcore.protocol_errors import ApiException, Errors, exception_of
 from kcore.wire.record_batch import NO_TIMESTAMP, scan_batches
@@ -23,15 +23,21 @@ class Appended(NamedTuple):
 
 
 def append_as_leader(
-    log: ReplicaLog, data: Bytes, leader_epoch: int, config: LogConfig, date_ms: int, guard: object | None = None
+    log: ReplicaLog,
+    data: Bytes,
+    leader_epoch: int,
+    config: LogConfig,
+    date_ms: int,
+    guard: object | None = None,
+    ahead: CheckedAhead | None = None,
 ) -> Appended:
     """Appends the batch that `first_look` found, with the next offsets; for a duplicate, the place of the first.
 
-    `date_ms` is the time of day; `guard` as Producers.check has it. ApiException if it is refused: nothing was appended
-    then.
+    `date_ms` is the time of day; `guard` as Producers.check has it, `ahead` as `validate` does. ApiException if it is
+    refused: nothing was appended then.
     """
     offset = log.end_offset
-    validated = validate(data, config, offset, leader_epoch, date_ms)
+    validated = validate(data, config, offset, leader_epoch, date_ms, ahead)
     known = log.producers.duplicate_of(validated.batches)
     if known is not None:
         return Appended(known.first_offset, known.last_offset, known.timestamp)
@@ -58,6 +64,8 @@ def append_end_marker(
 def append_as_follower(log: ReplicaLog, data: Bytes) -> int:
     """Appends the whole batches of a leader's answer as they are; how many bytes they have.
 
+    The leader's log may start in the middle of its first batch, since records were deleted. An empty log takes that
+    batch, too, and starts where it started (Partition.appendRecordsToFollowerOrFutureReplica).
     CorruptMessageException for bytes that are none, a CRC that does not match, offsets or epochs that go back.
     """
     batches = scan_batches(data, stop=True)
@@ -67,14 +75,19 @@ def append_as_follower(log: ReplicaLog, data: Bytes) -> int:
         return 0  # Only the beginning of a batch that is larger than was asked for.
     if not batches.crc_matches.all():
         raise _refused(Errors.CORRUPT_MESSAGE, "a batch whose CRC does not match")
-    floors = np.concatenate([[log.end_offset], batches.last_offset[:-1] + 1])
+    first_offset, start_offset = int(batches.base_offset[0]), log.start_offset
+    is_cut = 0 <= first_offset < start_offset == log.end_offset <= int(batches.last_offset[0])
+    floors = np.concatenate([[first_offset if is_cut else log.end_offset], batches.last_offset[:-1] + 1])
     if (batches.base_offset < floors).any() or (batches.last_offset_delta < 0).any():
         raise _refused(Errors.CORRUPT_MESSAGE, f"offsets from {batches.base_offset[0]} cannot follow {floors[0] - 1}")
     latest = log.epochs.latest_epoch
     epochs = batches.partition_leader_epoch
     if epochs[0] < (-1 if latest is None else latest) or (np.diff(epochs) < 0).any():
         raise _refused(Errors.CORRUPT_MESSAGE, f"leader epoch {epochs[0]} cannot follow {latest}")
+    if is_cut:
+        log.truncate_fully_and_start_at(first_offset)
     log.append(bytes(data[: batches.end]), batches)
+    log.raise_start_offset(start_offset)
     return batches.end
 
 

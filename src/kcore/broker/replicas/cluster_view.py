@@ -13,13 +13,18 @@ from kcore.types import ZERO_UUID, Int32s, Uuid
 NO_CONTROLLER = -1
 
 
+def empty_table() -> PartitionTable:
+    """Of a cluster of which nothing is known yet."""
+    return PartitionTable.from_arrays(
+        np.empty((0, 0), np.int32), topics=TopicTable([]), topic_rows=[], brokers=BrokerTable.from_arrays([])
+    )
+
+
 class ClusterView:
     """The cluster as this broker last received it. The receiver writes `table`, then calls `topics_changed`."""
 
     def __init__(self) -> None:
-        self.table = PartitionTable.from_arrays(
-            np.empty((0, 0), np.int32), topics=TopicTable([]), topic_rows=[], brokers=BrokerTable.from_arrays([])
-        )
+        self.table = empty_table()
         self.controller_id = NO_CONTROLLER
         self._names_by_id: dict[Uuid, str] | None = None
         self._offline: dict[Key, frozenset[int]] = {}

@@ -20,6 +20,7 @@ class BrokerConfig:
     replica_fetch_response_max_bytes: int = 10_485_760
     replica_fetch_backoff_ms: int = 1_000
     fetch_max_bytes: int = 57_671_680
+    max_incremental_fetch_session_cache_slots: int = 1_000  # 0: no fetch sessions (KIP-227).
     min_insync_replicas: int = 1
     message_max_bytes: int = 1_048_588
     # Of the coordinators' topics, which brokers have the controller create.

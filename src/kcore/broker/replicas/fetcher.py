@@ -11,6 +11,7 @@ from typing import Any, Final, NamedTuple
 
 from kcore.broker.replicas.appending import append_as_follower
 from kcore.broker.replicas.config import BrokerConfig
+from kcore.broker.replicas.fetch_session_handler import FetchSessionHandler
 from kcore.broker.replicas.log import ReplicaLog
 from kcore.broker.replicas.offsets import EARLIEST, LATEST
 from kcore.broker.replicas.replica import Key
@@ -22,7 +23,6 @@ from kcore.schema.fetch import (
     FetchPartition,
     FetchRequest,
     FetchResponse,
-    FetchTopic,
     PartitionData,
     ReplicaState,
 )
@@ -40,6 +40,13 @@ from kcore.types import ZERO_UUID, Uuid
 NAMES_UP_TO: Final = 12  # Fetch, by topic names.
 LIST_OFFSETS_VERSION: Final = 9
 OFFSET_FOR_LEADER_EPOCH_VERSION: Final = 4
+SESSION_ERRORS: Final = frozenset(
+    {
+        Errors.FETCH_SESSION_ID_NOT_FOUND,
+        Errors.INVALID_FETCH_SESSION_EPOCH,
+        Errors.FETCH_SESSION_TOPIC_ID_ERROR,
+    }
+)
 
 
 class Stage(Enum):
@@ -95,6 +102,7 @@ class ReplicaFetcher:
         self.leader_id = leader_id
         self.states: dict[Key, FetchState] = {}
         self._config, self._hooks = config, hooks
+        self._session = FetchSessionHandler()
         self._asked: dict[Key, tuple[int, int]] = {}  # Of the request under way: offset and leader epoch.
 
     def __len__(self) -> int:
@@ -165,7 +173,7 @@ class ReplicaFetcher:
 
     def _ask_records(self, ready: dict[Key, FetchState]) -> Ask:
         config = self._config
-        topics: dict[str, FetchTopic] = {}
+        wanted: dict[Key, tuple[Uuid, FetchPartition]] = {}
         for key, state in ready.items():
             latest = state.log.epochs.latest_epoch
             fetch_partition = FetchPartition(
@@ -176,8 +184,7 @@ class ReplicaFetcher:
                 log_start_offset=state.log.start_offset,
                 partition_max_bytes=config.replica_fetch_max_bytes,
             )
-            topic = topics.setdefault(key[0], FetchTopic(topic=key[0], topic_id=state.topic_id, partitions=[]))
-            topic.partitions.append(fetch_partition)
+            wanted[key] = state.topic_id, fetch_partition
         by_name = any(state.topic_id == ZERO_UUID for state in ready.values())
         version = min(config.fetch_version, NAMES_UP_TO) if by_name else config.fetch_version
         request = FetchRequest(
@@ -186,9 +193,8 @@ class ReplicaFetcher:
             max_wait_ms=config.replica_fetch_wait_max_ms,
             min_bytes=config.replica_fetch_min_bytes,
             max_bytes=config.replica_fetch_response_max_bytes,
-            topics=[*topics.values()],
-            forgotten_topics_data=[],
         )
+        self._session.fill(request, wanted)
         return Ask(request, version)
 
     def _ask_epochs(self, ready: dict[Key, FetchState]) -> Ask:
@@ -225,6 +231,7 @@ class ReplicaFetcher:
 
     def failed(self, now_ms: int) -> None:
         """No answer came: what was asked is asked again after a while."""
+        self._session.failed()
         for key in self._asked:
             if key in self.states:
                 self._delay(self.states[key], now_ms)
@@ -232,8 +239,10 @@ class ReplicaFetcher:
     def answered(self, response: Any, now_ms: int) -> None:
         """The leader's answer to the last request. Partitions that changed since are passed over."""
         if isinstance(response, FetchResponse):
-            if response.error_code != Errors.NONE:
-                self.failed(now_ms)
+            was_full = self._session.is_full
+            if not self._session.answered(response):
+                if was_full or response.error_code not in SESSION_ERRORS:  # Else all is asked for again at once.
+                    self.failed(now_ms)
                 return
             names = {state.topic_id: key[0] for key, state in self.states.items() if state.topic_id != ZERO_UUID}
             for topic in response.responses:

@@ -1,27 +1,24 @@
 """Fetch: consumers and followers read, and what followers have read is what gets committed.
 
-Source: ReplicaManager.fetchMessages, KafkaApis.handleFetchRequest and DelayedFetch of 3.9.1. No fetch sessions: every
-answer has session id 0, after which a client asks for all its partitions each time (KIP-227).
+Source: ReplicaManager.fetchMessages, KafkaApis.handleFetchRequest and DelayedFetch of 3.9.1. `fetch_sessions.py` says
+which partitions are read, and which of them are answered.
 """
 
-from collections.abc import Iterator
+from collections.abc import Callable
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeAlias
 
+from kcore.broker.replicas.fetch_sessions import BY_ID_SINCE, CachedPartition, FetchContext, Row, replica_of
 from kcore.broker.replicas.outputs import SendResponse
 from kcore.broker.replicas.partition import Partition, Read
 from kcore.broker.replicas.replica import Key
-from kcore.constants import CONSUMER_REPLICA_ID, UNKNOWN_BROKER_EPOCH
+from kcore.constants import CONSUMER_REPLICA_ID
 from kcore.protocol_errors import ApiException, Errors, exception_of
 from kcore.schema.fetch import (
-    REPLICA_STATE_SINCE,
     AbortedTransaction,
     EpochEndOffset,
-    FetchableTopicResponse,
-    FetchPartition,
     FetchRequest,
     FetchResponse,
-    FetchTopic,
     IsolationLevel,
     PartitionData,
 )
@@ -29,7 +26,7 @@ from kcore.schema.fetch import (
 if TYPE_CHECKING:
     from kcore.broker.replicas.replica_manager import ReplicaManager
 
-BY_ID_SINCE = 13
+MayRead: TypeAlias = Callable[[str], bool] | None  # Which topics whoever asks may fetch; None: all of them.
 FROM_FOLLOWERS_SINCE = 11  # Consumers may read from any replica (KIP-392).
 
 
@@ -40,75 +37,80 @@ class WaitingFetch:
     request_id: int
     deadline_ms: int
     request: FetchRequest
+    context: FetchContext
     version: int
     keys: set[Key]
+    may_read: MayRead = None
 
     def response(self, manager: "ReplicaManager") -> FetchResponse | None:
-        """None while there is too little."""
-        answer, is_enough = read_all(manager, self.request, self.version)
-        return answer if is_enough else None
+        """None while there is too little, or if it was answered meanwhile. It waits no more once there is one."""
+        rows, is_enough = read_all(manager, self.request, self.context, self.version, may_read=self.may_read)
+        return self.context.response(rows) if is_enough and manager.fetching.remove(self) else None
 
     def what_there_is(self, manager: "ReplicaManager") -> FetchResponse:
         """However little that is."""
-        return read_all(manager, self.request, self.version)[0]
+        rows, _ = read_all(manager, self.request, self.context, self.version, may_read=self.may_read)
+        return self.context.response(rows)
 
 
-def on_fetch(manager: "ReplicaManager", request_id: int, request: FetchRequest, version: int, now_ms: int) -> None:
+def on_fetch(
+    manager: "ReplicaManager",
+    request_id: int,
+    request: FetchRequest,
+    version: int,
+    now_ms: int,
+    may_read: MayRead = None,
+) -> None:
     """Reads, and answers now or once there is enough: the answer is among the manager's outputs."""
-    if request.session_id:
-        answer = FetchResponse(error_code=Errors.FETCH_SESSION_ID_NOT_FOUND, session_id=0, responses=[])
-        manager.output(SendResponse(request_id, answer))
+    manager.sessions.tell_time(now_ms)
+    context = manager.sessions.new_context(request, version)
+    if isinstance(context, Errors):
+        manager.output(SendResponse(request_id, FetchResponse(error_code=context, session_id=0, responses=[])))
         return
-    answer, is_enough = read_all(manager, request, version, fetched_ms=now_ms)
+    rows, is_enough = read_all(manager, request, context, version, fetched_ms=now_ms, may_read=may_read)
     if is_enough or request.max_wait_ms <= 0:
-        manager.output(SendResponse(request_id, answer))
+        manager.output(SendResponse(request_id, context.response(rows)))
         return
-    keys = {
-        (name, each.partition) for _, name, each in _requested_partitions(manager, request, version) if name is not None
-    }
-    manager.fetching.add(WaitingFetch(request_id, now_ms + request.max_wait_ms, request, version, keys))
-
-
-def replica_of(request: FetchRequest, version: int) -> tuple[int, int]:
-    """The follower's id and broker epoch; -1 for a consumer, and for an epoch that is not in the request."""
-    if version < REPLICA_STATE_SINCE:
-        return request.replica_id, UNKNOWN_BROKER_EPOCH
-    return request.replica_state.replica_id, request.replica_state.replica_epoch
+    keys = {(name, each.index) for each in context.partitions if (name := _name(manager, each, version)) is not None}
+    manager.fetching.add(
+        WaitingFetch(request_id, now_ms + request.max_wait_ms, request, context, version, keys, may_read)
+    )
 
 
 def read_all(
-    manager: "ReplicaManager", request: FetchRequest, version: int, *, fetched_ms: int | None = None
-) -> tuple[FetchResponse, bool]:
-    """The response, and whether it must not wait.
+    manager: "ReplicaManager",
+    request: FetchRequest,
+    context: FetchContext,
+    version: int,
+    *,
+    fetched_ms: int | None = None,
+    may_read: MayRead = None,
+) -> tuple[list[Row], bool]:
+    """What was read, and whether it must not wait.
 
     `fetched_ms`, on the first read only: record the followers' offsets and this time.
     """
-    answer = FetchResponse(session_id=0, responses=[])
-    topics: dict[int, FetchableTopicResponse] = {}
+    rows: list[Row] = []
     left = min(request.max_bytes, manager.config.fetch_max_bytes)
     found_bytes, is_urgent = 0, False
     moved: list[Key] = []
-    for topic, name, fetch_partition in _requested_partitions(manager, request, version):
-        data = _read_one(manager, request, version, name, fetch_partition, left, not found_bytes, fetched_ms, moved)
+    for asked in [*context.partitions]:  # A broken disk may answer waiting fetches meanwhile.
+        name = _name(manager, asked, version)
+        if name is not None and may_read is not None and not may_read(name):
+            data = _refused(asked.index, Errors.TOPIC_AUTHORIZATION_FAILED)
+        else:
+            data = _read_one(manager, request, version, name, asked, left, not found_bytes, fetched_ms, moved)
         size = len(data.records or b"")
         found_bytes, left = found_bytes + size, max(left - size, 0)
         is_urgent |= data.error_code != Errors.NONE or data.diverging_epoch.epoch >= 0
-        topics.setdefault(
-            id(topic), FetchableTopicResponse(topic=name or "", topic_id=topic.topic_id, partitions=[])
-        ).partitions.append(data)
-    answer.responses = [*topics.values()]
+        rows.append((asked, data))
     for key in moved:
         manager.wake(key)
-    return answer, is_urgent or not topics or found_bytes >= request.min_bytes
+    return rows, is_urgent or not rows or found_bytes >= request.min_bytes
 
 
-def _requested_partitions(
-    manager: "ReplicaManager", request: FetchRequest, version: int
-) -> Iterator[tuple[FetchTopic, str | None, FetchPartition]]:
-    for topic in request.topics:
-        name = manager.cluster.name_of(topic.topic_id) if version >= BY_ID_SINCE else topic.topic
-        for fetch_partition in topic.partitions:
-            yield topic, name, fetch_partition
+def _name(manager: "ReplicaManager", asked: CachedPartition, version: int) -> str | None:
+    return manager.cluster.name_of(asked.topic_id) if version >= BY_ID_SINCE else asked.topic
 
 
 def _read_one(
@@ -116,21 +118,21 @@ def _read_one(
     request: FetchRequest,
     version: int,
     name: str | None,
-    fetch_partition: FetchPartition,
+    asked: CachedPartition,
     left: int,
     at_least_one: bool,
     fetched_ms: int | None,
     moved: list[Key],
 ) -> PartitionData:
     """One partition's part of the answer; where more was committed by it, `moved` gets the partition."""
-    index, (replica_id, broker_epoch) = fetch_partition.partition, replica_of(request, version)
+    index, (replica_id, broker_epoch) = asked.index, replica_of(request, version)
     try:
         if name is None:
             raise exception_of(Errors.UNKNOWN_TOPIC_ID)("no topic has that id")
         partition = manager.partition((name, index))
-        read = _read(partition, request, version, fetch_partition, left, at_least_one)
+        read = _read(partition, request, version, asked, left, at_least_one)
         if fetched_ms is not None and replica_id != CONSUMER_REPLICA_ID and read.diverging is None:
-            _follower_fetched(manager, partition, replica_id, broker_epoch, fetch_partition, read, fetched_ms, moved)
+            _follower_fetched(manager, partition, replica_id, broker_epoch, asked, read, fetched_ms, moved)
     except exception_of(Errors.KAFKA_STORAGE_ERROR) as error:
         assert name is not None
         manager.log_failed((name, index), error)
@@ -159,25 +161,25 @@ def _read(
     partition: Partition,
     request: FetchRequest,
     version: int,
-    fetch_partition: FetchPartition,
+    asked: CachedPartition,
     left: int,
     at_least_one: bool,
 ) -> Read:
     replica_id, _ = replica_of(request, version)
     is_follower = replica_id != CONSUMER_REPLICA_ID
     must_lead = is_follower or version < FROM_FOLLOWERS_SINCE
-    log = partition.local_log(fetch_partition.current_leader_epoch, must_lead=must_lead)
+    log = partition.local_log(asked.current_leader_epoch, must_lead=must_lead)
     if is_follower and replica_id not in partition.followers:
-        known = fetch_partition.current_leader_epoch >= 0
+        known = asked.current_leader_epoch >= 0
         error = Errors.UNKNOWN_LEADER_EPOCH if known else Errors.NOT_LEADER_OR_FOLLOWER
         raise exception_of(error)(f"broker {replica_id} has no replica here")
     limit = log.end_offset if is_follower else log.high_watermark
-    most = min(fetch_partition.partition_max_bytes, left)
+    most = min(asked.max_bytes, left)
     return partition.read(
         log,
-        fetch_partition.fetch_offset,
+        asked.fetch_offset,
         most,
-        fetch_partition.last_fetched_epoch,
+        asked.last_fetched_epoch,
         limit,
         at_least_one=at_least_one,
         committed=not is_follower and request.isolation_level == IsolationLevel.READ_COMMITTED,
@@ -189,7 +191,7 @@ def _follower_fetched(
     partition: Partition,
     replica_id: int,
     broker_epoch: int,
-    fetch_partition: FetchPartition,
+    asked: CachedPartition,
     read: Read,
     now_ms: int,
     moved: list[Key],
@@ -199,14 +201,14 @@ def _follower_fetched(
     more = partition.follower_fetched(
         replica_id,
         broker_epoch,
-        fetch_partition.fetch_offset,
-        fetch_partition.log_start_offset,
+        asked.fetch_offset,
+        asked.fetcher_log_start_offset,
         read.end_offset,
         now_ms,
     )
     if (change := partition.expanded(replica_id)) is not None:
         manager.propose(change)
-    if more or fetch_partition.log_start_offset != before:
+    if more or asked.fetcher_log_start_offset != before:
         moved.append(partition.key)
 
 

@@ -35,6 +35,7 @@ UNCOMPRESSED: Final = "uncompressed"
 # What a batch may decompress to: enough for any that was compressed in earnest.
 LEAST_BUDGET: Final = 2**28
 BUDGET_PER_BYTE: Final = 64  # Of max.message.bytes.
+FEW_BYTES: Final = 2**13  # Compressed ones: what they decompress to is checked within milliseconds.
 
 _MAGIC: Final = 2
 _MAGIC_END: Final = 17
@@ -231,17 +232,27 @@ def transactional_producer(data: Bytes) -> TransactionalProducer | None:
 # The append.
 
 
-def validate(data: Bytes, config: LogConfig, offset: int, leader_epoch: int, date_ms: int) -> Validated:
+def validate(
+    data: Bytes,
+    config: LogConfig,
+    offset: int,
+    leader_epoch: int,
+    date_ms: int,
+    ahead: "CheckedAhead | None" = None,
+) -> Validated:
     """The batch that `data` begins with, as it is to be appended at `offset`; `first_look` found nothing wrong with it.
 
-    `date_ms` is the time of day, in ms since 1970. ApiException if the batch is refused, RecordValidationException if
-    some of its records are.
+    `date_ms` is the time of day, in ms since 1970; `ahead`: what was found in it already. ApiException if the batch is
+    refused, RecordValidationException if some of its records are.
     """
     size = batch_size(data)
     assert size is not None, "first_look found a batch"
     header = _checked_header(data, size, config)
     records = memoryview(data)[HEADER_END:size]
-    checked = _checked_records(header, records, config, date_ms)
+    if ahead is not None and ahead.data is data and ahead.config == config:
+        checked = ahead.result()
+    else:
+        checked = _checked_records(header, records, config, date_ms)
     time_bit = LOG_APPEND_TIME if config.has_log_append_time else 0
     max_timestamp = date_ms if config.has_log_append_time else checked.max_timestamp
     placed = header._replace(base_offset=offset, partition_leader_epoch=leader_epoch)
@@ -267,6 +278,38 @@ class _Checked(NamedTuple):
     first_timestamp: int  # milliseconds
     max_timestamp: int
     rebuilt: bytes | None  # As they are to be written, unless they stay as they are.
+
+
+class CheckedAhead(NamedTuple):
+    """What is known of a batch's records before its place in the log is."""
+
+    data: Bytes
+    config: LogConfig
+    found: "_Checked | ApiException"
+
+    def result(self) -> "_Checked":
+        """The ApiException is raised where there is one."""
+        if isinstance(self.found, ApiException):
+            raise self.found
+        return self.found
+
+
+def may_take_long(data: Bytes) -> bool:
+    """Whether the batch's records may be far more than its bytes: compressed, and not a few of them."""
+    size = len(data)
+    return size > FEW_BYTES and bool(data[_ATTRIBUTES_AT + 1] & CODEC_MASK)
+
+
+def check_ahead(data: Bytes, config: LogConfig, date_ms: int) -> CheckedAhead:
+    """Decompresses and checks the records of the batch that `data` begins with; may be called in another thread."""
+    try:
+        size = batch_size(data)
+        if size is None:
+            raise _refused(Errors.INVALID_RECORD, "no record batch")
+        header = _checked_header(data, size, config)
+        return CheckedAhead(data, config, _checked_records(header, memoryview(data)[HEADER_END:size], config, date_ms))
+    except ApiException as refusal:
+        return CheckedAhead(data, config, refusal)
 
 
 def _checked_records(header: _Header, records: memoryview, config: LogConfig, date_ms: int) -> _Checked:

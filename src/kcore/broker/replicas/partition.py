@@ -7,7 +7,7 @@ from typing import NamedTuple
 from kcore.broker.replicas.appending import Appended, append_as_leader, append_end_marker
 from kcore.broker.replicas.followers import Follower
 from kcore.broker.replicas.log import ReplicaLog
-from kcore.broker.replicas.log_validator import Bytes, LogConfig
+from kcore.broker.replicas.log_validator import Bytes, CheckedAhead, LogConfig
 from kcore.broker.replicas.replica import Key, Replica
 from kcore.broker.replicas.roles import Order, Role, Step, next_step
 from kcore.broker.replicas.transactions import AbortedTransaction, EndMarker
@@ -28,6 +28,7 @@ class TopicSettings:
     retention_ms: int = -1  # Older segments go; below 0: none does.
     retention_bytes: int = -1  # Segments beyond so many bytes go; below 0: none does.
     segment_bytes: int | None = None  # A segment is full then; None: as the broker has it.
+    segment_ms: int | None = None  # So is one whose first batch is so much older than the next; None: none is.
 
 
 @dataclass(frozen=True, slots=True)
@@ -171,15 +172,21 @@ class Partition:
     # As the leader.
 
     def append(
-        self, data: Bytes, acks: int, now_ms: int, date_ms: int, guard: object | None = None
+        self,
+        data: Bytes,
+        acks: int,
+        now_ms: int,
+        date_ms: int,
+        guard: object | None = None,
+        ahead: CheckedAhead | None = None,
     ) -> tuple[Appended, bool]:
         """Appends a producer's batch that `first_look` has checked.
 
         Returns its place, and whether the high watermark moved. Times as `on_produce` has them, `guard` as
-        Producers.check does. ApiException if the batch is refused.
+        Producers.check does, `ahead` as `validate` does. ApiException if the batch is refused.
         """
         log = self._log_to_append_to(acks)
-        appended = append_as_leader(log, data, self.leader_epoch, self.settings.log, date_ms, guard)
+        appended = append_as_leader(log, data, self.leader_epoch, self.settings.log, date_ms, guard, ahead)
         return appended, self.advance_high_watermark(now_ms)
 
     def append_end_marker(

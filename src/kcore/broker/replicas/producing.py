@@ -5,10 +5,12 @@ Source: ReplicaManager.appendRecords and DelayedProduce of 3.9.1.
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from kcore.broker.replicas import verifying
 from kcore.broker.replicas.log_validator import (
+    CheckedAhead,
     RecordValidationException,
     first_look,
     has_transactional_records,
@@ -85,16 +87,17 @@ def on_produce(
     now_ms: int,
     date_ms: int,
     version: int = NEWEST,
+    ahead: Mapping[Key, CheckedAhead] = MappingProxyType({}),
 ) -> None:
     """Appends, and answers now or once all is committed: the response is among the manager's outputs.
 
     `now_ms` is what deadlines are counted in, `date_ms` the time of day (ms since 1970) that records' timestamps are
-    compared with.
+    compared with; `ahead`: what was found in large batches already.
 
     The first batches of a transaction wait until its coordinator has verified them. With acks 0 there is no response;
     the edge can report an error only by closing the connection.
     """
-    produce = Produce(request_id, now_ms + request.timeout_ms, request, version, date_ms - now_ms)
+    produce = Produce(request_id, now_ms + request.timeout_ms, request, version, date_ms - now_ms, ahead=ahead)
     batches = _first_look(manager, produce)
     verifying.begin(manager, produce, batches)
     if not produce.guards:
@@ -179,7 +182,8 @@ def _append(
         if acks not in (-1, 0, 1):
             raise exception_of(Errors.INVALID_REQUIRED_ACKS)(f"acks {acks}")
         partition = manager.partition(key)
-        appended, _ = partition.append(data.records or b"", acks, now_ms, date_ms, produce.guards.get(key))
+        known = produce.guards.get(key), produce.ahead.get(key)
+        appended, _ = partition.append(data.records or b"", acks, now_ms, date_ms, *known)
     except exception_of(Errors.KAFKA_STORAGE_ERROR) as error:
         manager.log_failed(key, error)
         return _refused(data.index, error), None

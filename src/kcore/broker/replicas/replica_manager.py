@@ -4,12 +4,13 @@ Source: ReplicaManager and KafkaApis of 3.9.1. No clock, no sockets, no files: `
 `take_outputs` gives what the edge is to do.
 """
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
 from typing import Protocol
 
 from kcore.broker.replicas.cluster_view import ClusterView
 from kcore.broker.replicas.config import BrokerConfig
+from kcore.broker.replicas.fetch_sessions import FetchSessionCache
 from kcore.broker.replicas.fetcher import FetcherHooks, ReplicaFetcher
 from kcore.broker.replicas.fetching import WaitingFetch
 from kcore.broker.replicas.isr_changes import IsrChanges
@@ -51,9 +52,12 @@ class Logs(Protocol):
 class ReplicaManager:
     """The replicas of one broker, and the requests that wait for them."""
 
-    def __init__(self, config: BrokerConfig, broker_epoch: int, logs: Logs) -> None:
+    def __init__(
+        self, config: BrokerConfig, broker_epoch: int, logs: Logs, sessions: FetchSessionCache | None = None
+    ) -> None:
+        """`sessions`: of clients that fetch; without it there are none."""
         self.broker_id = config.broker_id
-        self.broker_epoch = broker_epoch  # Of this incarnation: fetches carry it (KIP-903).
+        self.broker_epoch = broker_epoch  # Of this incarnation (KIP-380).
         self.config, self.logs = config, logs
         self.cluster = ClusterView()
         self.replicas: dict[Key, Replica] = {}  # What is held, in the state last accepted.
@@ -64,9 +68,11 @@ class ReplicaManager:
         self.verifying: Waiting[Produce] = Waiting()
         self.producing: Waiting[Delayed] = Waiting()
         self.fetching: Waiting[WaitingFetch] = Waiting()
+        self.sessions = sessions or FetchSessionCache()
         self._fetched_from: dict[Key, int] = {}  # The leader of each replica that follows.
         self._outputs: list[Output] = []
-        self._fetcher_hooks = FetcherHooks(lambda: self.broker_epoch, self.log_failed, self.wake)
+        self.fetch_epoch: Callable[[], int] = lambda: self.broker_epoch  # What fetches from leaders carry (KIP-903).
+        self._fetcher_hooks = FetcherHooks(lambda: self.fetch_epoch(), self.log_failed, self.wake)
 
     def take_outputs(self) -> list[Output]:
         """The outputs since the last call, in order."""
@@ -319,7 +325,7 @@ class ReplicaManager:
             if (response := produce.response(self)) is not None and self.producing.remove(produce):
                 self.output(SendResponse(produce.request_id, response))
         for fetch in self.fetching.on(key):
-            if (found := fetch.response(self)) is not None and self.fetching.remove(fetch):
+            if (found := fetch.response(self)) is not None:
                 self.output(SendResponse(fetch.request_id, found))
 
     def forget(self, request_id: int) -> None:
@@ -334,6 +340,7 @@ class ReplicaManager:
 
     def tick(self, now_ms: int) -> None:
         """Answers those whose time is up."""
+        self.sessions.tell_time(now_ms)
         expire_verifications(self, now_ms)
         for produce in self.producing.late(now_ms):
             if self.producing.remove(produce):

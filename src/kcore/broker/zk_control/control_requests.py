@@ -3,13 +3,14 @@
 Source: KafkaApis and ReplicaManager of 3.9.1.
 """
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import suppress
 from dataclasses import replace
 from typing import Final, NamedTuple, Protocol, TypeVar
 
 import numpy as np
 
-from kcore.broker.replicas.cluster_view import ClusterView
+from kcore.broker.replicas.cluster_view import ClusterView, empty_table
 from kcore.broker.replicas.notices import NoticeKind
 from kcore.broker.replicas.replica import Key, Replica
 from kcore.constants import EPOCH_DURING_DELETE, LEADER_DURING_DELETE, NO_EPOCH, UNKNOWN_BROKER_EPOCH
@@ -49,6 +50,7 @@ class RequestHead(NamedTuple):
     controller_id: int
     controller_epoch: int
     broker_epoch: int
+    is_kraft_controller: bool = False
 
 
 class ControlledReplicas(Protocol):
@@ -91,6 +93,9 @@ class ControlRequests:
         self.controller_epoch = 0
         # Whether a LeaderAndIsr was accepted: the replicas to hold are known then.
         self.received_leader_and_isr = False
+        self.is_kraft = False  # Whether the controller that was obeyed last is a KRaft one.
+        # While the broker migrates (KIP-866): its epoch by the metadata log. A KRaft controller is obeyed only then.
+        self.kraft_broker_epoch: Callable[[], int] | None = None
         self._replicas = replicas
 
     def answer(self, message: type[Message], version: int, data: bytes | memoryview, now_ms: int = 0) -> bytes:
@@ -124,7 +129,12 @@ class ControlRequests:
             return UpdateMetadataResponse(error_code=refusal)
         cluster = self._replicas.cluster
         try:
-            left_out = merge(cluster.table, request)
+            if request.is_kraft_controller and request.type == FULL:  # What it does not list is deleted.
+                table = empty_table()
+                left_out = merge(table, request)
+                cluster.table = table
+            else:
+                left_out = merge(cluster.table, request)
         except TableError as error:
             self._replicas.notice(
                 NoticeKind.IMPOSSIBLE, f"UpdateMetadata of controller {request.controller_id} is refused: {error}"
@@ -151,11 +161,13 @@ class ControlRequests:
         topics: dict[Uuid, list[LeaderAndIsrPartitionError]] = {}
         impossible: list[str] = []
         states = [*_received_replicas(request.topic_states)]
+        if refusal is Errors.NONE and request.type == FULL and request.is_kraft_controller:
+            self._drop_topics_of_another_id(states)
         for name, partition, received in states:
             flaw = partition_error(name, partition)
             if flaw is not Errors.NONE:
                 impossible.append(f"{name!r:.100}, partition {partition}")
-            code = refusal or flaw or self._take((name, partition), received, now_ms)
+            code = refusal or flaw or self._take((name, partition), received, now_ms, request.is_kraft_controller)
             error = LeaderAndIsrPartitionError(topic_name=name, partition_index=partition, error_code=code)
             topics.setdefault(received.topic_id, []).append(error)
         self._notice_partitions(request, impossible)
@@ -168,6 +180,18 @@ class ControlRequests:
             return LeaderAndIsrResponse(error_code=refusal, partition_errors=errors)
         by_id = [LeaderAndIsrTopicError(topic_id=each, partition_errors=errors) for each, errors in topics.items()]
         return LeaderAndIsrResponse(error_code=refusal, topics=by_id)
+
+    def _drop_topics_of_another_id(self, states: Iterable[tuple[str, int, Replica]]) -> None:
+        """They were deleted, and made again under their names, while nobody told the broker (KAFKA-15605)."""
+        for name, partition, received in states:
+            if partition_error(name, partition) is not Errors.NONE:
+                continue
+            key = name, partition
+            known = self._replicas.state(key)
+            with suppress(exception_of(Errors.KAFKA_STORAGE_ERROR)):  # The state is refused for that, too.
+                topic_id = self._replicas.topic_id_on_disk(key) if known is None else known.topic_id
+                if topic_id not in (ZERO_UUID, received.topic_id):
+                    self._replicas.stop(key, delete=True)
 
     def on_stop_replica(self, request: Columns, refused: Errors = Errors.NONE) -> StopReplicaResponse:
         """Stop replicas, unless a newer leader epoch is known (KAFKA-9539)."""
@@ -191,14 +215,18 @@ class ControlRequests:
     def refusal(self, request: Columns | RequestHead) -> Errors:
         """Why the whole request is refused; else its controller epoch is the newest known.
 
-        A larger broker epoch is accepted: the controller may learn of a registration before the broker does.
+        A larger broker epoch is accepted: the controller may learn of a registration before the broker does. The broker
+        epochs of a KRaft controller are those of the metadata log (ZkBrokerEpochManager).
         """
         epoch, who = request.broker_epoch, f"controller {request.controller_id}"
         what = f"{request.message.__name__.removesuffix('Request')} of {who}"
-        if epoch != UNKNOWN_BROKER_EPOCH and epoch < self._replicas.broker_epoch:
+        known = self._broker_epoch(request)
+        if known is None:
+            self._replicas.notice(NoticeKind.STALE, f"{what} is refused: this broker does not migrate to KRaft")
+            return Errors.NOT_CONTROLLER
+        if epoch != UNKNOWN_BROKER_EPOCH and epoch < known:
             self._replicas.notice(
-                NoticeKind.STALE,
-                f"{what} is refused: it is for broker epoch {epoch}, this is {self._replicas.broker_epoch}",
+                NoticeKind.STALE, f"{what} is refused: it is for broker epoch {epoch}, this is {known}"
             )
             return Errors.STALE_BROKER_EPOCH
         if request.controller_epoch < self.controller_epoch:
@@ -210,9 +238,15 @@ class ControlRequests:
             self._replicas.notice(
                 NoticeKind.CONTROLS, f"the controller epoch rises {rises}: {who} controls from now on"
             )
-        self.controller_epoch = request.controller_epoch
+        self.controller_epoch, self.is_kraft = request.controller_epoch, bool(request.is_kraft_controller)
         self._replicas.cluster.controller_id = request.controller_id
         return Errors.NONE
+
+    def _broker_epoch(self, request: Columns | RequestHead) -> int | None:
+        """The one that the request should have; None for one that this broker has not."""
+        if not request.is_kraft_controller:
+            return self._replicas.broker_epoch
+        return None if self.kraft_broker_epoch is None else self.kraft_broker_epoch()
 
     def _notice_partitions(self, request: Columns, impossible: list[str]) -> None:
         """Logs the first few invalid topics or partitions of a request."""
@@ -223,8 +257,11 @@ class ControlRequests:
             line = f"{name} of controller {request.controller_id} names what no topic can have: {some}"
             self._replicas.notice(NoticeKind.IMPOSSIBLE, line)
 
-    def _take(self, key: Key, received: Replica, now_ms: int) -> Errors:
-        """Check a partition's state; if it is new, apply it to the replica. Returns the error code of the response."""
+    def _take(self, key: Key, received: Replica, now_ms: int, is_kraft: bool) -> Errors:
+        """Check a partition's state; if it is new, apply it to the replica. Returns the error code of the response.
+
+        A KRaft controller changes ISRs without another leader epoch: its equal ones are new, too (KIP-866).
+        """
         known = self._replicas.state(key)
         if known is None:
             try:
@@ -245,7 +282,7 @@ class ControlRequests:
             if received.leader_epoch == known.leader_epoch and received.topic_id == ZERO_UUID != known.topic_id:
                 # After a downgrade a follower has to fetch by name again (KAFKA-13132).
                 return Errors.NONE if received.leader != self.broker_id else Errors.STALE_CONTROLLER_EPOCH
-            if received.leader_epoch <= known.leader_epoch:
+            if received.leader_epoch < known.leader_epoch + (not is_kraft):
                 return Errors.STALE_CONTROLLER_EPOCH  # Kafka's answer to an equal leader epoch, too.
             if received.topic_id == ZERO_UUID:  # A log keeps its topic id when an older controller does not name one.
                 received = replace(received, topic_id=known.topic_id)

@@ -20,6 +20,7 @@ class KnownController(NamedTuple):
 
     epoch: int
     broker_id: int | None  # None where there is none, or it is not known.
+    is_kraft: bool | None = None  # A KRaft controller has the znode of the cluster that it migrates (KIP-866).
 
 
 def controller_of(epoch: Node | None, controller: Node | None) -> KnownController:
@@ -29,10 +30,12 @@ def controller_of(epoch: Node | None, controller: Node | None) -> KnownControlle
     except TableError:
         known_epoch = NO_EPOCH
     try:
-        broker_id = None if controller is None else znodes.decode_controller(controller.data).broker_id
+        found = None if controller is None else znodes.decode_controller(controller.data)
     except TableError:
-        broker_id = None
-    return KnownController(known_epoch, broker_id)
+        found = None
+    if found is None:
+        return KnownController(known_epoch, None)
+    return KnownController(known_epoch, found.broker_id, found.kraft_controller_epoch not in (None, NO_EPOCH))
 
 
 def doubt(request: Columns, known: KnownController) -> Errors:
@@ -41,4 +44,6 @@ def doubt(request: Columns, known: KnownController) -> Errors:
         return Errors.STALE_CONTROLLER_EPOCH  # Another one was elected since.
     if request.controller_epoch > known.epoch or known.broker_id not in (None, request.controller_id):
         return Errors.NOT_CONTROLLER  # An epoch has one controller.
+    if known.is_kraft not in (None, bool(request.is_kraft_controller)):
+        return Errors.NOT_CONTROLLER  # It says that it is of another kind than ZooKeeper has it.
     return Errors.NONE

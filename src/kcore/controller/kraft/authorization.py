@@ -1,10 +1,14 @@
 """Whether a principal may do what it asks for: StandardAuthorizer over the image's ACLs."""
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
+from typing import Protocol
 
+from kcore.controller.kraft.acl_index import AclIndex
 from kcore.controller.kraft.context import ControllerContext, RequestInfo
-from kcore.controller.rules.authorization import is_allowed
+from kcore.controller.rules.authorization import AuthorizerSettings, is_allowed, is_allowed_on_any
 from kcore.metadata.acl_codes import CLUSTER, CLUSTER_NAME, OPERATIONS
+from kcore.metadata.image import ClusterImage
+from kcore.metadata.principal import KafkaPrincipal
 
 
 def is_authorized(
@@ -29,6 +33,39 @@ def filter_by_authorized(
     return {name for name in set(names) if is_authorized(context, info, operation, resource_type, name)}
 
 
-def refusal(info: RequestInfo, operation: int) -> str:
+class Asking(Protocol):
+    """Whoever asks."""
+
+    @property
+    def principal(self) -> KafkaPrincipal:
+        """Who it is."""
+
+
+def refusal(asking: Asking, operation: int) -> str:
     """The message for a principal without that permission on the cluster (AuthHelper.authorizeClusterOperation)."""
-    return f"Principal {info.principal} needs {OPERATIONS[operation]} permission."
+    return f"Principal {asking.principal} needs {OPERATIONS[operation]} permission."
+
+
+class ImageAuthorizer:
+    """StandardAuthorizer of a broker, which follows the metadata log (kcore.server.rights.Authorizer)."""
+
+    def __init__(self, settings: AuthorizerSettings, image: Callable[[], ClusterImage]) -> None:
+        """`image`: the one that counts at the moment of the question."""
+        self._settings, self._image, self._acls = settings, image, AclIndex()
+
+    def allows(
+        self,
+        principal: KafkaPrincipal,
+        client_address: str,
+        operation: int,
+        resource_type: int = CLUSTER,
+        name: str = CLUSTER_NAME,
+    ) -> bool:
+        """Whether the principal may do the operation on the resource."""
+        acls = self._acls.of(self._image())
+        return is_allowed(self._settings, acls, principal, client_address, operation, resource_type, name)
+
+    def allows_on_any(self, principal: KafkaPrincipal, client_address: str, operation: int, resource_type: int) -> bool:
+        """Whether there may be a resource of that type on which it is allowed the operation."""
+        acls = self._acls.of(self._image())
+        return is_allowed_on_any(self._settings, acls, principal, client_address, operation, resource_type)

@@ -16,6 +16,7 @@ from kcore.schema.broker_lifecycle import (
     UnregisterBrokerRequest,
     UnregisterBrokerResponse,
 )
+from kcore.schema.fetch import FetchableTopicResponse, FetchRequest, FetchResponse, PartitionData
 from kcore.schema.index import message_class
 from kcore.schema.structure import Message
 
@@ -199,6 +200,22 @@ def _list_reassignments(
     return partitions.ListPartitionReassignmentsResponse(error_code=code, error_message=message, topics=rows)
 
 
+def _fetch(request: FetchRequest, code: int, told: str | None) -> FetchResponse:
+    """In each partition too, where topics go by their names: the oldest versions have no error at the top."""
+    named = [topic for topic in request.topics if topic.topic]
+    responses = [
+        FetchableTopicResponse(
+            topic=topic.topic,
+            partitions=[
+                PartitionData(partition_index=each.partition, error_code=code, high_watermark=-1, records=b"")
+                for each in topic.partitions
+            ],
+        )
+        for topic in named
+    ]
+    return FetchResponse(error_code=code, session_id=request.session_id, responses=responses)
+
+
 _BY_ITEM: Final[dict[type[Message], Refuse]] = {
     topics.CreateTopicsRequest: _create_topics,
     topics.DeleteTopicsRequest: _delete_topics,
@@ -214,4 +231,5 @@ _BY_ITEM: Final[dict[type[Message], Refuse]] = {
     scram.AlterUserScramCredentialsRequest: _scram,
     acls.CreateAclsRequest: _create_acls,
     acls.DeleteAclsRequest: _delete_acls,
+    FetchRequest: _fetch,
 }

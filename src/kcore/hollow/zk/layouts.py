@@ -17,7 +17,7 @@ from kcore.wire.plan import Step, StructPlan, plan
 Program: TypeAlias = list[tuple[str, int]]
 Layout: TypeAlias = tuple[int, int, bool, str, Program]
 
-_HEAD: Final = {*RequestHead._fields, "is_kraft_controller"}
+_HEAD: Final = {*RequestHead._fields}
 _LISTS: Final = {LeaderAndIsrRequest: "topics", StopReplicaRequest: "partitions", UpdateMetadataRequest: "nothing"}
 # What an answer has again, by what it lists.
 _NAMED: Final = {

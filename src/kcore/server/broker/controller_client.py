@@ -7,10 +7,9 @@ from typing import Any, Final
 
 from kcore.errors import DisconnectedError, NetworkError, UnsupportedVersionError
 from kcore.metadata.broker_table import Endpoint
-from kcore.net.connect import connect
 from kcore.net.connection import Connection
 from kcore.schema.structure import Message
-from kcore.server.broker.peers import LIMITS
+from kcore.server.broker.peers import Dialer
 from kcore.server.kraft.envelopes import names_another_controller
 
 logger = logging.getLogger(__name__)
@@ -20,9 +19,9 @@ RETRY_S: Final = 0.1
 class ControllerClient:
     """One connection to the controller that UpdateMetadata names; one request at a time."""
 
-    def __init__(self, client_id: str, controller: Callable[[], Endpoint | None]) -> None:
-        """`controller`: its endpoint, None while it is unknown."""
-        self._client_id, self._controller = client_id, controller
+    def __init__(self, client_id: str, controller: Callable[[], Endpoint | None], dialer: Dialer | None = None) -> None:
+        """`controller`: its endpoint, None while it is unknown; `dialer`: by default of plaintext."""
+        self._client_id, self._controller, self._dialer = client_id, controller, dialer or Dialer()
         self._connection: Connection | None = None
         self._at: Endpoint | None = None
         self._turn = asyncio.Lock()
@@ -56,8 +55,9 @@ class ControllerClient:
             raise DisconnectedError("no controller is known")
         if self._connection is None or self._at != where:
             self.close()
-            self._connection = await connect(where.host, where.port, client_id=self._client_id, limits=LIMITS)
+            self._connection = await self._dialer.connect(where, self._client_id)
             self._at = where
+        await self._dialer.renew(self._connection)
         return self._connection
 
     def close(self) -> None:

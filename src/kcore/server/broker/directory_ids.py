@@ -1,4 +1,4 @@
-"""Whose the log directories of a KRaft broker are, and the id of each (KIP-858).
+"""Whose the log directories of a broker are, and the id of each (KIP-858).
 
 Source: KafkaRaftServer.initializeLogDirs, MetaPropertiesEnsemble of 4.3.1.
 """
@@ -49,6 +49,31 @@ def identify(
 
     at_start(set_id)
     return next(meta.cluster_id for meta in found.values() if meta.cluster_id is not None)
+
+
+def identify_migrating(directories: Sequence[LogDirectory], metadata_dir: Path) -> None:
+    """Sets the `directory_id` of a migrating broker's directories, which are claimed: those without an id get one.
+
+    The files stay what they are, of version 0, and so does the one of a `metadata_dir` apart, which is made if need be.
+    StorageError if a directory is offline, or has a reserved id or that of another one; KafkaStorageException. Source:
+    KafkaServer.startup of 3.9.1.
+    """
+    if (failed := next((each for each in directories if each.failed is not None), None)) is not None:
+        raise StorageError(f"{failed.path}: a broker that migrates needs all log directories: {failed.failed}")
+    by_path = {each.path: each for each in directories}
+    found = {path: _read(path) for path in by_path}
+    if metadata_dir.absolute() not in {path.absolute() for path in by_path}:
+        apart = by_path[metadata_dir] = LogDirectory(metadata_dir)
+        with disk_failures(metadata_dir):
+            metadata_dir.mkdir(parents=True, exist_ok=True)
+        own = next(iter(found.values()))
+        found[metadata_dir] = apart.read_meta() or MetaProperties(0, cluster_id=own.cluster_id, node_id=own.node_id)
+    verify_directories(found, needs_directory_ids=False)
+    changed = with_directory_ids(found, random_directory_id)
+    for path, directory in by_path.items():
+        if path in changed:
+            directory.write_meta(changed[path])
+        directory.directory_id = (found | changed)[path].directory_id
 
 
 def _read(path: Path) -> MetaProperties:

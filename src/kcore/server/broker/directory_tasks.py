@@ -22,6 +22,7 @@ from kcore.broker.directories.outputs import (
     TopicIdPartition,
 )
 from kcore.broker.replicas.replica import Key
+from kcore.metadata.directory_table import MIGRATING_UUID
 from kcore.metadata.image import ClusterImage
 from kcore.net.bounded_log import BoundedLog
 from kcore.protocol_errors import ApiException, Errors
@@ -71,6 +72,7 @@ class DirectoryTasks:
         self._logs, self._placements, self._channel, self._hooks = logs, placements, channel, hooks
         self._keys: dict[TopicIdPartition, Key] = {}  # Of what the broker holds by the image.
         self._refused: set[TopicIdPartition] = set()  # Nothing says which of their logs counts.
+        self._migrating: list[TopicIdPartition] | None = None  # Which the image had in MIGRATING when last looked at.
         self._has_begun = self._is_performing = self._is_closed = False
         self._timer: asyncio.TimerHandle | None = None
         self._asking: asyncio.Task[None] | None = None
@@ -185,6 +187,20 @@ class DirectoryTasks:
             self._logs.delete(key)
         except ApiException as error:
             self._hooks.failed(self._logs.fail(key, str(error)))
+
+    def are_migrated(self) -> bool:
+        """Whether the image has the directory of each replica that serves and came from ZooKeeper (KIP-858).
+
+        Until then the broker stays fenced. Asked behind each image; once it is so, it stays so.
+        """
+        if not self.machine.queue.is_supported:
+            return True
+        if self._migrating is None:
+            self._migrating = [*self._keys]
+        assigned = self._placements.directories_of(self._migrating)
+        waiting = zip(self._migrating, assigned, strict=True)
+        self._migrating = [each for each, place in waiting if place == MIGRATING_UUID and self.machine.serves(each)]
+        return self.machine.are_persisted(self._migrating)
 
     # Failures.
 

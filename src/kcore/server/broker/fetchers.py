@@ -10,7 +10,7 @@ from kcore.errors import NetworkError, UnsupportedVersionError
 from kcore.metadata.broker_table import Endpoint
 from kcore.net.bounded_log import BoundedLog
 from kcore.net.connection import Connection
-from kcore.server.broker.peers import connect_to_broker
+from kcore.server.broker.peers import Dialer
 
 logger = logging.getLogger(__name__)
 
@@ -24,8 +24,13 @@ class BrokerFetchers:
         endpoint: Callable[[int], Endpoint | None],
         now_ms: Callable[[], int],
         perform: Callable[[], None],
+        dialer: Dialer | None = None,
     ) -> None:
-        """`endpoint`: where a broker listens for others; `perform` does what the machine asks for after an answer."""
+        """`endpoint`: where a broker listens for others; `perform` does what the machine asks for after an answer.
+
+        `dialer`: by default of plaintext.
+        """
+        self._dialer = dialer or Dialer()
         self._manager, self._endpoint, self._now_ms, self._perform = manager, endpoint, now_ms, perform
         self._changes: dict[int, asyncio.Event] = {}
         self._tasks: dict[int, asyncio.Task[None]] = {}
@@ -75,7 +80,7 @@ class BrokerFetchers:
 
     async def _connect(self, leader_id: int) -> Connection:
         client_id = f"broker-{self._manager.broker_id}-fetcher-0"
-        return await connect_to_broker(leader_id, self._endpoint(leader_id), client_id)
+        return await self._dialer.connect_to_broker(leader_id, self._endpoint(leader_id), client_id)
 
     async def _step(self, fetcher: ReplicaFetcher, leader_id: int, connection: Connection) -> None:
         """Sends one request and handles its response; or waits if there is none to send."""
@@ -84,6 +89,7 @@ class BrokerFetchers:
         if ask is None:
             await self._wait(leader_id, fetcher.wait_ms(self._now_ms()))
             return
+        await self._dialer.renew(connection)
         assert connection.versions is not None
         version = min(ask.version, connection.versions.choose(type(ask.request)))
         answer = await connection.send(ask.fitted(version), version)

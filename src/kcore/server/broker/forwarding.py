@@ -8,10 +8,16 @@ from collections.abc import Callable
 from ipaddress import ip_address
 from typing import Final
 
+from kcore.controller.kraft.config import DEFAULT_RELEASE
 from kcore.errors import DisconnectedError
 from kcore.net.request_context import PLAINTEXT, SESSION, ClientSession
 from kcore.protocol_errors import Errors
 from kcore.schema.acls import DescribeAclsRequest
+from kcore.schema.delegation_tokens import (
+    CreateDelegationTokenRequest,
+    ExpireDelegationTokenRequest,
+    RenewDelegationTokenRequest,
+)
 from kcore.schema.envelope import EnvelopeRequest
 from kcore.schema.headers import RequestHeader, ResponseHeader
 from kcore.schema.index import REQUESTS
@@ -20,40 +26,51 @@ from kcore.schema.producers import AllocateProducerIdsRequest
 from kcore.schema.scram import DescribeUserScramCredentialsRequest
 from kcore.schema.structure import Message
 from kcore.schema.versions import Versions
+from kcore.server.broker import token_requests
 from kcore.server.broker.controller_client import ControllerClient
+from kcore.server.broker.gate import BrokerGate
 from kcore.server.kraft.apis import APIS
 from kcore.server.kraft.envelopes import FORWARDABLE
+from kcore.server.rights import Authorizer, Checked
 from kcore.wire.codec import decode_from, encode
 
-RELEASE: Final = "4.3.1"
 WITHIN_S: Final = 60.0  # As long as Kafka's brokers look for an active controller.
 MOST_WAITING: Final = 256  # Requests at a time, of all clients.
 _PRINCIPAL_VERSION: Final = 0
 _NOWHERE: Final = ip_address("127.0.0.1").packed
-_WITH_TOKENS: Final = ("CreateDelegationToken", "RenewDelegationToken", "ExpireDelegationToken")
 _AS_IT_IS: Final[frozenset[type[Message]]] = frozenset({DescribeAclsRequest, DescribeUserScramCredentialsRequest})
 """What no envelope may have, and a controller answers to anybody: Kafka's brokers know the answer themselves."""
 
 
+_CHECKED_HERE: Final = _AS_IT_IS | {
+    *(CreateDelegationTokenRequest, RenewDelegationTokenRequest, ExpireDelegationTokenRequest)
+}
 _NOBODY: Final = ClientSession(PLAINTEXT, "127.0.0.1")  # Where no connection is served.
 
 
-def forwarded_apis() -> dict[str, tuple[int, int]]:
-    """What is handed on, with the versions of the controllers. Tokens need a client that is known by name."""
+def forwarded_apis(release: str = DEFAULT_RELEASE) -> dict[str, tuple[int, int]]:
+    """What is handed on, with the versions of the controllers."""
     names = {each.__name__.removesuffix("Request") for each in (FORWARDABLE - {AllocateProducerIdsRequest}) | _AS_IT_IS}
-    return {name: versions for name, versions in APIS[RELEASE].items() if name in names - {*_WITH_TOKENS}}
+    return {name: versions for name, versions in APIS[release].items() if name in names}
 
 
 class ControllerRelay:
     """Takes the frames of such requests. Whose they are, and from where, is what the session of the connection says."""
 
-    def __init__(self, controller: ControllerClient) -> None:
-        self._controller = controller
+    def __init__(
+        self, controller: ControllerClient, authorizer: Authorizer | None = None, release: str = DEFAULT_RELEASE
+    ) -> None:
+        """`authorizer`: of the requests that go on as they are, so that the controller takes them for the broker's.
+
+        `release`: the controller's.
+        """
+        self._controller, self._authorizer = controller, authorizer
         self._waiting = asyncio.Semaphore(MOST_WAITING)
+        apis = forwarded_apis(release)
         self._apis = {
-            key: (message, Versions(*forwarded_apis()[name]))
+            key: (message, Versions(*apis[name]))
             for key, message in REQUESTS.items()
-            if (name := message.__name__.removesuffix("Request")) in forwarded_apis()
+            if (name := message.__name__.removesuffix("Request")) in apis
         }
 
     def takes(self, api_key: int, version: int) -> bool:
@@ -63,6 +80,8 @@ class ControllerRelay:
     async def ask(self, connection_id: int, frame: bytes) -> bytes:
         """The controller's answer. DisconnectedError if there is none, or if the controller refuses the envelope."""
         message, _ = self._apis[int.from_bytes(frame[:2])]
+        if message in _CHECKED_HERE and (refused := self._refusal(message, frame)) is not None:
+            return refused
         try:
             async with asyncio.timeout(WITHIN_S), self._waiting:
                 if message in _AS_IT_IS:
@@ -91,8 +110,24 @@ class ControllerRelay:
         header, at = decode_from(RequestHeader, message.header_version(version), frame)
         request, _ = decode_from(message, version, frame, at)
         answer = await self._controller.ask(lambda choose: (request, version))
-        head = ResponseHeader(correlation_id=header.correlation_id)
-        return bytes(encode(head, answer.header_version(version))) + bytes(encode(answer, version))
+        return _framed(header, answer)
+
+    def _refusal(self, message: type[Message], frame: bytes) -> bytes | None:
+        """The response to what may not be asked; a DecodeError closes the connection."""
+        version, session = int.from_bytes(frame[2:4]), SESSION.get() or _NOBODY
+        header, at = decode_from(RequestHeader, message.header_version(version), frame)
+        request, _ = decode_from(message, version, frame, at)
+        refused = token_requests.refusal_of(request, version, session)
+        if refused is None and self._authorizer is not None:
+            checked = BrokerGate(self._authorizer, session).check(request, version)
+            refused = None if isinstance(checked, Checked) else checked
+        return None if refused is None else _framed(header, refused)
+
+
+def _framed(header: RequestHeader, answer: Message) -> bytes:
+    version = header.request_api_version
+    head = ResponseHeader(correlation_id=header.correlation_id)
+    return bytes(encode(head, answer.header_version(version))) + bytes(encode(answer, version))
 
 
 def enveloped(frame: bytes, session: ClientSession) -> EnvelopeRequest:

@@ -14,6 +14,7 @@ from kcore.broker.replicas.producing import on_produce
 from kcore.broker.replicas.replica_manager import ReplicaManager
 from kcore.errors import DisconnectedError
 from kcore.net.server import RequestContext
+from kcore.net.versions import response_of
 from kcore.protocol_errors import Errors
 from kcore.schema.cluster_metadata import DescribeClusterRequest, MetadataRequest, MetadataResponse
 from kcore.schema.fetch import FetchRequest
@@ -23,15 +24,24 @@ from kcore.schema.list_offsets import ListOffsetsRequest, OffsetForLeaderEpochRe
 from kcore.schema.log_dirs import DescribeLogDirsRequest
 from kcore.schema.produce import ProduceRequest, ProduceResponse
 from kcore.schema.producers import DescribeProducersRequest, ListTransactionsRequest, ListTransactionsResponse
+from kcore.schema.sasl import (
+    SaslAuthenticateRequest,
+    SaslAuthenticateResponse,
+    SaslHandshakeRequest,
+    SaslHandshakeResponse,
+)
 from kcore.schema.structure import Message
 from kcore.schema.topics import DeleteRecordsRequest
 from kcore.schema.transactions import InitProducerIdRequest, InitProducerIdResponse, WriteTxnMarkersRequest
 from kcore.server.broker import coordination
+from kcore.server.broker.gate import BrokerGate, fetch_right
 from kcore.server.broker.group_coordinators import TOPICS, TRANSACTIONS, coordinator_row
 from kcore.server.broker.log_dirs import describe_log_dirs
 from kcore.server.broker.logs import BrokerLogs
+from kcore.server.broker.records_ahead import checked_ahead
 from kcore.server.broker.topic_creation import TopicCreation
 from kcore.server.controller.cluster_view import ClusterView
+from kcore.server.rights import OF_GROUP, OF_TRANSACTION, Authorizer, Checked
 from kcore.types import Uuid
 
 # With the versions of 3.9.1, from where records have magic 2.
@@ -51,7 +61,11 @@ APIS: Final = {
     "DescribeConfigs": (0, 4),
     **coordination.APIS,
     **{"ListGroups": (0, 5), "ListTransactions": (0, 1)},  # This broker has none.
+    **{"SaslHandshake": (0, 1), "SaslAuthenticate": (0, 2)},
 }
+REFUSED: Final = "a Produce with acks 0 was refused: its producer is to look for another leader"
+ALREADY: Final = "SaslAuthenticate request received after successful authentication"
+NOT_ALLOWED: Final = dict((OF_GROUP, OF_TRANSACTION))
 EMPTY: Final[dict[type[Message], type[Message]]] = {
     ListGroupsRequest: ListGroupsResponse,
     ListTransactionsRequest: ListTransactionsResponse,
@@ -71,11 +85,13 @@ class BrokerFront(ABC):
         perform: Callable[[], None],
         next_producer_id: Callable[[], Awaitable[int]],
         topic_creation: TopicCreation,
+        authorizer: Authorizer | None = None,
     ) -> None:
         """`perform` does what the machine asks for; it calls `answer`. `next_producer_id` gives one of its own.
 
-        `now_ms` only goes forward, `date_ms` is the time of day.
+        `now_ms` only goes forward, `date_ms` is the time of day. `authorizer`: None where everybody may do everything.
         """
+        self._authorizer = authorizer
         self._manager, self._logs = manager, logs
         self._now_ms, self._perform, self._next_producer_id = now_ms, perform, next_producer_id
         self._date_ms, self._topic_creation = date_ms, topic_creation
@@ -83,8 +99,8 @@ class BrokerFront(ABC):
         self._requests = 0
 
     @abstractmethod
-    def view(self) -> ClusterView:
-        """The cluster as clients see it."""
+    def view(self, listener: str) -> ClusterView:
+        """The cluster as clients of that listener see it."""
 
     def cordoned(self) -> Collection[Uuid]:
         """The log directories that get no new replicas: in KRaft mode there may be some (KIP-1066)."""
@@ -106,22 +122,47 @@ class BrokerFront(ABC):
 
     async def handle(self, context: RequestContext, request: Any) -> Message | None:
         """The answer; None after a Produce with acks 0."""
+        if self._authorizer is None:
+            return await self._handle(context, request, None)
+        gate = BrokerGate(self._authorizer, context)
+        checked = gate.check(request, context.version)
+        is_silent = isinstance(request, ProduceRequest) and not request.acks
+        if not isinstance(checked, Checked):
+            if is_silent:
+                raise DisconnectedError(REFUSED)
+            return checked
+        if checked.is_empty:
+            answer: Message | None = response_of(type(checked.request))()
+        else:
+            answer = await self._handle(context, checked.request, gate)
+        if answer is not None:
+            checked.complete(answer)
+        if is_silent and answer is not None:
+            raise DisconnectedError(REFUSED)
+        return answer
+
+    async def _handle(self, context: RequestContext, request: Any, gate: BrokerGate | None) -> Message | None:
+        """The answer to what is allowed."""
         manager = self._manager
         match request:
             case ProduceRequest():
                 return await self._produce(context, request)
             case FetchRequest():
+                may_read = fetch_right(gate, request, context.version)
                 return await self._waited(
-                    context, lambda id_, now: on_fetch(manager, id_, request, context.version, now)
+                    context, lambda id_, now: on_fetch(manager, id_, request, context.version, now, may_read)
                 )
             case ListOffsetsRequest():
                 return on_list_offsets(manager, request, context.version)
             case OffsetForLeaderEpochRequest():
                 return on_offset_for_leader_epoch(manager, request)
             case MetadataRequest():
-                return self._metadata(context, request)
+                return self._metadata(context, request, gate)
             case DescribeClusterRequest():
-                return self.view().describe(request)
+                described = self.view(context.listener_name).describe(request)
+                if gate is not None:
+                    gate.cut(request, described, context.version)
+                return described
             case InitProducerIdRequest():  # It waits for an active controller.
                 return await context.while_here(self._init_producer_id(request))
             case WriteTxnMarkersRequest():
@@ -134,14 +175,30 @@ class BrokerFront(ABC):
             case DescribeProducersRequest():
                 return on_describe_producers(manager, request)
             case FindCoordinatorRequest():
-                return await self._find_coordinator(request, context.version)
+                return await self._find_coordinator(context, request, gate)
             case DescribeLogDirsRequest():
                 return describe_log_dirs(self._logs, request, self.cordoned())
+            case SaslHandshakeRequest():
+                return SaslHandshakeResponse(error_code=Errors.ILLEGAL_SASL_STATE)
+            case SaslAuthenticateRequest():
+                return SaslAuthenticateResponse(error_code=Errors.ILLEGAL_SASL_STATE, error_message=ALREADY)
         if (answer := await self.administer(context, request)) is not None:
             return answer
         if type(request) in EMPTY:
             return EMPTY[type(request)]()
-        return coordination.refuse(manager, request, context.version)
+        return coordination.refuse(manager, request, context.version, gate)
+
+    def _metadata(self, context: RequestContext, request: MetadataRequest, gate: BrokerGate | None) -> MetadataResponse:
+        """Has topics created that were asked for by name and are not known, where the client and the broker want it."""
+        answer, creates = self.view(context.listener_name).metadata(request, context.version), self._topic_creation
+        if gate is not None:
+            gate.cut(request, answer, context.version)
+            if creates.creates_ordinary:
+                gate.hide_uncreated(request, answer)
+        if creates.creates_ordinary and request.topics is not None and request.allow_auto_topic_creation:
+            unknown = Errors.UNKNOWN_TOPIC_OR_PARTITION
+            creates.create([each.name for each in answer.topics if each.error_code == unknown and each.name], context)
+        return answer
 
     async def _waited(self, context: RequestContext, start: Callable[[int, int], None]) -> Message | None:
         """Waits for the machine's response; None if the client disconnects before."""
@@ -161,14 +218,15 @@ class BrokerFront(ABC):
 
     async def _produce(self, context: RequestContext, request: ProduceRequest) -> Message | None:
         manager, date_ms = self._manager, self._date_ms()
+        ahead = await checked_ahead(manager, request, date_ms)
         answer = await self._waited(
-            context, lambda id_, now: on_produce(manager, id_, request, now, date_ms, context.version)
+            context, lambda id_, now: on_produce(manager, id_, request, now, date_ms, context.version, ahead)
         )
         if request.acks or answer is None:
             return answer
         assert isinstance(answer, ProduceResponse)
         if any(each.error_code for topic in answer.responses for each in topic.partition_responses):
-            raise DisconnectedError("a Produce with acks 0 was refused: its producer is to look for another leader")
+            raise DisconnectedError(REFUSED)
         return None
 
     async def _init_producer_id(self, request: InitProducerIdRequest) -> InitProducerIdResponse:
@@ -179,27 +237,30 @@ class BrokerFront(ABC):
             error_code=Errors.NONE, producer_id=await self._next_producer_id(), producer_epoch=0
         )
 
-    def _metadata(self, context: RequestContext, request: MetadataRequest) -> MetadataResponse:
-        """Has topics created that were asked for by name and are not known, where the client and the broker want it."""
-        answer = self.view().metadata(request, context.version)
-        if self._topic_creation.creates_ordinary and request.topics is not None and request.allow_auto_topic_creation:
-            unknown = Errors.UNKNOWN_TOPIC_OR_PARTITION
-            names = [each.name for each in answer.topics if each.error_code == unknown and each.name is not None]
-            self._topic_creation.create(names, context)
-        return answer
-
-    async def _find_coordinator(self, request: FindCoordinatorRequest, version: int) -> FindCoordinatorResponse:
+    async def _find_coordinator(
+        self, context: RequestContext, request: FindCoordinatorRequest, gate: BrokerGate | None
+    ) -> FindCoordinatorResponse:
         """The coordinator of a group or transaction: the leader of its partition of an internal topic.
 
-        The first to ask has the topic created, if there are brokers that coordinate.
+        The first that may ask has the topic created, if there are brokers that coordinate.
         """
-        nodes, topic = self.view().nodes(), TOPICS.get(request.key_type, "")
+        nodes, version = self.view(context.listener_name).nodes(), context.version
+        topic = TOPICS.get(request.key_type, "")
         is_there = topic in self._manager.cluster.table.topics
         may_come = is_there or await self.may_coordinate()
-        if topic and may_come and not is_there:
-            self._topic_creation.create([topic])
         keys = request.coordinator_keys if version >= 4 else [request.key]
-        found = [self._coordinator(key, request.key_type, nodes, may_come=may_come) for key in keys]
+        found, is_wanted = [], False
+        for key in keys:
+            missing = None
+            if gate is not None and request.key_type in TOPICS:
+                missing = gate.coordinator_error(request, version, key, request.key_type)
+            if missing is not None:
+                found.append(_no_coordinator(key, missing, "" if version >= 4 else NOT_ALLOWED[missing]))
+            else:
+                found.append(self._coordinator(key, request.key_type, nodes, may_come=may_come))
+                is_wanted = True
+        if is_wanted and topic and may_come and not is_there:
+            self._topic_creation.create([topic])
         if version >= 4:
             return FindCoordinatorResponse(coordinators=found)
         [one] = found

@@ -10,30 +10,41 @@ from typing import Any, Final
 from kcore.broker.replicas.replica_manager import ReplicaManager
 from kcore.controller.kraft.admin.config_descriptions import Describing
 from kcore.controller.kraft.admin.configs import known_kind
-from kcore.controller.kraft.config import KraftControllerConfig
+from kcore.controller.kraft.config import DEFAULT_RELEASE, KraftControllerConfig
 from kcore.controller.zk.requests.live_brokers import LiveBroker
 from kcore.errors import DisconnectedError
 from kcore.metadata.image import ClusterImage
 from kcore.metadata.metadata_version import FEATURE_NAME, MetadataVersion
 from kcore.net.server import RequestContext
 from kcore.protocol_errors import Errors
+from kcore.schema.cluster_metadata import DescribeTopicPartitionsRequest
 from kcore.schema.configs import DescribeConfigsRequest, DescribeConfigsResponse, DescribeConfigsResult
+from kcore.schema.delegation_tokens import DescribeDelegationTokenRequest
 from kcore.schema.log_dirs import AlterReplicaLogDirsRequest
 from kcore.schema.structure import Message
-from kcore.server.broker import front
+from kcore.server.broker import front, token_requests
 from kcore.server.broker.forwarding import forwarded_apis
 from kcore.server.broker.front import BrokerFront
 from kcore.server.broker.kraft_configs import BrokerConfigs
-from kcore.server.broker.kraft_settings import RELEASE
 from kcore.server.broker.logs import BrokerLogs
 from kcore.server.broker.replica_moves import ReplicaMoves
+from kcore.server.broker.topic_partitions import describe_topic_partitions
 from kcore.server.controller.cluster_view import ClusterView
+from kcore.server.rights import Rights
 from kcore.types import Uuid
 
 # Kafka's brokers ask each other in the versions that metadata.version says, and do not look at ApiVersions first.
 OF_BROKERS: Final = {"Fetch": (4, 18), "ListOffsets": (1, 11), "WriteTxnMarkers": (0, 2)}
 OF_DIRECTORIES: Final = {"AlterReplicaLogDirs": (1, 2), "DescribeLogDirs": (1, 5)}
-APIS: Final = {**front.APIS, **OF_BROKERS, **OF_DIRECTORIES, **forwarded_apis()}
+OF_TOPICS: Final = {"DescribeTopicPartitions": (0, 0)}
+
+
+def apis(release: str) -> dict[str, tuple[int, int]]:
+    """What a broker of that release answers, or hands on to the controller."""
+    return {**front.APIS, **OF_BROKERS, **OF_DIRECTORIES, **OF_TOPICS, **token_requests.API, **forwarded_apis(release)}
+
+
+APIS: Final = apis(DEFAULT_RELEASE)
 
 
 class KraftFront(BrokerFront):
@@ -43,14 +54,13 @@ class KraftFront(BrokerFront):
         self,
         manager: ReplicaManager,
         logs: BrokerLogs,
-        listener: str,
         config: KraftControllerConfig,
         image: Callable[[], ClusterImage | None],
         **callbacks: Any,
     ) -> None:
         """`config`: the broker's settings; `image`: None until the replicas follow it; `callbacks`: BrokerFront's."""
         super().__init__(manager, logs, **callbacks)
-        self._listener, self._config, self._image = listener, config, image
+        self._config, self._image = config, image
         self.moves: ReplicaMoves | None = None  # Set before anything is served.
         self.configs: BrokerConfigs | None = None
 
@@ -60,7 +70,7 @@ class KraftFront(BrokerFront):
             raise DisconnectedError("this broker has not caught up with the metadata log yet")
         return await super().handle(context, request)
 
-    def view(self) -> ClusterView:
+    def view(self, listener: str) -> ClusterView:
         """This broker is the controller that clients see: it hands their requests on.
 
         Kafka's brokers name one of them at random (KRaftMetadataCache.controllerId), for the same reason.
@@ -70,14 +80,14 @@ class KraftFront(BrokerFront):
         row = brokers.row(own)
         itself = LiveBroker(own, tuple(brokers.endpoints[row]), brokers.racks[row])
         cluster_id = self._config.cluster_id
-        return ClusterView(cluster.table, self._listener, itself, cluster_id, offline=cluster.offline_replicas)
+        return ClusterView(cluster.table, listener, itself, cluster_id, offline=cluster.offline_replicas)
 
     def cordoned(self) -> Collection[Uuid]:
         image = self._image()
         level = None if image is None else image.features.get(FEATURE_NAME)
         if image is None or level is None or self.configs is None:
             return ()
-        is_supported = MetadataVersion.of_level(level, RELEASE).cordoned_directories_supported
+        is_supported = MetadataVersion.of_level(level, self._config.release).cordoned_directories_supported
         return self.configs.cordoned(image, self._logs.directories) if is_supported else ()
 
     async def may_coordinate(self) -> bool:
@@ -96,11 +106,25 @@ class KraftFront(BrokerFront):
     async def administer(self, context: RequestContext, request: Message) -> Message | None:
         if isinstance(request, DescribeConfigsRequest):
             return self._describe_configs(request)
+        if isinstance(request, DescribeTopicPartitionsRequest):
+            rights = None if self._authorizer is None else Rights(self._authorizer, context)
+            return describe_topic_partitions(self.view(context.listener_name), request, rights)
+        if isinstance(request, DescribeDelegationTokenRequest):
+            return self._describe_tokens(context, request)
         if isinstance(request, AlterReplicaLogDirsRequest):
             if self.moves is None:
                 raise DisconnectedError("this broker does not know its replicas yet")
             return self.moves.alter(request)
         return None
+
+    def _describe_tokens(self, context: RequestContext, request: DescribeDelegationTokenRequest) -> Message:
+        refused = token_requests.refusal_of(request, context.version, context.session)
+        if refused is not None:
+            return refused
+        image, key, authorizer = self._image(), self._config.delegation_token_secret_key, self._authorizer
+        assert image is not None
+        may = (lambda *_: True) if authorizer is None else Rights(authorizer, context).may_describe_token
+        return token_requests.describe_tokens(request, context.version, context.principal, image, key, may)
 
     def _describe_configs(self, request: DescribeConfigsRequest) -> DescribeConfigsResponse:
         """Settings of topics, of groups, of this broker and of all (ConfigHelper)."""

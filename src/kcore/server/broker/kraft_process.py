@@ -29,27 +29,29 @@ from kcore.broker.lifecycle.states import BrokerState
 from kcore.broker.metadata_delta.loader import ImageChanged, MetadataLoader
 from kcore.broker.metadata_delta.publisher import MetadataPublisher
 from kcore.broker.replicas.replica import Key, Replica
+from kcore.controller.kraft.authorization import ImageAuthorizer
 from kcore.controller.kraft.slices import SnapshotNeed
-from kcore.metadata.broker_table import SECURITY_PROTOCOLS, Endpoint
+from kcore.metadata.broker_table import Endpoint
 from kcore.metadata.image import ClusterImage
 from kcore.metadata.metadata_version import FEATURE_NAME, MetadataVersion
-from kcore.net.server import Server, serve
+from kcore.net.metrics import Metrics
 from kcore.raft.config import RaftConfig
 from kcore.schema.api_versions import FinalizedFeatureKey, SupportedFeatureKey
 from kcore.schema.broker_lifecycle import Feature, Listener
-from kcore.server.broker.controller_client import ControllerClient
 from kcore.server.broker.directory_tasks import DirectoryTasks, Hooks
 from kcore.server.broker.forwarding import ControllerRelay
 from kcore.server.broker.kraft_configs import BrokerConfigs
-from kcore.server.broker.kraft_front import APIS, KraftFront
-from kcore.server.broker.kraft_settings import RELEASE, KraftBrokerSettings
+from kcore.server.broker.kraft_front import KraftFront, apis
+from kcore.server.broker.kraft_settings import KraftBrokerSettings
 from kcore.server.broker.lifecycle_tasks import LifecycleTasks
 from kcore.server.broker.logs import BrokerLogs
 from kcore.server.broker.observer import MetadataObserver
+from kcore.server.broker.peers import Dialer
 from kcore.server.broker.process import BrokerServer, date_ms, now_ms
 from kcore.server.broker.replica_moves import Hooks as MoveHooks
 from kcore.server.broker.replica_moves import ReplicaMoves
-from kcore.server.kraft.apis import FEATURES
+from kcore.server.kraft.apis import FEATURES, RAFT_LEVELS
+from kcore.server.kraft.credentials import LogCredentials
 from kcore.server.quorum.elections import DirectoryElections
 from kcore.storage.raft_dir import RaftDirectory, random_directory_id
 from kcore.types import Uuid
@@ -66,18 +68,18 @@ class KraftBrokerServer(BrokerServer):
 
     def __init__(self, settings: KraftBrokerSettings) -> None:
         self._kraft = settings
+        self._to_controllers = Dialer(settings.controllers.outgoing())
         super().__init__(
             settings.replicas,
             settings.log_dirs,
-            host=settings.listen.host,
-            port=settings.listen.port,
-            advertised=settings.advertised,
-            listener=settings.listener,
+            listeners=settings.listeners,
             rack=settings.rack,
             settings=settings.logs,
             ordinary_topics=settings.ordinary_topics,
         )
+        self.network = Metrics()  # What clients of the listeners did.
         self._running = asyncio.Event()
+        self._is_ready = False  # To be unfenced.
         self._is_stopping = False
         self._is_following = True  # Until the work ends.
 
@@ -93,20 +95,28 @@ class KraftBrokerServer(BrokerServer):
                 node_id=own.node_id,
                 cluster_id=self.logs.cluster_id,
                 voters=[each.key.id for each in own.voters],
+                is_broker=True,
             )
-            log, election = directory.open()
+            log, election = directory.open(level=RAFT_LEVELS[own.release][1])
             stack.callback(log.close)
             self._loader = MetadataLoader()
             elections = DirectoryElections(directory, election)
             self._node_config = own.node_config(self.logs.cluster_id)
+            self._authorizer = (
+                ImageAuthorizer(self._node_config, lambda: self._loader.image)
+                if self._node_config.has_authorizer
+                else None
+            )
             need = SnapshotNeed(self._node_config)
-            self._observer = MetadataObserver(self._raft(directory), log, elections, self._loader, self._on_image, need)
+            self._observer = MetadataObserver(
+                *(self._raft(directory), log, elections, self._loader, self._on_image, need, own.controllers),
+                release=own.release,
+            )
             self._compose()
             self.directories = self._new_directories()
             stack.push_async_callback(self.directories.close)
             self._open_front()
-            server = await self._serve()
-            stack.push_async_callback(server.close)
+            await self._serve(stack)
             self._lifecycle = self._new_lifecycle(previous_epoch)
             await stack.enter_async_context(self._observer)
             self._begin_work()
@@ -150,6 +160,7 @@ class KraftBrokerServer(BrokerServer):
             bootstrap_servers=own.bootstrap,
             listener=own.controller_listener,
             can_become_voter=False,
+            level=RAFT_LEVELS[own.release][0],
             **own.raft,
         )
 
@@ -159,27 +170,27 @@ class KraftBrokerServer(BrokerServer):
         self._image: ClusterImage | None = None  # That the replicas follow.
         self._published = 0  # All records below this offset.
         front = self.front = KraftFront(
-            self.manager, self.logs, self.listener, self._node_config, lambda: self._image, **self._callbacks()
+            *(self.manager, self.logs, self._node_config, lambda: self._image),
+            authorizer=self._authorizer,
+            **self._callbacks(),
         )
         front.moves, front.configs = self._moves, self._configs
 
-    async def _serve(self) -> Server:
-        name = f"broker-{self.config.broker_id}-forwarding"
-        self._forwarding = ControllerClient(name, self._controller)
-        server = self._server = await serve(
-            self._host or None,
-            self.port,
-            self.front.handle,
-            APIS,
-            relay=ControllerRelay(self._forwarding),
-            listener_name=self.listener,
-        )
-        self.port = server.port
-        server.versions_answer.supported_features = [
-            SupportedFeatureKey(name=each, min_version=lowest, max_version=highest)
-            for each, (lowest, highest) in sorted(FEATURES[RELEASE].items())
-        ]
-        return server
+    async def _serve(self, stack: AsyncExitStack) -> None:
+        self._forwarding, release = self._to_controller("forwarding"), self._kraft.release
+        relay = ControllerRelay(self._forwarding, self._authorizer, release)
+        await self._listen(stack, apis(release), relay, self.network)
+        for server in self._servers:
+            server.versions_answer.supported_features = [
+                SupportedFeatureKey(name=each, min_version=lowest, max_version=highest)
+                for each, (lowest, highest) in sorted(FEATURES[release].items())
+            ]
+
+    def _controller_dialer(self) -> Dialer:
+        return self._to_controllers
+
+    def _credentials(self) -> LogCredentials:
+        return LogCredentials(lambda: self._loader.image, self._node_config.delegation_token_secret_key)
 
     def _new_directories(self) -> DirectoryTasks:
         own, by_path = self._kraft, {each.path.absolute(): each.directory_id for each in self.logs.online}
@@ -192,7 +203,7 @@ class KraftBrokerServer(BrokerServer):
         placements = ImagePlacements(self._loader.image, own.node_id)
         dice = SystemRandom()
         machine = BrokerDirectories(own.node_id, failures, placements, lambda: dice.uniform(0.98, 1.02))
-        channel = ControllerClient(f"broker-{own.node_id}-directory-assignments", self._controller)
+        channel = self._to_controller("directory-assignments")
         hooks = Hooks(now_ms, self._directories_failed, lambda: self._lifecycle.take(HeartbeatNow()), self._stop)
         tasks = DirectoryTasks(machine, self.logs, placements, channel, hooks)
         tasks.moves = self._moves = ReplicaMoves(
@@ -201,16 +212,18 @@ class KraftBrokerServer(BrokerServer):
         return tasks
 
     def _new_lifecycle(self, previous_epoch: int) -> LifecycleTasks:
-        host, port = self._advertised or (self._host, self.port)
-        plain = SECURITY_PROTOCOLS["PLAINTEXT"]
+        told = self.listeners.endpoints(self.ports)
         config = LifecycleConfig(
             self.config.broker_id,
             self.logs.cluster_id,
             random_directory_id(),
-            [Listener(name=self.listener, host=host, port=port or self.port, security_protocol=plain)],
+            [
+                Listener(name=each.listener, host=each.host, port=each.port, security_protocol=each.security_protocol)
+                for each in told
+            ],
             [
                 Feature(name=name, min_supported_version=lowest, max_supported_version=highest)
-                for name, (lowest, highest) in sorted(FEATURES[RELEASE].items())
+                for name, (lowest, highest) in sorted(FEATURES[self._kraft.release].items())
             ],
             [each.directory_id for each in self.logs.online if each.directory_id is not None],
             rack=self._rack,
@@ -219,7 +232,7 @@ class KraftBrokerServer(BrokerServer):
         )
         failures = self.directories.machine.failures
         machine = BrokerLifecycle(config, lambda: self._loader.end_offset - 1, failures)
-        channel = ControllerClient(f"broker-{self.config.broker_id}-heartbeat", self._controller)
+        channel = self._to_controller("heartbeat")
         return LifecycleTasks(machine, channel, now_ms, self._on_lifecycle)
 
     async def _end_work(self) -> None:
@@ -246,6 +259,22 @@ class KraftBrokerServer(BrokerServer):
         """Until the controller has unfenced the broker."""
         await self._running.wait()
 
+    # For the page of metrics.
+
+    @property
+    def image(self) -> ClusterImage | None:
+        """That the replicas follow; None before the broker is registered."""
+        return self._image
+
+    @property
+    def applied_offset(self) -> int:
+        """The last record of the metadata log that is in the image."""
+        return self._loader.end_offset - 1
+
+    @property
+    def state(self) -> BrokerState:
+        return self._lifecycle.machine.state
+
     # The life.
 
     def _on_lifecycle(self, effect: Registered | StateChanged) -> None:
@@ -253,8 +282,7 @@ class KraftBrokerServer(BrokerServer):
             case Registered(broker_epoch):
                 self.manager.broker_epoch = broker_epoch
                 self.directories.registered(broker_epoch)
-                port = self.port
-                logger.info("broker %s is registered with epoch %s, port %s", self.config.broker_id, broker_epoch, port)
+                logger.info("broker %s is registered with epoch %s", self.config.broker_id, broker_epoch)
                 self._follow_image(is_new=False)
             case StateChanged(state):
                 if state is BrokerState.RUNNING:
@@ -313,7 +341,7 @@ class KraftBrokerServer(BrokerServer):
             image.keep_deltas(image.end_offset)
         else:
             delta = image.changes_between(self._published, image.end_offset)
-        self._published, was_ready, self._image = image.end_offset, self._image is not None, image
+        self._published, self._image = image.end_offset, image
         self._configs.follow(image, delta)
         version, cordoned = self._version_of(image), self._configs.cordoned(image, self.logs.directories)
         is_supported = version is not None and version.directories_supported
@@ -324,7 +352,8 @@ class KraftBrokerServer(BrokerServer):
         self._tell_of_internal_topics()
         if version is not None:
             self._follow_features(image, version, cordoned)
-        if not was_ready:
+        if not self._is_ready and self.directories.are_migrated():
+            self._is_ready = True
             self._lifecycle.take(ReadyToUnfence())
 
     def _has_own_registration(self, image: ClusterImage) -> bool:
@@ -340,20 +369,20 @@ class KraftBrokerServer(BrokerServer):
         """A replica has become what the log says."""
         self.logs.configure(key, self.manager.settings_of(key[0]))
 
-    @staticmethod
-    def _version_of(image: ClusterImage) -> MetadataVersion | None:
+    def _version_of(self, image: ClusterImage) -> MetadataVersion | None:
         level = image.features.get(FEATURE_NAME)
-        return None if level is None else MetadataVersion.of_level(level, RELEASE)
+        return None if level is None else MetadataVersion.of_level(level, self._kraft.release)
 
     def _follow_features(self, image: ClusterImage, version: MetadataVersion, cordoned: Sequence[Uuid]) -> None:
         """Clients see the finalized features; what depends on metadata.version follows it."""
-        answer = self._server.versions_answer
-        answer.finalized_features_epoch = image.end_offset - 1
-        answer.finalized_features = [
+        features = [
             FinalizedFeatureKey(name=name, min_version_level=each, max_version_level=each)
             for name, each in sorted(image.features.items())
             if each > 0
         ]
+        for server in self._servers:
+            server.versions_answer.finalized_features_epoch = image.end_offset - 1
+            server.versions_answer.finalized_features = features
         self._lifecycle.take(DirectoriesCordoned(cordoned if version.cordoned_directories_supported else None))
         own = image.brokers.get(self.config.broker_id)
         if own is not None and not own.directories and version.directories_supported and self._running.is_set():

@@ -8,10 +8,13 @@ from kcore.broker.directories.failures import LOG_DIR_FAILURE_TIMEOUT_MS
 from kcore.broker.replicas.config import BrokerConfig
 from kcore.controller.kraft.admin.broker_defaults import DEFAULT_LOG_DIR
 from kcore.controller.kraft.config import DEFAULT_RELEASE, KraftControllerConfig
+from kcore.net.listener_security import ListenerSecurity
 from kcore.raft.replicas import Address, Voter
 from kcore.server.broker.topic_creation import OrdinaryTopics
 from kcore.server.kraft.apis import FEATURES
-from kcore.server.kraft.settings import EVERYWHERE
+from kcore.server.kraft.settings import OF_AUTHORIZER, authorizer_fields
+from kcore.server.properties.listeners import BrokerListeners, listeners_of
+from kcore.server.properties.security import outgoing_of
 from kcore.server.properties.values import (
     COUNT,
     LONG,
@@ -20,17 +23,15 @@ from kcore.server.properties.values import (
     addresses,
     boolean,
     checked,
-    listed,
-    listener_of,
+    listener_name_of,
     number,
-    plain_listener_name_of,
     raft_settings,
     read_all,
     static_voters_of,
+    text_value,
 )
 from kcore.storage.live_log import Settings
 
-RELEASE: Final = DEFAULT_RELEASE  # The release whose features the broker registers with.
 RETENTION_CHECK_MS: Final = 300_000
 MOST_SHORT: Final = 2**15 - 1
 ALL: Final = "*"  # As cordoned.log.dirs: every log directory.
@@ -42,6 +43,7 @@ _OF_REPLICAS: Final[Mapping[str, Callable[[str, str], Any]]] = {
     "replica.fetch.response.max.bytes": COUNT,
     "replica.fetch.backoff.ms": COUNT,
     "fetch.max.bytes": number(1024),
+    "max.incremental.fetch.session.cache.slots": number(0),
     "min.insync.replicas": COUNT,
     "message.max.bytes": number(0),
     "offsets.topic.num.partitions": COUNT,
@@ -66,6 +68,7 @@ _OF_SNAPSHOTS: Final[Mapping[str, Callable[[str, str], Any]]] = {  # Of the meta
     "metadata.log.max.record.bytes.between.snapshots": LONG,
     "metadata.log.max.snapshot.interval.ms": number(0, MOST_LONG),
 }
+_OF_TOKENS: Final[Mapping[str, Callable[[str, str], Any]]] = {"delegation.token.secret.key": text_value}
 _OF_LOGS: Final[Mapping[str, Callable[[str, str], Any]]] = {
     "log.segment.bytes": number(1024 * 1024),
     "log.index.interval.bytes": number(0),
@@ -79,43 +82,48 @@ class KraftBrokerSettings(NamedTuple):
     node_id: int
     log_dirs: tuple[Path, ...]
     metadata_dir: Path  # metadata.log.dir
-    listener: str  # Of clients and of brokers among themselves.
-    listen: Address
-    advertised: Address | None  # None: where it listens.
+    listeners: BrokerListeners
     controller_listener: str
+    controllers: ListenerSecurity  # Of connections to controllers.
     voters: tuple[Voter, ...]
     bootstrap: tuple[Address, ...]  # controller.quorum.bootstrap.servers
     rack: str | None
     raft: dict[str, Any]  # Fields of RaftConfig.
     replicas: BrokerConfig
-    lifecycle: dict[str, int]  # Fields of LifecycleConfig.
+    lifecycle: dict[str, Any]  # Fields of LifecycleConfig.
     directory_failure_timeout_ms: int  # log.dir.failure.timeout.ms
     logs: Settings
     retention_check_ms: int
     ordinary_topics: OrdinaryTopics
     static: dict[str, str]  # All that is given, by Kafka's names.
+    release: str = DEFAULT_RELEASE  # Of Kafka: whose features and APIs the broker has.
+
+    def __repr__(self) -> str:
+        """Without the settings themselves: passwords are among them."""
+        return f"KraftBrokerSettings(node_id={self.node_id}, log_dirs={self.log_dirs})"
 
     def node_config(self, cluster_id: str) -> KraftControllerConfig:
         """What the rules of configurations read: whose they are, and what server.properties says."""
         return KraftControllerConfig(
             node_id=self.node_id,
             cluster_id=cluster_id,
-            release=RELEASE,
-            supported_features=dict(FEATURES[RELEASE]),
+            release=self.release,
+            supported_features=dict(FEATURES[self.release]),
             static_configs=self.static,
             **read_all(self.static, _OF_SNAPSHOTS),
+            **_authorizer(self.static),
         )
 
 
 def broker_settings_of(properties: Mapping[str, str]) -> KraftBrokerSettings:
     """The settings; SettingsError, one line, for a name that Kafka does not know or an invalid value."""
-    given = checked(properties)
+    given = checked(properties, OF_AUTHORIZER, has_security=True)
     if given.get("process.roles") != "broker":
         raise SettingsError(f"process.roles={given.get('process.roles', '')}: kcore's broker is a broker alone")
     if "node.id" not in given:
         raise SettingsError("node.id is missing")
     node_id = number(0)("node.id", given["node.id"])
-    controllers = plain_listener_name_of(given)
+    controllers = listener_name_of(given)
     voters = static_voters_of(given.get("controller.quorum.voters", ""), controllers)
     if node_id in {each.key.id for each in voters}:
         raise SettingsError(f"controller.quorum.voters: node.id {node_id} is a controller's")
@@ -123,13 +131,16 @@ def broker_settings_of(properties: Mapping[str, str]) -> KraftBrokerSettings:
     if bool(voters) == bool(bootstrap):
         raise SettingsError("give either controller.quorum.voters or controller.quorum.bootstrap.servers")
     read_all(given, _OF_SNAPSHOTS)  # Wrong values are refused here.
-    listener, listen, advertised = _listener(given, controllers)
+    _authorizer(given)
     log_dirs = _log_dirs(given)
     return KraftBrokerSettings(
         node_id,
         log_dirs,
         Path(given.get("metadata.log.dir") or log_dirs[0]),
-        *(listener, listen, advertised, controllers, voters, bootstrap),
+        listeners_of(given, controllers),
+        controllers,
+        outgoing_of(given, controllers),
+        *(voters, bootstrap),
         given.get("broker.rack"),
         raft_settings(given),
         BrokerConfig(node_id, **read_all(given, _OF_REPLICAS)),
@@ -142,22 +153,9 @@ def broker_settings_of(properties: Mapping[str, str]) -> KraftBrokerSettings:
     )
 
 
-def _listener(given: Mapping[str, str], controllers: str) -> tuple[str, Address, Address | None]:
-    """The one listener, by its name, where it listens, and what others are told."""
-    names = [each.partition("://")[0] for each in listed(given, "listeners")] or ["PLAINTEXT"]
-    if len(names) > 1 or controllers in names:
-        raise SettingsError(f"listeners={given.get('listeners', '')}: kcore's broker has one listener, of plain text")
-    [name] = names
-    protocols = dict(each.split(":", 1) for each in listed(given, "listener.security.protocol.map") if ":" in each)
-    if protocols.get(name, name).strip() != "PLAINTEXT":
-        raise SettingsError(f"listener.security.protocol.map: {name} must be PLAINTEXT")
-    if given.get("inter.broker.listener.name", name) != name:
-        raise SettingsError(f"inter.broker.listener.name={given['inter.broker.listener.name']}: {name} is the listener")
-    listen = listener_of("listeners", given, name) or Address("", 9092)
-    advertised = listener_of("advertised.listeners", given, name)
-    if advertised is None and listen.host in EVERYWHERE:
-        advertised = Address("localhost", listen.port)
-    return name, listen, advertised
+def _authorizer(given: Mapping[str, str]) -> dict[str, Any]:
+    """Fields of KraftControllerConfig: who may do what, and tokens."""
+    return {**authorizer_fields(given), **read_all(given, _OF_TOKENS)}
 
 
 def _log_dirs(given: Mapping[str, str]) -> tuple[Path, ...]:

@@ -9,8 +9,9 @@ from kcore.broker.directories.choosing import least_used
 from kcore.broker.replicas.partition import TopicSettings
 from kcore.broker.replicas.replica import Key
 from kcore.constants import UNKNOWN_BROKER_EPOCH
+from kcore.errors import StorageError
 from kcore.protocol_errors import ApiException, Errors, exception_of
-from kcore.server.broker.directory_ids import check_metadata_dir, identify
+from kcore.server.broker.directory_ids import check_metadata_dir, identify, identify_migrating
 from kcore.storage.checkpoints import TopicPartition
 from kcore.storage.live_log import LiveLog, Settings
 from kcore.storage.log_directory import LogDirectory
@@ -52,6 +53,13 @@ class BrokerLogs:
     def claim(self, broker_id: int, cluster_id: str) -> None:
         """StorageError if a directory is another broker's; one with an unreadable meta.properties goes offline."""
         self._at_start(lambda directory: directory.claim(broker_id, cluster_id))
+
+    def identify_migrating(self, metadata_dir: Path) -> None:
+        """Behind `claim`, while the broker migrates to KRaft: each directory has an id. StorageError."""
+        try:
+            identify_migrating(self.directories, metadata_dir)
+        except ApiException as error:
+            raise StorageError(str(error)) from None
 
     def _at_start(self, use: Callable[[LogDirectory], object]) -> None:
         """Runs it in all online directories; those that fail go offline.
@@ -170,8 +178,12 @@ class BrokerLogs:
     def configure(self, key: Key, settings: TopicSettings) -> None:
         """The log rolls as its topic's settings say."""
         directory = self._directory(key)
-        if directory is not None and settings.segment_bytes is not None:
-            directory.logs[TopicPartition(*key)].set_segment_bytes(settings.segment_bytes)
+        if directory is None:
+            return
+        log = directory.logs[TopicPartition(*key)]
+        log.set_segment_ms(settings.segment_ms)
+        if settings.segment_bytes is not None:
+            log.set_segment_bytes(settings.segment_bytes)
 
     def close(self, broker_epoch: int | None = None) -> None:
         """Everything is on the disks that take it. In KRaft mode a file with the broker epoch says so (KIP-966)."""

@@ -2,24 +2,79 @@
 
 import asyncio
 import logging
-from collections.abc import Callable
-from typing import Any, Final
+from collections.abc import Callable, Sequence
+from typing import Any, ClassVar, Final, Never
 
 from kcore.broker.metadata_delta.loader import ImageChanged, MetadataLoader, ReadSnapshotSlice
+from kcore.controller.kraft.config import DEFAULT_RELEASE
 from kcore.controller.kraft.slices import SnapshotNeed, snapshot_slices
-from kcore.metadata.broker_table import SECURITY_PROTOCOLS, Endpoint
+from kcore.errors import RaftLogError
+from kcore.metadata.broker_table import Endpoint
 from kcore.metadata.metadata_version import FEATURE_NAME
+from kcore.net.listener_security import PROTOCOLS, ListenerSecurity
 from kcore.raft.config import RaftConfig
 from kcore.raft.log import RaftLog
+from kcore.raft.state_machine import AnyAppend, SnapshotReader, StateMachine
 from kcore.replication.raft_log import OffsetAndEpoch
-from kcore.server.broker.kraft_settings import RELEASE
-from kcore.server.quorum.process import Elections, QuorumServer
+from kcore.server.quorum.process import PLAINTEXT, Elections, QuorumServer
 
 logger = logging.getLogger(__name__)
 SNAPSHOT_CHECK_S: Final = 1.0
 
 
-class MetadataObserver(QuorumServer):
+class LogEnd:
+    """The machine of a node that is to know the leader, and how far the log is committed, but none of its records."""
+
+    reads_batches: ClassVar = False
+    is_at_work: ClassVar = False
+
+    def __init__(self) -> None:
+        self.end_offset = 0
+
+    def on_committed(self, batches: bytes, end_offset: int) -> Sequence[Never]:
+        self.end_offset = end_offset
+        return ()
+
+    def on_snapshot(self, reader: SnapshotReader) -> Sequence[Never]:
+        self.end_offset = reader.snapshot.offset
+        reader.close()
+        return ()
+
+    def on_leader(self, epoch: int, offset: int) -> Sequence[Never]:
+        raise RaftLogError("a broker cannot lead the quorum")
+
+    def on_resigned(self, epoch: int) -> Sequence[Never]:
+        raise RaftLogError("a broker cannot lead the quorum")
+
+    def on_refused(self, append: AnyAppend, next_offset: int) -> Sequence[Never]:
+        raise RaftLogError("a broker cannot append to the metadata log")
+
+
+class BrokerObserver(QuorumServer):
+    """Within `async with` it follows the log."""
+
+    def __init__(
+        self,
+        config: RaftConfig,
+        log: RaftLog,
+        elections: Elections,
+        machine: StateMachine[Any],
+        security: ListenerSecurity = PLAINTEXT,
+    ) -> None:
+        super().__init__(
+            *(config, log, elections), host=None, port=0, machine=machine, front="plain", security=security
+        )
+
+    def controller(self) -> Endpoint | None:
+        """The listener of the leader, which is the active controller; None while there is none, or it is unknown."""
+        state = self.node.quorum.state
+        where = state.leader_endpoints.get(self.config.listener) if state.leader_id >= 0 else None
+        if where is None:
+            return None
+        return Endpoint(where.port, where.host, self.config.listener, PROTOCOLS.index(self._security.protocol))
+
+
+class MetadataObserver(BrokerObserver):
     """Within `async with` it follows the log; `on_image` is called whenever the loader's image has changed."""
 
     def __init__(
@@ -30,18 +85,15 @@ class MetadataObserver(QuorumServer):
         loader: MetadataLoader,
         on_image: Callable[[ImageChanged], None],
         need: SnapshotNeed,
+        security: ListenerSecurity,
+        release: str = DEFAULT_RELEASE,
     ) -> None:
-        """`need`: when the state is written as a snapshot, below which the log can go."""
-        super().__init__(config, log, elections, host=None, port=0, machine=loader, front="plain")
-        self._loader, self._on_image, self._need = loader, on_image, need
+        """`need`: when the state is written as a snapshot, below which the log can go.
 
-    def controller(self) -> Endpoint | None:
-        """The listener of the leader, which is the active controller; None while there is none, or it is unknown."""
-        state = self.node.quorum.state
-        where = state.leader_endpoints.get(self.config.listener) if state.leader_id >= 0 else None
-        if where is None:
-            return None
-        return Endpoint(where.port, where.host, self.config.listener, SECURITY_PROTOCOLS["PLAINTEXT"])
+        `security`: what connections to the controllers show.
+        """
+        super().__init__(config, log, elections, loader, security)
+        self._loader, self._on_image, self._need, self._release = loader, on_image, need, release
 
     async def write_snapshots(self) -> None:
         """For ever: writes one when it is due (SnapshotGenerator). One that fails is tried again when the next is."""
@@ -58,7 +110,7 @@ class MetadataObserver(QuorumServer):
                 continue
             need.begin(offset, now_ms)
             snapshot = OffsetAndEpoch(offset, self.node.log.epoch_at(offset - 1))
-            slices = snapshot_slices(image.copy(), None, snapshot.epoch, now_ms, _nothing, RELEASE)
+            slices = snapshot_slices(image.copy(), None, snapshot.epoch, now_ms, _nothing, self._release)
             try:
                 is_written = await self.write_snapshot(snapshot, now_ms, slices)
             except Exception:

@@ -9,10 +9,13 @@ import logging
 import time
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Coroutine, Mapping, Sequence
+from contextlib import AsyncExitStack
 from pathlib import Path
+from random import SystemRandom
 from typing import Any, Final
 
 from kcore.broker.replicas.config import BrokerConfig
+from kcore.broker.replicas.fetch_sessions import FetchSessionCache
 from kcore.broker.replicas.isr_changes import for_version
 from kcore.broker.replicas.notices import NoticeKind
 from kcore.broker.replicas.outputs import FetchFrom, IsrChangesWait, LogFailed, Notice, SendResponse, Verify
@@ -21,18 +24,25 @@ from kcore.broker.replicas.replica import Key
 from kcore.broker.replicas.replica_manager import ReplicaManager
 from kcore.metadata.broker_table import Endpoint
 from kcore.net.bounded_log import BoundedLog
+from kcore.net.metrics import Metrics
+from kcore.net.sasl_mechanisms import Credentials
 from kcore.net.served import PEER
+from kcore.net.server import Relay, Server, serve
 from kcore.protocol_errors import Errors
 from kcore.schema.alter_partition import AlterPartitionRequest
 from kcore.schema.producers import AllocateProducerIdsRequest
 from kcore.schema.structure import Message
+from kcore.server.audit import AuditLog
+from kcore.server.audited import AuditedRelay, audited
 from kcore.server.broker.controller_client import ControllerClient
 from kcore.server.broker.coordination import led_partitions
 from kcore.server.broker.fetchers import BrokerFetchers
 from kcore.server.broker.front import BrokerFront
 from kcore.server.broker.logs import BrokerLogs
+from kcore.server.broker.peers import Dialer
 from kcore.server.broker.topic_creation import OrdinaryTopics, TopicCreation
 from kcore.server.broker.verifier import TransactionVerifier
+from kcore.server.properties.listeners import BrokerListeners
 from kcore.storage.live_log import Settings
 
 logger = logging.getLogger(__name__)
@@ -60,23 +70,24 @@ class BrokerServer(ABC):
 
     logs: BrokerLogs
     front: BrokerFront
+    audit: AuditLog | None = None  # May be set before it is entered.
 
     def __init__(
         self,
         config: BrokerConfig,
         log_dirs: Sequence[Path],
         *,
-        host: str = "127.0.0.1",
-        port: int = 0,
-        advertised: tuple[str, int] | None = None,
-        listener: str = "PLAINTEXT",
+        listeners: BrokerListeners | None = None,
         rack: str | None = None,
         settings: Settings | None = None,
         ordinary_topics: OrdinaryTopics | None = None,
     ) -> None:
-        """`ordinary_topics`: what Metadata has created; None: nothing."""
-        self.config, self.port, self.listener = config, port, listener
-        self._host, self._advertised, self._rack = host, advertised, rack
+        """`listeners`: by default one of plain text, at any port; `ordinary_topics`: what Metadata has created."""
+        self.config, self.listeners = config, listeners or BrokerListeners()
+        self.ports: dict[str, int] = {}  # By the name of the listener, once they listen.
+        self._dialer = Dialer(self.listeners.of_brokers.security.outgoing())
+        self._servers: list[Server] = []
+        self._rack = rack
         self._log_dirs, self._settings, self._ordinary_topics = log_dirs, settings, ordinary_topics
         self._notices = {kind: BoundedLog(logger) for kind in NoticeKind}
         self._failed = asyncio.Event()
@@ -86,11 +97,24 @@ class BrokerServer(ABC):
         self._producer_ids: list[range] = []
         self._allocating = asyncio.Lock()
 
+    @property
+    def port(self) -> int:
+        """Of the listener that brokers use among themselves."""
+        return self.ports[self.listeners.inter_broker]
+
     # What a mode has to say.
 
     @abstractmethod
     def _controller(self) -> Endpoint | None:
         """Where the active controller listens; None while that is unknown."""
+
+    def _broker_epoch(self) -> int:
+        """As that controller knows it."""
+        return self.manager.broker_epoch
+
+    @abstractmethod
+    def _credentials(self) -> Credentials:
+        """Users and tokens of the cluster."""
 
     @abstractmethod
     def _may_checkpoint(self) -> bool:
@@ -108,14 +132,22 @@ class BrokerServer(ABC):
 
     def _compose(self) -> None:
         """The machine, and the connections to other nodes; the mode adds its front."""
-        manager = self.manager = ReplicaManager(self.config, -1, self.logs)
-        self.fetchers = BrokerFetchers(manager, self._endpoint, now_ms, self.perform)
-        self._verifier = TransactionVerifier(manager, self._endpoint, self._verified)
-        name = f"broker-{self.config.broker_id}-to-controller"
-        self._isr_channel = ControllerClient(f"{name}-alter-partition", self._controller)
-        self._channel = ControllerClient(name, self._controller)
-        topics_channel = ControllerClient(f"{name}-create-topics", self._controller)
+        sessions = FetchSessionCache(self.config.max_incremental_fetch_session_cache_slots, SystemRandom().randrange)
+        manager = self.manager = ReplicaManager(self.config, -1, self.logs, sessions)
+        self.fetchers = BrokerFetchers(manager, self._endpoint, now_ms, self.perform, self._dialer)
+        self._verifier = TransactionVerifier(manager, self._endpoint, self._verified, self._dialer)
+        self._isr_channel = self._to_controller("to-controller-alter-partition")
+        self._channel = self._to_controller("to-controller")
+        topics_channel = self._to_controller("to-controller-create-topics")
         self._topic_creation = TopicCreation(topics_channel, self.config, self._ordinary_topics)
+
+    def _to_controller(self, name: str) -> ControllerClient:
+        """A connection to the active controller, for what `name` says."""
+        return ControllerClient(f"broker-{self.config.broker_id}-{name}", self._controller, self._controller_dialer())
+
+    def _controller_dialer(self) -> Dialer:
+        """How the controllers are connected to: as brokers are, in ZooKeeper mode."""
+        return self._dialer
 
     def _callbacks(self) -> dict[str, Any]:
         """What a front is given besides."""
@@ -126,6 +158,27 @@ class BrokerServer(ABC):
             "next_producer_id": self._next_producer_id,
             "topic_creation": self._topic_creation,
         }
+
+    async def _listen(
+        self, stack: AsyncExitStack, apis: Mapping[str, tuple[int, int]], relay: Relay, metrics: Metrics | None = None
+    ) -> None:
+        """At all listeners; `stack` closes them. OSError for an address, TlsError."""
+        credentials = self._credentials()
+        for each in self.listeners.each:
+            server = await serve(
+                each.listen.host or None,
+                each.listen.port,
+                audited(self.front.handle, self.audit, date_ms),
+                apis,
+                tls=each.security.server_tls(),
+                sasl=each.security.server_sasl(credentials, date_ms),
+                metrics=metrics,
+                relay=relay if self.audit is None else AuditedRelay(relay, self.audit, date_ms),
+                listener_name=each.name,
+            )
+            stack.push_async_callback(server.close)
+            self._servers.append(server)
+            self.ports[each.name] = server.port
 
     def _begin_work(self) -> None:
         """The background tasks of any broker."""
@@ -169,7 +222,7 @@ class BrokerServer(ABC):
         if not self.manager.cluster.is_alive(broker_id):
             return None
         endpoints = brokers.endpoints[brokers.row(broker_id)]
-        return next((each for each in endpoints if each.listener == self.listener), None)
+        return next((each for each in endpoints if each.listener == self.listeners.inter_broker), None)
 
     # The machine.
 
@@ -256,7 +309,7 @@ class BrokerServer(ABC):
 
     async def _settle_isrs(self) -> None:
         """All ISR changes that wait go to the controller together."""
-        request = self.manager.isr_changes.next_request(self.manager.broker_epoch)
+        request = self.manager.isr_changes.next_request(self._broker_epoch())
         answer = await self._isr_channel.ask(self._alter_partition(request))
         self.manager.on_alter_partition(answer, now_ms())
 
@@ -264,7 +317,7 @@ class BrokerServer(ABC):
         self, request: AlterPartitionRequest
     ) -> Callable[[Callable[[type[Message]], int]], tuple[Message, int]]:
         def make(choose: Callable[[type[Message]], int]) -> tuple[Message, int]:
-            request.broker_epoch = self.manager.broker_epoch
+            request.broker_epoch = self._broker_epoch()
             version = self.manager.isr_changes.version(choose(AlterPartitionRequest))
             return for_version(request, version), version
 
@@ -276,9 +329,7 @@ class BrokerServer(ABC):
             while not self._producer_ids or not self._producer_ids[0]:
                 answer = await self._channel.ask(
                     lambda choose: (
-                        AllocateProducerIdsRequest(
-                            broker_id=self.config.broker_id, broker_epoch=self.manager.broker_epoch
-                        ),
+                        AllocateProducerIdsRequest(broker_id=self.config.broker_id, broker_epoch=self._broker_epoch()),
                         choose(AllocateProducerIdsRequest),
                     )
                 )

@@ -44,6 +44,7 @@ def settings_of(topic: str, config: Mapping[str, str], defaults: BrokerConfig) -
         retention_ms=read.integer("retention.ms", -1, range(-1, NO_LIMIT_MS + 1)),
         retention_bytes=read.integer("retention.bytes", -1, range(-1, NO_LIMIT_MS + 1)),
         segment_bytes=read.integer("segment.bytes", 0, range(14, INT32_END)) or None,
+        segment_ms=read.integer("segment.ms", 0, range(1, NO_LIMIT_MS + 1)) or None,
     )
 
 

@@ -21,7 +21,7 @@ from kcore.schema.transactions import (
 )
 from kcore.server.broker.coordination import refusal_of
 from kcore.server.broker.group_coordinators import TRANSACTIONS, coordinator_row
-from kcore.server.broker.peers import connect_to_broker
+from kcore.server.broker.peers import Dialer
 
 logger = logging.getLogger(__name__)
 VERIFY_SINCE: Final = 4  # AddPartitionsToTxn, for brokers.
@@ -35,8 +35,13 @@ class TransactionVerifier:
         manager: ReplicaManager,
         endpoint: Callable[[int], Endpoint | None],
         on_verified: Callable[[int, Mapping[Key, Errors]], None],
+        dialer: Dialer | None = None,
     ) -> None:
-        """`endpoint`: where a broker listens for others; `on_verified` gets the request's id and what was refused."""
+        """`endpoint`: where a broker listens for others; `on_verified` gets the request's id and what was refused.
+
+        `dialer`: by default of plaintext.
+        """
+        self._dialer = dialer or Dialer()
         self._manager, self._endpoint, self._on_verified = manager, endpoint, on_verified
         self._queues: dict[int, asyncio.Queue[Verify]] = {}
         self._tasks: set[asyncio.Task[None]] = set()
@@ -98,9 +103,10 @@ class TransactionVerifier:
 
     async def _connect(self, coordinator: int) -> Connection:
         client_id = f"broker-{self._manager.broker_id}-transactions"
-        return await connect_to_broker(coordinator, self._endpoint(coordinator), client_id)
+        return await self._dialer.connect_to_broker(coordinator, self._endpoint(coordinator), client_id)
 
     async def _ask(self, connection: Connection, batch: Mapping[str, Verify]) -> None:
+        await self._dialer.renew(connection)
         assert connection.versions is not None
         version = connection.versions.choose(AddPartitionsToTxnRequest)
         if version < VERIFY_SINCE:

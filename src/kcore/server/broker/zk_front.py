@@ -3,27 +3,30 @@
 The requests of clients and followers are in `front.py`.
 """
 
-from collections.abc import Awaitable, Callable
-from typing import Any, Final
+from collections.abc import Awaitable, Callable, Mapping
+from typing import Any, Final, NamedTuple
 
 from kcore.broker.replicas.replica_manager import ReplicaManager
 from kcore.broker.zk_control.control_requests import CONTROL_REQUESTS
 from kcore.controller.zk.admin.configs import is_of_all_brokers
 from kcore.controller.zk.requests.live_brokers import LiveBroker
 from kcore.metadata.broker_table import Endpoint
-from kcore.net.server import RequestContext
-from kcore.net.versions import response_of
+from kcore.net.server import Relay, RequestContext
+from kcore.net.versions import answer_of, response_of
 from kcore.schema import DescribeConfigsRequest, IncrementalAlterConfigsRequest
+from kcore.schema.api_versions import ApiVersionsResponse
 from kcore.schema.configs import AlterConfigsRequest
 from kcore.schema.headers import RequestHeader, ResponseHeader
+from kcore.schema.index import message_class
 from kcore.schema.scram import DescribeUserScramCredentialsRequest
 from kcore.schema.structure import Message
+from kcore.schema.versions import Versions
 from kcore.server.broker import front
+from kcore.server.broker.forwarding import ControllerRelay
 from kcore.server.broker.front import BrokerFront
 from kcore.server.broker.logs import BrokerLogs
 from kcore.server.broker.node_admin import NodeAdmin
 from kcore.server.controller.cluster_view import ClusterView
-from kcore.server.controller.relay import BrokerRelay
 from kcore.wire.codec import decode_from, encode
 
 APIS: Final = {
@@ -37,6 +40,14 @@ APIS: Final = {
 }
 # What any broker answers out of ZooKeeper, and this one does not know: one of Kafka's does, if there is any.
 RELAYED: Final = frozenset({"DescribeClientQuotas", "AlterClientQuotas", "DescribeAcls", "CreateAcls", "DeleteAcls"})
+
+
+def with_apis(own: ApiVersionsResponse, apis: Mapping[str, tuple[int, int]]) -> ApiVersionsResponse:
+    """Has these APIs, too, by name; those that it had keep their versions."""
+    known = {each.api_key for each in own.api_keys}
+    more = {message: Versions(*apis[name]) for name in apis if (message := message_class(f"{name}Request"))}
+    own.api_keys = [*own.api_keys, *(each for each in answer_of(more).api_keys if each.api_key not in known)]
+    return own
 
 
 class ControlPath:
@@ -62,20 +73,35 @@ class ControlPath:
         """Nothing is kept of a connection."""
 
 
-class Frames:
-    """The requests that are answered as frames: control requests, and what one of Kafka's brokers answers for this."""
+class Forwarded(NamedTuple):
+    """While a broker migrates: what goes on to the quorum's controller, once that controls the brokers."""
 
-    def __init__(self, control: ControlPath, relay: BrokerRelay) -> None:
-        self._control, self._relay = control, relay
+    relay: ControllerRelay
+    is_on: Callable[[], bool]
 
     def takes(self, api_key: int, version: int) -> bool:
-        """Whether it is for either."""
+        """Whether the quorum's controller is to answer it."""
+        return self.is_on() and self.relay.takes(api_key, version)
+
+
+class Frames:
+    """The requests that are answered as frames: control requests, and what somebody else answers for this broker."""
+
+    def __init__(self, control: ControlPath, relay: Relay, forwarded: Forwarded | None = None) -> None:
+        self._control, self._relay, self._forwarded = control, relay, forwarded
+
+    def takes(self, api_key: int, version: int) -> bool:
+        """Whether it is for any of them."""
+        if self._forwarded is not None and self._forwarded.takes(api_key, version):
+            return True
         return self._control.takes(api_key, version) or self._relay.takes(api_key, version)
 
     async def ask(self, connection_id: int, frame: bytes) -> bytes:
         """The answer of the one that takes it."""
-        is_control = self._control.takes(int.from_bytes(frame[:2]), int.from_bytes(frame[2:4]))
-        path = self._control if is_control else self._relay
+        api = int.from_bytes(frame[:2]), int.from_bytes(frame[2:4])
+        if self._forwarded is not None and self._forwarded.takes(*api):
+            return await self._forwarded.relay.ask(connection_id, frame)
+        path = self._control if self._control.takes(*api) else self._relay
         return await path.ask(connection_id, frame)
 
     def forget(self, connection_id: int) -> None:
@@ -90,7 +116,6 @@ class ZkFront(BrokerFront):
         self,
         manager: ReplicaManager,
         logs: BrokerLogs,
-        listener: str,
         cluster_id: str,
         admin: NodeAdmin,
         forward: Callable[[Message, int], Awaitable[Message | None]],
@@ -98,7 +123,8 @@ class ZkFront(BrokerFront):
     ) -> None:
         """`forward` asks one of Kafka's own brokers, and gives None if none answers; `callbacks`: BrokerFront's."""
         super().__init__(manager, logs, **callbacks)
-        self._listener, self._cluster_id, self._admin, self._forward = listener, cluster_id, admin, forward
+        self._cluster_id, self._admin, self._forward = cluster_id, admin, forward
+        self.is_migrated: Callable[[], bool] = lambda: False  # Whether a KRaft controller controls the brokers.
 
     async def may_coordinate(self) -> bool:
         return await self._admin.has_coordinators()
@@ -123,8 +149,11 @@ class ZkFront(BrokerFront):
             return await self._admin.replace_configs(request)
         return await self._admin.alter_configs(request)
 
-    def view(self) -> ClusterView:
+    def view(self, listener: str) -> ClusterView:
+        """A KRaft controller is none that clients can ask: this broker hands their requests on."""
         table, controller_id = self._manager.cluster.table, self._manager.cluster.controller_id
+        if self.is_migrated():
+            controller_id = self._manager.broker_id
         endpoints: tuple[Endpoint, ...] = ()
         rack = None
         if controller_id in table.brokers and self._manager.cluster.is_alive(controller_id):
@@ -132,4 +161,4 @@ class ZkFront(BrokerFront):
             endpoints, rack = tuple(table.brokers.endpoints[row]), table.brokers.racks[row]
         controller = LiveBroker(controller_id, endpoints, rack)
         offline = self._manager.cluster.offline_replicas
-        return ClusterView(table, self._listener, controller, self._cluster_id, offline=offline)
+        return ClusterView(table, listener, controller, self._cluster_id, offline=offline)

@@ -10,20 +10,21 @@ import uuid
 from collections.abc import Callable, Sequence
 from contextlib import AsyncExitStack, ExitStack, suppress
 from pathlib import Path, PurePosixPath
-from typing import Any, Final, NamedTuple, Self
+from typing import Any, Final, Self
 
 from kcore.broker.replicas.config import BrokerConfig
 from kcore.broker.zk_control.control_requests import ControlRequests
 from kcore.broker.zk_control.senders import KnownController
+from kcore.constants import UNKNOWN_BROKER_EPOCH
 from kcore.controller.zk.acls import AclAuthorizer, ZkAcls
 from kcore.controller.zk.admin.configs import settings_of
-from kcore.controller.zk.authorizer_settings import AclAuthorizerSettings
 from kcore.errors import ZookeeperError
 from kcore.metadata import znodes
-from kcore.metadata.broker_table import SECURITY_PROTOCOLS, Endpoint
+from kcore.metadata.broker_table import Endpoint
 from kcore.metadata.znode_brokers import BrokerNode, encode_broker
 from kcore.metadata.znode_operations import Create
-from kcore.net.server import Relay, Server, serve
+from kcore.net.sasl_mechanisms import Credentials
+from kcore.net.server import Relay
 from kcore.protocol_errors import Errors
 from kcore.schema import LeaderAndIsrRequest
 from kcore.schema.controlled_shutdown import ControlledShutdownRequest
@@ -31,13 +32,20 @@ from kcore.schema.index import message_class
 from kcore.schema.structure import Message
 from kcore.server.broker.control_door import ControlDoor
 from kcore.server.broker.document_relay import DocumentRelay
+from kcore.server.broker.forwarding import ControllerRelay, forwarded_apis
 from kcore.server.broker.isr_znodes import write_isrs
 from kcore.server.broker.logs import BrokerLogs
+from kcore.server.broker.migration import BrokerMigration
+from kcore.server.broker.migration import Node as MigratingNode
+from kcore.server.broker.migration_settings import RELEASE, MigrationSettings
 from kcore.server.broker.node_admin import NodeAdmin
 from kcore.server.broker.process import AGAIN_S, BrokerServer, now_ms
 from kcore.server.broker.topic_settings import TopicSettingsWatch
-from kcore.server.broker.zk_front import APIS, RELAYED, ControlPath, Frames, ZkFront
+from kcore.server.broker.zk_door import OPEN, BrokerDoor, CheckedRelay
+from kcore.server.broker.zk_front import APIS, RELAYED, ControlPath, Forwarded, Frames, ZkFront, with_apis
 from kcore.server.controller.acl_follower import AclFollower
+from kcore.server.controller.credentials import CredentialsFollower
+from kcore.server.controller.notes_follower import NotesFollower
 from kcore.server.controller.relay import BrokerRelay
 from kcore.server.document_routing import DocumentRouting, with_bumped
 from kcore.types import Uuid
@@ -49,15 +57,8 @@ from kcore.zookeeper.session import SessionEvent
 logger = logging.getLogger(__name__)
 SHUTDOWN_TRIES: Final = 3  # controlled.shutdown.max.retries
 SHUTDOWN_BACKOFF_S: Final = 5.0  # controlled.shutdown.retry.backoff.ms
+KRAFT_SHUTDOWN_S: Final = 30.0  # So long the quorum's controller may take; Kafka waits for five minutes.
 LEARN_S: Final = 5.0  # Between two looks at what Kafka's brokers know.
-
-
-class ControlPlane(NamedTuple):
-    """The listener for control requests alone (control.plane.listener.name)."""
-
-    listener: str
-    host: str
-    port: int  # 0 for any, until it listens.
 
 
 class ZkBrokerServer(BrokerServer):
@@ -70,19 +71,19 @@ class ZkBrokerServer(BrokerServer):
         log_dirs: Sequence[Path],
         *,
         session_timeout_ms: int = 18_000,
-        authorizer: AclAuthorizerSettings | None = None,
-        control_plane: ControlPlane | None = None,
+        door: BrokerDoor = OPEN,
         routing: DocumentRouting | None = None,
+        migration: MigrationSettings | None = None,
         **options: Any,
     ) -> None:
-        """`authorizer`: who may send control requests; `control_plane`: a listener for them alone.
+        """`door`: who is let in at which listener, and may do what.
 
-        `routing`: mutations as KIP-590's document has it; `options`: those of BrokerServer.
+        `routing`: mutations as KIP-590's document has it; `migration`: to which quorum the broker migrates (KIP-866);
+        `options`: those of BrokerServer.
         """
-        super().__init__(config, log_dirs, **options)
-        self._acls = ZkAcls()
-        self._authorizer = None if authorizer is None else AclAuthorizer(authorizer, self._acls)
-        self._control_plane = control_plane
+        super().__init__(config, log_dirs, listeners=door.listeners, **options)
+        self._acls, self._door_settings = ZkAcls(), door
+        self._authorizer = None if door.authorizer is None else AclAuthorizer(door.authorizer, self._acls)
         self._is_routed = routing is not None and routing.is_on(config.inter_broker_protocol)
         self._session_s = session_timeout_ms / 1000
         self._zookeeper = ZookeeperClient(
@@ -91,7 +92,12 @@ class ZkBrokerServer(BrokerServer):
             connect_timeout_s=self._session_s,
             on_session=self._session_changed,
         )
-        self._acl_follower = AclFollower(self._zookeeper, self._acls)
+        self._users = CredentialsFollower(self._zookeeper, door.token_key)
+        self._followers: list[NotesFollower] = [self._users] if door.has_users else []
+        if self._authorizer is not None:
+            self._followers.append(AclFollower(self._zookeeper, self._acls))
+        self._to_migrate = migration
+        self._migration: BrokerMigration | None = None
 
     async def __aenter__(self) -> Self:
         # Before the session: recovery may outlast one, and a broker whose directories are of no use needs none.
@@ -105,17 +111,20 @@ class ZkBrokerServer(BrokerServer):
                 await self._zookeeper.make_path(path)
             cluster_id = await self._cluster_id()
             self.logs.claim(self.config.broker_id, cluster_id)
+            if self._to_migrate is not None:
+                self.logs.identify_migrating(self._metadata_dir)
             self._compose()
             self._open_front(cluster_id)
-            if self._authorizer is not None:
-                await self._acl_follower.open()
+            for follower in self._followers:
+                await follower.open()
             await self._serve(stack)
             await self._register()
+            await self._migrate(stack, cluster_id)
             self._begin_work()
             self._begin(self._topics.follow_changes(), "topics' configurations")
             self._begin(self._learn(), "what Kafka's brokers answer")
-            if self._authorizer is not None:
-                self._begin(self._acl_follower.follow(), "ACLs")
+            for follower in self._followers:
+                self._begin(follower.follow(), follower.what)
             stack.push_async_callback(self._end_work)
             self._closing = stack.pop_all()
         return self
@@ -127,14 +136,20 @@ class ZkBrokerServer(BrokerServer):
             self._obeyed,
             self._zookeeper,
             authorizer=self._authorizer,
-            listener=None if self._control_plane is None else self._control_plane.listener,
+            listener=self._door_settings.control_plane,
         )
-        admin = NodeAdmin(manager, self._zookeeper, self.listener, self._advertised_settings())
+        admin = NodeAdmin(manager, self._zookeeper, self.listeners.inter_broker, self._advertised_settings())
         own = {message_class(f"{name}Request").api_key for name in APIS}
-        self._relay = BrokerRelay(admin.addresses_of_coordinators, lambda: own, lambda: None, only=RELAYED)
-        self.front = ZkFront(
-            *(manager, self.logs, self.listener, cluster_id, admin, self._relay.forward), **self._callbacks()
+        security = self.listeners.of_brokers.security.outgoing()
+        self._relay = BrokerRelay(
+            *(admin.addresses_of_coordinators, lambda: own, lambda: None), only=RELAYED, security=security
         )
+        front = self.front = ZkFront(
+            *(manager, self.logs, cluster_id, admin, self._relay.forward),
+            authorizer=self._authorizer,
+            **self._callbacks(),
+        )
+        front.is_migrated = lambda: self.control.is_kraft
         self._topics = TopicSettingsWatch(self._zookeeper, manager, now_ms, self.perform)
 
     def _advertised_settings(self) -> dict[str, str]:
@@ -143,28 +158,31 @@ class ZkBrokerServer(BrokerServer):
         return {**settings_of(self.config, ["protocol"]), **dirs}
 
     async def _serve(self, stack: AsyncExitStack) -> None:
-        """A server for everybody; and one for the control plane, where there is one, which serves the same APIs."""
-        frames: Relay = Frames(ControlPath(self._control), self._relay)
+        """All listeners serve the same APIs; control requests come in at one alone, where there is one for them."""
+        relay: Relay = self._relay
+        if self._authorizer is not None:
+            relay = CheckedRelay(relay, self._authorizer)
+        frames: Relay = Frames(ControlPath(self._control), relay, self._forwarded())
         if self._is_routed:
             frames = DocumentRelay(self._controller, frames)
+        await self._listen(stack, APIS, frames)
 
-        async def opened(host: str, port: int, listener: str) -> Server:
-            server = await serve(host, port, self.front.handle, APIS, relay=frames, listener_name=listener)
-            stack.push_async_callback(server.close)
-            return server
-
-        self._server = await opened(self._host, self.port, self.listener)
-        self.port = self._server.port
-        if (plane := self._control_plane) is not None:
-            server = await opened(plane.host, plane.port, plane.listener)
-            self._control_plane = plane._replace(port=server.port)
+    def _forwarded(self) -> Forwarded | None:
+        """What goes on to the quorum's controller once that controls the brokers; None unless the broker migrates."""
+        if self._to_migrate is None:
+            return None
+        self._forwarding = self._to_controller("forwarding")
+        return Forwarded(ControllerRelay(self._forwarding, self._authorizer, RELEASE), lambda: self.control.is_kraft)
 
     async def _learn(self) -> None:
         """Updates ApiVersions: this broker's APIs, and those that it relays to a Kafka broker."""
-        own = self._server.versions_answer
+        own = self._servers[0].versions_answer
         while True:
             answer = await self._relay.learn(own) or own
-            self._server.versions_answer = with_bumped(answer) if self._is_routed else answer
+            if self._to_migrate is not None:
+                answer = with_apis(answer, forwarded_apis(RELEASE))
+            for server in self._servers:
+                server.versions_answer = with_bumped(answer) if self._is_routed else answer
             await asyncio.sleep(LEARN_S)
 
     async def __aexit__(self, *_: object) -> None:
@@ -172,6 +190,46 @@ class ZkBrokerServer(BrokerServer):
         if not self._failed.is_set() and self.manager.cluster.controller_id >= 0:
             await self._controlled_shutdown()
         await self._closing.aclose()
+
+    # The way to KRaft.
+
+    @property
+    def _metadata_dir(self) -> Path:
+        given = None if self._to_migrate is None else self._to_migrate.metadata_dir
+        return given or self._log_dirs[0]
+
+    async def _migrate(self, stack: AsyncExitStack, cluster_id: str) -> None:
+        """Registers with the quorum, too. Followers of ZooKeeper mode have no epoch that a quorum knows (KIP-903)."""
+        if self._to_migrate is None:
+            return
+        ids = {each.path: each.directory_id for each in self.logs.directories if each.directory_id is not None}
+        node = MigratingNode(
+            self.config, cluster_id, self.listeners.endpoints(self.ports), self._rack, ids, self._metadata_dir
+        )
+        made = self._migration = BrokerMigration(self._to_migrate, node, now_ms)
+        await stack.enter_async_context(made)
+        self.control.kraft_broker_epoch = lambda: made.broker_epoch
+        self.manager.fetch_epoch = lambda: UNKNOWN_BROKER_EPOCH
+        stack.callback(self._forwarding.close)
+        if len(self.logs.online) < len(self.logs.directories):
+            self._tell_of_failed_directories()
+
+    def _broker_epoch(self) -> int:
+        if self.control.is_kraft and self._migration is not None:
+            return self._migration.broker_epoch
+        return self.manager.broker_epoch
+
+    async def wait_failed(self) -> None:
+        """Until it cannot go on for want of log directories. Raises a fault of the metadata log."""
+        waits = [super().wait_failed(), *([] if self._migration is None else [self._migration.wait_failed()])]
+        ends = [asyncio.create_task(wait) for wait in waits]
+        try:
+            done, _ = await asyncio.wait(ends, return_when=asyncio.FIRST_COMPLETED)
+            for each in done:
+                each.result()
+        finally:
+            for each in ends:
+                each.cancel()
 
     # ZooKeeper.
 
@@ -189,11 +247,7 @@ class ZkBrokerServer(BrokerServer):
 
         One that a session before a crash has left is waited for: Kafka's broker dies of it.
         """
-        host, port = self._advertised or (self._host, self.port)
-        plain = SECURITY_PROTOCOLS["PLAINTEXT"]
-        endpoints = [Endpoint(port, host, self.listener, plain)]
-        if (plane := self._control_plane) is not None:
-            endpoints.append(Endpoint(plane.port, plane.host, plane.listener, plain))
+        endpoints = self.listeners.endpoints(self.ports)
         version = 5 if self.config.has_alter_partition else 4
         node = BrokerNode(endpoints, self._rack, version=version, coordinates=False)
         data = encode_broker(node, time.time_ns() // 1_000_000)
@@ -208,11 +262,13 @@ class ZkBrokerServer(BrokerServer):
                 logger.info("not registered yet: %s", error)
                 await asyncio.sleep(AGAIN_S)
         self.manager.broker_epoch = epoch
-        logger.info("broker %s is registered with epoch %s at %s:%s", self.config.broker_id, epoch, host, port)
+        told = ", ".join(f"{each.listener} {each.host}:{each.port}" for each in endpoints)
+        logger.info("broker %s is registered with epoch %s at %s", self.config.broker_id, epoch, told)
 
     def _session_changed(self, event: SessionEvent) -> None:
         if event is SessionEvent.EXPIRED:
-            self._acl_follower.session_lost()
+            for follower in self._followers:
+                follower.session_lost()
         if event is SessionEvent.EXPIRED and self._tasks:
             logger.warning("the session is lost; registering again")
             self._begin(self._register_again(), "registering again")
@@ -228,11 +284,18 @@ class ZkBrokerServer(BrokerServer):
     # What is known of others.
 
     def _controller(self) -> Endpoint | None:
+        if self.control.is_kraft and self._migration is not None:
+            return self._migration.controller()
         return self._endpoint(self.manager.cluster.controller_id)
+
+    def _credentials(self) -> Credentials:
+        return self._users
 
     def _obeyed(self) -> KnownController:
         controller_id = self.manager.cluster.controller_id
-        return KnownController(self.control.controller_epoch, controller_id if controller_id >= 0 else None)
+        if controller_id < 0:
+            return KnownController(self.control.controller_epoch, None)
+        return KnownController(self.control.controller_epoch, controller_id, self.control.is_kraft)
 
     def _may_checkpoint(self) -> bool:
         return self.control.received_leader_and_isr
@@ -254,7 +317,10 @@ class ZkBrokerServer(BrokerServer):
         return answer
 
     def _tell_of_failed_directories(self) -> None:
-        if self.logs.online:
+        failed = [each.path for each in self.logs.directories if each.failed is not None]
+        if self._migration is not None and (why := self._migration.why_failed(failed)) is not None:
+            self._stop(why)
+        elif self.logs.online:
             self._begin(self._tell_of_failure(), "telling of a log directory")
         else:
             self._stop("no log directory is left")
@@ -281,7 +347,18 @@ class ZkBrokerServer(BrokerServer):
         self.manager.on_states_written(versions, now_ms())
 
     async def _controlled_shutdown(self) -> None:
-        """Requests controlled shutdown; again with the new epoch if it was registered again (380.5)."""
+        """Requests controlled shutdown; again with the new epoch if it was registered again (380.5).
+
+        The quorum's controller is asked by heartbeats.
+        """
+        if self.control.is_kraft and self._migration is not None:
+            with suppress(TimeoutError):
+                async with asyncio.timeout(KRAFT_SHUTDOWN_S):
+                    await self._migration.controlled_shutdown()
+                    logger.info("controlled shutdown: all leaders are moved")
+                    return
+            logger.warning("controlled shutdown did not succeed within %s s", KRAFT_SHUTDOWN_S)
+            return
         for tried in range(SHUTDOWN_TRIES):
             if tried:
                 await asyncio.sleep(SHUTDOWN_BACKOFF_S)

@@ -19,6 +19,7 @@ from kcore.net.address import address_text
 from kcore.net.connect import connect, error_name
 from kcore.net.connection import Connection
 from kcore.net.limits import Limits
+from kcore.net.security import Security
 from kcore.net.versions import api_name, response_of
 from kcore.schema import LeaderAndIsrRequest
 from kcore.schema.structure import Message
@@ -94,12 +95,13 @@ class BrokerChannel:
         metrics: ControllerMetrics,
         outbox: Outbox,
         fanouts: Fanouts,
+        security: Callable[[], Security] | None = None,
     ) -> None:
         self.broker_id, self.broker_epoch = broker_id, broker_epoch
         self.busy_since_s: float | None = None  # Nothing that is not answered is older; None if there is nothing.
         self.alarmed_s: float | None = None  # Since when orders are not acknowledged, if an alarm was raised for that.
         self._endpoint, self._client_id, self._on_answer, self._metrics = endpoint, client_id, on_answer, metrics
-        self._outbox, self._fanouts = outbox, fanouts
+        self._outbox, self._fanouts, self._security = outbox, fanouts, security
         self._sent: Order | None = None
         self._connection: Connection | None = None
         self._connecting: asyncio.Task[None] | None = None
@@ -161,6 +163,9 @@ class BrokerChannel:
             self._last_error = ""
             now_s = self._loop.time()
             self._metrics.request_queue_time.add(now_s - waiting.since_s, now_s)
+        if self._connection is not None and self._connection.ends_soon:
+            self._connection.abort()  # Nothing is in flight.
+            self._connection = None
         if self._connection is None:
             self._connecting = self._loop.create_task(self._connect(), name=f"connect to broker {self.broker_id}")
         else:
@@ -169,7 +174,13 @@ class BrokerChannel:
     async def _connect(self) -> None:
         host, port = self._endpoint.host, self._endpoint.port
         try:
-            connection = await connect(host, port, client_id=self._client_id, limits=LIMITS, ask_versions=False)
+            connection = await connect(
+                *(host, port),
+                client_id=self._client_id,
+                security=None if self._security is None else self._security(),
+                limits=LIMITS,
+                ask_versions=False,
+            )
         except NetworkError as error:
             self._connecting = None
             self.set_exception(error)
@@ -245,11 +256,20 @@ class BrokerChannels:
     """The channels to all live brokers, by id."""
 
     def __init__(
-        self, client_id: str, listener: str, on_answer: OnAnswer, metrics: ControllerMetrics, alarm_s: float
+        self,
+        client_id: str,
+        listener: str,
+        on_answer: OnAnswer,
+        metrics: ControllerMetrics,
+        alarm_s: float,
+        security: Callable[[], Security] | None = None,
     ) -> None:
-        """`listener`: where brokers listen for each other; `alarm_s`: a LeaderAndIsr must be answered in that time."""
+        """`listener`: where brokers listen for each other; `alarm_s`: a LeaderAndIsr must be answered in that time.
+
+        `security`: what each new connection shows there; None: that listener is plaintext.
+        """
         self._client_id, self._listener, self._on_answer, self._metrics = client_id, listener, on_answer, metrics
-        self._alarm_s = alarm_s
+        self._alarm_s, self._security = alarm_s, security
         self._merges, self._fanouts = SharedMerges(), Fanouts()
         self._channels: dict[int, BrokerChannel] = {}
         self._kept: tuple[bytes, ...] = ()  # The brokers as `keep_only` saw them last.
@@ -284,7 +304,9 @@ class BrokerChannels:
             return None
         self._close(broker_id)
         options = self._client_id, self._on_answer, self._metrics
-        channel = BrokerChannel(broker_id, epoch, endpoint, *options, Outbox(self._merges), self._fanouts)
+        channel = BrokerChannel(
+            broker_id, epoch, endpoint, *options, Outbox(self._merges), self._fanouts, self._security
+        )
         self._channels[broker_id] = channel
         return channel
 

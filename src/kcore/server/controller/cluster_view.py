@@ -146,12 +146,14 @@ class ClusterView:
             name=name,
             topic_id=table.topics.ids[topic_row],
             is_internal=name in INTERNAL_TOPICS,
-            partitions=self._partitions(rows, version, nodes),
+            partitions=self.partitions(rows, version, nodes),
         )
 
-    def _partitions(self, rows: Int32s, version: int, nodes: Collection[int]) -> list[MetadataResponsePartition]:
-        """The partitions of some rows."""
-        table = self.table
+    def partitions(
+        self, rows: Int32s, version: int = 12, nodes: Collection[int] | None = None
+    ) -> list[MetadataResponsePartition]:
+        """The partitions of some rows; `nodes` are the ids in `nodes()`."""
+        table, nodes = self.table, self.nodes() if nodes is None else nodes
         ids = [*table.brokers.ids.tolist(), -1]  # Row -1 is no broker.
         live = {ids[row] for row in table.brokers.live.nonzero()[0]}
         columns = (

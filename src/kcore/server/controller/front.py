@@ -17,8 +17,12 @@ from kcore.controller.zk.events import RequestEvent
 from kcore.errors import DecodeError
 from kcore.metadata.acl_codes import CLUSTER_ACTION
 from kcore.metadata.principal import ANONYMOUS, KafkaPrincipal
+from kcore.net.limits import Limits
 from kcore.net.request_context import ClientSession
-from kcore.net.server import RequestContext, Server, serve
+from kcore.net.sasl_server import SaslListener
+from kcore.net.security import Security
+from kcore.net.server import Relay, RequestContext, Server, serve
+from kcore.net.tls import TlsContext
 from kcore.net.versions import api_name, response_of
 from kcore.protocol_errors import Errors
 from kcore.schema.acls import DescribeAclsRequest
@@ -32,8 +36,15 @@ from kcore.schema.cluster_metadata import (
 from kcore.schema.controlled_shutdown import ControlledShutdownRequest
 from kcore.schema.index import message_class
 from kcore.schema.log_dirs import DescribeLogDirsRequest, DescribeLogDirsResponse, DescribeLogDirsResult
+from kcore.schema.sasl import (
+    SaslAuthenticateRequest,
+    SaslAuthenticateResponse,
+    SaslHandshakeRequest,
+    SaslHandshakeResponse,
+)
 from kcore.schema.structure import Message
 from kcore.server.audit import AuditLog
+from kcore.server.audited import AuditedRelay
 from kcore.server.controller.cluster_view import ClusterView
 from kcore.server.controller.document_door import DocumentDoor
 from kcore.server.controller.gate import Gate
@@ -114,9 +125,15 @@ ANYBODY: Final[dict[str, Owned]] = {
 VIEWS: Final = {"Metadata": (0, 12), "DescribeCluster": (0, 1), "DescribeAcls": (0, 3)}
 # Each node's own: a controller has no groups, no transactions and no logs, and a broker's would be counted twice.
 EMPTY: Final = {"ListGroups": (0, 5), "ListTransactions": (0, 1), "DescribeLogDirs": (0, 4)}
+# Before a client is known they are `net/sasl_server.py`'s; later ones come too late.
+OF_SASL: Final = {"SaslHandshake": (0, 1), "SaslAuthenticate": (0, 2)}
+ALREADY: Final = "SaslAuthenticate request received after successful authentication"
 NO_LOG_DIR: Final = "none"  # Kafka's client takes an answer without a directory for a refusal: there is one, and empty.
 _EVENTS_OF: Final = {**OWNED, **ANYBODY}
-APIS: Final = {**{name: owned.versions for name, owned in _EVENTS_OF.items()}, **OF_TOKENS, **VIEWS, **EMPTY}
+APIS: Final = {
+    **{name: owned.versions for name, owned in _EVENTS_OF.items()},
+    **{**OF_TOKENS, **VIEWS, **EMPTY, **OF_SASL},
+}
 
 
 def _keys(names: Collection[str]) -> frozenset[int]:
@@ -143,17 +160,22 @@ class Front:
         audit: AuditLog | None = None,
         *,
         routes_as_documented: bool = False,
+        outgoing: Callable[[], Security] | None = None,
     ) -> None:
         """`put` takes events; `view` is None while not active; `brokers` are live ones, to relay requests to.
 
         `wall_ms`: the time of day, for time stamps of tokens. `routes_as_documented`: see `document_routing`.
 
-        With an authorizer a standby relays as little as an active controller: a broker would not know who asks.
+        `outgoing`: what its connections to brokers show.
+
+        With an authorizer, or where it shows who it is, a standby relays as little as an active controller: a broker
+        would not know who asks.
         """
         self._put, self._view, self._authorizer, self._wall_ms = put, view, authorizer, wall_ms
         self._audit, self._routes_as_documented = audit, routes_as_documented
-        only = None if authorizer is None else CHECKED
-        self._relay = BrokerRelay(brokers, self._owned, metrics.count_relayed, only=only)
+        self._relays_little = authorizer is not None or outgoing is not None
+        only = CHECKED if self._relays_little else None
+        self._relay = BrokerRelay(brokers, self._owned, metrics.count_relayed, only=only, security=outgoing)
         self._waiting: dict[int, asyncio.Future[Message]] = {}
         self._request_ids = count()
         self._server: Server | None = None
@@ -161,14 +183,34 @@ class Front:
 
     def _owned(self) -> Collection[int]:
         """The API keys that no broker is asked for now."""
-        return _KEYS_OF_STANDBY if self._view() is None and self._authorizer is None else _KEYS
+        return _KEYS_OF_STANDBY if self._view() is None and not self._relays_little else _KEYS
 
-    async def open(self, host: str, port: int, listener_name: str) -> int:
-        """Listens; the port, also where 0 was asked for. OSError if it cannot be had."""
-        relay = self._relay if self._authorizer is None else GatedRelay(self._relay, self._authorizer)
+    async def open(
+        self,
+        host: str,
+        port: int,
+        listener_name: str,
+        *,
+        tls: TlsContext | None = None,
+        sasl: SaslListener | None = None,
+        limits: Limits | None = None,
+        rate_of: Callable[[str], float | None] | None = None,
+    ) -> int:
+        """Listens; the port, also where 0 was asked for. OSError if it cannot be had.
+
+        `rate_of`: how many connections of an address it takes a second.
+        """
+        relay: Relay = self._relay if self._authorizer is None else GatedRelay(self._relay, self._authorizer)
+        if self._audit is not None:
+            relay = AuditedRelay(relay, self._audit, self._wall_ms)
         routed = DocumentDoor(self._handle_routed, lambda: self._view() is not None, relay)
         taken = routed if self._routes_as_documented else relay
-        self._server = await serve(host, port, self._handle, APIS, relay=taken, listener_name=listener_name)
+        options: dict[str, Any] = {"tls": tls, "sasl": sasl, "limits": limits}
+        self._server = await serve(
+            *(host, port, self._handle, APIS), relay=taken, listener_name=listener_name, **options
+        )
+        if rate_of is not None:
+            self._server.quotas.rate_of = rate_of
         if self._routes_as_documented:
             self._server.versions_answer = with_bumped(self._server.versions_answer)
         return self._server.port
@@ -189,9 +231,9 @@ class Front:
         self._brokers_changed.set()
 
     async def _handle(self, context: RequestContext, request: Message) -> Message | None:
-        """A line in the audit log for each request, but those by which clients only look at the cluster."""
+        """With a line in the audit log."""
         response = await self._allowed(context, request)
-        if self._audit is not None and api_name(type(request)) not in VIEWS:
+        if self._audit is not None:
             self._audit.write(self._wall_ms(), context.principal, context.client_address, request, response)
         return response
 
@@ -273,6 +315,10 @@ class Front:
         if type(request) in _EMPTY:
             nothing: Message = response_of(type(request))()
             return nothing
+        if isinstance(request, SaslHandshakeRequest):
+            return SaslHandshakeResponse(error_code=Errors.ILLEGAL_SASL_STATE)
+        if isinstance(request, SaslAuthenticateRequest):
+            return SaslAuthenticateResponse(error_code=Errors.ILLEGAL_SASL_STATE, error_message=ALREADY)
         view = self._view()
         # Without brokers there is nothing to say: the client asks another node.
         if isinstance(request, MetadataRequest):

@@ -34,7 +34,6 @@ from kcore.errors import (
     TableError,
 )
 from kcore.metadata import znode_tokens, znodes
-from kcore.metadata.broker_table import SECURITY_PROTOCOLS, Endpoint
 from kcore.metadata.znode_operations import (
     Delete,
     DeletePartitions,
@@ -49,13 +48,17 @@ from kcore.schema.structure import Message
 from kcore.server.audit import AuditLog
 from kcore.server.controller import eligibility
 from kcore.server.controller.acl_follower import AclFollower
+from kcore.server.controller.address_quotas import AddressQuotasFollower
 from kcore.server.controller.answers import event_of_answer
 from kcore.server.controller.broker_channel import BrokerChannels
 from kcore.server.controller.cluster_view import ClusterView
+from kcore.server.controller.credentials import CredentialsFollower
+from kcore.server.controller.door import OPEN, Door, endpoints_at
 from kcore.server.controller.event_queue import EventQueue, Reelect, Stop
 from kcore.server.controller.front import Front
 from kcore.server.controller.holder import Holder, Twin, read_holder
 from kcore.server.controller.metrics import ControllerMetrics
+from kcore.server.controller.notes_follower import NotesFollower
 from kcore.server.controller.relay import Address
 from kcore.server.document_routing import DocumentRouting
 from kcore.types import Uuid
@@ -108,27 +111,36 @@ class ControllerServer:
         take_over: bool = False,
         audit: AuditLog | None = None,
         routing: DocumentRouting | None = None,
+        door: Door = OPEN,
     ) -> None:
         """`zookeeper`: HOST:PORT,.../chroot. Clients and brokers reach it at the endpoints of `config`.
 
         Without endpoints it is reached where it listens, at the listener between brokers. `take_over`: it leaves
         control to no broker, but to another controller that is none. `routing`: mutations as KIP-590's document has it.
+        `door`: who is let in, and what it shows to brokers.
         """
         self.config, self.port, self.metrics = config, port, ControllerMetrics()
         self._acls = ZkAcls()
         self.active = ActiveController(config, random_topic_id, self._acls)
-        self._host, self._take_over = host, take_over
+        self._host, self._take_over, self._door = host, take_over, door
         self._queue = EventQueue(self.metrics)
         session_s = session_timeout_ms / 1000
         self._zookeeper = ZookeeperClient(
             zookeeper, session_timeout_s=session_s, connect_timeout_s=session_s, on_session=self._session_changed
         )
         authorizer = None if config.authorizer is None else AclAuthorizer(config.authorizer, self._acls)
-        self._acl_follower = None if authorizer is None else AclFollower(self._zookeeper, self._acls)
+        self._credentials = CredentialsFollower(self._zookeeper, config.delegation_token_secret_key)
+        self._address_quotas = AddressQuotasFollower(self._zookeeper)
+        self._followers: list[NotesFollower] = [self._address_quotas]
+        if authorizer is not None:
+            self._followers.append(AclFollower(self._zookeeper, self._acls))
+        if door.has_users:
+            self._followers.append(self._credentials)
         is_routed = routing is not None and routing.is_on(config.inter_broker_protocol)
         self._front = Front(
             *(self._queue.put, self._view, self._addresses, self.metrics, authorizer, _wall_ms, audit),
             routes_as_documented=is_routed,
+            outgoing=door.security.outgoing(),
         )
         self._tasks: list[asyncio.Task[None]] = []
         self._cluster_id: str | None = None
@@ -138,7 +150,14 @@ class ControllerServer:
     async def __aenter__(self) -> Self:
         async with AsyncExitStack() as stack:
             stack.push_async_callback(self._front.close)
-            self.port = await self._front.open(self._host, self.port, self.config.inter_broker_listener_name)
+            security = self._door.security
+            self.port = await self._front.open(
+                *(self._host, self.port, self.config.inter_broker_listener_name),
+                tls=security.server_tls(),
+                sasl=security.server_sasl(self._credentials, _wall_ms),
+                limits=self._door.limits,
+                rate_of=self._address_quotas.rate_of,
+            )
             await stack.enter_async_context(self._zookeeper)
             await self._open()
             stack.pop_all()
@@ -165,9 +184,8 @@ class ControllerServer:
     async def _open(self) -> None:
         config = self.config
         if not config.endpoints:
-            name = config.inter_broker_listener_name
-            here = Endpoint(self.port, self._host, name, SECURITY_PROTOCOLS["PLAINTEXT"])
-            self.config = config = replace(config, endpoints=(here,))
+            here = endpoints_at(self._host, self.port, config, self._door.security.protocol)
+            self.config = config = replace(config, endpoints=here)
         self.active = ActiveController(config, random_topic_id, self._acls)
         self._channels = BrokerChannels(
             str(config.broker_id),
@@ -175,6 +193,7 @@ class ControllerServer:
             self._answered,
             self.metrics,
             config.acknowledgement_timeout_ms / 1000,
+            self._door.to_brokers.outgoing(),
         )
         await eligibility.check_chroot(self._zookeeper)
         await eligibility.check_may_control(self._zookeeper, config.broker_id)
@@ -183,9 +202,9 @@ class ControllerServer:
         for path in (*znodes.PERSISTENT_PATHS, *(znode_tokens.PERSISTENT_PATHS if has_tokens else ())):
             await self._zookeeper.make_path(path)
         await self._read_cluster_id()
-        if self._acl_follower is not None:
-            await self._acl_follower.open()
-            self._tasks.append(asyncio.create_task(self._acl_follower.follow()))
+        for follower in self._followers:
+            await follower.open()
+            self._tasks.append(asyncio.create_task(follower.follow()))
         self._queue.put(Reelect())
         self._tasks += [
             asyncio.create_task(each)
@@ -204,8 +223,8 @@ class ControllerServer:
         logger.info("the ZooKeeper session is %s", change.value)
         if change is SessionEvent.EXPIRED:
             self._queue.session_lost()
-            if self._acl_follower is not None:
-                self._acl_follower.session_lost()
+            for follower in self._followers:
+                follower.session_lost()
 
     def _watch_fired(self, path: str, kind: Kind) -> None:
         event = Reelect() if path == znodes.CONTROLLER else event_of(path, kind)

@@ -15,6 +15,7 @@ from kcore.constants import (
     TRANSACTION_VERSION,
 )
 from kcore.metadata.metadata_version import FEATURE_NAME as METADATA_VERSION
+from kcore.replication.raft_log import Level
 
 Bounds = tuple[int, int]
 
@@ -88,6 +89,13 @@ _OF_3_9: Final[Mapping[str, Bounds]] = {
     "UpdateFeatures": (0, 1),
     "Vote": (0, 1),
 }
+RAFT_LEVELS: Final[Mapping[str, tuple[str, Level]]] = {
+    "4.3.1": ("4.3", "4.1.2"),
+    "4.1.2": ("4.3", "4.1.2"),
+    "3.9.1": ("3.9", "3.9.1"),
+}
+"""By release: what a node of the quorum speaks, and whose rules its log has."""
+
 APIS: Final = {"4.3.1": _OF_4_3, "4.1.2": _OF_4_1, "3.9.1": _OF_3_9}
 """By release: the lowest and the highest version of each API."""
 

@@ -6,8 +6,9 @@ Source: ScramPublisher, DelegationTokenPublisher, ScramServerCallbackHandler of 
 from collections.abc import Callable
 from typing import Final
 
-from kcore.controller.kraft.context import ControllerContext
 from kcore.controller.rules.scram import MECHANISMS
+from kcore.controller.rules.tokens import secret_of
+from kcore.metadata.image import ClusterImage
 from kcore.metadata.principal import KafkaPrincipal
 from kcore.net.sasl_mechanisms import ScramCredential, Token
 
@@ -15,23 +16,23 @@ _CODES: Final = {mechanism.name: code for code, mechanism in MECHANISMS.items()}
 
 
 class LogCredentials:
-    """Those of the controller's state at the moment of the question (kcore.net.sasl_mechanisms.Credentials)."""
+    """Those of the image at the moment of the question (kcore.net.sasl_mechanisms.Credentials)."""
 
-    def __init__(self, context: Callable[[], ControllerContext]) -> None:
-        self._context = context
+    def __init__(self, image: Callable[[], ClusterImage], secret_key: str | None) -> None:
+        """`secret_key`: this node's `delegation.token.secret.key`; None: it takes no tokens."""
+        self._image, self._secret_key = image, None if secret_key is None else secret_key.encode()
 
     def scram(self, mechanism: str, username: str) -> ScramCredential | None:
         """The user's credential for a mechanism."""
-        record = self._context().image.scram.get((_CODES[mechanism], username))
+        record = self._image().scram.get((_CODES[mechanism], username))
         if record is None:
             return None
         return ScramCredential(record.salt, record.stored_key, record.server_key, record.iterations)
 
     def token(self, token_id: str) -> Token | None:
         """The token; none where this node has no `delegation.token.secret.key`."""
-        context = self._context()
-        record = context.image.tokens.get(token_id)
-        if record is None or context.config.delegation_token_secret_key is None:
+        record = self._image().tokens.get(token_id)
+        if record is None or self._secret_key is None:
             return None
         kind, _, name = record.owner.partition(":")
-        return Token(KafkaPrincipal(name, kind), record.expiration_timestamp, context.tokens.hmac_of(token_id))
+        return Token(KafkaPrincipal(name, kind), record.expiration_timestamp, secret_of(self._secret_key, token_id))

@@ -19,6 +19,7 @@ from kcore.controller.kraft.departures import LEADERS_NAMED
 from kcore.controller.kraft.error_responses import refused
 from kcore.controller.kraft.handlers import HANDLERS
 from kcore.controller.rules.parsed import is_parsed
+from kcore.controller.rules.quotas import IP
 from kcore.errors import NetworkError
 from kcore.java_hash import hash_map_order
 from kcore.metadata.acl_codes import ALTER, CLUSTER_ACTION, DESCRIBE
@@ -48,7 +49,7 @@ from kcore.schema.sasl import SaslAuthenticateRequest, SaslHandshakeRequest
 from kcore.schema.structure import Message
 from kcore.server.kraft.answers import in_turns
 from kcore.server.kraft.apis import APIS
-from kcore.server.kraft.envelopes import unwrapped, wrapped
+from kcore.server.kraft.envelopes import Forwarded, unwrapped, wrapped
 from kcore.server.kraft.heartbeat_feed import HeartbeatFeed
 from kcore.server.quorum.clock import Clock
 from kcore.server.quorum.compiled import CompiledFront, Feed
@@ -56,6 +57,8 @@ from kcore.server.quorum.follower_feed import FollowerFeed
 from kcore.server.quorum.front import QuorumFront, TakeRequest
 
 NEEDS: Final = {DescribeQuorumRequest: DESCRIBE, AddRaftVoterRequest: ALTER, RemoveRaftVoterRequest: ALTER}
+LOOPBACK: Final = "127.0.0.1"
+CONNECTION_RATE: Final = "connection_creation_rate"
 _DIRECT: Final = {FetchRequest.api_key, BrokerHeartbeatRequest.api_key, BrokerRegistrationRequest.api_key}
 REGISTERED_AT_ONCE: Final = 4  # Brokers, before those that were registered have a turn to connect and to be unfenced.
 NOT_ALLOWED: Final = Errors.CLUSTER_AUTHORIZATION_FAILED
@@ -126,6 +129,7 @@ class ControllerFront(QuorumFront):
     """The server of a controller."""
 
     _urgent = frozenset({BrokerHeartbeatRequest.api_key})
+    _tells_itself = True  # The principal may be that of an envelope.
 
     def __init__(
         self,
@@ -150,6 +154,15 @@ class ControllerFront(QuorumFront):
 
     def _apis(self) -> Mapping[str, tuple[int, int]]:
         return APIS[self._release]
+
+    def _rate_of(self, address: str) -> float | None:
+        """connection_creation_rate of the address, or of all others (KIP-612)."""
+        quotas = self._context().image.quotas
+        if not quotas:
+            return None
+        names = [address, "localhost"] if address == LOOPBACK else [address]
+        found = (quotas.get(((IP, name),), {}).get(CONNECTION_RATE) for name in (*names, None))
+        return next((rate for rate in found if rate is not None), None)
 
     def show_decided(self, controller: KraftController) -> None:
         """The finalized levels in ApiVersions responses from now on, once they are committed (FeaturesPublisher).
@@ -215,6 +228,8 @@ class ControllerFront(QuorumFront):
         asked = _asked_of(context, request)
         if not is_parsed(request):
             raise _senseless(asked)
+        if not isinstance(request, FetchRequest):
+            answer = self._telling(asked, answer)
         if isinstance(request, BrokerHeartbeatRequest):
             self._begin(partial(self._control, request, self._info(asked)), answer)
         elif isinstance(request, BrokerRegistrationRequest):
@@ -222,7 +237,7 @@ class ControllerFront(QuorumFront):
         elif self._is_allowed(asked, CLUSTER_ACTION):
             super().begin(context, request, answer)
         else:
-            answer(refused(request, Errors.CLUSTER_AUTHORIZATION_FAILED))
+            self._telling(asked, answer)(refused(request, Errors.CLUSTER_AUTHORIZATION_FAILED))
 
     def _register_in_turn(self, asked: _Asked, reply_to: Hashable) -> None:
         self._registrations.append(lambda: self._control(asked.request, self._info(asked), reply_to))
@@ -252,15 +267,12 @@ class ControllerFront(QuorumFront):
 
     async def _enveloped(self, context: RequestContext, envelope: EnvelopeRequest, outer: _Asked) -> Message | Encoded:
         """Handles a forwarded request as its client's; the sender of the envelope needs CLUSTER_ACTION."""
-        if not self._is_allowed(outer, CLUSTER_ACTION):
-            return EnvelopeResponse(error_code=Errors.CLUSTER_AUTHORIZATION_FAILED.value)
-        found = unwrapped(envelope)
+        found = self._opened(envelope, outer)
         if isinstance(found, Errors):
-            return EnvelopeResponse(error_code=found.value)
+            answer = EnvelopeResponse(error_code=found.value)
+            self._tell(outer, answer)
+            return answer
         version = found.header.request_api_version
-        lowest, highest = self._apis().get(api_name(type(found.request)), (0, -1))
-        if not lowest <= version <= highest or not is_parsed(found.request):
-            return EnvelopeResponse(error_code=Errors.UNSUPPORTED_VERSION.value)
         asked = _Asked(
             *(found.request, version, found.principal, found.client_address, outer.listener),
             is_forwarded=True,
@@ -268,12 +280,43 @@ class ControllerFront(QuorumFront):
             is_token_authenticated=found.is_token_authenticated,
             security_protocol=outer.security_protocol,
         )
-        response = await self._asked(context, asked)
+        response = await self._asked(context, asked, through=outer)
         if response is None:
             return EnvelopeResponse(error_code=Errors.UNKNOWN_SERVER_ERROR.value)
         return await wrapped(found, response)
 
-    async def _asked(self, context: RequestContext, asked: _Asked) -> Message | None:
+    def _opened(self, envelope: EnvelopeRequest, outer: _Asked) -> Forwarded | Errors:
+        if not self._is_allowed(outer, CLUSTER_ACTION):
+            return Errors.CLUSTER_AUTHORIZATION_FAILED
+        found = unwrapped(envelope)
+        if isinstance(found, Errors):
+            return found
+        lowest, highest = self._apis().get(api_name(type(found.request)), (0, -1))
+        is_known = lowest <= found.header.request_api_version <= highest and is_parsed(found.request)
+        return found if is_known else Errors.UNSUPPORTED_VERSION
+
+    async def _asked(self, context: RequestContext, asked: _Asked, through: _Asked | None = None) -> Message | None:
+        """With a line in the audit log; `through`: the envelope that the request came in."""
+        response = await self._response_to(context, asked)
+        self._tell(asked, response, through)
+        return response
+
+    def _tell(self, asked: _Asked, response: Message | None, through: _Asked | None = None) -> None:
+        if self.audit is not None:
+            via = (None, None) if through is None else (through.principal, through.client_address)
+            wall_ms = self._clocks()[1]
+            self.audit.write(wall_ms, asked.principal, asked.client_address, asked.request, response, *via)
+
+    def _telling(self, asked: _Asked, answer: Answer) -> Answer:
+        """The answer to a request without a task, with its line."""
+
+        def told(response: Message | None) -> None:
+            self._tell(asked, response)
+            answer(response)
+
+        return answer if self.audit is None else told
+
+    async def _response_to(self, context: RequestContext, asked: _Asked) -> Message | None:
         request = asked.request
         kind = type(request)
         if kind in HANDLERS:

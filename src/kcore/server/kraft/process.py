@@ -22,6 +22,7 @@ from kcore.controller.kraft.outputs import Clocks, LogLine, ReadSnapshotSlice, R
 from kcore.controller.kraft.slices import snapshot_slices
 from kcore.controller.kraft.tasks import all_tasks
 from kcore.net.bounded_log import BoundedLog
+from kcore.net.limits import Limits
 from kcore.net.listener_security import PROTOCOLS, ListenerSecurity
 from kcore.net.sasl_server import SaslListener
 from kcore.net.versions import api_name
@@ -38,7 +39,7 @@ from kcore.server.kraft.front import ControllerFront
 from kcore.server.kraft.registration import Registration
 from kcore.server.quorum.clock import Clock
 from kcore.server.quorum.compiled import FrontKind
-from kcore.server.quorum.front import QuorumFront
+from kcore.server.quorum.front import LIMITS, QuorumFront
 from kcore.server.quorum.process import PLAINTEXT, STOP_MS, Elections, QuorumServer
 from kcore.storage.raft_dir import random_directory_id
 
@@ -64,6 +65,7 @@ class KraftServer(QuorumServer):
         stop_ms: int = STOP_MS,
         front: FrontKind = "compiled",
         security: ListenerSecurity = PLAINTEXT,
+        limits: Limits = LIMITS,
     ) -> None:
         raft = replace(raft, elects_when_refused=KILLED_LEADERS not in config.kafka_way)
         self._own_clock = Clock()
@@ -88,6 +90,7 @@ class KraftServer(QuorumServer):
             stop_ms=stop_ms,
             front=front,
             security=security,
+            limits=limits,
         )
         self._registration = Registration(
             *(raft, self.node, self.controller, Random(dice.getrandbits(48))),
@@ -129,7 +132,8 @@ class KraftServer(QuorumServer):
             self._control_timer.cancel()
 
     def _server_sasl(self) -> SaslListener | None:
-        return self._security.server_sasl(LogCredentials(lambda: self.controller.context), _wall_ms)
+        secret_key = self.controller.config.delegation_token_secret_key
+        return self._security.server_sasl(LogCredentials(lambda: self.controller.context.image, secret_key), _wall_ms)
 
     def _new_front(self) -> QuorumFront:
         self._own_front = ControllerFront(

@@ -9,12 +9,15 @@ from typing import Any, Final, NamedTuple
 
 from kcore.controller.kraft.admin.broker_defaults import DEFAULT_LOG_DIR
 from kcore.controller.kraft.config import KraftControllerConfig
+from kcore.net.limits import Limits
 from kcore.net.listener_security import ListenerSecurity
 from kcore.raft.replicas import Address, Voter
 from kcore.server.kraft.apis import FEATURES
+from kcore.server.properties.limits import limits_of
 from kcore.server.properties.security import security_of
 from kcore.server.properties.values import (
     COUNT,
+    EVERYWHERE,
     LONG,
     MOST_LONG,
     SettingsError,
@@ -30,6 +33,7 @@ from kcore.server.properties.values import (
     static_voters_of,
     text_value,
 )
+from kcore.server.quorum.front import LIMITS
 
 AUTHORIZER: Final = "org.apache.kafka.metadata.authorizer.StandardAuthorizer"
 
@@ -49,10 +53,8 @@ _OF_CONTROLLER: Final[Mapping[str, Callable[[str, str], Any]]] = {
     "metadata.max.idle.interval.ms": number(0),
     "metadata.log.max.record.bytes.between.snapshots": LONG,
     "metadata.log.max.snapshot.interval.ms": number(0, MOST_LONG),
-    "allow.everyone.if.no.acl.found": boolean,
 }
-_OF_AUTHORIZER: Final = ("super.users", "allow.everyone.if.no.acl.found")
-EVERYWHERE: Final = ("", "0.0.0.0", "::")
+OF_AUTHORIZER: Final = ("super.users", "allow.everyone.if.no.acl.found")
 
 
 class KraftSettings(NamedTuple):
@@ -68,6 +70,7 @@ class KraftSettings(NamedTuple):
     raft: dict[str, Any]  # Fields of RaftConfig.
     controller: dict[str, Any]  # Fields of KraftControllerConfig.
     security: ListenerSecurity
+    limits: Limits
 
     def __repr__(self) -> str:
         """Without the settings themselves: passwords are among them."""
@@ -87,7 +90,7 @@ class KraftSettings(NamedTuple):
 
 def settings_of(properties: Mapping[str, str]) -> KraftSettings:
     """The settings; SettingsError, one line, for a name that Kafka does not know or an invalid value."""
-    given = checked(properties, _OF_AUTHORIZER, has_security=True)
+    given = checked(properties, OF_AUTHORIZER, has_security=True)
     if given.get("process.roles") != "controller":
         raise SettingsError(f"process.roles={given.get('process.roles', '')}: kcore is a controller alone")
     if "node.id" not in given:
@@ -106,17 +109,22 @@ def settings_of(properties: Mapping[str, str]) -> KraftSettings:
         raft_settings(given),
         _controller(given),
         security_of(given, listener),
+        limits_of(given, listener, LIMITS),
     )
 
 
 def _controller(given: Mapping[str, str]) -> dict[str, Any]:
-    found = read_all(given, _OF_CONTROLLER)
+    return {**read_all(given, _OF_CONTROLLER), **authorizer_fields(given), "static_configs": dict(given)}
+
+
+def authorizer_fields(given: Mapping[str, str]) -> dict[str, Any]:
+    """Fields of KraftControllerConfig: who may do what, besides what the ACLs say. Brokers have the same settings."""
+    found = read_all(given, {"allow.everyone.if.no.acl.found": boolean})
     if authorizer := given.get("authorizer.class.name"):
         if authorizer != AUTHORIZER:
             raise SettingsError(f"authorizer.class.name={authorizer}: kcore has {AUTHORIZER} alone")
         found["has_authorizer"] = True
     found["super_users"] = tuple(each.strip() for each in given.get("super.users", "").split(";") if each.strip())
-    found["static_configs"] = dict(given)
     return found
 
 

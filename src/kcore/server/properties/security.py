@@ -15,6 +15,8 @@ from kcore.net.tls import CLIENT_AUTH, VERSIONS, ClientAuth, TlsError, TlsSettin
 from kcore.server.properties.values import COUNT, MOST_LONG, SettingsError, items, listed, number
 
 JAAS: Final = "sasl.jaas.config"
+OF_CONTROLLERS: Final = "sasl.mechanism.controller.protocol"
+OF_BROKERS: Final = "sasl.mechanism.inter.broker.protocol"
 MAX_REAUTH: Final = "connections.max.reauth.ms"
 DELAY: Final = "connection.failed.authentication.delay.ms"
 PEM: Final = "PEM"
@@ -74,25 +76,32 @@ class _Given:
                 raise SettingsError(f"{given}: kcore has PLAIN and SCRAM, and TLS by OpenSSL, without this setting")
 
 
-def protocol_of(given: Mapping[str, str], listener: str) -> str:
-    """The SecurityProtocol of a controller's listener (AbstractKafkaConfig.effectiveListenerSecurityProtocolMap)."""
+def protocol_of(given: Mapping[str, str], listener: str, *, is_controllers: bool = True) -> str:
+    """The SecurityProtocol of a listener (AbstractKafkaConfig.effectiveListenerSecurityProtocolMap).
+
+    `is_controllers`: it is one of controller.listener.names.
+    """
     name = "listener.security.protocol.map"
     protocols = {}
     for each in listed(given, name):
         key, _, protocol = each.partition(":")
-        protocols[key.strip()] = protocol.strip().upper()
+        protocols[key.strip().upper()] = protocol.strip().upper()
     # Kafka's default map has the names of protocols; it takes any other name of a controller's listener for plaintext.
-    default = "" if protocols and listener != PLAINTEXT else listener if listener in PROTOCOLS else PLAINTEXT
-    protocol = protocols.get(listener, default)
+    default = listener if listener in PROTOCOLS else PLAINTEXT if is_controllers else ""
+    protocol = protocols.get(listener.upper(), "" if protocols and listener != PLAINTEXT else default)
     if protocol not in PROTOCOLS:
         raise SettingsError(f"{name}={given.get(name, '')}: give {listener} one of {', '.join(PROTOCOLS)}")
     return protocol
 
 
-def security_of(given: Mapping[str, str], listener: str) -> ListenerSecurity:
-    """What that listener asks of clients; SettingsError, one line, which never shows a password."""
-    of_listener, protocol = _Given(given, listener), protocol_of(given, listener)
-    of_listener.check_names()
+def security_of(
+    given: Mapping[str, str], listener: str, own: str | None = OF_CONTROLLERS, *, is_controllers: bool = True
+) -> ListenerSecurity:
+    """What that listener asks of clients; SettingsError, one line, which never shows a password.
+
+    `own`: the setting that names the mechanism by which this node comes to such listeners; None: it comes to none.
+    """
+    of_listener, protocol = _checked(given, listener), protocol_of(given, listener, is_controllers=is_controllers)
     rules = of_listener.get("ssl.principal.mapping.rules", "DEFAULT")
     if rules != "DEFAULT":
         raise SettingsError(f"{of_listener.shown('ssl.principal.mapping.rules')}={rules}: kcore has DEFAULT alone")
@@ -104,22 +113,50 @@ def security_of(given: Mapping[str, str], listener: str) -> ListenerSecurity:
     for each in mechanisms:
         if each not in MECHANISMS:
             raise SettingsError(f"{of_listener.shown('sasl.enabled.mechanisms')}={each}: {_MECHANISMS}")
-    own = of_listener.get("sasl.mechanism.controller.protocol", "GSSAPI")
-    if own not in MECHANISMS:
-        raise SettingsError(f"{of_listener.shown('sasl.mechanism.controller.protocol')}={own}: {_MECHANISMS}")
-    logins = {each: _login(of_listener, each) for each in {*mechanisms, own}}
-    if logins[own].own is None:
-        name = f"{of_listener.prefix}{own.lower()}.{JAAS}"
-        raise SettingsError(f"{name}: username and password are missing, by which this node connects to controllers")
+    own_mechanism = None if own is None else _own_mechanism(of_listener, own)
+    logins = {each: _login(of_listener, each) for each in (*mechanisms, own_mechanism) if each is not None}
+    _check_own(of_listener, logins, own_mechanism)
     return ListenerSecurity(
         tls,
         mechanisms,
         logins,
-        own,
+        own_mechanism,
         {each: _max_reauth_ms(of_listener, each) for each in mechanisms},
         _number(of_listener, "sasl.server.max.receive.size", LARGEST_RECEIVE),
         number(0)(DELAY, given[DELAY]) / 1000 if DELAY in given else FAILURE_DELAY_S,
     )
+
+
+def outgoing_of(given: Mapping[str, str], listener: str) -> ListenerSecurity:
+    """How a broker comes to the controllers' listener, which it does not have itself; SettingsError."""
+    of_listener, protocol = _checked(given, listener), protocol_of(given, listener)
+    has_sasl = protocol.startswith("SASL_")
+    tls = _tls(of_listener, has_sasl=has_sasl, is_server=False) if protocol.endswith("SSL") else None
+    if not has_sasl:
+        return ListenerSecurity(tls)
+    mechanism = _own_mechanism(of_listener, OF_CONTROLLERS)
+    logins = {mechanism: _login(of_listener, mechanism)}
+    _check_own(of_listener, logins, mechanism)
+    return ListenerSecurity(tls, logins=logins, own_mechanism=mechanism)
+
+
+def _checked(given: Mapping[str, str], listener: str) -> _Given:
+    of_listener = _Given(given, listener)
+    of_listener.check_names()
+    return of_listener
+
+
+def _own_mechanism(of_listener: _Given, own: str) -> str:
+    mechanism = of_listener.get(own, "GSSAPI")
+    if mechanism not in MECHANISMS:
+        raise SettingsError(f"{of_listener.shown(own)}={mechanism}: {_MECHANISMS}")
+    return mechanism
+
+
+def _check_own(of_listener: _Given, logins: Mapping[str, Login], mechanism: str | None) -> None:
+    if mechanism is not None and logins[mechanism].own is None:
+        name = f"{of_listener.prefix}{mechanism.lower()}.{JAAS}"
+        raise SettingsError(f"{name}: username and password are missing, by which this node connects to others")
 
 
 _MECHANISMS: Final = f"kcore has {', '.join(MECHANISMS)}"
@@ -150,13 +187,13 @@ def _login(of_listener: _Given, mechanism: str) -> Login:
         raise SettingsError(f"{of_listener.prefix}{name}: {error}") from None
 
 
-def _tls(of_listener: _Given, *, has_sasl: bool) -> TlsSettings:
+def _tls(of_listener: _Given, *, has_sasl: bool, is_server: bool = True) -> TlsSettings:
     keystore = _store(of_listener, "keystore", "ssl.keystore.certificate.chain")
     truststore = _store(of_listener, "truststore", "ssl.truststore.certificates")
     chain, key = of_listener.get("ssl.keystore.certificate.chain"), of_listener.get("ssl.keystore.key")
     if (chain is None) != (key is None):
         raise SettingsError("give both ssl.keystore.certificate.chain and ssl.keystore.key")
-    if keystore is None and chain is None:
+    if keystore is None and chain is None and is_server:
         raise SettingsError(f"{of_listener.prefix}ssl.keystore.location is missing: a server shows a certificate")
     # With SASL, only the listener's own setting makes clients show certificates, too (ChannelBuilders).
     client_auth = of_listener.own("ssl.client.auth") if has_sasl else of_listener.get("ssl.client.auth")
@@ -175,7 +212,9 @@ def _tls(of_listener: _Given, *, has_sasl: bool) -> TlsSettings:
         _verifies_name(of_listener),
     )
     try:
-        settings.server_context(), settings.client_context()
+        settings.client_context()
+        if is_server:
+            settings.server_context()
     except TlsError as error:
         raise SettingsError(f"{of_listener.prefix}ssl: {error}") from None
     return settings

@@ -68,22 +68,25 @@ _NOT_DONE: Final = {  # Beginnings of names of settings that would be wrong to p
 }
 _SECURITY: Final = {"ssl.": PLAIN, "sasl.": PLAIN}  # Such, of a server that has neither.
 _OF_LISTENER: Final = "listener.name."
-_OF_PROTOCOLS: Final = ("SSL", "SASL_SSL", "SASL_PLAINTEXT")  # Names of listeners that say what they are.
-_EVERYWHERE: Final = ("", "0.0.0.0", "::")
+EVERYWHERE: Final = ("", "0.0.0.0", "::")
 
 
 def checked(
-    properties: Mapping[str, str], besides: tuple[str, ...] = (), *, has_security: bool = False
+    properties: Mapping[str, str],
+    besides: tuple[str, ...] = (),
+    *,
+    has_security: bool = False,
+    knows_all: bool = True,
 ) -> dict[str, str]:
     """The settings without the space around them.
 
-    SettingsError for a name that neither Kafka knows nor `besides` has, and for one that would be wrong to pass over:
-    of TLS and SASL, too, unless the server `has_security`.
+    SettingsError for a name that neither Kafka knows nor `besides` has, unless the server does not claim that it
+    `knows_all`; and for one that would be wrong to pass over: of TLS and SASL, too, unless the server `has_security`.
     """
     not_done = _NOT_DONE if has_security else {**_NOT_DONE, **_SECURITY}
     given = {name: value.strip() for name, value in properties.items()}
     for name in given:
-        if name not in KNOWN_NAMES and name not in besides and not name.startswith(PREFIXES):
+        if knows_all and name not in KNOWN_NAMES and name not in besides and not name.startswith(PREFIXES):
             raise SettingsError(f"{name}: Kafka 4.3.1 has no such setting")
         for beginning, why in not_done.items():
             if name.startswith(beginning) or (name.startswith(_OF_LISTENER) and f".{beginning}" in name):
@@ -115,17 +118,6 @@ def listener_name_of(given: Mapping[str, str]) -> str:
     if len(names) > 1:
         raise SettingsError(f"controller.listener.names={','.join(names)}: kcore has one listener")
     return names[0]
-
-
-def plain_listener_name_of(given: Mapping[str, str]) -> str:
-    """The one of controller.listener.names, which must be of plain text."""
-    listener = listener_name_of(given)
-    protocols = dict(each.split(":", 1) for each in listed(given, "listener.security.protocol.map") if ":" in each)
-    # Kafka's default map has the names of protocols; it takes any other name of a controller's listener for plaintext.
-    default = "" if listener in _OF_PROTOCOLS or (protocols and listener != "PLAINTEXT") else "PLAINTEXT"
-    if protocols.get(listener, default).strip() != "PLAINTEXT":
-        raise SettingsError(f"listener.security.protocol.map: {listener} must be PLAINTEXT: {PLAIN}")
-    return listener
 
 
 def listed(given: Mapping[str, str], name: str) -> list[str]:

@@ -6,22 +6,24 @@ Which APIs real brokers and controllers expect is what Kafka advertises for a CO
 """
 
 import asyncio
+import time
 from collections import deque
-from collections.abc import Callable, Hashable, Mapping
+from collections.abc import Callable, Collection, Hashable, Mapping
 from functools import partial
 from itertools import count
 from typing import ClassVar, Final
 
 from kcore.constants import KRAFT_VERSION, MAX_BROKERS
+from kcore.controller.kraft.api_errors import DEFAULT_MESSAGES
+from kcore.controller.kraft.error_responses import refused
 from kcore.net.adoption import Direct
 from kcore.net.framed import Encoded
 from kcore.net.limits import Limits
 from kcore.net.metrics import Metrics
 from kcore.net.requests import Answer
 from kcore.net.sasl_server import SaslListener
-from kcore.net.server import RequestContext, Server, serve
+from kcore.net.server import Handler, RequestContext, Server, serve
 from kcore.net.tls import TlsContext
-from kcore.net.versions import response_of
 from kcore.protocol_errors import Errors
 from kcore.raft.effects import SendResponse
 from kcore.raft.node import RaftNode
@@ -37,6 +39,8 @@ from kcore.schema.cluster_metadata import (
 from kcore.schema.fetch import FetchRequest
 from kcore.schema.index import message_class
 from kcore.schema.structure import Message
+from kcore.server.audit import AuditLog
+from kcore.server.audited import audited
 from kcore.server.quorum.clock import Clock
 from kcore.server.quorum.compiled import CompiledFront, Feed
 from kcore.server.quorum.follower_feed import FollowerFeed
@@ -49,8 +53,13 @@ OTHERS: Final = {
     "ControllerRegistration": (0, 0),
     "Envelope": (0, 0),
 }
+# Before a client is known they are `net/sasl_server.py`'s; later ones come too late.
+OF_SASL: Final = {"SaslHandshake": (0, 1), "SaslAuthenticate": (0, 2)}
 MOST_CONNECTIONS: Final = 4 * MAX_BROKERS  # Two of a broker; Kafka's max.connections has no bound either.
+LIMITS: Final = Limits(connections=MOST_CONNECTIONS)
 WRITTEN_AT_ONCE: Final = 64  # Answers between two looks at what has come.
+_SASL: Final = {message_class(f"{name}Request") for name in OF_SASL}
+NOT_ALLOWED: Final = Errors.CLUSTER_AUTHORIZATION_FAILED
 _OTHERS: Final = {message_class(f"{name}Request") for name in OTHERS}
 
 TakeRequest = Callable[[Message, int, Hashable], None]
@@ -63,14 +72,22 @@ def apis_of(level: str) -> dict[str, tuple[int, int]]:
         for request, newest in NEWEST[level].items()
     }
     if level == "3.9":
-        return {**raft, **OTHERS, "DescribeCluster": (0, 1)}
-    return {**raft, **OTHERS, "DescribeCluster": (0, 2), "UpdateFeatures": (0, 2)}  # The latter of kraft.version alone.
+        return {**raft, **OTHERS, **OF_SASL, "DescribeCluster": (0, 1)}
+    return {
+        **raft,
+        **OTHERS,
+        **OF_SASL,
+        "DescribeCluster": (0, 2),
+        "UpdateFeatures": (0, 2),
+    }  # The latter of kraft.version alone.
 
 
 class QuorumFront:
     """The server of a node."""
 
     _urgent: ClassVar[frozenset[int]] = frozenset()  # API keys of requests that are begun before others.
+    audit: AuditLog | None = None  # May be set before it is open.
+    _tells_itself: ClassVar[bool] = False  # Whether a subclass writes its lines.
 
     def __init__(
         self,
@@ -78,13 +95,14 @@ class QuorumFront:
         take: TakeRequest,
         describe: Callable[[], DescribeClusterResponse],
         listener: str | None = None,
+        super_users: Collection[str] | None = None,
     ) -> None:
         """`take` gets a request that is not answered here, its version, and what `answer` is to be called with.
 
-        `listener`: the name that requests are told to have come in at.
+        `listener`: the name that requests are told to have come in at. `super_users`: who alone is answered.
         """
         self.metrics = Metrics()
-        self._listener = listener
+        self._listener, self._super_users = listener, super_users
         self._level, self._take, self._describe = level, take, describe
         self._waiting: dict[Hashable, asyncio.Future[Message | None]] = {}
         self._direct: dict[Hashable, Answer] = {}  # Of requests that have no task.
@@ -96,24 +114,34 @@ class QuorumFront:
         self._followers: FollowerFeed | None = None
 
     async def open(
-        self, host: str, port: int, *, tls: TlsContext | None = None, sasl: SaslListener | None = None
+        self,
+        host: str,
+        port: int,
+        *,
+        tls: TlsContext | None = None,
+        sasl: SaslListener | None = None,
+        limits: Limits | None = None,
     ) -> int:
         """Listens; the port, also where 0 was asked for. OSError if it cannot be had."""
         listening = serve(
-            *(host, port, self._handle, self._apis()),
+            *(host, port, self._handler(), self._apis()),
             tls=tls,
             sasl=sasl,
             listener_name=self._listener,
-            limits=Limits(connections=MOST_CONNECTIONS),
+            limits=limits or LIMITS,
             metrics=self.metrics,
         )
         server = await listening
+        server.quotas.rate_of = self._rate_of
         self._server, server.direct = server, self
         server.versions_answer.supported_features = [
             # A leader asks a node for that before it makes it a voter (KIP-853).
             SupportedFeatureKey(name=KRAFT_VERSION, min_version=0, max_version=MAX_KRAFT_VERSION)
         ]
         return server.port
+
+    def _handler(self) -> Handler:
+        return self._handle if self._tells_itself else audited(self._handle, self.audit, _wall_ms)
 
     def compile(self, node: RaftNode, clock: Clock, fail: Callable[[Exception], None]) -> None:
         """Once it is open: the loop of `compiled` answers what changes nothing; `fail`: it has ended by itself."""
@@ -124,13 +152,20 @@ class QuorumFront:
         self._compiled, self._followers = front, followers
         self.follow()
 
+    def _rate_of(self, address: str) -> float | None:
+        """How many connections of an address it takes a second; None: any number."""
+        return None
+
     def _feeds(self, front: CompiledFront, followers: FollowerFeed) -> list[Feed]:
         """What the loop answers."""
         return [followers]
 
     def _may_go_on(self, direct: Direct) -> bool:
         """Whether the sender of such a request has the right to it now."""
-        return True
+        return self._is_known(direct.context)
+
+    def _is_known(self, context: RequestContext) -> bool:
+        return self._super_users is None or str(context.principal) in self._super_users
 
     def follow(self) -> None:
         """After each event: the loop is told what has changed."""
@@ -202,6 +237,9 @@ class QuorumFront:
 
     def begin(self, context: RequestContext, request: Message, answer: Answer) -> None:
         """As `_handle`."""
+        if not self._is_known(context):
+            answer(refused(request, NOT_ALLOWED, DEFAULT_MESSAGES[NOT_ALLOWED]))
+            return
         if self._followers is not None and (owed := self._followers.owed_to(context.connection_id, request)):
             answer(owed)
             return
@@ -216,9 +254,12 @@ class QuorumFront:
             self._begins = None
 
     async def _handle(self, context: RequestContext, request: Message) -> Message | Encoded | None:
+        if type(request) in _SASL:
+            return refused(request, Errors.ILLEGAL_SASL_STATE)
+        if not self._is_known(context):
+            return refused(request, NOT_ALLOWED, DEFAULT_MESSAGES[NOT_ALLOWED])
         if type(request) in _OTHERS:
-            refused: Message = response_of(type(request))(error_code=Errors.NOT_CONTROLLER.value)
-            return refused
+            return refused(request, Errors.NOT_CONTROLLER)
         if isinstance(request, DescribeClusterRequest):
             return self._described(request)
         return await self._answered(context, partial(self._take, request, context.version))
@@ -242,6 +283,10 @@ class QuorumFront:
                 "type BROKER",
             )
         return self._describe()
+
+
+def _wall_ms() -> int:
+    return time.time_ns() // 1_000_000
 
 
 def described(cluster_id: str, leader_id: int, voters: dict[int, Endpoints], listener: str) -> DescribeClusterResponse:

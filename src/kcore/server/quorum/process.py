@@ -6,13 +6,14 @@ Source: KafkaRaftManager and KafkaRaftClientDriver of 4.3.1.
 import asyncio
 import logging
 import time
-from collections.abc import Callable, Hashable, Iterable, Sequence
+from collections.abc import Callable, Collection, Hashable, Iterable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from functools import partial
 from typing import Any, Final, Protocol, Self
 
 from kcore.errors import KcoreError
+from kcore.net.limits import Limits
 from kcore.net.listener_security import ListenerSecurity
 from kcore.net.metrics import Metrics
 from kcore.net.sasl_mechanisms import NoCredentials
@@ -43,11 +44,12 @@ from kcore.schema.describe_quorum import DescribeQuorumRequest
 from kcore.schema.raft_voters import AddRaftVoterRequest
 from kcore.schema.structure import Message
 from kcore.schema.update_features import UpdateFeaturesRequest
+from kcore.server.audit import AuditLog
 from kcore.server.metrics.watched_loop import current_watched_loop
 from kcore.server.quorum.clock import Clock
 from kcore.server.quorum.compiled import FrontKind
 from kcore.server.quorum.features import FeatureUpdates
-from kcore.server.quorum.front import QuorumFront, described
+from kcore.server.quorum.front import LIMITS, QuorumFront, described
 from kcore.server.quorum.metrics import QuorumMetrics
 from kcore.server.quorum.peers import QuorumPeers
 from kcore.storage.raft_dir import random_directory_id
@@ -103,8 +105,12 @@ class QuorumServer:
         stop_ms: int = STOP_MS,
         front: FrontKind = "compiled",
         security: ListenerSecurity = PLAINTEXT,
+        super_users: Collection[str] | None = None,
+        limits: Limits = LIMITS,
     ) -> None:
         """`host`: None for an observer that answers nobody. `security`: of its listener, and of the other nodes'.
+
+        `super_users`: whom it answers; None: everybody. `limits`: of its listener.
 
         `store_cluster_id` keeps the one that the log brings, where `config` has none: durable when it returns.
         `stop_ms`: so long a leader that stops waits for another one. `front`: whether what changes nothing is answered
@@ -122,6 +128,7 @@ class QuorumServer:
         self._clock = Clock()
         self._stopped = asyncio.Event()
         self._failed: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        self._super_users, self._limits = super_users, limits
         self._front, self._front_kind, self._security = self._new_front(), front, security
         self._outgoing = security.outgoing()
         client_id = f"raft-client-{config.node_id}"
@@ -131,9 +138,17 @@ class QuorumServer:
         self._flushing: asyncio.Task[None] | None = None
         self._flush_wanted: Flush | None = None
 
+    def audit_to(self, audit: AuditLog | None) -> None:
+        """Before it is entered: requests have their lines there."""
+        self._front.audit = audit
+
     def _new_front(self) -> QuorumFront:
         """What answers clients."""
-        return QuorumFront(self.config.level, self._requested, self._describe_cluster)
+        return QuorumFront(
+            *(self.config.level, self._requested, self._describe_cluster),
+            listener=self.config.listener,
+            super_users=self._super_users,
+        )
 
     def _server_sasl(self) -> SaslListener | None:
         """How clients are authenticated, where that is asked for: this node knows no users but those of PLAIN."""
@@ -147,7 +162,7 @@ class QuorumServer:
             if self._host is None:
                 return self
             tls, sasl = self._security.server_tls(), self._server_sasl()
-            self.port = await self._front.open(self._host, self.port, tls=tls, sasl=sasl)
+            self.port = await self._front.open(self._host, self.port, tls=tls, sasl=sasl, limits=self._limits)
             if self._front_kind == "compiled":
                 self._front.compile(self.node, self._clock, self._fail)
         except BaseException:

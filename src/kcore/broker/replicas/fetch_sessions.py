@@ -1,0 +1,338 @@
+"""Incremental fetch sessions, as a broker keeps them (KIP-227): a client sends what changed, and gets what is news.
+
+A full fetch (epoch 0) asks for a session; its answer names the partitions of that session. Later fetches of the session
+name only partitions that are new or asked for otherwise, and those to forget; their answers leave out partitions
+without news. The epoch goes up by one with each fetch, so that a request that comes twice is seen.
+
+Source: FetchManager, FetchContext, FetchSession and FetchSessionCacheShard of 4.3.1. One cache: Kafka's eight shards
+are for its threads. Kafka does not bound how many partitions all sessions have; here a session that would go beyond the
+bound is not kept, and its client asks for all of its partitions each time.
+"""
+
+from bisect import bisect_left, insort
+from collections.abc import Callable, Collection, Iterable
+from dataclasses import dataclass
+from typing import Final, NamedTuple
+
+from kcore.constants import CONSUMER_REPLICA_ID, UNKNOWN_BROKER_EPOCH
+from kcore.metadata.topic_names import MAX_LENGTH
+from kcore.protocol_errors import Errors
+from kcore.schema.fetch import (
+    REPLICA_STATE_SINCE,
+    FetchableTopicResponse,
+    FetchPartition,
+    FetchRequest,
+    FetchResponse,
+    PartitionData,
+)
+from kcore.types import Uuid
+
+BY_ID_SINCE: Final = 13
+NO_SESSION: Final = 0  # FetchMetadata.INVALID_SESSION_ID
+INITIAL_EPOCH: Final = 0  # Make a session, in place of the one that is named.
+FINAL_EPOCH: Final = -1  # Make none, and close the one that is named.
+LAST_EPOCH: Final = 2**31 - 1
+EVICTION_MS: Final = 120_000  # MIN_INCREMENTAL_FETCH_SESSION_EVICTION_MS
+MOST_PARTITIONS: Final = 500_000  # Of all sessions together.
+
+PartitionId = tuple[Uuid | str, int]  # By topic id from version 13 on, by name before.
+
+
+def next_epoch(epoch: int) -> int:
+    """Of the fetch that follows (FetchMetadata.nextEpoch)."""
+    if epoch < INITIAL_EPOCH:
+        return FINAL_EPOCH
+    return 1 if epoch == LAST_EPOCH else epoch + 1
+
+
+@dataclass(slots=True)
+class CachedPartition:
+    """What is asked of one partition, and, in a session, what its last answer said."""
+
+    topic: str  # "" from version 13 on.
+    topic_id: Uuid
+    index: int
+    fetch_offset: int
+    current_leader_epoch: int
+    last_fetched_epoch: int
+    fetcher_log_start_offset: int
+    max_bytes: int
+    high_watermark: int = -1
+    log_start_offset: int = -1
+
+    @classmethod
+    def of(cls, topic: str, topic_id: Uuid, asked: FetchPartition) -> "CachedPartition":
+        return cls(
+            *(topic, topic_id, asked.partition, asked.fetch_offset, asked.current_leader_epoch),
+            *(asked.last_fetched_epoch, asked.log_start_offset, asked.partition_max_bytes),
+        )
+
+    def ask(self, other: "CachedPartition") -> None:
+        """It is asked for like that from now on."""
+        self.fetch_offset, self.max_bytes = other.fetch_offset, other.max_bytes
+        self.current_leader_epoch, self.last_fetched_epoch = other.current_leader_epoch, other.last_fetched_epoch
+        self.fetcher_log_start_offset = other.fetcher_log_start_offset
+
+    def answered(self, data: PartitionData) -> bool:
+        """Whether the answer says anything that the one before did not; it is remembered as sent."""
+        is_news = (
+            bool(data.records)
+            or data.error_code != Errors.NONE
+            or data.diverging_epoch.epoch >= 0
+            or data.preferred_read_replica >= 0
+            or (data.high_watermark, data.log_start_offset) != (self.high_watermark, self.log_start_offset)
+        )
+        # After an error the partition is answered in any case: it is to be seen that the error is gone.
+        self.high_watermark = -1 if data.error_code != Errors.NONE else data.high_watermark
+        self.log_start_offset = data.log_start_offset
+        return is_news
+
+
+Row = tuple[CachedPartition, PartitionData]  # What was asked, and what was read.
+Partitions = dict[PartitionId, CachedPartition]
+
+
+class EvictableKey(NamedTuple):
+    """Sessions with lower keys are worth less."""
+
+    is_privileged: bool
+    size: int
+    session_id: int
+
+
+@dataclass(slots=True, eq=False)
+class FetchSession:
+    """The partitions that a client has named so far. Those that had records last are at the end."""
+
+    session_id: int
+    is_privileged: bool  # A follower's.
+    by_id: bool  # With topic ids.
+    partitions: Partitions
+    created_ms: int
+    last_used_ms: int
+    epoch: int = INITIAL_EPOCH + 1  # Of the next fetch.
+    cached_size: int = 0  # When it was used last.
+
+    @property
+    def key(self) -> EvictableKey:
+        return EvictableKey(self.is_privileged, self.cached_size, self.session_id)
+
+    def update(self, wanted: Partitions, forgotten: Iterable[PartitionId]) -> None:
+        for key, partition in wanted.items():
+            known = self.partitions.setdefault(key, partition)
+            if known is not partition:
+                known.ask(partition)
+        for key in forgotten:
+            self.partitions.pop(key, None)
+
+
+class FetchSessionCache:
+    """The sessions of a broker; `now_ms` of each call only goes forward."""
+
+    def __init__(self, slots: int = 0, random_below: Callable[[int], int] | None = None) -> None:
+        """At most `slots` sessions; without any, every client asks for all of its partitions each time.
+
+        `random_below`: a random number below what it is given. Ids are random, so that those of the broker's last
+        incarnation mean nothing in this one.
+        """
+        assert not slots or random_below is not None
+        self.slots, self._random_below = slots, random_below
+        self.now_ms = 0  # The time, as it was told last.
+        self.num_partitions = 0
+        self.evictions = 0
+        self.sessions: dict[int, FetchSession] = {}  # The one that was used last is at the end.
+        self._evictable_by_all: list[EvictableKey] = []  # Sorted.
+        self._evictable_by_privileged: list[EvictableKey] = []
+
+    def tell_time(self, now_ms: int) -> None:
+        self.now_ms = max(self.now_ms, now_ms)
+
+    def new_context(self, request: FetchRequest, version: int) -> "FetchContext | Errors":
+        """What is to be read and how it is answered, or the error of the whole response (FetchManager.newContext)."""
+        wanted = _wanted(request, version)
+        session = self.sessions.get(request.session_id)
+        if request.session_epoch in (INITIAL_EPOCH, FINAL_EPOCH):
+            if session is not None:
+                self.remove(session)
+            if request.session_epoch == FINAL_EPOCH:
+                return SessionlessFetchContext(wanted)
+            is_follower = replica_of(request, version)[0] != CONSUMER_REPLICA_ID
+            return FullFetchContext(wanted, self, version >= BY_ID_SINCE, is_follower)
+        if session is None:
+            return Errors.FETCH_SESSION_ID_NOT_FOUND
+        if session.epoch != request.session_epoch:
+            return Errors.INVALID_FETCH_SESSION_EPOCH
+        if session.by_id != (version >= BY_ID_SINCE):
+            return Errors.FETCH_SESSION_TOPIC_ID_ERROR
+        session.update(wanted, _forgotten(request, version))
+        if not session.partitions:
+            self.remove(session)
+            return SessionlessFetchContext(wanted)
+        if not self._fits(wanted.values(), len(session.partitions) - session.cached_size):
+            self.remove(session)
+            return Errors.FETCH_SESSION_ID_NOT_FOUND
+        self._touch(session)
+        session.epoch = next_epoch(session.epoch)
+        return IncrementalFetchContext(session, session.epoch)
+
+    def maybe_create(self, partitions: Partitions, *, by_id: bool, is_privileged: bool) -> int:
+        """The id of a new session with these partitions; NO_SESSION if there is no room for it."""
+        key = EvictableKey(is_privileged, len(partitions), NO_SESSION)
+        if not self._fits(partitions.values(), len(partitions)):
+            return NO_SESSION
+        if len(self.sessions) >= self.slots and not self._try_evict(key):
+            return NO_SESSION
+        session = FetchSession(self._new_id(), is_privileged, by_id, partitions, self.now_ms, self.now_ms)
+        self.sessions[session.session_id] = session
+        self.num_partitions += len(partitions)
+        session.cached_size = len(partitions)
+        self._place(session)
+        return session.session_id
+
+    def remove(self, session: FetchSession) -> None:
+        """Its client is told so with its next fetch."""
+        if self.sessions.pop(session.session_id, None) is not None:
+            self._displace(session)
+            self.num_partitions -= session.cached_size
+
+    def _fits(self, partitions: Collection[CachedPartition], more: int) -> bool:
+        """Names that no topic can have are not kept, however many there are: they may be long."""
+        fits = self.num_partitions + more <= MOST_PARTITIONS
+        return fits and all(len(each.topic) <= MAX_LENGTH for each in partitions)
+
+    def _new_id(self) -> int:
+        assert self._random_below is not None
+        while (session_id := 1 + self._random_below(2**31 - 1)) in self.sessions:
+            pass
+        return session_id
+
+    def _try_evict(self, key: EvictableKey) -> bool:
+        """Removes a session that has not been used for long, or one that is worth less than the new one."""
+        oldest = next(iter(self.sessions.values()), None)
+        if oldest is None:
+            return False
+        if self.now_ms - oldest.last_used_ms <= EVICTION_MS:
+            evictable = self._evictable_by_privileged if key.is_privileged else self._evictable_by_all
+            if not evictable or key < evictable[0]:
+                return False
+            oldest = self.sessions[evictable[0].session_id]
+        self.remove(oldest)
+        self.evictions += 1
+        return True
+
+    def _touch(self, session: FetchSession) -> None:
+        self._displace(session)
+        self.sessions[session.session_id] = self.sessions.pop(session.session_id)
+        session.last_used_ms = self.now_ms
+        self.num_partitions += len(session.partitions) - session.cached_size
+        session.cached_size = len(session.partitions)
+        self._place(session)
+
+    def _place(self, session: FetchSession) -> None:
+        """A session may be evicted once it is not new; an unprivileged one always, by a privileged one."""
+        is_settled = session.last_used_ms - session.created_ms > EVICTION_MS
+        if is_settled or not session.is_privileged:
+            insort(self._evictable_by_privileged, session.key)
+        if is_settled:
+            insort(self._evictable_by_all, session.key)
+
+    def _displace(self, session: FetchSession) -> None:
+        for keys in (self._evictable_by_all, self._evictable_by_privileged):
+            at = bisect_left(keys, session.key)
+            if at < len(keys) and keys[at] == session.key:
+                del keys[at]
+
+
+class SessionlessFetchContext:
+    """All that is asked for is answered."""
+
+    session_id = NO_SESSION
+
+    def __init__(self, wanted: Partitions) -> None:
+        self._wanted = wanted
+
+    @property
+    def partitions(self) -> Collection[CachedPartition]:
+        return self._wanted.values()
+
+    def response(self, rows: Iterable[Row]) -> FetchResponse:
+        """Of what was read; to be called once, when the response is sent."""
+        return _response(NO_SESSION, rows)
+
+
+class FullFetchContext(SessionlessFetchContext):
+    """All that is asked for is answered, and is in a session from then on."""
+
+    def __init__(self, wanted: Partitions, cache: FetchSessionCache, by_id: bool, is_privileged: bool) -> None:
+        super().__init__(wanted)
+        self._cache, self._by_id, self._is_privileged = cache, by_id, is_privileged
+
+    def response(self, rows: Iterable[Row]) -> FetchResponse:
+        rows = [*rows]
+        for asked, data in rows:
+            asked.answered(data)
+        session_id = self._cache.maybe_create(self._wanted, by_id=self._by_id, is_privileged=self._is_privileged)
+        return _response(session_id, rows)
+
+
+class IncrementalFetchContext:
+    """All of the session is read, and what is news is answered."""
+
+    def __init__(self, session: FetchSession, epoch: int) -> None:
+        """`epoch`: that the session has as long as no other fetch of it comes."""
+        self._session, self._epoch = session, epoch
+
+    @property
+    def partitions(self) -> Collection[CachedPartition]:
+        return self._session.partitions.values()
+
+    def response(self, rows: Iterable[Row]) -> FetchResponse:
+        """Of what was read; to be called once, when the response is sent."""
+        session = self._session
+        if session.epoch != self._epoch:  # Another request came meanwhile, perhaps this one again.
+            return FetchResponse(
+                error_code=Errors.INVALID_FETCH_SESSION_EPOCH, session_id=session.session_id, responses=[]
+            )
+        news = [(asked, data) for asked, data in rows if asked.answered(data)]
+        for asked, data in news:
+            if data.records:  # The others are first in the next answer.
+                key = (asked.topic_id if session.by_id else asked.topic, asked.index)
+                session.partitions[key] = session.partitions.pop(key)
+        return _response(session.session_id, news)
+
+
+FetchContext = SessionlessFetchContext | IncrementalFetchContext
+
+
+def replica_of(request: FetchRequest, version: int) -> tuple[int, int]:
+    """The follower's id and broker epoch; -1 for a consumer, and for an epoch that is not in the request."""
+    if version < REPLICA_STATE_SINCE:
+        return request.replica_id, UNKNOWN_BROKER_EPOCH
+    return request.replica_state.replica_id, request.replica_state.replica_epoch
+
+
+def _wanted(request: FetchRequest, version: int) -> Partitions:
+    """In the request's order; a partition that comes twice is asked for as its last entry has it."""
+    by_id = version >= BY_ID_SINCE
+    return {
+        (topic.topic_id if by_id else topic.topic, each.partition): CachedPartition.of(
+            "" if by_id else topic.topic, topic.topic_id, each
+        )
+        for topic in request.topics
+        for each in topic.partitions
+    }
+
+
+def _forgotten(request: FetchRequest, version: int) -> Iterable[PartitionId]:
+    for topic in request.forgotten_topics_data:
+        for index in topic.partitions:
+            yield topic.topic_id if version >= BY_ID_SINCE else topic.topic, index
+
+
+def _response(session_id: int, rows: Iterable[Row]) -> FetchResponse:
+    topics: list[FetchableTopicResponse] = []
+    for asked, data in rows:
+        if not topics or (topics[-1].topic, topics[-1].topic_id) != (asked.topic, asked.topic_id):
+            topics.append(FetchableTopicResponse(topic=asked.topic, topic_id=asked.topic_id, partitions=[]))
+        topics[-1].partitions.append(data)
+    return FetchResponse(session_id=session_id, responses=topics)

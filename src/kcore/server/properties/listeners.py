@@ -1,0 +1,115 @@
+"""server.properties: the listeners of a broker, each by its name, and which of them brokers use among themselves.
+
+Source: AbstractKafkaConfig (interBrokerListenerNameAndSecurityProtocol), SocketServerConfigs,
+KafkaConfig.validateValues of 4.3.1.
+"""
+
+from collections.abc import Mapping
+from typing import Final, NamedTuple
+
+from kcore.metadata.broker_table import Endpoint
+from kcore.net.listener_security import PROTOCOLS, ListenerSecurity
+from kcore.net.request_context import PLAINTEXT
+from kcore.raft.replicas import Address
+from kcore.server.properties.security import OF_BROKERS, security_of
+from kcore.server.properties.values import EVERYWHERE, LISTENER, SettingsError, listed
+
+INTER_BROKER: Final = "inter.broker.listener.name"
+OF_PROTOCOL: Final = "security.inter.broker.protocol"
+_LISTENERS: Final = "listeners"
+_ADVERTISED: Final = "advertised.listeners"
+
+
+class BrokerListener(NamedTuple):
+    """One listener."""
+
+    name: str = PLAINTEXT
+    listen: Address = Address("127.0.0.1", 0)  # Port 0: any.
+    advertised: Address | None = None  # None: where it listens.
+    security: ListenerSecurity = ListenerSecurity()
+    is_told: bool = True  # Whether others are told of it.
+
+    def endpoint(self, port: int) -> Endpoint:
+        """Where others find it; `port`: at which it listens."""
+        at = self.advertised or self.listen
+        return Endpoint(at.port or port, at.host, self.name, PROTOCOLS.index(self.security.protocol))
+
+
+class BrokerListeners(NamedTuple):
+    """All listeners of a broker."""
+
+    each: tuple[BrokerListener, ...] = (BrokerListener(),)
+    inter_broker: str = PLAINTEXT
+
+    def endpoints(self, ports: Mapping[str, int]) -> list[Endpoint]:
+        """Where others find them; `ports`: at which they listen."""
+        return [listener.endpoint(ports[listener.name]) for listener in self.each if listener.is_told]
+
+    @property
+    def of_brokers(self) -> BrokerListener:
+        """The one that brokers use among themselves."""
+        return next(listener for listener in self.each if listener.name == self.inter_broker)
+
+
+def plaintext_listeners(listen: Address, advertised: Address | None = None, name: str = PLAINTEXT) -> BrokerListeners:
+    """One listener, of plain text."""
+    return BrokerListeners((BrokerListener(name, listen, advertised),), name)
+
+
+def listeners_of(given: Mapping[str, str], controllers: str | None = None) -> BrokerListeners:
+    """Those of a broker; SettingsError, one line. `controllers`: the listener that controllers have, and no broker."""
+    places = _places(given, _LISTENERS) or {PLAINTEXT: Address("", 9092)}
+    if controllers is not None and controllers.upper() in places:
+        raise SettingsError(f"{_LISTENERS}={given.get(_LISTENERS, '')}: {controllers} is the controllers'")
+    advertised = _places(given, _ADVERTISED)
+    if unknown := sorted({*advertised} - {*places}):
+        raise SettingsError(f"{_ADVERTISED}={given[_ADVERTISED]}: {unknown[0]} is not among the {_LISTENERS}")
+    if any(each.host == "0.0.0.0" for each in advertised.values()):
+        raise SettingsError(f"{_ADVERTISED}={given[_ADVERTISED]}: nobody can connect to 0.0.0.0")
+    inter_broker = _inter_broker(given, [*places])
+    if inter_broker not in (advertised or places):
+        where = _ADVERTISED if advertised else _LISTENERS
+        raise SettingsError(f"{given.get(INTER_BROKER, inter_broker)}: it is not among the {where}")
+    found = [
+        BrokerListener(
+            name,
+            listen,
+            advertised.get(name, Address("localhost", listen.port) if listen.host in EVERYWHERE else None),
+            security_of(given, name, OF_BROKERS if name == inter_broker else None, is_controllers=False),
+            name in (advertised or places),
+        )
+        for name, listen in places.items()
+    ]
+    listeners = BrokerListeners(tuple(found), inter_broker)
+    own = listeners.of_brokers.security
+    if own.own_mechanism is not None and own.own_mechanism not in own.mechanisms:
+        raise SettingsError(f"{OF_BROKERS}={own.own_mechanism}: it is not among sasl.enabled.mechanisms")
+    return listeners
+
+
+def _places(given: Mapping[str, str], name: str) -> dict[str, Address]:
+    """Address by the listener's name, which Kafka has in capitals."""
+    found: dict[str, Address] = {}
+    for each in listed(given, name):
+        parts = LISTENER.fullmatch(each)
+        if parts is None or int(parts[3]) > 65535:
+            raise SettingsError(f"{name}={each}: give NAME://HOST:PORT")
+        if parts[1].upper() in found:
+            raise SettingsError(f"{name}={given[name]}: {parts[1].upper()} is there twice")
+        found[parts[1].upper()] = Address(parts[2].strip("[]"), int(parts[3]))
+    ports = [each.port for each in found.values() if each.port]
+    if name == _LISTENERS and len({*ports}) < len(ports):
+        raise SettingsError(f"{name}={given[name]}: each listener must have a different port")
+    return found
+
+
+def _inter_broker(given: Mapping[str, str], names: list[str]) -> str:
+    """By its name, or the one that is named as its protocol; the one listener of a broker is it without either."""
+    name, protocol = given.get(INTER_BROKER), given.get(OF_PROTOCOL)
+    if name and protocol:
+        raise SettingsError(f"give either {INTER_BROKER} or {OF_PROTOCOL}")
+    if name:
+        return name.upper()
+    if protocol and protocol.upper() not in PROTOCOLS:
+        raise SettingsError(f"{OF_PROTOCOL}={protocol}: give one of {', '.join(PROTOCOLS)}")
+    return protocol.upper() if protocol else names[0] if len(names) == 1 else PLAINTEXT

@@ -1,0 +1,258 @@
+"""Attackers beside a well-behaved client: what they were told, what memory and log did, how the client was served."""
+
+import asyncio
+import json
+import subprocess
+import sys
+import time
+from collections import Counter
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
+from statistics import median, quantiles
+from threading import Event, Thread
+from typing import Any
+
+from hostile.attacks import ATTACKS
+from hostile.payloads import filled
+from hostile.servers import TOPIC_NAME, Running, Target
+from kcore.net.connect import connect
+from kcore.net.connection import Connection
+from kcore.processes.machine import usage_of
+from kcore.protocol_errors import Errors
+from kcore.schema.cluster_metadata import DescribeClusterRequest, MetadataRequest
+from kcore.schema.index import message_class
+from kcore.wire.record_building import encode_records
+from kcore.wire.records import Record
+
+TESTS = Path(__file__).resolve().parents[1]
+CLIENT_PER_S = 100.0
+MOST_GROWTH = 1 << 30  # More than received_bytes and unsent_bytes of kcore.net.limits together.
+MOST_LINES_PER_S = 20.0
+MOST_LINES = 200
+MUST_BE_REFUSED = ("forged principals", "foreign clusters", "last epochs", "replayed registrations")
+READY_S = 120.0
+
+
+@dataclass
+class Window:
+    """How the well-behaved client fared for a while; times in ms."""
+
+    times: list[float] = field(default_factory=list)
+    failures: Counter[str] = field(default_factory=Counter)
+
+    def at(self, percent: int) -> float:
+        return quantiles(self.times, n=100)[percent - 1] if len(self.times) > 1 else float("nan")
+
+
+@dataclass
+class Row:
+    """One kind of attackers at one server, over all rounds."""
+
+    server: str
+    attack: str
+    tried_per_s: float
+    seconds: float = 0.0
+    outcomes: Counter[str] = field(default_factory=Counter)
+    rss_before: int = 0
+    rss_peak: int = 0
+    rss_after: int = 0
+    alone: list[tuple[float, float]] = field(default_factory=list)  # p50 and p99 of each round, in ms
+    beside: list[tuple[float, float]] = field(default_factory=list)
+    failures: Counter[str] = field(default_factory=Counter)
+    server_cores: float = 0.0
+    attackers_cores: float = 0.0
+    log_lines: int = 0
+    findings: list[str] = field(default_factory=list)
+
+    @property
+    def per_s(self) -> float:
+        return self.outcomes.total() / self.seconds if self.seconds else 0.0
+
+    def p(self, which: str, at: int) -> float:
+        rounds = self.alone if which == "alone" else self.beside
+        return median(each[at] for each in rounds) if rounds else float("nan")
+
+    @property
+    def ratio(self) -> float:
+        """Of the p99, the median over the rounds."""
+        pairs = [(alone[1], beside[1]) for alone, beside in zip(self.alone, self.beside, strict=True)]
+        return median(beside / alone for alone, beside in pairs) if pairs else float("nan")
+
+    def to_json(self) -> dict[str, Any]:
+        return {**asdict(self), "per_s": self.per_s, "ratio": self.ratio}
+
+
+class Client:
+    """The well-behaved one: a request each 10 ms, on one connection, which it opens again where it is closed."""
+
+    def __init__(self, target: Target) -> None:
+        self._target, self._connection = target, None
+        self._request, self._version = _request_of(target)
+
+    async def window(self, seconds: float) -> Window:
+        found, begin = Window(), time.monotonic()
+        for number in range(int(seconds * CLIENT_PER_S)):
+            await asyncio.sleep(max(0.0, begin + number / CLIENT_PER_S - time.monotonic()))
+            if time.monotonic() - begin > 2 * seconds + 5:
+                break  # It is hardly served at all.
+            before = time.monotonic()
+            try:
+                await self._ask()
+            except Exception as error:  # Whatever it is, the client was not served.
+                found.failures[type(error).__name__] += 1
+                await self.close()
+            found.times.append((time.monotonic() - before) * 1e3)
+        return found
+
+    async def _ask(self) -> None:
+        if self._connection is None:
+            self._connection = await connect("127.0.0.1", self._target.port, client_id="well-behaved")
+        answer = await self._connection.send(self._request, self._version)
+        if hasattr(answer, "responses"):
+            [told] = answer.responses[0].partition_responses
+            assert told.error_code == Errors.NONE, Errors.of(told.error_code)
+
+    async def close(self) -> None:
+        connection: Connection | None = self._connection
+        self._connection = None
+        if connection is not None:
+            with suppress(Exception):
+                await connection.close()
+
+
+def _request_of(target: Target) -> tuple[Any, int]:
+    """A record to a broker; a controller is asked for the cluster."""
+    if "Produce" in target.apis:
+        records = encode_records([Record(0, 1_700_000_000_000, b"k", bytes(100))])
+        known = {"name": TOPIC_NAME, "records": records, "acks": 1, "timeout_ms": 5000, "index": 0}
+        return filled(message_class("ProduceRequest"), 9, known), 9
+    if "Metadata" in target.apis:
+        return MetadataRequest(topics=[]), 12
+    return DescribeClusterRequest(), target.apis["DescribeCluster"][1]
+
+
+class Attackers:
+    """Their process."""
+
+    def __init__(self, attack: str, target: Target, seed: int) -> None:
+        command = [sys.executable, "-m", "hostile.attacks", attack, target.to_json(), "--seed", str(seed)]
+        pipe = subprocess.PIPE
+        self._process = subprocess.Popen(command, stdin=pipe, stdout=pipe, cwd=TESTS, text=True)
+        assert self._process.stdin is not None and self._process.stdout is not None
+        self._to, self._from = self._process.stdin, self._process.stdout
+        if self._from.readline() != "ready\n":
+            raise AssertionError(f"the attackers of {attack!r} ended before they began")
+
+    @property
+    def cpu_s(self) -> float:
+        usage = usage_of(self._process.pid)
+        return 0.0 if usage is None else usage.cpu_s
+
+    def begin(self, seconds: float) -> None:
+        self._to.write(f"{seconds}\n")
+        self._to.flush()
+
+    async def outcomes(self) -> Counter[str]:
+        return Counter(json.loads(await asyncio.to_thread(self._from.readline)))
+
+    def close(self) -> None:
+        self._to.close()
+        self._process.wait(30)
+        self._from.close()
+
+    def __enter__(self) -> "Attackers":
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        try:
+            self.close()
+        except subprocess.TimeoutExpired:
+            self._process.kill()
+            self._process.wait()
+
+
+@contextmanager
+def watched(pid: int, row: Row) -> Iterator[None]:
+    """The peak of its memory meanwhile."""
+    ended = Event()
+
+    def look() -> None:
+        while not ended.wait(0.02):
+            usage = usage_of(pid)
+            row.rss_peak = max(row.rss_peak, usage.rss_bytes if usage else 0)
+
+    thread = Thread(target=look, daemon=True)
+    thread.start()
+    try:
+        yield
+    finally:
+        ended.set()
+        thread.join()
+
+
+def measured(running: Running, attack: str, *, seconds: float, rounds: int, seed: int) -> Row:
+    """The client alone and beside the attackers, in turn."""
+    row = Row(running.target.server, attack, ATTACKS[attack][0])
+    lines_before, faults_before = _lines(running.log), len(running.faults())
+    row.rss_before = row.rss_peak = _rss(running.pid)
+    with Attackers(attack, running.target, seed) as attackers:
+        asyncio.run(_rounds(running, row, attackers, seconds, rounds))
+    row.rss_after, row.log_lines = _rss(running.pid), _lines(running.log) - lines_before
+    row.findings = [*_findings(row), *(f"in its log: {each[:300]}" for each in running.faults()[faults_before:][:3])]
+    return row
+
+
+async def _rounds(running: Running, row: Row, attackers: Attackers, seconds: float, rounds: int) -> None:
+    client = Client(running.target)
+    await client.window(0.3)
+    for _ in range(rounds):
+        alone = await client.window(seconds)
+        row.alone.append((alone.at(50), alone.at(99)))
+        before = attackers.cpu_s, _cpu(running.pid), time.monotonic()
+        with watched(running.pid, row):
+            attackers.begin(seconds)
+            beside = await client.window(seconds)
+            row.outcomes += await attackers.outcomes()
+        took = time.monotonic() - before[2]
+        row.seconds += took
+        row.attackers_cores += (attackers.cpu_s - before[0]) / took / rounds
+        row.server_cores += (_cpu(running.pid) - before[1]) / took / rounds
+        row.beside.append((beside.at(50), beside.at(99)))
+        row.failures += alone.failures + beside.failures
+        await asyncio.sleep(0.2)
+    last = await client.window(0.2)
+    if last.failures:
+        row.findings.append(f"after the attack the client is not served: {dict(last.failures)}")
+    await client.close()
+
+
+def _findings(row: Row) -> list[str]:
+    found = list(row.findings)
+    if row.rss_peak - row.rss_before > MOST_GROWTH:
+        found.append(f"its memory grew by {(row.rss_peak - row.rss_before) >> 20:,} MiB")
+    if row.log_lines > MOST_LINES + MOST_LINES_PER_S * row.seconds:
+        found.append(f"{row.log_lines:,} lines in its log")
+    done = {outcome: count for outcome, count in row.outcomes.items() if outcome.startswith("NONE of ")}
+    if row.attack in MUST_BE_REFUSED and done:
+        found.append(f"not refused: {done}")
+    if not row.rss_after:
+        found.append("the server has ended")
+    if row.failures:
+        found.append(f"the well-behaved client was not served: {dict(row.failures)}")
+    return found
+
+
+def _lines(log: Path) -> int:
+    return log.read_bytes().count(b"\n")
+
+
+def _rss(pid: int) -> int:
+    usage = usage_of(pid)
+    return usage.rss_bytes if usage else 0
+
+
+def _cpu(pid: int) -> float:
+    usage = usage_of(pid)
+    return usage.cpu_s if usage else 0.0

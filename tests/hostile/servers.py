@@ -1,0 +1,238 @@
+"""kcore's servers as processes, each with what it needs beside it, and what an attacker may know of them.
+
+Where a server has an authorizer, clients at 127.0.0.1 have every right and those at other addresses have none.
+"""
+
+import asyncio
+import json
+import re
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, contextmanager
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
+from typing import Any
+
+from kcore import schema as s
+from kcore.errors import KcoreError
+from kcore.metadata.acl_codes import ALL, ALLOW, CLUSTER, GROUP, LITERAL, TOPIC
+from kcore.net.connect import connect
+from kcore.processes.kcore_quorum import KcoreQuorum
+from kcore.processes.machine import free_ports, random_uuid
+from kcore.processes.zk_cluster import ZookeeperProcess
+from kcore.protocol_errors import Errors
+from kcore.schema.acls import AclCreation, CreateAclsRequest
+from kcore.schema.cluster_metadata import MetadataRequest
+from kcore.schema.topics import CreatableTopic, CreateTopicsRequest
+
+KCORE = (sys.executable, "-c", "from kcore.cli import main; main()")
+TOPIC_NAME = "t"
+PARTITIONS = 200
+WITHIN_S = 60.0
+KRAFT_AUTHORIZER = "org.apache.kafka.metadata.authorizer.StandardAuthorizer"
+ZK_AUTHORIZER = "kafka.security.authorizer.AclAuthorizer"
+EVERYONE = "allow.everyone.if.no.acl.found=true"
+BROKER = """process.roles=broker
+node.id=1
+controller.quorum.bootstrap.servers={bootstrap}
+controller.listener.names=CONTROLLER
+listener.security.protocol.map=CONTROLLER:PLAINTEXT,PLAINTEXT:PLAINTEXT
+listeners=PLAINTEXT://127.0.0.1:{port}
+log.dirs={data}
+broker.heartbeat.interval.ms=500
+cordoned.log.dirs=
+"""
+
+
+@dataclass
+class Target:
+    """A server, as an attacker knows it; as JSON it goes to the attacker's process."""
+
+    server: str
+    port: int
+    cluster_id: str
+    topic_id: str = ""
+    apis: dict[str, tuple[int, int]] = field(default_factory=dict)
+
+    def to_json(self) -> str:
+        return json.dumps(asdict(self))
+
+    @staticmethod
+    def of_json(text: str) -> "Target":
+        return Target(**json.loads(text))
+
+
+class Process:
+    """One of kcore's commands until the end of the `with`."""
+
+    def __init__(self, folder: Path, name: str, *command: str, ready: str) -> None:
+        self.log = folder / f"{name}.log"
+        with self.log.open("wb") as log:
+            self.process = subprocess.Popen([*KCORE, *command], stdin=subprocess.DEVNULL, stdout=log, stderr=log)
+        end = time.monotonic() + WITHIN_S
+        while not re.search(ready, self.said()):
+            if self.process.poll() is not None or time.monotonic() > end:
+                self.close()
+                raise AssertionError(f"{name} did not start:\n{self.said()[-3000:]}")
+            time.sleep(0.05)
+
+    def said(self) -> str:
+        return self.log.read_text(errors="replace")
+
+    def close(self) -> None:
+        self.process.terminate()
+        try:
+            self.process.wait(15)
+        except subprocess.TimeoutExpired:
+            self.process.kill()
+            self.process.wait()
+
+
+@dataclass
+class Running:
+    """A server that runs."""
+
+    target: Target
+    pid: int
+    log: Path
+
+    def faults(self) -> list[str]:
+        """What an operator would take for a fault of ours."""
+        lines = self.log.read_text(errors="replace").splitlines()
+        return [each for each in lines if " ERROR " in each or " CRITICAL " in each or each.startswith("Traceback")]
+
+
+async def _retried(attempt: Callable[[], Any]) -> Any:
+    end = time.monotonic() + WITHIN_S
+    while True:
+        try:
+            if (found := await attempt()) is not None:
+                return found
+        except KcoreError:
+            if time.monotonic() > end:
+                raise
+        assert time.monotonic() < end, "the cluster did not become what it is to be"
+        await asyncio.sleep(0.2)
+
+
+async def _rights(port: int) -> Any:
+    """From 127.0.0.1 everything, so that from elsewhere nothing."""
+    resources = [(CLUSTER, "kafka-cluster"), (TOPIC, "*"), (GROUP, "*")]
+    wanted = [
+        AclCreation(
+            resource_type=kind, resource_name=name, resource_pattern_type=LITERAL, principal="User:*",
+            host="127.0.0.1", operation=ALL, permission_type=ALLOW,
+        )
+        for kind, name in resources
+    ]  # fmt: skip
+    async with await connect("127.0.0.1", port) as connection:
+        answer = await connection.send(CreateAclsRequest(creations=wanted), 3)
+        return answer if all(each.error_code == Errors.NONE for each in answer.results) else None
+
+
+async def _topic(port: int) -> Any:
+    """Made, and led by a broker that is there."""
+    async with await connect("127.0.0.1", port) as connection:
+        topic = CreatableTopic(name=TOPIC_NAME, num_partitions=PARTITIONS, replication_factor=1)
+        answer = await connection.send(CreateTopicsRequest(topics=[topic], timeout_ms=20_000), 7)
+        [made] = answer.topics
+        return made.topic_id if made.error_code == Errors.NONE else None
+
+
+async def _led(port: int) -> Any:
+    async with await connect("127.0.0.1", port) as connection:
+        answer = await connection.send(MetadataRequest(topics=None), 12)
+        found = [each for topic in answer.topics for each in topic.partitions if each.leader_id >= 0]
+        return True if len(found) == PARTITIONS else None
+
+
+async def _apis(port: int) -> dict[str, tuple[int, int]]:
+    async with await connect("127.0.0.1", port) as connection:
+        assert connection.versions is not None
+        rows = connection.versions.answer.api_keys
+    known = {each.api_key: each for each in s.index.REQUESTS.values()}
+    return {
+        known[row.api_key].__name__.removesuffix("Request"): (row.min_version, row.max_version)
+        for row in rows
+        if row.api_key in known
+    }
+
+
+def _target(server: str, port: int, cluster_id: str, topic_id: object = "") -> Target:
+    return Target(server, port, cluster_id, str(topic_id), asyncio.run(_apis(port)))
+
+
+@contextmanager
+def _kraft_controller(folder: Path) -> Iterator[Running]:
+    with KcoreQuorum(properties=f"authorizer.class.name={KRAFT_AUTHORIZER}\n{EVERYONE}\n") as quorum:
+        [node] = quorum.nodes
+        assert node.process is not None
+        asyncio.run(_retried(lambda: _rights(node.port)))
+        yield Running(_target("kraft-controller", node.port, quorum.cluster_id), node.process.pid, node.log)
+
+
+@contextmanager
+def _kraft_broker(folder: Path) -> Iterator[Running]:
+    with KcoreQuorum(properties=f"authorizer.class.name={KRAFT_AUTHORIZER}\n{EVERYONE}\n") as quorum, ExitStack() as st:
+        [port], [node] = free_ports(1), quorum.nodes
+        asyncio.run(_retried(lambda: _rights(node.port)))
+        properties, data = folder / "server.properties", folder / "data"
+        properties.write_text(BROKER.format(bootstrap=quorum.bootstrap[0], port=port, data=data))
+        subprocess.run(
+            [*KCORE, "broker", "kraft", "format", "-c", str(properties), "-t", quorum.cluster_id],
+            check=True, capture_output=True,
+        )  # fmt: skip
+        broker = Process(folder, "broker", "broker", "kraft", "run", "-c", str(properties), ready="RUNNING")
+        st.callback(broker.close)
+        topic_id = asyncio.run(_retried(lambda: _topic(port)))
+        asyncio.run(_retried(lambda: _led(port)))
+        yield Running(_target("kraft-broker", port, quorum.cluster_id, topic_id), broker.process.pid, broker.log)
+
+
+@contextmanager
+def _quorum_node(folder: Path) -> Iterator[Running]:
+    [port], cluster_id = free_ports(1), random_uuid()
+    where, data = f"127.0.0.1:{port}", str(folder / "data")
+    subprocess.run(
+        [*KCORE, "quorum", "format", "--id", "1", "--data", data, "--cluster-id", cluster_id, "--standalone", where],
+        check=True, capture_output=True,
+    )  # fmt: skip
+    command = ("quorum", "serve", "--id", "1", "--data", data, "--bootstrap-controller", where, "--listen", where)
+    node = Process(folder, "node", *command, ready="listens|leader")
+    try:
+        yield Running(_target("quorum-node", port, cluster_id), node.process.pid, node.log)
+    finally:
+        node.close()
+
+
+@contextmanager
+def _over_zookeeper(folder: Path, which: str) -> Iterator[Running]:
+    """Both servers of ZooKeeper mode, of which `which` is the target."""
+    with ZookeeperProcess(tick_ms=500) as zookeeper, ExitStack() as stack:
+        [of_controller, of_broker] = free_ports(2)
+        authorizer = ("--config", f"authorizer.class.name={ZK_AUTHORIZER}", "--config", EVERYONE)
+        common = ("--zookeeper", zookeeper.address, "--session-timeout", "10000", *authorizer)
+        begin, listen = ("controller", "zk", "--broker-id", "1000", *common), ("--listen", f"127.0.0.1:{of_controller}")
+        controller = Process(folder, "controller", *begin, *listen, ready="is active, epoch")
+        stack.callback(controller.close)
+        begin, listen = ("broker", "zk", "--broker-id", "1", *common), ("--listen", f"127.0.0.1:{of_broker}")
+        options = ("--log-dir", str(folder / "data"))
+        broker = Process(folder, "broker", *begin, *listen, *options, ready="is registered")
+        stack.callback(broker.close)
+        asyncio.run(_retried(lambda: _rights(of_controller)))
+        topic_id = asyncio.run(_retried(lambda: _topic(of_controller)))
+        asyncio.run(_retried(lambda: _led(of_broker)))
+        process, port = (controller, of_controller) if which == "zk-controller" else (broker, of_broker)
+        yield Running(_target(which, port, "", topic_id), process.process.pid, process.log)
+
+
+SERVERS: dict[str, Callable[[Path], Any]] = {
+    "kraft-controller": _kraft_controller,
+    "kraft-broker": _kraft_broker,
+    "quorum-node": _quorum_node,
+    "zk-controller": lambda folder: _over_zookeeper(folder, "zk-controller"),
+    "zk-broker": lambda folder: _over_zookeeper(folder, "zk-broker"),
+}
+NEEDS_JAVA = ("zk-controller", "zk-broker")

@@ -1,0 +1,81 @@
+"""A short run of ci/hostile at each server that needs no Java: errors, memory, log, and that it serves on. No times."""
+
+from collections import Counter
+from pathlib import Path
+from random import Random
+
+import pytest
+
+from hostile.attacks import ATTACKS, told
+from hostile.campaign import MOST_GROWTH, Row, _findings, measured
+from hostile.command import line_of, options_of
+from hostile.payloads import PAYLOADS, Frame, framed
+from hostile.servers import NEEDS_JAVA, SERVERS, Target
+from kcore.cli.processes import use_all_descriptors
+from kcore.net.versions import response_of
+from kcore.protocol_errors import Errors
+from kcore.schema.cluster_metadata import MetadataRequest
+from kcore.schema.headers import ResponseHeader
+from kcore.schema.index import REQUESTS
+from kcore.schema.topics import CreateTopicsRequest
+from kcore.wire.codec import encode
+
+APIS = {
+    kind.__name__.removesuffix("Request"): (max(kind.versions.lowest, 0), kind.versions.highest)
+    for kind in REQUESTS.values()
+}
+EVERYTHING = Target("any", 1, "cluster", "", APIS)
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("server", [name for name in SERVERS if name not in NEEDS_JAVA])
+def test_a_server_under_attack_refuses_and_serves_on(server: str, tmp_path: Path) -> None:
+    use_all_descriptors()
+    with SERVERS[server](tmp_path) as running:
+        for attack in ATTACKS:
+            row = measured(running, attack, seconds=1.0, rounds=1, seed=7)
+            assert row.findings == [], line_of(row)
+
+
+@pytest.mark.parametrize("kind", [kind for kind in PAYLOADS if kind not in ("bombs", "messages")])
+def test_payloads_are_frames_of_their_apis(kind: str) -> None:
+    frames = PAYLOADS[kind](EVERYTHING, Random(1))
+    assert len(frames) > 10
+    assert all(int.from_bytes(each.data[:2]) == each.kind.api_key for each in frames if each.kind is not None)
+    assert PAYLOADS[kind](EVERYTHING, Random(1)) == frames
+
+
+def answer(frame: Frame, **fields: object) -> str:
+    assert frame.kind is not None
+    response = response_of(frame.kind)
+    head = encode(ResponseHeader(correlation_id=1), response.header_version(frame.version))
+    return told(frame, bytes(head) + bytes(encode(response(**fields), frame.version)))
+
+
+def test_what_attackers_are_told() -> None:
+    frame = framed(MetadataRequest(topics=[]), 12)
+    assert answer(frame) == "NONE of Metadata 12"
+    refused = CreateTopicsRequest(topics=[])
+    assert told(framed(refused, 7), b"\0\0") == "unread"
+
+
+def test_what_is_a_finding() -> None:
+    fine = Row("kraft-controller", "forged principals", 1.0, 2.0, Counter({"CLUSTER_AUTHORIZATION_FAILED": 9}), 1, 1, 1)
+    assert _findings(fine) == []
+    bad = [
+        {"outcomes": Counter({"NONE of CreateAcls 3": 1})},
+        {"rss_peak": MOST_GROWTH + 2},
+        {"log_lines": 1_000},
+        {"rss_after": 0},
+        {"failures": Counter({"DisconnectedError": 1})},
+    ]
+    for each in bad:
+        assert len(_findings(Row(**{**fine.__dict__, **each}))) == 1
+    assert Errors.CLUSTER_AUTHORIZATION_FAILED.name in line_of(fine)
+
+
+def test_wrong_options_are_usage(capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit) as ended:
+        options_of(["--rounds", "0"])
+    assert ended.value.code == 2
+    assert "must be positive" in capsys.readouterr().err

@@ -1,0 +1,39 @@
+"""The bounds that docs/security.md tells are those of the code."""
+
+from kcore.broker.replicas.log_validator import BUDGET_PER_BYTE, LEAST_BUDGET
+from kcore.net.bounded_log import LONGEST_LINE, BoundedLog
+from kcore.net.limits import Limits
+from kcore.net.sasl_server import FAILURE_DELAY_S, LARGEST_RECEIVE
+from kcore.raft.config import MOST_WAITING
+from kcore.raft.epoch_limits import MOST_AHEAD, PER_SECOND
+from kcore.server.audit import FILE_BYTES, FILES
+from kcore.server.quorum.front import MOST_CONNECTIONS
+from kcore.storage.files import SMALL
+from pages.markdown import ROOT
+
+MIB = 1 << 20
+
+
+def test_the_bounds_on_the_page() -> None:
+    page = (ROOT / "docs" / "security.md").read_text(encoding="utf-8")
+    rows = dict(
+        line.strip("| ").split(" | ")[:2] for line in page.partition("## Bounds")[2].splitlines() if " | " in line
+    )
+    limits, burst = Limits(), BoundedLog.__init__.__kwdefaults__["burst"]
+    sasl = f"{LARGEST_RECEIVE // 1024} KiB; a failure is answered after {FAILURE_DELAY_S} s"
+    for what, told in {
+        "connections": f"{limits.connections:,} (a quorum's node and a KRaft controller: {MOST_CONNECTIONS:,})",
+        "one frame": f"{limits.frame_bytes // MIB} MiB",
+        "half frames, and requests that run, all together": f"{limits.received_bytes // MIB} MiB",
+        "answers that are not taken, all together": f"{limits.unsent_bytes // MIB} MiB",
+        "values of all arrays of a request": f"{limits.request_values:,}",
+        "an idle connection": f"{limits.idle_s:.0f} s",
+        "what a producer's batch may decompress to": f"{LEAST_BUDGET // MIB} MiB, or {BUDGET_PER_BYTE} times",
+        "a frame of SASL before authentication": sasl,
+        "fetches that wait at a quorum's leader": f"{MOST_WAITING:,}",
+        "a kind of line in the log about clients": f"{burst} at once, then one a second, {LONGEST_LINE:,}",
+        "the audit log": f"{FILES} files of {FILE_BYTES // MIB} MiB",
+    }.items():
+        assert told in rows[what], what
+    assert SMALL == MIB and MOST_AHEAD == 1 << 24 and PER_SECOND == 64
+    assert "beyond 1 MiB" in page and "2^24 at once, 64 a second" in page

@@ -1,0 +1,167 @@
+"""Nodes of a quorum without a controller, over SASL_SSL: they know each other, and nobody else is heard."""
+
+import asyncio
+from collections.abc import AsyncIterator
+from contextlib import AsyncExitStack, asynccontextmanager
+from typing import Any
+
+import pytest
+
+from kcore import schema as s
+from kcore.errors import AuthenticationError, DisconnectedError, NetworkError
+from kcore.net.connect import connect
+from kcore.net.jaas import MODULES
+from kcore.net.security import Sasl, Security, client_tls
+from kcore.protocol_errors import Errors
+from kcore.raft.memory_log import MemoryLog
+from kcore.raft.node import REQUEST_HANDLERS
+from kcore.schema.broker_lifecycle import BrokerHeartbeatRequest
+from kcore.server.properties.values import SettingsError
+from kcore.server.quorum.door import QuorumDoor, quorum_door_of
+from kcore.server.quorum.process import MemoryElections, QuorumServer
+from net.authority import Authority
+from net.loops import story, until
+from server.quorum_nodes import Nodes, Recorder, append, committed_everywhere
+
+pytestmark = pytest.mark.usefixtures("either_front")
+PASSWORD = "swordfish"
+NAME = "CONTROLLER"
+REQUESTS = [*REQUEST_HANDLERS, s.DescribeClusterRequest, s.UpdateFeaturesRequest, BrokerHeartbeatRequest]
+
+
+@pytest.fixture(scope="module")
+def authority(tmp_path_factory: pytest.TempPathFactory) -> Authority:
+    return Authority(tmp_path_factory.mktemp("authority"))
+
+
+def properties(authority: Authority, protocol: str = "SASL_SSL", **others: str) -> dict[str, str]:
+    return {
+        "process.roles": "controller",
+        "log.dirs": "/nowhere",
+        "controller.listener.names": NAME,
+        "listener.security.protocol.map": f"{NAME}:{protocol}",
+        "super.users": "User:controller",
+        "ssl.keystore.type": "PEM",
+        "ssl.keystore.location": str(authority.keystore("node")),
+        "ssl.truststore.type": "PEM",
+        "ssl.truststore.location": str(authority.trusted),
+        "sasl.enabled.mechanisms": "PLAIN",
+        "sasl.mechanism.controller.protocol": "PLAIN",
+        "listener.name.controller.plain.sasl.jaas.config": f'{MODULES["PLAIN"]} required username="controller" '
+        f'password="{PASSWORD}" user_controller="{PASSWORD}" user_visitor="{PASSWORD}";',
+        **{name.replace("_", "."): value for name, value in others.items()},
+    }
+
+
+@asynccontextmanager
+async def quorum(doors: list[QuorumDoor]) -> AsyncIterator[Nodes]:
+    nodes = Nodes(len(doors))
+    async with AsyncExitStack() as stack:
+        for voter, door in zip(nodes.voters, doors, strict=True):
+            heard = Recorder()
+            config = nodes.config(voter.key.id)
+            server = QuorumServer(
+                *(config, MemoryLog(), MemoryElections()),
+                host="127.0.0.1",
+                port=voter.endpoints[NAME].port,
+                machine=heard,
+                stop_ms=500,
+                security=door.security,
+                super_users=door.super_users,
+            )
+            nodes.servers.append(await stack.enter_async_context(server))
+            nodes.heard.append(heard)
+        yield nodes
+
+
+async def told(server: QuorumServer, security: Security, request: Any) -> Errors:
+    async with await connect("127.0.0.1", server.port, security=security) as connection:
+        return Errors.of((await connection.send(request)).error_code)
+
+
+@story
+async def test_nodes_know_each_other_and_others_are_refused(authority: Authority) -> None:
+    door = quorum_door_of(properties(authority), NAME)
+    async with quorum([door] * 3) as nodes:
+        leader = await nodes.leader()
+        epoch = leader.node.epoch
+        appended = append(leader, [b"one", b"two"])
+        await committed_everywhere(nodes, appended.expected_offset + 2)
+        tls = client_tls(authority.trusted)
+        for server in nodes.servers:
+            for kind in REQUESTS:
+                visitor = Security(tls, Sasl("PLAIN", "visitor", PASSWORD))
+                assert await told(server, visitor, kind()) is Errors.CLUSTER_AUTHORIZATION_FAILED, kind.__name__
+            node = Security(tls, Sasl("PLAIN", "controller", PASSWORD))
+            assert await told(server, node, s.VoteRequest()) is not Errors.CLUSTER_AUTHORIZATION_FAILED
+            with pytest.raises(AuthenticationError, match="Invalid username or password"):
+                await told(server, Security(tls, Sasl("PLAIN", "controller", "wrong")), s.VoteRequest())
+            with pytest.raises(DisconnectedError):
+                await told(server, Security(tls), s.VoteRequest())
+            with pytest.raises(NetworkError):
+                await told(server, Security(), s.VoteRequest())
+        assert leader.node.epoch == epoch and leader is await nodes.leader()
+
+
+@story
+async def test_certificates_alone_make_principals(authority: Authority) -> None:
+    users = "User:CN=node,OU=tests,O=kcore"
+    door = quorum_door_of(properties(authority, "SSL", super_users=users, ssl_client_auth="required"), NAME)
+    async with quorum([door] * 2) as nodes:
+        leader = await nodes.leader()
+        await committed_everywhere(nodes, append(leader, [b"one"]).expected_offset + 1)
+        stranger = Security(client_tls(authority.trusted, authority.keystore("stranger")))
+        for kind in REQUESTS:
+            assert await told(leader, stranger, kind()) is Errors.CLUSTER_AUTHORIZATION_FAILED, kind.__name__
+
+
+@story
+async def test_a_connection_of_a_stranger_is_never_the_compiled_loops(authority: Authority) -> None:
+    """In plaintext everybody is ANONYMOUS: where that is no super user, no fetch is answered, in whichever way."""
+    door = quorum_door_of(properties(authority, "PLAINTEXT"), NAME)
+    async with quorum([door]) as nodes:
+        leader = await nodes.leader()
+        async with await connect("127.0.0.1", leader.port) as connection:
+            for _ in range(3):
+                answer = await connection.send(s.FetchRequest(replica_id=-1))
+                assert answer.error_code == Errors.CLUSTER_AUTHORIZATION_FAILED
+
+
+@story
+async def test_certificates_that_are_replaced_are_for_new_peers(authority: Authority, tmp_path: Any) -> None:
+    """One node is restarted with certificates of another authority: the others come to it once they trust that."""
+    both = Authority(tmp_path / "others")
+    keystore, trusted = tmp_path / "node.pem", tmp_path / "trusted.pem"
+    keystore.write_bytes(authority.keystore("node").read_bytes())
+    trusted.write_bytes(authority.trusted.read_bytes())
+    given = {"ssl_keystore_location": str(keystore), "ssl_truststore_location": str(trusted)}
+    door = quorum_door_of(properties(authority, **given), NAME)
+    async with quorum([door] * 2) as nodes:
+        leader = await nodes.leader()
+        trusted.write_bytes(authority.trusted.read_bytes() + both.trusted.read_bytes())
+        keystore.write_bytes(both.keystore("node").read_bytes())
+        await asyncio.sleep(1.1)  # The files are looked at once a second.
+        epoch = leader.node.epoch
+        security = Security(client_tls(both.trusted), Sasl("PLAIN", "controller", PASSWORD))
+        assert await told(leader, security, s.VoteRequest()) is not Errors.CLUSTER_AUTHORIZATION_FAILED
+        for lane in [lane for each in nodes.servers for lane in each._peers._lanes.values()]:
+            if lane.connection is not None:
+                lane.connection.abort()
+        await until(lambda: all(each.node.leader_id > 0 for each in nodes.servers))
+        leader = await nodes.leader()
+        await committed_everywhere(nodes, append(leader, [b"one"]).expected_offset + 1)
+        assert leader.node.epoch >= epoch
+
+
+def test_settings_that_cannot_be(authority: Authority) -> None:
+    for others, why in (
+        ({"super_users": ""}, "super.users is missing"),
+        ({"super_users": "controller"}, "is no principal"),
+        ({"controller_listener_names": "OTHER"}, f"{NAME} is not among them"),
+        ({"sasl_enabled_mechanisms": "GSSAPI"}, "GSSAPI"),
+    ):
+        with pytest.raises(SettingsError, match=why):
+            quorum_door_of(properties(authority, **others), NAME)
+    door = quorum_door_of({"log.dirs": "/nowhere"}, NAME)
+    assert (door.security.protocol, door.super_users) == ("PLAINTEXT", None)
+    assert PASSWORD not in str(quorum_door_of(properties(authority), NAME))

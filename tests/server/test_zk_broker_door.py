@@ -1,0 +1,268 @@
+"""Who comes to brokers of ZooKeeper mode, by which listener, and what each may do: users, tokens and ACLs in znodes."""
+
+from base64 import b64encode
+from collections.abc import AsyncIterator
+from contextlib import AsyncExitStack, asynccontextmanager
+from pathlib import Path
+from typing import Any
+
+import pytest
+from scramp import ScramClient
+
+from kcore import schema as s
+from kcore.controller.rules.tokens import secret_of
+from kcore.controller.zk.admin.scram import credential_of
+from kcore.errors import AuthenticationError
+from kcore.metadata import znode_acls, znode_tokens, znodes
+from kcore.metadata.acl_codes import (
+    ALLOW,
+    ALTER_CONFIGS,
+    CLUSTER,
+    CLUSTER_NAME,
+    DESCRIBE,
+    LITERAL,
+    READ,
+    TOPIC,
+    WRITE,
+)
+from kcore.metadata.principal import KafkaPrincipal
+from kcore.metadata.znode_acls import AclBinding
+from kcore.metadata.znode_brokers import decode_broker
+from kcore.net.connect import connect
+from kcore.net.connection import Connection
+from kcore.net.jaas import MODULES
+from kcore.net.sasl_mechanisms import salted_password
+from kcore.net.security import Sasl, Security, client_tls
+from kcore.net.versions import answer_of
+from kcore.protocol_errors import Errors
+from kcore.schema.acls import AclCreation
+from kcore.schema.scram import ScramCredentialUpsertion
+from kcore.server.broker.zk_door import BrokerDoor, broker_door
+from kcore.server.properties.values import SettingsError
+from kcore.storage.properties import parse_properties
+from net.authority import Authority
+from net.loops import story, until
+from server.replicas import CONTROLLER, Brokers
+from server.test_broker_door import NO_CLUSTER, NO_TOPIC, fetch, first_error, produce
+from server.test_control_door import order
+
+PASSWORD = "swordfish"
+KEY = "a secret"
+PROPERTIES = """broker.id=1
+zookeeper.connect=nowhere
+listeners=SECURE://127.0.0.1:0,CLIENTS://127.0.0.1:0,CONTROL://127.0.0.1:0
+listener.security.protocol.map=SECURE:SASL_SSL,CLIENTS:SASL_PLAINTEXT,CONTROL:SSL
+inter.broker.listener.name=SECURE
+control.plane.listener.name=CONTROL
+authorizer.class.name=kafka.security.authorizer.AclAuthorizer
+super.users=User:broker;User:CN=controller,OU=tests,O=kcore
+delegation.token.secret.key={key}
+ssl.keystore.type=PEM
+ssl.keystore.location={keystore}
+ssl.truststore.type=PEM
+ssl.truststore.location={trusted}
+listener.name.control.ssl.client.auth=required
+sasl.enabled.mechanisms=SCRAM-SHA-256
+sasl.mechanism.inter.broker.protocol=SCRAM-SHA-256
+listener.name.secure.scram-sha-256.sasl.jaas.config={scram} required username="broker" password="{password}";
+listener.name.clients.scram-sha-256.sasl.jaas.config={scram} required;
+"""
+
+
+@pytest.fixture(scope="module")
+def authority(tmp_path_factory: pytest.TempPathFactory) -> Authority:
+    return Authority(tmp_path_factory.mktemp("authority"))
+
+
+def properties(authority: Authority, **others: str) -> dict[str, str]:
+    text = PROPERTIES.format(
+        key=KEY,
+        keystore=authority.keystore("broker"),
+        trusted=authority.trusted,
+        scram=MODULES["SCRAM-SHA-256"],
+        password=PASSWORD,
+    )
+    return parse_properties(text.encode()) | {name.replace("_", "."): value for name, value in others.items()}
+
+
+def user() -> bytes:
+    """The znode of one with that password."""
+    salted = salted_password("SCRAM-SHA-256", PASSWORD.encode(), bytes(16), 4096)
+    upsertion = ScramCredentialUpsertion(name="", mechanism=1, iterations=4096, salt=bytes(16), salted_password=salted)
+    return znodes.encode_config({"SCRAM-SHA-256": credential_of(upsertion)})
+
+
+@asynccontextmanager
+async def brokers_in(folder: Path, authority: Authority, door: BrokerDoor | None = None) -> AsyncIterator[Brokers]:
+    """Ordered by a controller that shows a certificate at their control plane."""
+    async with AsyncExitStack() as stack:
+        brokers = Brokers(stack, folder)
+        for name in ("broker", "alice"):
+            brokers.tree.nodes[f"{znodes.CONFIG}/users/{name}"] = user(), 0, 0, 0
+        brokers.protocol, brokers.orders = 3, "CONTROL"
+        brokers.security = Security(client_tls(authority.trusted, authority.keystore("controller")))
+        await brokers.open(server={"door": door or broker_door(properties(authority))})
+        yield brokers
+        for server in brokers.servers.values():
+            server.manager.cluster.controller_id = -1  # Nobody would answer their good-bye.
+
+
+async def as_user(
+    brokers: Brokers, authority: Authority, name: str, listener: str = "SECURE", password: str = PASSWORD
+) -> Connection:
+    sasl = Sasl("SCRAM-SHA-256", name, password)
+    security = Security(client_tls(authority.trusted), sasl) if listener == "SECURE" else Security(sasl=sasl)
+    return await connect("127.0.0.1", brokers.servers[1].ports[listener], security=security)
+
+
+async def allow(brokers: Brokers, operation: int, kind: int = CLUSTER, name: str = CLUSTER_NAME) -> None:
+    """Alice has that right of the resource from now on, and no other."""
+    resource = kind, LITERAL, name
+    right = AclBinding(*resource, "User:alice", "*", operation, ALLOW)
+    change = f"{znode_acls.CHANGES[LITERAL]}/acl_changes_{len(brokers.tree.nodes):010}"
+    brokers.tree.nodes[znode_acls.resource_path(resource)] = znode_acls.encode_acls([right]), 0, 0, 0
+    brokers.tree.nodes[change] = znode_acls.encode_acl_change(resource), 0, 0, 0
+    brokers.tree.fire(znode_acls.CHANGES[LITERAL])
+    await until(lambda: all(right in [*each._acls.of_pattern(resource)] for each in brokers.servers.values()))
+
+
+@story
+async def test_the_znode_names_each_listener_with_its_protocol(tmp_path: Path, authority: Authority) -> None:
+    async with brokers_in(tmp_path, authority) as brokers:
+        found = decode_broker(1, brokers.tree.nodes[znodes.broker_path(1)][0]).endpoints
+        ports = brokers.servers[1].ports
+        assert {each.listener: (each.port, each.security_protocol) for each in found} == {
+            "SECURE": (ports["SECURE"], 3),
+            "CLIENTS": (ports["CLIENTS"], 2),
+            "CONTROL": (ports["CONTROL"], 1),
+        }
+
+
+@story
+async def test_users_of_znodes_come_and_need_rights_and_replicas_follow(tmp_path: Path, authority: Authority) -> None:
+    async with brokers_in(tmp_path, authority) as brokers:
+        await brokers.elect(1)
+        for listener in ("SECURE", "CLIENTS"):
+            async with await as_user(brokers, authority, "alice", listener) as alice:
+                assert first_error(await alice.send(produce(), 9)) is NO_TOPIC
+                assert first_error(await alice.send(fetch(2), 12)) is NO_TOPIC
+            with pytest.raises(AuthenticationError, match="invalid credentials"):
+                await as_user(brokers, authority, "alice", listener, "wrong")
+        await allow(brokers, WRITE, TOPIC, "t")
+        async with await as_user(brokers, authority, "alice") as alice:
+            assert first_error(await alice.send(produce(), 9)) is Errors.NONE, "both have it"
+            assert first_error(await alice.send(fetch(), 12)) is NO_TOPIC
+        assert brokers.servers[2].manager.partitions["t", 0].log.end_offset == 1
+        await allow(brokers, READ, TOPIC, "t")
+        async with await as_user(brokers, authority, "alice") as alice:
+            assert first_error(await alice.send(fetch(), 12)) is Errors.NONE
+
+
+@story
+async def test_orders_come_in_on_the_control_plane_from_whom_it_may(tmp_path: Path, authority: Authority) -> None:
+    async with brokers_in(tmp_path, authority) as brokers:
+        async with await as_user(brokers, authority, "broker") as other:
+            told = await other.send(order(CONTROLLER, 1), 7)
+            assert told.error_code == NO_CLUSTER, "a super user, at another listener"
+        port = brokers.servers[1].ports["CONTROL"]
+        stranger = Security(client_tls(authority.trusted, authority.keystore("stranger")))
+        async with await connect("127.0.0.1", port, security=stranger) as connection:
+            assert (await connection.send(order(CONTROLLER, 1), 7)).error_code == NO_CLUSTER
+        assert brokers.servers[1].control.controller_epoch == 0
+        assert (await brokers.ask(1, order(CONTROLLER, 1), 7)).error_code == 0
+
+
+@story
+async def test_changes_of_settings_and_what_others_answer_need_rights(tmp_path: Path, authority: Authority) -> None:
+    """The other brokers would take a request for this broker's, which may do everything."""
+    setting = s.configs.IncrementalAlterConfigsRequestAlterableConfig(
+        name="retention.ms", config_operation=0, value="1"
+    )
+    resource = s.configs.IncrementalAlterConfigsRequestAlterConfigsResource(
+        resource_type=2, resource_name="t", configs=[setting]
+    )
+    change = s.IncrementalAlterConfigsRequest(resources=[resource])
+    scram = s.DescribeUserScramCredentialsRequest(users=None)
+    creation = AclCreation(
+        resource_type=TOPIC,
+        resource_name="t",
+        resource_pattern_type=3,
+        principal="User:alice",
+        host="*",
+        operation=WRITE,
+        permission_type=ALLOW,
+    )
+    async with brokers_in(tmp_path, authority) as brokers:
+        await brokers.elect(1)
+        relay = brokers.servers[1]._relay
+        relay._versions[s.CreateAclsRequest.api_key] = s.CreateAclsRequest.versions
+        server = brokers.servers[1]._servers[0]
+        kinds = {**server.served, s.CreateAclsRequest.api_key: (s.CreateAclsRequest, s.CreateAclsRequest.versions)}
+        server.versions_answer = answer_of(dict(kinds.values()))
+        async with await as_user(brokers, authority, "alice") as alice:
+            assert first_error(await alice.send(change)) is NO_TOPIC
+            assert first_error(await alice.send(scram)) is NO_CLUSTER
+            assert first_error(await alice.send(s.CreateAclsRequest(creations=[creation]), 3)) is NO_CLUSTER
+        await allow(brokers, ALTER_CONFIGS, TOPIC, "t")
+        await allow(brokers, DESCRIBE)
+        async with await as_user(brokers, authority, "alice") as alice:
+            assert first_error(await alice.send(change)) is not NO_TOPIC
+            assert first_error(await alice.send(scram)) is Errors.NONE
+
+
+@story
+async def test_a_token_of_a_znode_is_its_owner(tmp_path: Path, authority: Authority) -> None:
+    owner = KafkaPrincipal("alice", "User")
+    token = znode_tokens.Token("t1", owner, owner, (), 0, 2**62, 2**62)
+    async with brokers_in(tmp_path, authority) as brokers:
+        await brokers.elect(1)
+        brokers.tree.nodes[znode_tokens.token_path("t1")] = znode_tokens.encode_token(token), 0, 0, 0
+        note = f"{znode_tokens.CHANGES}/token_change_0000000001"
+        brokers.tree.nodes[note] = b"t1", 0, 0, 0
+        brokers.tree.fire(znode_tokens.CHANGES)
+        await until(lambda: brokers.servers[1]._users.token("t1"))
+        port, security = brokers.servers[1].ports["SECURE"], Security(client_tls(authority.trusted))
+        async with await connect("127.0.0.1", port, security=security) as connection:
+            await show_token(connection, "t1", secret_of(KEY.encode(), "t1"))
+            assert first_error(await connection.send(produce(), 9)) is NO_TOPIC
+
+
+async def show_token(connection: Connection, token_id: str, hmac: bytes) -> None:
+    assert (await connection.send(s.SaslHandshakeRequest(mechanism="SCRAM-SHA-256"))).error_code == 0
+    client = ScramClient(["SCRAM-SHA-256"], token_id, b64encode(hmac).decode())
+    first = client.get_client_first() + ",tokenauth=true"
+    client.client_first_bare += ",tokenauth=true"
+    answer = await connection.send(s.SaslAuthenticateRequest(auth_bytes=first.encode()))
+    client.set_server_first(answer.auth_bytes.decode())
+    answer = await connection.send(s.SaslAuthenticateRequest(auth_bytes=client.get_client_final().encode()))
+    assert answer.error_code == 0
+
+
+@pytest.mark.parametrize(
+    ("name", "value", "told"),
+    [
+        ("control.plane.listener.name", "OTHER", "it is not among the listeners"),
+        ("control.plane.listener.name", "SECURE", "brokers among themselves have another listener"),
+        ("inter.broker.listener.name", "OTHER", "OTHER: it is not among the listeners"),
+        ("security.inter.broker.protocol", "SSL", "give either"),
+        ("listeners", "SECURE://:1,SECURE://:2", "SECURE is there twice"),
+        ("listeners", "SECURE://:1,CLIENTS://:1", "a different port"),
+        ("listeners", "SECURE", "give NAME://HOST:PORT"),
+        ("listeners", "SECURE://:1,NEW://:2", "give NEW one of"),
+        ("advertised.listeners", "SECURE://a:1,OTHER://b:2", "OTHER is not among the listeners"),
+        ("advertised.listeners", "SECURE://0.0.0.0:1", "nobody can connect to 0.0.0.0"),
+        ("advertised.listeners", "CLIENTS://a:1", "SECURE: it is not among the advertised.listeners"),
+        ("sasl.mechanism.inter.broker.protocol", "GSSAPI", "kcore has PLAIN"),
+        ("authorizer.class.name", "com.example.Mine", "AclAuthorizer alone"),
+    ],
+)
+def test_what_cannot_be_is_told_in_one_line(authority: Authority, name: str, value: str, told: str) -> None:
+    with pytest.raises(SettingsError) as raised:
+        broker_door(properties(authority) | {name: value})
+    shown = str(raised.value)
+    assert told in shown and "\n" not in shown and PASSWORD not in shown and KEY not in shown
+
+
+def test_no_secret_is_shown(authority: Authority) -> None:
+    door: Any = broker_door(properties(authority))
+    assert PASSWORD not in repr(door) + repr(door.listeners) and KEY not in repr(door)
