@@ -24,7 +24,7 @@ from kcore.server.controller.process import ControllerServer
 from net.loops import until
 from oracle.kcore_brokers import OPTIONS, KcoreBroker
 from oracle.librdkafka_clients import configuration
-from oracle.test_kraft_broker import Mixed, Node
+from oracle.test_kraft_broker import Mixed
 
 GROUPS: Final = "__consumer_offsets"
 TRANSACTIONS: Final = "__transaction_state"
