@@ -7,6 +7,7 @@ from typing import Any, Final
 
 from kcore.broker.metadata_delta.loader import ImageChanged, MetadataLoader, ReadSnapshotSlice
 from kcore.controller.kraft.slices import SnapshotNeed, snapshot_slices
+from kcore.errors import StorageError
 from kcore.metadata.broker_table import SECURITY_PROTOCOLS, Endpoint
 from kcore.metadata.metadata_version import FEATURE_NAME
 from kcore.raft.config import RaftConfig
@@ -61,6 +62,9 @@ class MetadataObserver(QuorumServer):
             slices = snapshot_slices(image.copy(), None, snapshot.epoch, now_ms, _nothing, RELEASE)
             try:
                 is_written = await self.write_snapshot(snapshot, now_ms, slices)
+            except StorageError as error:  # The disk is full, or gone.
+                logger.error("the snapshot %s-%s was not written: %s", snapshot.offset, snapshot.epoch, error)
+                continue
             except Exception:
                 logger.exception("the snapshot %s-%s was not written", snapshot.offset, snapshot.epoch)
                 continue
