@@ -53,7 +53,10 @@ POLL_S: Final = 0.2
 PER_S: Final = 300  # Records, at most.
 PROGRESS: Final = 20  # Records that are acknowledged after a round.
 # Errors of a broker whose disk is lost.
-OF_LOST: Final = ("goes offline: ", "was not closed: ", "the directory of the metadata log, ", " cannot go on: ")
+OF_LOST: Final = (
+    *("goes offline: ", "was not closed: ", "the directory of the metadata log, ", " cannot go on: "),
+    " was not written: ",
+)
 
 
 @dataclass(frozen=True)

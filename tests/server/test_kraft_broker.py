@@ -19,6 +19,7 @@ from kcore.protocol_errors import ApiException, Errors
 from kcore.raft.config import RaftConfig
 from kcore.raft.memory_log import MemoryLog
 from kcore.raft.replicas import Address, ReplicaKey, Voter
+from kcore.replication.raft_log import OffsetAndEpoch
 from kcore.schema import configs
 from kcore.schema.cluster_metadata import DescribeClusterRequest, MetadataRequest, MetadataRequestTopic
 from kcore.schema.describe_quorum import DescribeQuorumRequest
@@ -45,6 +46,7 @@ from kcore.storage.checkpoints import TopicPartition
 from kcore.storage.log_directory import HIGH_WATERMARKS
 from kcore.storage.meta_properties import MetaProperties, read_meta_properties, write_meta_properties
 from kcore.storage.raft_format import format_log_directories
+from kcore.storage.raft_log import DiskRaftLog
 from kcore.types import ZERO_UUID, Uuid
 from kcore.wire.records import decode_records
 from net.loops import story, until
@@ -368,6 +370,29 @@ async def test_snapshots_of_the_metadata_are_written_and_loaded(tmp_path: Path) 
         await cluster.until_led("t", 1, 1)
         assert await cluster.values(1, "t") == [b"a"]
         await until(lambda: cluster.brokers[1]._loader.image == cluster.controller.controller.image)
+
+
+@story
+async def test_a_snapshot_that_a_full_disk_refuses_is_a_line_of_the_log(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Not a traceback; the next one is written."""
+    settings = {"metadata_log_max_record_bytes_between_snapshots": "1"}
+    full = [True]
+
+    def refused(log: DiskRaftLog, snapshot: OffsetAndEpoch, data: bytes) -> int:
+        if full:
+            full.clear()
+            raise StorageError("no space")
+        return append(log, snapshot, data)
+
+    append = DiskRaftLog.append_snapshot
+    monkeypatch.setattr(DiskRaftLog, "append_snapshot", refused)
+    async with cluster_in(tmp_path, brokers=1, **settings) as cluster:
+        await until(lambda: "was not written: no space" in caplog.text)
+        await cluster.create("t", [1])
+        await until(lambda: [*(tmp_path / "1" / "__cluster_metadata-0").glob("*.checkpoint")])
+    assert "Traceback" not in caplog.text
 
 
 @story

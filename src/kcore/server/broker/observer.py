@@ -8,7 +8,7 @@ from typing import Any, ClassVar, Final, Never
 from kcore.broker.metadata_delta.loader import ImageChanged, MetadataLoader, ReadSnapshotSlice
 from kcore.controller.kraft.config import DEFAULT_RELEASE
 from kcore.controller.kraft.slices import SnapshotNeed, snapshot_slices
-from kcore.errors import RaftLogError
+from kcore.errors import RaftLogError, StorageError
 from kcore.metadata.broker_table import Endpoint
 from kcore.metadata.metadata_version import FEATURE_NAME
 from kcore.net.listener_security import PROTOCOLS, ListenerSecurity
@@ -113,6 +113,9 @@ class MetadataObserver(BrokerObserver):
             slices = snapshot_slices(image.copy(), None, snapshot.epoch, now_ms, _nothing, self._release)
             try:
                 is_written = await self.write_snapshot(snapshot, now_ms, slices)
+            except StorageError as error:  # The disk is full, or gone.
+                logger.error("the snapshot %s-%s was not written: %s", snapshot.offset, snapshot.epoch, error)
+                continue
             except Exception:
                 logger.exception("the snapshot %s-%s was not written", snapshot.offset, snapshot.epoch)
                 continue
