@@ -440,6 +440,7 @@ async def test_what_is_not_allowed_is_left_out_of_what_is_told(tmp_path: Path, a
                 "t": NO_TOPIC,
                 "u": 0,
             }
+        assert cluster.brokers[1].manager.partitions["t", 0].log.end_offset == 0
 
 
 @story
