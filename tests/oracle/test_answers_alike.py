@@ -13,7 +13,7 @@ from typing import Any, Final
 import pytest
 
 from kcore import schema as s
-from kcore.errors import AuthenticationError, NetworkError
+from kcore.errors import AuthenticationError, NetworkError, UnsupportedVersionError
 from kcore.net.connect import connect
 from kcore.net.connection import Connection
 from kcore.net.limits import Limits
@@ -117,6 +117,8 @@ async def answer(clients: Clients, call: Call, told: dict[str, Message]) -> Any:
     request = call.request if isinstance(call.request, Message) else call.request(told)
     try:
         told[call.name] = await (await clients.of(call.user)).send(request, call.version)
+    except UnsupportedVersionError:  # The broker says that it has no such version.
+        return "UnsupportedVersionError"
     except NetworkError as error:
         clients._of.pop(call.user, None)
         return type(error).__name__

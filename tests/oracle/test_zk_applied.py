@@ -1,6 +1,6 @@
-"""Real 3.9.1 brokers obey what kcore's controller wrote into znodes: settings, and who may log in.
+"""Real 3.9.1 brokers obey what kcore's controller wrote into znodes: settings, and who may log in and produce.
 
-Rights and quotas are in `test_zk_mutations.py`.
+The rights of clients without a name, and quotas, are in `test_zk_mutations.py`.
 """
 
 import asyncio
@@ -39,7 +39,7 @@ from kcore.schema.structure import Message
 from kcore.server.controller.process import ControllerServer
 from net.loops import story
 from oracle.kafka_tools import TOPICS, try_tool
-from oracle.test_zk_mutations import MODULE, PATIENT, a_topic, ask, cluster, comes_to
+from oracle.test_zk_mutations import MODULE, PATIENT, WRITE, a_topic, ask, cluster, comes_to, create, delete, entry
 from storage import building
 
 SECRET: Final = {"delegation_token_secret_key": "a-key-of-the-cluster"}
@@ -142,6 +142,31 @@ async def test_a_user_comes_in_with_the_new_password_and_a_removed_one_does_not(
 
 async def is_let_in_no_more(port: int, name: str, secret: str) -> bool:
     return not await is_let_in(port, name, secret)
+
+
+@story
+async def test_a_producer_that_has_logged_in_gets_and_loses_its_right() -> None:
+    """It stays connected all the while."""
+    [sasl] = free_ports(1)
+    async with cluster(has_authorizer=True, config=SECRET, sasl_port=sasl) as (_, _, connection, _):
+        await a_topic(connection)
+        await password(connection, "alice", "one")
+        await comes(lambda: is_let_in(sasl, "alice", "one"))
+        security = Security(sasl=Sasl("SCRAM-SHA-256", "alice", "one"))
+        async with await connect("127.0.0.1", sasl, security=security, limits=PATIENT) as alice:
+
+            async def told() -> Errors:
+                data = PartitionProduceData(index=0, records=building.batch(0, [b"a"]))
+                topics = [TopicProduceData(name="t", partition_data=[data])]
+                answer = await alice.send(ProduceRequest(acks=1, timeout_ms=5_000, topic_data=topics), 9)
+                return Errors(answer.responses[0].partition_responses[0].error_code)
+
+            await comes(lambda: is_(told(), Errors.TOPIC_AUTHORIZATION_FAILED))
+            for _ in range(2):
+                await create(connection, entry("t", WRITE, who="User:alice"))
+                await comes(lambda: is_(told(), Errors.NONE))
+                assert await delete(connection, "t") == 1
+                await comes(lambda: is_(told(), Errors.TOPIC_AUTHORIZATION_FAILED))
 
 
 async def decided(server: ControllerServer, who: str, request: Message, version: int) -> Any:

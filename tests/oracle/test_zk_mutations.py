@@ -66,10 +66,12 @@ async def cluster(
         await until(lambda: server.active.is_active)
         if has_authorizer:
             await create(connection, entry("kafka-cluster", ALL, kind=CLUSTER))
-        brokers = ZkBrokers(zookeeper.address, 1, properties=kind if has_authorizer else "")
+        properties = kind if has_authorizer else ""
+        brokers = ZkBrokers(zookeeper.address, 1, properties=properties)
         stack.push_async_callback(asyncio.to_thread, brokers.close)
         if sasl_port is not None:
-            brokers[1].configure(SASL.format(plain=brokers[1].port, sasl=sasl_port, module=MODULE))
+            listeners = SASL.format(plain=brokers[1].port, sasl=sasl_port, module=MODULE)
+            brokers[1].configure(properties + listeners)
         await asyncio.to_thread(brokers.start)
         await until(lambda: server.active.table.brokers.live.sum() == 1)
         yield zookeeper, brokers, connection, server
@@ -296,7 +298,7 @@ async def test_a_user_of_scram_comes_in_and_sees_its_token_as_a_broker_writes_th
             session.authenticated(KafkaPrincipal("al ice"))
             header = RequestHeader(request_api_version=3)
             context = RequestContext("a test", 0, header, session)
-            ours: Any = await server._front._decide(context, request)
+            ours: Any = await server._front._handle(context, request)
             assert ours.error_code == Errors.NONE
             nodes = await client.read_nodes([token_path(each.token_id) for each in (ours, theirs)])
             texts = [re.sub(rb"\d{13}", b"TIME", node.data) for node in nodes if node is not None]

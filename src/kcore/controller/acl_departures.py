@@ -26,6 +26,11 @@ ACL_DEPARTURES: Final[tuple[AclDeparture, ...]] = (
     AclDeparture("StandardAuthorizer", f"may never return from a decision about {_NAMES}", "decides by the same rule"),
     AclDeparture("StandardAuthorizer", f"may throw when it decides about {_NAMES}", "decides by the same rule"),
     AclDeparture(
+        "refusals of KRaft controllers",
+        "show an object of the server's own in place of the principal, with an address in its memory",
+        "name the principal",
+    ),
+    AclDeparture(
         "AclAuthorizer, CreateAcls",
         "answers UNKNOWN_SERVER_ERROR, or nothing, where an ACL has an unknown code, a name that no znode can have, or "
         "a principal without a type",

@@ -1,4 +1,4 @@
-"""ACLs against what Kafka's own StandardAuthorizer decided about them: single requests, and filters.
+"""ACLs against what Kafka's own StandardAuthorizer decided: single requests, any resource of a type, and filters.
 
 Kafka looks for the pattern "*" among the patterns that sort in front of a name. For a name that begins with "*", or
 sorts before it, it may miss the pattern, throw, or never return. kcore decides by the rule as it is documented, which
@@ -17,7 +17,7 @@ from controller.kraft.contexts import a_context
 from kcore.controller.kraft.authorization import is_authorized
 from kcore.controller.kraft.context import ControllerContext, RequestInfo
 from kcore.controller.rules.acls import Filter
-from kcore.controller.rules.authorization import as_java_says
+from kcore.controller.rules.authorization import as_java_says, is_allowed_on_any_by_standard
 from kcore.metadata.principal import KafkaPrincipal
 from kcore.schema.acls import DescribeAclsRequest
 from kcore.schema.metadata_records_security import AccessControlEntryRecord, RemoveAccessControlEntryRecord
@@ -157,6 +157,36 @@ def test_requests_are_decided_as_kafka_decides_them(version: str) -> None:
     failing = {"AuthorizerNotReadyException", "IllegalStateException", "StringIndexOutOfBoundsException"}
     assert count.keys() <= {"as Kafka", "missed by Kafka", "NEVER_RETURNS", *failing}, count
     assert count["as Kafka"] > 50 * (count.total() - count["as Kafka"]), count
+
+
+@pytest.mark.recorded
+@pytest.mark.parametrize("version", ["3.9.1", "4.3.1"])
+def test_rights_on_any_resource_of_a_type_are_as_kafkas(version: str) -> None:
+    """Kafka does not see what an entry for the empty prefix denies; nobody can create such an entry."""
+    count: Counter[str] = Counter()
+    for one in recorded(version):
+        for row in one.case["byResourceType"]:
+            if "error" in row:
+                count[row["error"]] += 1
+                continue
+            kind, _, name = row["principal"].partition(":")
+            config, index = one.context.config, one.context.acls.of(one.context.image)
+            operation, resource = OPERATIONS.index(row["op"]), RESOURCE_TYPES.index(row["resourceType"])
+            asked = (config, index, KafkaPrincipal(name, kind), row["host"], operation, resource)
+            if is_allowed_on_any_by_standard(*asked) == (row["result"] == "ALLOWED"):
+                count["as Kafka"] += 1
+            else:
+                denied = [each for each in one.entries.values() if is_of_everything(each, row)]
+                assert denied and row["result"] == "ALLOWED", (one.case["i"], row)
+                count["missed by Kafka"] += 1
+    failing = {"AuthorizerNotReadyException", "IllegalArgumentException", "IllegalStateException"}
+    assert count.keys() <= {"as Kafka", "missed by Kafka", *failing}, count
+    assert count["as Kafka"] > 15 * (count.total() - count["as Kafka"]), count
+
+
+def is_of_everything(entry: dict[str, Any], row: dict[str, Any]) -> bool:
+    denies = (entry["patternType"], entry["name"], entry["permission"]) == ("PREFIXED", "", "DENY")
+    return bool(denies and entry["resourceType"] == row["resourceType"])
 
 
 @pytest.mark.recorded

@@ -29,6 +29,7 @@ from kcore.metadata.acl_codes import (
 from kcore.metadata.principal import KafkaPrincipal
 
 EIGHT_GROUPS: Final = Struct(">8H")  # Of an IPv6 address.
+SOME_RESOURCE: Final = "hardcode"  # That Authorizer.authorizeByResourceType looks at first.
 _IMPLY: Final = {  # Which operations a principal may do because it is allowed another one; DENY implies nothing.
     DESCRIBE: frozenset({DESCRIBE, READ, WRITE, DELETE, ALTER}),
     DESCRIBE_CONFIGS: frozenset({DESCRIBE_CONFIGS, ALTER_CONFIGS}),
@@ -75,6 +76,23 @@ def is_allowed(
     return allowed if has_entries else settings.allow_everyone_if_no_acl_found
 
 
+def is_allowed_on_any_by_standard(
+    settings: AuthorizerSettings,
+    acls: AclsByResource[Any, Any],
+    principal: KafkaPrincipal,
+    client_address: str,
+    operation: int,
+    resource_type: int,
+) -> bool:
+    """As `is_allowed_on_any`, but for `allow.everyone.if.no.acl.found`: that counts for a resource of one name alone.
+
+    Source: Authorizer.authorizeByResourceType, which StandardAuthorizer does not replace.
+    """
+    if is_allowed(settings, acls, principal, client_address, operation, resource_type, SOME_RESOURCE):
+        return True
+    return _is_allowed_on_any(acls, str(principal), client_address, operation, resource_type, allows_others=False)
+
+
 def is_allowed_on_any(
     settings: AuthorizerSettings,
     acls: AclsByResource[Any, Any],
@@ -87,16 +105,30 @@ def is_allowed_on_any(
 
     Looks at all entries of the type. Nothing implies the operation. Source: AclAuthorizer.authorizeByResourceType.
     """
-    who, host = str(principal), as_java_says(client_address)
+    who = str(principal)
     if who in settings.super_users:
         return True
+    allows_others = settings.allow_everyone_if_no_acl_found
+    return _is_allowed_on_any(acls, who, client_address, operation, resource_type, allows_others=allows_others)
+
+
+def _is_allowed_on_any(
+    acls: AclsByResource[Any, Any],
+    who: str,
+    client_address: str,
+    operation: int,
+    resource_type: int,
+    *,
+    allows_others: bool,
+) -> bool:
+    host = as_java_says(client_address)
     found = [
         each for each in acls.of_type(resource_type) if each.operation in (ALL, operation) and _is_of(each, who, host)
     ]
     denied = [each for each in found if each.permission_type != ALLOW]
     if any(each.pattern_type == LITERAL and each.resource_name == WILDCARD for each in denied):
         return False
-    if settings.allow_everyone_if_no_acl_found:
+    if allows_others:
         return True
     return any(
         (each.pattern_type == LITERAL and each.resource_name == WILDCARD) or not any(_covers(no, each) for no in denied)
