@@ -440,6 +440,7 @@ async def test_what_is_not_allowed_is_left_out_of_what_is_told(tmp_path: Path, a
                 "t": NO_TOPIC,
                 "u": 0,
             }
+        assert cluster.brokers[1].manager.partitions["t", 0].log.end_offset == 0
 
 
 @story
@@ -481,7 +482,8 @@ async def test_delegation_tokens_are_made_and_shown_at_brokers(tmp_path: Path, a
         security = cluster.security()
         async with await connect("127.0.0.1", cluster.brokers[2].ports["SECURE"], security=security) as connection:
             await show_token(connection, made.token_id, made.hmac)
-            assert first_error(await connection.send(asked)) is Errors.DELEGATION_TOKEN_REQUEST_NOT_ALLOWED
+            for request in (asked, described):
+                assert first_error(await connection.send(request)) is Errors.DELEGATION_TOKEN_REQUEST_NOT_ALLOWED
             told = await connection.send(creation())
             assert told.topics[0].error_code == NO_TOPIC, "it is alice"
 
