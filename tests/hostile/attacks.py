@@ -1,6 +1,7 @@
 """The attackers, in a process of their own: they wait for a line with seconds, attack so long, and tell the outcome.
 
-Their connections come from 127.0.0.2 to 127.0.0.21; the well-behaved client is at 127.0.0.1.
+Strangers' connections come from 127.0.0.2 to 127.0.0.21. The well-behaved client is at 127.0.0.1, and so are attackers
+who need rights to get far: producers of bombs, and slow readers.
 """
 
 import argparse
@@ -13,6 +14,7 @@ import struct
 import sys
 import time
 from collections import Counter
+from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import ClassVar
@@ -27,6 +29,7 @@ from kcore.server.audit import outcome_of
 from kcore.wire.codec import decode_from
 
 SOURCES = [f"127.0.0.{k}" for k in range(2, 22)]
+INSIDE = ["127.0.0.1"]
 PATIENCE_S = 2.0  # For an answer; most requests that wait for more are refused or were never whole.
 ABORTS = struct.pack("ii", 1, 0)  # SO_LINGER: a close is a RST.
 WORKERS = 8
@@ -41,6 +44,7 @@ class Attack:
     per_s: float
     outcomes: Counter[str] = field(default_factory=Counter)
     at_once: ClassVar[int] = WORKERS
+    sources: ClassVar[Sequence[str]] = SOURCES
 
     def __post_init__(self) -> None:
         self.dice = random.Random(self.seed)
@@ -61,17 +65,17 @@ class Attack:
             due = max(due + self.at_once / self.per_s, time.monotonic() - 1.0)
             try:
                 self.outcomes[await self.attempt()] += 1
+            except TimeoutError:  # An OSError, too.
+                self.outcomes["no answer yet"] += 1
             except (OSError, asyncio.IncompleteReadError):
                 self.outcomes["closed"] += 1
-            except TimeoutError:
-                self.outcomes["no answer"] += 1
 
     async def attempt(self) -> str:
         """One try, and what came of it."""
         raise NotImplementedError
 
     async def connect(self) -> tuple[asyncio.StreamReader, asyncio.StreamWriter]:
-        where = (self.dice.choice(SOURCES), 0)
+        where = (self.dice.choice(self.sources), 0)
         return await asyncio.open_connection("127.0.0.1", self.target.port, local_addr=where, limit=1 << 26)
 
     async def is_closed(self, reader: asyncio.StreamReader, within_s: float) -> bool:
@@ -208,10 +212,20 @@ def _state(connection: socket.socket) -> str:
         return "closed"
 
 
+class Bombs(Payload):
+    """Producers with rights, each of whose batches would be gigabytes."""
+
+    sources = INSIDE
+
+    def __init__(self, target: Target, seed: int, per_s: float) -> None:
+        super().__init__("bombs", target, seed, per_s)
+
+
 class SlowReaders(Attack):
     """Clients that ask for what is large, again and again, and take nothing of it."""
 
     at_once = 40
+    sources = INSIDE
 
     def prepare(self) -> None:
         apis, known = self.target.apis, {"topics": None, "max_wait_ms": 0, "replica_id": -1}
@@ -225,7 +239,7 @@ class SlowReaders(Attack):
         self._frame = framed(filled(message_class(f"{name}Request"), version, known), version).data
 
     async def _work(self, end: float, number: int) -> None:
-        with suppress(OSError):
+        with suppress(ConnectionError):
             _, writer = await self.connect()
             writer.transport.pause_reading()  # type: ignore[attr-defined]
             asked = len(self._frame).to_bytes(4) + self._frame
@@ -266,7 +280,7 @@ ATTACKS: dict[str, tuple[float, type[Attack] | str]] = {
     "half frames": (200.0, HalfFrames),
     "idle connections": (4_000.0, Idle),
     "messages": (100.0, "messages"),
-    "bombs": (4.0, "bombs"),
+    "bombs": (4.0, Bombs),
     "forged principals": (100.0, "forged"),
     "replayed registrations": (100.0, "replays"),
     "foreign clusters": (100.0, "clusters"),

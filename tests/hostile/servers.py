@@ -43,6 +43,8 @@ listeners=PLAINTEXT://127.0.0.1:{port}
 log.dirs={data}
 broker.heartbeat.interval.ms=500
 cordoned.log.dirs=
+authorizer.class.name={authorizer}
+allow.everyone.if.no.acl.found=true
 """
 
 
@@ -178,8 +180,14 @@ def _kraft_broker(folder: Path) -> Iterator[Running]:
     with KcoreQuorum(properties=f"authorizer.class.name={KRAFT_AUTHORIZER}\n{EVERYONE}\n") as quorum, ExitStack() as st:
         [port], [node] = free_ports(1), quorum.nodes
         asyncio.run(_retried(lambda: _rights(node.port)))
-        properties, data = folder / "server.properties", folder / "data"
-        properties.write_text(BROKER.format(bootstrap=quorum.bootstrap[0], port=port, data=data))
+        properties = folder / "server.properties"
+        places = {
+            "bootstrap": quorum.bootstrap[0],
+            "port": port,
+            "data": folder / "data",
+            "authorizer": KRAFT_AUTHORIZER,
+        }
+        properties.write_text(BROKER.format(**places))
         subprocess.run(
             [*KCORE, "broker", "kraft", "format", "-c", str(properties), "-t", quorum.cluster_id],
             check=True, capture_output=True,
