@@ -8,7 +8,7 @@ import time
 from collections import Counter
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
-from dataclasses import asdict, dataclass, field
+from dataclasses import dataclass, field
 from pathlib import Path
 from statistics import median, quantiles
 from threading import Event, Thread
@@ -81,7 +81,7 @@ class Row:
         return median(beside / alone for alone, beside in pairs) if pairs else float("nan")
 
     def to_json(self) -> dict[str, Any]:
-        return {**asdict(self), "per_s": self.per_s, "ratio": self.ratio}
+        return {**vars(self), "per_s": self.per_s, "ratio": self.ratio}
 
 
 class Client:

@@ -1,5 +1,6 @@
 """A short run of ci/hostile at each server that needs no Java: errors, memory, log, and that it serves on. No times."""
 
+import json
 from collections import Counter
 from pathlib import Path
 from random import Random
@@ -72,6 +73,7 @@ def test_what_is_a_finding() -> None:
     for each in bad:
         assert len(_findings(Row(**{**fine.__dict__, **each}))) == 1
     assert Errors.CLUSTER_AUTHORIZATION_FAILED.name in line_of(fine)
+    assert json.loads(json.dumps(fine.to_json()))["outcomes"] == {"CLUSTER_AUTHORIZATION_FAILED": 9}
 
 
 def test_wrong_options_are_usage(capsys: pytest.CaptureFixture[str]) -> None:

@@ -9,9 +9,11 @@ from kcore.metadata.image import ClusterImage
 from kcore.storage.diverge import SAME, diverge
 from kcore.storage.log import segment_files
 from kcore.types import Uuid
+from kcore.wire.record_batch import scan_batches
 from kcore.wire.records import decode_records
 from oracle.disk_clients import KEYS, Key, Read, number_of
 from oracle.disk_cluster import BROKERS, DiskCluster
+from oracle.forked import ForkedNode
 from oracle.kraft_registers import Violation
 
 
@@ -77,6 +79,25 @@ def wrong_leaders(image: ClusterImage) -> str:
     return ""
 
 
+def waiting_for_operator(image: ClusterImage) -> list[Key]:
+    """Partitions of which nobody may lead but by an unclean election, once all brokers are there."""
+    if any(each not in image.brokers or image.brokers[each].fenced for each in BROKERS):
+        return []
+    known = {key: image.partition(*key) for key in KEYS}
+    return [key for key, each in known.items() if each.leader < 0 and not (each.isr or each.elr or each.last_known_elr)]
+
+
+def fullest(folders: Mapping[Place, Path], key: Key) -> int:
+    """The broker whose replica is the furthest, by the last batch's leader epoch and offset."""
+    ends = {}
+    for place, folder in folders.items():
+        if place.key == key:
+            batches = scan_batches(b"".join(path.read_bytes() for path in segment_files(folder)))
+            last = (int(batches.partition_leader_epoch[-1]), int(batches.last_offset[-1])) if len(batches) else (-1, -1)
+            ends[last] = place.broker_id
+    return ends[max(ends)]
+
+
 def wrong_places(image: ClusterImage, found: Mapping[Place, Path], ids: Mapping[Path, Uuid]) -> str:
     """A replica that is elsewhere than the controller has it, or nowhere."""
     wanted = assigned(image)
@@ -92,6 +113,8 @@ def wrong(cluster: DiskCluster) -> str:
     """What is not as it should be, at this moment; nothing if all is."""
     if dead := [node.name for node in (*cluster.controllers, *cluster.brokers) if not node.is_running]:
         return f"{dead} do not run"
+    if not_yet := [node.name for node in cluster.brokers if isinstance(node, ForkedNode) and not node.is_ready]:
+        return f"{not_yet} are not RUNNING again"
     try:
         image = cluster.image()
         ids = {path: each for broker_id in BROKERS for path, each in cluster.directory_ids(broker_id).items()}

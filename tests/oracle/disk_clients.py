@@ -6,7 +6,7 @@ from collections.abc import Callable, Collection, Mapping, Sequence
 from threading import Event
 from typing import Final, NamedTuple
 
-from confluent_kafka import Consumer, KafkaError, KafkaException, Message, Producer, TopicPartition
+from confluent_kafka import Consumer, ElectionType, KafkaError, KafkaException, Message, Producer, TopicPartition
 from confluent_kafka.admin import AdminClient, NewTopic
 
 from kcore.errors import NetworkError
@@ -162,6 +162,14 @@ def create_topics(bootstrap: str, assignment: Callable[[int], list[int]]) -> Non
     ]
     for future in admin.create_topics(topics).values():
         future.result(WAIT_S)
+
+
+def elect_uncleanly(bootstrap: str, keys: Sequence[Key]) -> None:
+    """As `kafka-leader-election --election-type unclean`; which replica leads is up to the controller."""
+    admin = AdminClient(configuration(bootstrap))
+    future = admin.elect_leaders(ElectionType.UNCLEAN, [TopicPartition(*key) for key in keys])
+    if refused := {str(each): error for each, error in future.result(WAIT_S).items() if error is not None}:
+        raise Violation(f"no unclean election: {refused}")
 
 
 def move_replicas(port: int, places: Mapping[Key, str]) -> bool:

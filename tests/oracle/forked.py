@@ -75,6 +75,11 @@ class ForkedNode(Node):
         super().__init__(node_id, port, folder, [], ready)
         self._arguments = [*map(str, arguments)]
 
+    @property
+    def is_ready(self) -> bool:
+        """Whether the process that runs has said so: of what was killed the cluster may not know yet."""
+        return self.is_running and self._ready in self.log_text()
+
     def start(self, *, wait: bool = True) -> None:
         assert not self.is_running, f"{self.name} runs already"
         self._begin = self.log.stat().st_size if self.log.exists() else 0

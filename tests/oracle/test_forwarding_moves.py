@@ -18,8 +18,7 @@ from kcore.schema.describe_quorum import (
     DescribeQuorumRequestTopicData,
 )
 from kcore.schema.topics import CreatableTopic, CreateTopicsRequest
-from oracle.kraft_clusters import KCORE, KraftCluster, Node
-from oracle.test_kraft_broker import OF_KCORE
+from oracle.kraft_clusters import KraftCluster, Node
 
 LIMITS: Final = Limits(connect_s=60, request_s=120)  # The brokers give up before.
 KILLS: Final = 3
@@ -31,17 +30,7 @@ class Cluster(KraftCluster):
     """Broker 1 is kcore's, 2 is Kafka's."""
 
     def __init__(self) -> None:
-        super().__init__(controllers=3, brokers=2, real=[])
-        kcore = self.brokers[0]
-        where = {"bootstrap": self.controller_bootstrap, "address": kcore.address, "data": kcore.data}
-        kcore.properties.write_text(OF_KCORE.format(node_id=1, **where))
-
-    def _broker(self, node_id: int, port: int, second_port: int) -> Node:
-        made = super()._broker(node_id, port, second_port)
-        if node_id == 1:
-            made._command = [*KCORE[:-2], "broker", "kraft", "run", "-c", str(made.properties)]
-            made._ready = "broker 1 is RUNNING"
-        return made
+        super().__init__(controllers=3, brokers=2, real=[], kcore_brokers=[1])
 
 
 class Client:

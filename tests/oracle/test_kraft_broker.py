@@ -3,15 +3,30 @@
 The clients are librdkafka's; they consume by partition, since kcore's brokers hold no consumer groups.
 """
 
+import asyncio
 import time
 from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Final
+from typing import Any, Final
+from urllib.request import urlopen
 
 import pytest
+from confluent_kafka import Producer
 from confluent_kafka.admin import AdminClient
 
+from kcore.net.connect import connect
+from kcore.processes.machine import free_ports
+from kcore.schema.cluster_metadata import (
+    Cursor,
+    DescribeTopicPartitionsRequest,
+    DescribeTopicPartitionsResponse,
+    TopicRequest,
+)
+from kcore.schema.structure import Message
+from oracle.kafka_tools import CONSOLE_CONSUMER
+from oracle.kcore_brokers import until
 from oracle.kraft_clusters import FIRST_CONTROLLER, KraftCluster, Node
 from oracle.librdkafka_clients import CommittedReader, Writer, all_records, configuration
 
@@ -28,6 +43,7 @@ class Mixed(KraftCluster):
     """Brokers 1 and 2 are kcore's, broker 3 is Kafka's."""
 
     def __init__(self, *, real_controllers: bool, log_dirs: Sequence[int] = (1, 1, 1)) -> None:
+        self.pages: dict[int, int] = {}  # Ports of pages of metrics, by broker.
         super().__init__(
             controllers=1,
             brokers=3,
@@ -36,6 +52,13 @@ class Mixed(KraftCluster):
             log_dirs=log_dirs,
             kcore_brokers=[1, 2],
         )
+
+    def _broker(self, node_id: int, port: int, second_port: int) -> Node:
+        made = super()._broker(node_id, port, second_port)
+        if self.is_kcore(made):
+            self.pages[node_id] = free_ports(1)[0]
+            made._command = [*made._command, "--metrics", str(self.pages[node_id])]
+        return made
 
     @property
     def kcore(self) -> list[Node]:
@@ -74,6 +97,13 @@ class Mixed(KraftCluster):
         where = ("--bootstrap-server", self.broker(1).address, "--election-type", "preferred")
         self.tool(ELECT, *where, "--all-topic-partitions")
         self.until_led(p0=1, p1=2, p2=3)
+
+    def shown(self, broker_id: int, name: str) -> float:
+        """By the page of metrics of a broker of kcore's."""
+        with urlopen(f"http://127.0.0.1:{self.pages[broker_id]}/metrics", timeout=30) as answer:
+            lines = answer.read().decode().splitlines()
+        [line] = [each for each in lines if each.startswith(f"{name} ")]
+        return float(line.split()[1])
 
     def faults(self) -> list[str]:
         """What an operator should be woken for, or looks like a fault of ours."""
@@ -165,6 +195,32 @@ def test_the_controller_is_killed_under_load(cluster: Mixed) -> None:
     assert cluster.faults() == []
 
 
+def test_stock_clients_have_fetch_sessions(cluster: Mixed) -> None:
+    """Kafka's broker as a follower, and its console consumer, which gets each record once by incremental fetches."""
+    sessions = "kafka_server_FetchSessionCache_NumIncrementalFetchSessions"
+    cluster.elect_preferred()
+    cluster.until(lambda _: all(cluster.shown(broker_id, sessions) >= 2 for broker_id in (1, 2)))
+    where = ("--bootstrap-server", cluster.broker(1).address)
+    cluster.tool(TOPICS, *where, "--create", "--topic", "s", "--replica-assignment", "1:3")
+    values = [b"%d" % number for number in range(2_000)]
+    producer = Producer(configuration(cluster.bootstrap))
+    for value in values:
+        producer.produce("s", value)
+    assert producer.flush(WITHIN_S) == 0
+    before = cluster.shown(1, sessions)
+    options = ("--topic", "s", "--partition", "0", "--offset", "earliest", "--timeout-ms", "30000")
+    with ThreadPoolExecutor(1) as pool:
+        consumed = pool.submit(cluster.tool, CONSOLE_CONSUMER, *where, *options, timeout_s=240)
+        while cluster.shown(1, sessions) <= before:
+            assert not consumed.done(), consumed.result()[-1000:]
+            time.sleep(0.2)
+    printed = [each for each in consumed.result().splitlines() if each.isdecimal()]  # Not what it says of its end.
+    assert printed == [value.decode() for value in values]
+    complaints = ("an invalid full fetch response", "an invalid incremental fetch response")
+    assert not [each for each in complaints if each in cluster.broker(3).log.read_text()]
+    cluster.tool(TOPICS, *where, "--delete", "--topic", "s")
+
+
 def test_what_kafkas_tools_say_through_kcores_brokers(cluster: Mixed) -> None:
     """Internal topics go to Kafka's broker, and groups work: kcore's directories are cordoned."""
     for node in cluster.brokers:
@@ -180,3 +236,38 @@ def test_what_kafkas_tools_say_through_kcores_brokers(cluster: Mixed) -> None:
     described = cluster.tool(TOPICS, *where, "--describe", "--topic", "u")
     assert described.count("Leader: 3") == 3
     cluster.tool(TOPICS, *where, "--delete", "--topic", "u")
+
+
+PAGES: Final[tuple[dict[str, Any], ...]] = (
+    {},
+    {"response_partition_limit": 2},
+    {"response_partition_limit": 0},
+    {"response_partition_limit": 2, "cursor": Cursor(topic_name=TOPIC, partition_index=1)},
+    {"cursor": Cursor(topic_name=TOPIC, partition_index=7)},
+    {"cursor": Cursor(topic_name="s", partition_index=5)},
+    {"topics": [TopicRequest(name=each) for each in ("u", "no-topic", "no topic", "..", TOPIC)]},
+    {"topics": [TopicRequest(name=TOPIC)], "cursor": Cursor(topic_name="u", partition_index=0)},
+    {"topics": [TopicRequest(name=TOPIC)], "cursor": Cursor(topic_name=TOPIC, partition_index=-1)},
+    {"cursor": Cursor(topic_name=TOPIC, partition_index=-1)},
+)
+
+
+@pytest.mark.parametrize("fields", PAGES)
+def test_topics_page_by_page_are_those_of_kafkas_broker(cluster: Mixed, fields: dict[str, Any]) -> None:
+    """DescribeTopicPartitions."""
+    cluster.until_whole()
+    request = DescribeTopicPartitionsRequest(**({"topics": []} | fields))
+    told: list[DescribeTopicPartitionsResponse] = []
+
+    def is_same() -> bool:
+        told[:] = [asyncio.run(asked_of(cluster.broker(broker_id), request)) for broker_id in (1, 3)]
+        for each in told:
+            each.topics.sort(key=lambda topic: topic.name or "")
+        return told[0] == told[1]
+
+    until(is_same, lambda: told)
+
+
+async def asked_of(node: Node, request: Message) -> Any:
+    async with await connect("127.0.0.1", node.port) as connection:
+        return await connection.send(request)

@@ -20,8 +20,10 @@ from kcore.wire.records import decode_records
 from oracle.disk_checks import (
     Place,
     check_replicas_equal,
+    fullest,
     records_in,
     unexpected,
+    waiting_for_operator,
     wrong_in_image,
     wrong_leaders,
     wrong_places,
@@ -67,6 +69,16 @@ def test_replicas_are_equal_byte_for_byte(tmp_path: Path) -> None:
         other = a_log(tmp_path / str(broker_id) / "orders-0", *numbers)
         with pytest.raises(Violation, match="differ"):
             check_replicas_equal({**folders, Place(A, 3): other})
+
+
+def test_the_fullest_replica_is_the_one_of_the_last_epoch(tmp_path: Path) -> None:
+    folders = {}
+    for broker_id, (epoch, count) in {1: (1, 3), 2: (2, 2), 3: (2, 1)}.items():
+        folder = folders[Place(A, broker_id)] = tmp_path / str(broker_id) / "orders-0"
+        folder.mkdir(parents=True)
+        data = [building.batch(offset, [b"0"], epoch=epoch) for offset in range(count)]
+        segment_path(folder, 0).write_bytes(b"".join(data))
+    assert fullest(folders, A) == 2
 
 
 def test_the_records_of_a_file_are_read_and_a_flipped_bit_is_found(tmp_path: Path) -> None:
@@ -138,6 +150,9 @@ def test_partitions_have_leaders_while_a_disk_is_lost() -> None:
     assert "has no leader" in wrong_leaders(image(leader=-1))
     assert "is led by 1" in wrong_leaders(image(fenced=1))
     assert "is led by 1" in wrong_leaders(image(lost=1))
+    assert not waiting_for_operator(image(leader=-1)) and not waiting_for_operator(image())
+    assert waiting_for_operator(image(leader=-1, isr=())) == [KEYS[-1]]
+    assert not waiting_for_operator(image(leader=-1, isr=(), fenced=2))
 
 
 def test_replicas_are_where_the_controller_has_them() -> None:

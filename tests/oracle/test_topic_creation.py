@@ -24,7 +24,7 @@ from kcore.server.controller.process import ControllerServer
 from net.loops import until
 from oracle.kcore_brokers import OPTIONS, KcoreBroker
 from oracle.librdkafka_clients import configuration
-from oracle.test_kraft_broker import Mixed, Node
+from oracle.test_kraft_broker import Mixed
 
 GROUPS: Final = "__consumer_offsets"
 TRANSACTIONS: Final = "__transaction_state"
@@ -137,13 +137,11 @@ def clients_are_served(address: str, other: str, coordinator: int) -> None:
 class AskedFirst(Mixed):
     """Broker 1 is kcore's, whose directories are cordoned; 3 is Kafka's."""
 
-    def _text(self, node: Node) -> str:
-        return super()._text(node) + lines_of(EVERYWHERE | OF_KCORE)
-
     def start(self) -> None:
         del self.brokers[1]
-        with self.brokers[1].properties.open("a") as text:
-            text.write(lines_of(EVERYWHERE))
+        for node in self.brokers:
+            with node.properties.open("a") as text:
+                text.write(lines_of(EVERYWHERE | OF_KCORE if self.is_kcore(node) else EVERYWHERE))
         super().start()
 
 

@@ -199,6 +199,24 @@ async def subject_of(cluster: SecureCluster) -> str:
 
 
 @story
+async def test_nobody_is_unknown_to_a_broker_that_has_not_caught_up(
+    tmp_path: Path, authority: Authority, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Java's clients give up where authentication fails: until then connections are closed without an answer."""
+    async with secure_cluster(tmp_path, authority) as cluster:
+        broker = cluster.brokers[1]
+        monkeypatch.setattr(broker, "_follow_image", lambda **_: None)
+        broker._image, image = None, broker._image
+        for word in (PASSWORD, "wrong"):
+            with pytest.raises(DisconnectedError):
+                await cluster.connect(1, "alice", word=word)
+        broker._image = image
+        monkeypatch.undo()
+        async with await cluster.connect(1, "alice"):
+            pass
+
+
+@story
 async def test_an_envelope_says_whose_the_request_is(tmp_path: Path, authority: Authority) -> None:
     """Brokers may do everything; whether a topic may be made is decided by who asked for it."""
     async with secure_cluster(tmp_path, authority) as cluster:

@@ -19,6 +19,7 @@ from kcore.errors import StorageError
 from kcore.metadata import znodes
 from kcore.metadata.broker_table import Endpoint
 from kcore.metadata.metadata_version import FEATURE_NAME
+from kcore.net.connect import connect
 from kcore.net.server import RequestContext
 from kcore.protocol_errors import Errors
 from kcore.schema import IncrementalAlterConfigsRequest, LeaderAndIsrRequest, UpdateMetadataRequest
@@ -36,9 +37,13 @@ from kcore.schema.envelope import EnvelopeRequest, EnvelopeResponse
 from kcore.schema.headers import RequestHeader, ResponseHeader
 from kcore.schema.producers import AllocateProducerIdsRequest
 from kcore.schema.transactions import InitProducerIdRequest
+from kcore.schema.update_features import UpdateFeaturesRequest
+from kcore.server.broker.kraft_process import KraftBrokerServer
+from kcore.server.broker.kraft_settings import broker_settings_of
 from kcore.server.broker.migration import BrokerMigration
 from kcore.server.broker.migration_settings import MigrationSettings, feature_level, migration_settings_of
 from kcore.server.broker.zk_process import ZkBrokerServer
+from kcore.server.kraft.apis import FEATURES
 from kcore.server.properties.values import SettingsError
 from kcore.storage.checkpoints import read_offsets, write_offsets
 from kcore.storage.meta_properties import MetaProperties, read_meta_properties, write_meta_properties
@@ -47,6 +52,7 @@ from kcore.storage.raft_log import RECOVERY_POINTS
 from kcore.wire.codec import decode_from, encode
 from net.loops import story, until
 from server.replicas import APIS, CONTROLLER, TOPIC_ID, Brokers, FakeController
+from server.test_kraft_broker import CLUSTER, cluster_in
 
 QUORUM, KRAFT_EPOCH, LEVEL_OF_3_9 = 3000, 5, 21
 GIVEN = {
@@ -397,6 +403,28 @@ async def _stop(broker: ZkBrokerServer) -> None:
     await broker._controlled_shutdown()
 
 
+@story
+async def test_directories_of_zookeeper_mode_go_on_in_kraft_mode(tmp_path: Path) -> None:
+    """Under a release of Kafka that still knows ZooKeeper; their version stays 0, as in KafkaRaftServer."""
+    async with cluster_in(tmp_path, brokers=0, levels={FEATURE_NAME: LEVEL_OF_3_9}) as cluster:
+        directory = tmp_path / "1"
+        directory.mkdir()
+        write_meta_properties(directory / "meta.properties", MetaProperties(0, cluster_id=CLUSTER, node_id=1))
+        settings = broker_settings_of(cluster.properties(1))._replace(release="3.9.1")
+        async with KraftBrokerServer(settings) as broker:
+            await broker.until_running()
+            meta = read_meta_properties(directory / "meta.properties")
+            registered = cluster.controller.controller.image.brokers[1]
+            assert (meta.version, meta.node_id) == (0, 1)
+            assert registered.directories == (meta.directory_id,) and not registered.is_migrating_zk_broker
+            told = broker._lifecycle.machine.config.features
+            levels = {each.name: (each.min_supported_version, each.max_supported_version) for each in told}
+            assert levels == FEATURES["3.9.1"], "what a broker of that release has"
+            async with await connect("127.0.0.1", broker.port) as connection:
+                assert connection.versions is not None
+                assert connection.versions.choose(UpdateFeaturesRequest) == 1, "as its controllers have it"
+
+
 @pytest.mark.parametrize(
     ("given", "why"),
     [
@@ -404,6 +432,7 @@ async def _stop(broker: ZkBrokerServer) -> None:
         ({"controller.quorum.bootstrap.servers": "a:1"}, "give either controller.quorum.voters or"),
         ({"controller.listener.names": ""}, "controller.listener.names is missing"),
         ({"zookeeper.metadata.migration.enable": "yes"}, "give true or false"),
+        ({"listener.security.protocol.map": "CONTROLLER:SSL"}, "CONTROLLER is SSL: kcore's listener is plaintext"),
     ],
 )
 def test_settings_that_cannot_be(given: dict[str, str], why: str) -> None:

@@ -3,11 +3,14 @@
 import asyncio
 from collections.abc import AsyncIterator
 from contextlib import AsyncExitStack, asynccontextmanager
+from pathlib import Path
 from typing import Any
 
 import pytest
+from typer.testing import CliRunner, Result
 
 from kcore import schema as s
+from kcore.cli.commands import app
 from kcore.errors import AuthenticationError, DisconnectedError, NetworkError
 from kcore.net.connect import connect
 from kcore.net.jaas import MODULES
@@ -16,6 +19,7 @@ from kcore.protocol_errors import Errors
 from kcore.raft.memory_log import MemoryLog
 from kcore.raft.node import REQUEST_HANDLERS
 from kcore.schema.broker_lifecycle import BrokerHeartbeatRequest
+from kcore.server.properties.security import client_security_of
 from kcore.server.properties.values import SettingsError
 from kcore.server.quorum.door import QuorumDoor, quorum_door_of
 from kcore.server.quorum.process import MemoryElections, QuorumServer
@@ -26,6 +30,7 @@ from server.quorum_nodes import Nodes, Recorder, append, committed_everywhere
 pytestmark = pytest.mark.usefixtures("either_front")
 PASSWORD = "swordfish"
 NAME = "CONTROLLER"
+NO_OP = bytes([1, 20, 0, 0])  # A record of metadata.
 REQUESTS = [*REQUEST_HANDLERS, s.DescribeClusterRequest, s.UpdateFeaturesRequest, BrokerHeartbeatRequest]
 
 
@@ -151,6 +156,79 @@ async def test_certificates_that_are_replaced_are_for_new_peers(authority: Autho
         leader = await nodes.leader()
         await committed_everywhere(nodes, append(leader, [b"one"]).expected_offset + 1)
         assert leader.node.epoch >= epoch
+
+
+@story
+async def test_describe_and_top_come_as_the_user_of_their_command_config(authority: Authority, tmp_path: Path) -> None:
+    door = quorum_door_of(properties(authority), NAME)
+    async with quorum([door] * 2) as nodes:
+        leader = await nodes.leader()
+        await committed_everywhere(nodes, append(leader, [NO_OP]).expected_offset + 1)
+        where = f"127.0.0.1:{leader.port}"
+
+        async def run(user: str, *arguments: str, password: str = PASSWORD) -> Result:
+            path = tmp_path / f"{user}.properties"
+            path.write_text(client(authority, user, password))
+            return await asyncio.to_thread(CliRunner().invoke, app, [*arguments, "--command-config", str(path)])
+
+        describe = ("quorum", "describe", "--bootstrap-controller", where, "--status")
+        described = await run("controller", *describe)
+        assert described.exit_code == 0 and "LeaderId" in described.output, described.output
+        for user, password, why in (
+            ("visitor", PASSWORD, "CLUSTER_AUTHORIZATION_FAILED"),
+            ("controller", "wrong", "Invalid username or password"),
+        ):
+            refused = await run(user, *describe, password=password)
+            assert refused.exit_code == 1 and why in refused.output
+            assert PASSWORD not in refused.output and len(refused.output.splitlines()) == 1
+        watched = await run("controller", "top", where, "--once", "--interval", "0.1", "--metrics", "none")
+        assert watched.exit_code == 0 and "not read" not in watched.output, watched.output
+
+
+def client(authority: Authority, user: str, password: str = PASSWORD, **others: str) -> str:
+    """Properties of a client."""
+    given = {
+        "security.protocol": "SASL_SSL",
+        "sasl.mechanism": "PLAIN",
+        "ssl.truststore.type": "PEM",
+        "ssl.truststore.location": str(authority.trusted),
+        "sasl.jaas.config": f'{MODULES["PLAIN"]} required username="{user}" password="{password}";',
+        "request.timeout.ms": "60000",
+        **{name.replace("_", "."): value for name, value in others.items()},
+    }
+    return "\n".join(f"{name}={value}" for name, value in given.items() if value)
+
+
+@pytest.mark.parametrize(
+    ("others", "told"),
+    [
+        ({"security_protocol": "KERBEROS"}, "security.protocol=KERBEROS"),
+        ({"sasl_mechanism": "GSSAPI"}, "sasl.mechanism=GSSAPI"),
+        ({"sasl_jaas_config": ""}, "sasl.jaas.config is missing"),
+        ({"sasl_jaas_config": f"{MODULES['PLAIN']} required;"}, "username and password are missing"),
+        ({"sasl_login_class": "a.B"}, "sasl.login.class"),
+        ({"ssl_truststore_type": "JKS"}, "ssl.truststore.type=JKS"),
+        (
+            {
+                "sasl_mechanism": "SCRAM-SHA-256",
+                "sasl_jaas_config": f'{MODULES["SCRAM-SHA-256"]} required username="a" password="b" tokenauth="true";',
+            },
+            "no delegation token",
+        ),
+    ],
+)
+def test_a_command_config_that_cannot_be(
+    others: dict[str, str], told: str, authority: Authority, tmp_path: Path
+) -> None:
+    path = tmp_path / "client.properties"
+    path.write_text(client(authority, "controller", **others))
+    arguments = ["quorum", "describe", "--bootstrap-controller", "a:1", "--status", "--command-config", str(path)]
+    result = CliRunner().invoke(app, arguments)
+    assert result.exit_code == 2 and told in result.output and PASSWORD not in result.output
+
+
+def test_a_client_in_plaintext_needs_nothing_more() -> None:
+    assert client_security_of({"client.id": "a"}).outgoing() is None
 
 
 def test_settings_that_cannot_be(authority: Authority) -> None:

@@ -45,6 +45,7 @@ WALL_CLOCK = {
     "server/broker/zk_process.py": "the time stamp in the broker's znode",
     "server/controller/process.py": "the time stamp in /controller, and delegation tokens' lifetimes",
     "server/kraft/process.py": "time stamps of records, and delegation tokens' lifetimes",
+    "server/quorum/front.py": "time stamps in the audit log",
     "server/quorum/clock.py": "once, at the start: from there on a clock that only goes forward",
     "storage/raft_format.py": "time stamps of records",
     "storm/profile/cell.py": "a recording of the virtual machine has wall-clock times",

@@ -5,12 +5,20 @@ import pytest
 from kcore.errors import RequestTimeoutError
 from kcore.zookeeper.client import ZookeeperClient
 from kcore.zookeeper.operations import END
-from kcore.zookeeper.session import MULTI, ReplyFrame, Request, Session, SetWatches, Watch
+from kcore.zookeeper.session import MULTI, OnWatch, ReplyFrame, Request, Session, SetWatches, Watch
 from net.loops import story
 
 
-def watch(path: str, *, children: bool = False, is_there: bool = True) -> Watch:
-    return Watch(path, lambda *_: None, children=children, is_there=is_there)
+def reader(path: str, kind: str) -> None:
+    """Who looks."""
+
+
+def another(path: str, kind: str) -> None:
+    """And who looks, too."""
+
+
+def watch(path: str, who: OnWatch = reader, *, children: bool = False, is_there: bool = True) -> Watch:
+    return Watch(path, who, lambda *_: None, children=children, is_there=is_there)
 
 
 def test_watches_are_set_in_three_lists() -> None:
@@ -29,7 +37,9 @@ def test_watches_are_set_in_three_lists() -> None:
     assert added == watches * 2
 
 
-def test_watches_of_a_path_are_one() -> None:
+def test_watches_of_a_path_are_one_a_reader() -> None:
+    """Where another looks at the same, both hear of it."""
+    assert len({watch("/a"), watch("/a", another), watch("/a", another)}) == 2
     assert len({watch("/a"), watch("/a", is_there=False), watch("/a", children=True), watch("/b")}) == 3
 
 

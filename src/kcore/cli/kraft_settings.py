@@ -6,10 +6,12 @@ from typing import TypeVar
 
 from kcore.cli.console import fail
 from kcore.errors import FileKindError, StorageError
+from kcore.net.listener_security import ListenerSecurity
 from kcore.server.broker.kraft_settings import KraftBrokerSettings, broker_settings_of
 from kcore.server.broker.zk_door import BrokerDoor, broker_door
 from kcore.server.controller.door import DoorSettings, door_settings
 from kcore.server.kraft.settings import KraftSettings, settings_of
+from kcore.server.properties.security import client_security_of
 from kcore.server.properties.values import SettingsError
 from kcore.server.quorum.door import QuorumDoor, quorum_door_of
 from kcore.storage.files import read_bytes
@@ -41,6 +43,11 @@ def read_quorum_door(path: Path, listener: str) -> QuorumDoor:
 def read_broker_door(path: Path) -> BrokerDoor:
     """Of a broker of ZooKeeper mode; as `read_settings`."""
     return _read(path, broker_door)
+
+
+def read_client_security(path: Path) -> ListenerSecurity:
+    """Of a client, such as Kafka's tools; as `read_settings`."""
+    return _read(path, client_security_of)
 
 
 def _read(path: Path, settings_from: Callable[[Mapping[str, str]], Settings]) -> Settings:

@@ -3,15 +3,18 @@
 import asyncio
 import json as json_module
 import time
+from collections.abc import Callable
 from random import Random
-from typing import Annotated, NoReturn
+from typing import Annotated, Any, NoReturn
 
 import typer
 
 from kcore.cli import quorum_tables
+from kcore.cli.command_config import CommandConfigOption, security_in
 from kcore.cli.console import fail
 from kcore.cli.processes import address_of
 from kcore.errors import KcoreError, TargetError
+from kcore.net.security import Security
 from kcore.raft.replicas import Address
 from kcore.report.exits import Exit
 from kcore.server.quorum.describe import QuorumDescription, describe_quorum
@@ -32,6 +35,7 @@ def command(
     seed_format: Annotated[bool, typer.Option("--seed-format", help="As KIP-595 drew it.")] = False,
     level: Annotated[str, typer.Option(help="The release whose tool is followed: 4.3 or 3.9.")] = "4.3",
     json: Annotated[bool, typer.Option("--json", help="One object with all of it.")] = False,
+    command_config: CommandConfigOption = None,
     timeout: Annotated[int, typer.Option(metavar="MS", min=1, help="For the answer, tries included.")] = 30_000,
 ) -> None:
     """Describe a metadata quorum, as kafka-metadata-quorum.sh does it.
@@ -48,7 +52,7 @@ def command(
         fail(f"--level {level}: 3.9 or 4.3")
     option = "--bootstrap-server" if bootstrap_controller is None else "--bootstrap-controller"
     where = _addresses(option, bootstrap_controller or bootstrap_server or "")
-    description = _describe(where, bootstrap_controller is not None, timeout)
+    description = _describe(where, bootstrap_controller is not None, timeout, security_in(command_config))
     for line in _lines_of(description, status, human_readable, seed_format, level, json):
         typer.echo(line)
 
@@ -57,10 +61,12 @@ def _addresses(option: str, text: str) -> list[Address]:
     return [Address(*address_of(option, each.strip())) for each in text.split(",")]
 
 
-def _describe(where: list[Address], controllers: bool, timeout_ms: int) -> QuorumDescription:
-    asking = describe_quorum(where, controllers=controllers, timeout_s=timeout_ms / 1000, random=Random())
+def _describe(
+    where: list[Address], controllers: bool, timeout_ms: int, security: Callable[[], Security] | None
+) -> QuorumDescription:
+    options: dict[str, Any] = {"controllers": controllers, "timeout_s": timeout_ms / 1000, "random": Random()}
     try:
-        return asyncio.run(asking)
+        return asyncio.run(describe_quorum(where, security=security, **options))
     except KcoreError as error:
         _failed(str(error))
 

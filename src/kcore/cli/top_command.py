@@ -13,6 +13,7 @@ import typer
 from rich.console import Console
 from rich.live import Live
 
+from kcore.cli.command_config import CommandConfigOption, security_in
 from kcore.cli.console import fail, wide_console
 from kcore.cli.processes import address_of, stop_signal
 from kcore.cli.top_view import view_of
@@ -39,6 +40,7 @@ def command(
             metavar="URL", help=f"The leader's page of metrics; default: port {METRICS_PORT} of its host. none: none."
         ),
     ] = None,
+    command_config: CommandConfigOption = None,
     timeout: Annotated[float, typer.Option(metavar="SECONDS", min=0.1, help="With --once: for the first frame.")] = 15,
 ) -> None:
     """Watch a quorum of controllers, Kafka's or kcore's: its replicas, brokers, partitions, log.
@@ -51,7 +53,7 @@ def command(
     source = _metrics(metrics)
     console = wide_console()
     show, screen = _output(console, json=json, live=not once and not json and console.is_terminal)
-    watcher = Watcher(bootstrap, interval_s=interval, metrics=source)
+    watcher = Watcher(bootstrap, interval_s=interval, metrics=source, security=security_in(command_config))
     try:
         with screen:
             asyncio.run(_once(watcher, show, interval, timeout) if once else _watch(watcher, show, interval))

@@ -9,6 +9,7 @@ from typing import Any, Final
 from kcore.constants import METADATA_TOPIC
 from kcore.errors import DisconnectedError, NetworkError, TargetError
 from kcore.net.address import address_text, check_address, network_errors
+from kcore.net.asked_security import asked_security
 from kcore.net.connect import connect
 from kcore.net.connection import Connection
 from kcore.net.limits import Limits
@@ -59,19 +60,24 @@ class Quorum:
         return self.versions.answer
 
     async def check_listens(self) -> None:
-        """TargetError, at once, where every address refuses the connection or is unknown: nothing listens there."""
+        """TargetError, at once, where every address refuses the connection or is unknown: nothing listens there.
+
+        Likewise where one asks for TLS or SASL: hollow brokers have neither.
+        """
         problems = []
         for address in self.bootstrap:
             try:
                 await (await self._connect(address)).close()
             except DisconnectedError as error:
-                if not isinstance(error.__cause__, OSError) or isinstance(error.__cause__, ConnectionResetError):
-                    return  # Something listens.
-                problems.append(str(error))
-                continue
+                if isinstance(error.__cause__, OSError) and not isinstance(error.__cause__, ConnectionResetError):
+                    problems.append(str(error))
+                    continue
             except NetworkError:
-                return  # It may be starting.
-            return
+                pass  # It may be starting.
+            host, _, port = address.rpartition(":")
+            if (asked := await asked_security(host.strip("[]"), int(port), _LIMITS)) is not None:
+                raise TargetError(f"{address} asks for {asked}: hollow brokers speak plaintext alone")
+            return  # Something listens.
         raise TargetError(f"{'; '.join(problems)}: is a controller running there?")
 
     async def open(self) -> None:

@@ -13,7 +13,7 @@ import numpy as np
 from kcore.constants import MAX_REPLICAS, NO_BROKER_ROW
 from kcore.errors import TableError
 from kcore.metadata.broker_table import BrokerTable
-from kcore.metadata.directory_table import MIGRATING, UNASSIGNED
+from kcore.metadata.directory_table import LOST, MIGRATING, UNASSIGNED
 from kcore.metadata.partition_table import PartitionTable
 from kcore.replication.kraft_changes import (
     AS_IS,
@@ -24,7 +24,7 @@ from kcore.replication.kraft_changes import (
     described_brokers,
     moves_by_candidate,
 )
-from kcore.replication.kraft_results import KraftElections
+from kcore.replication.kraft_results import ChangedFields, KraftElections, SparseLists
 from kcore.replication.levels import Level
 from kcore.types import Bools, Int16s, Int32s, Int64s
 
@@ -98,25 +98,65 @@ def directories_assigned(
 
 
 def directories_assigned_as_they_are(
-    table: PartitionTable, settings: KraftSettings, broker_id: int, rows: Int32s, directories__r: Int32s
+    table: PartitionTable,
+    settings: KraftSettings,
+    broker_id: int,
+    rows: Int32s,
+    directories__r: Int32s,
+    *,
+    replaced_lead: bool = False,
 ) -> list[KraftElections]:
-    """The same, but a partition without a leader gets one by the directory where the replica is: if that is online."""
+    """The same, but a partition without a leader gets one by the directory where the replica is: if that is online.
+
+    Unless `replaced_lead`, the last known leader of a partition without ISR is forgotten where its disk was replaced:
+    it has no record any more, and the other replicas may have all.
+    """
     is_leaderless = table.leader__p[rows] == NO_BROKER_ROW
     if not is_leaderless.any():
         return [directories_assigned(table, settings, broker_id, rows, directories__r)]
     online, row = are_online(table, broker_id, directories__r), table.brokers.row(broker_id)
+    is_replaced = np.zeros(len(rows), np.bool_) if replaced_lead else _were_replaced(table, settings, broker_id, rows)
+    is_replaced &= is_leaderless
     owner__d = table.brokers.directory_table.owner__d.copy()
     if table.directories__ps is not None:
-        rising = rows[is_leaderless & online]
+        rising = rows[is_leaderless & online & ~is_replaced]
         owner__d[np.unique(table.directories__ps[rising][table.replicas__ps[rising] == row])] = row
-    return [
+    changes = [
         _assigned(table, settings, broker_id, rows[these], directories__r[these], brokers__b, owners)
         for these, brokers__b, owners in (
             (~is_leaderless, described_brokers(table), None),
-            (is_leaderless & online, described_brokers(table), owner__d),
-            (is_leaderless & ~online, described_brokers(table, [row]), None),
+            (is_leaderless & online & ~is_replaced, described_brokers(table), owner__d),
+            (is_leaderless & ~online & ~is_replaced, described_brokers(table, [row]), None),
+            (is_replaced, described_brokers(table, [row]), None),
         )
     ]
+    changes[-1] = _without_last_known_leader(changes[-1])
+    return changes
+
+
+def _were_replaced(table: PartitionTable, settings: KraftSettings, broker_id: int, rows: Int32s) -> Bools:
+    """Where the broker is the last known leader, others have replicas, and its own was on a disk that it has lost."""
+    known, row = table.last_known_elr__pi, table.brokers.row(broker_id)
+    if not settings.elr_enabled or known is None or table.directories__ps is None:
+        return np.zeros(len(rows), np.bool_)
+    replicas, directories = table.replicas__ps[rows], table.directories__ps[rows]
+    before = directories[np.arange(len(rows)), (replicas == row).argmax(axis=1)]
+    is_lost = (before > LOST) & ~are_online(table, broker_id, before)
+    is_last_known = (known[rows] == row).any(axis=1)
+    for members in (table.isr__pi, table.elr__pi):
+        if members is not None:
+            is_last_known &= (members[rows] == NO_BROKER_ROW).all(axis=1)
+    has_others = np.count_nonzero(replicas != NO_BROKER_ROW, axis=1) > 1
+    found: Bools = is_lost & is_last_known & has_others
+    return found
+
+
+def _without_last_known_leader(changes: KraftElections) -> KraftElections:
+    """Each of them forgets it, too."""
+    count = len(changes)
+    nobody = SparseLists(np.arange(count, dtype=np.int32), np.zeros(count + 1, np.int32), np.empty(0, np.int32))
+    fields = changes.fields | np.uint16(ChangedFields.LAST_KNOWN_ELR)
+    return replace(changes, fields=fields, last_known_elr=nobody)
 
 
 def _assigned(

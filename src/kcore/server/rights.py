@@ -77,6 +77,8 @@ class Checked(NamedTuple):
 class Rights:
     """Of whoever asks one request."""
 
+    has_group_settings = True  # Whether groups have settings: not in ZooKeeper mode, which refuses them elsewhere.
+
     def __init__(self, authorizer: Authorizer, asking: RequestContext | ClientSession) -> None:
         self.asking, self._authorizer = asking, authorizer
         self._who, self._where = asking.principal, asking.client_address
@@ -146,7 +148,7 @@ class Rights:
             if each.resource_type == ConfigResourceType.TOPIC:
                 allowed = self._of_topic(operation, each.resource_name)
             elif each.resource_type == ConfigResourceType.GROUP:
-                allowed = self.allows(operation, GROUP, each.resource_name)
+                allowed = not self.has_group_settings or self.allows(operation, GROUP, each.resource_name)
             else:
                 allowed = self.allows(operation)
             (kept if allowed else refused).append(each)

@@ -5,7 +5,7 @@ It fetches without a replica id, as a consumer does: the leader counts it neithe
 
 import time
 from collections import deque
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable
 from dataclasses import dataclass
 from functools import partial
 from typing import Final
@@ -20,6 +20,7 @@ from kcore.net.connect import connect
 from kcore.net.connection import Connection
 from kcore.net.durations import Recent
 from kcore.net.limits import Limits
+from kcore.net.security import Security
 from kcore.protocol_errors import Errors
 from kcore.raft.log import SnapshotPiece
 from kcore.raft.replicas import Address
@@ -53,7 +54,9 @@ class Seen:
 class LogFollower:
     """`follow` it; meanwhile `image` is the committed state up to `end_offset`."""
 
-    def __init__(self) -> None:
+    def __init__(self, security: Callable[[], Security] | None = None) -> None:
+        """`security`: what each connection shows."""
+        self._security = security
         self.seen = Seen()
         self.commits = Recent()  # Seconds from the arrival of uncommitted records to the news of their commit.
         self.is_current = False  # Whether it has read up to the end of the log.
@@ -73,7 +76,8 @@ class LogFollower:
     async def follow(self, leader: Address, epoch: int, cluster_id: str) -> None:
         """Reads on until an error is raised: a NetworkError, or a RetriableException where another node leads."""
         self._epoch = max(epoch, self._epoch)
-        async with await connect(*leader, client_id="kcore-top", limits=LIMITS) as connection:
+        security = None if self._security is None else self._security()
+        async with await connect(*leader, client_id="kcore-top", security=security, limits=LIMITS) as connection:
             assert connection.versions is not None
             version = connection.versions.choose(FetchRequest)
             try:

@@ -8,6 +8,7 @@ from random import Random
 from typing import Final, NamedTuple
 
 from kcore.errors import KcoreError, NetworkError, RequestTimeoutError
+from kcore.net.security import Security
 from kcore.raft.replicas import Address
 from kcore.server.quorum.describe import QuorumDescription, describe_quorum
 from kcore.watch import frame as frames
@@ -35,9 +36,12 @@ class Watcher:
         *,
         interval_s: float,
         metrics: MetricsSource | None = None,
+        security: Callable[[], Security] | None = None,
     ) -> None:
+        """`security`: what each connection to a controller shows."""
+        self._security = security
         self._bootstrap, self._interval_s, self._metrics = list(bootstrap), interval_s, metrics
-        self.follower = LogFollower()
+        self.follower = LogFollower(security)
         self.refused: KcoreError | None = None  # Why the address is none of a controller's, if it never answered.
         self._described: QuorumDescription | None = None
         self._described_s = float("-inf")
@@ -83,6 +87,7 @@ class Watcher:
                     controllers=True,
                     timeout_s=max(DESCRIBE_S, self._interval_s),
                     random=Random(),
+                    security=self._security,
                 )
             except RequestTimeoutError as error:
                 self._problems["quorum"] = str(error)

@@ -54,15 +54,24 @@ class Handler(SequentialThreadingHandler):  # type: ignore[misc]
 
 
 class Watch:
-    """A one-shot watch. Those of a path are equal, as kazoo keeps a set of them and one event is enough."""
+    """A one-shot watch. Those of a path and a reader are equal: kazoo keeps a set of them, and one event is enough."""
 
-    __slots__ = ("fire", "is_there", "key", "path")
+    __slots__ = ("fire", "is_there", "key", "path", "reader")
 
-    def __init__(self, path: str, fire: "Callable[[Watch, WatchedEvent], None]", *, children: bool, is_there: bool):
-        self.path, self.key, self.fire, self.is_there = path, (path, children), fire, is_there
+    def __init__(
+        self,
+        path: str,
+        reader: OnWatch,
+        fire: "Callable[[Watch, WatchedEvent], None]",
+        *,
+        children: bool,
+        is_there: bool,
+    ) -> None:
+        self.path, self.key, self.reader = path, (path, children), reader
+        self.fire, self.is_there = fire, is_there
 
     def __eq__(self, other: object) -> bool:
-        return isinstance(other, Watch) and self.key == other.key
+        return isinstance(other, Watch) and self.key == other.key and self.reader == other.reader
 
     def __hash__(self) -> int:
         return hash(self.key)
@@ -263,7 +272,7 @@ class Session:
             elif event.state == KeeperState.CONNECTING:  # Else the session has expired, and its watches with it.
                 self._lost_watches.add(watch)
 
-        return Watch(path, fire, children=children, is_there=is_there)
+        return Watch(path, on_watch, fire, children=children, is_there=is_there)
 
     # Below: called in kazoo's thread.
 

@@ -36,7 +36,7 @@ from controller.kraft.directory_clusters import (
     written,
 )
 from kcore.controller.kraft.context import ControllerContext
-from kcore.controller.kraft.departures import OFFLINE_LEADERS
+from kcore.controller.kraft.departures import OFFLINE_LEADERS, REPLACED_DISKS
 from kcore.metadata.directory_table import LOST_UUID, MIGRATING_UUID
 from kcore.metadata.image import ClusterImage
 from kcore.metadata.image_writer import records_of as image_records
@@ -48,6 +48,7 @@ from kcore.schema.metadata_records_brokers import (
     RegisterBrokerRecord,
     UnregisterBrokerRecord,
 )
+from kcore.schema.metadata_records_settings import FeatureLevelRecord
 from kcore.schema.metadata_records_topics import PartitionChangeRecord
 from kcore.schema.topics import CreatableTopic, CreateTopicsRequest
 from kcore.types import Uuid
@@ -222,6 +223,29 @@ def test_an_assignment_that_brings_a_replica_online_elects_it(before: Uuid, kafk
     beat(context, 1, want_fence=True)
     assign(context, 1, {FIRST: [1]})
     assert state(context, 1) == (-1, (1,)), "a fenced broker leads nothing"
+
+
+@pytest.mark.parametrize("kafka_way", [frozenset(), frozenset({REPLACED_DISKS})], ids=["kcore's way", "kafka's way"])
+def test_a_last_known_leader_whose_disk_was_replaced_does_not_lead(kafka_way: frozenset[str]) -> None:
+    """All brokers were killed: nobody is in the ISR or the ELR, and 2 and 3 have what 1 has lost with its disk."""
+    context = a_cluster(kafka_way=kafka_way)
+    put(context, FeatureLevelRecord(name="eligible.leader.replicas.version", feature_level=1))
+    a_topic(context, 2, [1, 2, 3])
+    alone = a_topic(context, 1, [1], number=2)
+    for topic_id, index, before in ((TOPIC_ID, 0, uuid(77)), (TOPIC_ID, 1, LOST_UUID), (alone, 0, uuid(77))):
+        others = [uuid(1002), uuid(1003)] if topic_id is TOPIC_ID else []
+        told = {"isr": [], "leader": -1, "last_known_elr": [1], "directories": [before, *others]}
+        put(context, PartitionChangeRecord(topic_id=topic_id, partition_id=index, **told))
+    assign(context, 1, {FIRST: [0, 1]})
+    take_effect(context, ask(context, an_assignment(context, 1, {FIRST: [0]}, alone), version=0))
+    assert context.image.partition(TOPIC, 0).directories[0] == FIRST
+    assert state(context, 0) == ((1, (1,)) if kafka_way else (-1, ()))
+    assert state(context, 1) == (1, (1,)), "its disk is there again"
+    assert context.image.partition("topic-2", 0).leader == 1, "nobody else has a replica"
+    beat(context, 1, want_fence=True)
+    beat(context, 1)
+    assert context.image.partition(TOPIC, 0).last_known_elr == ()
+    assert state(context, 0) == ((1, (1,)) if kafka_way else (-1, ())), "nor later"
 
 
 def test_a_forgotten_brokers_directories_stay_those_of_its_replicas() -> None:

@@ -8,11 +8,12 @@ import pytest
 from controller.kraft.broker_clusters import ask, uuid
 from controller.kraft.contexts import at_once
 from kcore.controller.kraft.config import KraftControllerConfig
-from kcore.controller.kraft.context import ControllerContext
+from kcore.controller.kraft.context import ControllerContext, RequestInfo
 from kcore.controller.kraft.decision import AT_ONCE, Decision, encoded
 from kcore.controller.kraft.departures import RECORD_LIMITS
 from kcore.controller.kraft.leaders.directories import DECIDED_AT_ONCE
 from kcore.controller.kraft.leaders.elections import balance_leaders, elect_unclean
+from kcore.controller.kraft.leaders.isrs import on_alter_partition
 from kcore.controller.kraft.periodic import MOST_ELECTIONS
 from kcore.metadata.broker_registration import BrokerRegistration
 from kcore.metadata.broker_table import BrokerTable
@@ -160,6 +161,8 @@ def test_isrs_of_all_that_a_broker_leads_change_in_one_decision() -> None:
         broker_epoch=101,
         topics=[AlterPartitionRequestTopicData(topic_id=uuid(k + 1), partitions=each) for k, each in topics.items()],
     )
+    parts = sum(1 for _ in on_alter_partition(context, request, RequestInfo(3, 0)))
+    assert parts == 2 * (len(rows) // AT_ONCE) + 2, "columns, then the decision, then the response"
     decision = ask(context, request, version=3)
     assert len(decision.records) == 1 and record_count(context, decision) == len(rows)
     response: Any = decision.response

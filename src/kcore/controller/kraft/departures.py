@@ -16,6 +16,7 @@ ACLS_FAIL_TOGETHER: Final = "acls-fail-together"
 REFUSED_PARTITIONS_STAY: Final = "refused-partitions-stay"
 EARLIER_MOVES: Final = "earlier-moves-stay"
 OFFLINE_LEADERS: Final = "offline-directories-lead"
+REPLACED_DISKS: Final = "replaced-disks-lead"
 CONFIG_OPERATION: Final = "unknown-config-operation"
 RECOVERY_STATE: Final = "unknown-recovery-state"
 LISTENERS: Final = "unreadable-listeners"
@@ -88,6 +89,12 @@ DEPARTURES: Final[Mapping[str, Departure]] = {
         "unfences the broker, or by the assignment itself; and none where an assignment brings the replica online",
         "elects by the directories as they are after the request",
         "a replica on a failed disk must not lead, nor one on a good disk wait for the next election",
+    ),
+    REPLACED_DISKS: Departure(
+        "elects the last known leader of a partition without ISR once it can, also where its disk was replaced by an "
+        "empty one: the other replicas give up all records",
+        "forgets such a leader: the partition waits for an unclean election",
+        "a lost disk must not take what other disks have",
     ),
     CONFIG_OPERATION: Departure(
         "falls over an IncrementalAlterConfigs with an operation that it does not know, and gives up leadership",

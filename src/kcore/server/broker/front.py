@@ -75,6 +75,8 @@ EMPTY: Final[dict[type[Message], type[Message]]] = {
 class BrokerFront(ABC):
     """Handles the requests of clients and followers. A mode says what it knows of the cluster, and administers."""
 
+    has_group_settings = True  # Whether groups have settings.
+
     def __init__(
         self,
         manager: ReplicaManager,
@@ -125,6 +127,7 @@ class BrokerFront(ABC):
         if self._authorizer is None:
             return await self._handle(context, request, None)
         gate = BrokerGate(self._authorizer, context)
+        gate.has_group_settings = self.has_group_settings
         checked = gate.check(request, context.version)
         is_silent = isinstance(request, ProduceRequest) and not request.acks
         if not isinstance(checked, Checked):

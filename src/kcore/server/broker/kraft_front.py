@@ -36,6 +36,7 @@ from kcore.types import Uuid
 # Kafka's brokers ask each other in the versions that metadata.version says, and do not look at ApiVersions first.
 OF_BROKERS: Final = {"Fetch": (4, 18), "ListOffsets": (1, 11), "WriteTxnMarkers": (0, 2)}
 OF_DIRECTORIES: Final = {"AlterReplicaLogDirs": (1, 2), "DescribeLogDirs": (1, 5)}
+NOT_YET: Final = "this broker has not caught up with the metadata log yet"
 OF_TOPICS: Final = {"DescribeTopicPartitions": (0, 0)}
 
 
@@ -67,7 +68,7 @@ class KraftFront(BrokerFront):
     async def handle(self, context: RequestContext, request: Any) -> Message | None:
         """As BrokerFront's."""
         if self._image() is None:
-            raise DisconnectedError("this broker has not caught up with the metadata log yet")
+            raise DisconnectedError(NOT_YET)
         return await super().handle(context, request)
 
     def view(self, listener: str) -> ClusterView:

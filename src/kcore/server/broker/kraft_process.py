@@ -31,6 +31,7 @@ from kcore.broker.metadata_delta.publisher import MetadataPublisher
 from kcore.broker.replicas.replica import Key, Replica
 from kcore.controller.kraft.authorization import ImageAuthorizer
 from kcore.controller.kraft.slices import SnapshotNeed
+from kcore.errors import DisconnectedError
 from kcore.metadata.broker_table import Endpoint
 from kcore.metadata.image import ClusterImage
 from kcore.metadata.metadata_version import FEATURE_NAME, MetadataVersion
@@ -41,7 +42,7 @@ from kcore.schema.broker_lifecycle import Feature, Listener
 from kcore.server.broker.directory_tasks import DirectoryTasks, Hooks
 from kcore.server.broker.forwarding import ControllerRelay
 from kcore.server.broker.kraft_configs import BrokerConfigs
-from kcore.server.broker.kraft_front import KraftFront, apis
+from kcore.server.broker.kraft_front import NOT_YET, KraftFront, apis
 from kcore.server.broker.kraft_settings import KraftBrokerSettings
 from kcore.server.broker.lifecycle_tasks import LifecycleTasks
 from kcore.server.broker.logs import BrokerLogs
@@ -103,9 +104,7 @@ class KraftBrokerServer(BrokerServer):
             elections = DirectoryElections(directory, election)
             self._node_config = own.node_config(self.logs.cluster_id)
             self._authorizer = (
-                ImageAuthorizer(self._node_config, lambda: self._loader.image)
-                if self._node_config.has_authorizer
-                else None
+                ImageAuthorizer(self._node_config, self._known) if self._node_config.has_authorizer else None
             )
             need = SnapshotNeed(self._node_config)
             self._observer = MetadataObserver(
@@ -190,7 +189,13 @@ class KraftBrokerServer(BrokerServer):
         return self._to_controllers
 
     def _credentials(self) -> LogCredentials:
-        return LogCredentials(lambda: self._loader.image, self._node_config.delegation_token_secret_key)
+        return LogCredentials(self._known, self._node_config.delegation_token_secret_key)
+
+    def _known(self) -> ClusterImage:
+        """The image, once it can be relied on: a client that is told that it is unknown does not come again."""
+        if self._image is None:
+            raise DisconnectedError(NOT_YET)
+        return self._loader.image
 
     def _new_directories(self) -> DirectoryTasks:
         own, by_path = self._kraft, {each.path.absolute(): each.directory_id for each in self.logs.online}

@@ -172,6 +172,7 @@ class BrokerServer(ABC):
                 apis,
                 tls=each.security.server_tls(),
                 sasl=each.security.server_sasl(credentials, date_ms),
+                limits=each.limits,
                 metrics=metrics,
                 relay=relay if self.audit is None else AuditedRelay(relay, self.audit, date_ms),
                 listener_name=each.name,

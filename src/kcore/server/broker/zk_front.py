@@ -112,6 +112,8 @@ class Frames:
 class ZkFront(BrokerFront):
     """What is known of the cluster is what UpdateMetadata told; settings are in ZooKeeper."""
 
+    has_group_settings = False
+
     def __init__(
         self,
         manager: ReplicaManager,

@@ -250,8 +250,8 @@ class Front:
         error = Errors.NONE if name is None else self._naming_refused(context, routed.request)
         if error is Errors.NONE:
             response = await self._allowed(asking, routed.request, is_ours=True)
-        else:
-            response = refused(routed.request, context.version, error)
+        else:  # As the sender's: whoever names another may be anybody.
+            response, asking, name = refused(routed.request, context.version, error), context, None
         if self._audit is not None:
             through = None if name is None else sender
             self._audit.write(

@@ -63,6 +63,8 @@ _UNKNOWN: Final = -1
 class Gate(Rights):
     """Decides for one request."""
 
+    has_group_settings = False
+
     def refuses(self, api: str) -> bool:
         """Whether the right to the cluster is missing."""
         return api in OF_THE_CLUSTER and not self.allows(OF_THE_CLUSTER[api])

@@ -8,9 +8,11 @@ from collections.abc import Mapping
 from typing import Final, NamedTuple
 
 from kcore.metadata.broker_table import Endpoint
+from kcore.net.limits import Limits
 from kcore.net.listener_security import PROTOCOLS, ListenerSecurity
 from kcore.net.request_context import PLAINTEXT
 from kcore.raft.replicas import Address
+from kcore.server.properties.limits import limits_of
 from kcore.server.properties.security import OF_BROKERS, security_of
 from kcore.server.properties.values import EVERYWHERE, LISTENER, SettingsError, listed
 
@@ -28,6 +30,7 @@ class BrokerListener(NamedTuple):
     advertised: Address | None = None  # None: where it listens.
     security: ListenerSecurity = ListenerSecurity()
     is_told: bool = True  # Whether others are told of it.
+    limits: Limits = Limits()  # Of its connections.
 
     def endpoint(self, port: int) -> Endpoint:
         """Where others find it; `port`: at which it listens."""
@@ -77,6 +80,7 @@ def listeners_of(given: Mapping[str, str], controllers: str | None = None) -> Br
             advertised.get(name, Address("localhost", listen.port) if listen.host in EVERYWHERE else None),
             security_of(given, name, OF_BROKERS if name == inter_broker else None, is_controllers=False),
             name in (advertised or places),
+            limits_of(given, name, Limits()),
         )
         for name, listen in places.items()
     ]

@@ -17,6 +17,7 @@ from kcore.server.properties.values import COUNT, MOST_LONG, SettingsError, item
 JAAS: Final = "sasl.jaas.config"
 OF_CONTROLLERS: Final = "sasl.mechanism.controller.protocol"
 OF_BROKERS: Final = "sasl.mechanism.inter.broker.protocol"
+MECHANISM: Final = "sasl.mechanism"  # Of a client.
 MAX_REAUTH: Final = "connections.max.reauth.ms"
 DELAY: Final = "connection.failed.authentication.delay.ms"
 PEM: Final = "PEM"
@@ -40,8 +41,9 @@ _CONVERT: Final = (
 class _Given:
     """The settings as one listener sees them."""
 
-    def __init__(self, given: Mapping[str, str], listener: str) -> None:
-        self.prefix = f"listener.name.{listener.lower()}."
+    def __init__(self, given: Mapping[str, str], listener: str | None) -> None:
+        """`listener`: None for a client, which has none."""
+        self.prefix = "" if listener is None else f"listener.name.{listener.lower()}."
         self._given = given
 
     def get(self, name: str, default: str | None = None) -> str | None:
@@ -240,3 +242,30 @@ def _verifies_name(of_listener: _Given) -> bool:
     if text not in (None, "", "https"):
         raise SettingsError(f"{of_listener.shown(name)}={text}: give https, or nothing")
     return text != ""
+
+
+def client_security_of(properties: Mapping[str, str]) -> ListenerSecurity:
+    """What a client shows and trusts, by Kafka's settings of clients; SettingsError, one line without passwords."""
+    given = {name: value.strip() for name, value in properties.items()}
+    protocol = (given.get("security.protocol") or PLAINTEXT).upper()
+    if protocol not in PROTOCOLS:
+        raise SettingsError(f"security.protocol={protocol}: give one of {', '.join(PROTOCOLS)}")
+    for name in given:
+        if name.startswith(("ssl.", "sasl.")) and name not in {*_READ, MECHANISM, JAAS}:
+            raise SettingsError(f"{name}: kcore has PLAIN and SCRAM, and TLS by OpenSSL, without this setting")
+    of_client, has_sasl = _Given(given, None), protocol.startswith("SASL_")
+    tls = _tls(of_client, has_sasl=has_sasl, is_server=False) if protocol.endswith("SSL") else None
+    if not has_sasl:
+        return ListenerSecurity(tls)
+    mechanism = _own_mechanism(of_client, MECHANISM)
+    if not given.get(JAAS):
+        raise SettingsError(f"{JAAS} is missing")
+    try:
+        login = login_of(given[JAAS], mechanism)
+    except JaasError as error:
+        raise SettingsError(f"{JAAS}: {error}") from None
+    if login.own is None:
+        raise SettingsError(f"{JAAS}: username and password are missing")
+    if login.options.get("tokenauth", "").lower() == "true":
+        raise SettingsError(f"{JAAS}: kcore's clients come with no delegation token")
+    return ListenerSecurity(tls, logins={mechanism: login}, own_mechanism=mechanism)

@@ -1,6 +1,6 @@
 """DescribeQuorum, sent on to the leader (KIP-595, KIP-836, KIP-919)."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from random import Random
 from typing import Final, NamedTuple
 
@@ -11,6 +11,7 @@ from kcore.net.connect import connect
 from kcore.net.connection import Connection
 from kcore.net.limits import Limits
 from kcore.net.retry import Backoff, is_retriable, retry
+from kcore.net.security import Security
 from kcore.protocol_errors import Errors, RetriableException
 from kcore.raft.replicas import Address
 from kcore.schema.cluster_metadata import DescribeClusterRequest, DescribeClusterResponse, EndpointType
@@ -38,22 +39,30 @@ class QuorumDescription(NamedTuple):
 
 
 async def describe_quorum(
-    bootstrap: Sequence[Address], *, controllers: bool, timeout_s: float, random: Random
+    bootstrap: Sequence[Address],
+    *,
+    controllers: bool,
+    timeout_s: float,
+    random: Random,
+    security: Callable[[], Security] | None = None,
 ) -> QuorumDescription:
     """Asks controllers, or brokers, which ask the active controller; again until `timeout_s` are over.
 
+    `security`: what each connection shows. AuthenticationError where that is not accepted.
     RequestTimeoutError with what was wrong last; at once an ApiException for an error that stays one, NetworkError for
     an answer that is none, UnsupportedVersionError if no node of a KRaft cluster is there.
     """
-    search = _Search(bootstrap, EndpointType.CONTROLLER if controllers else EndpointType.BROKER)
+    search = _Search(bootstrap, EndpointType.CONTROLLER if controllers else EndpointType.BROKER, security)
     return await retry(search.once, timeout_s=timeout_s, random=random, backoff=BACKOFF)
 
 
 class _Search:
     """Finds the node that can answer; each try uses the addresses learnt by the last one."""
 
-    def __init__(self, bootstrap: Sequence[Address], endpoint_type: int) -> None:
-        self._bootstrap, self._endpoint_type = list(bootstrap), endpoint_type
+    def __init__(
+        self, bootstrap: Sequence[Address], endpoint_type: int, security: Callable[[], Security] | None
+    ) -> None:
+        self._bootstrap, self._endpoint_type, self._security = list(bootstrap), endpoint_type, security
         self._learnt: list[Address] = []  # The leader first, where that is known.
 
     async def once(self) -> QuorumDescription:
@@ -79,7 +88,8 @@ class _Search:
 
     async def _ask(self, address: Address) -> QuorumDescription | Address | None:
         """The description, or the leader's endpoint if this node knows it."""
-        async with await connect(*address, limits=LIMITS) as connection:
+        security = None if self._security is None else self._security()
+        async with await connect(*address, security=security, limits=LIMITS) as connection:
             try:
                 return await self._describe_once(connection)
             except UnsupportedVersionError as error:
@@ -131,7 +141,8 @@ def _request() -> DescribeQuorumRequest:
 
 
 def _check(error_code: int, what: str) -> None:
-    Errors.of(error_code).raise_for(what)
+    error = Errors.of(error_code)
+    error.raise_for(f"{what}: {error.name}")
 
 
 def _partition_of(answer: DescribeQuorumResponse, peer: str) -> DescribeQuorumResponsePartitionData:

@@ -3,7 +3,7 @@
 Source: ControllerApis.handleAssignReplicasToDirs, ReplicationControlManager.handleAssignReplicasToDirs.
 """
 
-from collections.abc import Generator, Iterable, Sequence
+from collections.abc import Collection, Generator, Iterable, Sequence
 from itertools import islice
 from typing import Final, TypeVar
 
@@ -12,7 +12,7 @@ import numpy as np
 from kcore.controller.kraft.authorization import is_authorized
 from kcore.controller.kraft.context import ControllerContext, RequestInfo
 from kcore.controller.kraft.decision import AT_ONCE, Decision, Steps
-from kcore.controller.kraft.departures import OFFLINE_LEADERS
+from kcore.controller.kraft.departures import OFFLINE_LEADERS, REPLACED_DISKS
 from kcore.controller.kraft.leaders.named import (
     in_runs,
     is_current_epoch,
@@ -62,10 +62,10 @@ def on_assign_replicas_to_dirs(
     counts = [sum(map(_size, directory.topics)) for directory in request.directories]
     places = np.repeat(np.arange(len(uuids), dtype=np.int32), counts)[wanted]
     directories = _directory_rows(context.image, uuids, places)
-    in_kafkas_way = OFFLINE_LEADERS in context.config.kafka_way
+    kafka_way = context.config.kafka_way
     assigned = request.broker_id, rows[wanted], directories
     yield from _pause_if_large(len(rows))
-    records = yield from _decided(table, kraft_settings(context), *assigned, in_kafkas_way=in_kafkas_way)
+    records = yield from _decided(table, kraft_settings(context), *assigned, kafka_way=kafka_way)
     response = yield from answered(request, errors.tolist())
     return Decision(response, records, is_atomic=False)
 
@@ -119,16 +119,19 @@ def _decided(
     rows: Int32s,
     directories: Int32s,
     *,
-    in_kafkas_way: bool,
+    kafka_way: Collection[str],
 ) -> Generator[None, None, list[KraftElections]]:
     """The assignments in the request's order, then the ISRs without the replicas in offline directories.
 
-    `in_kafkas_way`: "offline-directories-lead".
+    `kafka_way`: the departures that are switched back, "offline-directories-lead" and "replaced-disks-lead" among them.
     """
     records: list[KraftElections] = []
     for places in (part for run in in_runs(rows) for part in _parts(run)):
         assigned = table, settings, broker_id, rows[places], directories[places]
-        records += [directories_assigned(*assigned)] if in_kafkas_way else directories_assigned_as_they_are(*assigned)
+        if OFFLINE_LEADERS in kafka_way:
+            records.append(directories_assigned(*assigned))
+        else:
+            records += directories_assigned_as_they_are(*assigned, replaced_lead=REPLACED_DISKS in kafka_way)
         yield from _pause_if_large(len(rows))
     online = are_online(table, broker_id, directories)
     if not online.all():

@@ -3,6 +3,7 @@
 Source: ControllerApis.handleAlterPartitionRequest, ReplicationControlManager.alterPartition.
 """
 
+from collections.abc import Generator
 from dataclasses import dataclass
 from itertools import islice
 from typing import Final, Self
@@ -12,7 +13,7 @@ import numpy as np
 from kcore.constants import NO_BROKER_ROW, RECOVERED, RECOVERING
 from kcore.controller.kraft.authorization import is_authorized
 from kcore.controller.kraft.context import ControllerContext, RequestInfo
-from kcore.controller.kraft.decision import Decision
+from kcore.controller.kraft.decision import AT_ONCE, Decision, Steps, pause_if_many
 from kcore.controller.kraft.departures import RECOVERY_STATE
 from kcore.controller.kraft.kafka_way.faults import fail_as_kafka
 from kcore.controller.kraft.leaders.named import (
@@ -45,8 +46,11 @@ _TOPIC_IDS: Final = 2  # From this version on the request names topics by id.
 _BROKER_EPOCHS: Final = 3  # From this version on it has the broker epoch of each ISR member.
 
 
-def on_alter_partition(context: ControllerContext, request: AlterPartitionRequest, info: RequestInfo) -> Decision:
-    """A leader asks for new ISRs. Partitions that fail a check get its error; the others are one bulk decision."""
+def on_alter_partition(context: ControllerContext, request: AlterPartitionRequest, info: RequestInfo) -> Steps:
+    """A leader asks for new ISRs. Partitions that fail a check get its error; the others are one bulk decision.
+
+    What is made of each partition alone, columns and the response, is made part by part.
+    """
     if not is_authorized(context, info, CLUSTER_ACTION):
         return Decision(AlterPartitionResponse(error_code=Errors.CLUSTER_AUTHORIZATION_FAILED))
     if not request.topics:
@@ -55,7 +59,8 @@ def on_alter_partition(context: ControllerContext, request: AlterPartitionReques
     table = context.image.table
     if not is_current_epoch(table.brokers, request.broker_id, request.broker_epoch):
         return Decision(AlterPartitionResponse(error_code=Errors.STALE_BROKER_EPOCH))
-    asked = _Asked.of(table, request, info.version)
+    asked = yield from _Asked.of(table, request, info.version)
+    yield from pause_if_many(len(asked.rows))
     if _checked(table, asked, request.broker_id, info.version):
         fail_as_kafka(context.config, RECOVERY_STATE, "an unknown leader recovery state")
         return Decision(AlterPartitionResponse(error_code=Errors.INVALID_REQUEST))
@@ -68,7 +73,9 @@ def on_alter_partition(context: ControllerContext, request: AlterPartitionReques
         records += [changes] if len(changes) else []
         answers.add(table, asked.rows, places, changes)
         answers.report_new_leaders(asked.rows, places, changes, request.broker_id, info.version)
-    return Decision(_response(request, asked, answers), records, is_atomic=False)
+    yield from pause_if_many(len(asked.rows))
+    response = yield from _response(request, asked, answers)
+    return Decision(response, records, is_atomic=False)
 
 
 @dataclass(slots=True)
@@ -88,7 +95,7 @@ class _Asked:
     isr__ri: Int16s  # Broker rows, padded; only of partitions without an error, once all is checked.
 
     @classmethod
-    def of(cls, table: PartitionTable, request: AlterPartitionRequest, version: int) -> Self:
+    def of(cls, table: PartitionTable, request: AlterPartitionRequest, version: int) -> Generator[None, None, Self]:
         """Columns of the request. Unknown topics have their error already."""
         if by_id := version >= _TOPIC_IDS:
             topic_rows = topic_rows_by_id(table, [topic.topic_id for topic in request.topics])
@@ -97,7 +104,11 @@ class _Asked:
         counts = [len(topic.partitions) for topic in request.topics]
         partitions = [partition for topic in request.topics for partition in topic.partitions]
         indexes = [partition.partition_index for partition in partitions]
-        members = [_members(partition, version) for partition in partitions]
+        members = list[tuple[list[int], list[int]]]()
+        for first in range(0, len(partitions), AT_ONCE):
+            part = partitions[first : first + AT_ONCE]
+            members += [_members(partition, version) for partition in part]
+            yield from pause_if_many(len(part))
         sizes = np.array([len(ids) for ids, _ in members], np.int32)
         asked = cls(
             indexes=indexes,
@@ -230,7 +241,9 @@ class _Answers:
         self.errors[places[places_of(changes, rows[places])][is_other]] = error
 
 
-def _response(request: AlterPartitionRequest, asked: _Asked, answers: _Answers) -> AlterPartitionResponse:
+def _response(
+    request: AlterPartitionRequest, asked: _Asked, answers: _Answers
+) -> Generator[None, None, AlterPartitionResponse]:
     columns = zip(asked.indexes, answers.errors.tolist(), answers.isrs, *answers.numbers.tolist(), strict=True)
     results = (
         AlterPartitionResponsePartitionData(
@@ -245,12 +258,17 @@ def _response(request: AlterPartitionRequest, asked: _Asked, answers: _Answers) 
         else AlterPartitionResponsePartitionData(partition_index=index, error_code=error)
         for index, error, isr, leader, leader_epoch, recovery, partition_epoch in columns
     )
-    topics = [
-        AlterPartitionResponseTopicData(
-            topic_name=topic.topic_name,
-            topic_id=topic.topic_id,
-            partitions=list(islice(results, len(topic.partitions))),
+    topics, since_pause = list[AlterPartitionResponseTopicData](), 0
+    for topic in request.topics:
+        partitions = list[AlterPartitionResponsePartitionData]()
+        for first in range(0, len(topic.partitions), AT_ONCE):
+            count = min(AT_ONCE, len(topic.partitions) - first)
+            partitions += islice(results, count)
+            since_pause += count
+            if since_pause >= AT_ONCE:
+                yield
+                since_pause = 0
+        topics.append(
+            AlterPartitionResponseTopicData(topic_name=topic.topic_name, topic_id=topic.topic_id, partitions=partitions)
         )
-        for topic in request.topics
-    ]
     return AlterPartitionResponse(topics=topics)

@@ -1,0 +1,59 @@
+"""What a listener asks for, told by one that knows nothing of it."""
+
+from pathlib import Path
+from random import Random
+from typing import Any
+
+import pytest
+
+from kcore.errors import TargetError
+from kcore.hollow.quorum import Quorum
+from kcore.net.asked_security import asked_security
+from kcore.net.limits import Limits
+from kcore.net.sasl_mechanisms import PlainUsers
+from kcore.net.sasl_server import SaslListener
+from kcore.net.server import serve
+from kcore.net.tls import TlsContext, TlsSettings
+from kcore.processes.machine import free_ports
+from kcore.protocol_errors import Errors
+from kcore.schema.sasl import SaslHandshakeRequest, SaslHandshakeResponse
+from net.authority import Authority
+from net.loops import fenced, story
+
+QUICK = Limits(connect_s=5, request_s=5)
+OF_SASL = {"SaslHandshake": (0, 1), "SaslAuthenticate": (0, 2)}
+
+
+async def answer(context: Any, message: Any) -> Any:
+    if isinstance(message, SaslHandshakeRequest):
+        return SaslHandshakeResponse(error_code=Errors.ILLEGAL_SASL_STATE.value)
+    return await fenced(context, message)
+
+
+@pytest.mark.parametrize("mechanism", ["PLAIN", "SCRAM-SHA-512"])
+@pytest.mark.parametrize("over_tls", [False, True])
+@pytest.mark.parametrize("has_sasl", [False, True])
+@story
+async def test_tls_and_sasl_are_told(has_sasl: bool, over_tls: bool, mechanism: str, tmp_path: Path) -> None:
+    tls = None
+    if over_tls:
+        settings = TlsSettings(str(Authority(tmp_path).keystore("server")))
+        tls = TlsContext(settings, TlsSettings.server_context)
+    sasl = SaslListener((mechanism,), lambda: 0, PlainUsers({})) if has_sasl else None
+    wanted = "TLS" if over_tls else "SASL" if has_sasl else None
+    async with await serve("127.0.0.1", 0, answer, OF_SASL, tls=tls, sasl=sasl) as server:
+        assert await asked_security("127.0.0.1", server.port, QUICK) == wanted
+        target = Quorum([f"127.0.0.1:{server.port}"], random=Random(1))
+        if wanted is None:
+            await target.check_listens()
+        else:
+            with pytest.raises(TargetError, match=f"asks for {wanted}: hollow brokers speak plaintext alone"):
+                await target.check_listens()
+
+
+@story
+async def test_nobody_is_there() -> None:
+    [port] = free_ports(1)
+    assert await asked_security("127.0.0.1", port, QUICK) is None
+    async with await serve("127.0.0.1", 0, answer, {"BrokerHeartbeat": (0, 1)}) as server:
+        assert await asked_security("127.0.0.1", server.port, QUICK) is None, "it does not know SASL"
