@@ -41,9 +41,19 @@ from kcore.schema.quotas import AlterClientQuotasRequest, AlterClientQuotasReque
 from kcore.schema.structure import Message
 from kcore.server.audit import AuditLog
 from kcore.server.broker.document_relay import DocumentRelay
+from kcore.server.broker.peers import Dialer
 from kcore.server.controller import process
+from kcore.server.controller.document_door import DocumentDoor
 from kcore.server.controller.process import ControllerServer
-from kcore.server.document_routing import BUMPED, DocumentRouting, layout_of, proxied, read_request
+from kcore.server.document_routing import (
+    BUMPED,
+    DocumentRouting,
+    RoutedRequest,
+    layout_of,
+    proxied,
+    read_request,
+    refused,
+)
 from kcore.wire.codec import decode_from, encode
 from net.loops import raw_server, story, until
 from net.test_door import ALICE, listener
@@ -402,4 +412,35 @@ def test_a_name_that_is_no_string_is_refused(tag: bytes) -> None:
 def test_a_long_name_is_read_as_it_was_written() -> None:
     frame = read_request(frame_of(MUTATIONS[4], 0))
     for name in ("", "é" * 63, "x" * 126, "x" * 127, "x" * 20_000):
-        assert read_request(proxied(frame, name, 3)).principal_name == name
+        assert read_request(b"".join(proxied(frame, name, 3))).principal_name == name
+
+
+@pytest.mark.covers("KIP-590 3", "KIP-590 10")
+@EACH
+@story
+async def test_a_broker_shows_the_controller_who_it_is(request_: Message) -> None:
+    """Where the controller's listener asks for it; the client is named in the header all the same."""
+    seen: list[tuple[str, str | None, Message]] = []
+
+    async def decide(context: RequestContext, routed: RoutedRequest) -> Message:
+        seen.append((str(context.principal), routed.principal_name, routed.request))
+        return refused(routed.request, routed.header.request_api_version, Errors.POLICY_VIOLATION)
+
+    async def handle(context: Any, request: Any) -> None:
+        raise AssertionError("all mutations are the door's")
+
+    apis = {"SaslHandshake": (0, 1), "SaslAuthenticate": (0, 2)}
+    door = DocumentDoor(decide, lambda: True, Nothing())
+    async with await serve("127.0.0.1", 0, handle, apis, relay=door, sasl=listener()) as server:
+        where = Endpoint(server.port, "127.0.0.1", "SECURE", 2)
+        dialer = Dialer(lambda: Security(sasl=ALICE["PLAIN"]))
+        relay, session = DocumentRelay(lambda: where, Nothing(), dialer), ClientSession("PLAINTEXT", "127.0.0.1")
+        session.authenticated(KafkaPrincipal("bob"))
+        token, version = SESSION.set(session), BUMPED[type(request_)] - 1
+        told = await relay.ask(1, frame_of(request_, version))
+        SESSION.reset(token)
+    assert seen == [("User:alice", "bob", request_)]
+    response = response_of(type(request_))
+    header, at = decode_from(ResponseHeader, response.header_version(version), told)
+    assert header.correlation_id == 7
+    assert {*errors_of(decode_from(response, version, told, at)[0])} == {Errors.POLICY_VIOLATION}

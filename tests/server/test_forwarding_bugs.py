@@ -28,7 +28,7 @@ from kcore.schema.headers import RequestHeader, ResponseHeader
 from kcore.schema.producers import AllocateProducerIdsRequest, AllocateProducerIdsResponse
 from kcore.schema.quotas import AlterClientQuotasRequest, AlterClientQuotasRequestEntryData, EntityData, OpData
 from kcore.schema.topics import CreatableTopic, CreateTopicsRequest, CreateTopicsResponse
-from kcore.server.broker import controller_client, forwarding
+from kcore.server.broker import controller_client, forwarding, peers
 from kcore.server.broker.controller_client import ControllerClient
 from kcore.server.broker.forwarding import ControllerRelay
 from kcore.server.broker.lifecycle_tasks import LifecycleTasks
@@ -136,7 +136,7 @@ async def test_d5_the_controller_alone_counts_brokers() -> None:
 @story
 async def test_d7_one_lost_answer_costs_a_broker_one_heartbeat(monkeypatch: pytest.MonkeyPatch) -> None:
     """KAFKA-14392: a broker waited for a heartbeat's answer as long as for any, and its session ended meanwhile."""
-    monkeypatch.setattr(controller_client, "LIMITS", Limits(connect_s=10.0, request_s=GENEROUS_S, in_flight=1))
+    monkeypatch.setattr(peers, "LIMITS", Limits(connect_s=10.0, request_s=GENEROUS_S, in_flight=1))
     beats: list[BrokerHeartbeatRequest] = []
     never = asyncio.Event()
 

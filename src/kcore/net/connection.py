@@ -132,14 +132,15 @@ class Connection(Framed):
         return answer
 
     def send_bytes(
-        self, api_key: int, version: int, *body: Piece, timeout_s: float | None = None
+        self, api_key: int, version: int, *body: Piece, head: bytes | None = None, timeout_s: float | None = None
     ) -> asyncio.Future[Any]:
         """As `send`, of a body that is encoded already, such as a `Fanout`'s; gives a memoryview of the answer's body.
 
-        A large body is not copied: it must stay as it is until the answer is here.
+        A large body is not copied: it must stay as it is until the answer is here. `head`: an encoded header in place
+        of the usual one; its correlation id is replaced.
         """
         answer: asyncio.Future[Any] = self._loop.create_future()
-        self._call(REQUESTS[api_key], version, body, False, timeout_s, answer)
+        self._call(REQUESTS[api_key], version, body, False, timeout_s, answer, head)
         return answer
 
     def ask(self, reply: Reply, request: type[Message], version: int, *body: Piece) -> None:
@@ -170,6 +171,7 @@ class Connection(Framed):
         decoded: bool,
         timeout_s: float | None,
         answer: Reply,
+        head: bytes | None = None,
     ) -> None:
         if self._ended:
             raise DisconnectedError(f"{api_name(request)} {version} to {self.peer}: {self._ended}")
@@ -178,7 +180,7 @@ class Connection(Framed):
                 f"{api_name(request)} {version} to {self.peer}: {len(self._queue)} requests wait already"
             )
         correlation_id = self._correlation_id
-        head = request_header(request, version, self._client_id)
+        head = request_header(request, version, self._client_id) if head is None else head
         number = correlation_id.to_bytes(CORRELATION_BYTES, "big")
         head = head[: CORRELATION_ID.start] + number + head[CORRELATION_ID.stop :]
         frame = frame_with(head, *body)

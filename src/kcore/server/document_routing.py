@@ -110,8 +110,8 @@ def _name_in(tag: bytes) -> str:
     raise DecodeError("a principalName that is no string", 0)
 
 
-def proxied(frame: RoutedRequest, principal_name: str, correlation_id: int) -> bytes:
-    """The request as the new version, for the controller."""
+def proxied(frame: RoutedRequest, principal_name: str, correlation_id: int) -> tuple[bytes, bytes]:
+    """The request's header and body as of the new version, for the controller."""
     kind = type(frame.request)
     layout, name = layout_of(kind, BUMPED[kind]), principal_name.encode()
     header = RequestHeader(
@@ -121,7 +121,7 @@ def proxied(frame: RoutedRequest, principal_name: str, correlation_id: int) -> b
         client_id=frame.header.client_id,
         unknown_tagged_fields=[(PRINCIPAL_NAME, varint(len(name) + 1) + name)],
     )
-    return bytes(encode(header, kind.header_version(layout))) + bytes(encode(frame.request, layout))
+    return bytes(encode(header, kind.header_version(layout))), bytes(encode(frame.request, layout))
 
 
 def response_bytes(header: RequestHeader, kind: type[Message], response: Message) -> bytes:
@@ -135,8 +135,13 @@ def read_response(kind: type[Message], data: bytes) -> Message:
     """The controller's answer to a proxied request. DecodeError."""
     response, layout = response_of(kind), layout_of(kind, BUMPED[kind])
     _, at = decode_from(ResponseHeader, response.header_version(layout), data)
+    return read_response_body(kind, data, at)
+
+
+def read_response_body(kind: type[Message], data: bytes | memoryview, at: int = 0) -> Message:
+    """As `read_response`, behind the header. DecodeError."""
     found: Message
-    found, _ = decode_from(response, layout, data, at)
+    found, _ = decode_from(response_of(kind), layout_of(kind, BUMPED[kind]), data, at)
     return found
 
 

@@ -5,7 +5,7 @@ from typing import Protocol
 
 from kcore.controller.kraft.acl_index import AclIndex
 from kcore.controller.kraft.context import ControllerContext, RequestInfo
-from kcore.controller.rules.authorization import AuthorizerSettings, is_allowed, is_allowed_on_any
+from kcore.controller.rules.authorization import AuthorizerSettings, is_allowed, is_allowed_on_any_by_standard
 from kcore.metadata.acl_codes import CLUSTER, CLUSTER_NAME, OPERATIONS
 from kcore.metadata.image import ClusterImage
 from kcore.metadata.principal import KafkaPrincipal
@@ -68,4 +68,5 @@ class ImageAuthorizer:
     def allows_on_any(self, principal: KafkaPrincipal, client_address: str, operation: int, resource_type: int) -> bool:
         """Whether there may be a resource of that type on which it is allowed the operation."""
         acls = self._acls.of(self._image())
-        return is_allowed_on_any(self._settings, acls, principal, client_address, operation, resource_type)
+        asked = (principal, client_address, operation, resource_type)
+        return is_allowed_on_any_by_standard(self._settings, acls, *asked)

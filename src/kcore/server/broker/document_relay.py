@@ -12,13 +12,17 @@ from kcore.net.address import check_address
 from kcore.net.request_context import SESSION
 from kcore.net.server import Relay
 from kcore.protocol_errors import Errors
-from kcore.server.broker.peers import LIMITS
+from kcore.schema.structure import Message
+from kcore.server.broker.peers import LIMITS, Dialer
 from kcore.server.document_routing import (
+    BUMPED,
     RoutedRequest,
     is_mutation,
+    layout_of,
     proxied,
     read_request,
     read_response,
+    read_response_body,
     refused,
     response_bytes,
 )
@@ -29,8 +33,9 @@ MOST_PROXIED: Final = 64  # At a time, of all clients: each has a connection of 
 class DocumentRelay:
     """Before all else of a broker that routes as the document says."""
 
-    def __init__(self, controller: Callable[[], Endpoint | None], others: Relay) -> None:
-        self._controller, self._others = controller, others
+    def __init__(self, controller: Callable[[], Endpoint | None], others: Relay, dialer: Dialer | None = None) -> None:
+        """`dialer`: how the controller is connected to; by default in plaintext."""
+        self._controller, self._others, self._dialer = controller, others, dialer or Dialer()
         self._proxying = asyncio.Semaphore(MOST_PROXIED)
 
     def takes(self, api_key: int, version: int) -> bool:
@@ -62,19 +67,33 @@ class DocumentRelay:
             # The controller is told no more than a name.
             return self._refused(routed, Errors.DELEGATION_TOKEN_REQUEST_NOT_ALLOWED)
         name = (ANONYMOUS if session is None else session.principal).name
-        sent = proxied(routed, name, routed.header.correlation_id)
+        head, body = proxied(routed, name, routed.header.correlation_id)
+        kind = type(routed.request)
         try:
             async with self._proxying, asyncio.timeout(LIMITS.request_s):
-                answer = await self._asked(sent)
+                where = self._controller()
+                if where is None:
+                    raise DisconnectedError("no controller is known")
+                if self._dialer.is_plaintext:
+                    answer = read_response(kind, await self._asked(where, head + body))
+                else:
+                    answer = await self._asked_as_ourselves(where, routed, head, body)
         except (OSError, TimeoutError, asyncio.IncompleteReadError, FrameError) as error:
             raise DisconnectedError(f"the controller did not answer a mutation: {error}") from error
-        return response_bytes(routed.header, type(routed.request), read_response(type(routed.request), answer))
+        return response_bytes(routed.header, kind, answer)
 
-    async def _asked(self, frame: bytes) -> bytes:
+    async def _asked_as_ourselves(self, where: Endpoint, routed: RoutedRequest, head: bytes, body: bytes) -> Message:
+        """One try, of a broker that shows who it is. NetworkError."""
+        kind = type(routed.request)
+        connection = await self._dialer.connect(where, routed.header.client_id or "")
+        try:
+            layout = layout_of(kind, BUMPED[kind])
+            return read_response_body(kind, await connection.send_bytes(kind.api_key, layout, body, head=head))
+        finally:
+            connection.abort()
+
+    async def _asked(self, where: Endpoint, frame: bytes) -> bytes:
         """One try."""
-        where = self._controller()
-        if where is None:
-            raise DisconnectedError("no controller is known")
         check_address(where.host, where.port)
         reader, writer = await asyncio.open_connection(where.host, where.port)
         try:

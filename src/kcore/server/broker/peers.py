@@ -20,6 +20,11 @@ class Dialer:
         """`security`: what each new connection shows; None where that listener is plaintext."""
         self._security = security
 
+    @property
+    def is_plaintext(self) -> bool:
+        """Whether nothing is shown."""
+        return self._security is None
+
     async def connect(self, where: Endpoint, client_id: str) -> Connection:
         """A connection that is ready; NetworkError."""
         security = None if self._security is None else self._security()

@@ -164,7 +164,7 @@ class ZkBrokerServer(BrokerServer):
             relay = CheckedRelay(relay, self._authorizer)
         frames: Relay = Frames(ControlPath(self._control), relay, self._forwarded())
         if self._is_routed:
-            frames = DocumentRelay(self._controller, frames)
+            frames = DocumentRelay(self._controller, frames, self._dialer)
         await self._listen(stack, APIS, frames)
 
     def _forwarded(self) -> Forwarded | None:
