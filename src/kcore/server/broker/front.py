@@ -200,7 +200,8 @@ class BrokerFront(ABC):
                 gate.hide_uncreated(request, answer)
         if creates.creates_ordinary and request.topics is not None and request.allow_auto_topic_creation:
             unknown = Errors.UNKNOWN_TOPIC_OR_PARTITION
-            creates.create([each.name for each in answer.topics if each.error_code == unknown and each.name], context)
+            names = [each.name for each in answer.topics if each.error_code == unknown and each.name]
+            creates.create(names, context)
         return answer
 
     async def _waited(self, context: RequestContext, start: Callable[[int, int], None]) -> Message | None:
