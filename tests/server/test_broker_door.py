@@ -2,13 +2,11 @@
 
 import asyncio
 import ssl
-from base64 import b64encode
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any, Final
 
 import pytest
-from scramp import ScramClient
 
 from kcore.errors import AuthenticationError, DisconnectedError
 from kcore.metadata.acl_codes import (
@@ -37,7 +35,6 @@ from kcore.schema.acls import DeleteAclsFilter, DeleteAclsRequest, DescribeAclsR
 from kcore.schema.classic_groups import HeartbeatRequest
 from kcore.schema.cluster_metadata import DescribeClusterRequest, MetadataRequest, MetadataRequestTopic
 from kcore.schema.configs import DescribeConfigsRequest, DescribeConfigsResource
-from kcore.schema.delegation_tokens import CreateDelegationTokenRequest, DescribeDelegationTokenRequest
 from kcore.schema.fetch import FetchPartition, FetchRequest, FetchTopic
 from kcore.schema.find_coordinator import FindCoordinatorRequest
 from kcore.schema.list_offsets import (
@@ -56,7 +53,6 @@ from kcore.schema.log_dirs import (
 )
 from kcore.schema.produce import PartitionProduceData, ProduceRequest, TopicProduceData
 from kcore.schema.producers import DescribeProducersRequest, DescribeTransactionsRequest, TopicRequest
-from kcore.schema.sasl import SaslAuthenticateRequest, SaslHandshakeRequest
 from kcore.schema.scram import DescribeUserScramCredentialsRequest
 from kcore.schema.structure import Message
 from kcore.schema.topics import (
@@ -465,38 +461,6 @@ async def test_alter_replica_log_dirs_needs_alter(tmp_path: Path, authority: Aut
         assert first_error(await cluster.ask("alice", request)) is NO_CLUSTER
         await cluster.allow(ALTER)
         assert first_error(await cluster.ask("alice", request)) is Errors.LOG_DIR_NOT_FOUND
-
-
-@story
-async def test_delegation_tokens_are_made_and_shown_at_brokers(tmp_path: Path, authority: Authority) -> None:
-    asked, described = CreateDelegationTokenRequest(max_lifetime_ms=-1), DescribeDelegationTokenRequest(owners=None)
-    async with secure_cluster(tmp_path, authority) as cluster:
-        async with await connect("127.0.0.1", cluster.brokers[1].ports["OPEN"]) as stranger:
-            for request in (asked, described):
-                assert first_error(await stranger.send(request)) is Errors.DELEGATION_TOKEN_REQUEST_NOT_ALLOWED
-        made = await cluster.ask("alice", asked)
-        assert (made.error_code, made.principal_name) == (0, "alice")
-        await until(lambda: made.token_id in cluster.brokers[2]._loader.image.tokens)
-        told = await cluster.ask("alice", described, broker_id=2)
-        assert [(each.token_id, each.hmac) for each in told.tokens] == [(made.token_id, made.hmac)]
-        security = cluster.security()
-        async with await connect("127.0.0.1", cluster.brokers[2].ports["SECURE"], security=security) as connection:
-            await show_token(connection, made.token_id, made.hmac)
-            for request in (asked, described):
-                assert first_error(await connection.send(request)) is Errors.DELEGATION_TOKEN_REQUEST_NOT_ALLOWED
-            told = await connection.send(creation())
-            assert told.topics[0].error_code == NO_TOPIC, "it is alice"
-
-
-async def show_token(connection: Connection, token_id: str, hmac: bytes) -> None:
-    assert (await connection.send(SaslHandshakeRequest(mechanism="SCRAM-SHA-512"))).error_code == 0
-    client = ScramClient(["SCRAM-SHA-512"], token_id, b64encode(hmac).decode())
-    first = client.get_client_first() + ",tokenauth=true"
-    client.client_first_bare += ",tokenauth=true"
-    answer = await connection.send(SaslAuthenticateRequest(auth_bytes=first.encode()))
-    client.set_server_first(answer.auth_bytes.decode())
-    answer = await connection.send(SaslAuthenticateRequest(auth_bytes=client.get_client_final().encode()))
-    assert answer.error_code == 0
 
 
 def test_no_setting_is_shown(tmp_path: Path, authority: Authority) -> None:
