@@ -26,6 +26,12 @@ ACL_DEPARTURES: Final[tuple[AclDeparture, ...]] = (
     AclDeparture("StandardAuthorizer", f"may never return from a decision about {_NAMES}", "decides by the same rule"),
     AclDeparture("StandardAuthorizer", f"may throw when it decides about {_NAMES}", "decides by the same rule"),
     AclDeparture(
+        "StandardAuthorizer, by resource type",
+        "does not see what an entry for the empty prefix denies, when it decides whether a principal may do something "
+        "on any resource of a type",
+        "sees it",
+    ),
+    AclDeparture(
         "refusals of KRaft controllers",
         "show an object of the server's own in place of the principal, with an address in its memory",
         "name the principal",
