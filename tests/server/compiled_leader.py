@@ -7,8 +7,10 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
+from kcore.net.limits import Limits
 from kcore.net.metrics import Metrics
 from kcore.server.quorum.compiled import CompiledFront, FrontKind
+from kcore.server.quorum.front import LIMITS
 from kcore.server.quorum.process import QuorumServer
 from kcore.storage.raft_log import DiskRaftLog
 from kcore.storage.segmented_log import Settings
@@ -19,12 +21,16 @@ from server.quorum_nodes import Nodes, append, committed_everywhere
 
 @asynccontextmanager
 async def leader(
-    folder: Path, front: FrontKind = "compiled", segments: Settings | None = None, **settings: Any
+    folder: Path,
+    front: FrontKind = "compiled",
+    segments: Settings | None = None,
+    limits: Limits = LIMITS,
+    **settings: Any,
 ) -> AsyncIterator[QuorumServer]:
     """An only voter that leads, with its log on the disk."""
     nodes = Nodes(1, **settings)
     log = DiskRaftLog(folder / "__cluster_metadata-0", segments)
-    server = nodes.server(1, log, front=front)
+    server = nodes.server(1, log, front=front, limits=limits)
     async with server:
         await nodes.leader()
         await committed_everywhere(nodes, 1)

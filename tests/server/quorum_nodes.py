@@ -6,6 +6,7 @@ from contextlib import AsyncExitStack, asynccontextmanager
 from random import Random
 from typing import Any, ClassVar
 
+from kcore.net.limits import Limits
 from kcore.processes.machine import free_ports
 from kcore.raft.config import RaftConfig
 from kcore.raft.log import RaftLog
@@ -13,6 +14,7 @@ from kcore.raft.memory_log import MemoryLog
 from kcore.raft.replicas import Address, ReplicaKey, Voter
 from kcore.raft.state_machine import AnyAppend, Append, SnapshotReader
 from kcore.server.quorum.compiled import FrontKind
+from kcore.server.quorum.front import LIMITS
 from kcore.server.quorum.process import MemoryElections, QuorumServer
 from kcore.types import Uuid
 from net.loops import until
@@ -93,7 +95,12 @@ class Nodes:
         return RaftConfig(cluster_id, node_id, directory_id, endpoints, dice, voters=self.voters, **settings)
 
     def server(
-        self, node_id: int, log: RaftLog | None = None, front: FrontKind | None = None, **settings: Any
+        self,
+        node_id: int,
+        log: RaftLog | None = None,
+        front: FrontKind | None = None,
+        limits: Limits = LIMITS,
+        **settings: Any,
     ) -> QuorumServer:
         config, heard = self.config(node_id, **settings), Recorder()
         port = config.endpoints["CONTROLLER"].port if config.endpoints else 0
@@ -106,6 +113,7 @@ class Nodes:
             machine=heard,
             store_cluster_id=lambda cluster_id: self.cluster_ids.append((node_id, cluster_id)),
             stop_ms=500,
+            limits=limits,
             **({} if front is None else {"front": front}),
         )
         self.servers.append(made)

@@ -2,7 +2,6 @@
 
 import asyncio
 from collections.abc import Iterator
-from functools import partial
 from pathlib import Path
 from random import Random
 from typing import Any
@@ -20,7 +19,6 @@ from kcore.raft.voters import VoterSet
 from kcore.replication.raft_log import OffsetAndEpoch
 from kcore.schema import describe_quorum
 from kcore.schema.describe_quorum import DescribeQuorumRequest
-from kcore.server.quorum import front
 from kcore.storage.segmented_log import Settings
 from kcore.types import Uuid
 from net.loops import story, until
@@ -281,11 +279,8 @@ async def test_clients_that_come_and_go_at_any_moment_leave_nothing(tmp_path: Pa
 
 
 @story
-async def test_a_silent_connection_is_closed_and_counted_as_idle(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(front, "Limits", partial(Limits, idle_s=0.3))
-    async with leader(tmp_path) as server, following(server) as made:
+async def test_a_silent_connection_is_closed_and_counted_as_idle(tmp_path: Path) -> None:
+    async with leader(tmp_path, limits=Limits(idle_s=0.3)) as server, following(server) as made:
         assert await made.reader.read() == b""
         await until(lambda: not adopted(server))
         assert metrics(server).errors["idle"] == 1

@@ -30,7 +30,8 @@ from kcore.storage.partition_metadata import (
 from kcore.storage.raft_format import format_log_directories
 from kcore.types import Uuid
 from net.loops import story, until
-from server.test_kraft_broker import CLUSTER, Cluster, a_file, cluster_in
+from server.test_found_directories import a_file
+from server.test_kraft_broker import CLUSTER, Cluster, cluster_in
 from storage import building
 
 
