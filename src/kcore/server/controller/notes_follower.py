@@ -5,6 +5,7 @@ Source: ZkNodeChangeNotificationListener of 3.9.1. While ZooKeeper cannot be rea
 
 import asyncio
 import logging
+from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from typing import Final, NamedTuple
 
@@ -23,7 +24,7 @@ class Note(NamedTuple):
     data: bytes
 
 
-class NotesFollower:
+class NotesFollower(ABC):
     """Reads all when it is opened and in each new session, and then what notifications name."""
 
     what = "what notifications name"  # In the log.
@@ -82,10 +83,10 @@ class NotesFollower:
     def _fired(self, path: str, kind: str) -> None:
         self._changed.set()
 
+    @abstractmethod
     async def _read_all(self) -> None:
         """Whatever is there counts from now on, and nothing else."""
-        raise NotImplementedError
 
+    @abstractmethod
     async def _read_noted(self, notes: list[Note]) -> None:
         """What these name is read anew."""
-        raise NotImplementedError
