@@ -106,6 +106,13 @@ def test_every_size_is_a_cell_with_the_targets_side_by_side():
     assert len(cells) == 8
 
 
+def test_counts_in_pairs_are_sizes_of_their_own():
+    plan = StormPlan(brokers=(3, 20), partitions=(100_000, 1_000_000), paired=True, lost_replicas=100_000)
+    plan.check()
+    assert [(cell.brokers, cell.partitions) for cell in plan.cells()] == [(3, 100_000), (20, 1_000_000)]
+    assert len(StormPlan(brokers=(3, 3), partitions=(10, 10)).cells()) == 1
+
+
 @pytest.mark.parametrize(
     ("options", "said"),
     [
@@ -125,6 +132,7 @@ def test_every_size_is_a_cell_with_the_targets_side_by_side():
         ({"lost_share": 1.1}, "--lost-share 1.1"),
         ({"lost_replicas": -1}, "--lost-replicas -1"),
         ({"lost_replicas": 1_501, "partitions": (10_000, 100_000)}, "--lost-replicas 1501 is not from 0 to 1,500"),
+        ({"brokers": (3, 20), "paired": True}, "as many --brokers as --partitions, and has 2 and 1"),
         ({"repeat": 0}, "--repeat 0"),
     ],
 )

@@ -45,6 +45,7 @@ def command(
     target: storm_options.Targets = None,
     brokers: storm_options.Brokers = "20",
     partitions: storm_options.Partitions = "10k",
+    paired: storm_options.Paired = False,
     partitions_per_topic: storm_options.PerTopic = 100,
     replication_factor: storm_options.Factor = 3,
     racks: storm_options.Racks = 3,
@@ -54,7 +55,7 @@ def command(
     heartbeat_s: storm_options.Heartbeat = 2.0,
     seconds: storm_options.Seconds = 10.0,
     lost_share: storm_options.LostShare = 0.5,
-    lost_replicas: storm_options.LostReplicas = 0,
+    lost_replicas: storm_options.LostReplicas = "0",
     master: storm_options.Master = "",
     repeat: storm_options.Repeat = 1,
     seed: storm_options.Seed = 1,
@@ -73,10 +74,11 @@ def command(
     if names:
         raise typer.Exit(list_scenarios())
     plan = plan_of(
-        (brokers, partitions), targets=tuple(target or ["kafka-4.3.1"]), scenarios=tuple(scenarios or ()),
-        partitions_per_topic=partitions_per_topic, replication_factor=replication_factor, racks=racks,
+        (brokers, partitions, lost_replicas), paired=paired, targets=tuple(target or ["kafka-4.3.1"]),
+        scenarios=tuple(scenarios or ()), partitions_per_topic=partitions_per_topic,
+        replication_factor=replication_factor, racks=racks,
         controllers=controllers, heap=heap, mind=mind, heartbeat_s=heartbeat_s, seconds=seconds,
-        lost_share=lost_share, lost_replicas=lost_replicas, master=master, repeat=repeat, seed=seed, profile=profile,
+        lost_share=lost_share, master=master, repeat=repeat, seed=seed, profile=profile,
     )  # fmt: skip
     raise typer.Exit(run(plan, out, json, settings_of(master, conf, archives) if master else None, overwrite=overwrite))
 
@@ -98,11 +100,13 @@ def _line(name: str, scenario: Callable[..., Any]) -> str:
     return f"{name:20} {(scenario.__doc__ or '').strip().splitlines()[0]}"
 
 
-def plan_of(sizes: tuple[str, str], **options: Any) -> StormPlan:
-    """The plan of these brokers and partitions and options; ends the command with exit code 2 if there is none."""
+def plan_of(counts: tuple[str, str, str], **options: Any) -> StormPlan:
+    """The plan of these brokers, partitions and lost replicas; ends the command with exit code 2 if there is none."""
     try:
-        brokers, partitions = map(_counts, ("brokers", "partitions"), sizes)
-        plan = StormPlan(brokers=brokers, partitions=partitions, **options)
+        brokers, partitions, lost = map(_counts, ("brokers", "partitions", "lost-replicas"), counts)
+        if len(lost) != 1:
+            raise PlanError(f"--lost-replicas {counts[2]!r} is not one count such as 100k")
+        plan = StormPlan(brokers=brokers, partitions=partitions, lost_replicas=lost[0], **options)
         plan.check()
     except (PlanError, TargetError) as error:
         fail(str(error))
@@ -111,7 +115,7 @@ def plan_of(sizes: tuple[str, str], **options: Any) -> StormPlan:
 
 def _counts(option: str, text: str) -> tuple[int, ...]:
     try:
-        return tuple(dict.fromkeys(parse_counts(text)))
+        return tuple(parse_counts(text))
     except ValueError:
         raise PlanError(f"--{option}: {text!r} is no list of counts such as 20,100 or 10k,1M") from None
 

@@ -20,6 +20,12 @@ Brokers = Annotated[str, typer.Option(metavar="N,N,...", help="Hollow brokers; e
 Partitions = Annotated[
     str, typer.Option(metavar="N,N,...", help="Partitions, such as 10k,1M; each with each of --brokers.")
 ]
+Paired = Annotated[
+    bool,
+    typer.Option(
+        "--paired", help="The first count of --brokers with the first of --partitions and so on, not each with each."
+    ),
+]
 PerTopic = Annotated[int, typer.Option(help="Partitions of a topic.")]
 Factor = Annotated[int, typer.Option(help="Replicas of a partition.")]
 Racks = Annotated[int, typer.Option(help="Racks that the brokers are spread over; 0 for none.")]
@@ -30,7 +36,10 @@ Heartbeat = Annotated[float, typer.Option(help="Seconds between a broker's heart
 Seconds = Annotated[float, typer.Option(help="How long the scenario heartbeat lasts.")]
 LostShare = Annotated[float, typer.Option(help="Which share of a broker's replicas dir-lost loses, up to 1.")]
 LostReplicas = Annotated[
-    int, typer.Option(help="How many of a broker's replicas dir-lost loses, at every size; 0: as --lost-share has it.")
+    str,
+    typer.Option(
+        metavar="N", help="How many of a broker's replicas dir-lost loses, at every size; 0: as --lost-share has it."
+    ),
 ]
 Master = Annotated[
     str, typer.Option(metavar="URL", help="Spark's master, whose executors run the brokers; default: this process.")

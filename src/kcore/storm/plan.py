@@ -1,4 +1,4 @@
-"""What a storm is to do: scenarios, targets, sizes. Every size of brokers with every size of partitions."""
+"""What a storm is to do: scenarios, targets, sizes. Each size of brokers with each of partitions, or in pairs."""
 
 import json
 from collections.abc import Iterable
@@ -46,6 +46,7 @@ class StormPlan:
     scenarios: tuple[str, ...] = ()
     brokers: tuple[int, ...] = (20,)
     partitions: tuple[int, ...] = (10_000,)
+    paired: bool = False  # The first of `brokers` with the first of `partitions` and so on, not each with each.
     partitions_per_topic: int = 100
     replication_factor: int = 3
     racks: int = 3
@@ -64,6 +65,9 @@ class StormPlan:
     def check(self) -> None:
         """PlanError, or TargetError, for the first thing that cannot be."""
         _must(1 <= self.repeat <= MOST_REPETITIONS, f"--repeat {self.repeat} is not from 1 to {MOST_REPETITIONS:,}")
+        counts = len(self.brokers), len(self.partitions)
+        _must(not self.paired or counts[0] == counts[1], "--paired needs as many --brokers as --partitions, and has "
+              f"{counts[0]} and {counts[1]}")  # fmt: skip
         self.cells()
         known = dict.fromkeys([*ALL, *ZK_SCENARIOS])
         for name in self.scenarios:
@@ -95,16 +99,21 @@ class StormPlan:
               "session of 9 s")  # fmt: skip
         _must(0 < self.seconds <= MOST_SECONDS, f"--seconds {self.seconds:g} is not from 0 to {MOST_SECONDS}")
         _must(0 < self.lost_share <= 1, f"--lost-share {self.lost_share:g} is not from 0 to 1")
-        held = min(self.partitions) * self.replication_factor // max(self.brokers)
+        held = min(partitions * self.replication_factor // brokers for brokers, partitions in self.sizes())
         _must(0 <= self.lost_replicas <= held, f"--lost-replicas {self.lost_replicas} is not from 0 to {held:,}, which "
               "a broker holds where there are the fewest")  # fmt: skip
         _must(0 <= self.seed <= MOST_SEED, f"--seed {self.seed} is not from 0 to {MOST_SEED}")
         _must(self.heap[:-1].isdecimal() and self.heap[-1:] in "kmgKMG", f"--heap {self.heap!r} is not such as 2g")
 
+    def sizes(self) -> list[tuple[int, int]]:
+        """Brokers and partitions, in order."""
+        counts = self.brokers, self.partitions
+        return list(dict.fromkeys(zip(*counts, strict=True) if self.paired else product(*counts)))
+
     def cells(self) -> list[Cell]:
         """In the order in which they run: targets side by side at each size."""
-        sizes = product(range(self.repeat), self.brokers, self.partitions, map(Target.parse, self.targets))
-        return [Cell(target, brokers, partitions, nth) for nth, brokers, partitions, target in sizes]
+        each = product(range(self.repeat), self.sizes(), map(Target.parse, self.targets))
+        return [Cell(target, brokers, partitions, nth) for nth, (brokers, partitions), target in each]
 
     def scenarios_of(self, target: Target) -> list[str]:
         """What runs on that target: brokers register and topics are made before all that was asked for."""
