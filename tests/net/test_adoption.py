@@ -244,6 +244,8 @@ async def test_a_client_that_leaves_on_the_way_costs_nothing() -> None:
 async def test_what_cannot_be_given_away_stays(why: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """TLS is asyncio's; the descriptors that are kept for files are not spent; what is unwritten leaves first."""
     async with holding() as (server, holder), raw_client(server) as (reader, writer):
+        first = ask(1)
+        writer.write(first[:2])
         await until(lambda: server.connections)
         if why == "tls":
             server.tls = ssl.create_default_context()
@@ -254,8 +256,8 @@ async def test_what_cannot_be_given_away_stays(why: str, monkeypatch: pytest.Mon
             assert connection._transport is not None
             monkeypatch.setattr(connection._transport, "get_write_buffer_size", lambda: 1)
         before = len(os.listdir("/proc/self/fd"))
-        for correlation_id in (1, 2, 3):
-            writer.write(ask(correlation_id))
+        for correlation_id, asked in ((1, first[2:]), (2, ask(2)), (3, ask(3))):
+            writer.write(asked)
             await told(reader, correlation_id)
         assert not holder.held and len(server.connections) == 1
         assert len(os.listdir("/proc/self/fd")) == before

@@ -49,7 +49,7 @@ async def test_15_for_one_connection_too_many_an_idle_one_is_closed(caplog: pyte
             for _ in range(10):
                 with sockets(server, 5):
                     await settled(lambda: server.metrics.connections_opened)
-                    assert len(server.connections) == 3
+                    assert len(server.admission) == 3
                     assert (await polite.send(HEARTBEAT)).is_fenced
                     async with await connect("127.0.0.1", server.port) as other:
                         assert (await other.send(HEARTBEAT)).is_fenced

@@ -69,6 +69,13 @@ def test_asks_again_with_the_high_watermark_that_it_has_learnt() -> None:
     assert learnt.topics[0].partitions[0].high_watermark == 2
 
 
+def test_how_far_the_leader_has_committed_is_known_where_the_log_is_behind() -> None:
+    node, fetch = follows(log=log_of(0, 0, 1))
+    assert node.leaders_high_watermark is None
+    answered(node, fetch, fetch_response(high_watermark=5))
+    assert (node.high_watermark, node.leaders_high_watermark) == (3, 5)
+
+
 def test_fetches_only_what_is_behind_the_flushed() -> None:
     """The leader counts its fetch offset as written for good."""
     node, fetch = follows()

@@ -87,16 +87,23 @@ def properties(authority: Authority, protocol: str, super_users: str, node_id: i
     return dict(line.split("=", 1) for line in text.splitlines()) | {"node.id": str(node_id)}
 
 
-def quorum(story: Story, authority: Authority, protocol: str = "SASL_SSL", super_users: str = "") -> None:
-    """The story of a quorum whose controllers have all registered."""
+def quorum(
+    story: Story,
+    authority: Authority,
+    protocol: str = "SASL_SSL",
+    super_users: str = "",
+    running: tuple[int, ...] = IDS,
+    extra: dict[str, str] | None = None,
+) -> None:
+    """The story of a quorum whose controllers have all registered, or of those of them that run."""
 
     async def run() -> None:
         ports = free_ports(len(IDS))
         async with AsyncExitStack() as stack, asyncio.timeout(60):
             servers = []
-            for node_id in IDS:
+            for node_id in running:
                 users = super_users or "User:controller;User:admin"
-                settings = settings_of(properties(authority, protocol, users, node_id, ports))
+                settings = settings_of(properties(authority, protocol, users, node_id, ports) | (extra or {}))
                 raft = RaftConfig(
                     CLUSTER_ID,
                     node_id,
@@ -119,7 +126,7 @@ def quorum(story: Story, authority: Authority, protocol: str = "SASL_SSL", super
                     security=settings.security,
                 )
                 servers.append(await stack.enter_async_context(server))
-            while any({*server.controller.image.controllers} != {*IDS} for server in servers):
+            while running == IDS and any({*server.controller.image.controllers} != {*IDS} for server in servers):
                 await asyncio.sleep(0.01)
             await story(servers, authority)
 
@@ -225,6 +232,35 @@ def test_a_stranger_is_no_voter(authority: Authority) -> None:
         assert active(servers) is leader and leader.node.epoch == epoch
 
     quorum(story, authority)
+
+
+@pytest.mark.parametrize("allows_others", [True, False])
+def test_who_is_not_known_yet_is_neither_refused_nor_let_in(authority: Authority, allows_others: bool) -> None:
+    """One of three voters knows neither users nor ACLs: both are in a log whose end no leader has told it."""
+
+    async def story(servers: list[KraftServer], authority: Authority) -> None:
+        [alone] = servers
+        assert not alone.has_loaded()
+        for mechanism in ("SCRAM-SHA-256", "SCRAM-SHA-512"):
+            with pytest.raises(DisconnectedError):  # No AuthenticationError: that is final.
+                await as_user(alone, authority, mechanism, "alice", PASSWORD)
+        for request in (*raft_requests(), s.DescribeAclsRequest(), create("t"), s.EnvelopeRequest()):
+            async with await as_user(alone, authority, "PLAIN", "guest", PASSWORD) as guest:
+                with pytest.raises(DisconnectedError):
+                    await guest.send(request)
+        async with await as_user(alone, authority, "PLAIN", "admin", PASSWORD) as admin:
+            answer = await admin.send(create("t"))
+            assert answer.topics[0].error_code == Errors.NOT_CONTROLLER
+
+    plain = MODULES["PLAIN"]
+    users = (
+        f'{plain} required username="controller" password="{PASSWORD}" user_admin="{PASSWORD}" user_guest="{PASSWORD}";'
+    )
+    extra = {
+        "listener.name.controller.plain.sasl.jaas.config": users,
+        "allow.everyone.if.no.acl.found": str(allows_others).lower(),
+    }
+    quorum(story, authority, running=IDS[:1], extra=extra)
 
 
 def test_nobody_is_heard_without_authentication_nor_without_tls(authority: Authority) -> None:

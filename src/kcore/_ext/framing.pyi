@@ -5,6 +5,7 @@ class Splitter:
 
     The owner receives into `get_buffer()`, tells how much by `received`, and takes frames until there is none.
     It allocates at most twice the bytes that lie there untaken, or 64 KiB: a size that is announced allocates nothing.
+    A large frame gets 128 KiB at a time, so that others have their turn, and is copied once more when it is whole.
     """
 
     max_frame_bytes: int  # May be set: then it bounds what comes behind the frames that were begun.

@@ -1,7 +1,8 @@
 """A stream of bytes cut into frames: each an int32 size, then as many bytes (org.apache.kafka.common.network).
 
-Small frames share a buffer and are copied out of it. A frame that is larger than the buffer is received into bytes of
-its own, which grow as it arrives: a size that is only announced costs nothing.
+Small frames share a buffer and are copied out of it. A frame that is larger than the buffer is received into pieces of
+its own, which are made as it arrives, and joined once it is whole: a size that is only announced costs nothing, and
+many frames that grow side by side are not copied again and again.
 """
 
 from cython cimport final
@@ -15,6 +16,8 @@ cdef enum:
     SIZE_BYTES = 4
     FIRST_CAPACITY = 4096  # Thousands of quiet connections should cost little.
     LARGEST_CAPACITY = 65536
+    LARGEST_PIECE = 1 << 20
+    LARGEST_ROOM = 1 << 17  # Other connections have their turn after so much.
 
 
 cdef inline int32_t load_size(const char *at) noexcept nogil:
@@ -24,14 +27,13 @@ cdef inline int32_t load_size(const char *at) noexcept nogil:
 
 @final
 cdef class Window:
-    """The rest of a large frame, writable while it is received: whoever writes keeps the frame alive."""
+    """Room in a piece, writable while it is received: whoever writes keeps the piece alive."""
 
-    cdef bytes frame
-    cdef Py_ssize_t begin
+    cdef bytes piece
+    cdef Py_ssize_t begin, size
 
     def __getbuffer__(self, Py_buffer *view, int flags) -> None:
-        cdef char *start = PyBytes_AS_STRING(self.frame) + self.begin
-        PyBuffer_FillInfo(view, self, start, PyBytes_GET_SIZE(self.frame) - self.begin, False, flags)
+        PyBuffer_FillInfo(view, self, PyBytes_AS_STRING(self.piece) + self.begin, self.size, False, flags)
 
 
 @final
@@ -43,8 +45,10 @@ cdef class Splitter:
     cdef bytearray buffer
     cdef Py_ssize_t begin, end  # What is received and not yet taken, in the buffer.
     cdef Py_ssize_t writable  # What the last get_buffer gave.
-    cdef bytes large  # The beginning of a frame that has its own bytes; all in the buffer comes after that frame.
-    cdef Py_ssize_t large_size  # Of the whole frame: `large` grows to it.
+    cdef list pieces  # Of a frame that has its own bytes, the full ones; all in the buffer comes after that frame.
+    cdef bytes piece  # The next one of it, which is being filled; None: no such frame has begun.
+    cdef Py_ssize_t piece_end  # How many bytes of that piece are here.
+    cdef Py_ssize_t large_size  # Of the whole frame.
     cdef Py_ssize_t large_end  # How many of its bytes are here.
     cdef bint into_large  # Where the last get_buffer pointed.
 
@@ -54,27 +58,32 @@ cdef class Splitter:
         self.max_frame_bytes = max_frame_bytes
         self.frame_error = frame_error
         self.buffer = bytearray(FIRST_CAPACITY)
-        self.begin = self.end = self.writable = self.large_end = self.large_size = 0
+        self.begin = self.end = self.writable = self.piece_end = self.large_end = self.large_size = 0
         self.into_large = False
-        self.large = None
+        self.pieces, self.piece = [], None
 
     @property
     def pending_bytes(self) -> int:
-        return self.end - self.begin + (0 if self.large is None else SIZE_BYTES + self.large_end)
+        return self.end - self.begin + (0 if self.piece is None else SIZE_BYTES + self.large_end)
 
     @property
     def held_bytes(self) -> int:
-        return len(self.buffer) + (0 if self.large is None else PyBytes_GET_SIZE(self.large))
+        if self.piece is None:
+            return len(self.buffer)
+        return len(self.buffer) + self.large_end - self.piece_end + PyBytes_GET_SIZE(self.piece)
 
     def get_buffer(self) -> memoryview:
         cdef Window window
-        self.into_large = self.large is not None and self.large_end < self.large_size
+        cdef bytes fresh
+        self.into_large = self.piece is not None and self.large_end < self.large_size
         if self.into_large:
-            if self.large_end == PyBytes_GET_SIZE(self.large):
-                self.grow_large(2 * self.large_end)
+            if self.piece_end == PyBytes_GET_SIZE(self.piece):
+                fresh = self.new_piece(min(self.large_end, LARGEST_PIECE))
+                self.pieces.append(self.piece)
+                self.piece, self.piece_end = fresh, 0
+            self.writable = min(PyBytes_GET_SIZE(self.piece) - self.piece_end, LARGEST_ROOM)
             window = Window.__new__(Window)
-            window.frame, window.begin = self.large, self.large_end
-            self.writable = PyBytes_GET_SIZE(self.large) - self.large_end
+            window.piece, window.begin, window.size = self.piece, self.piece_end, self.writable
             return memoryview(window)
         self.make_room()
         self.writable = len(self.buffer) - self.end
@@ -102,18 +111,15 @@ cdef class Splitter:
             self.buffer = bytearray(FIRST_CAPACITY)
             self.begin = self.end = self.writable = 0
 
-    cdef int grow_large(self, Py_ssize_t capacity) except -1:
-        """Puts what is here of the large frame into new bytes: somebody may still write into a window of the old."""
-        cdef bytes larger = PyBytes_FromStringAndSize(NULL, min(self.large_size, capacity))
-        memcpy(PyBytes_AS_STRING(larger), PyBytes_AS_STRING(self.large), self.large_end)
-        self.large = larger
-        return 0
+    cdef bytes new_piece(self, Py_ssize_t capacity):
+        return PyBytes_FromStringAndSize(NULL, min(self.large_size - self.large_end, capacity))
 
     def received(self, count: int) -> None:
         if not 0 <= count <= self.writable:
             raise ValueError(f"{count} bytes received, of at most {self.writable}")
         self.writable = 0
         if self.into_large:
+            self.piece_end += count
             self.large_end += count
         else:
             self.end += count
@@ -121,7 +127,7 @@ cdef class Splitter:
     def next_frame(self) -> bytes | None:
         cdef const char *at
         cdef Py_ssize_t size, here = self.end - self.begin - SIZE_BYTES
-        if self.large is not None:
+        if self.piece is not None:
             return self.take_large()
         if here < 0:
             return None
@@ -133,14 +139,19 @@ cdef class Splitter:
             self.begin += SIZE_BYTES + size
             return PyBytes_FromStringAndSize(at + SIZE_BYTES, size)
         if SIZE_BYTES + size > len(self.buffer):
-            self.large = PyBytes_FromStringAndSize(NULL, min(size, max(LARGEST_CAPACITY, 2 * here)))
-            memcpy(PyBytes_AS_STRING(self.large), at + SIZE_BYTES, here)
-            self.large_size, self.large_end, self.begin, self.end = size, here, 0, 0
+            self.large_size, self.large_end = size, 0
+            self.piece = self.new_piece(max(LARGEST_CAPACITY, 2 * here))
+            memcpy(PyBytes_AS_STRING(self.piece), at + SIZE_BYTES, here)
+            self.piece_end, self.large_end, self.begin, self.end = here, here, 0, 0
         return None
 
     cdef bytes take_large(self):
-        cdef bytes frame = self.large
+        cdef bytes frame = self.piece
         if self.large_end < self.large_size:
             return None
-        self.large = None
+        if self.pieces:
+            self.pieces.append(frame)
+            frame = b"".join(self.pieces)
+            self.pieces = []
+        self.piece = None
         return frame

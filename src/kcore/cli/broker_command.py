@@ -13,6 +13,7 @@ from kcore.cli.audit_option import AuditOption, audit_log
 from kcore.cli.console import fail
 from kcore.cli.kraft_settings import read_broker_door
 from kcore.cli.processes import address_of, begin_log, stop_signal, use_all_descriptors
+from kcore.collector import rare_collections
 from kcore.controller.zk.authorizer_settings import AUTHORIZER_NAMES, AclAuthorizerSettings, acl_authorizer_settings
 from kcore.controller.zk.requests.versions import request_versions
 from kcore.errors import KcoreError, UnsupportedVersionError
@@ -173,13 +174,14 @@ async def _run(
     try:
         made = ZkBrokerServer(config, zookeeper, log_dirs, **options)
         made.audit = audit
-        async with made as server:
-            logging.info("broker %s listens at port %s", server.config.broker_id, server.port)
-            ends = [asyncio.create_task(stopped.wait()), asyncio.create_task(server.wait_failed())]
-            await asyncio.wait(ends, return_when=asyncio.FIRST_COMPLETED)
-            for task in ends:
-                task.cancel()
-            logging.info("stopping")
+        with rare_collections():  # One that looks at ten thousand connections holds up all that they ask.
+            async with made as server:
+                logging.info("broker %s listens at port %s", server.config.broker_id, server.port)
+                ends = [asyncio.create_task(stopped.wait()), asyncio.create_task(server.wait_failed())]
+                await asyncio.wait(ends, return_when=asyncio.FIRST_COMPLETED)
+                for task in ends:
+                    task.cancel()
+                logging.info("stopping")
     except (OSError, KcoreError) as error:
         fail(str(error))
     return Exit.GOOD if stopped.is_set() else Exit.FAILED

@@ -11,6 +11,7 @@ from kcore.cli.console import fail
 from kcore.cli.kraft_settings import read_broker_settings
 from kcore.cli.metrics_option import KRAFT_BROKER, MetricsOption, metrics_page, serving
 from kcore.cli.processes import begin_log, stop_signal, until_first, use_all_descriptors
+from kcore.collector import rare_collections
 from kcore.controller.kraft.config import DEFAULT_RELEASE
 from kcore.errors import KcoreError
 from kcore.report.exits import Exit
@@ -54,10 +55,11 @@ async def _run(settings: KraftBrokerSettings, page: "MetricsPage | None", audit:
     try:
         made = KraftBrokerServer(settings)
         made.audit = audit
-        async with made as server, serving(page, KRAFT_BROKER, server):
-            logging.info("broker %s listens at port %s", settings.node_id, server.port)
-            await until_first(stopped.wait(), server.wait_failed())
-            logging.info("stopping")
+        with rare_collections():  # One that looks at ten thousand connections holds up all that they ask.
+            async with made as server, serving(page, KRAFT_BROKER, server):
+                logging.info("broker %s listens at port %s", settings.node_id, server.port)
+                await until_first(stopped.wait(), server.wait_failed())
+                logging.info("stopping")
     except (OSError, KcoreError) as error:
         fail(str(error))
     return Exit.GOOD if stopped.is_set() else Exit.FAILED

@@ -15,6 +15,7 @@ from kcore.cli.front_option import FrontOption
 from kcore.cli.kraft_settings import read_quorum_door
 from kcore.cli.metrics_option import QUORUM, MetricsOption, metrics_page, serving
 from kcore.cli.processes import address_of, begin_log, stop_signal, until_first, use_all_descriptors
+from kcore.collector import rare_collections
 from kcore.errors import KcoreError, StorageError
 from kcore.raft.config import RaftConfig
 from kcore.raft.log import RaftLog
@@ -254,11 +255,12 @@ async def _serve(
             limits=door.limits,
         )
         server.audit_to(audit)
-        async with server, serving(page, QUORUM, server):
-            logging.info("node %s listens at %s:%s", config.node_id, where.host, server.port)
-            work = [workload.run(server.submit)] if workload else []
-            await until_first(stopped.wait(), server.wait_failed(), *work)
-            logging.info("stopping")
+        with rare_collections():
+            async with server, serving(page, QUORUM, server):
+                logging.info("node %s listens at %s:%s", config.node_id, where.host, server.port)
+                work = [workload.run(server.submit)] if workload else []
+                await until_first(stopped.wait(), server.wait_failed(), *work)
+                logging.info("stopping")
     except (OSError, KcoreError) as error:
         fail(str(error))
     return Exit.GOOD if stopped.is_set() else Exit.FAILED

@@ -32,6 +32,11 @@ ACL_DEPARTURES: Final[tuple[AclDeparture, ...]] = (
         "sees it",
     ),
     AclDeparture(
+        "StandardAuthorizer of a controller whose log is not read yet",
+        "answers UNKNOWN_SERVER_ERROR to all but super users; unknown users of SCRAM get SASL_AUTHENTICATION_FAILED",
+        "closes the connection, so that the client comes again",
+    ),
+    AclDeparture(
         "refusals of KRaft controllers",
         "show an object of the server's own in place of the principal, with an address in its memory",
         "name the principal",

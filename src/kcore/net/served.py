@@ -89,7 +89,7 @@ class ServedConnection(Framed):
             self._session.principal = principal_of_certificate(transport.get_extra_info("peercert"))
         else:
             self.peer = returned.identity.peer
-            self.metrics.connections_opened -= 1  # It was counted when it came.
+        self.metrics.connections_opened -= self._arrival.is_counted  # Twice now.
         server = self._server
         if server.closing:
             self.abort()

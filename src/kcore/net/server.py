@@ -23,6 +23,7 @@ from kcore.net.framed import Piece
 from kcore.net.held_bytes import HeldBytes
 from kcore.net.limits import Limits
 from kcore.net.listener import Listener, bound_sockets
+from kcore.net.lobby import Lobby
 from kcore.net.metrics import Metrics
 from kcore.net.reception import Newcomer, Reception
 from kcore.net.request_context import RequestContext
@@ -122,6 +123,7 @@ class Server:
         self.received: HeldBytes[ServedConnection] = HeldBytes(limits.received_bytes, _holds_too_much)
         self.unsent: HeldBytes[ServedConnection] = HeldBytes(limits.unsent_bytes, _takes_too_little)
         self._listener: Listener | None = None
+        self._lobby: Lobby[Arrival] | None = None
         self._arrivals: set[asyncio.Task[None]] = set()
 
     @property
@@ -132,6 +134,8 @@ class Server:
 
     def listen(self, sockets: list[socket.socket]) -> None:
         """Accepts from now on."""
+        idle_s = self.limits.idle_s if self.tls is None else min(self.limits.idle_s, self.limits.connect_s)
+        self._lobby = Lobby(idle_s, self._has_spoken, self._silent_ended)
         self._listener = Listener(sockets, self._accepted, self._make_room, self.log)
         self.port = self._listener.port
 
@@ -140,6 +144,8 @@ class Server:
         self.closing = True
         if self._listener is not None:
             self._listener.close()
+        if self._lobby is not None:
+            self._lobby.close()
         for connection in self.connections:
             connection.finish()
         if self.reception is not None:
@@ -203,7 +209,7 @@ class Server:
             arrival.socket.close()
             self.metrics.connections_closed += 1
             return
-        arrival.rank, arrival.returned = returned.identity.rank, returned
+        arrival.rank, arrival.returned, arrival.is_counted = returned.identity.rank, returned, True
         self._await(arrival, moves=False)
 
     def adopted_ended(self, adopted: AdoptedConnection, why: str) -> None:
@@ -249,8 +255,29 @@ class Server:
         is_plain = self.tls is None and self.sasl is None
         if has_descriptors and is_plain and self.reception is not None and self.adopter is not None:
             self.reception.join(accepted, address)
+        elif has_descriptors and self._lobby is not None:
+            self._wait_for(Arrival(accepted, address), self._lobby)
         else:
             self._await(Arrival(accepted, address), moves=not has_descriptors)
+
+    def _wait_for(self, arrival: "Arrival", lobby: Lobby["Arrival"]) -> None:
+        """Its connection begins once its client says something."""
+        self.metrics.connections_opened += 1
+        arrival.is_counted, arrival.lobby = True, lobby
+        self.admission.join(arrival)
+        lobby.join(arrival)
+
+    def _has_spoken(self, arrival: "Arrival") -> None:
+        arrival.lobby = None
+        self.admission.leave(arrival)
+        self._await(arrival, moves=False)
+
+    def _silent_ended(self, arrival: "Arrival", why: str) -> None:
+        logger.debug("%s: %s", arrival, why)
+        self.admission.leave(arrival)
+        self.metrics.connections_closed += 1
+        if why == "idle":
+            self.metrics.errors["idle"] += 1
 
     def _await(self, arrival: "Arrival", *, moves: bool) -> None:
         """Its connection begins soon."""
@@ -311,7 +338,7 @@ class Server:
         self.admission.leave(arrival)
         if task.cancelled() or task.exception() is not None:
             arrival.socket.close()
-            self.metrics.connections_closed += arrival.returned is not None  # It was counted when it came.
+            self.metrics.connections_closed += arrival.is_counted
         # The client has disconnected, or does not use TLS.
         if not task.cancelled() and (error := task.exception()) is not None:
             self.metrics.errors["handshake"] += 1
@@ -321,10 +348,14 @@ class Server:
 class Arrival:
     """A socket that was accepted, or handed back by the adopter, until its connection begins."""
 
+    __slots__ = ("address", "is_counted", "lobby", "rank", "returned", "socket", "task")
+
     def __init__(self, accepted: socket.socket, address: str) -> None:
         self.socket, self.address = accepted, address
         self.rank = Rank.SILENT
         self.returned: Returned | None = None
+        self.is_counted = False  # Among the connections that were opened.
+        self.lobby: Lobby[Arrival] | None = None  # Where it is silent.
         self.task: asyncio.Task[None] | None = None
 
     def __str__(self) -> str:
@@ -332,7 +363,9 @@ class Arrival:
 
     def abort(self) -> None:
         """Its connection shall not begin."""
-        if self.task is not None:
+        if self.lobby is not None:
+            self.lobby.end(self, "aborted")
+        elif self.task is not None:
             self.task.cancel()
 
 

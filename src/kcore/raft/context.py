@@ -12,7 +12,7 @@ from kcore.raft.effects import Effect, Flush, Notice, SendResponse
 from kcore.raft.epoch_limits import LAST_EPOCH
 from kcore.raft.log import RaftLog
 from kcore.raft.replicas import ReplicaKey
-from kcore.raft.states import NO_LEADER, State
+from kcore.raft.states import NO_LEADER, Follower, State
 from kcore.raft.voters import VoterHistory, VoterSet
 from kcore.replication.raft_log import OffsetAndEpoch
 from kcore.schema.fetch import FetchRequest, FetchResponse
@@ -94,6 +94,14 @@ class NodeContext:
     def high_watermark(self) -> int | None:
         """None where it is not known yet in this state."""
         return self.quorum.high_watermark
+
+    @property
+    def leaders_high_watermark(self) -> int | None:
+        """As the leader said last, also where this log is behind it; None before."""
+        state = self.quorum.state
+        if not isinstance(state, Follower):
+            return self.quorum.high_watermark
+        return None if state.leader_high_watermark < 0 else state.leader_high_watermark
 
     @property
     def voters(self) -> VoterSet:

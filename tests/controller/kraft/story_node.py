@@ -163,6 +163,7 @@ class StoryNode:
             lambda: self.controller.context,
             lambda: (self._clocks.now_ms, self._clocks.wall_ms),
             lambda: self.node.leader_id,
+            lambda: True,
         )
         self._client = Client()
 

@@ -189,7 +189,7 @@ class KraftBrokerServer(BrokerServer):
         return self._to_controllers
 
     def _credentials(self) -> LogCredentials:
-        return LogCredentials(self._known, self._node_config.delegation_token_secret_key)
+        return LogCredentials(self._known, self._node_config.delegation_token_secret_key, lambda: True)
 
     def _known(self) -> ClusterImage:
         """The image, once it can be relied on: a client that is told that it is unknown does not come again."""

@@ -8,31 +8,48 @@ from typing import Final
 
 from kcore.controller.rules.scram import MECHANISMS
 from kcore.controller.rules.tokens import secret_of
+from kcore.errors import DisconnectedError
 from kcore.metadata.image import ClusterImage
 from kcore.metadata.principal import KafkaPrincipal
 from kcore.net.sasl_mechanisms import ScramCredential, Token
 
+NOT_LOADED: Final = "this node has not caught up with the metadata log yet"
 _CODES: Final = {mechanism.name: code for code, mechanism in MECHANISMS.items()}
 
 
 class LogCredentials:
-    """Those of the image at the moment of the question (kcore.net.sasl_mechanisms.Credentials)."""
+    """Those of the image at the moment of the question (kcore.net.sasl_mechanisms.Credentials).
 
-    def __init__(self, image: Callable[[], ClusterImage], secret_key: str | None) -> None:
+    A client that is told that it is unknown does not come again. So while the image lacks what is committed, the
+    connection of one that is not found in it is closed without an answer: DisconnectedError.
+    """
+
+    def __init__(
+        self, image: Callable[[], ClusterImage], secret_key: str | None, has_loaded: Callable[[], bool]
+    ) -> None:
         """`secret_key`: this node's `delegation.token.secret.key`; None: it takes no tokens."""
         self._image, self._secret_key = image, None if secret_key is None else secret_key.encode()
+        self._has_loaded = has_loaded
 
     def scram(self, mechanism: str, username: str) -> ScramCredential | None:
         """The user's credential for a mechanism."""
         record = self._image().scram.get((_CODES[mechanism], username))
         if record is None:
+            self._refuse_early()
             return None
         return ScramCredential(record.salt, record.stored_key, record.server_key, record.iterations)
 
     def token(self, token_id: str) -> Token | None:
         """The token; none where this node has no `delegation.token.secret.key`."""
+        if self._secret_key is None:
+            return None
         record = self._image().tokens.get(token_id)
-        if record is None or self._secret_key is None:
+        if record is None:
+            self._refuse_early()
             return None
         kind, _, name = record.owner.partition(":")
         return Token(KafkaPrincipal(name, kind), record.expiration_timestamp, secret_of(self._secret_key, token_id))
+
+    def _refuse_early(self) -> None:
+        if not self._has_loaded():
+            raise DisconnectedError(NOT_LOADED)

@@ -20,7 +20,7 @@ from kcore.controller.kraft.error_responses import refused
 from kcore.controller.kraft.handlers import HANDLERS
 from kcore.controller.rules.parsed import is_parsed
 from kcore.controller.rules.quotas import IP
-from kcore.errors import NetworkError
+from kcore.errors import DisconnectedError, NetworkError
 from kcore.java_hash import hash_map_order
 from kcore.metadata.acl_codes import ALTER, CLUSTER_ACTION, DESCRIBE
 from kcore.metadata.metadata_version import FEATURE_NAME
@@ -49,6 +49,7 @@ from kcore.schema.sasl import SaslAuthenticateRequest, SaslHandshakeRequest
 from kcore.schema.structure import Message
 from kcore.server.kraft.answers import in_turns
 from kcore.server.kraft.apis import APIS
+from kcore.server.kraft.credentials import NOT_LOADED
 from kcore.server.kraft.envelopes import Forwarded, unwrapped, wrapped
 from kcore.server.kraft.heartbeat_feed import HeartbeatFeed
 from kcore.server.quorum.clock import Clock
@@ -141,11 +142,15 @@ class ControllerFront(QuorumFront):
         context: Callable[[], ControllerContext],
         clocks: Callable[[], tuple[int, int]],
         leader_id: Callable[[], int],
+        has_loaded: Callable[[], bool],
     ) -> None:
-        """`take`: of raft's requests; `control`: of the controller's. `clocks`: forward-only time and wall time, ms."""
+        """`take`: of raft's requests; `control`: of the controller's. `clocks`: forward-only time and wall time, ms.
+
+        `has_loaded`: whether the image has been as far as the log is committed, ACLs included.
+        """
         super().__init__(level, take, DescribeClusterResponse, listener)
         self._release, self._control, self._context = release, control, context
-        self._clocks, self._leader_id = clocks, leader_id
+        self._clocks, self._leader_id, self._has_loaded = clocks, leader_id, has_loaded
         self._decided = -1, -1  # How many records of features, and the offset behind the last one's batch.
         self._told: tuple[dict[str, int], int] | None = None
         self._heard_by: tuple[KraftController, Clock] | None = None
@@ -226,8 +231,7 @@ class ControllerFront(QuorumFront):
 
     def begin(self, context: RequestContext, request: Message, answer: Answer) -> None:
         asked = _asked_of(context, request)
-        if not is_parsed(request):
-            raise _senseless(asked)
+        self._check(asked)
         if not isinstance(request, FetchRequest):
             answer = self._telling(asked, answer)
         if isinstance(request, BrokerHeartbeatRequest):
@@ -238,6 +242,18 @@ class ControllerFront(QuorumFront):
             super().begin(context, request, answer)
         else:
             self._telling(asked, answer)(refused(request, Errors.CLUSTER_AUTHORIZATION_FAILED))
+
+    def _check(self, asked: _Asked) -> None:
+        """Closes the connection where a request makes no sense, or where it is not known yet what its sender may do.
+
+        While ACLs are missing, rules for who has none would let anybody in. Source: StandardAuthorizerData.findAclRule,
+        AuthorizerNotReadyException.
+        """
+        if not is_parsed(asked.request):
+            raise _senseless(asked)
+        config = self._context().config
+        if config.has_authorizer and not self._has_loaded() and str(asked.principal) not in config.super_users:
+            raise DisconnectedError(NOT_LOADED)
 
     def _register_in_turn(self, asked: _Asked, reply_to: Hashable) -> None:
         self._registrations.append(lambda: self._control(asked.request, self._info(asked), reply_to))
@@ -258,10 +274,9 @@ class ControllerFront(QuorumFront):
 
     async def _handle(self, context: RequestContext, request: Message) -> Message | Encoded | None:
         asked, version = _asked_of(context, request), context.version
+        self._check(asked)
         if isinstance(request, EnvelopeRequest):
             return await self._enveloped(context, request, asked)
-        if not is_parsed(request):
-            raise _senseless(asked)
         response = await self._asked(context, asked)
         return None if response is None else await in_turns(response, version)
 

@@ -79,6 +79,7 @@ class KraftServer(QuorumServer):
             JavaRandom(dice.getrandbits(48)),
             random_directory_id,
         )
+        self._has_loaded = False
         self._faults = BoundedLog(logger)  # Any client may ask again for what fails.
         self._control_timer: asyncio.TimerHandle | None = None
         self._tasks: list[asyncio.Task[None]] = []
@@ -134,7 +135,16 @@ class KraftServer(QuorumServer):
 
     def _server_sasl(self) -> SaslListener | None:
         secret_key = self.controller.config.delegation_token_secret_key
-        return self._security.server_sasl(LogCredentials(lambda: self.controller.context.image, secret_key), _wall_ms)
+        users = LogCredentials(lambda: self.controller.context.image, secret_key, self.has_loaded)
+        return self._security.server_sasl(users, _wall_ms)
+
+    def has_loaded(self) -> bool:
+        """Whether the image was once as far as the leader had committed; what it lacked before counted for nothing."""
+        if not self._has_loaded:
+            known = self.node.leaders_high_watermark
+            has_all = known is not None and self.controller.committed >= known
+            self._has_loaded = has_all and not self.controller.is_at_work
+        return self._has_loaded
 
     def _new_front(self) -> QuorumFront:
         self._own_front = ControllerFront(
@@ -146,6 +156,7 @@ class KraftServer(QuorumServer):
             lambda: self.controller.context,
             lambda: (self._own_clock.now_ms(), _wall_ms()),
             lambda: self.node.leader_id,
+            self.has_loaded,
         )
         self._own_front.hear_for(self.controller, self._own_clock)
         return self._own_front
