@@ -134,13 +134,20 @@ def reason(message: str) -> str:
     return re.sub(r"\d+", "N", re.sub(r"^([\w.\[\]]+: )+", "", message))
 
 
-def check(given: Input) -> str:
-    """What became of the input: "read", or why it was refused. Raises for a finding."""
-    before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+def peak_bytes() -> int:
+    """The most memory that this process has had."""
+    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024
+
+
+def check(given: Input, before: int) -> tuple[str, int]:
+    """What became of the input: "read", or why it was refused; and the peak, `before` being that of before it.
+
+    Raises for a finding.
+    """
     outcome = READERS[given.kind](given)
-    grown = (resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before) * 1024
-    assert grown <= MOST_GROWTH, f"{grown:,} bytes of memory"
-    return outcome
+    peak = peak_bytes()
+    assert peak - before <= MOST_GROWTH, f"{peak - before:,} bytes of memory"
+    return outcome, peak
 
 
 class Worker:
@@ -163,10 +170,12 @@ class Worker:
             numbers.cache_clear()
             self.at[0], self.at[1] = round_, 0
             found: Found = Counter()
+            peak = peak_bytes()
             for index in range(A_ROUND):
                 self.at[1] = index
                 given = input_of(round_, index)
-                found[given.kind, given.name, given.version, check(given)] += 1
+                outcome, peak = check(given, peak)
+                found[given.kind, given.name, given.version, outcome] += 1
             sender.send((round_, found))
 
     def received(self) -> tuple[int, Found]:
@@ -273,7 +282,7 @@ def main() -> None:
     parser.add_argument("--again", metavar="ROUND:INDEX", help="one input, in this process")
     options = parser.parse_args()
     if options.again:
-        print(check(input_of(*map(int, options.again.split(":")))))
+        print(check(input_of(*map(int, options.again.split(":"))), peak_bytes())[0])
         return
     for seeds in (messages, frames, batches, *SEEDS_OF.values()):
         seeds()  # Read once, before the processes part.

@@ -80,6 +80,9 @@ def batches() -> list[Seed]:
     return [*(Seed("as recorded", 2, data) for data in recorded), *built, *inside]
 
 
+SEEDS_OF = {"batches": batches, "frames": frames}
+
+
 @cache
 def numbers(round_: int) -> list[list[int]]:
     return np.random.Generator(np.random.PCG64(round_)).integers(0, 2**32, (A_ROUND, NUMBERS)).tolist()
@@ -88,7 +91,7 @@ def numbers(round_: int) -> list[list[int]]:
 def input_of(round_: int, index: int) -> Input:
     """One input: its kind follows from the index, everything else is drawn."""
     dice, kind = numbers(round_)[index], KINDS[index % len(KINDS)]
-    seeds = {"batches": batches, "frames": frames}.get(kind, messages)()
+    seeds = SEEDS_OF.get(kind, messages)()
     seed, other = seeds[dice[0] % len(seeds)], seeds[dice[1] % len(seeds)].data
     data = changed_batches(dice[2:], seed, other) if kind == "batches" else changed(dice[2:], seed.data, other)
     return Input(kind, seed.name, seed.version, data)
