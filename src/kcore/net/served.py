@@ -404,6 +404,9 @@ class ServedConnection(Framed):
 
     # What wakes it.
 
+    def get_buffer(self, sizehint: int) -> memoryview:
+        return self._server.turns.share(super().get_buffer(sizehint))
+
     def frames_may_be_here(self) -> None:
         assert self._transport is not None
         if self._next is None or self._next.done() or self._direct is not None:

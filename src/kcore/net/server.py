@@ -32,6 +32,7 @@ from kcore.net.responses import SharedBody
 from kcore.net.sasl_server import SaslListener
 from kcore.net.served import Handler, Relay, ServedConnection
 from kcore.net.tls import TlsContext
+from kcore.net.turns import Turns
 from kcore.net.versions import answer_of
 from kcore.schema.api_versions import ApiVersionsRequest
 from kcore.schema.index import message_class
@@ -122,6 +123,7 @@ class Server:
         self._closing_late: dict[socket.socket, asyncio.TimerHandle] = {}  # Refused ones, which are told so late.
         self.received: HeldBytes[ServedConnection] = HeldBytes(limits.received_bytes, _holds_too_much)
         self.unsent: HeldBytes[ServedConnection] = HeldBytes(limits.unsent_bytes, _takes_too_little)
+        self.turns = Turns()
         self._listener: Listener | None = None
         self._lobby: Lobby[Arrival] | None = None
         self._arrivals: set[asyncio.Task[None]] = set()
