@@ -38,10 +38,13 @@ def begin_log(*, verbose: bool) -> None:
 
 
 def stop_signal() -> asyncio.Event:
-    """An event that SIGINT and SIGTERM set from now on."""
-    stopped = asyncio.Event()
+    """An event that SIGINT and SIGTERM set from now on, until the command's task is done."""
+    stopped, task = asyncio.Event(), asyncio.current_task()
     for number in (signal.SIGINT, signal.SIGTERM):
         asyncio.get_running_loop().add_signal_handler(number, stopped.set)
+    if task is not None:
+        # The loop closes what signals write to before it takes them off: one in between would leave a traceback.
+        task.add_done_callback(lambda _: signal.set_wakeup_fd(-1))
     return stopped
 
 
