@@ -11,8 +11,8 @@ import pytest
 from kcore import schema as s
 from kcore.controller.zk.effects import SendResponse
 from kcore.controller.zk.events import AlterPartitionReceived, ControlledShutdownReceived, RequestEvent
-from kcore.controller.zk.requests.live_brokers import LiveBroker
 from kcore.errors import DisconnectedError, UnsupportedVersionError
+from kcore.metadata.broker_registration import LiveBroker
 from kcore.metadata.broker_table import BrokerTable, Endpoint
 from kcore.metadata.partition_table import PartitionTable
 from kcore.net.connect import connect
@@ -26,7 +26,7 @@ from kcore.schema.configs import (
 )
 from kcore.schema.log_dirs import AlterReplicaLogDirsRequest, DescribeLogDirsRequest
 from kcore.schema.scram import AlterUserScramCredentialsRequest, DescribeUserScramCredentialsRequest
-from kcore.server.controller.cluster_view import ClusterView
+from kcore.server.cluster_view import ClusterView
 from kcore.server.controller.front import Front
 from kcore.server.controller.metrics import ControllerMetrics
 from kcore.server.controller.relay import MOST_FORWARDED, Address

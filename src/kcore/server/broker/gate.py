@@ -10,7 +10,7 @@ from typing import Any, Final
 
 from kcore.broker.replicas.fetch_sessions import replica_of
 from kcore.broker.replicas.log_validator import has_transactional_records
-from kcore.controller.kraft.authorization import refusal
+from kcore.controller.rules.authorization import refusal
 from kcore.metadata.acl_codes import (
     ALTER,
     CLUSTER_ACTION,

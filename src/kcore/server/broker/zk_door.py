@@ -6,8 +6,8 @@ Source: KafkaConfig (controlPlaneListenerName, validateValues), KafkaApis of 3.9
 from collections.abc import Mapping
 from typing import Final, NamedTuple
 
-from kcore.controller.kraft.authorization import refusal
-from kcore.controller.kraft.error_responses import refused
+from kcore.controller.rules.authorization import refusal
+from kcore.controller.rules.error_responses import refused
 from kcore.controller.zk.authorizer_settings import AUTHORIZER_NAMES, AclAuthorizerSettings, acl_authorizer_settings
 from kcore.errors import DisconnectedError
 from kcore.net.request_context import SESSION

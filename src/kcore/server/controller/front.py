@@ -45,7 +45,7 @@ from kcore.schema.sasl import (
 from kcore.schema.structure import Message
 from kcore.server.audit import AuditLog
 from kcore.server.audited import AuditedRelay
-from kcore.server.controller.cluster_view import ClusterView
+from kcore.server.cluster_view import ClusterView
 from kcore.server.controller.document_door import DocumentDoor
 from kcore.server.controller.gate import Gate
 from kcore.server.controller.gated_relay import CHECKED, GatedRelay
