@@ -18,9 +18,7 @@ from kcore.metadata.acl_codes import (
     DELETE,
     DESCRIBE,
     GROUP,
-    IDEMPOTENT_WRITE,
     READ,
-    TOPIC,
     TRANSACTIONAL_ID,
     WRITE,
 )
@@ -65,7 +63,6 @@ from kcore.schema.transactions import (
     AddPartitionsToTxnRequest,
     AddPartitionsToTxnResponse,
     InitProducerIdRequest,
-    InitProducerIdResponse,
     TxnOffsetCommitRequest,
     WritableTxnMarkerPartitionResult,
     WritableTxnMarkerResult,
@@ -74,7 +71,7 @@ from kcore.schema.transactions import (
     WriteTxnMarkersResponse,
 )
 from kcore.server.broker.group_coordinators import TRANSACTIONS
-from kcore.server.rights import OF_TOPIC, Checked, Rights
+from kcore.server.rights import OF_TOPIC, Checked, Rights, refusal_of_producer
 
 NO_TOPIC: Final = Errors.TOPIC_AUTHORIZATION_FAILED
 NO_CLUSTER: Final = Errors.CLUSTER_AUTHORIZATION_FAILED
@@ -206,15 +203,7 @@ class BrokerGate(Rights):
         return Checked(request, not kept, lambda response: response.topics.extend(rows))
 
     def _init_producer_id(self, request: InitProducerIdRequest, version: int) -> Checked | Message:
-        """A producer without a transaction needs IDEMPOTENT_WRITE, or WRITE of any topic."""
-        error = NO_TRANSACTION
-        if request.transactional_id is not None:
-            allowed = self.allows(WRITE, TRANSACTIONAL_ID, request.transactional_id)
-        else:
-            allowed, error = self.allows(IDEMPOTENT_WRITE) or self.allows_on_any(WRITE, TOPIC), NO_CLUSTER
-        if allowed:
-            return Checked(request)
-        return InitProducerIdResponse(error_code=error, producer_id=-1, producer_epoch=-1)
+        return refusal_of_producer(self, request) or Checked(request)
 
     def _write_txn_markers(self, request: WriteTxnMarkersRequest, version: int) -> Checked | Message:
         """Of brokers, and of administrators who abort a transaction."""

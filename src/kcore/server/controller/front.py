@@ -45,12 +45,13 @@ from kcore.schema.sasl import (
 from kcore.schema.structure import Message
 from kcore.server.audit import AuditLog
 from kcore.server.audited import AuditedRelay
+from kcore.server.checked_relay import CheckedRelay
 from kcore.server.cluster_view import ClusterView
 from kcore.server.controller.document_door import DocumentDoor
 from kcore.server.controller.gate import Gate
-from kcore.server.controller.gated_relay import CHECKED, GatedRelay
 from kcore.server.controller.metrics import ControllerMetrics
 from kcore.server.controller.relay import Address, BrokerRelay
+from kcore.server.controller.relayed_rights import CHECKED, refusal_of
 from kcore.server.document_routing import RoutedRequest, refused, with_bumped
 from kcore.types import Uuid
 
@@ -200,7 +201,9 @@ class Front:
 
         `rate_of`: how many connections of an address it takes a second.
         """
-        relay: Relay = self._relay if self._authorizer is None else GatedRelay(self._relay, self._authorizer)
+        relay: Relay = self._relay
+        if self._authorizer is not None:
+            relay = CheckedRelay(relay, self._authorizer, refusal_of)
         if self._audit is not None:
             relay = AuditedRelay(relay, self._audit, self._wall_ms)
         routed = DocumentDoor(self._handle_routed, lambda: self._view() is not None, relay)
