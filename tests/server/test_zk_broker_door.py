@@ -25,6 +25,7 @@ from kcore.metadata.acl_codes import (
     TOPIC,
     WRITE,
 )
+from kcore.metadata.delegation_token import Token
 from kcore.metadata.principal import KafkaPrincipal
 from kcore.metadata.znode_acls import AclBinding
 from kcore.metadata.znode_brokers import decode_broker
@@ -213,7 +214,7 @@ async def test_changes_of_settings_and_what_others_answer_need_rights(tmp_path: 
 @story
 async def test_a_token_of_a_znode_is_its_owner(tmp_path: Path, authority: Authority) -> None:
     owner = KafkaPrincipal("alice", "User")
-    token = znode_tokens.Token("t1", owner, owner, (), 0, 2**62, 2**62)
+    token = Token("t1", owner, owner, (), 0, 2**62, 2**62)
     async with brokers_in(tmp_path, authority) as brokers:
         await brokers.elect(1)
         brokers.tree.nodes[znode_tokens.token_path("t1")] = znode_tokens.encode_token(token), 0, 0, 0

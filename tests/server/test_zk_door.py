@@ -16,6 +16,7 @@ from kcore.controller.zk.config import ControllerConfig
 from kcore.errors import AuthenticationError, DisconnectedError, NetworkError
 from kcore.metadata import znode_tokens, znodes
 from kcore.metadata.broker_table import Endpoint
+from kcore.metadata.delegation_token import Token
 from kcore.metadata.principal import KafkaPrincipal
 from kcore.metadata.znode_operations import Create
 from kcore.net.connect import connect
@@ -211,7 +212,7 @@ async def test_a_delegation_token_is_made_over_sasl_and_makes_no_other(authority
         assert ended.error_code == Errors.NONE
         await until(lambda: server._credentials.token(made.token_id) is None)
         zookeeper.tree.create(znode_tokens.token_path("none"), b"{}")
-        token = znode_tokens.Token("later", KafkaPrincipal("a"), KafkaPrincipal("a"), (), 1, 3, 2)
+        token = Token("later", KafkaPrincipal("a"), KafkaPrincipal("a"), (), 1, 3, 2)
         zookeeper.tree.create(znode_tokens.token_path("later"), znode_tokens.encode_token(token))
         zookeeper.expire()
         await until(lambda: server._credentials.token("later"))

@@ -9,6 +9,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Final, NamedTuple
 
+from kcore.controller.rules import tokens
 from kcore.controller.zk import admin_events, events
 from kcore.controller.zk.requests.versions import at_least
 from kcore.errors import DecodeError
@@ -150,9 +151,8 @@ def refused(request: Message, version: int, error: Errors) -> Message:
     if (kind := _EVENTS.get(type(request))) is not None:
         event: events.RequestEvent = kind(0, request)
         return event.refused(error)
-    assert isinstance(request, admin_events.OfTokens)
-    asking = admin_events.Asking(ANONYMOUS, 0, lambda token_id, owner: False)
-    return admin_events.TokenRequest(0, request, version, asking).refused(error)
+    assert isinstance(request, tokens.OfTokens)
+    return tokens.refused(request, version, ANONYMOUS, error)
 
 
 def with_bumped(own: ApiVersionsResponse) -> ApiVersionsResponse:

@@ -1,9 +1,9 @@
 """Requests about security and quotas, as events of a controller."""
 
-from collections.abc import Callable
 from dataclasses import dataclass
-from typing import NamedTuple, TypeAlias
+from typing import NamedTuple
 
+from kcore.controller.rules.tokens import MayDescribe, OfTokens, refused
 from kcore.controller.zk.events import Event, RequestEvent
 from kcore.metadata.principal import KafkaPrincipal
 from kcore.protocol_errors import Errors
@@ -14,16 +14,6 @@ from kcore.schema.acls import (
     DeleteAclsFilterResult,
     DeleteAclsRequest,
     DeleteAclsResponse,
-)
-from kcore.schema.delegation_tokens import (
-    CreateDelegationTokenRequest,
-    CreateDelegationTokenResponse,
-    DescribeDelegationTokenRequest,
-    DescribeDelegationTokenResponse,
-    ExpireDelegationTokenRequest,
-    ExpireDelegationTokenResponse,
-    RenewDelegationTokenRequest,
-    RenewDelegationTokenResponse,
 )
 from kcore.schema.quotas import (
     AlterClientQuotasRequest,
@@ -95,20 +85,12 @@ class DescribeClientQuotas(RequestEvent):
         return DescribeClientQuotasResponse(error_code=error, error_message=None, entries=None)
 
 
-OfTokens: TypeAlias = (
-    CreateDelegationTokenRequest
-    | RenewDelegationTokenRequest
-    | ExpireDelegationTokenRequest
-    | DescribeDelegationTokenRequest
-)
-
-
 class Asking(NamedTuple):
     """Who makes a request about tokens, and when."""
 
     principal: KafkaPrincipal
     wall_ms: int  # Since 1970: time stamps of tokens.
-    may_describe: Callable[[str, str], bool]  # Tokens of others, by token id and owner.
+    may_describe: MayDescribe
 
 
 @dataclass(frozen=True, slots=True)
@@ -122,23 +104,7 @@ class TokenRequest(RequestEvent):
 
     def refused(self, error: Errors) -> Message:
         """The times of an error are -1."""
-        match self.request:
-            case CreateDelegationTokenRequest():
-                who = self.asking.principal
-                return CreateDelegationTokenResponse(
-                    error_code=error,
-                    principal_type=who.principal_type,
-                    principal_name=who.name,
-                    issue_timestamp_ms=-1,
-                    expiry_timestamp_ms=-1,
-                    max_timestamp_ms=-1,
-                )
-            case RenewDelegationTokenRequest():
-                return RenewDelegationTokenResponse(error_code=error, expiry_timestamp_ms=-1)
-            case ExpireDelegationTokenRequest():
-                return ExpireDelegationTokenResponse(error_code=error, expiry_timestamp_ms=-1)
-            case DescribeDelegationTokenRequest():
-                return DescribeDelegationTokenResponse(error_code=error, tokens=[])
+        return refused(self.request, self.version, self.asking.principal, error)
 
 
 @dataclass(frozen=True, slots=True)

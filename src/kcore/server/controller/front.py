@@ -7,11 +7,11 @@ from itertools import count
 from typing import Any, Final, NamedTuple, TypeAlias
 
 from kcore.controller.rules.parsed import is_parsed
+from kcore.controller.rules.tokens import OfTokens
 from kcore.controller.zk import admin_events, events
 from kcore.controller.zk.acls import AclAuthorizer
 from kcore.controller.zk.admin.acls import describe_acls
 from kcore.controller.zk.admin.configs import is_of_all_brokers
-from kcore.controller.zk.admin_events import OfTokens
 from kcore.controller.zk.effects import SendResponse
 from kcore.controller.zk.events import RequestEvent
 from kcore.errors import DecodeError

@@ -34,5 +34,5 @@ class LogCredentials:
         record = self._image().tokens.get(token_id)
         if record is None or self._secret_key is None:
             return None
-        kind, _, name = record.owner.partition(":")
-        return Token(KafkaPrincipal(name, kind), record.expiration_timestamp, secret_of(self._secret_key, token_id))
+        secret = secret_of(self._secret_key, token_id)
+        return Token(KafkaPrincipal.of(record.owner), record.expiration_timestamp, secret)
