@@ -11,9 +11,10 @@ from scramp.core import Nonce
 
 from kcore import schema as s
 from kcore.metadata.principal import KafkaPrincipal
+from kcore.net.sasl_client import Exchange
 from kcore.net.sasl_mechanisms import PlainUsers, ScramCredential, Token, scram_credential
 from kcore.net.sasl_server import TRANSITIONS, SaslListener, SaslServer, State, Step
-from kcore.net.security import Exchange, Sasl
+from kcore.net.security import Sasl
 from kcore.protocol_errors import Errors
 from kcore.schema.structure import Message
 from kcore.wire.codec import decode_from
