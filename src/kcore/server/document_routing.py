@@ -9,8 +9,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Final, NamedTuple
 
-from kcore.controller.rules import tokens
-from kcore.controller.zk import admin_events, events
+from kcore.controller.rules import error_responses, tokens
 from kcore.controller.zk.requests.versions import at_least
 from kcore.errors import DecodeError
 from kcore.metadata.principal import ANONYMOUS
@@ -42,13 +41,6 @@ BUMPED: Final[Mapping[type[Message], int]] = {  # The versions that always go to
     CreateDelegationTokenRequest: 3,
     RenewDelegationTokenRequest: 3,
     ExpireDelegationTokenRequest: 3,
-}
-_EVENTS: Final = {
-    AlterConfigsRequest: events.AlterConfigs,
-    IncrementalAlterConfigsRequest: events.IncrementalAlterConfigs,
-    CreateAclsRequest: admin_events.CreateAcls,
-    DeleteAclsRequest: admin_events.DeleteAcls,
-    AlterClientQuotasRequest: admin_events.AlterClientQuotas,
 }
 
 
@@ -148,11 +140,9 @@ def read_response_body(kind: type[Message], data: bytes | memoryview, at: int = 
 
 def refused(request: Message, version: int, error: Errors) -> Message:
     """Nothing was done: every item has the error."""
-    if (kind := _EVENTS.get(type(request))) is not None:
-        event: events.RequestEvent = kind(0, request)
-        return event.refused(error)
-    assert isinstance(request, tokens.OfTokens)
-    return tokens.refused(request, version, ANONYMOUS, error)
+    if isinstance(request, tokens.OfTokens):
+        return tokens.refused(request, version, ANONYMOUS, error)
+    return error_responses.refused(request, error)
 
 
 def with_bumped(own: ApiVersionsResponse) -> ApiVersionsResponse:

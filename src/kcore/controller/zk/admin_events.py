@@ -8,20 +8,13 @@ from kcore.controller.zk.events import Event, RequestEvent
 from kcore.metadata.principal import KafkaPrincipal
 from kcore.protocol_errors import Errors
 from kcore.schema.acls import (
-    AclCreationResult,
     CreateAclsRequest,
-    CreateAclsResponse,
-    DeleteAclsFilterResult,
     DeleteAclsRequest,
-    DeleteAclsResponse,
 )
 from kcore.schema.quotas import (
     AlterClientQuotasRequest,
-    AlterClientQuotasResponse,
-    AlterClientQuotasResponseEntryData,
     DescribeClientQuotasRequest,
     DescribeClientQuotasResponse,
-    EntityData,
 )
 from kcore.schema.structure import Message
 
@@ -33,12 +26,6 @@ class CreateAcls(RequestEvent):
     request_id: int
     request: CreateAclsRequest
 
-    def refused(self, error: Errors) -> Message:
-        """A result for each entry."""
-        return CreateAclsResponse(
-            results=[AclCreationResult(error_code=error, error_message=None) for _ in self.request.creations]
-        )
-
 
 @dataclass(frozen=True, slots=True)
 class DeleteAcls(RequestEvent):
@@ -47,11 +34,6 @@ class DeleteAcls(RequestEvent):
     request_id: int
     request: DeleteAclsRequest
 
-    def refused(self, error: Errors) -> Message:
-        """A result for each filter."""
-        results = [DeleteAclsFilterResult(error_code=error, error_message=None) for _ in self.request.filters]
-        return DeleteAclsResponse(filter_results=results)
-
 
 @dataclass(frozen=True, slots=True)
 class AlterClientQuotas(RequestEvent):
@@ -59,18 +41,6 @@ class AlterClientQuotas(RequestEvent):
 
     request_id: int
     request: AlterClientQuotasRequest
-
-    def refused(self, error: Errors) -> Message:
-        """Every entity is named."""
-        entries = [
-            AlterClientQuotasResponseEntryData(
-                error_code=error,
-                error_message=None,
-                entity=[EntityData(entity_type=part.entity_type, entity_name=part.entity_name) for part in each.entity],
-            )
-            for each in self.request.entries
-        ]
-        return AlterClientQuotasResponse(entries=entries)
 
 
 @dataclass(frozen=True, slots=True)

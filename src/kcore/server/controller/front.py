@@ -6,6 +6,7 @@ from dataclasses import replace
 from itertools import count
 from typing import Any, Final, NamedTuple, TypeAlias
 
+from kcore.controller.rules.error_responses import in_version
 from kcore.controller.rules.parsed import is_parsed
 from kcore.controller.rules.tokens import OfTokens
 from kcore.controller.zk import admin_events, events
@@ -238,7 +239,7 @@ class Front:
         response = await self._allowed(context, request)
         if self._audit is not None:
             self._audit.write(self._wall_ms(), context.principal, context.client_address, request, response)
-        return response
+        return None if response is None else in_version(response, context.version)
 
     async def _handle_routed(self, context: RequestContext, routed: RoutedRequest) -> Message | None:
         """A mutation of the new version, which is never handed on. A broker that proxies one names its client.
