@@ -120,8 +120,8 @@ def proxied(frame: RoutedRequest, principal_name: str, correlation_id: int) -> t
 def response_bytes(header: RequestHeader, kind: type[Message], response: Message) -> bytes:
     """The response's frame, in the version of that request."""
     layout = layout_of(kind, header.request_api_version)
-    head = ResponseHeader(correlation_id=header.correlation_id)
-    return bytes(encode(head, response.header_version(layout))) + bytes(encode(response, layout))
+    head, body = ResponseHeader(correlation_id=header.correlation_id), error_responses.in_version(response, layout)
+    return bytes(encode(head, response.header_version(layout))) + bytes(encode(body, layout))
 
 
 def read_response(kind: type[Message], data: bytes) -> Message:

@@ -7,9 +7,11 @@ from collections.abc import Callable
 from typing import Any, Final
 
 from kcore.controller.rules.api_errors import DEFAULT_MESSAGES
+from kcore.controller.rules.tokens import REQUESTER_SINCE
 from kcore.protocol_errors import Errors
 from kcore.schema import acls, configs, partitions, quotas, scram, topics
 from kcore.schema.broker_lifecycle import ControllerRegistrationRequest, ControllerRegistrationResponse
+from kcore.schema.delegation_tokens import CreateDelegationTokenResponse
 from kcore.schema.fetch import FetchableTopicResponse, FetchRequest, FetchResponse, PartitionData
 from kcore.schema.index import message_class
 from kcore.schema.structure import Message
@@ -32,9 +34,14 @@ def refused(request: Message, error: Errors, message: str | None = None) -> Mess
 
 
 def in_version(response: Message, version: int) -> Message:
-    """The response as its version can have it: ElectLeaders 0 has no error at its top (ElectLeadersResponse)."""
+    """The response as its version can have it.
+
+    ElectLeaders 0 has no error at its top; CreateDelegationToken says who asked since version 3.
+    """
     if version == 0 and isinstance(response, partitions.ElectLeadersResponse):
         response.error_code = Errors.NONE.value
+    if version < REQUESTER_SINCE and isinstance(response, CreateDelegationTokenResponse):
+        response.token_requester_principal_type = response.token_requester_principal_name = ""
     return response
 
 
