@@ -39,7 +39,7 @@ from kcore.server.broker.migration import BrokerMigration
 from kcore.server.broker.migration import Node as MigratingNode
 from kcore.server.broker.migration_settings import RELEASE, MigrationSettings
 from kcore.server.broker.node_admin import NodeAdmin
-from kcore.server.broker.process import AGAIN_S, BrokerServer, now_ms
+from kcore.server.broker.process import AGAIN_S, BrokerServer, now_ms, until_first
 from kcore.server.broker.topic_settings import TopicSettingsWatch
 from kcore.server.broker.zk_door import OPEN, BrokerDoor
 from kcore.server.broker.zk_front import APIS, RELAYED, ControlPath, Forwarded, Frames, ZkFront, with_apis
@@ -223,15 +223,7 @@ class ZkBrokerServer(BrokerServer):
 
     async def wait_failed(self) -> None:
         """Until it cannot go on for want of log directories. Raises a fault of the metadata log."""
-        waits = [super().wait_failed(), *([] if self._migration is None else [self._migration.wait_failed()])]
-        ends = [asyncio.create_task(wait) for wait in waits]
-        try:
-            done, _ = await asyncio.wait(ends, return_when=asyncio.FIRST_COMPLETED)
-            for each in done:
-                each.result()
-        finally:
-            for each in ends:
-                each.cancel()
+        await until_first(super().wait_failed(), *([] if self._migration is None else [self._migration.wait_failed()]))
 
     # ZooKeeper.
 
