@@ -27,7 +27,6 @@ EXTRAS: Final = {
     "metrics": Extra("a page of metrics", ("prometheus_client",)),
     "numba": Extra("an election policy", ("numba",)),
     "report": Extra("a report", ("pyarrow", "matplotlib", "rich")),
-    "scram": Extra("SCRAM", ("scramp",)),
     "spark": Extra("spark", ("pyspark", "pyarrow", "pandas")),
     "zookeeper": Extra("zookeeper", ("kazoo",)),
 }

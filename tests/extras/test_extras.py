@@ -116,7 +116,6 @@ LIBRARY = {
     "metrics": "import kcore.server.metrics.page",
     "numba": "kcore.election_policy(lambda replicas, in_sync, online: 0)",
     "report": "kcore.bench.run('smoke')",
-    "scram": "from kcore.net.security import *; Exchange(Sasl('SCRAM-SHA-256', 'a', 'b')).next_token()",
     "spark": "kcore.spark.register",
     "zookeeper": "import kcore.zookeeper.session",
 }

@@ -118,14 +118,6 @@ def report() -> None:
         assert "<svg" in pages.render(rows, plan.cells())
 
 
-def scram() -> None:
-    """The first token of a SCRAM exchange (RFC 5802)."""
-    from kcore.net.security import Exchange, Sasl
-
-    token = Exchange(Sasl("SCRAM-SHA-256", "alice", "secret")).next_token()
-    assert token is not None and token.startswith(b"n,,n=alice,r=")
-
-
 def spark() -> None:
     """A log as a DataFrame, in a Spark of this process; it needs a Java."""
     from kcore.spark.session import start
@@ -151,5 +143,5 @@ def zookeeper() -> None:
 
 
 if __name__ == "__main__":
-    {each.__name__: each for each in (none, arrow, cli, metrics, numba, report, scram, spark, zookeeper)}[sys.argv[1]]()
+    {each.__name__: each for each in (none, arrow, cli, metrics, numba, report, spark, zookeeper)}[sys.argv[1]]()
     print(f"kcore works with {sys.argv[1]}")

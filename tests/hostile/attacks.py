@@ -13,10 +13,11 @@ import socket
 import struct
 import sys
 import time
+from abc import ABC, abstractmethod
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, field
+from functools import partial
 from typing import ClassVar
 
 from hostile.payloads import MAX_EPOCH, PAYLOADS, Frame, filled, framed
@@ -35,30 +36,43 @@ ABORTS = struct.pack("ii", 1, 0)  # SO_LINGER: a close is a RST.
 WORKERS = 8
 
 
-@dataclass
-class Attack:
-    """One kind of attackers; `per_s` is how much of it they try in a second."""
+class Attack(ABC):
+    """One kind of attackers."""
 
-    target: Target
-    seed: int
-    per_s: float
-    outcomes: Counter[str] = field(default_factory=Counter)
-    at_once: ClassVar[int] = WORKERS
     sources: ClassVar[Sequence[str]] = SOURCES
 
-    def __post_init__(self) -> None:
-        self.dice = random.Random(self.seed)
-        self.prepare()
+    def __init__(self, target: Target, seed: int, per_s: float) -> None:
+        """`per_s`: how much of it they try in a second."""
+        self.target, self.per_s, self.dice = target, per_s, random.Random(seed)
+        self.outcomes: Counter[str] = Counter()
 
-    def prepare(self) -> None:
-        """Before the first attack."""
+    @abstractmethod
+    async def run(self, seconds: float) -> None:
+        """Attacks for so long, and counts the outcomes."""
+
+    async def connect(self) -> tuple[asyncio.StreamReader, asyncio.StreamWriter]:
+        where = (self.dice.choice(self.sources), 0)
+        return await asyncio.open_connection("127.0.0.1", self.target.port, local_addr=where, limit=1 << 26)
+
+
+class Attackers(Attack):
+    """Some of them at a time, each by itself."""
+
+    at_once: ClassVar[int] = WORKERS
 
     async def run(self, seconds: float) -> None:
-        """Attacks for so long."""
         end = time.monotonic() + seconds
-        await asyncio.gather(*(self._work(end, number) for number in range(self.at_once)))
+        await asyncio.gather(*(self.work(end, number) for number in range(self.at_once)))
 
-    async def _work(self, end: float, number: int) -> None:
+    @abstractmethod
+    async def work(self, end: float, number: int) -> None:
+        """What the attacker of that number does until then."""
+
+
+class Attempts(Attackers):
+    """Short attacks, one after the other."""
+
+    async def work(self, end: float, number: int) -> None:
         due = time.monotonic() + number / self.per_s
         while (now := time.monotonic()) < end:
             await asyncio.sleep(max(0.0, min(due, end) - now))
@@ -70,33 +84,18 @@ class Attack:
             except (OSError, asyncio.IncompleteReadError):
                 self.outcomes["closed"] += 1
 
+    @abstractmethod
     async def attempt(self) -> str:
         """One try, and what came of it."""
-        raise NotImplementedError
-
-    async def connect(self) -> tuple[asyncio.StreamReader, asyncio.StreamWriter]:
-        where = (self.dice.choice(self.sources), 0)
-        return await asyncio.open_connection("127.0.0.1", self.target.port, local_addr=where, limit=1 << 26)
-
-    async def is_closed(self, reader: asyncio.StreamReader, within_s: float) -> bool:
-        with suppress(TimeoutError):
-            async with asyncio.timeout(within_s):
-                while await reader.read(1 << 16):
-                    pass
-                return True
-        return False
 
 
-class Payload(Attack):
+class Payload(Attempts):
     """Requests, one at a time on a connection, and how they are answered."""
 
     def __init__(self, frames: str, target: Target, seed: int, per_s: float) -> None:
-        self._frames_of = PAYLOADS[frames]
-        self._idle: list[tuple[asyncio.StreamReader, asyncio.StreamWriter]] = []
         super().__init__(target, seed, per_s)
-
-    def prepare(self) -> None:
-        self._frames: list[Frame] = self._frames_of(self.target, self.dice)
+        self._idle: list[tuple[asyncio.StreamReader, asyncio.StreamWriter]] = []
+        self._frames: list[Frame] = PAYLOADS[frames](target, self.dice)
         self._next = 0
 
     async def run(self, seconds: float) -> None:
@@ -136,7 +135,7 @@ def told(frame: Frame, answer: bytes) -> str:
     return "UNSUPPORTED_VERSION" if answer[4:6] == b"\x00\x23" else "unread"
 
 
-class RandomBytes(Attack):
+class RandomBytes(Attempts):
     """Bytes that are nothing, sometimes in a frame, sometimes with the size of one."""
 
     async def attempt(self) -> str:
@@ -148,17 +147,26 @@ class RandomBytes(Attack):
         writer.write(data)
         with suppress(OSError):
             await writer.drain()
-        closed = await self.is_closed(reader, 0.2)
+        closed = await is_closed(reader, 0.2)
         writer.transport.abort()
         return "closed" if closed else "half a frame waits"
 
 
-class HalfFrames(Attack):
+async def is_closed(reader: asyncio.StreamReader, within_s: float) -> bool:
+    with suppress(TimeoutError):
+        async with asyncio.timeout(within_s):
+            while await reader.read(1 << 16):
+                pass
+            return True
+    return False
+
+
+class HalfFrames(Attackers):
     """Frames of 90 MiB that come byte by byte, or megabyte by megabyte, and never whole."""
 
     at_once = 200
 
-    async def _work(self, end: float, number: int) -> None:
+    async def work(self, end: float, number: int) -> None:
         size, each = 90 << 20, (1 << 20 if number % 4 == 0 else 1)
         with suppress(OSError):
             reader, writer = await self.connect()
@@ -217,18 +225,16 @@ class Bombs(Payload):
 
     sources = INSIDE
 
-    def __init__(self, target: Target, seed: int, per_s: float) -> None:
-        super().__init__("bombs", target, seed, per_s)
 
-
-class SlowReaders(Attack):
+class SlowReaders(Attackers):
     """Clients that ask for what is large, again and again, and take nothing of it."""
 
     at_once = 40
     sources = INSIDE
 
-    def prepare(self) -> None:
-        apis, known = self.target.apis, {"topics": None, "max_wait_ms": 0, "replica_id": -1}
+    def __init__(self, target: Target, seed: int, per_s: float) -> None:
+        super().__init__(target, seed, per_s)
+        apis, known = target.apis, {"topics": None, "max_wait_ms": 0, "replica_id": -1}
         if "Fetch" in apis and "Metadata" in apis:
             name = "Fetch"
             known = {"topic": TOPIC_NAME, "max_wait_ms": 0, "replica_id": -1, "max_bytes": MAX_EPOCH}
@@ -238,7 +244,7 @@ class SlowReaders(Attack):
         version = min(apis[name][1], 12)
         self._frame = framed(filled(message_class(f"{name}Request"), version, known), version).data
 
-    async def _work(self, end: float, number: int) -> None:
+    async def work(self, end: float, number: int) -> None:
         with suppress(ConnectionError):
             _, writer = await self.connect()
             writer.transport.pause_reading()  # type: ignore[attr-defined]
@@ -256,7 +262,7 @@ class SlowReaders(Attack):
                 writer.transport.abort()
 
 
-class Storms(Attack):
+class Storms(Attempts):
     """Clients that connect and are gone at once: some politely, some with a RST, some in the middle of a frame."""
 
     async def attempt(self) -> str:
@@ -275,24 +281,24 @@ class Storms(Attack):
 
 
 # By name: how much of it is tried in a second, and who does it.
-ATTACKS: dict[str, tuple[float, type[Attack] | str]] = {
+ATTACKS: dict[str, tuple[float, Callable[[Target, int, float], Attack]]] = {
     "random bytes": (100.0, RandomBytes),
     "half frames": (200.0, HalfFrames),
     "idle connections": (4_000.0, Idle),
-    "messages": (100.0, "messages"),
-    "bombs": (4.0, Bombs),
-    "forged principals": (100.0, "forged"),
-    "replayed registrations": (100.0, "replays"),
-    "foreign clusters": (100.0, "clusters"),
-    "last epochs": (100.0, "epochs"),
+    "messages": (100.0, partial(Payload, "messages")),
+    "bombs": (4.0, partial(Bombs, "bombs")),
+    "forged principals": (100.0, partial(Payload, "forged")),
+    "replayed registrations": (100.0, partial(Payload, "replays")),
+    "foreign clusters": (100.0, partial(Payload, "clusters")),
+    "last epochs": (100.0, partial(Payload, "epochs")),
     "slow readers": (200.0, SlowReaders),
     "connect and drop": (200.0, Storms),
 }
 
 
 def attack_of(name: str, target: Target, seed: int) -> Attack:
-    per_s, kind = ATTACKS[name]
-    return Payload(kind, target, seed, per_s) if isinstance(kind, str) else kind(target, seed, per_s)
+    per_s, make = ATTACKS[name]
+    return make(target, seed, per_s)
 
 
 def main() -> None:

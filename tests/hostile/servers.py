@@ -208,7 +208,7 @@ def _quorum_node(folder: Path) -> Iterator[Running]:
         check=True, capture_output=True,
     )  # fmt: skip
     command = ("quorum", "serve", "--id", "1", "--data", data, "--bootstrap-controller", where, "--listen", where)
-    node = Process(folder, "node", *command, ready="listens|leader")
+    node = Process(folder, "node", *command, ready="listens at")
     try:
         yield Running(_target("quorum-node", port, cluster_id), node.process.pid, node.log)
     finally:

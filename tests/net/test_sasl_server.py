@@ -1,6 +1,5 @@
 """The server's side of SASL, frame by frame, as SaslServerAuthenticator and the mechanisms of Kafka 4.3.1 behave."""
 
-from base64 import b64encode
 from functools import cache
 from random import Random
 from typing import Any
@@ -11,13 +10,15 @@ from scramp.core import Nonce
 
 from kcore import schema as s
 from kcore.metadata.principal import KafkaPrincipal
+from kcore.net.sasl_client import Exchange
 from kcore.net.sasl_mechanisms import PlainUsers, ScramCredential, Token, scram_credential
 from kcore.net.sasl_server import TRANSITIONS, SaslListener, SaslServer, State, Step
-from kcore.net.security import Exchange, Sasl
+from kcore.net.security import Sasl
 from kcore.protocol_errors import Errors
 from kcore.schema.structure import Message
 from kcore.wire.codec import decode_from
 from net.loops import request_frame
+from net.token_client import TokenClient
 
 ALICE, PASSWORD = "al=ice,", "geheim, wirklich=ja"
 TOKEN_ID, HMAC, EXPIRES_MS = "a-token", bytes(range(64)), 1_000_000
@@ -297,23 +298,10 @@ def test_few_iterations_are_refused() -> None:
     assert answer.error_code == Errors.SASL_AUTHENTICATION_FAILED
 
 
-class TokenClient:
-    """A client's side of SCRAM with a delegation token; scramp knows no extensions."""
-
-    def __init__(self, token_id: str, hmac: bytes) -> None:
-        self.client = ScramClient(["SCRAM-SHA-256"], token_id, b64encode(hmac).decode())
-        self.first = self.client.get_client_first() + ",tokenauth=true"
-        self.client.client_first_bare += ",tokenauth=true"
-
-    def final(self, server_first: bytes) -> bytes:
-        self.client.set_server_first(server_first.decode())
-        return self.client.get_client_final().encode()
-
-
 def show_token(talk: Talk, token_id: str = TOKEN_ID, hmac: bytes = HMAC) -> Any:
     talk.handshake("SCRAM-SHA-256")
     client = TokenClient(token_id, hmac)
-    step, answer = talk.token(client.first.encode())
+    step, answer = talk.token(client.first)
     return answer if step.failure else talk.token(client.final(answer.auth_bytes))[1]
 
 
@@ -331,7 +319,7 @@ def test_tokens_that_are_refused() -> None:
     assert show_token(Talk(listener()), hmac=bytes(64)).error_code == Errors.SASL_AUTHENTICATION_FAILED
     late = Talk(listener())
     late.handshake("SCRAM-SHA-256")
-    frame = request_frame(s.SaslAuthenticateRequest(auth_bytes=TokenClient(TOKEN_ID, HMAC).first.encode()), 2, 1)[4:]
+    frame = request_frame(s.SaslAuthenticateRequest(auth_bytes=TokenClient(TOKEN_ID, HMAC).first), 2, 1)[4:]
     assert late.server.take(frame, late.now_s, EXPIRES_MS + 1).failure
 
 

@@ -120,7 +120,7 @@ def test_repr_is_bounded() -> None:
     partitions = [PartitionData(partition_index=k, records=bytes(1000)) for k in range(100_000)]
     text = repr(FetchResponse(responses=[FetchableTopicResponse(topic="t" * 1000, partitions=partitions)] * 30))
     assert len(text) < 11_000
-    assert "... 99995 more]" in text and "... 1000 bytes" in text and "... 1000 characters" in text
+    assert "... 99995 more]" in text and "records=<1000 bytes>" in text and "... 1000 characters" in text
     assert repr(FetchRequest(max_wait_ms=3)).startswith("FetchRequest(cluster_id=None, ")
     assert (
         repr(FetchTopic(partitions=[]))

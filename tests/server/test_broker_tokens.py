@@ -1,18 +1,15 @@
 """Delegation tokens at brokers of a KRaft cluster: who makes them, who is told them, and who comes with them."""
 
-from base64 import b64encode
 from pathlib import Path
 
 import pytest
-from scramp import ScramClient
 
 from kcore.net.connect import connect
-from kcore.net.connection import Connection
 from kcore.protocol_errors import Errors
 from kcore.schema.delegation_tokens import CreateDelegationTokenRequest, DescribeDelegationTokenRequest
-from kcore.schema.sasl import SaslAuthenticateRequest, SaslHandshakeRequest
 from net.authority import Authority
 from net.loops import story, until
+from net.token_client import show_token
 from server.secure_cluster import secure_cluster
 from server.test_broker_door import NO_TOPIC, creation, first_error
 
@@ -36,19 +33,8 @@ async def test_delegation_tokens_are_made_and_shown_at_brokers(tmp_path: Path, a
         assert [(each.token_id, each.hmac) for each in told.tokens] == [(made.token_id, made.hmac)]
         security = cluster.security()
         async with await connect("127.0.0.1", cluster.brokers[2].ports["SECURE"], security=security) as connection:
-            await show_token(connection, made.token_id, made.hmac)
+            await show_token(connection, made.token_id, made.hmac, "SCRAM-SHA-512")
             for request in (asked, described):
                 assert first_error(await connection.send(request)) is Errors.DELEGATION_TOKEN_REQUEST_NOT_ALLOWED
             told = await connection.send(creation())
             assert told.topics[0].error_code == NO_TOPIC, "it is alice"
-
-
-async def show_token(connection: Connection, token_id: str, hmac: bytes) -> None:
-    assert (await connection.send(SaslHandshakeRequest(mechanism="SCRAM-SHA-512"))).error_code == 0
-    client = ScramClient(["SCRAM-SHA-512"], token_id, b64encode(hmac).decode())
-    first = client.get_client_first() + ",tokenauth=true"
-    client.client_first_bare += ",tokenauth=true"
-    answer = await connection.send(SaslAuthenticateRequest(auth_bytes=first.encode()))
-    client.set_server_first(answer.auth_bytes.decode())
-    answer = await connection.send(SaslAuthenticateRequest(auth_bytes=client.get_client_final().encode()))
-    assert answer.error_code == 0

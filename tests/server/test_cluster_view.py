@@ -5,13 +5,13 @@ from typing import Any
 import numpy as np
 import pytest
 
-from kcore.controller.zk.requests.live_brokers import LiveBroker
+from kcore.metadata.broker_registration import LiveBroker
 from kcore.metadata.broker_table import BrokerTable, Endpoint
 from kcore.metadata.partition_table import PartitionTable
 from kcore.metadata.topics import TopicTable
 from kcore.protocol_errors import Errors
 from kcore.schema.cluster_metadata import DescribeClusterRequest, MetadataRequest, MetadataRequestTopic
-from kcore.server.controller.cluster_view import CLUSTER_OPERATIONS, TOPIC_OPERATIONS, ClusterView
+from kcore.server.cluster_view import CLUSTER_OPERATIONS, TOPIC_OPERATIONS, ClusterView
 from kcore.types import ZERO_UUID, Uuid
 from kcore.wire.codec import encode
 

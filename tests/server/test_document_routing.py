@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from kcore.controller.zk.admin_events import OfTokens
+from kcore.controller.rules.tokens import OfTokens
 from kcore.controller.zk.authorizer_settings import AclAuthorizerSettings
 from kcore.controller.zk.config import ControllerConfig
 from kcore.errors import DecodeError

@@ -11,8 +11,8 @@ import pytest
 from kcore import schema as s
 from kcore.controller.zk.effects import SendResponse
 from kcore.controller.zk.events import AlterPartitionReceived, ControlledShutdownReceived, RequestEvent
-from kcore.controller.zk.requests.live_brokers import LiveBroker
 from kcore.errors import DisconnectedError, UnsupportedVersionError
+from kcore.metadata.broker_registration import LiveBroker
 from kcore.metadata.broker_table import BrokerTable, Endpoint
 from kcore.metadata.partition_table import PartitionTable
 from kcore.net.connect import connect
@@ -24,10 +24,12 @@ from kcore.schema.configs import (
     IncrementalAlterConfigsRequestAlterableConfig,
     IncrementalAlterConfigsRequestAlterConfigsResource,
 )
+from kcore.schema.index import message_class
 from kcore.schema.log_dirs import AlterReplicaLogDirsRequest, DescribeLogDirsRequest
+from kcore.schema.partitions import TopicPartitions
 from kcore.schema.scram import AlterUserScramCredentialsRequest, DescribeUserScramCredentialsRequest
-from kcore.server.controller.cluster_view import ClusterView
-from kcore.server.controller.front import Front
+from kcore.server.cluster_view import ClusterView
+from kcore.server.controller.front import OWNED, Front
 from kcore.server.controller.metrics import ControllerMetrics
 from kcore.server.controller.relay import MOST_FORWARDED, Address
 from net.loops import settled, story, until
@@ -118,6 +120,23 @@ async def test_what_the_controller_owns_waits_for_the_machines_answer() -> None:
         assert (event.request.broker_id, event.request.broker_epoch) == (3, 9)
         told.front.answer(SendResponse(event.request_id, event.refused(Errors.NOT_CONTROLLER)))
         assert (await answer).error_code == Errors.NOT_CONTROLLER
+
+
+@pytest.mark.parametrize("api", OWNED)
+@story
+async def test_not_controller_can_be_told_in_every_version(api: str) -> None:
+    """ElectLeaders 0 has no error at its top."""
+    async with opened() as told, await connect("127.0.0.1", told.port) as connection:
+        lowest, highest = OWNED[api].versions
+        for version in range(lowest, highest + 1):
+            request: Any = message_class(f"{api}Request")()
+            if isinstance(request, s.ElectLeadersRequest):
+                request.topic_partitions = [TopicPartitions(topic="t", partitions=[3])]
+            answer = connection.send(request, version)
+            await asks_the_controller(told, answer)
+            if isinstance(request, s.ElectLeadersRequest):
+                [topic] = (await answer).replica_election_results
+                assert [each.error_code for each in topic.partition_result] == [Errors.NOT_CONTROLLER]
 
 
 @story

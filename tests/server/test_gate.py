@@ -60,9 +60,10 @@ from kcore.schema.topics import CreatableTopic, CreatableTopicConfigs, Creatable
 from kcore.schema.transactions import InitProducerIdRequest
 from kcore.server.controller import process
 from kcore.server.controller.front import APIS, OF_TOKENS
-from kcore.server.controller.gate import OF_THE_CLUSTER, Gate
-from kcore.server.controller.gated_relay import refusal_of
+from kcore.server.controller.gate import Gate
 from kcore.server.controller.process import ControllerServer
+from kcore.server.controller.relayed_rights import refusal_of
+from kcore.server.rights import OF_THE_CLUSTER
 from kcore.types import ZERO_UUID, Uuid
 from net.loops import story, until
 from server.zookeepers import Client, Zookeeper, elect, take_over

@@ -1,14 +1,12 @@
 """A quorum of three KRaft controllers over SASL_SSL: who may come, and what they may do. Certificates of their own."""
 
 import asyncio
-from base64 import b64encode
 from collections.abc import Awaitable, Callable, Iterator
 from contextlib import AsyncExitStack
 from random import Random
 from typing import Any
 
 import pytest
-from scramp import ScramClient
 
 from kcore import schema as s
 from kcore.constants import METADATA_TOPIC
@@ -37,6 +35,7 @@ from kcore.server.kraft.settings import settings_of
 from kcore.server.quorum.process import MemoryElections
 from kcore.types import Uuid
 from net.authority import Authority
+from net.token_client import show_token
 
 pytestmark = pytest.mark.usefixtures("either_front")
 
@@ -295,19 +294,6 @@ def test_a_delegation_token_is_made_over_sasl_and_makes_no_other(authority: Auth
                 assert error_of(again) is Errors.DELEGATION_TOKEN_REQUEST_NOT_ALLOWED
 
     quorum(story, authority)
-
-
-async def show_token(connection: Connection, token_id: str, hmac: bytes) -> int:
-    """How long the session is, in ms."""
-    assert (await connection.send(s.SaslHandshakeRequest(mechanism="SCRAM-SHA-256"))).error_code == 0
-    client = ScramClient(["SCRAM-SHA-256"], token_id, b64encode(hmac).decode())
-    first = client.get_client_first() + ",tokenauth=true"
-    client.client_first_bare += ",tokenauth=true"
-    answer = await connection.send(s.SaslAuthenticateRequest(auth_bytes=first.encode()))
-    client.set_server_first(answer.auth_bytes.decode())
-    answer = await connection.send(s.SaslAuthenticateRequest(auth_bytes=client.get_client_final().encode()))
-    assert answer.error_code == 0
-    return int(answer.session_lifetime_ms)
 
 
 def test_quotas_of_addresses_hold_at_every_controller(authority: Authority) -> None:

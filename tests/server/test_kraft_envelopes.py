@@ -4,7 +4,7 @@ import asyncio
 
 import pytest
 
-from kcore.controller.kraft.error_responses import refused
+from kcore.controller.rules.error_responses import refused
 from kcore.metadata.principal import KafkaPrincipal
 from kcore.net.framed import Encoded
 from kcore.protocol_errors import Errors

@@ -12,8 +12,8 @@ import pytest
 from kcore.controller.kraft.activation import Bootstrap
 from kcore.controller.kraft.config import KraftControllerConfig
 from kcore.controller.kraft.decision import Decision
-from kcore.controller.kraft.error_responses import refused
 from kcore.controller.kraft.handlers import HANDLERS
+from kcore.controller.rules.error_responses import refused
 from kcore.errors import NetworkError
 from kcore.metadata.metadata_version import FEATURE_NAME
 from kcore.net.connect import connect

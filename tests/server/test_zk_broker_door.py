@@ -1,13 +1,11 @@
 """Who comes to brokers of ZooKeeper mode, by which listener, and what each may do: users, tokens and ACLs in znodes."""
 
-from base64 import b64encode
 from collections.abc import AsyncIterator
 from contextlib import AsyncExitStack, asynccontextmanager
 from pathlib import Path
 from typing import Any
 
 import pytest
-from scramp import ScramClient
 
 from kcore import schema as s
 from kcore.controller.rules.tokens import secret_of
@@ -25,6 +23,7 @@ from kcore.metadata.acl_codes import (
     TOPIC,
     WRITE,
 )
+from kcore.metadata.delegation_token import Token
 from kcore.metadata.principal import KafkaPrincipal
 from kcore.metadata.znode_acls import AclBinding
 from kcore.metadata.znode_brokers import decode_broker
@@ -42,6 +41,7 @@ from kcore.server.properties.values import SettingsError
 from kcore.storage.properties import parse_properties
 from net.authority import Authority
 from net.loops import story, until
+from net.token_client import show_token
 from server.replicas import CONTROLLER, Brokers
 from server.test_broker_door import NO_CLUSTER, NO_TOPIC, fetch, first_error, produce
 from server.test_control_door import order
@@ -213,7 +213,7 @@ async def test_changes_of_settings_and_what_others_answer_need_rights(tmp_path: 
 @story
 async def test_a_token_of_a_znode_is_its_owner(tmp_path: Path, authority: Authority) -> None:
     owner = KafkaPrincipal("alice", "User")
-    token = znode_tokens.Token("t1", owner, owner, (), 0, 2**62, 2**62)
+    token = Token("t1", owner, owner, (), 0, 2**62, 2**62)
     async with brokers_in(tmp_path, authority) as brokers:
         await brokers.elect(1)
         brokers.tree.nodes[znode_tokens.token_path("t1")] = znode_tokens.encode_token(token), 0, 0, 0
@@ -225,17 +225,6 @@ async def test_a_token_of_a_znode_is_its_owner(tmp_path: Path, authority: Author
         async with await connect("127.0.0.1", port, security=security) as connection:
             await show_token(connection, "t1", secret_of(KEY.encode(), "t1"))
             assert first_error(await connection.send(produce(), 9)) is NO_TOPIC
-
-
-async def show_token(connection: Connection, token_id: str, hmac: bytes) -> None:
-    assert (await connection.send(s.SaslHandshakeRequest(mechanism="SCRAM-SHA-256"))).error_code == 0
-    client = ScramClient(["SCRAM-SHA-256"], token_id, b64encode(hmac).decode())
-    first = client.get_client_first() + ",tokenauth=true"
-    client.client_first_bare += ",tokenauth=true"
-    answer = await connection.send(s.SaslAuthenticateRequest(auth_bytes=first.encode()))
-    client.set_server_first(answer.auth_bytes.decode())
-    answer = await connection.send(s.SaslAuthenticateRequest(auth_bytes=client.get_client_final().encode()))
-    assert answer.error_code == 0
 
 
 @pytest.mark.parametrize(

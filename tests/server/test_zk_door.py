@@ -1,14 +1,12 @@
 """A controller of ZooKeeper mode over SASL_SSL: users and tokens in ZooKeeper come, and brokers know who orders."""
 
 import asyncio
-from base64 import b64encode
 from collections.abc import AsyncIterator
 from contextlib import AsyncExitStack, asynccontextmanager
 from pathlib import Path
 from typing import Any
 
 import pytest
-from scramp import ScramClient
 
 from kcore import schema as s
 from kcore.controller.zk.authorizer_settings import acl_authorizer_settings
@@ -16,6 +14,7 @@ from kcore.controller.zk.config import ControllerConfig
 from kcore.errors import AuthenticationError, DisconnectedError, NetworkError
 from kcore.metadata import znode_tokens, znodes
 from kcore.metadata.broker_table import Endpoint
+from kcore.metadata.delegation_token import Token
 from kcore.metadata.principal import KafkaPrincipal
 from kcore.metadata.znode_operations import Create
 from kcore.net.connect import connect
@@ -38,6 +37,7 @@ from kcore.server.controller.process import ControllerServer
 from kcore.server.properties.values import SettingsError
 from net.authority import Authority
 from net.loops import story, until
+from net.token_client import show_token
 from server.brokers import APIS, FakeBroker
 from server.zookeepers import Client, Zookeeper, elect, take_over
 
@@ -211,26 +211,13 @@ async def test_a_delegation_token_is_made_over_sasl_and_makes_no_other(authority
         assert ended.error_code == Errors.NONE
         await until(lambda: server._credentials.token(made.token_id) is None)
         zookeeper.tree.create(znode_tokens.token_path("none"), b"{}")
-        token = znode_tokens.Token("later", KafkaPrincipal("a"), KafkaPrincipal("a"), (), 1, 3, 2)
+        token = Token("later", KafkaPrincipal("a"), KafkaPrincipal("a"), (), 1, 3, 2)
         zookeeper.tree.create(znode_tokens.token_path("later"), znode_tokens.encode_token(token))
         zookeeper.expire()
         await until(lambda: server._credentials.token("later"))
         found = server._credentials.token("later")
         assert found is not None and (found.owner, found.expiration_ms) == (KafkaPrincipal("a"), 2)
         assert server._credentials.token("none") is None
-
-
-async def show_token(connection: Connection, token_id: str, hmac: bytes) -> int:
-    """How long the session is, in ms."""
-    assert (await connection.send(s.SaslHandshakeRequest(mechanism="SCRAM-SHA-256"))).error_code == 0
-    client = ScramClient(["SCRAM-SHA-256"], token_id, b64encode(hmac).decode())
-    first = client.get_client_first() + ",tokenauth=true"
-    client.client_first_bare += ",tokenauth=true"
-    answer = await connection.send(s.SaslAuthenticateRequest(auth_bytes=first.encode()))
-    client.set_server_first(answer.auth_bytes.decode())
-    answer = await connection.send(s.SaslAuthenticateRequest(auth_bytes=client.get_client_final().encode()))
-    assert answer.error_code == 0
-    return int(answer.session_lifetime_ms)
 
 
 @pytest.mark.parametrize("control_plane", ["", "CONTROL"])

@@ -117,6 +117,19 @@ def test_a_mode_of_the_controller_does_not_import_the_other(mode: str, other: st
         assert not [each for each in imported(path) if each.startswith(f"kcore.controller.{other}.")], path.name
 
 
+MODES = {
+    "zk": ("kcore.controller.zk.", "kcore.server.controller.", "kcore.broker.zk_control."),
+    "kraft": ("kcore.controller.kraft.", "kcore.server.kraft.", "kcore.broker.metadata_delta."),
+}
+
+
+@pytest.mark.parametrize("path", sorted((PACKAGE / "server").rglob("*.py")), ids=lambda path: path.name)
+def test_a_file_of_the_edge_knows_one_mode_of_the_controller(path: Path) -> None:
+    """What both modes share is in `controller/rules/`, at the top of `server/`, and below."""
+    known = {mode for mode, names in MODES.items() if any(each.startswith(names) for each in imported(path))}
+    assert len(known) < 2
+
+
 def test_replicas_do_not_know_who_tells_them() -> None:
     """`broker/replicas/` knows neither control requests nor deltas of the log; these do not know each other."""
     others = {"replicas": ("zk_control", "metadata_delta"), "zk_control": ("metadata_delta",)}

@@ -15,6 +15,14 @@ class Endpoint(NamedTuple):
     security_protocol: int  # SecurityProtocol's id
 
 
+class LiveBroker(NamedTuple):
+    """A node that is listed among the live brokers though it is in no table: a controller, or a broker itself."""
+
+    id: int
+    endpoints: tuple[Endpoint, ...]
+    rack: str | None = None
+
+
 @dataclass(frozen=True, slots=True)
 class BrokerRegistration:
     """One broker as it registered, and what became of it (Kafka's BrokerRegistration)."""

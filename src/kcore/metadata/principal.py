@@ -9,6 +9,12 @@ class KafkaPrincipal(NamedTuple):
     name: str
     principal_type: str = "User"
 
+    @classmethod
+    def of(cls, text: str) -> "KafkaPrincipal":
+        """Of `User:alice`; the name may have colons (SecurityUtils.parseKafkaPrincipal)."""
+        principal_type, _, name = text.partition(":")
+        return cls(name, principal_type)
+
     def __str__(self) -> str:
         return f"{self.principal_type}:{self.name}"
 

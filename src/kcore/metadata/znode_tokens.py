@@ -3,8 +3,9 @@
 Source: DelegationTokenInfoZNode and DelegationTokenManager of 3.9.1. The decoder raises TableError with the path.
 """
 
-from typing import Final, NamedTuple
+from typing import Final
 
+from kcore.metadata.delegation_token import Token
 from kcore.metadata.principal import KafkaPrincipal
 from kcore.metadata.znode_json import Fields, as_integer, encode_json, fault, immutable_order
 from kcore.metadata.znode_names import desanitized, sanitized
@@ -14,22 +15,6 @@ CHANGES: Final = "/delegation_token/token_changes"
 CHANGE_PATH: Final = f"{CHANGES}/token_change_"
 PERSISTENT_PATHS: Final = (CHANGES, TOKENS)
 _VERSION: Final = 3
-
-
-class Token(NamedTuple):
-    """A token (TokenInformation); times are in ms since 1970."""
-
-    token_id: str
-    owner: KafkaPrincipal
-    requester: KafkaPrincipal
-    renewers: tuple[KafkaPrincipal, ...]
-    issue_timestamp: int
-    max_timestamp: int
-    expiry_timestamp: int
-
-    def may_renew(self, principal: KafkaPrincipal) -> bool:
-        """TokenInformation.ownerOrRenewer"""
-        return principal == self.owner or principal in self.renewers
 
 
 def token_path(token_id: str) -> str:

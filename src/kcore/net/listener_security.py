@@ -12,7 +12,7 @@ from kcore.net.jaas import Login
 from kcore.net.request_context import PLAINTEXT
 from kcore.net.sasl_mechanisms import PLAIN, Credentials, PlainUsers
 from kcore.net.sasl_server import FAILURE_DELAY_S, LARGEST_RECEIVE, SaslListener
-from kcore.net.security import Sasl, Security, check_mechanism
+from kcore.net.security import Sasl, Security
 from kcore.net.tls import TlsContext, TlsSettings
 
 PROTOCOLS: Final = (PLAINTEXT, "SSL", "SASL_PLAINTEXT", "SASL_SSL")  # Each at its code (SecurityProtocol).
@@ -55,12 +55,11 @@ class ListenerSecurity:
         )
 
     def outgoing(self) -> Callable[[], Security] | None:
-        """What `connect` gets for each new connection; None for PLAINTEXT. TlsError, MissingExtraError."""
+        """What `connect` gets for each new connection; None for PLAINTEXT. TlsError."""
         if self.tls is None and self.own_mechanism is None:
             return None
         sasl = None
         if self.own_mechanism is not None:
-            check_mechanism(self.own_mechanism)
             own = self.logins[self.own_mechanism].own
             assert own is not None
             sasl = Sasl(self.own_mechanism, *own)

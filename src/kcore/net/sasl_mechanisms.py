@@ -21,16 +21,16 @@ LEAST_ITERATIONS: Final = 4096  # ScramMechanism
 SALT_BYTES: Final = 16
 
 _SASL_NAME: Final = r"(?:[\x01-\x2B\x2D-\x3C\x3E-\x7F]|=2C|=3D)+"
-_VALUE: Final = r"[\x01-\x2B\x2D-\x7F]+"
-_NONCE: Final = r"[\x21-\x2B\x2D-\x7E]+"
-_EXTENSIONS: Final = rf"(?:,[A-Za-z]+={_VALUE})*"
-_BASE64: Final = r"(?:[a-zA-Z0-9/+]{4})*(?:[a-zA-Z0-9/+]{3}=|[a-zA-Z0-9/+]{2}==)?"
+VALUE: Final = r"[\x01-\x2B\x2D-\x7F]+"
+NONCE: Final = r"[\x21-\x2B\x2D-\x7E]+"
+EXTENSIONS: Final = rf"(?:,[A-Za-z]+={VALUE})*"
+BASE64: Final = r"(?:[a-zA-Z0-9/+]{4})*(?:[a-zA-Z0-9/+]{3}=|[a-zA-Z0-9/+]{2}==)?"
 CLIENT_FIRST: Final = re.compile(
     rf"n,(?:a=(?P<authzid>{_SASL_NAME}))?,"
-    rf"(?P<bare>(?:m={_VALUE},)?n=(?P<name>{_SASL_NAME}),r=(?P<nonce>{_NONCE})(?P<extensions>{_EXTENSIONS}))"
+    rf"(?P<bare>(?:m={VALUE},)?n=(?P<name>{_SASL_NAME}),r=(?P<nonce>{NONCE})(?P<extensions>{EXTENSIONS}))"
 )
 CLIENT_FINAL: Final = re.compile(
-    rf"(?P<without_proof>c={_BASE64},r=(?P<nonce>{_NONCE}){_EXTENSIONS}),p=(?P<proof>{_BASE64})"
+    rf"(?P<without_proof>c={BASE64},r=(?P<nonce>{NONCE}){EXTENSIONS}),p=(?P<proof>{BASE64})"
 )
 
 

@@ -1,13 +1,11 @@
-"""Authentication: TLS from PEM files, and the tokens of SASL mechanisms (RFC 4616, RFC 5802). No sockets here."""
+"""What a client shows to a listener, and a listener to its clients: TLS from PEM files, credentials of SASL."""
 
 import ssl
-from collections.abc import Generator
 from dataclasses import dataclass, field
 from os import PathLike
 from typing import Final, TypeAlias
 
 from kcore.errors import AuthenticationError
-from kcore.extras import needs
 
 PemPath: TypeAlias = str | PathLike[str]
 
@@ -25,6 +23,10 @@ class Sasl:
     def __post_init__(self) -> None:
         if self.mechanism not in MECHANISMS:
             raise AuthenticationError(f"SASL {self.mechanism}: kcore has {', '.join(MECHANISMS)}")
+        try:
+            f"{self.username}{self.password}".encode()
+        except UnicodeEncodeError:
+            raise AuthenticationError(f"SASL {self.mechanism}: a name or a password that is no text") from None
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,48 +67,3 @@ def server_tls(certificate: PemPath, key: PemPath | None = None, *, client_ca: P
     if client_ca is not None:
         context.verify_mode = ssl.CERT_REQUIRED
     return context
-
-
-class Exchange:
-    """A client's side of a mechanism: `next_token(answer)` until it is None, the first time with no answer.
-
-    AuthenticationError if the server does not prove that it knows the password, or breaks the protocol.
-    """
-
-    def __init__(self, sasl: Sasl) -> None:
-        self._steps = _plain(sasl) if sasl.mechanism == "PLAIN" else _scram(sasl)
-        self._begun = False
-
-    def next_token(self, answer: bytes = b"") -> bytes | None:
-        try:
-            if self._begun:
-                return self._steps.send(answer)
-            self._begun = True
-            return next(self._steps)
-        except StopIteration:
-            return None
-
-
-def check_mechanism(mechanism: str) -> None:
-    """MissingExtraError if a client's side of that mechanism needs a package that is not installed."""
-    if mechanism != "PLAIN":
-        with needs("scram"):
-            import scramp  # noqa: F401
-
-
-def _plain(sasl: Sasl) -> Generator[bytes, bytes, None]:
-    yield f"\0{sasl.username}\0{sasl.password}".encode()
-
-
-def _scram(sasl: Sasl) -> Generator[bytes, bytes, None]:
-    with needs("scram"):  # Slow to import, and few listeners ask for it.
-        from scramp import ScramClient, ScramException
-
-    try:
-        client = ScramClient([sasl.mechanism], sasl.username, sasl.password)
-        server_first = yield client.get_client_first().encode()
-        client.set_server_first(server_first.decode())
-        server_final = yield client.get_client_final().encode()
-        client.set_server_final(server_final.decode())
-    except (ScramException, UnicodeDecodeError) as error:
-        raise AuthenticationError(f"SASL {sasl.mechanism}: {error}") from error

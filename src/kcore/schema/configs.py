@@ -114,7 +114,7 @@ class AlterConfigsRequestAlterableConfig(Struct, kafka_name="AlterableConfig"):
     """A setting and its value."""
 
     name: str
-    value: str | None = field(nullable="0+")  # Null for the default.
+    value: str | None = field(nullable="0+", secret=True)  # Null for the default. It may be a password.
 
 
 class AlterConfigsRequestAlterConfigsResource(Struct, kafka_name="AlterConfigsResource"):
@@ -153,7 +153,7 @@ class IncrementalAlterConfigsRequestAlterableConfig(Struct, kafka_name="Alterabl
 
     name: str
     config_operation: int8  # 0 set, 1 delete, 2 append to a list, 3 subtract from it.
-    value: str | None = field(nullable="0+")
+    value: str | None = field(nullable="0+", secret=True)
 
 
 class IncrementalAlterConfigsRequestAlterConfigsResource(Struct, kafka_name="AlterConfigsResource"):

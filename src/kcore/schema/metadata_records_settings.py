@@ -10,7 +10,7 @@ class ConfigRecord(MetadataRecord, api_key=4, versions="0", flexible="0+"):
     resource_type: int8  # 2 topic, 4 broker, 8 broker logger, 16 client metrics, 32 group.
     resource_name: str  # Empty for the default of all brokers.
     name: str
-    value: str | None = field(nullable="0+")  # Null for removed.
+    value: str | None = field(nullable="0+", secret=True)  # Null for removed. It may be a password.
 
 
 class EntityData(Struct):

@@ -175,7 +175,7 @@ class Struct(metaclass=StructType):
         return all(getattr(self, name) == getattr(other, name) for name in names)
 
     def __repr__(self) -> str:
-        """The fields, cut where they are long: of a list the first elements and how many follow, of bytes likewise."""
+        """The fields, without secrets. Long values are cut: of a list the first elements, and how many follow."""
         text = ""
         for piece in _pieces(self):
             text += piece
@@ -237,7 +237,7 @@ def _pieces(value: Any) -> Iterator[str]:
         yield f"{type(value).__name__}("
         for number, spec in enumerate(value.__fields__):
             yield f"{', ' if number else ''}{spec.name}="
-            yield from [HIDDEN] if spec.options.secret else _pieces(getattr(value, spec.name))
+            yield from _shown(spec, getattr(value, spec.name))
         yield ")"
     elif isinstance(value, list):
         yield "["
@@ -252,6 +252,16 @@ def _pieces(value: Any) -> Iterator[str]:
         yield f"{value[:_CHARACTERS]!r}... {len(value)} characters"
     else:
         yield repr(_own(value))
+
+
+def _shown(spec: Field, value: Any) -> Iterator[str]:
+    """No secret; of records their size alone, since a metadata log has secrets in them."""
+    if spec.options.secret:
+        yield HIDDEN
+    elif spec.type.kind is Kind.RECORDS and value is not None:
+        yield f"<{len(value)} bytes>"
+    else:
+        yield from _pieces(value)
 
 
 def _own(value: Any) -> Any:

@@ -9,7 +9,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Final, NamedTuple
 
-from kcore.controller.zk import admin_events, events
+from kcore.controller.rules import error_responses, tokens
 from kcore.controller.zk.requests.versions import at_least
 from kcore.errors import DecodeError
 from kcore.metadata.principal import ANONYMOUS
@@ -41,13 +41,6 @@ BUMPED: Final[Mapping[type[Message], int]] = {  # The versions that always go to
     CreateDelegationTokenRequest: 3,
     RenewDelegationTokenRequest: 3,
     ExpireDelegationTokenRequest: 3,
-}
-_EVENTS: Final = {
-    AlterConfigsRequest: events.AlterConfigs,
-    IncrementalAlterConfigsRequest: events.IncrementalAlterConfigs,
-    CreateAclsRequest: admin_events.CreateAcls,
-    DeleteAclsRequest: admin_events.DeleteAcls,
-    AlterClientQuotasRequest: admin_events.AlterClientQuotas,
 }
 
 
@@ -127,8 +120,8 @@ def proxied(frame: RoutedRequest, principal_name: str, correlation_id: int) -> t
 def response_bytes(header: RequestHeader, kind: type[Message], response: Message) -> bytes:
     """The response's frame, in the version of that request."""
     layout = layout_of(kind, header.request_api_version)
-    head = ResponseHeader(correlation_id=header.correlation_id)
-    return bytes(encode(head, response.header_version(layout))) + bytes(encode(response, layout))
+    head, body = ResponseHeader(correlation_id=header.correlation_id), error_responses.in_version(response, layout)
+    return bytes(encode(head, response.header_version(layout))) + bytes(encode(body, layout))
 
 
 def read_response(kind: type[Message], data: bytes) -> Message:
@@ -147,12 +140,9 @@ def read_response_body(kind: type[Message], data: bytes | memoryview, at: int = 
 
 def refused(request: Message, version: int, error: Errors) -> Message:
     """Nothing was done: every item has the error."""
-    if (kind := _EVENTS.get(type(request))) is not None:
-        event: events.RequestEvent = kind(0, request)
-        return event.refused(error)
-    assert isinstance(request, admin_events.OfTokens)
-    asking = admin_events.Asking(ANONYMOUS, 0, lambda token_id, owner: False)
-    return admin_events.TokenRequest(0, request, version, asking).refused(error)
+    if isinstance(request, tokens.OfTokens):
+        return tokens.refused(request, version, ANONYMOUS, error)
+    return error_responses.refused(request, error)
 
 
 def with_bumped(own: ApiVersionsResponse) -> ApiVersionsResponse:

@@ -7,9 +7,13 @@ settings, the items that are not allowed are.
 from collections.abc import Callable, Sequence
 from typing import Any, Final, NamedTuple, Protocol, TypeAlias
 
+from kcore.controller.rules.authorization import refusal
+from kcore.controller.rules.error_responses import refused
 from kcore.metadata.acl_codes import (
+    ALTER,
     ALTER_CONFIGS,
     CLUSTER,
+    CLUSTER_ACTION,
     CLUSTER_NAME,
     CREATE_TOKENS,
     DELEGATION_TOKEN,
@@ -17,11 +21,15 @@ from kcore.metadata.acl_codes import (
     DESCRIBE_CONFIGS,
     DESCRIBE_TOKENS,
     GROUP,
+    IDEMPOTENT_WRITE,
     TOPIC,
+    TRANSACTIONAL_ID,
     USER,
+    WRITE,
 )
 from kcore.metadata.principal import KafkaPrincipal
 from kcore.net.request_context import ClientSession, RequestContext
+from kcore.net.versions import api_name
 from kcore.protocol_errors import Errors
 from kcore.schema.cluster_metadata import (
     DescribeClusterResponse,
@@ -38,12 +46,32 @@ from kcore.schema.configs import (
     IncrementalAlterConfigsRequest,
 )
 from kcore.schema.structure import Message
+from kcore.schema.transactions import InitProducerIdRequest, InitProducerIdResponse
 from kcore.types import ZERO_UUID, Uuid
 
 OF_TOPIC: Final = (Errors.TOPIC_AUTHORIZATION_FAILED, "Topic authorization failed.")
 OF_CLUSTER: Final = (Errors.CLUSTER_AUTHORIZATION_FAILED, "Cluster authorization failed.")
 OF_GROUP: Final = (Errors.GROUP_AUTHORIZATION_FAILED, "Group authorization failed.")
 OF_TRANSACTION: Final = (Errors.TRANSACTIONAL_ID_AUTHORIZATION_FAILED, "Transactional Id authorization failed.")
+
+# The right to the cluster that a request needs, by API (KafkaApis of 3.9.1).
+OF_THE_CLUSTER: Final = {
+    "AllocateProducerIds": CLUSTER_ACTION,
+    "AlterPartition": CLUSTER_ACTION,
+    "ControlledShutdown": CLUSTER_ACTION,
+    "AlterPartitionReassignments": ALTER,
+    "AlterUserScramCredentials": ALTER,
+    "CreateAcls": ALTER,
+    "DeleteAcls": ALTER,
+    "ElectLeaders": ALTER,
+    "UpdateFeatures": ALTER,
+    "AlterClientQuotas": ALTER_CONFIGS,
+    "DescribeClientQuotas": DESCRIBE_CONFIGS,
+    "DescribeAcls": DESCRIBE,
+    "DescribeLogDirs": DESCRIBE,
+    "DescribeUserScramCredentials": DESCRIBE,
+    "ListPartitionReassignments": DESCRIBE,
+}
 
 Complete: TypeAlias = Callable[[Any], None]
 NameOf: TypeAlias = Callable[[Uuid], str | None]
@@ -90,6 +118,10 @@ class Rights:
     def allows_on_any(self, operation: int, resource_type: int) -> bool:
         """Whether there may be a resource of that type on which it may."""
         return self._authorizer.allows_on_any(self._who, self._where, operation, resource_type)
+
+    def refuses(self, api: str) -> bool:
+        """Whether the right to the cluster is missing that the API needs."""
+        return api in OF_THE_CLUSTER and not self.allows(OF_THE_CLUSTER[api])
 
     def may_describe_topic(self, name: str) -> bool:
         """Whether it may know of that topic."""
@@ -190,6 +222,24 @@ class Rights:
             return bits
         codes = [code for code in range(bits.bit_length()) if bits >> code & 1]
         return sum(1 << code for code in codes if self.allows(code, resource_type, name))
+
+
+def refusal_of_producer(rights: Rights, request: InitProducerIdRequest) -> InitProducerIdResponse | None:
+    """The response to a producer without the right to write; None otherwise.
+
+    One without a transaction needs IDEMPOTENT_WRITE, or WRITE of any topic.
+    """
+    if request.transactional_id is not None:
+        allowed, error = rights.allows(WRITE, TRANSACTIONAL_ID, request.transactional_id), OF_TRANSACTION[0]
+    else:
+        allowed, error = rights.allows(IDEMPOTENT_WRITE) or rights.allows_on_any(WRITE, TOPIC), OF_CLUSTER[0]
+    return None if allowed else InitProducerIdResponse(error_code=error, producer_id=-1, producer_epoch=-1)
+
+
+def refusal_of_cluster(rights: Rights, request: Message, version: int) -> Message | None:
+    """The response to a request for which the right to the cluster is missing; None otherwise."""
+    operation = OF_THE_CLUSTER[api_name(type(request))]
+    return None if rights.allows(operation) else refused(request, OF_CLUSTER[0], refusal(rights.asking, operation))
 
 
 def _not_described(topic: MetadataResponseTopic, *, by_id: bool) -> MetadataResponseTopic:

@@ -11,10 +11,12 @@ import pytest
 import kcore
 from controller.zk.admin import small
 from controller.zk.tree import Cluster
-from kcore.controller.zk.admin_events import Asking, ExpireTokens, OfTokens, TokenRequest
+from kcore.controller.rules.tokens import OfTokens
+from kcore.controller.zk.admin_events import Asking, ExpireTokens, TokenRequest
 from kcore.errors import TableError
+from kcore.metadata.delegation_token import Token
 from kcore.metadata.principal import KafkaPrincipal
-from kcore.metadata.znode_tokens import CHANGES, PERSISTENT_PATHS, Token, decode_token, encode_token, token_path
+from kcore.metadata.znode_tokens import CHANGES, PERSISTENT_PATHS, decode_token, encode_token, token_path
 from kcore.protocol_errors import Errors
 from kcore.schema.delegation_tokens import (
     CreatableRenewers,
@@ -127,6 +129,37 @@ def test_tokens_are_shown_to_owners_renewers_and_who_may_see_them() -> None:
     assert ask(cluster, DescribeDelegationTokenRequest(owners=[])).tokens == []
     others = [DescribeDelegationTokenOwner(principal_type="User", principal_name="carol")]
     assert ask(cluster, DescribeDelegationTokenRequest(owners=others)).tokens == []
+
+
+def test_who_asked_for_a_token_of_another_sees_it_and_does_not_renew_it() -> None:
+    cluster = secured()
+    made = create(cluster, owner="carol")
+    [token] = ask(cluster, DescribeDelegationTokenRequest(owners=None), ALICE).tokens
+    assert (token.token_id, token.principal_name, token.token_requester_principal_name) == (
+        made.token_id,
+        "carol",
+        "al ice",
+    )
+    asked_by_alice = [DescribeDelegationTokenOwner(principal_type="User", principal_name="al ice")]
+    assert ask(cluster, DescribeDelegationTokenRequest(owners=asked_by_alice), KafkaPrincipal("carol")).tokens
+    for request in (
+        RenewDelegationTokenRequest(hmac=made.hmac, renew_period_ms=1),
+        ExpireDelegationTokenRequest(hmac=made.hmac, expiry_time_period_ms=-1),
+    ):
+        assert ask(cluster, request, ALICE).error_code == Errors.DELEGATION_TOKEN_OWNER_MISMATCH
+
+
+def test_a_refusal_says_whose_the_token_was_to_be_and_who_asked() -> None:
+    cluster = secured(delegation_token_secret_key=None)
+    refused = create(cluster, owner="carol")
+    assert refused.error_code == Errors.DELEGATION_TOKEN_AUTH_DISABLED
+    assert (refused.principal_name, refused.token_requester_principal_name) == ("carol", "al ice")
+    assert (refused.issue_timestamp_ms, refused.expiry_timestamp_ms, refused.max_timestamp_ms) == (-1, -1, -1)
+
+
+def test_an_owner_has_a_type() -> None:
+    made = ask(secured(), CreateDelegationTokenRequest(owner_principal_type=None, owner_principal_name="carol"))
+    assert made.error_code == Errors.INVALID_PRINCIPAL_TYPE
 
 
 def test_expired_tokens_go() -> None:

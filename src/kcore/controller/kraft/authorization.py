@@ -1,12 +1,11 @@
 """Whether a principal may do what it asks for: StandardAuthorizer over the image's ACLs."""
 
 from collections.abc import Callable, Iterable
-from typing import Protocol
 
 from kcore.controller.kraft.acl_index import AclIndex
 from kcore.controller.kraft.context import ControllerContext, RequestInfo
 from kcore.controller.rules.authorization import AuthorizerSettings, is_allowed, is_allowed_on_any_by_standard
-from kcore.metadata.acl_codes import CLUSTER, CLUSTER_NAME, OPERATIONS
+from kcore.metadata.acl_codes import CLUSTER, CLUSTER_NAME
 from kcore.metadata.image import ClusterImage
 from kcore.metadata.principal import KafkaPrincipal
 
@@ -31,19 +30,6 @@ def filter_by_authorized(
 ) -> set[str]:
     """The names for which `is_authorized` is true (AuthHelper.filterByAuthorized)."""
     return {name for name in set(names) if is_authorized(context, info, operation, resource_type, name)}
-
-
-class Asking(Protocol):
-    """Whoever asks."""
-
-    @property
-    def principal(self) -> KafkaPrincipal:
-        """Who it is."""
-
-
-def refusal(asking: Asking, operation: int) -> str:
-    """The message for a principal without that permission on the cluster (AuthHelper.authorizeClusterOperation)."""
-    return f"Principal {asking.principal} needs {OPERATIONS[operation]} permission."
 
 
 class ImageAuthorizer:

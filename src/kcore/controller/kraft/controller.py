@@ -12,7 +12,6 @@ change the state, and periodic work, wait until it is written: each decision is 
 Source: QuorumController, its QuorumMetaLogListener and ControllerWriteEvent, and OffsetControlManager.
 """
 
-import logging
 from collections import deque
 from collections.abc import Callable, Hashable, Iterator, Sequence
 from typing import ClassVar
@@ -21,12 +20,12 @@ from kcore.controller.kraft.activation import Bootstrap, activation
 from kcore.controller.kraft.config import KraftControllerConfig
 from kcore.controller.kraft.context import ControllerContext, RequestInfo
 from kcore.controller.kraft.decision import Decision
-from kcore.controller.kraft.error_responses import not_controller, refused
+from kcore.controller.kraft.error_responses import not_controller
 from kcore.controller.kraft.following import Following
 from kcore.controller.kraft.handlers import HANDLERS, READS
 from kcore.controller.kraft.kafka_way.shadow import shadow_of
-from kcore.controller.kraft.notices import Notices, log_lines
-from kcore.controller.kraft.outputs import Clocks, LogLine, Output, Outputs, ReadSnapshotSlice, RequestAnswer, WorkOn
+from kcore.controller.kraft.notices import Notices, log_lines, resigned_line
+from kcore.controller.kraft.outputs import Clocks, Output, Outputs, ReadSnapshotSlice, RequestAnswer, WorkOn
 from kcore.controller.kraft.pending import Deciding, Pending, Uncommitted, Writing, using_quota
 from kcore.controller.kraft.periodic import PeriodicTasks, Task
 from kcore.controller.kraft.record_limits import TOO_LARGE
@@ -34,6 +33,7 @@ from kcore.controller.kraft.slices import SnapshotNeed
 from kcore.controller.kraft.snapshot_loading import SnapshotLoading
 from kcore.controller.kraft.standby import checked, is_refused_at_once
 from kcore.controller.kraft.writing import Written
+from kcore.controller.rules.error_responses import refused
 from kcore.errors import LevelError
 from kcore.metadata.image import ClusterImage
 from kcore.metadata.replay import replaying
@@ -350,8 +350,7 @@ class KraftController:
 
     def _activation(self, outputs: list[Output]) -> Decision:
         made = activation(self.image, self.config, self._bootstrap, is_empty=self._is_empty)
-        text = f"this node is the active controller of epoch {self.epoch}: {made.log_text}"
-        outputs.append(LogLine(logging.INFO, text))
+        outputs += log_lines([f"this node is the active controller of epoch {self.epoch}: {made.log_text}"])
         return made.decision
 
     def on_committed(self, batches: bytes, end_offset: int) -> Outputs:
@@ -401,9 +400,8 @@ class KraftController:
         has_more = self._following.begin(parts)
         asked = [(each.reply_to, each.request) for each in pending if each.request is not None]
         answers = [RequestAnswer(reply_to, not_controller(request, self.config)) for reply_to, request in asked]
-        text = f"this node is not the active controller any more, as of epoch {epoch}"
-        text = f"{text}: {len(answers)} requests are answered NOT_CONTROLLER"
-        return [*log_lines([*self._notices.rest(), text]), *answers, *([WorkOn()] if has_more else [])]
+        told = [*self._notices.rest(), resigned_line(epoch, len(answers))]
+        return [*log_lines(told), *answers, *([WorkOn()] if has_more else [])]
 
     def _reverting(self, stable: int, first: Uncommitted | None) -> Iterator[None]:
         yield from self.image.reverting_to(stable)
@@ -497,4 +495,4 @@ class KraftController:
         self.snapshots.begin(snapshot.offset, self._clocks.wall_ms())
         self.snapshots.has_size(loading.size)
         where = f"snapshot {snapshot.offset}-{snapshot.epoch}"
-        return [LogLine(logging.INFO, f"{where} is loaded: {image.table.partition_count:,} partitions")]
+        return log_lines([f"{where} is loaded: {image.table.partition_count:,} partitions"])

@@ -127,6 +127,12 @@ class Notices:
         return _of_effects(later)
 
 
+def resigned_line(epoch: int, refused: int) -> str:
+    """What a node says that leads no longer, as of that epoch."""
+    text = f"this node is not the active controller any more, as of epoch {epoch}"
+    return f"{text}: {refused} requests are answered NOT_CONTROLLER"
+
+
 def fault_line(error: Exception) -> str:
     """A fault of our own with the places in the source that led to it, the innermost first."""
     frames = reversed(traceback.extract_tb(error.__traceback__))

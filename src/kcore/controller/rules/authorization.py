@@ -21,6 +21,7 @@ from kcore.metadata.acl_codes import (
     DESCRIBE,
     DESCRIBE_CONFIGS,
     LITERAL,
+    OPERATIONS,
     READ,
     WILDCARD,
     WILDCARD_PRINCIPAL,
@@ -172,3 +173,16 @@ def _matches(acl: Acl, principal: str, host: str, operation: int) -> bool:
     if acl.operation in (ALL, operation):
         return True
     return acl.permission_type == ALLOW and acl.operation in _IMPLY.get(operation, ())
+
+
+class Asking(Protocol):
+    """Whoever asks."""
+
+    @property
+    def principal(self) -> KafkaPrincipal:
+        """Who it is."""
+
+
+def refusal(asking: Asking, operation: int) -> str:
+    """The message for a principal without that permission on the cluster (AuthHelper.authorizeClusterOperation)."""
+    return f"Principal {asking.principal} needs {OPERATIONS[operation]} permission."

@@ -1,13 +1,40 @@
-"""Delegation tokens (KIP-48): their secrets, and how long they live.
+"""Delegation tokens (KIP-48): their secrets, how long they live, who is told of them, and what answers say.
 
-Neither a secret nor the key is ever logged. Source: DelegationTokenManager, DelegationTokenControlManager.
+Neither a secret nor the key is ever logged. Source: DelegationTokenManager, DelegationTokenControlManager, KafkaApis.
 """
 
 import hmac
-from typing import Final, NamedTuple
+from collections.abc import Callable, Iterable
+from typing import Final, NamedTuple, TypeAlias
+
+from kcore.metadata.delegation_token import Token
+from kcore.metadata.principal import KafkaPrincipal
+from kcore.protocol_errors import Errors
+from kcore.schema.delegation_tokens import (
+    CreateDelegationTokenRequest,
+    CreateDelegationTokenResponse,
+    DescribedDelegationToken,
+    DescribedDelegationTokenRenewer,
+    DescribeDelegationTokenRequest,
+    DescribeDelegationTokenResponse,
+    ExpireDelegationTokenRequest,
+    ExpireDelegationTokenResponse,
+    RenewDelegationTokenRequest,
+    RenewDelegationTokenResponse,
+)
+from kcore.schema.structure import Message
 
 MOST_MS: Final = (1 << 63) - 1
 USER_TYPE: Final = "User"
+NO_TIME: Final = -1  # DelegationTokenManager.ERROR_TIMESTAMP
+REQUESTER_SINCE: Final = 3  # The version since which responses say who asked for a token (KIP-373).
+OfTokens: TypeAlias = (
+    CreateDelegationTokenRequest
+    | RenewDelegationTokenRequest
+    | ExpireDelegationTokenRequest
+    | DescribeDelegationTokenRequest
+)
+MayDescribe: TypeAlias = Callable[[str, str], bool]  # A token of another, by its id and its owner.
 
 
 class Lifetime(NamedTuple):
@@ -36,3 +63,86 @@ def new_lifetime(now_ms: int, asked_ms: int, most_ms: int, expiry_time_ms: int) 
 def is_over(max_timestamp: int, expiration_timestamp: int, now_ms: int) -> bool:
     """Whether the token has expired."""
     return min(max_timestamp, expiration_timestamp) < now_ms
+
+
+def owner_of(request: CreateDelegationTokenRequest, requester: KafkaPrincipal) -> KafkaPrincipal:
+    """Whose the new token is to be (KIP-373); the requester's own where no type stands beside a name."""
+    if request.owner_principal_name and request.owner_principal_type is not None:
+        return KafkaPrincipal(request.owner_principal_name, request.owner_principal_type)
+    return requester
+
+
+def refused(request: OfTokens, version: int, requester: KafkaPrincipal, error: Errors) -> Message:
+    """The response to a request of which nothing was done."""
+    match request:
+        case CreateDelegationTokenRequest():
+            return creation_response(version, owner_of(request, requester), requester, error)
+        case RenewDelegationTokenRequest():
+            return RenewDelegationTokenResponse(error_code=error, expiry_timestamp_ms=NO_TIME)
+        case ExpireDelegationTokenRequest():
+            return ExpireDelegationTokenResponse(error_code=error, expiry_timestamp_ms=NO_TIME)
+        case DescribeDelegationTokenRequest():
+            return DescribeDelegationTokenResponse(error_code=error)
+
+
+def creation_response(
+    version: int,
+    owner: KafkaPrincipal,
+    requester: KafkaPrincipal,
+    error: Errors = Errors.NONE,
+    time_ms: int = NO_TIME,
+) -> CreateDelegationTokenResponse:
+    """Without a token; all its times are `time_ms` (CreateDelegationTokenResponse.prepareResponse)."""
+    response = CreateDelegationTokenResponse(
+        error_code=error,
+        principal_type=owner.principal_type,
+        principal_name=owner.name,
+        issue_timestamp_ms=time_ms,
+        expiry_timestamp_ms=time_ms,
+        max_timestamp_ms=time_ms,
+    )
+    if version >= REQUESTER_SINCE:
+        response.token_requester_principal_type = requester.principal_type
+        response.token_requester_principal_name = requester.name
+    return response
+
+
+def describe_tokens(
+    tokens: Iterable[Token],
+    request: DescribeDelegationTokenRequest,
+    version: int,
+    principal: KafkaPrincipal,
+    may_describe: MayDescribe,
+    key: bytes,
+) -> DescribeDelegationTokenResponse:
+    """The tokens that are asked for, of those that the principal may see (DelegationTokenManager.filterToken)."""
+    owners = None
+    if request.owners is not None:
+        owners = [KafkaPrincipal(each.principal_name, each.principal_type) for each in request.owners]
+    found = [
+        token
+        for token in tokens
+        if (owners is None or any(map(token.is_of, owners)))
+        and (token.is_of(principal) or may_describe(token.token_id, str(token.owner)))
+    ]
+    return DescribeDelegationTokenResponse(tokens=[_described(each, key, version) for each in found])
+
+
+def _described(token: Token, key: bytes, version: int) -> DescribedDelegationToken:
+    described = DescribedDelegationToken(
+        principal_type=token.owner.principal_type,
+        principal_name=token.owner.name,
+        issue_timestamp=token.issue_timestamp,
+        expiry_timestamp=token.expiry_timestamp,
+        max_timestamp=token.max_timestamp,
+        token_id=token.token_id,
+        hmac=secret_of(key, token.token_id),
+        renewers=[
+            DescribedDelegationTokenRenewer(principal_type=each.principal_type, principal_name=each.name)
+            for each in token.renewers
+        ],
+    )
+    if version >= REQUESTER_SINCE:
+        described.token_requester_principal_type = token.requester.principal_type
+        described.token_requester_principal_name = token.requester.name
+    return described

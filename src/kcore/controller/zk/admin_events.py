@@ -1,37 +1,20 @@
 """Requests about security and quotas, as events of a controller."""
 
-from collections.abc import Callable
 from dataclasses import dataclass
-from typing import NamedTuple, TypeAlias
+from typing import NamedTuple
 
+from kcore.controller.rules.tokens import MayDescribe, OfTokens, refused
 from kcore.controller.zk.events import Event, RequestEvent
 from kcore.metadata.principal import KafkaPrincipal
 from kcore.protocol_errors import Errors
 from kcore.schema.acls import (
-    AclCreationResult,
     CreateAclsRequest,
-    CreateAclsResponse,
-    DeleteAclsFilterResult,
     DeleteAclsRequest,
-    DeleteAclsResponse,
-)
-from kcore.schema.delegation_tokens import (
-    CreateDelegationTokenRequest,
-    CreateDelegationTokenResponse,
-    DescribeDelegationTokenRequest,
-    DescribeDelegationTokenResponse,
-    ExpireDelegationTokenRequest,
-    ExpireDelegationTokenResponse,
-    RenewDelegationTokenRequest,
-    RenewDelegationTokenResponse,
 )
 from kcore.schema.quotas import (
     AlterClientQuotasRequest,
-    AlterClientQuotasResponse,
-    AlterClientQuotasResponseEntryData,
     DescribeClientQuotasRequest,
     DescribeClientQuotasResponse,
-    EntityData,
 )
 from kcore.schema.structure import Message
 
@@ -43,12 +26,6 @@ class CreateAcls(RequestEvent):
     request_id: int
     request: CreateAclsRequest
 
-    def refused(self, error: Errors) -> Message:
-        """A result for each entry."""
-        return CreateAclsResponse(
-            results=[AclCreationResult(error_code=error, error_message=None) for _ in self.request.creations]
-        )
-
 
 @dataclass(frozen=True, slots=True)
 class DeleteAcls(RequestEvent):
@@ -57,11 +34,6 @@ class DeleteAcls(RequestEvent):
     request_id: int
     request: DeleteAclsRequest
 
-    def refused(self, error: Errors) -> Message:
-        """A result for each filter."""
-        results = [DeleteAclsFilterResult(error_code=error, error_message=None) for _ in self.request.filters]
-        return DeleteAclsResponse(filter_results=results)
-
 
 @dataclass(frozen=True, slots=True)
 class AlterClientQuotas(RequestEvent):
@@ -69,18 +41,6 @@ class AlterClientQuotas(RequestEvent):
 
     request_id: int
     request: AlterClientQuotasRequest
-
-    def refused(self, error: Errors) -> Message:
-        """Every entity is named."""
-        entries = [
-            AlterClientQuotasResponseEntryData(
-                error_code=error,
-                error_message=None,
-                entity=[EntityData(entity_type=part.entity_type, entity_name=part.entity_name) for part in each.entity],
-            )
-            for each in self.request.entries
-        ]
-        return AlterClientQuotasResponse(entries=entries)
 
 
 @dataclass(frozen=True, slots=True)
@@ -95,20 +55,12 @@ class DescribeClientQuotas(RequestEvent):
         return DescribeClientQuotasResponse(error_code=error, error_message=None, entries=None)
 
 
-OfTokens: TypeAlias = (
-    CreateDelegationTokenRequest
-    | RenewDelegationTokenRequest
-    | ExpireDelegationTokenRequest
-    | DescribeDelegationTokenRequest
-)
-
-
 class Asking(NamedTuple):
     """Who makes a request about tokens, and when."""
 
     principal: KafkaPrincipal
     wall_ms: int  # Since 1970: time stamps of tokens.
-    may_describe: Callable[[str, str], bool]  # Tokens of others, by token id and owner.
+    may_describe: MayDescribe
 
 
 @dataclass(frozen=True, slots=True)
@@ -122,23 +74,7 @@ class TokenRequest(RequestEvent):
 
     def refused(self, error: Errors) -> Message:
         """The times of an error are -1."""
-        match self.request:
-            case CreateDelegationTokenRequest():
-                who = self.asking.principal
-                return CreateDelegationTokenResponse(
-                    error_code=error,
-                    principal_type=who.principal_type,
-                    principal_name=who.name,
-                    issue_timestamp_ms=-1,
-                    expiry_timestamp_ms=-1,
-                    max_timestamp_ms=-1,
-                )
-            case RenewDelegationTokenRequest():
-                return RenewDelegationTokenResponse(error_code=error, expiry_timestamp_ms=-1)
-            case ExpireDelegationTokenRequest():
-                return ExpireDelegationTokenResponse(error_code=error, expiry_timestamp_ms=-1)
-            case DescribeDelegationTokenRequest():
-                return DescribeDelegationTokenResponse(error_code=error, tokens=[])
+        return refused(self.request, self.version, self.asking.principal, error)
 
 
 @dataclass(frozen=True, slots=True)

@@ -20,9 +20,9 @@ from kcore.controller.zk.effects import Send, SendResponse, Steps
 from kcore.controller.zk.features import NOTHING_FINALIZED, Finalized
 from kcore.controller.zk.mutation_rates import MutationRates
 from kcore.controller.zk.requests.builder import RequestBatch, add_decision
-from kcore.controller.zk.requests.live_brokers import LiveBroker
 from kcore.controller.zk.topics.deletion_progress import TopicDeletions
 from kcore.controller.zk.zk_controller import ZkController
+from kcore.metadata.broker_registration import LiveBroker
 from kcore.metadata.broker_table import BrokerTable
 from kcore.metadata.partition_table import PartitionTable
 from kcore.metadata.topics import TopicTable

@@ -1,54 +1,32 @@
 """The events of a controller."""
 
-from abc import abstractmethod
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Final, NamedTuple
+from typing import Any, Final, NamedTuple
 
+from kcore.controller.rules.error_responses import refused
 from kcore.metadata.broker_table import Endpoint
 from kcore.protocol_errors import Errors
 from kcore.schema import (
     AllocateProducerIdsRequest,
-    AllocateProducerIdsResponse,
     AlterPartitionReassignmentsRequest,
     AlterPartitionReassignmentsResponse,
     AlterPartitionRequest,
-    AlterPartitionResponse,
     ControlledShutdownResponse,
     CreatePartitionsRequest,
-    CreatePartitionsResponse,
     CreateTopicsRequest,
-    CreateTopicsResponse,
     DeleteTopicsRequest,
-    DeleteTopicsResponse,
     DescribeConfigsRequest,
-    DescribeConfigsResponse,
     ElectLeadersRequest,
-    ElectLeadersResponse,
     IncrementalAlterConfigsRequest,
-    IncrementalAlterConfigsResponse,
     ListPartitionReassignmentsRequest,
     ListPartitionReassignmentsResponse,
     UpdateFeaturesRequest,
-    UpdateFeaturesResponse,
     UpdateMetadataResponse,
 )
-from kcore.schema.configs import (
-    AlterConfigsRequest,
-    AlterConfigsResourceResponse,
-    AlterConfigsResponse,
-    DescribeConfigsResult,
-)
-from kcore.schema.partitions import CreatePartitionsTopicResult, PartitionResult, ReplicaElectionResult
-from kcore.schema.scram import (
-    AlterUserScramCredentialsRequest,
-    AlterUserScramCredentialsResponse,
-    AlterUserScramCredentialsResult,
-    DescribeUserScramCredentialsRequest,
-    DescribeUserScramCredentialsResponse,
-)
+from kcore.schema.configs import AlterConfigsRequest
+from kcore.schema.scram import AlterUserScramCredentialsRequest, DescribeUserScramCredentialsRequest
 from kcore.schema.structure import Message
-from kcore.schema.topics import CreatableTopicResult, DeletableTopicResult, DeleteTopicState
 from kcore.types import Int32s
 from kcore.wire.columns import Columns
 
@@ -101,10 +79,11 @@ class RequestEvent(Event):
 
     __slots__ = ()
     request_id: int  # The edge's id of the request.
+    request: Any
 
-    @abstractmethod
     def refused(self, error: Errors) -> Message:
-        """The error response: nothing was done."""
+        """The error response: nothing was done. Where a controller in ZooKeeper mode has one of its own, it says so."""
+        return refused(self.request, error)
 
 
 class Asker(NamedTuple):
@@ -227,10 +206,6 @@ class AlterPartitionReceived(RequestEvent):
     request: AlterPartitionRequest
     version: int
 
-    def refused(self, error: Errors) -> Message:
-        """No partitions are named."""
-        return AlterPartitionResponse(error_code=error)
-
 
 @dataclass(frozen=True, slots=True)
 class IsrChangeNotification(Event):
@@ -274,10 +249,6 @@ class UpdateFeatures(RequestEvent):
     request: UpdateFeaturesRequest
     version: int
 
-    def refused(self, error: Errors) -> Message:
-        """The request as a whole."""
-        return UpdateFeaturesResponse(error_code=error, error_message=None, results=[])
-
 
 @dataclass(frozen=True, slots=True)
 class ElectLeaders(RequestEvent):
@@ -285,20 +256,6 @@ class ElectLeaders(RequestEvent):
 
     request_id: int
     request: ElectLeadersRequest
-
-    def refused(self, error: Errors) -> Message:
-        """The request as a whole, and every partition in it: version 0 has nothing else."""
-        results = [
-            ReplicaElectionResult(
-                topic=topic.topic,
-                partition_result=[
-                    PartitionResult(partition_id=each, error_code=error, error_message=None)
-                    for each in topic.partitions
-                ],
-            )
-            for topic in self.request.topic_partitions or ()
-        ]
-        return ElectLeadersResponse(error_code=error, replica_election_results=results)
 
 
 @dataclass(frozen=True, slots=True)
@@ -358,15 +315,6 @@ class CreateTopics(PartitionMutation):
     version: int = 7
     asker: Asker = ANYBODY
 
-    def refused(self, error: Errors) -> Message:
-        """Every topic is named."""
-        return CreateTopicsResponse(
-            topics=[
-                CreatableTopicResult(name=topic.name, error_code=error, error_message=None)
-                for topic in self.request.topics
-            ]
-        )
-
 
 @dataclass(frozen=True, slots=True)
 class DeleteTopics(PartitionMutation):
@@ -376,13 +324,6 @@ class DeleteTopics(PartitionMutation):
     request: DeleteTopicsRequest
     version: int
     asker: Asker = ANYBODY
-
-    def refused(self, error: Errors) -> Message:
-        """Every topic is named, as the request names it."""
-        named = self.request.topics or [DeleteTopicState(name=name) for name in self.request.topic_names]
-        return DeleteTopicsResponse(
-            responses=[DeletableTopicResult(name=each.name, topic_id=each.topic_id, error_code=error) for each in named]
-        )
 
 
 @dataclass(frozen=True, slots=True)
@@ -394,11 +335,6 @@ class CreatePartitions(PartitionMutation):
     version: int = 3
     asker: Asker = ANYBODY
 
-    def refused(self, error: Errors) -> Message:
-        """Every topic is named."""
-        results = [CreatePartitionsTopicResult(name=topic.name, error_code=error) for topic in self.request.topics]
-        return CreatePartitionsResponse(results=results)
-
 
 @dataclass(frozen=True, slots=True)
 class AlterUserScramCredentials(RequestEvent):
@@ -407,13 +343,6 @@ class AlterUserScramCredentials(RequestEvent):
     request_id: int
     request: AlterUserScramCredentialsRequest
 
-    def refused(self, error: Errors) -> Message:
-        """Every user is named."""
-        upserted, deleted = self.request.upsertions, self.request.deletions
-        users = dict.fromkeys([*(each.name for each in upserted), *(each.name for each in deleted)])
-        results = [AlterUserScramCredentialsResult(user=each, error_code=error, error_message=None) for each in users]
-        return AlterUserScramCredentialsResponse(results=results)
-
 
 @dataclass(frozen=True, slots=True)
 class DescribeUserScramCredentials(RequestEvent):
@@ -421,10 +350,6 @@ class DescribeUserScramCredentials(RequestEvent):
 
     request_id: int
     request: DescribeUserScramCredentialsRequest
-
-    def refused(self, error: Errors) -> Message:
-        """The same error for all."""
-        return DescribeUserScramCredentialsResponse(error_code=error, error_message=None)
 
 
 @dataclass(frozen=True, slots=True)
@@ -435,16 +360,6 @@ class AlterConfigs(RequestEvent):
     request: AlterConfigsRequest
     is_proxied: bool = False  # As KIP-590's document has it: it may be about any broker.
 
-    def refused(self, error: Errors) -> Message:
-        """Every resource is named."""
-        responses = [
-            AlterConfigsResourceResponse(
-                resource_type=each.resource_type, resource_name=each.resource_name, error_code=error, error_message=None
-            )
-            for each in self.request.resources
-        ]
-        return AlterConfigsResponse(responses=responses)
-
 
 @dataclass(frozen=True, slots=True)
 class IncrementalAlterConfigs(RequestEvent):
@@ -453,16 +368,6 @@ class IncrementalAlterConfigs(RequestEvent):
     request_id: int
     request: IncrementalAlterConfigsRequest
     is_proxied: bool = False  # As of AlterConfigs.
-
-    def refused(self, error: Errors) -> Message:
-        """Every resource is named."""
-        responses = [
-            AlterConfigsResourceResponse(
-                resource_type=each.resource_type, resource_name=each.resource_name, error_code=error, error_message=None
-            )
-            for each in self.request.resources
-        ]
-        return IncrementalAlterConfigsResponse(responses=responses)
 
 
 @dataclass(frozen=True, slots=True)
@@ -473,16 +378,6 @@ class DescribeConfigs(RequestEvent):
     request: DescribeConfigsRequest
     version: int
 
-    def refused(self, error: Errors) -> Message:
-        """Every resource is named."""
-        results = [
-            DescribeConfigsResult(
-                resource_type=each.resource_type, resource_name=each.resource_name, error_code=error, error_message=None
-            )
-            for each in self.request.resources
-        ]
-        return DescribeConfigsResponse(results=results)
-
 
 @dataclass(frozen=True, slots=True)
 class AllocateProducerIds(RequestEvent):
@@ -490,7 +385,3 @@ class AllocateProducerIds(RequestEvent):
 
     request_id: int
     request: AllocateProducerIdsRequest
-
-    def refused(self, error: Errors) -> Message:
-        """No block."""
-        return AllocateProducerIdsResponse(error_code=error)

@@ -4,7 +4,7 @@ import asyncio
 from collections.abc import Callable
 from typing import Final
 
-from kcore.controller.zk.admin_events import OfTokens
+from kcore.controller.rules.tokens import OfTokens
 from kcore.errors import DisconnectedError, FrameError
 from kcore.metadata.broker_table import Endpoint
 from kcore.metadata.principal import ANONYMOUS

@@ -19,7 +19,6 @@ from kcore.schema.delegation_tokens import (
     RenewDelegationTokenRequest,
 )
 from kcore.schema.envelope import EnvelopeRequest
-from kcore.schema.headers import RequestHeader, ResponseHeader
 from kcore.schema.index import REQUESTS
 from kcore.schema.principal import DefaultPrincipalData
 from kcore.schema.producers import AllocateProducerIdsRequest
@@ -29,10 +28,11 @@ from kcore.schema.versions import Versions
 from kcore.server.broker import token_requests
 from kcore.server.broker.controller_client import ControllerClient
 from kcore.server.broker.gate import BrokerGate
+from kcore.server.checked_relay import read_request, response_bytes
 from kcore.server.kraft.apis import APIS
 from kcore.server.kraft.envelopes import FORWARDABLE
 from kcore.server.rights import Authorizer, Checked
-from kcore.wire.codec import decode_from, encode
+from kcore.wire.codec import encode
 
 WITHIN_S: Final = 60.0  # As long as Kafka's brokers look for an active controller.
 MOST_WAITING: Final = 256  # Requests at a time, of all clients.
@@ -80,12 +80,12 @@ class ControllerRelay:
     async def ask(self, connection_id: int, frame: bytes) -> bytes:
         """The controller's answer. DisconnectedError if there is none, or if the controller refuses the envelope."""
         message, _ = self._apis[int.from_bytes(frame[:2])]
-        if message in _CHECKED_HERE and (refused := self._refusal(message, frame)) is not None:
+        if message in _CHECKED_HERE and (refused := self._refusal(frame)) is not None:
             return refused
         try:
             async with asyncio.timeout(WITHIN_S), self._waiting:
                 if message in _AS_IT_IS:
-                    return await self._as_it_is(message, frame)
+                    return await self._as_it_is(frame)
                 return await self._in_envelope(frame)
         except TimeoutError:
             raise DisconnectedError(f"no controller has answered {message.__name__}") from None
@@ -105,29 +105,20 @@ class ControllerRelay:
             raise DisconnectedError(f"the controller refused an envelope: {Errors.of(answer.error_code).name}")
         return bytes(answer.response_data)
 
-    async def _as_it_is(self, message: type[Message], frame: bytes) -> bytes:
-        version = int.from_bytes(frame[2:4])
-        header, at = decode_from(RequestHeader, message.header_version(version), frame)
-        request, _ = decode_from(message, version, frame, at)
-        answer = await self._controller.ask(lambda choose: (request, version))
-        return _framed(header, answer)
+    async def _as_it_is(self, frame: bytes) -> bytes:
+        header, request = read_request(frame)
+        answer = await self._controller.ask(lambda choose: (request, header.request_api_version))
+        return response_bytes(header, answer)
 
-    def _refusal(self, message: type[Message], frame: bytes) -> bytes | None:
+    def _refusal(self, frame: bytes) -> bytes | None:
         """The response to what may not be asked; a DecodeError closes the connection."""
-        version, session = int.from_bytes(frame[2:4]), SESSION.get() or _NOBODY
-        header, at = decode_from(RequestHeader, message.header_version(version), frame)
-        request, _ = decode_from(message, version, frame, at)
+        header, request = read_request(frame)
+        version, session = header.request_api_version, SESSION.get() or _NOBODY
         refused = token_requests.refusal_of(request, version, session)
         if refused is None and self._authorizer is not None:
             checked = BrokerGate(self._authorizer, session).check(request, version)
             refused = None if isinstance(checked, Checked) else checked
-        return None if refused is None else _framed(header, refused)
-
-
-def _framed(header: RequestHeader, answer: Message) -> bytes:
-    version = header.request_api_version
-    head = ResponseHeader(correlation_id=header.correlation_id)
-    return bytes(encode(head, answer.header_version(version))) + bytes(encode(answer, version))
+        return None if refused is None else response_bytes(header, refused)
 
 
 def enveloped(frame: bytes, session: ClientSession) -> EnvelopeRequest:

@@ -40,7 +40,7 @@ from kcore.server.broker.log_dirs import describe_log_dirs
 from kcore.server.broker.logs import BrokerLogs
 from kcore.server.broker.records_ahead import checked_ahead
 from kcore.server.broker.topic_creation import TopicCreation
-from kcore.server.controller.cluster_view import ClusterView
+from kcore.server.cluster_view import ClusterView
 from kcore.server.rights import OF_GROUP, OF_TRANSACTION, Authorizer, Checked
 from kcore.types import Uuid
 

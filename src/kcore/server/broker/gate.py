@@ -10,7 +10,7 @@ from typing import Any, Final
 
 from kcore.broker.replicas.fetch_sessions import replica_of
 from kcore.broker.replicas.log_validator import has_transactional_records
-from kcore.controller.kraft.authorization import refusal
+from kcore.controller.rules.authorization import refusal
 from kcore.metadata.acl_codes import (
     ALTER,
     CLUSTER_ACTION,
@@ -18,9 +18,7 @@ from kcore.metadata.acl_codes import (
     DELETE,
     DESCRIBE,
     GROUP,
-    IDEMPOTENT_WRITE,
     READ,
-    TOPIC,
     TRANSACTIONAL_ID,
     WRITE,
 )
@@ -65,7 +63,6 @@ from kcore.schema.transactions import (
     AddPartitionsToTxnRequest,
     AddPartitionsToTxnResponse,
     InitProducerIdRequest,
-    InitProducerIdResponse,
     TxnOffsetCommitRequest,
     WritableTxnMarkerPartitionResult,
     WritableTxnMarkerResult,
@@ -74,7 +71,7 @@ from kcore.schema.transactions import (
     WriteTxnMarkersResponse,
 )
 from kcore.server.broker.group_coordinators import TRANSACTIONS
-from kcore.server.rights import OF_TOPIC, Checked, Rights
+from kcore.server.rights import OF_TOPIC, Checked, Rights, refusal_of_producer
 
 NO_TOPIC: Final = Errors.TOPIC_AUTHORIZATION_FAILED
 NO_CLUSTER: Final = Errors.CLUSTER_AUTHORIZATION_FAILED
@@ -130,6 +127,19 @@ class BrokerGate(Rights):
         kept = [topic for topic in topics if name(topic) in allowed]
         return kept, [topic for topic in topics if name(topic) not in allowed]
 
+    def _topics(
+        self,
+        request: Any,
+        operation: int,
+        refused: Callable[[Any], Any],
+        name: Callable[[Any], str] = lambda topic: topic.name,
+    ) -> Checked:
+        """Needs the right to each of the request's topics; of the others, `refused` is in the response."""
+        kept, refused_topics = self._split(request.topics, operation, name)
+        rows = [refused(topic) for topic in refused_topics]
+        request.topics = kept
+        return Checked(request, not kept, lambda response: response.topics.extend(rows))
+
     def _produce(self, request: ProduceRequest, version: int) -> Checked | Message:
         """Needs WRITE of each topic, and of the transactional id if there is a transaction."""
         batches = [each.records for topic in request.topic_data for each in topic.partition_data if each.records]
@@ -142,79 +152,22 @@ class BrokerGate(Rights):
         return Checked(request, not kept, lambda response: response.responses.extend(rows))
 
     def _list_offsets(self, request: ListOffsetsRequest, version: int) -> Checked:
-        kept, refused_topics = self._split(request.topics, DESCRIBE, lambda topic: topic.name)
-        rows = [
-            ListOffsetsTopicResponse(
-                name=topic.name,
-                partitions=[
-                    ListOffsetsPartitionResponse(partition_index=each.partition_index, error_code=NO_TOPIC)
-                    for each in topic.partitions
-                ],
-            )
-            for topic in refused_topics
-        ]
-        request.topics = kept
-        return Checked(request, not kept, lambda response: response.topics.extend(rows))
+        return self._topics(request, DESCRIBE, _not_listed)
 
     def _offset_for_leader_epoch(self, request: OffsetForLeaderEpochRequest, version: int) -> Checked:
         """Of brokers, and of consumers since KIP-320."""
         if self.allows(CLUSTER_ACTION):
             return Checked(request)
-        kept, refused_topics = self._split(request.topics, DESCRIBE, lambda topic: topic.topic)
-        rows = [
-            OffsetForLeaderTopicResult(
-                topic=topic.topic,
-                partitions=[EpochEndOffset(partition=each.partition, error_code=NO_TOPIC) for each in topic.partitions],
-            )
-            for topic in refused_topics
-        ]
-        request.topics = kept
-        return Checked(request, not kept, lambda response: response.topics.extend(rows))
+        return self._topics(request, DESCRIBE, _no_offset, lambda topic: topic.topic)
 
     def _delete_records(self, request: DeleteRecordsRequest, version: int) -> Checked:
-        kept, refused_topics = self._split(request.topics, DELETE, lambda topic: topic.name)
-        rows = [
-            DeleteRecordsTopicResult(
-                name=topic.name,
-                partitions=[
-                    DeleteRecordsPartitionResult(
-                        partition_index=each.partition_index, low_watermark=-1, error_code=NO_TOPIC
-                    )
-                    for each in topic.partitions
-                ],
-            )
-            for topic in refused_topics
-        ]
-        request.topics = kept
-        return Checked(request, not kept, lambda response: response.topics.extend(rows))
+        return self._topics(request, DELETE, _not_deleted)
 
     def _describe_producers(self, request: DescribeProducersRequest, version: int) -> Checked:
-        kept, refused_topics = self._split(request.topics, READ, lambda topic: topic.name)
-        rows = [
-            ProducersTopicResponse(
-                name=topic.name,
-                partitions=[
-                    PartitionResponse(
-                        partition_index=index, error_code=NO_TOPIC, error_message=OF_TOPIC[1], active_producers=[]
-                    )
-                    for index in topic.partition_indexes
-                ],
-            )
-            for topic in refused_topics
-        ]
-        request.topics = kept
-        return Checked(request, not kept, lambda response: response.topics.extend(rows))
+        return self._topics(request, READ, _producers_hidden)
 
     def _init_producer_id(self, request: InitProducerIdRequest, version: int) -> Checked | Message:
-        """A producer without a transaction needs IDEMPOTENT_WRITE, or WRITE of any topic."""
-        error = NO_TRANSACTION
-        if request.transactional_id is not None:
-            allowed = self.allows(WRITE, TRANSACTIONAL_ID, request.transactional_id)
-        else:
-            allowed, error = self.allows(IDEMPOTENT_WRITE) or self.allows_on_any(WRITE, TOPIC), NO_CLUSTER
-        if allowed:
-            return Checked(request)
-        return InitProducerIdResponse(error_code=error, producer_id=-1, producer_epoch=-1)
+        return refusal_of_producer(self, request) or Checked(request)
 
     def _write_txn_markers(self, request: WriteTxnMarkersRequest, version: int) -> Checked | Message:
         """Of brokers, and of administrators who abort a transaction."""
@@ -300,6 +253,35 @@ def _not_written(topic: Any, error: Errors) -> TopicProduceResponse:
         PartitionProduceResponse(index=each.index, error_code=error, base_offset=-1) for each in topic.partition_data
     ]
     return TopicProduceResponse(name=topic.name, topic_id=topic.topic_id, partition_responses=rows)
+
+
+def _not_listed(topic: Any) -> ListOffsetsTopicResponse:
+    rows = [
+        ListOffsetsPartitionResponse(partition_index=each.partition_index, error_code=NO_TOPIC)
+        for each in topic.partitions
+    ]
+    return ListOffsetsTopicResponse(name=topic.name, partitions=rows)
+
+
+def _no_offset(topic: Any) -> OffsetForLeaderTopicResult:
+    rows = [EpochEndOffset(partition=each.partition, error_code=NO_TOPIC) for each in topic.partitions]
+    return OffsetForLeaderTopicResult(topic=topic.topic, partitions=rows)
+
+
+def _not_deleted(topic: Any) -> DeleteRecordsTopicResult:
+    rows = [
+        DeleteRecordsPartitionResult(partition_index=each.partition_index, low_watermark=-1, error_code=NO_TOPIC)
+        for each in topic.partitions
+    ]
+    return DeleteRecordsTopicResult(name=topic.name, partitions=rows)
+
+
+def _producers_hidden(topic: Any) -> ProducersTopicResponse:
+    rows = [
+        PartitionResponse(partition_index=index, error_code=NO_TOPIC, error_message=OF_TOPIC[1], active_producers=[])
+        for index in topic.partition_indexes
+    ]
+    return ProducersTopicResponse(name=topic.name, partitions=rows)
 
 
 def _not_marked(marker: Any) -> WritableTxnMarkerResult:

@@ -11,8 +11,8 @@ from kcore.broker.replicas.replica_manager import ReplicaManager
 from kcore.controller.kraft.admin.config_descriptions import Describing
 from kcore.controller.kraft.admin.configs import known_kind
 from kcore.controller.kraft.config import DEFAULT_RELEASE, KraftControllerConfig
-from kcore.controller.zk.requests.live_brokers import LiveBroker
 from kcore.errors import DisconnectedError
+from kcore.metadata.broker_registration import LiveBroker
 from kcore.metadata.image import ClusterImage
 from kcore.metadata.metadata_version import FEATURE_NAME, MetadataVersion
 from kcore.net.server import RequestContext
@@ -29,7 +29,7 @@ from kcore.server.broker.kraft_configs import BrokerConfigs
 from kcore.server.broker.logs import BrokerLogs
 from kcore.server.broker.replica_moves import ReplicaMoves
 from kcore.server.broker.topic_partitions import describe_topic_partitions
-from kcore.server.controller.cluster_view import ClusterView
+from kcore.server.cluster_view import ClusterView
 from kcore.server.rights import Rights
 from kcore.types import Uuid
 

@@ -36,7 +36,6 @@ from kcore.metadata.broker_table import Endpoint
 from kcore.metadata.image import ClusterImage
 from kcore.metadata.metadata_version import FEATURE_NAME, MetadataVersion
 from kcore.net.metrics import Metrics
-from kcore.raft.config import RaftConfig
 from kcore.schema.api_versions import FinalizedFeatureKey, SupportedFeatureKey
 from kcore.schema.broker_lifecycle import Feature, Listener
 from kcore.server.broker.directory_tasks import DirectoryTasks, Hooks
@@ -46,15 +45,14 @@ from kcore.server.broker.kraft_front import NOT_YET, KraftFront, apis
 from kcore.server.broker.kraft_settings import KraftBrokerSettings
 from kcore.server.broker.lifecycle_tasks import LifecycleTasks
 from kcore.server.broker.logs import BrokerLogs
-from kcore.server.broker.observer import MetadataObserver
+from kcore.server.broker.observer import MetadataObserver, open_log
 from kcore.server.broker.peers import Dialer
-from kcore.server.broker.process import BrokerServer, date_ms, now_ms
+from kcore.server.broker.process import BrokerServer, date_ms, now_ms, until_first
 from kcore.server.broker.replica_moves import Hooks as MoveHooks
 from kcore.server.broker.replica_moves import ReplicaMoves
-from kcore.server.kraft.apis import FEATURES, RAFT_LEVELS
+from kcore.server.kraft.apis import FEATURES
 from kcore.server.kraft.credentials import LogCredentials
-from kcore.server.quorum.elections import DirectoryElections
-from kcore.storage.raft_dir import RaftDirectory, random_directory_id
+from kcore.storage.raft_dir import random_directory_id
 from kcore.types import Uuid
 
 logger = logging.getLogger(__name__)
@@ -91,25 +89,16 @@ class KraftBrokerServer(BrokerServer):
         async with AsyncExitStack() as stack:
             stack.callback(self._close_logs)
             previous_epoch = self.logs.take_clean_shutdown()
-            directory = RaftDirectory(
-                own.metadata_dir,
-                node_id=own.node_id,
-                cluster_id=self.logs.cluster_id,
-                voters=[each.key.id for each in own.voters],
-                is_broker=True,
-            )
-            log, election = directory.open(level=RAFT_LEVELS[own.release][1])
-            stack.callback(log.close)
+            metadata = open_log(own.metadata_dir, own.node_id, self.logs.cluster_id, own, own.release)
+            stack.callback(metadata.log.close)
             self._loader = MetadataLoader()
-            elections = DirectoryElections(directory, election)
             self._node_config = own.node_config(self.logs.cluster_id)
             self._authorizer = (
                 ImageAuthorizer(self._node_config, self._known) if self._node_config.has_authorizer else None
             )
             need = SnapshotNeed(self._node_config)
             self._observer = MetadataObserver(
-                *(self._raft(directory), log, elections, self._loader, self._on_image, need, own.controllers),
-                release=own.release,
+                *metadata, self._loader, self._on_image, need, own.controllers, release=own.release
             )
             self._compose()
             self.directories = self._new_directories()
@@ -146,22 +135,6 @@ class KraftBrokerServer(BrokerServer):
         self.logs.close(epoch if epoch >= 0 else None)
 
     # Composed.
-
-    def _raft(self, directory: RaftDirectory) -> RaftConfig:
-        own = self._kraft
-        return RaftConfig(
-            directory.cluster_id,
-            own.node_id,
-            directory.directory_id,
-            {},
-            SystemRandom().randrange,
-            voters=own.voters,
-            bootstrap_servers=own.bootstrap,
-            listener=own.controller_listener,
-            can_become_voter=False,
-            level=RAFT_LEVELS[own.release][0],
-            **own.raft,
-        )
 
     def _open_front(self) -> None:
         self._configs = BrokerConfigs(self._node_config, self.manager, now_ms)
@@ -248,17 +221,7 @@ class KraftBrokerServer(BrokerServer):
 
     async def wait_failed(self) -> None:
         """Until it cannot go on with its log directories, or could not register. Raises a fault of the metadata log."""
-        ends = [
-            asyncio.create_task(wait)
-            for wait in (super().wait_failed(), self._lifecycle.ended.wait(), self._observer.wait_failed())
-        ]
-        try:
-            done, _ = await asyncio.wait(ends, return_when=asyncio.FIRST_COMPLETED)
-            for each in done:
-                each.result()
-        finally:
-            for each in ends:
-                each.cancel()
+        await until_first(super().wait_failed(), self._lifecycle.ended.wait(), self._observer.wait_failed())
 
     async def until_running(self) -> None:
         """Until the controller has unfenced the broker."""

@@ -10,7 +10,6 @@ import shutil
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import AsyncExitStack, suppress
 from pathlib import Path
-from random import SystemRandom
 from typing import NamedTuple, Self
 
 from kcore.broker.directories.failures import DirectoryFailures
@@ -30,17 +29,15 @@ from kcore.constants import METADATA_TOPIC
 from kcore.errors import StorageError
 from kcore.metadata.broker_table import Endpoint
 from kcore.metadata.metadata_version import FEATURE_NAME
-from kcore.raft.config import RaftConfig
 from kcore.schema.broker_lifecycle import Feature, Listener
 from kcore.server.broker.controller_client import ControllerClient
 from kcore.server.broker.lifecycle_tasks import LifecycleTasks
 from kcore.server.broker.migration_settings import RELEASE, MigrationSettings, feature_level
-from kcore.server.broker.observer import BrokerObserver, LogEnd
-from kcore.server.kraft.apis import FEATURES, RAFT_LEVELS
-from kcore.server.quorum.elections import DirectoryElections
+from kcore.server.broker.observer import BrokerObserver, LogEnd, open_log
+from kcore.server.kraft.apis import FEATURES
 from kcore.storage.checkpoints import read_offsets, write_offsets
 from kcore.storage.files import is_there
-from kcore.storage.raft_dir import METADATA_FOLDER, RaftDirectory, random_directory_id
+from kcore.storage.raft_dir import METADATA_FOLDER, random_directory_id
 from kcore.storage.raft_log import RECOVERY_POINTS
 from kcore.types import Uuid
 
@@ -67,21 +64,13 @@ class BrokerMigration:
 
     async def __aenter__(self) -> Self:
         """StorageError for a directory of the metadata log that is of no use."""
-        own, node = self._settings, self._node
+        node = self._node
         async with AsyncExitStack() as stack:
             _delete_metadata_log(node.metadata_dir)
-            directory = RaftDirectory(
-                node.metadata_dir,
-                node_id=node.config.broker_id,
-                cluster_id=node.cluster_id,
-                voters=[each.key.id for each in own.voters],
-                is_broker=True,
-            )
-            log, election = directory.open(level=RAFT_LEVELS[RELEASE][1])
-            stack.callback(log.close)
+            metadata = open_log(node.metadata_dir, node.config.broker_id, node.cluster_id, self._settings, RELEASE)
+            stack.callback(metadata.log.close)
             self._log_end = LogEnd()
-            elections = DirectoryElections(directory, election)
-            self._observer = BrokerObserver(self._raft(directory), log, elections, self._log_end)
+            self._observer = BrokerObserver(*metadata, self._log_end)
             self._lifecycle = self._new_lifecycle()
             await stack.enter_async_context(self._observer)
             stack.push_async_callback(self._lifecycle.close)
@@ -116,22 +105,6 @@ class BrokerMigration:
             each for path in failed for each in self._failures.on_failed(self._node.directory_ids[path], self._now_ms())
         ]
         return next((each.reason for each in outputs if isinstance(each, ShutDown)), None)
-
-    def _raft(self, directory: RaftDirectory) -> RaftConfig:
-        own = self._settings
-        return RaftConfig(
-            directory.cluster_id,
-            self._node.config.broker_id,
-            directory.directory_id,
-            {},
-            SystemRandom().randrange,
-            voters=own.voters,
-            bootstrap_servers=own.bootstrap,
-            listener=own.controller_listener,
-            can_become_voter=False,
-            level=RAFT_LEVELS[RELEASE][0],
-            **own.raft,
-        )
 
     def _new_lifecycle(self) -> LifecycleTasks:
         node = self._node

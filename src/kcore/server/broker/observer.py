@@ -1,24 +1,29 @@
 """A broker's node of the metadata quorum: an observer with its own copy of the log, and without a listener."""
 
 import asyncio
-import logging
 from collections.abc import Callable, Sequence
-from typing import Any, ClassVar, Final, Never
+from pathlib import Path
+from random import SystemRandom
+from typing import Any, ClassVar, Final, NamedTuple, Never, Protocol
 
 from kcore.broker.metadata_delta.loader import ImageChanged, MetadataLoader, ReadSnapshotSlice
 from kcore.controller.kraft.config import DEFAULT_RELEASE
 from kcore.controller.kraft.slices import SnapshotNeed, snapshot_slices
-from kcore.errors import RaftLogError, StorageError
+from kcore.errors import RaftLogError
 from kcore.metadata.broker_table import Endpoint
 from kcore.metadata.metadata_version import FEATURE_NAME
 from kcore.net.listener_security import PROTOCOLS, ListenerSecurity
 from kcore.raft.config import RaftConfig
 from kcore.raft.log import RaftLog
+from kcore.raft.replicas import Address, Voter
 from kcore.raft.state_machine import AnyAppend, SnapshotReader, StateMachine
 from kcore.replication.raft_log import OffsetAndEpoch
+from kcore.server.kraft.apis import RAFT_LEVELS
+from kcore.server.quorum.elections import DirectoryElections
 from kcore.server.quorum.process import PLAINTEXT, Elections, QuorumServer
+from kcore.storage.raft_dir import RaftDirectory
+from kcore.storage.raft_log import DiskRaftLog
 
-logger = logging.getLogger(__name__)
 SNAPSHOT_CHECK_S: Final = 1.0
 
 
@@ -48,6 +53,56 @@ class LogEnd:
 
     def on_refused(self, append: AnyAppend, next_offset: int) -> Sequence[Never]:
         raise RaftLogError("a broker cannot append to the metadata log")
+
+
+class Controllers(Protocol):
+    """What a broker's settings say of the quorum."""
+
+    @property
+    def controller_listener(self) -> str:
+        """The name of the controllers' listener."""
+
+    @property
+    def voters(self) -> tuple[Voter, ...]:
+        """Those of controller.quorum.voters."""
+
+    @property
+    def bootstrap(self) -> tuple[Address, ...]:
+        """controller.quorum.bootstrap.servers"""
+
+    @property
+    def raft(self) -> dict[str, Any]:
+        """Further fields of RaftConfig."""
+
+
+class OwnLog(NamedTuple):
+    """A broker's own copy of the metadata log, open, and what its node needs besides."""
+
+    config: RaftConfig
+    log: DiskRaftLog
+    elections: DirectoryElections
+
+
+def open_log(folder: Path, broker_id: int, cluster_id: str, told: Controllers, release: str) -> OwnLog:
+    """StorageError for a folder that is not formatted for this broker."""
+    voters = [each.key.id for each in told.voters]
+    directory = RaftDirectory(folder, node_id=broker_id, cluster_id=cluster_id, voters=voters, is_broker=True)
+    level, rules = RAFT_LEVELS[release]
+    log, election = directory.open(level=rules)
+    config = RaftConfig(
+        directory.cluster_id,
+        broker_id,
+        directory.directory_id,
+        {},
+        SystemRandom().randrange,
+        voters=told.voters,
+        bootstrap_servers=told.bootstrap,
+        listener=told.controller_listener,
+        can_become_voter=False,
+        level=level,
+        **told.raft,
+    )
+    return OwnLog(config, log, DirectoryElections(directory, election))
 
 
 class BrokerObserver(QuorumServer):
@@ -111,17 +166,8 @@ class MetadataObserver(BrokerObserver):
             need.begin(offset, now_ms)
             snapshot = OffsetAndEpoch(offset, self.node.log.epoch_at(offset - 1))
             slices = snapshot_slices(image.copy(), None, snapshot.epoch, now_ms, _nothing, self._release)
-            try:
-                is_written = await self.write_snapshot(snapshot, now_ms, slices)
-            except StorageError as error:  # The disk is full, or gone.
-                logger.error("the snapshot %s-%s was not written: %s", snapshot.offset, snapshot.epoch, error)
-                continue
-            except Exception:
-                logger.exception("the snapshot %s-%s was not written", snapshot.offset, snapshot.epoch)
-                continue
-            if is_written:
+            if await self.write_due_snapshot(snapshot, now_ms, slices, why):
                 need.has_size(self.metrics.snapshots.latest_bytes)
-                logger.info("snapshot %s-%s is written: %s", snapshot.offset, snapshot.epoch, why)
 
     def _perform_own(self, effect: Any) -> None:
         if isinstance(effect, ImageChanged):

@@ -342,3 +342,15 @@ class BrokerServer(ABC):
             block = self._producer_ids[0]
             self._producer_ids = [block[1:]]
             return block[0]
+
+
+async def until_first(*waits: Coroutine[Any, Any, object]) -> None:
+    """Until one of them ends; raises what that raises. The others are cancelled."""
+    ends = [asyncio.create_task(wait) for wait in waits]
+    try:
+        done, _ = await asyncio.wait(ends, return_when=asyncio.FIRST_COMPLETED)
+        for each in done:
+            each.result()
+    finally:
+        for each in ends:
+            each.cancel()

@@ -4,34 +4,18 @@ Those that change a token go on to the controller, once the connection is one on
 knows that. Source: KafkaApis.allowTokenRequests, handleDescribeTokensRequest of 4.3.1; DelegationTokenManager.
 """
 
-from collections.abc import Callable
 from typing import Final
 
-from kcore.controller.rules.tokens import secret_of
+from kcore.controller.rules import tokens
+from kcore.metadata.delegation_token import Token
 from kcore.metadata.image import ClusterImage
 from kcore.metadata.principal import ANONYMOUS, KafkaPrincipal
 from kcore.net.request_context import PLAINTEXT, ClientSession
 from kcore.protocol_errors import Errors
-from kcore.schema.delegation_tokens import (
-    CreateDelegationTokenRequest,
-    CreateDelegationTokenResponse,
-    DescribedDelegationToken,
-    DescribedDelegationTokenRenewer,
-    DescribeDelegationTokenRequest,
-    DescribeDelegationTokenResponse,
-    ExpireDelegationTokenRequest,
-    ExpireDelegationTokenResponse,
-    RenewDelegationTokenRequest,
-    RenewDelegationTokenResponse,
-)
-from kcore.schema.metadata_records_security import DelegationTokenRecord
+from kcore.schema.delegation_tokens import DescribeDelegationTokenRequest, DescribeDelegationTokenResponse
 from kcore.schema.structure import Message
 
 API: Final = {"DescribeDelegationToken": (1, 3)}
-NOT_ALLOWED: Final = Errors.DELEGATION_TOKEN_REQUEST_NOT_ALLOWED
-NO_TIME: Final = -1  # DelegationTokenManager.ERROR_TIMESTAMP
-REQUESTER_SINCE: Final = 3
-MayDescribe = Callable[[str, str], bool]  # A token of another, by its id and its owner.
 
 
 def may_ask(session: ClientSession) -> bool:
@@ -43,36 +27,9 @@ def may_ask(session: ClientSession) -> bool:
 
 def refusal_of(request: Message, version: int, session: ClientSession) -> Message | None:
     """The response to a request about tokens that may not come in that session; None otherwise."""
-    if may_ask(session):
+    if may_ask(session) or not isinstance(request, tokens.OfTokens):
         return None
-    match request:
-        case CreateDelegationTokenRequest():
-            return _not_created(request, version, session.principal)
-        case RenewDelegationTokenRequest():
-            return RenewDelegationTokenResponse(error_code=NOT_ALLOWED, expiry_timestamp_ms=NO_TIME)
-        case ExpireDelegationTokenRequest():
-            return ExpireDelegationTokenResponse(error_code=NOT_ALLOWED, expiry_timestamp_ms=NO_TIME)
-        case DescribeDelegationTokenRequest():
-            return DescribeDelegationTokenResponse(error_code=NOT_ALLOWED)
-    return None
-
-
-def _not_created(request: CreateDelegationTokenRequest, version: int, requester: KafkaPrincipal) -> Message:
-    owner = requester
-    if request.owner_principal_name and request.owner_principal_type is not None:
-        owner = KafkaPrincipal(request.owner_principal_name, request.owner_principal_type)
-    response = CreateDelegationTokenResponse(
-        error_code=NOT_ALLOWED,
-        principal_type=owner.principal_type,
-        principal_name=owner.name,
-        issue_timestamp_ms=NO_TIME,
-        expiry_timestamp_ms=NO_TIME,
-        max_timestamp_ms=NO_TIME,
-    )
-    if version >= REQUESTER_SINCE:
-        response.token_requester_principal_type = requester.principal_type
-        response.token_requester_principal_name = requester.name
-    return response
+    return tokens.refused(request, version, session.principal, Errors.DELEGATION_TOKEN_REQUEST_NOT_ALLOWED)
 
 
 def describe_tokens(
@@ -81,44 +38,10 @@ def describe_tokens(
     principal: KafkaPrincipal,
     image: ClusterImage,
     secret_key: str | None,
-    may_describe: MayDescribe,
+    may_describe: tokens.MayDescribe,
 ) -> DescribeDelegationTokenResponse:
     """The tokens that are asked for, of those that the principal may see."""
     if secret_key is None:
         return DescribeDelegationTokenResponse(error_code=Errors.DELEGATION_TOKEN_AUTH_DISABLED)
-    owners = None
-    if request.owners is not None:
-        owners = {f"{each.principal_type}:{each.principal_name}" for each in request.owners}
-    found = [
-        token
-        for token in image.tokens.values()
-        if (owners is None or owners & _users_of(token))
-        and (str(principal) in _users_of(token) or may_describe(token.token_id, token.owner))
-    ]
-    return DescribeDelegationTokenResponse(tokens=[_described(each, secret_key.encode(), version) for each in found])
-
-
-def _users_of(token: DelegationTokenRecord) -> set[str]:
-    """TokenInformation.ownerOrRenewer"""
-    return {token.owner, token.requester, *token.renewers}
-
-
-def _described(token: DelegationTokenRecord, key: bytes, version: int) -> DescribedDelegationToken:
-    owner_type, _, owner_name = token.owner.partition(":")
-    described = DescribedDelegationToken(
-        principal_type=owner_type,
-        principal_name=owner_name,
-        issue_timestamp=token.issue_timestamp,
-        expiry_timestamp=token.expiration_timestamp,
-        max_timestamp=token.max_timestamp,
-        token_id=token.token_id,
-        hmac=secret_of(key, token.token_id),
-        renewers=[
-            DescribedDelegationTokenRenewer(principal_type=kind, principal_name=name)
-            for kind, _, name in (each.partition(":") for each in token.renewers)
-        ],
-    )
-    if version >= REQUESTER_SINCE:
-        kind, _, name = token.requester.partition(":")
-        described.token_requester_principal_type, described.token_requester_principal_name = kind, name
-    return described
+    known = map(Token.of_record, image.tokens.values())
+    return tokens.describe_tokens(known, request, version, principal, may_describe, secret_key.encode())

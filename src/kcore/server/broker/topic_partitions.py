@@ -17,7 +17,7 @@ from kcore.schema.cluster_metadata import (
     DescribeTopicPartitionsResponsePartition,
     DescribeTopicPartitionsResponseTopic,
 )
-from kcore.server.controller.cluster_view import TOPIC_OPERATIONS, ClusterView
+from kcore.server.cluster_view import TOPIC_OPERATIONS, ClusterView
 from kcore.server.rights import Rights
 from kcore.types import Int32s
 

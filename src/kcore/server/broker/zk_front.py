@@ -9,7 +9,7 @@ from typing import Any, Final, NamedTuple
 from kcore.broker.replicas.replica_manager import ReplicaManager
 from kcore.broker.zk_control.control_requests import CONTROL_REQUESTS
 from kcore.controller.zk.admin.configs import is_of_all_brokers
-from kcore.controller.zk.requests.live_brokers import LiveBroker
+from kcore.metadata.broker_registration import LiveBroker
 from kcore.metadata.broker_table import Endpoint
 from kcore.net.server import Relay, RequestContext
 from kcore.net.versions import answer_of, response_of
@@ -26,7 +26,7 @@ from kcore.server.broker.forwarding import ControllerRelay
 from kcore.server.broker.front import BrokerFront
 from kcore.server.broker.logs import BrokerLogs
 from kcore.server.broker.node_admin import NodeAdmin
-from kcore.server.controller.cluster_view import ClusterView
+from kcore.server.cluster_view import ClusterView
 from kcore.wire.codec import decode_from, encode
 
 APIS: Final = {

@@ -39,15 +39,17 @@ from kcore.server.broker.migration import BrokerMigration
 from kcore.server.broker.migration import Node as MigratingNode
 from kcore.server.broker.migration_settings import RELEASE, MigrationSettings
 from kcore.server.broker.node_admin import NodeAdmin
-from kcore.server.broker.process import AGAIN_S, BrokerServer, now_ms
+from kcore.server.broker.process import AGAIN_S, BrokerServer, now_ms, until_first
 from kcore.server.broker.topic_settings import TopicSettingsWatch
-from kcore.server.broker.zk_door import OPEN, BrokerDoor, CheckedRelay
+from kcore.server.broker.zk_door import OPEN, BrokerDoor
 from kcore.server.broker.zk_front import APIS, RELAYED, ControlPath, Forwarded, Frames, ZkFront, with_apis
+from kcore.server.checked_relay import CheckedRelay
 from kcore.server.controller.acl_follower import AclFollower
 from kcore.server.controller.credentials import CredentialsFollower
 from kcore.server.controller.notes_follower import NotesFollower
 from kcore.server.controller.relay import BrokerRelay
 from kcore.server.document_routing import DocumentRouting, with_bumped
+from kcore.server.rights import refusal_of_cluster
 from kcore.types import Uuid
 from kcore.wire.column_codec import decode_columns
 from kcore.zookeeper.client import ZookeeperClient
@@ -161,7 +163,7 @@ class ZkBrokerServer(BrokerServer):
         """All listeners serve the same APIs; control requests come in at one alone, where there is one for them."""
         relay: Relay = self._relay
         if self._authorizer is not None:
-            relay = CheckedRelay(relay, self._authorizer)
+            relay = CheckedRelay(relay, self._authorizer, refusal_of_cluster)
         frames: Relay = Frames(ControlPath(self._control), relay, self._forwarded())
         if self._is_routed:
             frames = DocumentRelay(self._controller, frames, self._dialer)
@@ -221,15 +223,7 @@ class ZkBrokerServer(BrokerServer):
 
     async def wait_failed(self) -> None:
         """Until it cannot go on for want of log directories. Raises a fault of the metadata log."""
-        waits = [super().wait_failed(), *([] if self._migration is None else [self._migration.wait_failed()])]
-        ends = [asyncio.create_task(wait) for wait in waits]
-        try:
-            done, _ = await asyncio.wait(ends, return_when=asyncio.FIRST_COMPLETED)
-            for each in done:
-                each.result()
-        finally:
-            for each in ends:
-                each.cancel()
+        await until_first(super().wait_failed(), *([] if self._migration is None else [self._migration.wait_failed()]))
 
     # ZooKeeper.
 

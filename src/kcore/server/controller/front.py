@@ -6,12 +6,13 @@ from dataclasses import replace
 from itertools import count
 from typing import Any, Final, NamedTuple, TypeAlias
 
+from kcore.controller.rules.error_responses import in_version
 from kcore.controller.rules.parsed import is_parsed
+from kcore.controller.rules.tokens import OfTokens
 from kcore.controller.zk import admin_events, events
 from kcore.controller.zk.acls import AclAuthorizer
 from kcore.controller.zk.admin.acls import describe_acls
 from kcore.controller.zk.admin.configs import is_of_all_brokers
-from kcore.controller.zk.admin_events import OfTokens
 from kcore.controller.zk.effects import SendResponse
 from kcore.controller.zk.events import RequestEvent
 from kcore.errors import DecodeError
@@ -45,12 +46,13 @@ from kcore.schema.sasl import (
 from kcore.schema.structure import Message
 from kcore.server.audit import AuditLog
 from kcore.server.audited import AuditedRelay
-from kcore.server.controller.cluster_view import ClusterView
+from kcore.server.checked_relay import CheckedRelay
+from kcore.server.cluster_view import ClusterView
 from kcore.server.controller.document_door import DocumentDoor
 from kcore.server.controller.gate import Gate
-from kcore.server.controller.gated_relay import CHECKED, GatedRelay
 from kcore.server.controller.metrics import ControllerMetrics
 from kcore.server.controller.relay import Address, BrokerRelay
+from kcore.server.controller.relayed_rights import CHECKED, refusal_of
 from kcore.server.document_routing import RoutedRequest, refused, with_bumped
 from kcore.types import Uuid
 
@@ -200,7 +202,9 @@ class Front:
 
         `rate_of`: how many connections of an address it takes a second.
         """
-        relay: Relay = self._relay if self._authorizer is None else GatedRelay(self._relay, self._authorizer)
+        relay: Relay = self._relay
+        if self._authorizer is not None:
+            relay = CheckedRelay(relay, self._authorizer, refusal_of)
         if self._audit is not None:
             relay = AuditedRelay(relay, self._audit, self._wall_ms)
         routed = DocumentDoor(self._handle_routed, lambda: self._view() is not None, relay)
@@ -235,7 +239,7 @@ class Front:
         response = await self._allowed(context, request)
         if self._audit is not None:
             self._audit.write(self._wall_ms(), context.principal, context.client_address, request, response)
-        return response
+        return None if response is None else in_version(response, context.version)
 
     async def _handle_routed(self, context: RequestContext, routed: RoutedRequest) -> Message | None:
         """A mutation of the new version, which is never handed on. A broker that proxies one names its client.

@@ -6,12 +6,9 @@ topics or settings, the items that are not allowed are.
 
 from typing import Any, Final
 
-from kcore.controller.zk.admin.tokens import owner_of
-from kcore.controller.zk.admin_events import OfTokens
+from kcore.controller.rules.tokens import OfTokens, owner_of
 from kcore.metadata.acl_codes import (
     ALTER,
-    ALTER_CONFIGS,
-    CLUSTER_ACTION,
     CREATE,
     DELETE,
     DESCRIBE,
@@ -37,24 +34,6 @@ from kcore.schema.topics import (
 from kcore.server.rights import Checked, NameOf, Rights
 from kcore.types import ZERO_UUID, Uuid
 
-# The right to the cluster that a request needs, by API.
-OF_THE_CLUSTER: Final = {
-    "AllocateProducerIds": CLUSTER_ACTION,
-    "AlterPartition": CLUSTER_ACTION,
-    "ControlledShutdown": CLUSTER_ACTION,
-    "AlterPartitionReassignments": ALTER,
-    "AlterUserScramCredentials": ALTER,
-    "CreateAcls": ALTER,
-    "DeleteAcls": ALTER,
-    "ElectLeaders": ALTER,
-    "UpdateFeatures": ALTER,
-    "AlterClientQuotas": ALTER_CONFIGS,
-    "DescribeClientQuotas": DESCRIBE_CONFIGS,
-    "DescribeAcls": DESCRIBE,
-    "DescribeLogDirs": DESCRIBE,
-    "DescribeUserScramCredentials": DESCRIBE,
-    "ListPartitionReassignments": DESCRIBE,
-}
 NOT_CREATED: Final = "Authorization failed."
 NOT_GROWN: Final = "The topic authorization is failed."
 _UNKNOWN: Final = -1
@@ -64,10 +43,6 @@ class Gate(Rights):
     """Decides for one request."""
 
     has_group_settings = False
-
-    def refuses(self, api: str) -> bool:
-        """Whether the right to the cluster is missing."""
-        return api in OF_THE_CLUSTER and not self.allows(OF_THE_CLUSTER[api])
 
     def may_ask_token(self, request: OfTokens) -> bool:
         """Whether a new token may be for that owner (KIP-373)."""

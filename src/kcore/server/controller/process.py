@@ -22,7 +22,6 @@ from kcore.controller.zk.config import ControllerConfig
 from kcore.controller.zk.effects import Effect, HandleLater, LogNotice, Send, SendResponse
 from kcore.controller.zk.notices import Level, Notice
 from kcore.controller.zk.requests.builder import ControlRequest
-from kcore.controller.zk.requests.live_brokers import LiveBroker
 from kcore.controller.zk.watches import Kind, event_of
 from kcore.controller.zk.znode_reading import read_broker
 from kcore.errors import (
@@ -34,6 +33,7 @@ from kcore.errors import (
     TableError,
 )
 from kcore.metadata import znode_tokens, znodes
+from kcore.metadata.broker_registration import LiveBroker
 from kcore.metadata.znode_operations import (
     Delete,
     DeletePartitions,
@@ -46,12 +46,12 @@ from kcore.metadata.znode_operations import (
 from kcore.schema import UpdateMetadataResponse
 from kcore.schema.structure import Message
 from kcore.server.audit import AuditLog
+from kcore.server.cluster_view import ClusterView
 from kcore.server.controller import eligibility
 from kcore.server.controller.acl_follower import AclFollower
 from kcore.server.controller.address_quotas import AddressQuotasFollower
 from kcore.server.controller.answers import event_of_answer
 from kcore.server.controller.broker_channel import BrokerChannels
-from kcore.server.controller.cluster_view import ClusterView
 from kcore.server.controller.credentials import CredentialsFollower
 from kcore.server.controller.door import OPEN, Door, endpoints_at
 from kcore.server.controller.event_queue import EventQueue, Reelect, Stop

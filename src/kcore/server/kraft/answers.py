@@ -2,8 +2,8 @@
 
 import asyncio
 
-from kcore.controller.kraft.error_responses import in_version
 from kcore.controller.kraft.long_messages import fitting
+from kcore.controller.rules.error_responses import in_version
 from kcore.net.framed import Encoded, encoded
 from kcore.schema.structure import Message
 

@@ -47,8 +47,8 @@ class LogCredentials:
         if record is None:
             self._refuse_early()
             return None
-        kind, _, name = record.owner.partition(":")
-        return Token(KafkaPrincipal(name, kind), record.expiration_timestamp, secret_of(self._secret_key, token_id))
+        secret = secret_of(self._secret_key, token_id)
+        return Token(KafkaPrincipal.of(record.owner), record.expiration_timestamp, secret)
 
     def _refuse_early(self) -> None:
         if not self._has_loaded():

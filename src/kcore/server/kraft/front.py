@@ -10,14 +10,14 @@ from functools import partial
 from typing import Final, NamedTuple
 
 from kcore.constants import KRAFT_VERSION
-from kcore.controller.kraft.api_errors import DEFAULT_MESSAGES
 from kcore.controller.kraft.authorization import is_authorized
 from kcore.controller.kraft.brokers.heartbeats import Contact
 from kcore.controller.kraft.context import ControllerContext, RequestInfo
 from kcore.controller.kraft.controller import KraftController
 from kcore.controller.kraft.departures import LEADERS_NAMED
-from kcore.controller.kraft.error_responses import refused
 from kcore.controller.kraft.handlers import HANDLERS
+from kcore.controller.rules.api_errors import DEFAULT_MESSAGES
+from kcore.controller.rules.error_responses import refused
 from kcore.controller.rules.parsed import is_parsed
 from kcore.controller.rules.quotas import IP
 from kcore.errors import DisconnectedError, NetworkError

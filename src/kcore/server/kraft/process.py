@@ -21,7 +21,6 @@ from kcore.controller.kraft.departures import KILLED_LEADERS
 from kcore.controller.kraft.outputs import Clocks, LogLine, ReadSnapshotSlice, RequestAnswer, WorkOn
 from kcore.controller.kraft.slices import snapshot_slices
 from kcore.controller.kraft.tasks import all_tasks
-from kcore.errors import StorageError
 from kcore.net.bounded_log import BoundedLog
 from kcore.net.limits import Limits
 from kcore.net.listener_security import PROTOCOLS, ListenerSecurity
@@ -245,18 +244,11 @@ class KraftServer(QuorumServer):
             image, epoch = controller.snapshot_image, snapshot.epoch
             slices = snapshot_slices(image, offset, epoch, wall_ms, controller.release, release)
             try:
-                is_written = await self.write_snapshot(snapshot, wall_ms, slices)
-            except StorageError as error:  # The disk is full, or gone.
-                logger.error("the snapshot %s-%s was not written: %s", snapshot.offset, snapshot.epoch, error)
-                continue
-            except Exception:
-                logger.exception("the snapshot %s-%s was not written", snapshot.offset, snapshot.epoch)
-                continue
+                is_written = await self.write_due_snapshot(snapshot, wall_ms, slices, why)
             finally:
                 controller.release()
             if is_written:
                 controller.snapshots.has_size(self.metrics.snapshots.latest_bytes)
-                logger.info("snapshot %s-%s is written: %s", snapshot.offset, snapshot.epoch, why)
 
 
 def _wall_ms() -> int:

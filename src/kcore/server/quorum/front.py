@@ -14,8 +14,8 @@ from itertools import count
 from typing import ClassVar, Final
 
 from kcore.constants import KRAFT_VERSION, MAX_BROKERS
-from kcore.controller.kraft.api_errors import DEFAULT_MESSAGES
-from kcore.controller.kraft.error_responses import refused
+from kcore.controller.rules.api_errors import DEFAULT_MESSAGES
+from kcore.controller.rules.error_responses import refused
 from kcore.net.adoption import Direct
 from kcore.net.framed import Encoded
 from kcore.net.limits import Limits

@@ -12,7 +12,7 @@ from contextlib import suppress
 from functools import partial
 from typing import Any, Final, Protocol, Self
 
-from kcore.errors import KcoreError
+from kcore.errors import KcoreError, StorageError
 from kcore.net.limits import Limits
 from kcore.net.listener_security import ListenerSecurity
 from kcore.net.metrics import Metrics
@@ -228,6 +228,22 @@ class QuorumServer:
             return is_written
         finally:
             writer.drop()
+
+    async def write_due_snapshot(
+        self, snapshot: OffsetAndEpoch, last_contained_log_timestamp: int, slices: Iterable[bytes], why: str
+    ) -> bool:
+        """As `write_snapshot`, with a line in the log: why it was due, or what failed. False in that case, too."""
+        try:
+            is_written = await self.write_snapshot(snapshot, last_contained_log_timestamp, slices)
+        except StorageError as error:  # The disk is full, or gone.
+            logger.error("the snapshot %s-%s was not written: %s", snapshot.offset, snapshot.epoch, error)
+            return False
+        except Exception:
+            logger.exception("the snapshot %s-%s was not written", snapshot.offset, snapshot.epoch)
+            return False
+        if is_written:
+            logger.info("snapshot %s-%s is written: %s", snapshot.offset, snapshot.epoch, why)
+        return is_written
 
     # Events.
 

@@ -6,10 +6,11 @@ ControllerRegistrationsPublisher.
 
 from typing import Final
 
-from kcore.controller.kraft.authorization import is_authorized, refusal
+from kcore.controller.kraft.authorization import is_authorized
 from kcore.controller.kraft.context import ControllerContext, RequestInfo
 from kcore.controller.kraft.decision import Decision
-from kcore.controller.kraft.error_responses import refused
+from kcore.controller.rules.authorization import refusal
+from kcore.controller.rules.error_responses import refused
 from kcore.java_hash import hash_map_order
 from kcore.metadata.acl_codes import (
     ALTER,

@@ -19,11 +19,12 @@ from kcore.constants import (
     STREAMS_VERSION,
     TRANSACTION_VERSION,
 )
-from kcore.controller.kraft.authorization import is_authorized, refusal
+from kcore.controller.kraft.authorization import is_authorized
 from kcore.controller.kraft.context import ControllerContext, RequestInfo
 from kcore.controller.kraft.decision import Decision, Versioned
 from kcore.controller.kraft.departures import REFUSED_KRAFT_VERSION
-from kcore.controller.kraft.error_responses import refused
+from kcore.controller.rules.authorization import refusal
+from kcore.controller.rules.error_responses import refused
 from kcore.controller.rules.features import Supported
 from kcore.java_hash import hash_map_order, timeline_order
 from kcore.metadata.acl_codes import ALTER

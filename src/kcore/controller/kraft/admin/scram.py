@@ -9,10 +9,11 @@ import hmac
 from collections import Counter
 from typing import Final, NamedTuple
 
-from kcore.controller.kraft.authorization import is_authorized, refusal
+from kcore.controller.kraft.authorization import is_authorized
 from kcore.controller.kraft.context import ControllerContext, RequestInfo
 from kcore.controller.kraft.decision import Decision, Versioned
-from kcore.controller.kraft.error_responses import refused
+from kcore.controller.rules.authorization import refusal
+from kcore.controller.rules.error_responses import refused
 from kcore.controller.rules.scram import LEAST_ITERATIONS, MECHANISMS, MOST_ITERATIONS, MOST_SALT
 from kcore.java_hash import hash_map_order
 from kcore.metadata.acl_codes import ALTER, DESCRIBE

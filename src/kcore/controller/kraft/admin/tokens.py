@@ -4,19 +4,24 @@ The log has no secret: a token's HMAC follows from its id and `delegation.token.
 logged or told to anybody but who creates a token. Source: DelegationTokenControlManager, ControllerApis.
 """
 
-from typing import Final
-
 from kcore.controller.kraft.authorization import is_authorized
 from kcore.controller.kraft.context import ControllerContext, RequestInfo
 from kcore.controller.kraft.decision import Decision, Versioned
 from kcore.controller.kraft.periodic import MOST_EXPIRED_TOKENS
-from kcore.controller.rules.tokens import USER_TYPE, is_over, later, new_lifetime
+from kcore.controller.rules.tokens import (
+    NO_TIME,
+    USER_TYPE,
+    creation_response,
+    is_over,
+    later,
+    new_lifetime,
+    owner_of,
+)
 from kcore.metadata.acl_codes import CREATE_TOKENS, USER
 from kcore.metadata.principal import ANONYMOUS, KafkaPrincipal
 from kcore.protocol_errors import Errors
 from kcore.schema.delegation_tokens import (
     CreateDelegationTokenRequest,
-    CreateDelegationTokenResponse,
     DescribeDelegationTokenRequest,
     DescribeDelegationTokenResponse,
     ExpireDelegationTokenRequest,
@@ -27,16 +32,12 @@ from kcore.schema.delegation_tokens import (
 from kcore.schema.metadata_records_security import DelegationTokenRecord, RemoveDelegationTokenRecord
 from kcore.types import Uuid
 
-NO_TIME: Final = -1  # DelegationTokenManager.ERROR_TIMESTAMP
-
 
 def on_create_delegation_token(
     context: ControllerContext, request: CreateDelegationTokenRequest, info: RequestInfo
 ) -> Decision:
     """A token for who asks, or for another principal where CREATE_TOKENS of that user is allowed (KIP-373)."""
-    requester = owner = info.principal
-    if request.owner_principal_name and request.owner_principal_type is not None:
-        owner = KafkaPrincipal(request.owner_principal_name, request.owner_principal_type)
+    requester, owner = info.principal, owner_of(request, info.principal)
     if not _may_ask(info):
         return _not_created(Errors.DELEGATION_TOKEN_REQUEST_NOT_ALLOWED, owner, requester, info, NO_TIME)
     if owner != requester and not is_authorized(context, info, CREATE_TOKENS, USER, str(owner)):
@@ -61,7 +62,7 @@ def on_create_delegation_token(
         expiration_timestamp=expiration,
         token_id=token_id,
     )
-    response = _created(Errors.NONE, owner, requester, info)
+    response = creation_response(info.version, owner, requester)
     response.issue_timestamp_ms, response.max_timestamp_ms = now_ms, max_timestamp
     response.expiry_timestamp_ms, response.token_id = expiration, token_id
     response.hmac = context.tokens.hmac_of(token_id)
@@ -88,21 +89,7 @@ def _error_of_all(context: ControllerContext) -> Errors | None:
 def _not_created(
     error: Errors, owner: KafkaPrincipal, requester: KafkaPrincipal, info: RequestInfo, time_ms: int
 ) -> Decision:
-    response = _created(error, owner, requester, info)
-    response.issue_timestamp_ms = response.expiry_timestamp_ms = response.max_timestamp_ms = time_ms
-    return Decision(response)
-
-
-def _created(
-    error: Errors, owner: KafkaPrincipal, requester: KafkaPrincipal, info: RequestInfo
-) -> CreateDelegationTokenResponse:
-    response = CreateDelegationTokenResponse(
-        error_code=error, principal_type=owner.principal_type, principal_name=owner.name
-    )
-    if info.version > 2:
-        response.token_requester_principal_type = requester.principal_type
-        response.token_requester_principal_name = requester.name
-    return response
+    return Decision(creation_response(info.version, owner, requester, error, time_ms))
 
 
 def _new_id(context: ControllerContext) -> Uuid:

@@ -5,7 +5,7 @@ Source: ReplicationControlManager.unregisterBroker, ClusterControlManager.regist
 
 from typing import Final
 
-from kcore.controller.kraft.authorization import is_authorized, refusal
+from kcore.controller.kraft.authorization import is_authorized
 from kcore.controller.kraft.brokers.epochs import registered_row
 from kcore.controller.kraft.brokers.listeners import are_valid, merged
 from kcore.controller.kraft.context import ControllerContext, RequestInfo
@@ -16,6 +16,7 @@ from kcore.controller.kraft.kafka_way.faults import fail_as_kafka
 from kcore.controller.kraft.kafka_way.stale_eligible import changes_of_stale
 from kcore.controller.kraft.record_limits import MOST_RECORDS, TOO_LARGE, has_limits
 from kcore.controller.kraft.settings_of_topics import kraft_settings
+from kcore.controller.rules.authorization import refusal
 from kcore.metadata.acl_codes import ALTER, CLUSTER_ACTION
 from kcore.protocol_errors import Errors
 from kcore.replication import kraft_events

@@ -1,7 +1,7 @@
 """Where Kafka's controller fails over a request: it answers -1, and gives up its leadership (QuorumController)."""
 
 from kcore.controller.kraft.config import KraftControllerConfig
-from kcore.controller.kraft.error_responses import refused
+from kcore.controller.rules.error_responses import refused
 from kcore.errors import KcoreError
 from kcore.protocol_errors import Errors
 from kcore.schema.broker_lifecycle import UnregisterBrokerRequest

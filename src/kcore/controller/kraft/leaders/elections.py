@@ -11,10 +11,9 @@ from typing import Final, TypeAlias
 import numpy as np
 
 from kcore.constants import NO_BROKER_ROW
-from kcore.controller.kraft.authorization import is_authorized, refusal
+from kcore.controller.kraft.authorization import is_authorized
 from kcore.controller.kraft.context import ControllerContext, RequestInfo
 from kcore.controller.kraft.decision import AT_ONCE, Decision, Steps, pause_if_many
-from kcore.controller.kraft.error_responses import in_version, refused
 from kcore.controller.kraft.leaders.named import (
     in_runs,
     mark,
@@ -26,6 +25,8 @@ from kcore.controller.kraft.leaders.named import (
 from kcore.controller.kraft.periodic import MOST_ELECTIONS
 from kcore.controller.kraft.record_limits import check_records
 from kcore.controller.kraft.settings_of_topics import kraft_settings
+from kcore.controller.rules.authorization import refusal
+from kcore.controller.rules.error_responses import in_version, refused
 from kcore.metadata.acl_codes import ALTER
 from kcore.metadata.partition_table import PartitionTable
 from kcore.protocol_errors import ApiException, Errors

@@ -11,11 +11,10 @@ from typing import Final, NamedTuple, Self
 import numpy as np
 
 from kcore.constants import MAX_REPLICAS, NO_BROKER_ROW
-from kcore.controller.kraft.authorization import is_authorized, refusal
+from kcore.controller.kraft.authorization import is_authorized
 from kcore.controller.kraft.context import ControllerContext, RequestInfo
 from kcore.controller.kraft.decision import AT_ONCE, Decision, Steps, pause_if_many
 from kcore.controller.kraft.departures import EARLIER_MOVES
-from kcore.controller.kraft.error_responses import refused
 from kcore.controller.kraft.leaders.named import (
     MOST_RUNS,
     in_runs,
@@ -26,6 +25,8 @@ from kcore.controller.kraft.leaders.named import (
 )
 from kcore.controller.kraft.record_limits import MOST_RECORDS, has_limits
 from kcore.controller.kraft.settings_of_topics import kraft_settings
+from kcore.controller.rules.authorization import refusal
+from kcore.controller.rules.error_responses import refused
 from kcore.metadata.acl_codes import ALTER
 from kcore.metadata.arrays import padded
 from kcore.metadata.broker_table import BrokerTable

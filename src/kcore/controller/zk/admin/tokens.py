@@ -5,33 +5,36 @@ nodes. Source: DelegationTokenManagerZk, KafkaApis of 3.9.1.
 """
 
 import hmac
-from typing import Final
 
-from kcore.controller.rules.tokens import USER_TYPE, is_over, later, new_lifetime, secret_of
+from kcore.controller.rules.tokens import (
+    USER_TYPE,
+    creation_response,
+    describe_tokens,
+    is_over,
+    later,
+    new_lifetime,
+    owner_of,
+    secret_of,
+)
 from kcore.controller.zk.admin_events import ExpireTokens, TokenRequest
 from kcore.controller.zk.context import ControllerContext
 from kcore.controller.zk.effects import Steps, read_children, read_nodes, write_nodes
 from kcore.controller.zk.znode_reading import pass_over
 from kcore.errors import TableError
+from kcore.metadata.delegation_token import Token
 from kcore.metadata.principal import KafkaPrincipal
 from kcore.metadata.znode_operations import Create, Delete, Operation, OperationResult, SetData
-from kcore.metadata.znode_tokens import CHANGE_PATH, TOKENS, Token, decode_token, encode_token, token_path
+from kcore.metadata.znode_tokens import CHANGE_PATH, TOKENS, decode_token, encode_token, token_path
 from kcore.protocol_errors import Errors
 from kcore.schema.delegation_tokens import (
     CreateDelegationTokenRequest,
-    CreateDelegationTokenResponse,
-    DescribedDelegationToken,
-    DescribedDelegationTokenRenewer,
     DescribeDelegationTokenRequest,
-    DescribeDelegationTokenResponse,
     ExpireDelegationTokenRequest,
     ExpireDelegationTokenResponse,
     RenewDelegationTokenRequest,
     RenewDelegationTokenResponse,
 )
 from kcore.schema.structure import Message
-
-NO_TIME: Final = -1  # DelegationTokenManager.ErrorTimestamp
 
 
 def on_token_request(context: ControllerContext, event: TokenRequest) -> Steps[None]:
@@ -45,7 +48,9 @@ def on_token_request(context: ControllerContext, event: TokenRequest) -> Steps[N
         case CreateDelegationTokenRequest():
             response = yield from _create(context, event, event.request, key.encode())
         case DescribeDelegationTokenRequest():
-            response = yield from _describe(context, event, event.request, key.encode())
+            who, may_describe = event.asking.principal, event.asking.may_describe
+            tokens = [] if event.request.owners == [] else (yield from _tokens(context))
+            response = describe_tokens(tokens, event.request, event.version, who, may_describe, key.encode())
         case RenewDelegationTokenRequest() | ExpireDelegationTokenRequest():
             response = yield from _change(context, event, event.request, key.encode())
     yield from context.answer(event.request_id, response)
@@ -57,7 +62,8 @@ def _create(
     config, asking = context.config, event.asking
     renewers = tuple(KafkaPrincipal(each.principal_name, each.principal_type) for each in request.renewers)
     owner = owner_of(request, asking.principal)
-    if USER_TYPE not in {owner.principal_type} or any(each.principal_type != USER_TYPE for each in renewers):
+    has_type = not request.owner_principal_name or request.owner_principal_type is not None
+    if not has_type or any(each.principal_type != USER_TYPE for each in (owner, *renewers)):
         return event.refused(Errors.INVALID_PRINCIPAL_TYPE)
     limits = config.delegation_token_max_lifetime_ms, config.delegation_token_expiry_time_ms
     lifetime = new_lifetime(asking.wall_ms, request.max_lifetime_ms, *limits)
@@ -65,26 +71,11 @@ def _create(
     created, _ = yield from write_nodes([Create(token_path(token.token_id), encode_token(token)), _note(token)])
     if created is not OperationResult.DONE:
         return event.refused(Errors.UNKNOWN_SERVER_ERROR)
-    response = CreateDelegationTokenResponse(
-        principal_type=owner.principal_type,
-        principal_name=owner.name,
-        issue_timestamp_ms=token.issue_timestamp,
-        expiry_timestamp_ms=token.expiry_timestamp,
-        max_timestamp_ms=token.max_timestamp,
-        token_id=token.token_id,
-        hmac=secret_of(key, token.token_id),
-    )
-    if event.version > 2:
-        response.token_requester_principal_type = asking.principal.principal_type
-        response.token_requester_principal_name = asking.principal.name
+    response = creation_response(event.version, owner, asking.principal)
+    response.issue_timestamp_ms, response.max_timestamp_ms = token.issue_timestamp, token.max_timestamp
+    response.expiry_timestamp_ms, response.token_id = token.expiry_timestamp, token.token_id
+    response.hmac = secret_of(key, token.token_id)
     return response
-
-
-def owner_of(request: CreateDelegationTokenRequest, requester: KafkaPrincipal) -> KafkaPrincipal:
-    """Whose the token is to be."""
-    if not request.owner_principal_name:
-        return requester
-    return KafkaPrincipal(request.owner_principal_name, request.owner_principal_type or "")
 
 
 def _note(token: Token) -> Operation:
@@ -122,43 +113,6 @@ def _change(
     if isinstance(request, RenewDelegationTokenRequest):
         return RenewDelegationTokenResponse(expiry_timestamp_ms=changed.expiry_timestamp)
     return ExpireDelegationTokenResponse(expiry_timestamp_ms=changed.expiry_timestamp)
-
-
-def _describe(
-    context: ControllerContext, event: TokenRequest, request: DescribeDelegationTokenRequest, key: bytes
-) -> Steps[Message]:
-    """Tokens that are asked for, of those that the principal may see (DelegationTokenManager.filterToken)."""
-    asking = event.asking
-    owners = None
-    if request.owners is not None:
-        owners = [KafkaPrincipal(each.principal_name, each.principal_type) for each in request.owners]
-    described = []
-    for token in (yield from _tokens(context)) if owners is None or owners else ():
-        if owners is not None and not any(map(token.may_renew, owners)):
-            continue
-        if token.may_renew(asking.principal) or asking.may_describe(token.token_id, str(token.owner)):
-            described.append(_described(token, key, event.version))
-    return DescribeDelegationTokenResponse(tokens=described)
-
-
-def _described(token: Token, key: bytes, version: int) -> DescribedDelegationToken:
-    described = DescribedDelegationToken(
-        principal_type=token.owner.principal_type,
-        principal_name=token.owner.name,
-        issue_timestamp=token.issue_timestamp,
-        expiry_timestamp=token.expiry_timestamp,
-        max_timestamp=token.max_timestamp,
-        token_id=token.token_id,
-        hmac=secret_of(key, token.token_id),
-        renewers=[
-            DescribedDelegationTokenRenewer(principal_type=each.principal_type, principal_name=each.name)
-            for each in token.renewers
-        ],
-    )
-    if version > 2:
-        described.token_requester_principal_type = token.requester.principal_type
-        described.token_requester_principal_name = token.requester.name
-    return described
 
 
 def _tokens(context: ControllerContext) -> Steps[list[Token]]:

@@ -11,7 +11,7 @@ import numpy.typing as npt
 
 from kcore.constants import UNKNOWN_BROKER_EPOCH
 from kcore.controller.zk.requests.control_request import ControlRequest, RequestGroup
-from kcore.controller.zk.requests.live_brokers import BrokerPlaces, LiveBroker, LiveLeaders, live_brokers_of
+from kcore.controller.zk.requests.live_brokers import BrokerPlaces, LiveLeaders, live_brokers_of
 from kcore.controller.zk.requests.states import (
     ReplicaAvailability,
     TopicStates,
@@ -21,6 +21,7 @@ from kcore.controller.zk.requests.states import (
     update_metadata_states,
 )
 from kcore.controller.zk.requests.versions import RequestVersions
+from kcore.metadata.broker_registration import LiveBroker
 from kcore.metadata.partition_table import PartitionTable
 from kcore.schema import LeaderAndIsrRequest, StopReplicaRequest, UpdateMetadataRequest
 from kcore.schema.structure import Message

@@ -1,24 +1,17 @@
 """The endpoints of brokers in control requests: the live brokers, and the live leaders of a LeaderAndIsr."""
 
 from collections.abc import Sequence
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 
 from kcore.controller.zk.requests.states import cut, distinct, elements_of, taken
+from kcore.metadata.broker_registration import LiveBroker
 from kcore.metadata.broker_table import BrokerTable, Endpoint
 from kcore.types import Int16s
 from kcore.wire.columns import Rows, Strings
 
 NOWHERE = Endpoint(-1, "", "", 0)  # Node.noNode(): a broker without such a listener.
-
-
-class LiveBroker(NamedTuple):
-    """A node that UpdateMetadata lists and that is no broker: a controller without a znode in /brokers/ids."""
-
-    id: int
-    endpoints: tuple[Endpoint, ...]
-    rack: str | None = None
 
 
 class BrokerPlaces:

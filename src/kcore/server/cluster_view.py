@@ -1,4 +1,4 @@
-"""The active controller's responses to Metadata and DescribeCluster, from its table.
+"""Responses to Metadata and DescribeCluster from a table: of a controller in ZooKeeper mode, and of brokers.
 
 Source: ZkMetadataCache and KafkaApis of 3.9.1 (handleTopicMetadataRequest, handleDescribeCluster), no authorizer.
 """
@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from kcore.constants import INTERNAL_TOPICS
-from kcore.controller.zk.requests.live_brokers import LiveBroker
+from kcore.metadata.broker_registration import LiveBroker
 from kcore.metadata.partition_table import PartitionTable
 from kcore.metadata.topic_names import reason_invalid
 from kcore.protocol_errors import Errors

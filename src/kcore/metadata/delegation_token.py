@@ -1,0 +1,39 @@
+"""A delegation token (KIP-48), without its secret: what znodes and the metadata log know of it."""
+
+from typing import NamedTuple
+
+from kcore.metadata.principal import KafkaPrincipal
+from kcore.schema.metadata_records_security import DelegationTokenRecord
+
+
+class Token(NamedTuple):
+    """TokenInformation; times are in ms since 1970."""
+
+    token_id: str
+    owner: KafkaPrincipal
+    requester: KafkaPrincipal
+    renewers: tuple[KafkaPrincipal, ...]
+    issue_timestamp: int
+    max_timestamp: int
+    expiry_timestamp: int
+
+    @classmethod
+    def of_record(cls, record: DelegationTokenRecord) -> "Token":
+        """Of the metadata log."""
+        return cls(
+            record.token_id,
+            KafkaPrincipal.of(record.owner),
+            KafkaPrincipal.of(record.requester),
+            tuple(map(KafkaPrincipal.of, record.renewers)),
+            record.issue_timestamp,
+            record.max_timestamp,
+            record.expiration_timestamp,
+        )
+
+    def may_renew(self, principal: KafkaPrincipal) -> bool:
+        """Whether it may say when the token expires (DelegationTokenManager.allowedToRenew)."""
+        return principal == self.owner or principal in self.renewers
+
+    def is_of(self, principal: KafkaPrincipal) -> bool:
+        """Whether it may see the token: who asked for it may, too (TokenInformation.ownerOrRenewer)."""
+        return principal == self.requester or self.may_renew(principal)

@@ -1,0 +1,59 @@
+"""Requests that another node answers, checked before they go on.
+
+That node takes them for requests of this one. So who asks, and for what, is looked at here.
+"""
+
+from collections.abc import Callable
+from typing import TypeAlias
+
+from kcore.errors import DisconnectedError
+from kcore.net.request_context import SESSION
+from kcore.net.served import Relay
+from kcore.schema.headers import RequestHeader, ResponseHeader
+from kcore.schema.index import REQUESTS
+from kcore.schema.structure import Message
+from kcore.server.rights import Authorizer, Rights
+from kcore.wire.codec import decode_from, encode
+
+Refuse: TypeAlias = Callable[[Rights, Message, int], Message | None]
+"""The response to a request of that version where a right is missing; None where it may go on."""
+
+
+class CheckedRelay:
+    """Before a relay: what `refuse` answers does not go on."""
+
+    def __init__(self, relay: Relay, authorizer: Authorizer, refuse: Refuse) -> None:
+        self._relay, self._authorizer, self._refuse = relay, authorizer, refuse
+
+    def takes(self, api_key: int, version: int) -> bool:
+        """Whether the relay takes it."""
+        return self._relay.takes(api_key, version)
+
+    async def ask(self, connection_id: int, frame: bytes) -> bytes:
+        """The other node's answer, or the refusal. DecodeError for other bytes; DisconnectedError if nobody asks."""
+        session = SESSION.get()
+        if session is None:
+            raise DisconnectedError("nobody asks")
+        header, request = read_request(frame)
+        refused = self._refuse(Rights(self._authorizer, session), request, header.request_api_version)
+        if refused is None:
+            return await self._relay.ask(connection_id, frame)
+        return response_bytes(header, refused)
+
+    def forget(self, connection_id: int) -> None:
+        """That connection has ended."""
+        self._relay.forget(connection_id)
+
+
+def read_request(frame: bytes) -> tuple[RequestHeader, Message]:
+    """Of a frame whose API and version a relay takes. DecodeError."""
+    kind, version = REQUESTS[int.from_bytes(frame[:2])], int.from_bytes(frame[2:4])
+    header, at = decode_from(RequestHeader, kind.header_version(version), frame)
+    return header, decode_from(kind, version, frame, at)[0]
+
+
+def response_bytes(header: RequestHeader, response: Message) -> bytes:
+    """The response's header and body, in the version of the request."""
+    version = header.request_api_version
+    head = ResponseHeader(correlation_id=header.correlation_id)
+    return bytes(encode(head, response.header_version(version))) + bytes(encode(response, version))
