@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from kcore.net.connect import connect
-from kcore.net.connection_quotas import MOST_ADDRESSES, ConnectionQuotas, Rate
+from kcore.net.connection_quotas import MOST_ADDRESSES, ConnectionQuotas
 from kcore.net.limits import Limits
 from kcore.net.listener import plain_address
 from kcore.net.server import Server, serve
@@ -96,19 +96,6 @@ async def test_an_address_that_comes_too_often_is_closed_late() -> None:
         await until(lambda: server._closing_late)
         writer.close()
     assert not server._closing_late
-
-
-def test_the_rate_is_kafkas() -> None:
-    """Rate and QuotaUtils: ten windows count from the first connection on, however young it is."""
-    rate = Rate()
-    assert [rate.wait_s(2, 0.0) for _ in range(20)] == [0.0] * 20
-    assert rate.wait_s(2, 0.0) == pytest.approx(0.5)
-    assert rate.wait_s(2, 0.5) == pytest.approx(0.5), "one more, after half a second"
-    rate.take_back()
-    rate.take_back()
-    assert rate.wait_s(2, 0.9) == 0.0, "the two that were taken back do not count"
-    assert rate.wait_s(2, 11.5) == 0.0, "what came before eleven windows is forgotten"
-    assert Rate().wait_s(0, 0.0) == 1.0
 
 
 def test_what_is_refused_does_not_count() -> None:

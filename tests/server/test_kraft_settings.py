@@ -31,6 +31,8 @@ def test_settings_of_raft_and_of_the_controller_go_where_they_belong() -> None:
         "broker.session.timeout.ms": "6000",
         "controller.quota.window.num": "3",
         "controller.quota.window.size.seconds": "2",
+        "quota.window.num": "5",
+        "quota.window.size.seconds": "7",
         "auto.leader.rebalance.enable": "FALSE",
         "authorizer.class.name": "org.apache.kafka.metadata.authorizer.StandardAuthorizer",
         "super.users": "User:a;User:b",
@@ -45,6 +47,7 @@ def test_settings_of_raft_and_of_the_controller_go_where_they_belong() -> None:
     config = settings.controller_config("a cluster", "4.3.1", frozenset())
     assert (config.broker_session_timeout_ms, config.auto_leader_rebalance_enable) == (6000, False)
     assert (config.controller_quota_window_num, config.controller_quota_window_size_seconds) == (3, 2)
+    assert (config.quota_window_num, config.quota_window_size_seconds) == (5, 7)
     assert config.has_authorizer and config.super_users == ("User:a", "User:b")
     assert config.static_configs["min.insync.replicas"] == "2"
 
@@ -61,6 +64,9 @@ def test_settings_of_raft_and_of_the_controller_go_where_they_belong() -> None:
         ("controller.quota.window.num", "many", "give a number from 1"),
         ("controller.quota.window.size.seconds", "-1", "give a number from 1"),
         ("controller.quota.window.size.seconds", "1.5", "give a number from 1"),
+        ("quota.window.num", "0", "give a number from 1"),
+        ("quota.window.size.seconds", "1.5", "give a number from 1"),
+        ("client.quota.callback.class", "com.example.Mine", "kcore runs no classes of Java"),
         ("auto.leader.rebalance.enable", "yes", "give true or false"),
         ("controller.quorum.voters", "7@a:1", "give either"),
         ("controller.quorum.bootstrap.servers", "a", "give HOST:PORT"),

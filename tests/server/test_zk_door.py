@@ -39,6 +39,7 @@ from net.authority import Authority
 from net.loops import story, until
 from net.token_client import show_token
 from server.brokers import APIS, FakeBroker
+from server.test_request_quotas import stop_the_clocks
 from server.zookeepers import Client, Zookeeper, elect, take_over
 
 US, BROKER = 1000, 1
@@ -337,6 +338,39 @@ async def test_quotas_of_addresses_hold_at_the_controller(authority: Authority) 
         await until(lambda: (rate_of("10.0.0.2"), rate_of("127.0.0.1"), rate_of("10.0.0.1")) == (500, 600, 7))
         await alter(connection, None, None)
         await until(lambda: rate_of("10.0.0.2") is None)
+
+
+@story
+async def test_quotas_of_clients_hold_at_the_controller() -> None:
+    """request_percentage: the controller's own notification tells of it. What brokers send is exempt."""
+    async with controller(Zookeeper(), door_settings({})) as server:
+        assert server._front._server is not None
+        throttle, connections = server._front._throttle, server._front._server.connections
+        assert throttle is not None
+        stop_the_clocks(throttle)
+        async with (
+            await connect("127.0.0.1", server.port, client_id="greedy") as greedy,
+            await connect("127.0.0.1", server.port, client_id="modest") as modest,
+        ):
+            entity = [EntityData(entity_type="client-id", entity_name="greedy")]
+            for value in (1.0, None):
+                change = OpData(key="request_percentage", value=value or 0.0, remove=value is None)
+                entries = [AlterClientQuotasRequestEntryData(entity=entity, ops=[change])]
+                answer = await modest.send(AlterClientQuotasRequest(entries=entries))
+                assert [each.error_code for each in answer.entries] == [0]
+                await until(lambda value=value: throttle.is_on is (value is not None))
+                for _ in range(5):
+                    await greedy.send(s.AlterPartitionRequest(topics=[]))
+                    assert all(each._muted is None for each in connections)
+                for _ in range(5):
+                    told = await greedy.send(s.MetadataRequest(topics=[]))
+                    assert (await modest.send(s.MetadataRequest(topics=[]))).throttle_time_ms == 0
+                assert (told.throttle_time_ms > 0) is (value is not None)
+                if value is not None:
+                    await until(lambda: any(each._muted is not None for each in connections))
+                for each in connections:
+                    each._unmute()
+                    each._muted = None
 
 
 async def alter(connection: Connection, name: str | None, rate: float | None) -> None:

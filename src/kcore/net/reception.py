@@ -29,6 +29,7 @@ from kcore.net.requests import (
     KEY_AND_VERSION,
     DirectHandler,
     Serving,
+    Throttle,
     fault_line,
     read_request,
     response_frame,
@@ -106,6 +107,7 @@ class Host(Serving, Protocol):
     listener_name: str
     direct: DirectHandler | None
     adopter: Adopter | None
+    throttle: Throttle | None
     admission: Admission[Any]
     connection_ids: "count[int]"
     log: BoundedLog
@@ -265,16 +267,12 @@ class Reception:
         try:
             header, message = read_request(server, frame, api_key, version)
         except KcoreError:
-            if newcomer.is_here:
-                self._send_on(newcomer, len(frame).to_bytes(_SIZE, "big") + frame + newcomer.received)
+            self._send_back(newcomer, frame)
+            return
+        if message is None or isinstance(message, ApiVersionsRequest):
+            self._tell_versions(newcomer, frame, header, message)
             return
         self._metrics.requests += 1
-        if message is None or isinstance(message, ApiVersionsRequest):
-            if newcomer.is_here:
-                self._write(newcomer, versions_frame(server, header, message))
-                if newcomer.is_here:
-                    self._go_on(newcomer)
-            return
         context = RequestContext(newcomer.peer, newcomer.connection_id, header, newcomer.session)
         newcomer.direct = Direct(context, message, frame)
         assert server.direct is not None
@@ -286,6 +284,20 @@ class Reception:
             self.end(newcomer, "refused")
         except Exception as error:
             self._blame_us(newcomer, error, header)
+
+    def _tell_versions(
+        self, newcomer: Newcomer, frame: bytes, header: RequestHeader, message: ApiVersionsRequest | None
+    ) -> None:
+        """Where the time of requests is counted, who asks again is the server's own protocol's."""
+        throttle = self._server.throttle
+        if throttle is not None and throttle.is_on and newcomer.rank is not Rank.SILENT:
+            self._send_back(newcomer, frame)
+            return
+        self._metrics.requests += 1
+        if newcomer.is_here:
+            self._write(newcomer, versions_frame(self._server, header, message))
+            if newcomer.is_here:
+                self._go_on(newcomer)
 
     def _blame_us(self, newcomer: Newcomer, error: Exception, header: RequestHeader) -> None:
         """A handler's fault: only this connection pays for it."""
@@ -307,6 +319,9 @@ class Reception:
             frame = response_frame(server, header, direct.request, response, newcomer.active_s, self._loop.time())
         except Exception as error:
             self._blame_us(newcomer, error, header)
+            return
+        if newcomer.session.mute_ms:
+            self._send_on(newcomer, bytes(newcomer.received), frame)
             return
         self._write(newcomer, frame)
         if newcomer.is_here and not self._is_adopted(direct, response, newcomer):
@@ -361,6 +376,11 @@ class Reception:
         """The server's own protocol has it from now on."""
         self._drop(newcomer)
         self._server.take_over(newcomer, received, unwritten or ())
+
+    def _send_back(self, newcomer: Newcomer, frame: bytes) -> None:
+        """A request that was taken is to be begun by the server's own protocol."""
+        if newcomer.is_here:
+            self._send_on(newcomer, len(frame).to_bytes(_SIZE, "big") + frame + newcomer.received)
 
     def end(self, newcomer: Newcomer, why: str) -> None:
         """Closes a connection; nothing if it is not here."""

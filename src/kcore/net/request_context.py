@@ -6,6 +6,7 @@ from contextvars import ContextVar
 from typing import Final, NamedTuple, TypeVar
 
 from kcore.metadata.principal import ANONYMOUS, KafkaPrincipal
+from kcore.net.stopwatch import Stopwatch
 from kcore.schema.headers import RequestHeader
 
 T = TypeVar("T")
@@ -20,6 +21,9 @@ class ClientSession:
         self.client_address = client_address  # Without the port.
         self.principal = ANONYMOUS
         self.is_token_authenticated = False  # The principal showed a delegation token.
+        self.client_id: str | None = None  # Of its last request that was counted.
+        self.watch: Stopwatch | None = None  # Of the request that runs, where the time of requests is counted.
+        self.mute_ms = 0  # The client is throttled: behind the answer nothing is read of it for so long.
 
     def authenticated(self, principal: KafkaPrincipal, *, is_token: bool = False) -> None:
         """A SASL exchange has ended well: requests from now on are this principal's, whatever TLS showed.

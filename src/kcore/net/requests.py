@@ -1,6 +1,7 @@
 """Requests out of their frames, and the frames of their answers, whatever kind of connection a server has them of."""
 
 from collections.abc import Callable, Mapping
+from copy import copy
 from struct import Struct
 from typing import Any, Final, Protocol, TypeAlias
 
@@ -8,7 +9,7 @@ from kcore.errors import FrameError
 from kcore.net.framed import Encoded, Piece
 from kcore.net.limits import Limits
 from kcore.net.metrics import Metrics
-from kcore.net.request_context import RequestContext
+from kcore.net.request_context import ClientSession, RequestContext
 from kcore.net.responses import SharedBody, check_kind, framed_response
 from kcore.net.versions import api_name, for_version, names_itself, refusal
 from kcore.protocol_errors import Errors
@@ -37,6 +38,22 @@ class DirectHandler(Protocol):
         """
 
 
+class Throttle(Protocol):
+    """Counts the time that requests take, where there are quotas of it (`kcore.server.request_throttle`)."""
+
+    clock_ns: Callable[[], int]  # That the time is measured by.
+
+    @property
+    def is_on(self) -> bool:
+        """Whether anybody has a quota."""
+
+    def used(self, session: ClientSession) -> int:
+        """Counts the time of a session's request so far. For how many ms its client is throttled, and muted."""
+
+    def sent(self, session: ClientSession) -> None:
+        """Counts what has come behind that, if it counts; throttles nobody."""
+
+
 class Serving(Protocol):
     """What of a server its answers are made of."""
 
@@ -62,15 +79,22 @@ def read_request(server: Serving, frame: bytes, api_key: int, version: int) -> t
     return header, decode_from(request, version, frame, at, most_values=most)[0]
 
 
-def versions_frame(server: Serving, header: RequestHeader, request: ApiVersionsRequest | None) -> list[Piece]:
+def versions_frame(
+    server: Serving, header: RequestHeader, request: ApiVersionsRequest | None, throttle_time_ms: int = 0
+) -> list[Piece]:
     """The answer to ApiVersions; None: in a version that is not known."""
     version = header.request_api_version
     if request is None:
         _, versions = server.served[ApiVersionsRequest.api_key]
         return framed_response(refusal(versions), 0, header)
     if not names_itself(request, version):
-        return framed_response(ApiVersionsResponse(error_code=Errors.INVALID_REQUEST.value), version, header)
-    return framed_response(for_version(server.versions_answer, version), version, header)
+        answer = ApiVersionsResponse(error_code=Errors.INVALID_REQUEST.value)
+    else:
+        answer = for_version(server.versions_answer, version)
+    if throttle_time_ms:
+        answer = copy(answer)
+        answer.throttle_time_ms = throttle_time_ms
+    return framed_response(answer, version, header)
 
 
 def response_frame(

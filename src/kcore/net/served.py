@@ -3,7 +3,7 @@
 import asyncio
 from collections.abc import Awaitable, Callable, Sequence
 from contextvars import ContextVar
-from typing import TYPE_CHECKING, Any, Protocol, TypeAlias
+from typing import TYPE_CHECKING, Any, Protocol, TypeAlias, TypeVar
 
 from kcore.errors import DecodeError, FrameError, KcoreError, NetworkError
 from kcore.net.admission import Rank
@@ -14,6 +14,7 @@ from kcore.net.request_context import SESSION, ClientSession, RequestContext
 from kcore.net.requests import KEY_AND_VERSION, fault_line, read_request, response_frame, versions_frame
 from kcore.net.responses import check_kind
 from kcore.net.sasl_server import SaslServer
+from kcore.net.stopwatch import Stopwatch
 from kcore.schema.api_versions import ApiVersionsRequest
 from kcore.schema.fetch import FetchResponse
 from kcore.schema.headers import RequestHeader
@@ -22,6 +23,7 @@ from kcore.schema.structure import Message
 if TYPE_CHECKING:
     from kcore.net.server import Arrival, Server
 
+T = TypeVar("T")
 # The client of the current request, for the log; empty outside of requests.
 PEER: ContextVar[str] = ContextVar("PEER", default="")
 QUIET_BYTES = 4096  # The buffer of a connection that waits for its client.
@@ -74,6 +76,7 @@ class ServedConnection(Framed):
         self._next: asyncio.Future[bytes | list[Piece] | None] | None = None
         self._direct: Direct | None = None  # A request that runs without the task.
         self._drained: asyncio.Future[None] | None = None
+        self._muted: asyncio.Future[None] | None = None  # Done when its client is no longer throttled.
         self._reading_paused = False
         self._handling = False
         self._running_bytes = 0  # Of the frame whose request runs.
@@ -119,6 +122,7 @@ class ServedConnection(Framed):
         """No more requests. One that runs without the task ends first, while the client is here."""
         if self._next is not None and not self._next.done() and (self._direct is None or self.closed):
             self._next.set_result(None)
+        self._unmute()
 
     def end_for(self, what: str, why: str) -> None:
         """Closes the connection for the sake of others; counted as `what`."""
@@ -135,14 +139,19 @@ class ServedConnection(Framed):
             while (frame := await self._next_frame()) is not None:
                 if isinstance(frame, list):
                     await self._write(frame)
-                    continue
-                self._begin_request(frame)
-                answer = await self._answer(frame)
-                del frame  # An answer may take its time to leave.
-                self._end_request()
-                if answer is not None:
-                    await self._write(answer)
-                    del answer
+                else:
+                    watch = self._started_watch()
+                    self._begin_request(frame)
+                    answer = await _timed(watch, self._answer(frame))
+                    del frame  # An answer may take its time to leave.
+                    self._end_request()
+                    if answer is not None:
+                        await _timed(watch, self._write(answer))
+                        del answer
+                    if watch is not None and self._server.throttle is not None:
+                        self._server.throttle.sent(self._session)
+                if self._session.mute_ms:
+                    await self._mute()
         except (FrameError, DecodeError, NetworkError) as error:
             self._refuse(error)
         finally:
@@ -151,6 +160,30 @@ class ServedConnection(Framed):
             self._server.unsent.hold(self, 0)
             self._forget_relay()
             self.close_soon()
+
+    def _started_watch(self) -> Stopwatch | None:
+        """Where the time of requests is counted. That of SASL counts with the first request behind it, as in Kafka."""
+        throttle = self._server.throttle
+        if throttle is None or not throttle.is_on:
+            return None
+        watch = self._session.watch = self._session.watch or Stopwatch(throttle.clock_ns)
+        watch.asker = None
+        return watch
+
+    async def _mute(self) -> None:
+        """Returns once the client is no longer throttled, or the connection is to end (ThrottledChannel)."""
+        muted_s, self._session.mute_ms = self._session.mute_ms / 1000, 0
+        if self._server.closing or self.closed:
+            return
+        self._server.admission.wait(self)
+        self._muted = self._loop.create_future()
+        timer = self._loop.call_later(muted_s, self._unmute)
+        await self._muted
+        timer.cancel()
+
+    def _unmute(self) -> None:
+        if self._muted is not None and not self._muted.done():
+            self._muted.set_result(None)
 
     def _begin_request(self, frame: bytes) -> None:
         self._active_s = self._loop.time()
@@ -254,8 +287,11 @@ class ServedConnection(Framed):
         self._server.log.exception("%s: %s", self.peer, fault_line(api_key, version))
 
     async def _serve(self, header: RequestHeader, message: Message | None) -> list[Piece] | None:
+        self._session.client_id = header.client_id
         if message is None or isinstance(message, ApiVersionsRequest):
-            return versions_frame(self._server, header, message)
+            throttle, watch = self._server.throttle, self._session.watch
+            throttled_ms = 0 if throttle is None or watch is None else throttle.used(self._session)
+            return versions_frame(self._server, header, message, throttled_ms)
         context = RequestContext(self.peer, self._id, header, self._session, self._gone)
         response = await self._server.handler(context, message)
         if response is None:
@@ -335,6 +371,9 @@ class ServedConnection(Framed):
                 return
             self.write(piece)
         self.metrics.responses += 1
+        if self._session.mute_ms:
+            self._next.set_result([])  # The task mutes it.
+            return
         try:
             following = self._splitter.next_frame()
         except FrameError as error:
@@ -448,3 +487,7 @@ class ServedConnection(Framed):
             self._idle_timer.cancel()
         self.finish()
         self.writing_resumed()
+
+
+def _timed(watch: Stopwatch | None, work: Awaitable[T]) -> Awaitable[T]:
+    return work if watch is None else watch.timed(work)

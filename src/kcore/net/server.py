@@ -27,7 +27,7 @@ from kcore.net.lobby import Lobby
 from kcore.net.metrics import Metrics
 from kcore.net.reception import Newcomer, Reception
 from kcore.net.request_context import RequestContext
-from kcore.net.requests import DirectHandler
+from kcore.net.requests import DirectHandler, Throttle
 from kcore.net.responses import SharedBody
 from kcore.net.sasl_server import SaslListener
 from kcore.net.served import Handler, Relay, ServedConnection
@@ -104,6 +104,7 @@ class Server:
         self.relay = relay
         self.direct: DirectHandler | None = None  # It is asked before `handler`.
         self.adopter: Adopter | None = None  # It is offered connections after a request of `direct`.
+        self.throttle: Throttle | None = None  # Who has asked for too long is throttled.
         self.reception: Reception | None = None  # It receives new connections, while there is an adopter.
         self.tls: ssl.SSLContext | TlsContext | None = None
         self.sasl: SaslListener | None = None

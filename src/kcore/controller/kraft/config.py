@@ -32,6 +32,8 @@ class KraftControllerConfig:
     allow_everyone_if_no_acl_found: bool = False
     controller_quota_window_num: int = 11  # A quota on mutations may be overdrawn by so many windows' worth at once.
     controller_quota_window_size_seconds: int = 1
+    quota_window_num: int = 11  # The time of requests is looked at over so many windows.
+    quota_window_size_seconds: int = 1
     metadata_max_idle_interval_ms: int = 500  # Between no-ops; 0: none.
     metadata_log_max_record_bytes_between_snapshots: int = 20 << 20
     metadata_log_max_snapshot_interval_ms: int = 3600 * 1000  # 0: no snapshot because of age alone.

@@ -8,11 +8,10 @@ Source: ControllerMutationQuotaManager, Strict- and PermissiveControllerMutation
 """
 
 import math
-from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Final
 
-from kcore.metadata.image_state import QuotaEntity
+from kcore.controller.rules.quota_owners import ClientQuotas, Owner, limit_of, owner_of
 from kcore.protocol_errors import Errors
 
 RATE: Final = "controller_mutation_rate"
@@ -21,10 +20,6 @@ CREATE_TOPICS_STRICT_FROM: Final = 6  # The versions from which on a request is 
 CREATE_PARTITIONS_STRICT_FROM: Final = 3
 DELETE_TOPICS_STRICT_FROM: Final = 5
 _MOST_MS: Final = (1 << 31) - 1
-_USER, _CLIENT = "user", "client-id"
-
-Quotas = Mapping[QuotaEntity, Mapping[str, float]]
-_Tags = tuple[str, str]  # Of a bucket: user and client id, or one of them and an empty text.
 
 
 @dataclass(slots=True)
@@ -92,18 +87,20 @@ class MutationQuotas:
     def __init__(self, burst_s: int) -> None:
         """`burst_s`: a full bucket has the tokens of so many seconds."""
         self._burst_s = burst_s
-        self._buckets: dict[_Tags, _Bucket] = {}
+        self._buckets: dict[Owner, _Bucket] = {}
 
-    def of(self, quotas: Quotas, user: str, client_id: str | None, now_ms: int, *, is_strict: bool) -> MutationQuota:
+    def of(
+        self, quotas: ClientQuotas, user: str, client_id: str | None, now_ms: int, *, is_strict: bool
+    ) -> MutationQuota:
         """What counts for a request of this user and client."""
-        tags = _tags(quotas, user, client_id or "")
-        rate = _rate(quotas, *tags)
+        owner = owner_of(quotas, RATE, user, client_id or "")
+        rate = limit_of(quotas, RATE, owner)
         if rate is None:
             return MutationQuota(None, 0, 0, now_ms, is_strict=is_strict)
         burst = rate * self._burst_s
-        if tags not in self._buckets:
+        if owner not in self._buckets:
             self._make_room(now_ms)
-        bucket = self._buckets.setdefault(tags, _Bucket())
+        bucket = self._buckets.setdefault(owner, _Bucket())
         return MutationQuota(bucket, rate, burst, now_ms, is_strict=is_strict)
 
     def _make_room(self, now_ms: int) -> None:
@@ -112,39 +109,9 @@ class MutationQuotas:
             return
         fresh_ms = now_ms - self._burst_s * 1000
         self._buckets = {
-            tags: bucket
-            for tags, bucket in self._buckets.items()
+            owner: bucket
+            for owner, bucket in self._buckets.items()
             if bucket.tokens < 0 or (bucket.updated_ms is not None and bucket.updated_ms > fresh_ms)
         }
         while len(self._buckets) >= MOST_BUCKETS:
             del self._buckets[next(iter(self._buckets))]
-
-
-def _tags(quotas: Quotas, user: str, client_id: str) -> _Tags:
-    """Whose bucket it is: the first of Kafka's levels at which there is a quota says so."""
-    levels: tuple[tuple[QuotaEntity, _Tags], ...] = (
-        (_entity(user, client_id), (user, client_id)),
-        (_entity(user, None), (user, client_id)),
-        (((_USER, user),), (user, "")),
-        (_entity(None, client_id), (user, client_id)),
-        (_entity(None, None), (user, client_id)),
-        (((_USER, None),), (user, "")),
-    )
-    return next((tags for entity, tags in levels if RATE in quotas.get(entity, {})), ("", client_id))
-
-
-def _rate(quotas: Quotas, user: str, client_id: str) -> float | None:
-    """The quota of a bucket."""
-    if user and client_id:
-        levels = [_entity(one, other) for one in (user, None) for other in (client_id, None)]
-    elif user:
-        levels = [((_USER, user),), ((_USER, None),)]
-    elif client_id:
-        levels = [((_CLIENT, client_id),), ((_CLIENT, None),)]
-    else:
-        levels = []
-    return next((quotas[each][RATE] for each in levels if RATE in quotas.get(each, {})), None)
-
-
-def _entity(user: str | None, client_id: str | None) -> QuotaEntity:
-    return (_CLIENT, client_id), (_USER, user)

@@ -33,4 +33,6 @@ class ControllerConfig:
     delegation_token_expiry_check_interval_ms: int = 3600 * 1000
     controller_quota_window_num: int = 11  # A quota on mutations may be overdrawn by so many windows' worth at once.
     controller_quota_window_size_seconds: int = 1
+    quota_window_num: int = 11  # The time of requests is looked at over so many windows.
+    quota_window_size_seconds: int = 1
     acknowledgement_timeout_ms: int = 30_000  # A leadership order that took longer raises an alarm.

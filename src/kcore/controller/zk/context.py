@@ -11,17 +11,17 @@ import numpy as np
 
 from kcore.constants import INTERNAL_TOPICS, NO_EPOCH
 from kcore.controller.rules.features import Supported
-from kcore.controller.rules.mutation_quotas import MutationQuotas
+from kcore.controller.rules.mutation_quotas import RATE, MutationQuotas
 from kcore.controller.zk import events
 from kcore.controller.zk.acls import ZkAcls
 from kcore.controller.zk.config import ControllerConfig
 from kcore.controller.zk.decision import Decision
 from kcore.controller.zk.effects import Send, SendResponse, Steps
 from kcore.controller.zk.features import NOTHING_FINALIZED, Finalized
-from kcore.controller.zk.mutation_rates import MutationRates
 from kcore.controller.zk.requests.builder import RequestBatch, add_decision
 from kcore.controller.zk.topics.deletion_progress import TopicDeletions
 from kcore.controller.zk.zk_controller import ZkController
+from kcore.controller.zk.znode_quotas import ZnodeQuotas
 from kcore.metadata.broker_registration import LiveBroker
 from kcore.metadata.broker_table import BrokerTable
 from kcore.metadata.partition_table import PartitionTable
@@ -68,7 +68,7 @@ class ControllerContext:
     not_coordinating: set[int]  # Brokers that coordinate no groups and no transactions, by id, as they registered last.
     acls: ZkAcls | None  # Outlives elections; None without an authorizer.
     mutation_quotas: MutationQuotas  # What is left of quotas on mutations; outlives elections.
-    mutation_rates: MutationRates  # These quotas, once a request needs them.
+    mutation_rates: ZnodeQuotas  # These quotas, once a request needs them.
     now_ms: int  # When the event came, by a clock of the edge that only goes forward: deadlines are counted in it.
 
     def __init__(
@@ -95,7 +95,7 @@ class ControllerContext:
         self.modified_topics, self.written_topics = {}, {}
         self.config_changes_seen = set()
         self.passed_over = set()
-        self.mutation_rates = MutationRates()
+        self.mutation_rates = ZnodeQuotas(RATE)
         self.finalized, self.features_of, self.not_coordinating = NOTHING_FINALIZED, {}, set()
 
     def take_over(self, table: PartitionTable, epoch: int) -> None:

@@ -7,12 +7,16 @@ from typing import Any, Final
 
 from kcore.broker.replicas.deleting import on_delete_records
 from kcore.broker.replicas.describing import on_describe_producers
+from kcore.broker.replicas.fetch_sessions import replica_of
 from kcore.broker.replicas.fetching import on_fetch
 from kcore.broker.replicas.markers import on_write_txn_markers
 from kcore.broker.replicas.offsets import on_list_offsets, on_offset_for_leader_epoch
 from kcore.broker.replicas.producing import on_produce
 from kcore.broker.replicas.replica_manager import ReplicaManager
+from kcore.constants import CONSUMER_REPLICA_ID
 from kcore.errors import DisconnectedError
+from kcore.metadata.acl_codes import CLUSTER_ACTION
+from kcore.net.request_context import ClientSession
 from kcore.net.server import RequestContext
 from kcore.net.versions import response_of
 from kcore.protocol_errors import Errors
@@ -41,7 +45,7 @@ from kcore.server.broker.logs import BrokerLogs
 from kcore.server.broker.records_ahead import checked_ahead
 from kcore.server.broker.topic_creation import TopicCreation
 from kcore.server.cluster_view import ClusterView
-from kcore.server.rights import OF_GROUP, OF_TRANSACTION, Authorizer, Checked
+from kcore.server.rights import OF_GROUP, OF_TRANSACTION, Authorizer, Checked, Rights
 from kcore.types import Uuid
 
 # With the versions of 3.9.1, from where records have magic 2.
@@ -70,6 +74,13 @@ EMPTY: Final[dict[type[Message], type[Message]]] = {
     ListGroupsRequest: ListGroupsResponse,
     ListTransactionsRequest: ListTransactionsResponse,
 }
+
+
+def is_exempt(request: Message, version: int) -> bool:
+    """Whether no request quota is for it, if a node of the cluster sends it (sendResponseExemptThrottle)."""
+    if isinstance(request, FetchRequest):
+        return replica_of(request, version)[0] != CONSUMER_REPLICA_ID
+    return isinstance(request, WriteTxnMarkersRequest)
 
 
 class BrokerFront(ABC):
@@ -115,6 +126,10 @@ class BrokerFront(ABC):
     @abstractmethod
     async def administer(self, context: RequestContext, request: Message) -> Message | None:
         """The answer to a request that the mode alone knows; None if it is none of those."""
+
+    def is_node(self, asks: RequestContext | ClientSession) -> bool:
+        """Whether whoever asks may do what nodes of the cluster do."""
+        return self._authorizer is None or Rights(self._authorizer, asks).allows(CLUSTER_ACTION)
 
     def answer(self, request_id: int, response: Message) -> None:
         """Hands the response to the waiting request."""

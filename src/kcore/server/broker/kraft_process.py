@@ -40,6 +40,7 @@ from kcore.schema.api_versions import FinalizedFeatureKey, SupportedFeatureKey
 from kcore.schema.broker_lifecycle import Feature, Listener
 from kcore.server.broker.directory_tasks import DirectoryTasks, Hooks
 from kcore.server.broker.forwarding import ControllerRelay
+from kcore.server.broker.front import is_exempt
 from kcore.server.broker.kraft_configs import BrokerConfigs
 from kcore.server.broker.kraft_front import NOT_YET, KraftFront, apis
 from kcore.server.broker.kraft_settings import KraftBrokerSettings
@@ -52,6 +53,7 @@ from kcore.server.broker.replica_moves import Hooks as MoveHooks
 from kcore.server.broker.replica_moves import ReplicaMoves
 from kcore.server.kraft.apis import FEATURES
 from kcore.server.kraft.credentials import LogCredentials
+from kcore.server.request_throttle import KnownByImage, RequestThrottle
 from kcore.storage.raft_dir import random_directory_id
 from kcore.types import Uuid
 
@@ -163,6 +165,16 @@ class KraftBrokerServer(BrokerServer):
 
     def _credentials(self) -> LogCredentials:
         return LogCredentials(self._known, self._node_config.delegation_token_secret_key, lambda: True)
+
+    def _throttle(self) -> RequestThrottle:
+        config = self._node_config
+        return RequestThrottle(
+            KnownByImage(lambda: self._image),
+            now_ms,
+            is_exempt,
+            windows=config.quota_window_num,
+            window_ms=config.quota_window_size_seconds * 1000,
+        )
 
     def _known(self) -> ClusterImage:
         """The image, once it can be relied on: a client that is told that it is unknown does not come again."""

@@ -12,7 +12,7 @@ from kcore.net.listener_security import ListenerSecurity
 from kcore.raft.replicas import Address, Voter
 from kcore.server.broker.topic_creation import OrdinaryTopics
 from kcore.server.kraft.apis import FEATURES
-from kcore.server.kraft.settings import OF_AUTHORIZER, authorizer_fields
+from kcore.server.kraft.settings import OF_AUTHORIZER, OF_QUOTAS, authorizer_fields
 from kcore.server.properties.listeners import BrokerListeners, listeners_of
 from kcore.server.properties.security import outgoing_of
 from kcore.server.properties.values import (
@@ -64,9 +64,10 @@ _OF_LIFECYCLE: Final[Mapping[str, Callable[[str, str], Any]]] = {
     "initial.broker.registration.timeout.ms": COUNT,
 }
 _OF_DIRECTORIES: Final[Mapping[str, Callable[[str, str], Any]]] = {"log.dir.failure.timeout.ms": COUNT}
-_OF_SNAPSHOTS: Final[Mapping[str, Callable[[str, str], Any]]] = {  # Of the metadata log.
+_OF_NODE: Final[Mapping[str, Callable[[str, str], Any]]] = {  # Of the metadata log, and of quotas.
     "metadata.log.max.record.bytes.between.snapshots": LONG,
     "metadata.log.max.snapshot.interval.ms": number(0, MOST_LONG),
+    **OF_QUOTAS,
 }
 _OF_TOKENS: Final[Mapping[str, Callable[[str, str], Any]]] = {"delegation.token.secret.key": text_value}
 _OF_LOGS: Final[Mapping[str, Callable[[str, str], Any]]] = {
@@ -110,7 +111,7 @@ class KraftBrokerSettings(NamedTuple):
             release=self.release,
             supported_features=dict(FEATURES[self.release]),
             static_configs=self.static,
-            **read_all(self.static, _OF_SNAPSHOTS),
+            **read_all(self.static, _OF_NODE),
             **_authorizer(self.static),
         )
 
@@ -130,7 +131,7 @@ def broker_settings_of(properties: Mapping[str, str]) -> KraftBrokerSettings:
     bootstrap = addresses("controller.quorum.bootstrap.servers", given)
     if bool(voters) == bool(bootstrap):
         raise SettingsError("give either controller.quorum.voters or controller.quorum.bootstrap.servers")
-    read_all(given, _OF_SNAPSHOTS)  # Wrong values are refused here.
+    read_all(given, _OF_NODE)  # Wrong values are refused here.
     _authorizer(given)
     log_dirs = _log_dirs(given)
     return KraftBrokerSettings(

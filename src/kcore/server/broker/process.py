@@ -8,11 +8,11 @@ import asyncio
 import logging
 import time
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Coroutine, Mapping, Sequence
+from collections.abc import Callable, Collection, Coroutine, Mapping, Sequence
 from contextlib import AsyncExitStack
 from pathlib import Path
 from random import SystemRandom
-from typing import Any, Final
+from typing import Any, ClassVar, Final
 
 from kcore.broker.replicas.config import BrokerConfig
 from kcore.broker.replicas.fetch_sessions import FetchSessionCache
@@ -43,6 +43,8 @@ from kcore.server.broker.peers import Dialer
 from kcore.server.broker.topic_creation import OrdinaryTopics, TopicCreation
 from kcore.server.broker.verifier import TransactionVerifier
 from kcore.server.properties.listeners import BrokerListeners
+from kcore.server.request_throttle import RequestThrottle
+from kcore.server.throttled import ThrottledRelay, throttled
 from kcore.storage.live_log import Settings
 
 logger = logging.getLogger(__name__)
@@ -71,6 +73,7 @@ class BrokerServer(ABC):
     logs: BrokerLogs
     front: BrokerFront
     audit: AuditLog | None = None  # May be set before it is entered.
+    _of_nodes: ClassVar[Collection[int]] = ()  # API keys of requests that are answered as bytes, of nodes alone.
 
     def __init__(
         self,
@@ -115,6 +118,10 @@ class BrokerServer(ABC):
     @abstractmethod
     def _credentials(self) -> Credentials:
         """Users and tokens of the cluster."""
+
+    @abstractmethod
+    def _throttle(self) -> RequestThrottle:
+        """By the request quotas of the cluster."""
 
     @abstractmethod
     def _may_checkpoint(self) -> bool:
@@ -163,20 +170,23 @@ class BrokerServer(ABC):
         self, stack: AsyncExitStack, apis: Mapping[str, tuple[int, int]], relay: Relay, metrics: Metrics | None = None
     ) -> None:
         """At all listeners; `stack` closes them. OSError for an address, TlsError."""
-        credentials = self._credentials()
+        credentials, throttle = self._credentials(), self._throttle()
+        handler = throttled(audited(self.front.handle, self.audit, date_ms), throttle, self.front.is_node)
+        throttled_relay = ThrottledRelay(relay, throttle, self.front.is_node, self._of_nodes)
         for each in self.listeners.each:
             server = await serve(
                 each.listen.host or None,
                 each.listen.port,
-                audited(self.front.handle, self.audit, date_ms),
+                handler,
                 apis,
                 tls=each.security.server_tls(),
                 sasl=each.security.server_sasl(credentials, date_ms),
                 limits=each.limits,
                 metrics=metrics,
-                relay=relay if self.audit is None else AuditedRelay(relay, self.audit, date_ms),
+                relay=throttled_relay if self.audit is None else AuditedRelay(throttled_relay, self.audit, date_ms),
                 listener_name=each.name,
             )
+            server.throttle = throttle
             stack.push_async_callback(server.close)
             self._servers.append(server)
             self.ports[each.name] = server.port

@@ -13,7 +13,7 @@ from pathlib import Path, PurePosixPath
 from typing import Any, Final, Self
 
 from kcore.broker.replicas.config import BrokerConfig
-from kcore.broker.zk_control.control_requests import ControlRequests
+from kcore.broker.zk_control.control_requests import CONTROL_REQUESTS, ControlRequests
 from kcore.broker.zk_control.senders import KnownController
 from kcore.constants import UNKNOWN_BROKER_EPOCH
 from kcore.controller.zk.acls import AclAuthorizer, ZkAcls
@@ -33,6 +33,7 @@ from kcore.schema.structure import Message
 from kcore.server.broker.control_door import ControlDoor
 from kcore.server.broker.document_relay import DocumentRelay
 from kcore.server.broker.forwarding import ControllerRelay, forwarded_apis
+from kcore.server.broker.front import is_exempt
 from kcore.server.broker.isr_znodes import write_isrs
 from kcore.server.broker.logs import BrokerLogs
 from kcore.server.broker.migration import BrokerMigration
@@ -45,10 +46,12 @@ from kcore.server.broker.zk_door import OPEN, BrokerDoor
 from kcore.server.broker.zk_front import APIS, RELAYED, ControlPath, Forwarded, Frames, ZkFront, with_apis
 from kcore.server.checked_relay import CheckedRelay
 from kcore.server.controller.acl_follower import AclFollower
+from kcore.server.controller.client_quotas import ClientQuotasFollower
 from kcore.server.controller.credentials import CredentialsFollower
 from kcore.server.controller.notes_follower import NotesFollower
 from kcore.server.controller.relay import BrokerRelay
 from kcore.server.document_routing import DocumentRouting, with_bumped
+from kcore.server.request_throttle import RequestThrottle
 from kcore.server.rights import refusal_of_cluster
 from kcore.types import Uuid
 from kcore.wire.column_codec import decode_columns
@@ -65,6 +68,8 @@ LEARN_S: Final = 5.0  # Between two looks at what Kafka's brokers know.
 
 class ZkBrokerServer(BrokerServer):
     """`async with` it: then it is registered and serves. `wait_failed` returns when its disks have all failed."""
+
+    _of_nodes = frozenset(CONTROL_REQUESTS)
 
     def __init__(
         self,
@@ -95,7 +100,8 @@ class ZkBrokerServer(BrokerServer):
             on_session=self._session_changed,
         )
         self._users = CredentialsFollower(self._zookeeper, door.token_key)
-        self._followers: list[NotesFollower] = [self._users] if door.has_users else []
+        self._quotas = ClientQuotasFollower(self._zookeeper)
+        self._followers: list[NotesFollower] = [self._quotas, *([self._users] if door.has_users else [])]
         if self._authorizer is not None:
             self._followers.append(AclFollower(self._zookeeper, self._acls))
         self._to_migrate = migration
@@ -284,6 +290,9 @@ class ZkBrokerServer(BrokerServer):
 
     def _credentials(self) -> Credentials:
         return self._users
+
+    def _throttle(self) -> RequestThrottle:
+        return RequestThrottle(self._quotas, now_ms, is_exempt)
 
     def _obeyed(self) -> KnownController:
         controller_id = self.manager.cluster.controller_id

@@ -22,11 +22,12 @@ from kcore.net.limits import Limits
 from kcore.net.request_context import ClientSession
 from kcore.net.sasl_server import SaslListener
 from kcore.net.security import Security
-from kcore.net.server import Relay, RequestContext, Server, serve
+from kcore.net.server import Handler, Relay, RequestContext, Server, serve
 from kcore.net.tls import TlsContext
 from kcore.net.versions import api_name, response_of
 from kcore.protocol_errors import Errors
 from kcore.schema.acls import DescribeAclsRequest
+from kcore.schema.alter_partition import AlterPartitionRequest
 from kcore.schema.api_versions import ApiVersionsRequest
 from kcore.schema.cluster_metadata import (
     DescribeClusterRequest,
@@ -54,6 +55,8 @@ from kcore.server.controller.metrics import ControllerMetrics
 from kcore.server.controller.relay import Address, BrokerRelay
 from kcore.server.controller.relayed_rights import CHECKED, refusal_of
 from kcore.server.document_routing import RoutedRequest, refused, with_bumped
+from kcore.server.request_throttle import RequestThrottle
+from kcore.server.throttled import ThrottledRelay, throttled
 from kcore.types import Uuid
 
 LEARN_S: Final = 5.0  # Between two reads of the live brokers' ApiVersions: they may be upgraded meanwhile.
@@ -146,6 +149,12 @@ _EVENTS: Final = {message_class(f"{name}Request"): owned.event for name, owned i
 _EMPTY: Final = {message_class(f"{name}Request") for name in EMPTY}
 _KEYS: Final = _keys(APIS) | {ApiVersionsRequest.api_key}
 _KEYS_OF_STANDBY: Final = _KEYS - _keys([*VIEWS, *ANYBODY])
+_OF_NODES: Final = (AlterPartitionRequest, ControlledShutdownRequest)
+
+
+def is_exempt(request: Message, version: int) -> bool:
+    """Whether no request quota is for it, if a node of the cluster sends it (sendResponseExemptThrottle)."""
+    return isinstance(request, _OF_NODES)
 
 
 class Front:
@@ -163,18 +172,19 @@ class Front:
         *,
         routes_as_documented: bool = False,
         outgoing: Callable[[], Security] | None = None,
+        throttle: RequestThrottle | None = None,
     ) -> None:
         """`put` takes events; `view` is None while not active; `brokers` are live ones, to relay requests to.
 
         `wall_ms`: the time of day, for time stamps of tokens. `routes_as_documented`: see `document_routing`.
 
-        `outgoing`: what its connections to brokers show.
+        `outgoing`: what its connections to brokers show. `throttle`: by the request quotas, where they are known.
 
         With an authorizer, or where it shows who it is, a standby relays as little as an active controller: a broker
         would not know who asks.
         """
         self._put, self._view, self._authorizer, self._wall_ms = put, view, authorizer, wall_ms
-        self._audit, self._routes_as_documented = audit, routes_as_documented
+        self._audit, self._routes_as_documented, self._throttle = audit, routes_as_documented, throttle
         self._relays_little = authorizer is not None or outgoing is not None
         only = CHECKED if self._relays_little else None
         self._relay = BrokerRelay(brokers, self._owned, metrics.count_relayed, only=only, security=outgoing)
@@ -205,14 +215,17 @@ class Front:
         relay: Relay = self._relay
         if self._authorizer is not None:
             relay = CheckedRelay(relay, self._authorizer, refusal_of)
+        handler: Handler = self._handle
+        if self._throttle is not None:
+            relay = ThrottledRelay(relay, self._throttle, self._is_node)
+            handler = throttled(handler, self._throttle, self._is_node)
         if self._audit is not None:
             relay = AuditedRelay(relay, self._audit, self._wall_ms)
         routed = DocumentDoor(self._handle_routed, lambda: self._view() is not None, relay)
         taken = routed if self._routes_as_documented else relay
         options: dict[str, Any] = {"tls": tls, "sasl": sasl, "limits": limits}
-        self._server = await serve(
-            *(host, port, self._handle, APIS), relay=taken, listener_name=listener_name, **options
-        )
+        self._server = await serve(*(host, port, handler, APIS), relay=taken, listener_name=listener_name, **options)
+        self._server.throttle = self._throttle
         if rate_of is not None:
             self._server.quotas.rate_of = rate_of
         if self._routes_as_documented:
@@ -223,6 +236,10 @@ class Front:
         """Requests that are under way are answered first."""
         if self._server is not None:
             await self._server.close()
+
+    def _is_node(self, asks: RequestContext | ClientSession) -> bool:
+        """Whether whoever asks may do what nodes of the cluster do."""
+        return self._authorizer is None or Gate(self._authorizer, asks).allows(CLUSTER_ACTION)
 
     def answer(self, answer: SendResponse) -> None:
         """Hands the response to the waiting request."""

@@ -52,15 +52,17 @@ from kcore.server.controller.acl_follower import AclFollower
 from kcore.server.controller.address_quotas import AddressQuotasFollower
 from kcore.server.controller.answers import event_of_answer
 from kcore.server.controller.broker_channel import BrokerChannels
+from kcore.server.controller.client_quotas import ClientQuotasFollower
 from kcore.server.controller.credentials import CredentialsFollower
 from kcore.server.controller.door import OPEN, Door, endpoints_at
 from kcore.server.controller.event_queue import EventQueue, Reelect, Stop
-from kcore.server.controller.front import Front
+from kcore.server.controller.front import Front, is_exempt
 from kcore.server.controller.holder import Holder, Twin, read_holder
 from kcore.server.controller.metrics import ControllerMetrics
 from kcore.server.controller.notes_follower import NotesFollower
 from kcore.server.controller.relay import Address
 from kcore.server.document_routing import DocumentRouting
+from kcore.server.request_throttle import RequestThrottle
 from kcore.types import Uuid
 from kcore.wire.columns import Columns
 from kcore.zookeeper.client import ZookeeperClient
@@ -84,6 +86,10 @@ def _log(notice: Notice) -> None:
     if logger.isEnabledFor(logging.DEBUG):
         for line in notice.details():
             logger.debug("%s", line)
+
+
+def _now_ms() -> int:
+    return time.monotonic_ns() // 1_000_000
 
 
 def _wall_ms() -> int:
@@ -131,7 +137,8 @@ class ControllerServer:
         authorizer = None if config.authorizer is None else AclAuthorizer(config.authorizer, self._acls)
         self._credentials = CredentialsFollower(self._zookeeper, config.delegation_token_secret_key)
         self._address_quotas = AddressQuotasFollower(self._zookeeper)
-        self._followers: list[NotesFollower] = [self._address_quotas]
+        quotas = ClientQuotasFollower(self._zookeeper)
+        self._followers: list[NotesFollower] = [self._address_quotas, quotas]
         if authorizer is not None:
             self._followers.append(AclFollower(self._zookeeper, self._acls))
         if door.has_users:
@@ -141,6 +148,11 @@ class ControllerServer:
             *(self._queue.put, self._view, self._addresses, self.metrics, authorizer, _wall_ms, audit),
             routes_as_documented=is_routed,
             outgoing=door.security.outgoing(),
+            throttle=RequestThrottle(
+                *(quotas, _now_ms, is_exempt),
+                windows=config.quota_window_num,
+                window_ms=config.quota_window_size_seconds * 1000,
+            ),
         )
         self._tasks: list[asyncio.Task[None]] = []
         self._cluster_id: str | None = None
@@ -317,7 +329,7 @@ class ControllerServer:
     async def _handle(self, event: events.Event) -> None:
         """Runs the handler of an event to its end, or to its error."""
         was_active = self.active.is_active
-        steps = self.active.handle(event, time.monotonic_ns() // 1_000_000)  # Deadlines know no wall clock.
+        steps = self.active.handle(event, _now_ms())  # Deadlines know no wall clock.
         try:
             effect = next(steps)
             while True:

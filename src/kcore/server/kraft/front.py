@@ -33,6 +33,7 @@ from kcore.net.server import RequestContext
 from kcore.net.versions import api_name
 from kcore.protocol_errors import Errors
 from kcore.raft.node import REQUEST_HANDLERS
+from kcore.schema.alter_partition import AlterPartitionRequest
 from kcore.schema.api_versions import FinalizedFeatureKey, SupportedFeatureKey
 from kcore.schema.broker_lifecycle import BrokerHeartbeatRequest, BrokerRegistrationRequest
 from kcore.schema.cluster_metadata import DescribeClusterResponse
@@ -56,11 +57,17 @@ from kcore.server.quorum.clock import Clock
 from kcore.server.quorum.compiled import CompiledFront, Feed
 from kcore.server.quorum.follower_feed import FollowerFeed
 from kcore.server.quorum.front import QuorumFront, TakeRequest
+from kcore.server.request_throttle import KnownByImage, May, RequestThrottle
 
 NEEDS: Final = {DescribeQuorumRequest: DESCRIBE, AddRaftVoterRequest: ALTER, RemoveRaftVoterRequest: ALTER}
 LOOPBACK: Final = "127.0.0.1"
 CONNECTION_RATE: Final = "connection_creation_rate"
 _DIRECT: Final = {FetchRequest.api_key, BrokerHeartbeatRequest.api_key, BrokerRegistrationRequest.api_key}
+# Of nodes of the cluster, and what its raft answers (sendResponseExemptThrottle). Kafka throttles brokers by their
+# heartbeats and registrations, too; they are answered before all else here, and most by the compiled loop.
+_EXEMPT: Final = frozenset(
+    {*REQUEST_HANDLERS, AlterPartitionRequest, BrokerHeartbeatRequest, BrokerRegistrationRequest, EnvelopeRequest}
+)
 REGISTERED_AT_ONCE: Final = 4  # Brokers, before those that were registered have a turn to connect and to be unfenced.
 NOT_ALLOWED: Final = Errors.CLUSTER_AUTHORIZATION_FAILED
 _VOTER_CHANGES: Final = (AddRaftVoterResponse, RemoveRaftVoterResponse)
@@ -156,6 +163,14 @@ class ControllerFront(QuorumFront):
         self._heard_by: tuple[KraftController, Clock] | None = None
         self._heartbeats: HeartbeatFeed | None = None
         self._registrations: deque[Callable[[], None]] = deque()  # That are to begin.
+        config = context().config
+        self.throttle: RequestThrottle = RequestThrottle(
+            KnownByImage(lambda: context().image),
+            lambda: clocks()[0],
+            lambda request, version: type(request) in _EXEMPT,
+            windows=config.quota_window_num,
+            window_ms=config.quota_window_size_seconds * 1000,
+        )
 
     def _apis(self) -> Mapping[str, tuple[int, int]]:
         return APIS[self._release]
@@ -232,6 +247,15 @@ class ControllerFront(QuorumFront):
     def begin(self, context: RequestContext, request: Message, answer: Answer) -> None:
         asked = _asked_of(context, request)
         self._check(asked)
+        if not self.throttle.is_on:
+            self._begin_direct(context, asked, answer)
+            return
+        watched = self.throttle.watched(context, request, answer, self._right_of(asked))
+        self._begin_direct(context, asked, watched)
+        watched.begun()
+
+    def _begin_direct(self, context: RequestContext, asked: _Asked, answer: Answer) -> None:
+        request = asked.request
         if not isinstance(request, FetchRequest):
             answer = self._telling(asked, answer)
         if isinstance(request, BrokerHeartbeatRequest):
@@ -278,6 +302,7 @@ class ControllerFront(QuorumFront):
         if isinstance(request, EnvelopeRequest):
             return await self._enveloped(context, request, asked)
         response = await self._asked(context, asked)
+        self.throttle.answered(context, request, response, self._right_of(asked))
         return None if response is None else await in_turns(response, version)
 
     async def _enveloped(self, context: RequestContext, envelope: EnvelopeRequest, outer: _Asked) -> Message | Encoded:
@@ -285,6 +310,7 @@ class ControllerFront(QuorumFront):
         found = self._opened(envelope, outer)
         if isinstance(found, Errors):
             answer = EnvelopeResponse(error_code=found.value)
+            self.throttle.answered(context, envelope, answer, self._right_of(outer))
             self._tell(outer, answer)
             return answer
         version = found.header.request_api_version
@@ -298,6 +324,7 @@ class ControllerFront(QuorumFront):
         response = await self._asked(context, asked, through=outer)
         if response is None:
             return EnvelopeResponse(error_code=Errors.UNKNOWN_SERVER_ERROR.value)
+        self.throttle.answered_through(context.session, asked.principal, asked.client_id, response)
         return await wrapped(found, response)
 
     def _opened(self, envelope: EnvelopeRequest, outer: _Asked) -> Forwarded | Errors:
@@ -371,6 +398,16 @@ class ControllerFront(QuorumFront):
             client_id=asked.client_id,
             security_protocol=asked.security_protocol,
         )
+
+    def _right_of(self, asked: _Asked) -> May:
+        """Whether the sender may ask what no quota is for: whose request went well had the right."""
+
+        def may(response: Message) -> bool:
+            if getattr(response, "error_code", None) == Errors.NONE:
+                return True
+            return self._is_allowed(asked, NEEDS.get(type(asked.request), CLUSTER_ACTION))
+
+        return may
 
     def _is_allowed(self, asked: _Asked, operation: int) -> bool:
         return is_authorized(self._context(), self._info(asked), operation)

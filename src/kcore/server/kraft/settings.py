@@ -36,6 +36,11 @@ from kcore.server.properties.values import (
 from kcore.server.quorum.front import LIMITS
 
 AUTHORIZER: Final = "org.apache.kafka.metadata.authorizer.StandardAuthorizer"
+OF_QUOTAS: Final[Mapping[str, Callable[[str, str], Any]]] = {
+    "quota.window.num": COUNT,
+    "quota.window.size.seconds": COUNT,
+}
+"""Fields of KraftControllerConfig, which brokers have, too."""
 
 _OF_CONTROLLER: Final[Mapping[str, Callable[[str, str], Any]]] = {
     "default.replication.factor": number(1, 2**15 - 1),
@@ -50,6 +55,7 @@ _OF_CONTROLLER: Final[Mapping[str, Callable[[str, str], Any]]] = {
     "delegation.token.expiry.check.interval.ms": LONG,
     "controller.quota.window.num": COUNT,
     "controller.quota.window.size.seconds": COUNT,
+    **OF_QUOTAS,
     "metadata.max.idle.interval.ms": number(0),
     "metadata.log.max.record.bytes.between.snapshots": LONG,
     "metadata.log.max.snapshot.interval.ms": number(0, MOST_LONG),

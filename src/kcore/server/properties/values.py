@@ -65,6 +65,7 @@ _NOT_DONE: Final = {  # Beginnings of names of settings that would be wrong to p
     "principal.builder.class": _NO_JAVA,
     "create.topic.policy.class.name": _NO_JAVA,
     "alter.config.policy.class.name": _NO_JAVA,
+    "client.quota.callback.class": _NO_JAVA,
 }
 _SECURITY: Final = {"ssl.": PLAIN, "sasl.": PLAIN}  # Such, of a server that has neither.
 _OF_LISTENER: Final = "listener.name."

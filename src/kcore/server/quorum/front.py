@@ -45,6 +45,7 @@ from kcore.server.quorum.clock import Clock
 from kcore.server.quorum.compiled import CompiledFront, Feed
 from kcore.server.quorum.follower_feed import FollowerFeed
 from kcore.server.quorum.peers import NEWEST
+from kcore.server.request_throttle import RequestThrottle
 
 # Requests for the active controller, which this node never is: the client tries another node.
 OTHERS: Final = {
@@ -87,6 +88,7 @@ class QuorumFront:
 
     _urgent: ClassVar[frozenset[int]] = frozenset()  # API keys of requests that are begun before others.
     audit: AuditLog | None = None  # May be set before it is open.
+    throttle: RequestThrottle | None = None  # Where there are quotas of clients.
     _tells_itself: ClassVar[bool] = False  # Whether a subclass writes its lines.
 
     def __init__(
@@ -132,7 +134,7 @@ class QuorumFront:
             metrics=self.metrics,
         )
         server = await listening
-        server.quotas.rate_of = self._rate_of
+        server.quotas.rate_of, server.throttle = self._rate_of, self.throttle
         self._server, server.direct = server, self
         server.versions_answer.supported_features = [
             # A leader asks a node for that before it makes it a voter (KIP-853).

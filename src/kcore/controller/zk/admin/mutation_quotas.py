@@ -34,7 +34,7 @@ def message_of(error: ApiException) -> str | None:
 
 def on_quota_change(context: ControllerContext, path: str) -> Steps[None]:
     """A notification says that settings below /config changed. Others than those of users and clients are left."""
-    entity = _entity_of(path)
+    entity = entity_of(path)
     if entity is None or not context.mutation_rates.is_read:
         return
     node = yield from read_node(f"{znodes.CONFIG}/{path}")
@@ -45,8 +45,8 @@ def on_quota_change(context: ControllerContext, path: str) -> Steps[None]:
     context.mutation_rates.keep(entity, configs)
 
 
-def _entity_of(path: str) -> Entity | None:
-    """users/NAME, clients/NAME or users/NAME/clients/NAME."""
+def entity_of(path: str) -> Entity | None:
+    """Whose settings lie there below /config: users/NAME, clients/NAME or users/NAME/clients/NAME."""
     parts = path.split("/")
     if not all(map(is_znode_name, parts)):
         return None

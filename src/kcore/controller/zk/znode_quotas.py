@@ -1,20 +1,21 @@
-"""The quotas on mutations of ZooKeeper mode, as the active controller knows them: controller_mutation_rate by entity.
+"""Quotas of one name as they are in ZooKeeper: of users, of clients, of users' clients.
 
-They are read when a request needs them for the first time, and then whatever notifications of changed settings name.
+controller_mutation_rate is read when a request needs it for the first time, request_percentage at the start; then
+whatever notifications of changed settings name.
 """
 
 import math
 from collections.abc import Mapping
 
-from kcore.controller.rules.mutation_quotas import RATE
 from kcore.controller.rules.quotas import Entity
 from kcore.metadata.image_state import QuotaEntity
 
 
-class MutationRates:
-    """`of` is what `MutationQuotas` decides by."""
+class ZnodeQuotas:
+    """`of` is what the rules decide by."""
 
-    def __init__(self) -> None:
+    def __init__(self, key: str) -> None:
+        self._key = key
         self.is_read = False
         self.of: dict[QuotaEntity, Mapping[str, float]] = {}
 
@@ -23,8 +24,8 @@ class MutationRates:
         key: QuotaEntity = tuple(sorted(entity.items(), key=lambda part: part[0]))
         self.of.pop(key, None)
         try:
-            rate = float(configs.get(RATE, "nan"))
+            rate = float(configs.get(self._key, "nan"))
         except ValueError:
             return
         if math.isfinite(rate) and rate >= 0:
-            self.of[key] = {RATE: rate}
+            self.of[key] = {self._key: rate}

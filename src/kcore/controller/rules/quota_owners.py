@@ -1,0 +1,45 @@
+"""Whose quota counts for a request: a user's client's, a user's, a client's, or a default (KIP-55).
+
+Source: ClientQuotaManager (DefaultQuotaCallback) of 3.9.1 and 4.3.1.
+"""
+
+from collections.abc import Mapping
+from typing import TypeAlias
+
+from kcore.controller.rules.quotas import CLIENT_ID, USER
+from kcore.metadata.image_state import QuotaEntity
+
+ClientQuotas: TypeAlias = Mapping[QuotaEntity, Mapping[str, float]]
+Owner: TypeAlias = tuple[str, str]
+"""Who shares a quota: user and client id, or one of them and an empty text."""
+
+
+def owner_of(quotas: ClientQuotas, key: str, user: str, client_id: str) -> Owner:
+    """The first of Kafka's levels at which there is a quota of that name says so."""
+    levels: tuple[tuple[QuotaEntity, Owner], ...] = (
+        (_entity(user, client_id), (user, client_id)),
+        (_entity(user, None), (user, client_id)),
+        (((USER, user),), (user, "")),
+        (_entity(None, client_id), (user, client_id)),
+        (_entity(None, None), (user, client_id)),
+        (((USER, None),), (user, "")),
+    )
+    return next((owner for entity, owner in levels if key in quotas.get(entity, {})), ("", client_id))
+
+
+def limit_of(quotas: ClientQuotas, key: str, owner: Owner) -> float | None:
+    """The quota of that name; None: there is no limit."""
+    user, client_id = owner
+    if user and client_id:
+        levels = [_entity(one, other) for one in (user, None) for other in (client_id, None)]
+    elif user:
+        levels = [((USER, user),), ((USER, None),)]
+    elif client_id:
+        levels = [((CLIENT_ID, client_id),), ((CLIENT_ID, None),)]
+    else:
+        levels = []
+    return next((quotas[each][key] for each in levels if key in quotas.get(each, {})), None)
+
+
+def _entity(user: str | None, client_id: str | None) -> QuotaEntity:
+    return (CLIENT_ID, client_id), (USER, user)

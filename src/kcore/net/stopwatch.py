@@ -1,0 +1,55 @@
+"""How much of the event loop's time a connection's requests take: what they wait for is others' time."""
+
+import time
+from collections.abc import Awaitable, Callable, Generator
+from types import coroutine
+from typing import Any, Final, TypeAlias, TypeVar, cast
+
+T = TypeVar("T")
+Asker: TypeAlias = tuple[str, str | None]
+"""The name of a principal, and a client id."""
+NOBODY: Final[Asker] = "", None
+
+
+class Stopwatch:
+    """One connection's. It goes while the connection's task has the event loop."""
+
+    __slots__ = ("_before_ns", "_clock_ns", "_went_ns", "asker")
+
+    def __init__(self, clock_ns: Callable[[], int] = time.monotonic_ns) -> None:
+        self._clock_ns = clock_ns
+        self._before_ns = 0  # Of steps that have ended.
+        self._went_ns: int | None = None  # Since when it goes.
+        self.asker: Asker | None = None  # Whom the time counts for; None: that of the next request.
+
+    def take_ns(self) -> int:
+        """The time since it was read last."""
+        taken_ns, self._before_ns = self._before_ns, 0
+        if self._went_ns is not None:
+            now_ns = self._clock_ns()
+            taken_ns += now_ns - self._went_ns
+            self._went_ns = now_ns
+        return taken_ns
+
+    def timed(self, work: Awaitable[T]) -> Awaitable[T]:
+        """The same work, whose steps it measures."""
+        return cast(Awaitable[T], self._timed(work))
+
+    @coroutine
+    def _timed(self, work: Awaitable[T]) -> Generator[Any, Any, T]:
+        steps = work.__await__()
+        step: Callable[[Any], Any] = steps.send
+        value: Any = None
+        while True:
+            self._went_ns = self._clock_ns()
+            try:
+                waits_for = step(value)
+            except StopIteration as end:
+                return cast(T, end.value)
+            finally:
+                self._before_ns += self._clock_ns() - self._went_ns
+                self._went_ns = None
+            try:
+                value, step = (yield waits_for), steps.send
+            except BaseException as error:
+                value, step = error, steps.throw

@@ -1,0 +1,71 @@
+"""Kafka's Rate: how much was recorded a second over the last windows, and how long to wait for it to be less.
+
+Source: Rate, SampledStat, WindowedSum and QuotaUtils of 4.3.1.
+"""
+
+import math
+from typing import Final
+
+WINDOWS: Final = 11  # quota.window.num
+WINDOW_MS: Final = 1_000  # quota.window.size.seconds
+MOST_MS: Final = (1 << 31) - 1
+
+
+class _Sample:
+    """What was recorded in one window, which begins with its first value."""
+
+    __slots__ = ("last_ms", "start_ms", "total")
+
+    def __init__(self, now_ms: int) -> None:
+        self.reset(now_ms)
+
+    def reset(self, now_ms: int) -> None:
+        self.start_ms = self.last_ms = now_ms
+        self.total = 0.0
+
+
+class SampledRate:
+    """Of one quantity. The first values may come at once: the time before them counts as windows without any."""
+
+    __slots__ = ("_current", "_samples", "_window_ms", "_windows")
+
+    def __init__(self, windows: int = WINDOWS, window_ms: int = WINDOW_MS) -> None:
+        self._windows, self._window_ms = windows, window_ms
+        self._samples: list[_Sample] = []  # One more than windows: the oldest may overlap what is looked at.
+        self._current = 0
+
+    def record(self, value: float, now_ms: int) -> None:
+        """Counts it; a negative value takes one back."""
+        if not self._samples:
+            self._samples.append(_Sample(now_ms))
+        sample = self._samples[self._current]
+        if now_ms - sample.start_ms >= self._window_ms:
+            sample = self._next(now_ms)
+        sample.total += value
+        sample.last_ms = now_ms
+
+    def throttle_time_ms(self, limit: float, now_ms: int, most_ms: int = MOST_MS) -> int:
+        """How long nothing may be recorded for the rate to be `limit` a second again; 0 if it is not above that."""
+        elapsed_ms = self._elapsed_ms(now_ms)
+        seen = sum(sample.total for sample in self._samples) / (elapsed_ms / 1000)
+        if seen <= limit or math.isnan(limit):
+            return 0
+        wait_ms = (seen - limit) / limit * elapsed_ms + 0.5 if limit else math.inf
+        return math.floor(wait_ms) if wait_ms < most_ms else most_ms
+
+    def _next(self, now_ms: int) -> _Sample:
+        self._current = (self._current + 1) % (self._windows + 1)
+        if self._current == len(self._samples):
+            self._samples.append(_Sample(now_ms))
+        else:
+            self._samples[self._current].reset(now_ms)
+        return self._samples[self._current]
+
+    def _elapsed_ms(self, now_ms: int) -> int:
+        """The time that the samples stand for: all windows but the current one count as full ones from the start."""
+        for sample in self._samples:
+            if now_ms - sample.last_ms >= self._windows * self._window_ms:
+                sample.reset(now_ms)
+        elapsed_ms = now_ms - min((sample.start_ms for sample in self._samples), default=now_ms)
+        missing = max(self._windows - 1 - elapsed_ms // self._window_ms, 0)
+        return max(elapsed_ms + missing * self._window_ms, 1)
