@@ -28,8 +28,12 @@ class Token(NamedTuple):
     expiry_timestamp: int
 
     def may_renew(self, principal: KafkaPrincipal) -> bool:
-        """TokenInformation.ownerOrRenewer"""
+        """DelegationTokenManagerZk.allowedToRenew"""
         return principal == self.owner or principal in self.renewers
+
+    def is_of(self, principal: KafkaPrincipal) -> bool:
+        """Whether it may see the token: also who had it made for its owner (TokenInformation.ownerOrRenewer)."""
+        return principal == self.requester or self.may_renew(principal)
 
 
 def token_path(token_id: str) -> str:

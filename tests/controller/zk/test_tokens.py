@@ -129,6 +129,21 @@ def test_tokens_are_shown_to_owners_renewers_and_who_may_see_them() -> None:
     assert ask(cluster, DescribeDelegationTokenRequest(owners=others)).tokens == []
 
 
+def test_who_had_a_token_made_for_another_sees_it_and_does_not_renew_it() -> None:
+    """KIP-373. Also a question for the tokens of who had them made finds it."""
+    cluster = secured()
+    made = create(cluster, owner="carol")
+    carol = KafkaPrincipal("carol")
+    for owner in (None, ALICE, carol, BOB):
+        owners = owner and [DescribeDelegationTokenOwner(principal_type="User", principal_name=owner.name)]
+        for who in (ALICE, carol, BOB):
+            [token] = ask(cluster, DescribeDelegationTokenRequest(owners=owners), who).tokens
+            assert (token.token_id, token.token_requester_principal_name) == (made.token_id, ALICE.name)
+    renew = RenewDelegationTokenRequest(hmac=made.hmac, renew_period_ms=-1)
+    assert ask(cluster, renew, ALICE).error_code == Errors.DELEGATION_TOKEN_OWNER_MISMATCH
+    assert ask(cluster, renew, carol).error_code == Errors.NONE
+
+
 def test_expired_tokens_go() -> None:
     cluster = secured()
     short, long = create(cluster, 5000), create(cluster)

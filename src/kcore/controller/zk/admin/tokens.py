@@ -134,9 +134,9 @@ def _describe(
         owners = [KafkaPrincipal(each.principal_name, each.principal_type) for each in request.owners]
     described = []
     for token in (yield from _tokens(context)) if owners is None or owners else ():
-        if owners is not None and not any(map(token.may_renew, owners)):
+        if owners is not None and not any(map(token.is_of, owners)):
             continue
-        if token.may_renew(asking.principal) or asking.may_describe(token.token_id, str(token.owner)):
+        if token.is_of(asking.principal) or asking.may_describe(token.token_id, str(token.owner)):
             described.append(_described(token, key, event.version))
     return DescribeDelegationTokenResponse(tokens=described)
 
