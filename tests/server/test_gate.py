@@ -20,6 +20,7 @@ from kcore.metadata.acl_codes import (
     ALTER,
     ALTER_CONFIGS,
     CLUSTER,
+    CLUSTER_ACTION,
     CLUSTER_NAME,
     CREATE,
     CREATE_TOKENS,
@@ -118,6 +119,20 @@ def test_a_token_for_another_needs_the_right_to_make_it() -> None:
     assert not a_gate().may_describe_token("id", "User:bob")
     assert a_gate(binding(DESCRIBE, "id", DELEGATION_TOKEN)).may_describe_token("id", "User:bob")
     assert a_gate(binding(DESCRIBE_TOKENS, "User:bob", USER)).may_describe_token("id", "User:bob")
+
+
+def test_the_rights_to_the_cluster_are_those_that_kafka_asks_for() -> None:
+    """authorizeClusterOperation in KafkaApis, handler by handler, and CLUSTER_ACTION of what brokers ask."""
+    by_right = {
+        ALTER: """
+            AlterPartitionReassignments AlterUserScramCredentials CreateAcls DeleteAcls ElectLeaders UpdateFeatures
+        """,
+        ALTER_CONFIGS: "AlterClientQuotas",
+        CLUSTER_ACTION: "AllocateProducerIds AlterPartition ControlledShutdown",
+        DESCRIBE: "DescribeAcls DescribeLogDirs DescribeUserScramCredentials ListPartitionReassignments",
+        DESCRIBE_CONFIGS: "DescribeClientQuotas",
+    }
+    assert {api: right for right, apis in by_right.items() for api in apis.split()} == OF_THE_CLUSTER
 
 
 @pytest.mark.parametrize("api", OF_THE_CLUSTER)
