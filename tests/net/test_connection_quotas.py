@@ -111,6 +111,16 @@ def test_the_rate_is_kafkas() -> None:
     assert Rate().wait_s(0, 0.0) == 1.0
 
 
+@pytest.mark.parametrize(("at_s", "waits"), [(0.99, False), (1.0, True), (10.5, True)])
+def test_what_comes_within_a_second_is_forgotten_together(at_s: float, waits: bool) -> None:
+    """A window begins with the first connection behind the end of the last one, and is forgotten as a whole."""
+    rate = Rate()
+    rate.wait_s(100, 0.0)
+    for _ in range(50):
+        rate.wait_s(100, at_s)
+    assert bool(rate.wait_s(1, 11.0)) is waits
+
+
 def test_what_is_refused_does_not_count() -> None:
     quotas = ConnectionQuotas(Limits())
     quotas.rate_of = lambda address: 1.0
