@@ -89,14 +89,19 @@ def test_where_tokens_may_be_asked_for(protocol: str, principal: KafkaPrincipal,
     assert (refusal_of(DescribeDelegationTokenRequest(), 2, session) is None) is may
 
 
-def test_a_refused_token_names_who_asked_and_for_whom() -> None:
+@pytest.mark.parametrize(
+    ("owner", "told"),
+    [(("User", "carol"), "carol"), (("User", ""), "alice"), (("User", None), "alice"), ((None, "x"), "alice")],
+)
+def test_a_refused_token_names_who_asked_and_for_whom(owner: tuple[str | None, str | None], told: str) -> None:
     session = ClientSession("L", "10.0.0.1")
     session.authenticated(ALICE)
-    asked = CreateDelegationTokenRequest(owner_principal_type="User", owner_principal_name="carol")
-    for version, requester in ((2, ""), (3, "alice")):
+    asked = CreateDelegationTokenRequest(owner_principal_type=owner[0], owner_principal_name=owner[1])
+    for version, requester in ((2, ("", "")), (3, ("User", "alice"))):
         found: Any = refusal_of(asked, version, session)
-        told = found.principal_name, found.token_requester_principal_name
-        assert (*told, found.issue_timestamp_ms, found.max_timestamp_ms) == ("carol", requester, -1, -1)
+        assert (found.principal_type, found.principal_name) == ("User", told)
+        assert (found.token_requester_principal_type, found.token_requester_principal_name) == requester
+        assert (found.issue_timestamp_ms, found.max_timestamp_ms) == (-1, -1)
 
 
 @pytest.mark.parametrize("owners", [None, ["alice"], ["bob"], ["carol", "x"], ["x"], []])
@@ -121,6 +126,8 @@ def test_a_token_is_told_to_its_owner_its_renewers_and_who_had_it_made(name: str
         assert (each.principal_name, each.token_requester_principal_name) == ("carol", "alice")
         assert [renewer.principal_name for renewer in each.renewers] == ["bob"]
         assert (each.issue_timestamp, each.expiry_timestamp, each.max_timestamp) == (1, 2, 3)
+    for each in describe_tokens(request, 2, KafkaPrincipal(name), image, "a secret", may_describe).tokens:
+        assert (each.principal_type, each.token_requester_principal_name) == ("User", ""), "known since version 3"
     error = describe_tokens(request, 3, CAROL, image, None, may_describe).error_code
     assert error == Errors.DELEGATION_TOKEN_AUTH_DISABLED
 
