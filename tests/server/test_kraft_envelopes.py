@@ -8,7 +8,7 @@ from kcore.controller.kraft.error_responses import refused
 from kcore.metadata.principal import KafkaPrincipal
 from kcore.net.framed import Encoded
 from kcore.protocol_errors import Errors
-from kcore.schema.acls import AclCreationResult, CreateAclsRequest, CreateAclsResponse
+from kcore.schema.acls import AclCreation, AclCreationResult, CreateAclsRequest, CreateAclsResponse
 from kcore.schema.describe_quorum import DescribeQuorumRequest
 from kcore.schema.envelope import EnvelopeResponse
 from kcore.schema.headers import RequestHeader, ResponseHeader
@@ -100,6 +100,38 @@ def test_only_what_may_be_forwarded_is_taken_from_an_envelope(kind: type[Message
         assert isinstance(found, Forwarded) and kind in FORWARDABLE
     else:
         assert found is Errors.INVALID_REQUEST and kind not in FORWARDABLE
+
+
+WHOLE, NO_ACL = enveloped(CREATION, 7), enveloped(CreateAclsRequest(creations=[AclCreation()]), 3)
+KEY, VERSION, REST = WHOLE.request_data[:2], WHOLE.request_data[2:4], WHOLE.request_data[4:]
+
+
+@pytest.mark.parametrize(
+    ("changed", "error"),
+    [
+        *[
+            ({"request_principal": each}, Errors.PRINCIPAL_DESERIALIZATION_FAILURE)
+            for each in (None, b"", b"\0", b"\0\0", b"\0\1" + WHOLE.request_principal[2:], WHOLE.request_principal[:-1])
+        ],
+        *[({"client_host_address": each}, Errors.INVALID_REQUEST) for each in (b"", b"\1" * 3, b"\1" * 5, b"\1" * 17)],
+        *[
+            ({"request_data": each}, Errors.UNSUPPORTED_VERSION)
+            for each in (
+                *(b"", KEY, KEY + b"\0", KEY + VERSION, WHOLE.request_data[:-1]),  # Cut short.
+                *(b"\x7f\xff" + VERSION + REST, b"\xff\xff" + VERSION + REST),  # No API has that key.
+                *(KEY + b"\0\x63" + REST, KEY + b"\xff\xff" + REST),  # Nor that version.
+            )
+        ],
+        ({"request_data": NO_ACL.request_data}, Errors.UNSUPPORTED_VERSION),
+    ],
+)
+def test_what_is_no_envelope_is_told_so_and_is_no_fault_of_ours(changed: dict[str, bytes], error: Errors) -> None:
+    """EnvelopeUtils.handleEnvelopeRequest"""
+    envelope = enveloped(CREATION, 7)
+    assert isinstance(unwrapped(envelope), Forwarded)
+    for name, value in changed.items():
+        setattr(envelope, name, value)
+    assert unwrapped(envelope) is error
 
 
 @pytest.mark.covers("KRaft D8")
