@@ -244,9 +244,15 @@ def test_renewers_are_users() -> None:
 def test_znodes_are_read_as_they_are_written() -> None:
     token = Token("id", ALICE, BOB, (BOB,), 1, 2, 3)
     assert decode_token("/x", encode_token(token)) == token
-    for data in (b"{}", encode_token(token).replace(b'"version":3', b'"version":4'), b"[]"):
+    data = encode_token(token)
+    old = json.loads(data.replace(b'"version":3', b'"version":2'))
+    del old["tokenRequester"]
+    assert decode_token("/x", json.dumps(old).encode()) == token._replace(requester=ALICE), "it had none"
+    changed = ((b'"version":3', b'"version":4'), (b'"version":3', b'"version":0'), (b"User%3Abob", b"bob"))
+    times = ((b'"maxTimestamp":2', b'"maxTimestamp":9223372036854775808'), (b'"maxTimestamp":2', b'"maxTimestamp":1.5'))
+    for bad in (b"{}", b"[]", *(data.replace(*each) for each in (*changed, *times))):
         with pytest.raises(TableError):
-            decode_token("/x", data)
+            decode_token("/x", bad)
     cluster = secured()
     cluster.tree.create(token_path("bad"), b"no JSON")
     assert ask(cluster, DescribeDelegationTokenRequest(owners=None)).tokens == []
