@@ -11,7 +11,7 @@ from scramp.core import Nonce
 from kcore import schema as s
 from kcore.metadata.principal import KafkaPrincipal
 from kcore.net.sasl_client import Exchange
-from kcore.net.sasl_mechanisms import PlainUsers, ScramCredential, Token, scram_credential
+from kcore.net.sasl_mechanisms import PlainUsers, ScramCredential, Token, TokenCredentials, scram_credential
 from kcore.net.sasl_server import TRANSITIONS, SaslListener, SaslServer, State, Step
 from kcore.net.security import Sasl
 from kcore.protocol_errors import Errors
@@ -143,10 +143,11 @@ def test_a_version_that_nobody_has_is_answered_and_another_may_follow() -> None:
 
 
 def test_a_mechanism_that_is_not_enabled_is_refused_and_the_others_are_told_as_kafka_lists_them() -> None:
-    for known, told in ((("PLAIN",), ["PLAIN"]), ((), ["SCRAM-SHA-512", "SCRAM-SHA-256", "PLAIN"])):
+    """In the order of a HashSet of Java, in which the two of a bucket come as they were put."""
+    for known, told in ((("PLAIN",), ["PLAIN"]), ((), ["PLAIN", "SCRAM-SHA-512", "SCRAM-SHA-256"])):
         talk = Talk(listener(*known))
         step, answer = talk.send(s.SaslHandshakeRequest(mechanism="GSSAPI"), 1)
-        assert (answer.error_code, {*answer.mechanisms}) == (Errors.UNSUPPORTED_SASL_MECHANISM, {*told})
+        assert (answer.error_code, answer.mechanisms) == (Errors.UNSUPPORTED_SASL_MECHANISM, told)
         assert step.is_delayed and talk.server.state is State.FAILED
 
 
@@ -241,7 +242,7 @@ def test_first_messages_of_scram_with_more_in_them() -> None:
     for first in ("n,a=al=3Dice=2C,", "n,,m=x,", "n,,"):
         talk = Talk(listener())
         talk.handshake("SCRAM-SHA-256")
-        _, answer = talk.token(f"{first}n=al=3Dice=2C,r=abc,x=y".encode())
+        _, answer = talk.token(f"{first}n=al=3Dice=2C,r=abc,x=y=z".encode())
         refused = first.startswith("n,a")  # Kafka compares it as it stands, escaped.
         assert (answer.error_code != 0) == refused
         assert refused or answer.auth_bytes.startswith(b"r=abc")
@@ -314,6 +315,56 @@ def test_who_shows_a_delegation_token_is_its_owner_until_it_expires() -> None:
     assert talk.server.lets_in(talk.now_s + 100) and not talk.server.lets_in(talk.now_s + 100.1)
 
 
+@pytest.mark.parametrize(("longest_ms", "told_ms"), [(5_000, 5_000), (10**9, EXPIRES_MS - NOW_MS)])
+def test_a_session_of_a_token_ends_with_whatever_ends_first(longest_ms: int, told_ms: int) -> None:
+    talk = Talk(listener(max_reauth_ms={"SCRAM-SHA-256": longest_ms}))
+    assert show_token(talk).session_lifetime_ms == told_ms
+    assert talk.server.lets_in(talk.now_s + told_ms / 1000) and not talk.server.lets_in(talk.now_s + told_ms / 1000 + 1)
+
+
+def test_who_shows_a_password_behind_a_token_has_a_session_without_an_end() -> None:
+    class OfAlice(Users):
+        def token(self, token_id: str) -> Token | None:
+            return Token(KafkaPrincipal(ALICE), EXPIRES_MS, HMAC)
+
+    talk = Talk(listener(credentials=OfAlice()))
+    show_token(talk)
+    step, answer = talk.login(Sasl("SCRAM-SHA-256", ALICE, PASSWORD))
+    assert (step.failure, answer.session_lifetime_ms) == ("", 0)
+    assert talk.server.authenticated is not None and not talk.server.authenticated.is_token
+    assert talk.server.lets_in(talk.now_s + 1e9)
+
+
+def test_a_token_is_good_to_its_last_millisecond() -> None:
+    talk = Talk(listener())
+    talk.handshake("SCRAM-SHA-256")
+    client = TokenClient(TOKEN_ID, HMAC)
+    server_first = b""
+    for place in range(2):
+        token = client.final(server_first) if place else client.first.encode()
+        frame = request_frame(s.SaslAuthenticateRequest(auth_bytes=token), 2, 1)[4:]
+        step = talk.server.take(frame, talk.now_s, EXPIRES_MS + place)
+        assert not step.failure and step.answer is not None
+        data = b"".join(step.answer)[4:]
+        _, at = decode_from(s.ResponseHeader, 1, data)
+        answer, _ = decode_from(s.SaslAuthenticateResponse, 2, data, at)
+        server_first = answer.auth_bytes
+    assert answer.session_lifetime_ms == 0 and not talk.server.lets_in(talk.now_s + 0.001)
+
+
+def test_what_is_kept_of_tokens_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(TokenCredentials, "MOST", 2)
+    made = TokenCredentials(bytes)
+    tokens = [Token(KafkaPrincipal("owner"), EXPIRES_MS, bytes([number]) * 64) for number in range(3)]
+    first, second, third = (made.credential("SCRAM-SHA-256", each) for each in tokens)
+    assert (
+        made.credential("SCRAM-SHA-256", tokens[1]) is second and made.credential("SCRAM-SHA-256", tokens[2]) is third
+    )
+    assert made.credential("SCRAM-SHA-256", tokens[0]) == first, "it is made again"
+    assert made.credential("SCRAM-SHA-256", tokens[1]) is not second, "the oldest has gone"
+    assert len(made._made) == 2
+
+
 def test_tokens_that_are_refused() -> None:
     assert show_token(Talk(listener()), token_id="another").error_code == Errors.SASL_AUTHENTICATION_FAILED
     assert show_token(Talk(listener()), hmac=bytes(64)).error_code == Errors.SASL_AUTHENTICATION_FAILED
@@ -351,8 +402,9 @@ def test_a_session_that_has_expired_may_be_begun_anew() -> None:
 def test_nobody_may_become_another_one() -> None:
     talk = Talk(listener(max_reauth_ms={"PLAIN": 5_000}))
     talk.login(Sasl("PLAIN", ALICE, PASSWORD))
-    _, answer = talk.login(Sasl("PLAIN", "bob", "b"))
+    step, answer = talk.login(Sasl("PLAIN", "bob", "b"))
     assert answer.error_code == Errors.SASL_AUTHENTICATION_FAILED
+    assert step.failure == "another principal during re-authentication"
     told = f"Cannot change principals during re-authentication from User.{ALICE}: User.bob"
     assert answer.error_message == told
     assert talk.server.authenticated is not None and talk.server.authenticated.principal == KafkaPrincipal(ALICE)
@@ -363,7 +415,10 @@ def test_nor_by_another_mechanism() -> None:
     talk.login(Sasl("PLAIN", ALICE, PASSWORD))
     assert talk.handshake("SCRAM-SHA-256").error_code == 0
     step, answer = talk.token(b"n,,n=al=3Dice=2C,r=abc")
-    assert answer is None and step.is_delayed and "not supported for re-authentication" in step.failure
+    assert answer is None and step.is_delayed
+    assert step.failure == (
+        "SASL mechanism 'SCRAM-SHA-256' requested by client is not supported for re-authentication of mechanism 'PLAIN'"
+    )
 
 
 def test_a_handshake_is_an_ordinary_request_where_sessions_do_not_end_and_twice_in_a_second() -> None:

@@ -166,6 +166,15 @@ def test_versions_of_tls(authority: Authority) -> None:
     assert (context.minimum_version, context.maximum_version) == (ssl.TLSVersion.TLSv1_2, ssl.TLSVersion.TLSv1_3)
 
 
+@pytest.mark.parametrize("verifies", [False, True])
+def test_what_servers_allow_and_clients_check(verifies: bool, authority: Authority) -> None:
+    """No renegotiation, which costs a server more than its client; the name, unless a setting says not to."""
+    settings = TlsSettings(str(authority.keystore("server")), verifies_name=verifies)
+    assert settings.server_context().options & ssl.OP_NO_RENEGOTIATION
+    context = settings.client_context()
+    assert (context.check_hostname, context.verify_mode) == (verifies, ssl.CERT_REQUIRED)
+
+
 def test_pem_in_one_line_is_pem() -> None:
     pem = f"-----BEGIN A KEY-----\n{'x' * 64}\n{'y' * 10}==\n-----END A KEY-----\n"
     assert as_lines(f"# for me\n{pem}") == as_lines(" ".join(pem.split("\n"))) == pem

@@ -26,7 +26,7 @@ from kcore.schema.scram import (
     ScramCredentialUpsertion,
 )
 from kcore.schema.topics import CreatableTopic
-from kcore.server.audit import AuditLog
+from kcore.server.audit import AuditLog, is_told
 from kcore.server.audited import AuditedRelay, audited
 from kcore.server.controller import process
 from kcore.server.controller.process import ControllerServer
@@ -120,6 +120,20 @@ def test_who_only_reads_has_a_line_where_a_right_is_missing(tmp_path: Path) -> N
     audit.close()
     [line] = lines_of(tmp_path / "audit")
     assert (line["request"], line["outcome"]) == ("Fetch", {"CLUSTER_AUTHORIZATION_FAILED": 1})
+
+
+@pytest.mark.parametrize("error", [Errors.NONE, Errors.NOT_CONTROLLER])
+def test_whatever_changes_something_has_a_line(error: Errors) -> None:
+    """Settings, rights, secrets, topics and who belongs to the cluster, and whoever asks for secrets."""
+    changes = """
+        CreateTopics DeleteTopics CreatePartitions DeleteRecords AlterConfigs IncrementalAlterConfigs CreateAcls
+        DeleteAcls AlterClientQuotas AlterUserScramCredentials CreateDelegationToken RenewDelegationToken
+        ExpireDelegationToken ElectLeaders AlterPartitionReassignments UpdateFeatures UnregisterBroker
+        BrokerRegistration ControllerRegistration AddRaftVoter RemoveRaftVoter UpdateRaftVoter AlterReplicaLogDirs
+        AssignReplicasToDirs LeaderAndIsr StopReplica ControlledShutdown DeleteGroups OffsetDelete WriteTxnMarkers
+        Envelope DescribeConfigs DescribeUserScramCredentials DescribeDelegationToken DescribeClientQuotas
+    """
+    assert [each for each in changes.split() if not is_told(each, {error.name: 1})] == []
 
 
 def kraft_lines(tmp_path: Path, asks: list[Any], **settings: Any) -> list[dict[str, Any]]:

@@ -20,6 +20,7 @@ from kcore.metadata.acl_codes import (
     ALTER,
     ALTER_CONFIGS,
     CLUSTER,
+    CLUSTER_ACTION,
     CLUSTER_NAME,
     CREATE,
     CREATE_TOKENS,
@@ -52,7 +53,7 @@ from kcore.schema.configs import (
     DescribeConfigsResource,
     IncrementalAlterConfigsRequestAlterConfigsResource,
 )
-from kcore.schema.delegation_tokens import CreateDelegationTokenRequest
+from kcore.schema.delegation_tokens import CreateDelegationTokenRequest, RenewDelegationTokenRequest
 from kcore.schema.log_dirs import DescribeLogDirsRequest
 from kcore.schema.partitions import CreatePartitionsTopic
 from kcore.schema.structure import Message
@@ -116,9 +117,24 @@ def test_a_token_for_another_needs_the_right_to_make_it() -> None:
     others = CreateDelegationTokenRequest(owner_principal_type="User", owner_principal_name="bob")
     assert a_gate().may_ask_token(own) and not a_gate().may_ask_token(others)
     assert a_gate(binding(CREATE_TOKENS, "User:bob", USER)).may_ask_token(others)
+    assert a_gate().may_ask_token(RenewDelegationTokenRequest()), "whose the token is decides there"
     assert not a_gate().may_describe_token("id", "User:bob")
     assert a_gate(binding(DESCRIBE, "id", DELEGATION_TOKEN)).may_describe_token("id", "User:bob")
     assert a_gate(binding(DESCRIBE_TOKENS, "User:bob", USER)).may_describe_token("id", "User:bob")
+
+
+def test_the_rights_to_the_cluster_are_those_that_kafka_asks_for() -> None:
+    """authorizeClusterOperation in KafkaApis, handler by handler, and CLUSTER_ACTION of what brokers ask."""
+    by_right = {
+        ALTER: """
+            AlterPartitionReassignments AlterUserScramCredentials CreateAcls DeleteAcls ElectLeaders UpdateFeatures
+        """,
+        ALTER_CONFIGS: "AlterClientQuotas",
+        CLUSTER_ACTION: "AllocateProducerIds AlterPartition ControlledShutdown",
+        DESCRIBE: "DescribeAcls DescribeLogDirs DescribeUserScramCredentials ListPartitionReassignments",
+        DESCRIBE_CONFIGS: "DescribeClientQuotas",
+    }
+    assert {api: right for right, apis in by_right.items() for api in apis.split()} == OF_THE_CLUSTER
 
 
 @pytest.mark.parametrize("api", OF_THE_CLUSTER)
@@ -179,6 +195,45 @@ def test_topics_grow_and_go_by_who_may() -> None:
     assert [(each.name, each.error_code) for each in gone.responses] == [("id", DENIED)]
     old = a_gate(binding(DELETE, "a", TOPIC)).check(s.DeleteTopicsRequest(topic_names=["a", "b"]), names_by_id)
     assert old.request.topic_names == ["a"] and not old.is_empty  # type: ignore[attr-defined]
+
+
+@pytest.mark.parametrize("validate_only", [False, True])
+def test_what_is_left_of_a_request_is_as_it_was_asked_for(validate_only: bool) -> None:
+    """Only checked, or with its time, and of the topics that are allowed alone."""
+    gate = a_gate(*(binding(right, "a", TOPIC) for right in (CREATE, ALTER, DELETE)))
+    requests = (
+        s.CreateTopicsRequest(
+            topics=[CreatableTopic(name=each) for each in "ab"], timeout_ms=7, validate_only=validate_only
+        ),
+        s.CreatePartitionsRequest(
+            topics=[CreatePartitionsTopic(name=each, count=2) for each in "ab"],
+            timeout_ms=7,
+            validate_only=validate_only,
+        ),
+        s.DeleteTopicsRequest(topics=[DeleteTopicState(name=each) for each in "ab"], timeout_ms=7),
+    )
+    for request in requests:
+        checked = gate.check(request, names_by_id)
+        left: Any = checked.request
+        assert ([each.name for each in left.topics], left.timeout_ms, checked.is_empty) == (["a"], 7, False)
+        assert getattr(left, "validate_only", validate_only) is validate_only
+        assert a_gate().check(request, names_by_id).is_empty
+    old = gate.check(s.DeleteTopicsRequest(topic_names=["a", "b"], timeout_ms=7), names_by_id)
+    gone = s.DeleteTopicsResponse()
+    old.complete(gone)
+    assert [(each.name, each.error_code) for each in gone.responses] == [("b", DENIED)]
+
+
+def test_who_names_a_topic_by_its_id_must_be_allowed_to_know_it() -> None:
+    by_id, by_name = DeleteTopicState(name=None, topic_id=ID), DeleteTopicState(name="id")
+    gate = a_gate(binding(DELETE, "id", TOPIC), binding(DESCRIBE, "id", TOPIC, permission=DENY))
+    checked = gate.check(s.DeleteTopicsRequest(topics=[by_id, by_name]), names_by_id)
+    assert checked.request.topics == [by_name]  # type: ignore[attr-defined]
+    gone = s.DeleteTopicsResponse()
+    checked.complete(gone)
+    assert [(each.name, each.topic_id, each.error_code) for each in gone.responses] == [(None, ID, DENIED)]
+    growth = s.CreatePartitionsRequest(topics=[CreatePartitionsTopic(name="t", count=2)])
+    assert a_gate(binding(DESCRIBE, "t", TOPIC)).check(growth, names_by_id).is_empty
 
 
 def test_settings_are_changed_and_told_by_who_may() -> None:
@@ -243,20 +298,25 @@ def test_what_is_relayed_is_checked_before() -> None:
     assert coordinator(4, 0, "g") is None and coordinator(4, 1, "x") is None
     assert coordinator(3, 0, "h").error_code == Errors.GROUP_AUTHORIZATION_FAILED
     assert coordinator(3, 1, "h").error_code == Errors.TRANSACTIONAL_ID_AUTHORIZATION_FAILED
+    assert coordinator(3, 0, "g") is None
     mixed = coordinator(4, 0, "g", "h")
     assert [each.error_code for each in mixed.coordinators] == [
         Errors.COORDINATOR_NOT_AVAILABLE,
         Errors.GROUP_AUTHORIZATION_FAILED,
     ]
+    assert [each.key for each in mixed.coordinators] == ["g", "h"]
+    for nowhere in (coordinator(3, 0, "h"), *mixed.coordinators):
+        assert (nowhere.node_id, nowhere.host, nowhere.port) == (-1, "", -1)
     assert refusal_of(gate, InitProducerIdRequest(transactional_id="x"), 4) is None
     idempotent = InitProducerIdRequest(transactional_id=None)
     refusals = [
         refusal_of(each, request, 4)
         for each, request in ((gate, InitProducerIdRequest(transactional_id="y")), (gate, idempotent))
     ]
-    assert [each.error_code for each in refusals if each] == [  # type: ignore[attr-defined]
-        Errors.TRANSACTIONAL_ID_AUTHORIZATION_FAILED,
-        Errors.CLUSTER_AUTHORIZATION_FAILED,
+    told: list[Any] = refusals
+    assert [(each.error_code, each.producer_id, each.producer_epoch) for each in told] == [
+        (Errors.TRANSACTIONAL_ID_AUTHORIZATION_FAILED, -1, -1),
+        (Errors.CLUSTER_AUTHORIZATION_FAILED, -1, -1),
     ]
     assert refusal_of(a_gate(binding(IDEMPOTENT_WRITE)), idempotent, 4) is None
     assert refusal_of(a_gate(binding(WRITE, "t", TOPIC)), idempotent, 4) is None

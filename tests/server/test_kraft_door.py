@@ -12,7 +12,7 @@ from kcore import schema as s
 from kcore.constants import METADATA_TOPIC
 from kcore.controller.kraft.activation import Bootstrap
 from kcore.errors import AuthenticationError, DisconnectedError
-from kcore.metadata.acl_codes import ALLOW, CLUSTER, CLUSTER_ACTION, CLUSTER_NAME, CREATE
+from kcore.metadata.acl_codes import ALLOW, ALTER, CLUSTER, CLUSTER_ACTION, CLUSTER_NAME, CREATE, DESCRIBE
 from kcore.net.connect import connect
 from kcore.net.connection import Connection
 from kcore.net.jaas import MODULES
@@ -225,9 +225,18 @@ def test_a_stranger_is_no_voter(authority: Authority) -> None:
                 for request in raft_requests():
                     answer = await mallory.send(request)
                     assert error_of(answer) is Errors.CLUSTER_AUTHORIZATION_FAILED, type(request).__name__
-                await allow(admin, "User:mallory", CLUSTER_ACTION)
-                answer = await mallory.send(s.VoteRequest())
-                assert error_of(answer) is not Errors.CLUSTER_AUTHORIZATION_FAILED
+                refused = [s.DescribeQuorumRequest, s.AddRaftVoterRequest, s.RemoveRaftVoterRequest]
+                for right, allowed in (
+                    (CLUSTER_ACTION, [s.VoteRequest]),
+                    (DESCRIBE, refused[:1]),
+                    (ALTER, refused[1:]),
+                ):
+                    await allow(admin, "User:mallory", right)
+                    refused = [each for each in refused if each not in allowed]
+                    for kind in (*allowed, *refused):
+                        [request] = [each for each in raft_requests() if isinstance(each, kind)]
+                        found = error_of(await mallory.send(request))
+                        assert (found is Errors.CLUSTER_AUTHORIZATION_FAILED) is (kind in refused), kind.__name__
         assert active(servers) is leader and leader.node.epoch == epoch
 
     quorum(story, authority)

@@ -8,7 +8,7 @@ from kcore.controller.rules.error_responses import refused
 from kcore.metadata.principal import KafkaPrincipal
 from kcore.net.framed import Encoded
 from kcore.protocol_errors import Errors
-from kcore.schema.acls import AclCreationResult, CreateAclsRequest, CreateAclsResponse
+from kcore.schema.acls import AclCreation, AclCreationResult, CreateAclsRequest, CreateAclsResponse
 from kcore.schema.describe_quorum import DescribeQuorumRequest
 from kcore.schema.envelope import EnvelopeResponse
 from kcore.schema.headers import RequestHeader, ResponseHeader
@@ -27,6 +27,12 @@ from kcore.wire.codec import decode, encode
 from server.test_kraft_server import enveloped
 
 ELSEWHERE = AclCreationResult(error_code=Errors.NOT_CONTROLLER)
+OF_CLIENTS = """
+    CreateTopics DeleteTopics CreateAcls DeleteAcls AlterConfigs CreatePartitions CreateDelegationToken
+    RenewDelegationToken ExpireDelegationToken ElectLeaders IncrementalAlterConfigs AlterPartitionReassignments
+    ListPartitionReassignments AlterClientQuotas AlterUserScramCredentials DescribeQuorum UpdateFeatures
+    UnregisterBroker AllocateProducerIds AddRaftVoter RemoveRaftVoter
+"""  # Those that ApiKeys of 4.3.1 makes forwardable, in its order.
 CREATION = CreateTopicsRequest(topics=[CreatableTopic(name="t", num_partitions=1, replication_factor=1)])
 
 
@@ -90,8 +96,42 @@ def test_only_what_may_be_forwarded_is_taken_from_an_envelope(kind: type[Message
     envelope = enveloped(CREATION, 7)
     envelope.request_data = bytes(encode(header, kind.header_version(version))) + bytes(encode(request, version))
     found = unwrapped(envelope)
-    assert isinstance(found, Forwarded) if kind in FORWARDABLE else found is Errors.INVALID_REQUEST
-    assert len(FORWARDABLE) == 21
+    if kind.__name__.removesuffix("Request") in OF_CLIENTS.split():
+        assert isinstance(found, Forwarded) and kind in FORWARDABLE
+    else:
+        assert found is Errors.INVALID_REQUEST and kind not in FORWARDABLE
+
+
+WHOLE, NO_ACL = enveloped(CREATION, 7), enveloped(CreateAclsRequest(creations=[AclCreation()]), 3)
+KEY, VERSION, REST = WHOLE.request_data[:2], WHOLE.request_data[2:4], WHOLE.request_data[4:]
+
+
+@pytest.mark.parametrize(
+    ("changed", "error"),
+    [
+        *[
+            ({"request_principal": each}, Errors.PRINCIPAL_DESERIALIZATION_FAILURE)
+            for each in (None, b"", b"\0", b"\0\0", b"\0\1" + WHOLE.request_principal[2:], WHOLE.request_principal[:-1])
+        ],
+        *[({"client_host_address": each}, Errors.INVALID_REQUEST) for each in (b"", b"\1" * 3, b"\1" * 5, b"\1" * 17)],
+        *[
+            ({"request_data": each}, Errors.UNSUPPORTED_VERSION)
+            for each in (
+                *(b"", KEY, KEY + b"\0", KEY + VERSION, WHOLE.request_data[:-1]),  # Cut short.
+                *(b"\x7f\xff" + VERSION + REST, b"\xff\xff" + VERSION + REST),  # No API has that key.
+                *(KEY + b"\0\x63" + REST, KEY + b"\xff\xff" + REST),  # Nor that version.
+            )
+        ],
+        ({"request_data": NO_ACL.request_data}, Errors.UNSUPPORTED_VERSION),
+    ],
+)
+def test_what_is_no_envelope_is_told_so_and_is_no_fault_of_ours(changed: dict[str, bytes], error: Errors) -> None:
+    """EnvelopeUtils.handleEnvelopeRequest"""
+    envelope = enveloped(CREATION, 7)
+    assert isinstance(unwrapped(envelope), Forwarded)
+    for name, value in changed.items():
+        setattr(envelope, name, value)
+    assert unwrapped(envelope) is error
 
 
 @pytest.mark.covers("KRaft D8")

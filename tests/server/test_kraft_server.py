@@ -11,6 +11,7 @@ import pytest
 
 from kcore.controller.kraft.activation import Bootstrap
 from kcore.controller.kraft.config import KraftControllerConfig
+from kcore.controller.kraft.context import RequestInfo
 from kcore.controller.kraft.decision import Decision
 from kcore.controller.kraft.handlers import HANDLERS
 from kcore.controller.rules.error_responses import refused
@@ -39,7 +40,7 @@ from kcore.schema.partitions import (
 from kcore.schema.principal import DefaultPrincipalData
 from kcore.schema.sasl import SaslHandshakeRequest
 from kcore.schema.structure import Message
-from kcore.schema.topics import CreatableTopic, CreateTopicsRequest
+from kcore.schema.topics import CreatableTopic, CreateTopicsRequest, DeleteTopicsRequest
 from kcore.server.kraft.apis import APIS, FEATURES
 from kcore.server.kraft.process import KraftServer
 from kcore.server.quorum.process import MemoryElections
@@ -158,10 +159,20 @@ def test_the_controller_knows_itself(port: int) -> None:
     served(story, port)
 
 
-def enveloped(request: Message, version: int, address: bytes = b"\x0a\0\0\1", of_principal: int = 0) -> EnvelopeRequest:
-    head = RequestHeader(request_api_key=request.api_key, request_api_version=version, correlation_id=77)
+def enveloped(
+    request: Message,
+    version: int,
+    address: bytes = b"\x0a\0\0\1",
+    of_principal: int = 0,
+    client_id: str | None = None,
+    *,
+    is_token: bool = False,
+) -> EnvelopeRequest:
+    head = RequestHeader(
+        request_api_key=request.api_key, request_api_version=version, correlation_id=77, client_id=client_id
+    )
     data = encode(head, request.header_version(version)) + encode(request, version)
-    who = DefaultPrincipalData(type="User", name="alice", token_authenticated=False)
+    who = DefaultPrincipalData(type="User", name="alice", token_authenticated=is_token)
     whole = Struct(">h").pack(of_principal) + encode(who, 0)
     return EnvelopeRequest(request_data=data, request_principal=whole, client_host_address=address)
 
@@ -188,6 +199,48 @@ def test_what_a_broker_hands_on_is_its_client_s(port: int) -> None:
 
     super_user = {"has_authorizer": True, "super_users": ("User:ANONYMOUS",)}
     served(story, port, **super_user)
+
+
+@pytest.mark.covers("KRaft D8")
+def test_a_handler_knows_all_that_a_broker_says_of_its_client(port: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Quotas look at the client's id, ACLs at its address, tokens at how it authenticated."""
+    seen: list[RequestInfo] = []
+
+    def looks(_: Any, request: ListPartitionReassignmentsRequest, info: RequestInfo) -> Decision:
+        seen.append(info)
+        return Decision(ListPartitionReassignmentsResponse())
+
+    monkeypatch.setitem(HANDLERS, ListPartitionReassignmentsRequest, looks)
+    listing = ListPartitionReassignmentsRequest(topics=None)
+
+    async def story(server: KraftServer, connection: Connection) -> None:
+        for is_token in (False, True):
+            told = await connection.send(enveloped(listing, 0, client_id="c", is_token=is_token))
+            assert told.error_code == 0
+        await connection.send(listing)
+
+    served(story, port)
+    assert [
+        (str(each.principal), each.client_address, each.client_id, each.is_token_authenticated, each.is_forwarded)
+        for each in seen
+    ] == [
+        ("User:alice", "10.0.0.1", "c", False, True),
+        ("User:alice", "10.0.0.1", "c", True, True),
+        ("User:ANONYMOUS", "127.0.0.1", "kcore", False, False),
+    ]
+    assert {(each.listener, each.security_protocol) for each in seen} == {("CONTROLLER", "PLAINTEXT")}
+
+
+def test_a_version_that_the_controller_does_not_have_comes_in_no_envelope_either(port: int) -> None:
+    """4.x has no DeleteTopics 0, which is a version of Kafka's all the same."""
+    request = DeleteTopicsRequest(topic_names=["t"])
+
+    async def story(server: KraftServer, connection: Connection) -> None:
+        for version, error in ((0, Errors.UNSUPPORTED_VERSION), (1, Errors.NONE)):
+            told = await connection.send(enveloped(request, version))
+            assert Errors(told.error_code) is error
+
+    served(story, port)
 
 
 def test_raft_s_requests_need_the_right_to_act_for_the_cluster(port: int) -> None:

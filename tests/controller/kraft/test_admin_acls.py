@@ -1,9 +1,14 @@
 """ACLs created, deleted and described, beyond what stories of a real controller show."""
 
+from typing import Any
+
+import pytest
+
 from controller.kraft.contexts import a_context, applied
 from kcore.controller.kraft.admin.acls import on_create_acls, on_delete_acls, on_describe_acls
 from kcore.controller.kraft.context import ControllerContext, RequestInfo
 from kcore.controller.kraft.decision import Versioned
+from kcore.controller.kraft.departures import ACLS_FAIL_TOGETHER
 from kcore.metadata.principal import KafkaPrincipal
 from kcore.protocol_errors import Errors
 from kcore.schema.acls import (
@@ -13,7 +18,9 @@ from kcore.schema.acls import (
     DeleteAclsRequest,
     DescribeAclsRequest,
 )
+from kcore.schema.structure import Message
 
+TOGETHER = frozenset({ACLS_FAIL_TOGETHER})
 ROOT = RequestInfo(3, 0, 0, KafkaPrincipal("root"))
 TOPIC, LITERAL, PREFIXED, MATCH, ANY, READ, ALLOW = 2, 3, 4, 2, 1, 3, 3
 
@@ -47,6 +54,19 @@ def wanted(name: str | None, pattern: int = LITERAL, resource_type: int = TOPIC)
     )
 
 
+def a_question(**values: int) -> DescribeAclsRequest:
+    """For all entries."""
+    codes = {"resource_type_filter": ANY, "pattern_type_filter": ANY, "operation": ANY, "permission_type": ANY}
+    names = dict.fromkeys(("resource_name_filter", "principal_filter", "host_filter"))
+    return DescribeAclsRequest(**{**codes, **names, **values})
+
+
+def errors_of(response: Any) -> set[tuple[int, str]]:
+    """Of the response, or of its items."""
+    items = getattr(response, "results", None) or getattr(response, "filter_results", None) or [response]
+    return {(each.error_code, each.error_message) for each in items}
+
+
 def test_fifty_thousand_entries_are_made_and_removed_by_one_request_each() -> None:
     context = a_world()
     request = CreateAclsRequest(creations=[creation(f"t{k}") for k in range(50_000)])
@@ -71,6 +91,76 @@ def test_kafkas_way_has_a_limit() -> None:
     gone = on_delete_acls(context, DeleteAclsRequest(filters=[wanted(None)]), ROOT)
     assert not gone.records
     assert gone.response.filter_results[0].error_code == Errors.INVALID_REQUEST
+    assert len(on_delete_acls(context, DeleteAclsRequest(filters=[wanted("t7")]), ROOT).records) == 1
+
+
+def test_an_entry_is_written_with_all_that_was_asked_for() -> None:
+    values = {
+        "resource_type": 3,
+        "resource_pattern_type": PREFIXED,
+        "principal": "User:bob",
+        "host": "10.0.0.1",
+        "operation": 8,
+        "permission_type": 2,
+    }
+    [made] = on_create_acls(a_world(), CreateAclsRequest(creations=[creation("g", **values)]), ROOT).records
+    assert isinstance(made, Versioned)
+    record = made.record
+    resource = record.resource_type, record.resource_name, record.pattern_type
+    entry = record.principal, record.host, record.operation, record.permission_type
+    assert (resource, entry) == ((3, "g", PREFIXED), ("User:bob", "10.0.0.1", 8, 2))
+
+
+@pytest.mark.parametrize(
+    ("handler", "request_", "right"),
+    [
+        (on_create_acls, CreateAclsRequest(creations=[creation()]), "ALTER"),
+        (on_delete_acls, DeleteAclsRequest(filters=[wanted(None)]), "ALTER"),
+        (on_describe_acls, a_question(), "DESCRIBE"),
+    ],
+)
+def test_who_may_not_and_where_there_is_no_authorizer(handler: Any, request_: Message, right: str) -> None:
+    alice = ROOT._replace(principal=KafkaPrincipal("alice"))
+    refused = handler(a_world(), request_, alice)
+    assert errors_of(refused.response) == {
+        (Errors.CLUSTER_AUTHORIZATION_FAILED, f"Principal User:alice needs {right} permission.")
+    }
+    disabled = handler(a_context(), request_, alice)
+    [(error, message)] = errors_of(disabled.response)
+    assert error == Errors.SECURITY_DISABLED and message.startswith("No Authorizer is configured")
+    assert not refused.records and not disabled.records
+
+
+def test_a_filter_that_makes_no_sense_costs_no_other() -> None:
+    context = a_world()
+    applied(context, on_create_acls(context, CreateAclsRequest(creations=[creation()]), ROOT))
+    strange = [wanted("t", pattern=9), wanted("t", resource_type=9), wanted("t"), wanted("t")]
+    strange[2].operation = strange[3].permission_type = 99
+    decision = on_delete_acls(context, DeleteAclsRequest(filters=[*strange, wanted("t")]), ROOT)
+    assert [(each.error_code, each.error_message) for each in decision.response.filter_results] == [
+        *[(Errors.INVALID_REQUEST, "Unknown patternFilter.")] * 2,
+        *[(Errors.INVALID_REQUEST, "Unknown entryFilter.")] * 2,
+        (Errors.NONE, None),
+    ]
+    assert len(decision.records) == 1
+
+
+@pytest.mark.parametrize("values", [{"operation": ANY}, {"resource_pattern_type": MATCH}, {"resource_type": ANY}])
+def test_what_belongs_into_a_filter_is_no_entry(values: dict[str, int]) -> None:
+    """In Kafka's way it fails the others, too."""
+    for kafka_way, errors in ((frozenset(), (Errors.INVALID_REQUEST, Errors.NONE)), (TOGETHER, (-1, -1))):
+        context = a_world(kafka_way=kafka_way)
+        decision = on_create_acls(context, CreateAclsRequest(creations=[creation(**values), creation()]), ROOT)
+        assert tuple(each.error_code for each in decision.response.results) == errors
+        assert len(decision.records) == errors.count(Errors.NONE)
+        assert len(on_create_acls(context, CreateAclsRequest(creations=[creation()]), ROOT).records) == 1
+
+
+def test_a_question_for_acls_comes_in_no_envelope() -> None:
+    context = a_world()
+    assert on_describe_acls(context, a_question(), ROOT).response.error_code == Errors.NONE
+    assert on_describe_acls(context, a_question(), ROOT._replace(is_forwarded=True)).response is None
+    assert on_describe_acls(context, a_question(operation=0), ROOT).response is None
 
 
 def test_nothing_changes_before_the_records_are_applied() -> None:
@@ -81,6 +171,16 @@ def test_nothing_changes_before_the_records_are_applied() -> None:
     assert len(again.records) == 1  # Twice in one request: one entry.
     applied(context, again)
     assert not on_create_acls(context, CreateAclsRequest(creations=[creation()]), ROOT).records
+
+
+def test_an_entry_that_was_deleted_is_made_again() -> None:
+    context = a_world()
+    for _ in range(3):
+        applied(context, on_create_acls(context, CreateAclsRequest(creations=[creation()]), ROOT))
+        assert len(context.image.acls) == 1
+        assert not on_create_acls(context, CreateAclsRequest(creations=[creation()]), ROOT).records
+        applied(context, on_delete_acls(context, DeleteAclsRequest(filters=[wanted("t")]), ROOT))
+        assert not context.image.acls
 
 
 def test_an_id_that_is_taken_is_not_given_again() -> None:

@@ -2,24 +2,36 @@
 
 import random
 from itertools import count
+from typing import Any
 
 import pytest
 
-from controller.kraft.contexts import a_context
+from controller.kraft.contexts import a_context, decision_of
+from kcore import schema as s
 from kcore.controller.kraft.authorization import filter_by_authorized, is_authorized
 from kcore.controller.kraft.context import ControllerContext, RequestInfo
+from kcore.controller.kraft.handlers import HANDLERS
 from kcore.metadata.acl_codes import (
     ALTER,
     ALTER_CONFIGS,
+    CLUSTER,
     CLUSTER_ACTION,
+    CLUSTER_NAME,
+    DELETE,
     DESCRIBE,
     DESCRIBE_CONFIGS,
+    OPERATIONS,
     READ,
     TOPIC,
     WRITE,
 )
 from kcore.metadata.principal import KafkaPrincipal
+from kcore.protocol_errors import Errors
+from kcore.schema.acls import AclCreation, DeleteAclsFilter
 from kcore.schema.metadata_records_security import AccessControlEntryRecord, RemoveAccessControlEntryRecord
+from kcore.schema.quotas import AlterClientQuotasRequestEntryData
+from kcore.schema.scram import ScramCredentialDeletion
+from kcore.schema.structure import Message
 from kcore.types import Uuid
 
 LITERAL, PREFIXED, DENY, ALLOW, ALL = 3, 4, 2, 3, 2
@@ -61,6 +73,60 @@ def a_world(*acls: AccessControlEntryRecord, everyone: bool = False) -> Controll
 
 def test_without_an_authorizer_everybody_may_do_everything() -> None:
     assert is_authorized(a_context(), asked_by(), CLUSTER_ACTION)
+
+
+ENTRY = {"resource_type": TOPIC, "resource_name": "t", "principal": "User:a", "host": "*", "operation": READ}
+FILTER = {"resource_type_filter": 1, "pattern_type_filter": 1, "operation": 1, "permission_type": 1}
+OF_THE_CLUSTER: list[tuple[Message, int]] = [
+    (s.CreateAclsRequest(creations=[AclCreation(**ENTRY, resource_pattern_type=3, permission_type=3)]), ALTER),
+    (s.DeleteAclsRequest(filters=[DeleteAclsFilter(**FILTER)]), ALTER),
+    (s.DescribeAclsRequest(**FILTER), DESCRIBE),
+    (s.AlterUserScramCredentialsRequest(deletions=[ScramCredentialDeletion(name="u", mechanism=1)]), ALTER),
+    (s.DescribeUserScramCredentialsRequest(users=None), DESCRIBE),
+    (s.AlterClientQuotasRequest(entries=[AlterClientQuotasRequestEntryData()]), ALTER_CONFIGS),
+    (s.UpdateFeaturesRequest(), ALTER),
+    (s.UnregisterBrokerRequest(), ALTER),
+    (s.ElectLeadersRequest(topic_partitions=None), ALTER),
+    (s.AlterPartitionReassignmentsRequest(), ALTER),
+    (s.ListPartitionReassignmentsRequest(topics=None), DESCRIBE),
+    (s.DescribeClusterRequest(endpoint_type=2), ALTER),
+    *[
+        (kind(), CLUSTER_ACTION)
+        for kind in (
+            *(s.BrokerRegistrationRequest, s.BrokerHeartbeatRequest, s.ControllerRegistrationRequest),
+            *(s.AllocateProducerIdsRequest, s.AlterPartitionRequest, s.AssignReplicasToDirsRequest),
+        )
+    ],
+]
+BY_ITEM = {
+    *(s.CreateTopicsRequest, s.DeleteTopicsRequest, s.CreatePartitionsRequest),
+    *(s.AlterConfigsRequest, s.IncrementalAlterConfigsRequest, s.DescribeConfigsRequest),
+    *(s.CreateDelegationTokenRequest, s.RenewDelegationTokenRequest, s.ExpireDelegationTokenRequest),
+    s.DescribeDelegationTokenRequest,
+}
+IMPLIED = {DESCRIBE: {DESCRIBE, READ, WRITE, DELETE, ALTER, ALL}}
+
+
+def test_every_request_has_its_right() -> None:
+    assert {*HANDLERS} - BY_ITEM - {s.ControlledShutdownRequest} == {type(each) for each, _ in OF_THE_CLUSTER}
+
+
+@pytest.mark.parametrize(("request_", "right"), OF_THE_CLUSTER, ids=lambda each: type(each).__name__)
+def test_a_request_about_the_cluster_needs_one_right_to_it(request_: Message, right: int) -> None:
+    """authorizeClusterOperation in ControllerApis, handler by handler."""
+    for operation in OPERATIONS:
+        given = entry(CLUSTER_NAME, operation=operation, resource_type=CLUSTER)
+        decision = decision_of(a_world(given), request_, asked_by()._replace(version=request_.versions.highest))
+        may = operation in IMPLIED.get(right, {right, ALL})
+        assert (Errors.CLUSTER_AUTHORIZATION_FAILED in errors_in(decision.response)) is not may, OPERATIONS[operation]
+        assert may or not decision.records
+
+
+def errors_in(response: Any) -> set[int]:
+    """Of the response, and of its items."""
+    items = [each for name in type(response).__slots__ if isinstance(each := getattr(response, name), list)]
+    parts = [response, *(each for listed in items for each in listed)]
+    return {each.error_code for each in parts if hasattr(each, "error_code")}
 
 
 def test_a_super_user_may_do_what_is_denied() -> None:
@@ -135,6 +201,15 @@ def test_entries_that_are_taken_back_no_longer_count() -> None:
     assert not is_authorized(context, asked_by(), READ, TOPIC, "t")
     context.image.revert_to(1)
     assert is_authorized(context, asked_by(), READ, TOPIC, "t")
+
+
+def test_of_another_image_the_entries_are_others() -> None:
+    """Such as that of a snapshot which the controller has loaded."""
+    context, other = a_world(entry("t")), a_world(entry("u"))
+    assert is_authorized(context, asked_by(), READ, TOPIC, "t")
+    context.image = other.image
+    assert not is_authorized(context, asked_by(), READ, TOPIC, "t")
+    assert is_authorized(context, asked_by(), READ, TOPIC, "u")
 
 
 def slowly(context: ControllerContext, info: RequestInfo, operation: int, name: str) -> bool:

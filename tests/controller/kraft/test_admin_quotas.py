@@ -52,6 +52,42 @@ def test_one_value_that_is_wrong_keeps_the_whole_entity_as_it_is() -> None:
     assert sorted(messages(decision), key=str) == ["Invalid configuration key bogus", None]
 
 
+def test_each_entity_has_its_answer() -> None:
+    user, client, address = ("user", "alice"), ("client-id", None), ("ip", "10.0.0.1")
+    good, rate = ((RATE, 5.0),), (("connection_creation_rate", 5.0),)
+    entries = [entry(user, client, ops=good), entry(client, ops=good), entry(address, ops=rate)]
+    entries += [
+        entry(address, client, ops=rate),
+        entry(("user", ""), ops=good),
+        entry(("team", "t"), ops=good),
+        entry(),
+    ]
+    decision = altered(a_context(), *entries)
+    assert {
+        frozenset((part.entity_type, part.entity_name) for part in each.entity): (each.error_code, each.error_message)
+        for each in decision.response.entries
+    } == {
+        frozenset({user, client}): (Errors.NONE, None),
+        frozenset({client}): (Errors.NONE, None),
+        frozenset({address}): (Errors.NONE, None),
+        frozenset({address, client}): (
+            Errors.INVALID_REQUEST,
+            "Invalid quota entity combination, IP entity shouldnot be combined with User or ClientId",
+        ),
+        frozenset({("user", "")}): (Errors.INVALID_REQUEST, "Empty user not supported"),
+        frozenset({("team", "t")}): (Errors.INVALID_REQUEST, "Unhandled client quota entity type: team"),
+        frozenset(): (Errors.INVALID_REQUEST, "Invalid empty client quota entity"),
+    }
+    assert len(decision.records) == 3
+
+
+def test_an_entity_is_the_same_in_whatever_order_its_parts_come() -> None:
+    context, parts = a_context(), (("user", "u"), ("client-id", "c"))
+    applied(context, altered(context, entry(*parts, ops=((RATE, 5.0),))))
+    assert not altered(context, entry(*parts[::-1], ops=((RATE, 5.0),))).records
+    assert not altered(context, entry(*parts), entry(*parts[::-1])).records
+
+
 @pytest.mark.parametrize(
     ("key", "value", "message"),
     [
@@ -86,6 +122,9 @@ def test_not_a_number_is_written_once() -> None:
     ask = entry(("user", "u"), ops=(("request_percentage", float("nan")),))
     applied(context, altered(context, ask))
     assert not altered(context, ask).records
+    number = entry(("user", "u"), ops=(("request_percentage", 5.0),))
+    applied(context, altered(context, number))
+    assert len(altered(context, ask).records) == 1
 
 
 @pytest.mark.parametrize(

@@ -18,6 +18,7 @@ from kcore.controller.kraft.decision import Decision
 from kcore.controller.kraft.periodic import MOST_EXPIRED_TOKENS as MOST_EXPIRED
 from kcore.controller.kraft.periodic import TOKENS
 from kcore.controller.kraft.tasks import all_tasks
+from kcore.metadata.image import ClusterImage
 from kcore.metadata.principal import KafkaPrincipal
 from kcore.protocol_errors import Errors
 from kcore.schema.delegation_tokens import (
@@ -124,6 +125,25 @@ def test_a_token_for_another_needs_create_tokens() -> None:
     assert renewed(context, secret, asked_by("bob")).response.error_code == Errors.NONE
 
 
+@pytest.mark.parametrize(
+    "owner",
+    [
+        {"owner_principal_type": "User", "owner_principal_name": "alice"},
+        {"owner_principal_type": "User", "owner_principal_name": ""},
+        {"owner_principal_type": "User"},
+        {"owner_principal_name": ""},
+        {},
+    ],
+)
+def test_a_token_for_oneself_needs_no_right_and_is_written_with_its_times(owner: dict[str, str]) -> None:
+    context = a_world(has_authorizer=True)
+    a_token(context, max_lifetime_ms=2 * DAY, **owner)
+    [token] = context.image.tokens.values()
+    assert (token.owner, token.requester, token.renewers) == ("User:alice", "User:alice", [])
+    times = token.issue_timestamp, token.expiration_timestamp, token.max_timestamp
+    assert times == (NOW, NOW + DAY, NOW + 2 * DAY)
+
+
 def test_an_owner_without_a_type_is_refused() -> None:
     decision = created(a_world(), asked_by(), owner_principal_name="bob")
     assert decision.response.error_code == Errors.INVALID_PRINCIPAL_TYPE
@@ -146,6 +166,70 @@ def test_owner_and_renewers_may_renew_up_to_the_greatest_age() -> None:
     over = renewed(context, secret, asked_by("alice", NOW + 7 * DAY + 1))
     assert over.response.error_code == Errors.DELEGATION_TOKEN_EXPIRED
     assert not over.records
+
+
+def test_a_renewal_is_as_long_as_was_asked_for_and_changes_nothing_else() -> None:
+    context = a_world()
+    secret = a_token(context, renewers=[CreatableRenewers(principal_type="User", principal_name="bob")])
+    [before] = context.image.tokens.values()
+    for asked_ms, period_ms in ((5, 5), (0, DAY), (-1, DAY), (2 * DAY, DAY)):
+        decision = renewed(context, secret, asked_by("bob", NOW + 1), asked_ms)
+        assert decision.response.expiry_timestamp_ms == NOW + 1 + period_ms
+        applied(context, decision)
+        [after] = context.image.tokens.values()
+        changed = {name for name in type(after).__slots__ if getattr(after, name) != getattr(before, name)}
+        assert changed == {"expiration_timestamp"} and after.expiration_timestamp == NOW + 1 + period_ms
+
+
+def test_a_token_is_never_kept_beyond_its_greatest_age() -> None:
+    context = a_world()
+    secret = a_token(context, max_lifetime_ms=DAY + 5)
+    for way in (renewed, ended):
+        assert way(context, secret, asked_by(wall_ms=NOW + 10), 9 * DAY).response.expiry_timestamp_ms == NOW + DAY + 5
+
+
+def test_nobody_else_ends_a_token() -> None:
+    context = a_world()
+    secret = a_token(context, renewers=[CreatableRenewers(principal_type="User", principal_name="bob")])
+    for period_ms in (-1, 10):
+        refused = ended(context, secret, asked_by("eve"), period_ms)
+        assert refused.response.error_code == Errors.DELEGATION_TOKEN_OWNER_MISMATCH and not refused.records
+        for name in ("alice", "bob"):
+            assert ended(context, secret, asked_by(name), period_ms).response.error_code == Errors.NONE
+
+
+def test_renewers_are_users() -> None:
+    renewers = [CreatableRenewers(principal_type=kind, principal_name="g") for kind in ("User", "Group")]
+    refused = created(a_world(), asked_by(), renewers=renewers)
+    assert refused.response.error_code == Errors.INVALID_PRINCIPAL_TYPE and not refused.records
+
+
+@pytest.mark.parametrize(("version", "requester"), [(2, ("", "")), (3, ("User", "alice"))])
+def test_who_asked_is_told_since_version_3(version: int, requester: tuple[str, str]) -> None:
+    for settings in ({}, {"delegation_token_secret_key": None}):
+        info = asked_by(version=version)
+        made = created(a_world(**settings), info, owner_principal_type="User", owner_principal_name="bob").response
+        assert (made.principal_type, made.principal_name) == ("User", "bob")
+        assert (made.token_requester_principal_type, made.token_requester_principal_name) == requester
+
+
+def test_a_refusal_has_the_times_that_kafkas_has() -> None:
+    """-1 from ControllerApis, 0 from the controller."""
+    nowhere, unknown = asked_by(is_forwarded=False), asked_by()
+    for info, time_ms in ((nowhere, -1), (unknown, 0)):
+        context = a_world(**({} if info is nowhere else {"delegation_token_secret_key": None}))
+        told = created(context, info).response
+        assert (told.issue_timestamp_ms, told.expiry_timestamp_ms, told.max_timestamp_ms) == (time_ms,) * 3
+        for way in (renewed, ended):
+            assert way(context, b"", info).response.expiry_timestamp_ms == time_ms
+
+
+def test_an_id_that_is_taken_is_not_given_again() -> None:
+    context, taken, free = a_world(), Uuid(b"a" * 16), Uuid(b"f" * 16)
+    fresh = iter([taken, taken, free])
+    context.new_uuid = lambda: next(fresh)
+    a_token(context)
+    assert created(context, asked_by()).response.token_id == str(free)
 
 
 def test_a_token_ends_now_or_later_or_not_at_all() -> None:
@@ -173,6 +257,34 @@ def test_tokens_that_are_taken_back_are_unknown() -> None:
     assert renewed(context, secret, asked_by()).response.error_code == Errors.NONE
     context.image.revert_to(0)
     assert renewed(context, secret, asked_by()).response.error_code == Errors.DELEGATION_TOKEN_NOT_FOUND
+
+
+def test_a_token_is_known_whenever_it_was_made_and_forgotten_when_it_is_gone() -> None:
+    context = a_world()
+    first = a_token(context)
+    assert renewed(context, first, asked_by()).response.error_code == Errors.NONE
+    second = a_token(context, asked_by("bob"))
+    assert renewed(context, second, asked_by("bob")).response.error_code == Errors.NONE
+    assert renewed(context, second, asked_by()).response.error_code == Errors.DELEGATION_TOKEN_OWNER_MISMATCH
+    applied(context, ended(context, first, asked_by()))
+    assert renewed(context, first, asked_by()).response.error_code == Errors.DELEGATION_TOKEN_NOT_FOUND
+    assert len(context.tokens._ids) == 1
+
+
+def test_of_another_image_the_tokens_are_others() -> None:
+    """Such as that of a snapshot which the controller has loaded."""
+    context, other = a_world(), a_world()
+    secret = a_token(context)
+    a_token(other, asked_by("carol"))
+    [record] = other.image.tokens.values()
+    record.token_id = "another"
+    image = ClusterImage()
+    image.apply(record)
+    assert context.tokens.token_of(context.image, secret) is not None
+    context.image = image
+    assert context.tokens.token_of(image, secret) is None
+    found = context.tokens.token_of(image, context.tokens.hmac_of("another"))
+    assert found is not None and found.owner == "User:carol"
 
 
 def test_expired_tokens_are_removed_by_the_wall_clock() -> None:

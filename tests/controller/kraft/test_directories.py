@@ -49,6 +49,7 @@ from kcore.protocol_errors import Errors
 from kcore.schema.metadata_records_brokers import (
     BrokerRegistrationChangeRecord,
     RegisterBrokerRecord,
+    UnregisterBrokerRecord,
 )
 from kcore.schema.metadata_records_topics import PartitionChangeRecord
 from kcore.schema.partitions import ElectLeadersRequest, TopicPartitions
@@ -129,6 +130,15 @@ def test_each_assignment_has_its_own_error_and_the_others_are_made() -> None:
         Errors.UNKNOWN_TOPIC_ID,
     ]
     assert [context.image.partition(TOPIC, each).directories[0] for each in (0, 1)] == [SECOND, FIRST]
+    assert [
+        (told.id, topic.topic_id, [each.partition_index for each in topic.partitions])
+        for told in decision.response.directories
+        for topic in told.topics
+    ] == [
+        (asked.id, topic.topic_id, [each.partition_index for each in topic.partitions])
+        for asked in request.directories
+        for topic in asked.topics
+    ]
 
 
 @pytest.mark.covers("KIP-858 assign top-level error")
@@ -140,6 +150,9 @@ def test_a_request_of_another_incarnation_is_refused_as_a_whole() -> None:
         request.broker_id, request.broker_epoch = broker_id, epoch
         decision = ask(context, request, version=0)
         assert error_of(decision) is Errors.STALE_BROKER_EPOCH and not codes_of(decision)
+    request = an_assignment(context, 1, {FIRST: [0]})
+    put(context, UnregisterBrokerRecord(broker_id=1, broker_epoch=request.broker_epoch))
+    assert error_of(ask(context, request, version=0)) is Errors.STALE_BROKER_EPOCH, "it is registered no more"
 
 
 @pytest.mark.covers("KIP-858 assign authorized")

@@ -10,9 +10,10 @@ from controller.kraft.contexts import decision_of
 from kcore.controller.kraft.context import ControllerContext, RequestInfo
 from kcore.controller.kraft.decision import all_parts
 from kcore.controller.kraft.writing import encoding, taking_effect, written
+from kcore.controller.rules import mutation_quotas
 from kcore.controller.rules.mutation_quotas import MOST_BUCKETS, RATE, MutationQuotas
 from kcore.metadata.principal import KafkaPrincipal
-from kcore.protocol_errors import Errors
+from kcore.protocol_errors import ApiException, Errors
 from kcore.schema.partitions import CreatePartitionsRequest, CreatePartitionsTopic
 from kcore.schema.structure import Message
 from kcore.schema.topics import CreatableTopic, CreateTopicsRequest, DeleteTopicsRequest, DeleteTopicState
@@ -79,6 +80,22 @@ def test_an_older_version_is_told_to_wait_and_not_refused() -> None:
     assert (code(response), response.throttle_time_ms) == (0, 5000)
     assert code(create(context, "b", version=5)) == 0
     assert "b" in context.image.topics and code(create(context, "c", version=6)) == REFUSED
+
+
+@pytest.mark.parametrize(
+    ("request_", "strict_from"),
+    [
+        (CreatePartitionsRequest(topics=[CreatePartitionsTopic(name="a", count=90, assignments=None)]), 3),
+        (DeleteTopicsRequest(topic_names=["a"]), 5),
+    ],
+)
+def test_growth_and_deletion_are_refused_since_a_version_of_their_own(request_: Message, strict_from: int) -> None:
+    context = a_quota(1.0)
+    create(context, "a", BURST_S + 5)
+    strict = ask(context, request_, strict_from)
+    assert (code(strict), strict.throttle_time_ms) == (REFUSED, 5000)
+    lax = ask(context, request_, strict_from - 1)
+    assert code(lax) == 0 and lax.throttle_time_ms > 5000
 
 
 def test_partitions_that_are_added_and_deleted_count_too() -> None:
@@ -168,3 +185,44 @@ def test_no_number_of_clients_makes_the_buckets_more_than_they_may_be() -> None:
     for number in range(MOST_BUCKETS + 500):
         quotas.of(limits, "u", f"c{number}", number, is_strict=True).record(100)
     assert len(quotas._buckets) <= MOST_BUCKETS
+
+
+def test_buckets_that_are_like_new_ones_are_forgotten_first(monkeypatch: pytest.MonkeyPatch) -> None:
+    """One that is overdrawn, or was used of late, says something; of those the one that was made first goes."""
+    monkeypatch.setattr(mutation_quotas, "MOST_BUCKETS", 3)
+    quotas, limits = MutationQuotas(BURST_S), {(("client-id", None),): {RATE: 1.0}}
+
+    def use(client: str, partitions: int, now_ms: int) -> None:
+        quotas.of(limits, "u", client, now_ms, is_strict=True).record(partitions)
+
+    use("overdrawn", 100, 0)
+    use("idle", 1, 0)
+    use("recent", 1, 1)
+    use("next", 1, BURST_S * 1000)
+    assert [client for _, client in quotas._buckets] == ["overdrawn", "recent", "next"]
+    with pytest.raises(ApiException):
+        use("overdrawn", 1, BURST_S * 1000)
+    use("last", 1, BURST_S * 1000)
+    assert [client for _, client in quotas._buckets] == ["recent", "next", "last"]
+
+
+def test_what_a_request_took_is_given_back_once() -> None:
+    """A request that is decided anew records again."""
+    quotas, limits = MutationQuotas(BURST_S), {(("user", "u"),): {RATE: 1.0}}
+    one, other, third, last = (quotas.of(limits, "u", None, 0, is_strict=True) for _ in range(4))
+    one.record(5)
+    other.record(3)
+    one.give_back()
+    one.give_back()
+    third.record(9)
+    with pytest.raises(ApiException):
+        last.record(1)
+    assert last.throttle_time_ms == 1000
+    assert (last.throttle_time_at(400), last.throttle_time_at(1500)) == (600, 0)
+    assert not quotas.of({}, "u", None, 0, is_strict=True).is_limited and last.is_limited
+
+
+def test_who_has_tokens_left_is_not_told_to_wait() -> None:
+    context = a_quota(1.0)
+    assert create(context, "a", BURST_S, version=5).throttle_time_ms == 0
+    assert create(context, "b", 1, version=5).throttle_time_ms == 1000

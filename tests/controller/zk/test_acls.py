@@ -300,6 +300,21 @@ def test_a_resource_whose_entries_cannot_be_read_is_denied() -> None:
     assert described(cluster) == [], "the entry that denies it is none of the cluster's"
     create(cluster, creation())
     assert allows(cluster, "alice", READ, TOPIC, "t")
+    assert described(cluster) == [(TOPIC, LITERAL, "t", ["User:alice"])], "it can be read again"
+
+
+def test_resources_whose_znodes_are_gone_have_no_entries() -> None:
+    """Such as those that went while the session was over."""
+    cluster = secured()
+    create(cluster, creation(), creation("u"))
+    acls = cluster.active.acls
+    assert acls is not None
+    acls.update((TOPIC, LITERAL, "v"), None)
+    acls.keep_only([(TOPIC, LITERAL, "u")])
+    assert acls.resources == {(TOPIC, LITERAL, "u")}
+    assert [allows(cluster, "alice", READ, TOPIC, name) for name in "tu"] == [False, True]
+    everyone = AclAuthorizer(AclAuthorizerSettings(frozenset(), True), acls)
+    assert everyone.allows(KafkaPrincipal("bob"), "::1", READ, TOPIC, "v"), "nothing denies it any more"
 
 
 def test_a_right_is_given_and_taken() -> None:

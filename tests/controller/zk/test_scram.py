@@ -134,6 +134,33 @@ def test_what_is_refused_costs_nobody_else(changes: list[Any], user: str, expect
     assert cluster.tree.children["/config/users"] == {"good"}
 
 
+def test_the_limits_themselves_are_fine() -> None:
+    cluster = small([1])
+    assert alter(cluster, upsertion("a", iterations=16384, salt=b"s" * 1024)) == {"a": (Errors.NONE, None)}
+    long = ScramCredentialUpsertion(name="b", mechanism=1, iterations=4096, salt=b"s", salted_password=b"p" * 1024)
+    assert alter(cluster, long) == {"b": (Errors.NONE, None)}
+    long.salted_password += b"p"
+    assert alter(cluster, long)["b"][0] is Errors.UNACCEPTABLE_CREDENTIAL
+
+
+def test_what_is_told_of_users_that_are_not_described() -> None:
+    request = DescribeUserScramCredentialsRequest(users=[UserName(name=each) for each in ("none", "twice", "twice")])
+    response = admin.ask(small([1]), events.DescribeUserScramCredentials, request)
+    assert [(each.user, each.error_message, each.credential_infos) for each in response.results] == [
+        ("none", "Attempt to describe a user credential that does not exist: none", []),
+        ("twice", "Cannot describe SCRAM credentials for the same user twice in a single request: twice", []),
+    ]
+
+
+@pytest.mark.parametrize("iterations", ["", "-1", "four", "4096.5", "\u0664", "9" * 10])
+def test_iterations_that_are_no_number_are_no_credential(iterations: str) -> None:
+    cluster = small([1])
+    alter(cluster, upsertion("good"))
+    text = f"salt=AAAA,stored_key=AAAA,server_key=AAAA,iterations={iterations}"
+    cluster.tree.create("/config/users/bad", znodes.encode_config({"SCRAM-SHA-256": text}))
+    assert describe(cluster) == {"good": {SHA_256: 4096}}
+
+
 def test_users_that_are_described_wrongly() -> None:
     cluster = small([1])
     alter(cluster, upsertion("a"))

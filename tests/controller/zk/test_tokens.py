@@ -16,6 +16,7 @@ from kcore.controller.zk.admin_events import Asking, ExpireTokens, TokenRequest
 from kcore.errors import TableError
 from kcore.metadata.delegation_token import Token
 from kcore.metadata.principal import KafkaPrincipal
+from kcore.metadata.znode_operations import WriteNodes
 from kcore.metadata.znode_tokens import CHANGES, PERSISTENT_PATHS, decode_token, encode_token, token_path
 from kcore.protocol_errors import Errors
 from kcore.schema.delegation_tokens import (
@@ -30,6 +31,7 @@ from kcore.schema.delegation_tokens import (
 KEY, DAY = "the cluster's key", 24 * 3600 * 1000
 ALICE, BOB = KafkaPrincipal("al ice"), KafkaPrincipal("bob")
 IDS = count(1)
+FIRST_ID = "AAAAAAAAAAAAAAAAAAAAAQ"  # That a cluster of the tests draws.
 
 
 def secured(**config: Any) -> Cluster:
@@ -40,13 +42,20 @@ def secured(**config: Any) -> Cluster:
 
 
 def ask(
-    cluster: Cluster, request: OfTokens, who: KafkaPrincipal = ALICE, now_ms: int = 1000, *, sees_all: bool = False
+    cluster: Cluster,
+    request: OfTokens,
+    who: KafkaPrincipal = ALICE,
+    now_ms: int = 1000,
+    *,
+    sees_all: bool = False,
+    version: int = 3,
 ) -> Any:
     request_id = next(IDS)
-    version = 2 if isinstance(request, RenewDelegationTokenRequest | ExpireDelegationTokenRequest) else 3
+    version = 2 if isinstance(request, RenewDelegationTokenRequest | ExpireDelegationTokenRequest) else version
     cluster.run(TokenRequest(request_id, request, version, Asking(who, now_ms, lambda token_id, owner: sees_all)))
     response = cluster.answers[request_id]
     assert kcore.encode(response, version)
+    assert type(response).__name__ == type(request).__name__.replace("Request", "Response")
     return response
 
 
@@ -162,6 +171,21 @@ def test_an_owner_has_a_type() -> None:
     assert made.error_code == Errors.INVALID_PRINCIPAL_TYPE
 
 
+def test_who_had_a_token_made_for_another_sees_it_and_does_not_renew_it() -> None:
+    """KIP-373. Also a question for the tokens of who had them made finds it."""
+    cluster = secured()
+    made = create(cluster, owner="carol")
+    carol = KafkaPrincipal("carol")
+    for owner in (None, ALICE, carol, BOB):
+        owners = owner and [DescribeDelegationTokenOwner(principal_type="User", principal_name=owner.name)]
+        for who in (ALICE, carol, BOB):
+            [token] = ask(cluster, DescribeDelegationTokenRequest(owners=owners), who).tokens
+            assert (token.token_id, token.token_requester_principal_name) == (made.token_id, ALICE.name)
+    renew = RenewDelegationTokenRequest(hmac=made.hmac, renew_period_ms=-1)
+    assert ask(cluster, renew, ALICE).error_code == Errors.DELEGATION_TOKEN_OWNER_MISMATCH
+    assert ask(cluster, renew, carol).error_code == Errors.NONE
+
+
 def test_expired_tokens_go() -> None:
     cluster = secured()
     short, long = create(cluster, 5000), create(cluster)
@@ -175,10 +199,77 @@ def test_expired_tokens_go() -> None:
 def test_without_a_key_there_are_no_tokens() -> None:
     assert create(secured(delegation_token_secret_key=None)).error_code == Errors.DELEGATION_TOKEN_AUTH_DISABLED
     assert create(Cluster(delegation_token_secret_key=KEY)).error_code == Errors.NOT_CONTROLLER
+    cluster = secured(delegation_token_secret_key=None)
+    old = Token("old", ALICE, ALICE, (), 1, 2, 2)
+    cluster.tree.create(token_path("old"), encode_token(old))
+    cluster.run(ExpireTokens(10**9))
+    assert token_path("old") in cluster.tree.nodes, "others may know the key"
+
+
+def test_who_asked_is_told_since_version_3() -> None:
+    cluster = secured()
+    request = CreateDelegationTokenRequest(renewers=[], max_lifetime_ms=-1, owner_principal_name="")
+    assert ask(cluster, request, version=2).token_requester_principal_name == ""
+    [token] = ask(cluster, DescribeDelegationTokenRequest(owners=None), version=2).tokens
+    assert (token.principal_name, token.token_requester_principal_name) == (ALICE.name, "")
+
+
+def test_a_token_that_could_not_be_written_is_none() -> None:
+    cluster = secured()
+    cluster.tree.create(token_path(FIRST_ID), b"another's")
+    made = create(cluster)
+    assert (made.error_code, made.hmac) == (Errors.UNKNOWN_SERVER_ERROR, b"")
+    assert cluster.tree.nodes[token_path(FIRST_ID)].data == b"another's"
+
+
+@pytest.mark.parametrize("kind", ["Group", "", None])
+def test_owners_are_users(kind: str | None) -> None:
+    request = CreateDelegationTokenRequest(renewers=[], owner_principal_type=kind, owner_principal_name="g")
+    assert ask(secured(), request).error_code == Errors.INVALID_PRINCIPAL_TYPE
+
+
+def test_a_period_of_zero_is_over_at_once_and_removes_nothing() -> None:
+    cluster = secured()
+    made = create(cluster)
+    for request in (
+        RenewDelegationTokenRequest(hmac=made.hmac, renew_period_ms=0),
+        ExpireDelegationTokenRequest(hmac=made.hmac, expiry_time_period_ms=0),
+    ):
+        assert ask(cluster, request, now_ms=2000).expiry_timestamp_ms == 2000
+        assert token_path(made.token_id) in cluster.tree.nodes
+
+
+def test_all_is_told_of_a_token() -> None:
+    cluster = secured()
+    made = create(cluster, 5000, "carol")
+    [token] = ask(cluster, DescribeDelegationTokenRequest(owners=None)).tokens
+    assert (
+        (token.principal_type, token.principal_name) == (made.principal_type, made.principal_name) == ("User", "carol")
+    )
+    asked = token.token_requester_principal_type, token.token_requester_principal_name
+    assert asked == (made.token_requester_principal_type, made.token_requester_principal_name) == ("User", "al ice")
+    assert (token.issue_timestamp, token.expiry_timestamp, token.max_timestamp) == (1000, 6000, 6000)
+    assert [(each.principal_type, each.principal_name) for each in token.renewers] == [("User", "bob")]
+
+
+@pytest.mark.parametrize("kind", [RenewDelegationTokenRequest, ExpireDelegationTokenRequest])
+def test_a_token_that_is_removed_meanwhile_is_not_made_again(kind: Any) -> None:
+    cluster = secured()
+    made = create(cluster)
+
+    def before(effect: object) -> None:
+        if isinstance(effect, WriteNodes):
+            cluster.before = lambda _: None
+            cluster.tree.delete(token_path(made.token_id))
+
+    cluster.before = before
+    answer = ask(cluster, kind(hmac=made.hmac))
+    assert answer.error_code == Errors.DELEGATION_TOKEN_NOT_FOUND
+    assert token_path(made.token_id) not in cluster.tree.nodes
 
 
 def test_renewers_are_users() -> None:
-    renewers = [CreatableRenewers(principal_type="Group", principal_name="g")]
+    renewers = [CreatableRenewers(principal_type=kind, principal_name="g") for kind in ("User", "Group")]
     made = ask(secured(), CreateDelegationTokenRequest(renewers=renewers, max_lifetime_ms=-1))
     assert made.error_code == Errors.INVALID_PRINCIPAL_TYPE
 
@@ -186,9 +277,15 @@ def test_renewers_are_users() -> None:
 def test_znodes_are_read_as_they_are_written() -> None:
     token = Token("id", ALICE, BOB, (BOB,), 1, 2, 3)
     assert decode_token("/x", encode_token(token)) == token
-    for data in (b"{}", encode_token(token).replace(b'"version":3', b'"version":4'), b"[]"):
+    data = encode_token(token)
+    old = json.loads(data.replace(b'"version":3', b'"version":2'))
+    del old["tokenRequester"]
+    assert decode_token("/x", json.dumps(old).encode()) == token._replace(requester=ALICE), "it had none"
+    changed = ((b'"version":3', b'"version":4'), (b'"version":3', b'"version":0'), (b"User%3Abob", b"bob"))
+    times = ((b'"maxTimestamp":2', b'"maxTimestamp":9223372036854775808'), (b'"maxTimestamp":2', b'"maxTimestamp":1.5'))
+    for bad in (b"{}", b"[]", *(data.replace(*each) for each in (*changed, *times))):
         with pytest.raises(TableError):
-            decode_token("/x", data)
+            decode_token("/x", bad)
     cluster = secured()
     cluster.tree.create(token_path("bad"), b"no JSON")
     assert ask(cluster, DescribeDelegationTokenRequest(owners=None)).tokens == []
