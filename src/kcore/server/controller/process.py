@@ -103,6 +103,11 @@ def random_topic_id() -> Uuid:
     return found
 
 
+def _throttle(config: ControllerConfig, quotas: ClientQuotasFollower) -> RequestThrottle:
+    window_ms = config.quota_window_size_seconds * 1000
+    return RequestThrottle(quotas, _now_ms, is_exempt, windows=config.quota_window_num, window_ms=window_ms)
+
+
 class ControllerServer:
     """`async with` it: then it stands for election, serves, and stops cleanly at the end."""
 
@@ -148,11 +153,7 @@ class ControllerServer:
             *(self._queue.put, self._view, self._addresses, self.metrics, authorizer, _wall_ms, audit),
             routes_as_documented=is_routed,
             outgoing=door.security.outgoing(),
-            throttle=RequestThrottle(
-                *(quotas, _now_ms, is_exempt),
-                windows=config.quota_window_num,
-                window_ms=config.quota_window_size_seconds * 1000,
-            ),
+            throttle=_throttle(config, quotas),
         )
         self._tasks: list[asyncio.Task[None]] = []
         self._cluster_id: str | None = None
