@@ -96,6 +96,10 @@ def _wall_ms() -> int:
     return time.time_ns() // 1_000_000
 
 
+def _throttle(config: ControllerConfig, quotas: ClientQuotasFollower) -> RequestThrottle:
+    return RequestThrottle(quotas, _now_ms, is_exempt, config.quota_window_num, config.quota_window_size_seconds)
+
+
 def random_topic_id() -> Uuid:
     """Uuid.randomUuid: none that is reserved, none whose text begins with a dash."""
     while str(found := Uuid(uuid.uuid4().bytes)).startswith("-"):
