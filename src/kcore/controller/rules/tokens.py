@@ -6,8 +6,14 @@ Neither a secret nor the key is ever logged. Source: DelegationTokenManager, Del
 import hmac
 from typing import Final, NamedTuple
 
+from kcore.metadata.principal import KafkaPrincipal
+from kcore.schema.delegation_tokens import CreateDelegationTokenRequest
+
 MOST_MS: Final = (1 << 63) - 1
 USER_TYPE: Final = "User"
+REQUESTER_SINCE: Final = 3  # The version of requests since which a token has a requester beside its owner (KIP-373).
+MAX_LIFETIME_MS: Final = 7 * 24 * 3600 * 1000  # delegation.token.max.lifetime.ms
+EXPIRY_TIME_MS: Final = 24 * 3600 * 1000  # delegation.token.expiry.time.ms
 
 
 class Lifetime(NamedTuple):
@@ -15,6 +21,13 @@ class Lifetime(NamedTuple):
 
     max_timestamp: int
     expiration_timestamp: int
+
+
+def owner_of(request: CreateDelegationTokenRequest, requester: KafkaPrincipal) -> KafkaPrincipal:
+    """Whose the token is to be (KIP-373)."""
+    if not request.owner_principal_name:
+        return requester
+    return KafkaPrincipal(request.owner_principal_name, request.owner_principal_type or "")
 
 
 def secret_of(key: bytes, token_id: str) -> bytes:

@@ -4,6 +4,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import NamedTuple, TypeAlias
 
+from kcore.controller.rules.tokens import REQUESTER_SINCE, owner_of
 from kcore.controller.zk.events import Event, RequestEvent
 from kcore.metadata.principal import KafkaPrincipal
 from kcore.protocol_errors import Errors
@@ -121,24 +122,32 @@ class TokenRequest(RequestEvent):
     asking: Asking
 
     def refused(self, error: Errors) -> Message:
-        """The times of an error are -1."""
+        """The times of an error are -1; of a token that is not made the owner is named."""
         match self.request:
             case CreateDelegationTokenRequest():
-                who = self.asking.principal
-                return CreateDelegationTokenResponse(
-                    error_code=error,
-                    principal_type=who.principal_type,
-                    principal_name=who.name,
-                    issue_timestamp_ms=-1,
-                    expiry_timestamp_ms=-1,
-                    max_timestamp_ms=-1,
-                )
+                return self._not_created(self.request, error)
             case RenewDelegationTokenRequest():
                 return RenewDelegationTokenResponse(error_code=error, expiry_timestamp_ms=-1)
             case ExpireDelegationTokenRequest():
                 return ExpireDelegationTokenResponse(error_code=error, expiry_timestamp_ms=-1)
             case DescribeDelegationTokenRequest():
                 return DescribeDelegationTokenResponse(error_code=error, tokens=[])
+
+    def _not_created(self, request: CreateDelegationTokenRequest, error: Errors) -> Message:
+        requester = self.asking.principal
+        owner = owner_of(request, requester)
+        response = CreateDelegationTokenResponse(
+            error_code=error,
+            principal_type=owner.principal_type,
+            principal_name=owner.name,
+            issue_timestamp_ms=-1,
+            expiry_timestamp_ms=-1,
+            max_timestamp_ms=-1,
+        )
+        if self.version >= REQUESTER_SINCE:
+            response.token_requester_principal_type = requester.principal_type
+            response.token_requester_principal_name = requester.name
+        return response
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,36 +1,30 @@
-"""Requests about delegation tokens at a KRaft broker: who may ask, and which tokens there are (KIP-48).
+"""Requests about delegation tokens at a broker: who may ask, and in KRaft mode which tokens there are (KIP-48).
 
-Those that change a token go on to the controller, once the connection is one on which they may come; only the broker
-knows that. Source: KafkaApis.allowTokenRequests, handleDescribeTokensRequest of 4.3.1; DelegationTokenManager.
+In KRaft mode those that change a token go on to the controller, once the connection is one on which they may come;
+only the broker knows that. Source: KafkaApis.allowTokenRequests, handleDescribeTokensRequest of 4.3.1;
+DelegationTokenManager.
 """
 
 from collections.abc import Callable
 from typing import Final
 
-from kcore.controller.rules.tokens import secret_of
+from kcore.controller.rules.tokens import REQUESTER_SINCE, secret_of
+from kcore.controller.zk.admin_events import Asking, OfTokens, TokenRequest
 from kcore.metadata.image import ClusterImage
 from kcore.metadata.principal import ANONYMOUS, KafkaPrincipal
 from kcore.net.request_context import PLAINTEXT, ClientSession
 from kcore.protocol_errors import Errors
 from kcore.schema.delegation_tokens import (
-    CreateDelegationTokenRequest,
-    CreateDelegationTokenResponse,
     DescribedDelegationToken,
     DescribedDelegationTokenRenewer,
     DescribeDelegationTokenRequest,
     DescribeDelegationTokenResponse,
-    ExpireDelegationTokenRequest,
-    ExpireDelegationTokenResponse,
-    RenewDelegationTokenRequest,
-    RenewDelegationTokenResponse,
 )
 from kcore.schema.metadata_records_security import DelegationTokenRecord
 from kcore.schema.structure import Message
 
 API: Final = {"DescribeDelegationToken": (1, 3)}
 NOT_ALLOWED: Final = Errors.DELEGATION_TOKEN_REQUEST_NOT_ALLOWED
-NO_TIME: Final = -1  # DelegationTokenManager.ERROR_TIMESTAMP
-REQUESTER_SINCE: Final = 3
 MayDescribe = Callable[[str, str], bool]  # A token of another, by its id and its owner.
 
 
@@ -43,36 +37,9 @@ def may_ask(session: ClientSession) -> bool:
 
 def refusal_of(request: Message, version: int, session: ClientSession) -> Message | None:
     """The response to a request about tokens that may not come in that session; None otherwise."""
-    if may_ask(session):
+    if may_ask(session) or not isinstance(request, OfTokens):
         return None
-    match request:
-        case CreateDelegationTokenRequest():
-            return _not_created(request, version, session.principal)
-        case RenewDelegationTokenRequest():
-            return RenewDelegationTokenResponse(error_code=NOT_ALLOWED, expiry_timestamp_ms=NO_TIME)
-        case ExpireDelegationTokenRequest():
-            return ExpireDelegationTokenResponse(error_code=NOT_ALLOWED, expiry_timestamp_ms=NO_TIME)
-        case DescribeDelegationTokenRequest():
-            return DescribeDelegationTokenResponse(error_code=NOT_ALLOWED)
-    return None
-
-
-def _not_created(request: CreateDelegationTokenRequest, version: int, requester: KafkaPrincipal) -> Message:
-    owner = requester
-    if request.owner_principal_name and request.owner_principal_type is not None:
-        owner = KafkaPrincipal(request.owner_principal_name, request.owner_principal_type)
-    response = CreateDelegationTokenResponse(
-        error_code=NOT_ALLOWED,
-        principal_type=owner.principal_type,
-        principal_name=owner.name,
-        issue_timestamp_ms=NO_TIME,
-        expiry_timestamp_ms=NO_TIME,
-        max_timestamp_ms=NO_TIME,
-    )
-    if version >= REQUESTER_SINCE:
-        response.token_requester_principal_type = requester.principal_type
-        response.token_requester_principal_name = requester.name
-    return response
+    return TokenRequest(0, request, version, Asking(session.principal, 0, lambda *_: False)).refused(NOT_ALLOWED)
 
 
 def describe_tokens(

@@ -6,7 +6,7 @@ topics or settings, the items that are not allowed are.
 
 from typing import Any, Final
 
-from kcore.controller.zk.admin.tokens import owner_of
+from kcore.controller.rules.tokens import owner_of
 from kcore.controller.zk.admin_events import OfTokens
 from kcore.metadata.acl_codes import (
     ALTER,

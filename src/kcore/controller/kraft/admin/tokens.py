@@ -10,7 +10,7 @@ from kcore.controller.kraft.authorization import is_authorized
 from kcore.controller.kraft.context import ControllerContext, RequestInfo
 from kcore.controller.kraft.decision import Decision, Versioned
 from kcore.controller.kraft.periodic import MOST_EXPIRED_TOKENS
-from kcore.controller.rules.tokens import USER_TYPE, is_over, later, new_lifetime
+from kcore.controller.rules.tokens import REQUESTER_SINCE, USER_TYPE, is_over, later, new_lifetime
 from kcore.metadata.acl_codes import CREATE_TOKENS, USER
 from kcore.metadata.principal import ANONYMOUS, KafkaPrincipal
 from kcore.protocol_errors import Errors
@@ -99,7 +99,7 @@ def _created(
     response = CreateDelegationTokenResponse(
         error_code=error, principal_type=owner.principal_type, principal_name=owner.name
     )
-    if info.version > 2:
+    if info.version >= REQUESTER_SINCE:
         response.token_requester_principal_type = requester.principal_type
         response.token_requester_principal_name = requester.name
     return response
