@@ -282,6 +282,9 @@ class ZkBrokerServer(BrokerServer):
             return self._migration.controller()
         return self._endpoint(self.manager.cluster.controller_id)
 
+    def _controller_knows_envelopes(self) -> bool:
+        return self.control.is_kraft
+
     def _credentials(self) -> Credentials:
         return self._users
 
