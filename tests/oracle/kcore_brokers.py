@@ -157,7 +157,7 @@ def topic_at(address: str, topic: str) -> dict[int, Seen]:
     async def ask() -> dict[int, Seen]:
         host, port = address.split(":")
         async with await connect(host, int(port)) as connection:
-            request = MetadataRequest(topics=[MetadataRequestTopic(name=topic)])
+            request = MetadataRequest(topics=[MetadataRequestTopic(name=topic)], allow_auto_topic_creation=False)
             [told] = (await connection.send(request)).topics
             return {
                 each.partition_index: Seen(each.leader_id, frozenset(each.isr_nodes), frozenset(each.offline_replicas))

@@ -39,6 +39,9 @@ EVERYWHERE: Final = {  # Kafka's brokers take the numbers of partitions from the
 OF_KCORE: Final = {"offsets.topic.segment.bytes": 20_000_000, "transaction.state.log.segment.bytes": 30_000_000}
 
 
+NAMED_PARTITIONS: Final = 4
+
+
 def lines_of(settings: Mapping[str, int]) -> str:
     return "".join(f"{name}={value}\n" for name, value in settings.items())
 
@@ -134,6 +137,14 @@ def clients_are_served(address: str, other: str, coordinator: int) -> None:
     assert read_in_group(address, "t", 3) == ["a", "b", "c"]
 
 
+def named_is_created(address: str, other: str) -> None:
+    """Metadata: a producer names a topic that nobody knows, at kcore's broker."""
+    producer = Producer(configuration(address))
+    producer.produce("named", "a")
+    assert producer.flush(WITHIN_S) == 0
+    assert len(awaited(other, "named", NAMED_PARTITIONS)) == NAMED_PARTITIONS
+
+
 class AskedFirst(Mixed):
     """Broker 1 is kcore's, whose directories are cordoned; 3 is Kafka's."""
 
@@ -171,6 +182,7 @@ async def zookeeper_mode(folder: Path, *, is_kcores: bool) -> AsyncIterator[tupl
         stack.push_async_callback(asyncio.to_thread, brokers.close)
         await asyncio.to_thread(brokers.start)
         settings = EVERYWHERE | OF_KCORE
+        settings |= {"num.partitions": NAMED_PARTITIONS}  # Kafka's brokers and kcore's controller would have one.
         given = [each for name, value in settings.items() for each in ("--config", f"{name}={value}")]
         kcore = KcoreBroker(11, free_ports(1)[0], folder, zookeeper.address, *OPTIONS, *given)
         stack.callback(kcore.kill)
@@ -183,6 +195,7 @@ def test_of_zookeeper_mode_under_kcores_controller(tmp_path: Path) -> None:
     async def story() -> None:
         async with zookeeper_mode(tmp_path, is_kcores=True) as (brokers, kcore):
             await asyncio.to_thread(clients_are_served, kcore.address, brokers[1].address, 1)
+            await asyncio.to_thread(named_is_created, kcore.address, brokers[1].address)
 
     asyncio.run(story())
 
@@ -206,5 +219,6 @@ def test_of_zookeeper_mode_under_kafkas_controller(tmp_path: Path) -> None:
                 assert len(await asyncio.to_thread(awaited, other, topic, count)) == count
                 settings = await asyncio.to_thread(settings_of, other, topic)
                 assert settings["segment.bytes"] == segments
+            await asyncio.to_thread(named_is_created, kcore.address, other)
 
     asyncio.run(asyncio.wait_for(story(), 2 * WITHIN_S))

@@ -4,27 +4,56 @@ Brokers 1 and 2 are Kafka's, one of them the controller; broker 3 is kcore's. Us
 """
 
 import asyncio
-from collections.abc import Iterator
+from collections.abc import AsyncIterator, Callable, Iterator
+from contextlib import asynccontextmanager
 from pathlib import Path
-from typing import Final
+from typing import Any, Final
 
 import pytest
 
 from kcore.controller.zk.admin.scram import credential_of
 from kcore.metadata import znodes
+from kcore.metadata.acl_codes import ALLOW, ALTER, LITERAL
+from kcore.metadata.acl_codes import TOPIC as RESOURCE_TOPIC
 from kcore.metadata.znode_operations import Create
+from kcore.net.connect import connect
+from kcore.net.connection import Connection
 from kcore.net.jaas import MODULES
 from kcore.net.sasl_mechanisms import salted_password
+from kcore.net.security import Sasl, Security, client_tls
 from kcore.processes.machine import free_ports
 from kcore.processes.zk_cluster import ZkBrokers, ZookeeperProcess
+from kcore.protocol_errors import Errors
+from kcore.schema.acls import (
+    AclCreation,
+    CreateAclsRequest,
+    DeleteAclsFilter,
+    DeleteAclsRequest,
+    DescribeAclsRequest,
+)
+from kcore.schema.delegation_tokens import (
+    CreateDelegationTokenRequest,
+    DescribeDelegationTokenRequest,
+    ExpireDelegationTokenRequest,
+    RenewDelegationTokenRequest,
+)
+from kcore.schema.quotas import (
+    AlterClientQuotasRequest,
+    AlterClientQuotasRequestEntryData,
+    DescribeClientQuotasRequest,
+    EntityData,
+    OpData,
+)
 from kcore.schema.scram import ScramCredentialUpsertion
+from kcore.schema.structure import Message
 from kcore.server.broker.zk_front import APIS
 from kcore.zookeeper.client import ZookeeperClient
 from net.authority import Authority
 from oracle.kafka_tools import CONSOLE_CONSUMER, TOPICS, run_tool, try_tool
 from oracle.kcore_brokers import PROGRAM, KcoreBroker, until
 from oracle.test_broker_door import TABLE, asked, without_objects, written_to
-from oracle.test_door import PASSWORD
+from oracle.test_door import LIMITS, PASSWORD
+from server.test_broker_tokens import show_token
 
 TOPIC: Final = "t"
 SECURE: Final = """listeners=SECURE://127.0.0.1:{port}
@@ -40,10 +69,48 @@ ssl.truststore.type=PEM
 ssl.truststore.location={trusted}
 authorizer.class.name=kafka.security.authorizer.AclAuthorizer
 super.users=User:broker;User:admin
+delegation.token.secret.key=a-key-of-the-cluster
 """
+EVERY_ACL: Final[dict[str, Any]] = {
+    **{"resource_type_filter": 1, "pattern_type_filter": 1, "operation": 1, "permission_type": 1},
+    **{"resource_name_filter": None, "principal_filter": None, "host_filter": None},
+}
+MORE: Final[dict[str, tuple[Callable[[], Message], int]]] = {  # What KRaft's brokers hand on.
+    "CreateAcls of a topic": (lambda: a_creation(ALTER), 3),
+    "CreateAcls of nothing": (lambda: a_creation(1), 3),
+    "DeleteAcls": (lambda: DeleteAclsRequest(filters=[DeleteAclsFilter(**EVERY_ACL)]), 3),
+    "AlterClientQuotas": (lambda: a_quota(1.0), 1),
+    "DescribeClientQuotas": (lambda: DescribeClientQuotasRequest(components=[]), 1),
+    "CreateDelegationToken of another": (
+        lambda: CreateDelegationTokenRequest(
+            owner_principal_type="User", owner_principal_name="alice", renewers=[], max_lifetime_ms=-1
+        ),
+        3,
+    ),
+    "RenewDelegationToken": (lambda: RenewDelegationTokenRequest(hmac=b"x", renew_period_ms=1), 2),
+    "ExpireDelegationToken": (lambda: ExpireDelegationTokenRequest(hmac=b"x", expiry_time_period_ms=1), 2),
+}
 # What both kinds of broker answer themselves in ZooKeeper mode, where groups have no settings.
 ASKED: Final = [name for name in TABLE if name.split(" ")[0] in APIS and name != "DescribeConfigs of a group"]
 ACL_COMMAND: Final = "kafka.admin.AclCommand"  # Of 3.9.1.
+
+
+def a_creation(operation: int) -> CreateAclsRequest:
+    creation = AclCreation(
+        resource_type=RESOURCE_TOPIC,
+        resource_name="u",
+        resource_pattern_type=LITERAL,
+        principal="User:u",
+        host="*",
+        operation=operation,
+        permission_type=ALLOW,
+    )
+    return CreateAclsRequest(creations=[creation])
+
+
+def a_quota(rate: float) -> AlterClientQuotasRequest:
+    entity, operation = EntityData(entity_type="user", entity_name="u"), OpData(key="producer_byte_rate", value=rate)
+    return AlterClientQuotasRequest(entries=[AlterClientQuotasRequestEntryData(entity=[entity], ops=[operation])])
 
 
 class Cluster:
@@ -126,8 +193,8 @@ def test_both_kinds_replicate_and_ask_for_rights(cluster: Cluster) -> None:
 def test_both_kinds_of_broker_say_the_same(cluster: Cluster) -> None:
     async def told(port: int) -> dict[str, list[str]]:
         found = {}
-        for name in ASKED:
-            make, version = TABLE[name]
+        for name in (*ASKED, *MORE):
+            make, version = (TABLE | MORE)[name]
             found[name] = await asked(port, cluster.authority, "bob", make(), version)
         return found
 
@@ -136,6 +203,70 @@ def test_both_kinds_of_broker_say_the_same(cluster: Cluster) -> None:
     wrong = [f"{name}: kcore {kcore[name]}, Kafka {kafka[name]}" for name in kafka if kcore[name] != kafka[name]]
     assert not wrong, "\n".join(wrong)
     assert len(ASKED) >= 25
+
+
+@asynccontextmanager
+async def as_user(cluster: Cluster, port: int, name: str) -> AsyncIterator[Connection]:
+    security = Security(client_tls(cluster.authority.trusted), Sasl("SCRAM-SHA-512", name, PASSWORD))
+    async with await connect("127.0.0.1", port, security=security, limits=LIMITS) as connection:
+        yield connection
+
+
+async def token_is_shared(cluster: Cluster, writer: int, reader: int) -> None:
+    """Made at one port and known at the other; the bearer comes there."""
+    every = DescribeDelegationTokenRequest(owners=None)
+    async with as_user(cluster, writer, "alice") as at_writer, as_user(cluster, reader, "alice") as at_reader:
+        made = await at_writer.send(CreateDelegationTokenRequest(renewers=[], max_lifetime_ms=-1), 3)
+        assert (made.error_code, made.principal_name) == (Errors.NONE, "alice")
+
+        async def described() -> dict[str, bytes]:
+            return {each.token_id: each.hmac for each in (await at_reader.send(every, 3)).tokens}
+
+        while (await described()).get(made.token_id) != made.hmac:
+            await asyncio.sleep(0.05)
+        renewed = await at_reader.send(RenewDelegationTokenRequest(hmac=made.hmac, renew_period_ms=3_600_000), 2)
+        assert renewed.error_code == Errors.NONE and renewed.expiry_timestamp_ms < made.expiry_timestamp_ms
+        security = Security(client_tls(cluster.authority.trusted))
+        async with await connect("127.0.0.1", reader, security=security, limits=LIMITS) as bearer:
+            await show_token(bearer, made.token_id, made.hmac)
+            assert (await bearer.send(every, 3)).error_code == Errors.DELEGATION_TOKEN_REQUEST_NOT_ALLOWED
+        expire = ExpireDelegationTokenRequest(hmac=made.hmac, expiry_time_period_ms=-1)
+        assert (await at_writer.send(expire, 2)).error_code == Errors.NONE
+        while made.token_id in await described():
+            await asyncio.sleep(0.05)
+
+
+async def acls_and_quotas_are_shared(cluster: Cluster, writer: int, reader: int) -> None:
+    every = DescribeAclsRequest(**EVERY_ACL)
+    async with as_user(cluster, writer, "admin") as at_writer, as_user(cluster, reader, "admin") as at_reader:
+        told = await at_writer.send(a_creation(ALTER), 3)
+        assert [each.error_code for each in told.results] == [Errors.NONE]
+
+        async def known() -> bool:
+            return "u" in {each.resource_name for each in (await at_reader.send(every, 3)).resources}
+
+        while not await known():
+            await asyncio.sleep(0.05)
+        gone = DeleteAclsFilter(**EVERY_ACL | {"resource_name_filter": "u"})
+        [deleted] = (await at_reader.send(DeleteAclsRequest(filters=[gone]), 3)).filter_results
+        assert (deleted.error_code, len(deleted.matching_acls)) == (Errors.NONE, 1)
+        for rate in (float(writer), float(reader)):
+            [entry] = (await at_writer.send(a_quota(rate), 1)).entries
+            assert entry.error_code == Errors.NONE
+            [entry] = (await at_reader.send(DescribeClientQuotasRequest(components=[]), 1)).entries
+            assert [(each.key, each.value) for each in entry.values] == [("producer_byte_rate", rate)]
+
+
+def test_what_either_kind_of_broker_writes_the_other_obeys(cluster: Cluster) -> None:
+    """Over the znodes."""
+
+    async def story() -> None:
+        ports = cluster.own.port, cluster.brokers[1].port
+        for writer, reader in (ports, ports[::-1]):
+            await token_is_shared(cluster, writer, reader)
+            await acls_and_quotas_are_shared(cluster, writer, reader)
+
+    asyncio.run(asyncio.wait_for(story(), 120))
 
 
 def test_nobody_complained(cluster: Cluster) -> None:

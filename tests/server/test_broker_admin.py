@@ -25,11 +25,9 @@ from kcore.schema.configs import (
     IncrementalAlterConfigsRequestAlterConfigsResource,
 )
 from kcore.schema.log_dirs import AlterReplicaLogDirsRequest, DescribableLogDirTopic, DescribeLogDirsRequest
-from kcore.schema.producers import DescribeProducersRequest
-from kcore.schema.quotas import DescribeClientQuotasRequest, DescribeClientQuotasResponse
 from kcore.schema.topics import DeleteRecordsPartition, DeleteRecordsRequest, DeleteRecordsTopic
 from kcore.storage.log_directory import LogDirectory
-from net.loops import story, until
+from net.loops import story
 from server.replicas import Brokers
 
 TOPIC, BROKER, LOGGER = 2, 4, 8
@@ -117,18 +115,12 @@ async def test_settings_are_replaced_as_a_whole(tmp_path: Path) -> None:
 
 @story
 async def test_what_only_kafkas_brokers_know_one_of_them_answers(tmp_path: Path) -> None:
-    """Quotas and ACLs lie in ZooKeeper, and clients ask any broker. kcore's are never asked in another's place.
-
-    Which settings all brokers may have is not known here, unless they are throttles.
-    """
+    """Which settings all brokers may have is not known here, unless they are throttles."""
 
     async def answer(context: RequestContext, request: Any) -> Any:
-        if isinstance(request, DescribeClientQuotasRequest):
-            return DescribeClientQuotasResponse(error_message="of Kafka's", entries=None)
         return response_of(type(request))(responses=[AlterConfigsResourceResponse(error_code=BY_KAFKAS)])
 
-    apis = {"DescribeClientQuotas": (0, 1), "AlterReplicaLogDirs": (0, 2), "DescribeProducers": (0, 0)}
-    apis |= {"IncrementalAlterConfigs": (0, 1), "AlterConfigs": (0, 2)}
+    apis = {"AlterReplicaLogDirs": (0, 2), "IncrementalAlterConfigs": (0, 1), "AlterConfigs": (0, 2)}
     async with AsyncExitStack() as stack:
         kafka = await stack.enter_async_context(await serve("127.0.0.1", 0, answer, apis))
         brokers = Brokers(stack, tmp_path)
@@ -137,15 +129,9 @@ async def test_what_only_kafkas_brokers_know_one_of_them_answers(tmp_path: Path)
         brokers.tree.nodes[znodes.broker_path(5)] = (encode_broker(node, 0), 0, 1, 0)
         await brokers.open()
         await brokers.elect(1)
-        request = DescribeClientQuotasRequest(components=[])
-        server = brokers.servers[1]
-        await until(lambda: request.api_key in {each.api_key for each in server._servers[0].versions_answer.api_keys})
-        assert (await brokers.ask(1, request)).error_message == "of Kafka's"
         async with brokers.connected(1) as connection:
             with pytest.raises(UnsupportedVersionError):  # A matter of the broker's own disks.
                 connection.send(AlterReplicaLogDirsRequest(dirs=[]))
-        asked = DescribeProducersRequest(topics=[])
-        assert (await brokers.ask(1, asked)).topics == []
         threads = SET, "log.cleaner.threads", "2"
         assert await altered(brokers, "", threads) is await replaced(brokers, "", log_cleaner_threads="2") is BY_KAFKAS
         assert await altered(brokers, "1", threads) is Errors.INVALID_REQUEST

@@ -84,7 +84,10 @@ ELSEWHERE: Final = {  # Where the right is looked at, if not before the request 
     "Fetch": "fetch_right",
     "FindCoordinator": "BrokerGate.coordinator_error",
     "DescribeTopicPartitions": "describe_topic_partitions",
-    "DescribeDelegationToken": "KraftFront._describe_tokens",
+    "DescribeDelegationToken": "KraftFront._describe_tokens, SecurityAdmin",
+    "CreateDelegationToken": "SecurityAdmin",
+    "RenewDelegationToken": "its owner and renewers alone",
+    "ExpireDelegationToken": "its owner and renewers alone",
 }
 NONE_NEEDED: Final = {"ApiVersions", "SaslHandshake", "SaslAuthenticate", "ListGroups", "ListTransactions"}
 OF_CONTROLLERS: Final = {"LeaderAndIsr", "UpdateMetadata", "StopReplica"}  # ControlDoor.
@@ -122,8 +125,7 @@ def a_gate(*rights: Right) -> BrokerGate:
 def test_every_request_is_looked_at() -> None:
     checked = {api_name(kind) for kind in CHECKS} | {*ELSEWHERE} | NONE_NEEDED | {*coordination.APIS}
     assert {*kraft_front.APIS} - {*forwarded_apis()} <= checked
-    relayed = {"AlterConfigs", "IncrementalAlterConfigs"}
-    assert {*zk_front.APIS} - OF_CONTROLLERS - relayed <= checked
+    assert {*zk_front.APIS} - OF_CONTROLLERS <= checked
 
 
 @pytest.mark.parametrize(

@@ -18,7 +18,7 @@ from kcore.schema.delegation_tokens import (
     RenewDelegationTokenRequest,
 )
 from kcore.schema.metadata_records_security import DelegationTokenRecord
-from kcore.server.broker.token_requests import NOT_ALLOWED, describe_tokens, refusal_of
+from kcore.server.broker.token_requests import describe_tokens, refusal_of
 from net.authority import Authority
 from net.loops import story, until
 from net.token_client import show_token
@@ -82,7 +82,8 @@ def test_where_tokens_may_be_asked_for(protocol: str, principal: KafkaPrincipal,
     for kind in (CreateDelegationTokenRequest, RenewDelegationTokenRequest, ExpireDelegationTokenRequest):
         found: Any = refusal_of(kind(), 2, session)
         assert (found is None) is may
-        assert may or (first_error(found), found.expiry_timestamp_ms) == (NOT_ALLOWED, -1)
+        error = Errors.DELEGATION_TOKEN_REQUEST_NOT_ALLOWED
+        assert may or (first_error(found), found.expiry_timestamp_ms) == (error, -1)
     assert (refusal_of(DescribeDelegationTokenRequest(), 2, session) is None) is may
 
 

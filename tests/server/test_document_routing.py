@@ -60,6 +60,7 @@ from net.test_door import ALICE, listener
 from server.zookeepers import Client, Zookeeper, elect, take_over
 
 US = 1000
+NO_CLUSTER = Errors.CLUSTER_AUTHORIZATION_FAILED
 ROUTING = DocumentRouting("3.0")
 TOPIC: dict[str, Any] = {"resource_type": 2, "resource_name": "t", "configs": []}
 MUTATIONS: list[Message] = [
@@ -229,7 +230,8 @@ async def test_an_old_version_goes_to_the_controller_once_as_the_new_one(request
     [frame] = seen  # Not again, though nobody answered.
     found = read_request(frame)
     assert found.header.request_api_version == BUMPED[kind] and found.is_bumped
-    assert (found.principal_name, found.header.client_id, found.request) == ("ANONYMOUS", "c", request_)
+    assert (found.principal_name, found.client_address) == ("ANONYMOUS", "127.0.0.1")
+    assert (found.header.client_id, found.request) == ("c", request_)
 
 
 @pytest.mark.covers("KIP-590 6", "KIP-590 7", "KIP-590 8")
@@ -312,8 +314,12 @@ async def test_the_audit_log_names_the_clients_principal(tmp_path: Path) -> None
             assert errors_of(await connection.send(request, 0)) == [Errors.NONE]
         await asked(server.port, request, 1)
     audit.close()
-    found = [(each["principal"], each.get("through"), each["outcome"]) for each in lines(path)]
-    assert found == [("User:alice", "User:ANONYMOUS", {"NONE": 1}), ("User:ANONYMOUS", None, {"NONE": 1})]
+    found = [(each["principal"], each["address"], each.get("through"), each["outcome"]) for each in lines(path)]
+    here = "127.0.0.1"
+    assert found == [
+        ("User:alice", here, "User:ANONYMOUS", {"NONE": 1}),
+        ("User:ANONYMOUS", here, None, {"NONE": 1}),
+    ]
 
 
 def named(name: str) -> bytes:
@@ -321,9 +327,12 @@ def named(name: str) -> bytes:
     return bytes([len(name) + 1]) + name.encode()
 
 
-async def proxied_answer(server: ControllerServer, request: Message, name: str, sender: str = "ANONYMOUS") -> Any:
+async def proxied_answer(
+    server: ControllerServer, request: Message, name: str, sender: str = "ANONYMOUS", address: str | None = None
+) -> Any:
     """Of a new version with that name in its header, from whoever showed the sender's name."""
     routed = read_request(frame_of(request, BUMPED[type(request)], named(name)))
+    routed = routed._replace(client_address=address)
     session = ClientSession("PLAINTEXT", "127.0.0.1")
     session.authenticated(KafkaPrincipal(sender))
     return await server._front._handle_routed(RequestContext("a test", 1, routed.header, session), routed)
@@ -345,6 +354,36 @@ async def test_what_is_proxied_has_the_rights_of_the_client(request_: Message) -
             assert (told.error_code, owner, requester) == (Errors.NONE, "bob", "bob")
         else:
             assert told.error_code == Errors.DELEGATION_TOKEN_NOT_FOUND
+
+
+@pytest.mark.covers("KIP-590 10")
+@story
+async def test_what_is_proxied_comes_from_the_address_of_the_client(tmp_path: Path) -> None:
+    """ACLs have hosts; of a broker that does not tell the client's address the broker's counts."""
+    path, request = tmp_path / "audit", MUTATIONS[2]
+    audit = AuditLog(path)
+    async with controller(Zookeeper(), audit, super_users=("User:broker",)) as server:
+        right = AclCreation(
+            resource_type=4,
+            resource_name="kafka-cluster",
+            resource_pattern_type=3,
+            principal="User:bob",
+            host="10.1.2.3",
+            operation=7,
+            permission_type=3,
+        )
+        given = await proxied_answer(server, CreateAclsRequest(creations=[right]), "broker", "broker")
+        assert errors_of(given) == [Errors.NONE]
+        for address, wanted in (("10.1.2.3", Errors.NONE), ("10.1.2.4", NO_CLUSTER), (None, NO_CLUSTER)):
+            assert errors_of(await proxied_answer(server, request, "bob", "broker", address)) == [wanted]
+    audit.close()
+    told = [(each["principal"], each["address"], each.get("through_address")) for each in lines(path)[1:]]
+    through = "127.0.0.1"
+    assert told == [
+        ("User:bob", "10.1.2.3", through),
+        ("User:bob", "10.1.2.4", through),
+        ("User:bob", through, None),
+    ]
 
 
 @pytest.mark.covers("KIP-590 10")
@@ -412,7 +451,8 @@ def test_a_name_that_is_no_string_is_refused(tag: bytes) -> None:
 def test_a_long_name_is_read_as_it_was_written() -> None:
     frame = read_request(frame_of(MUTATIONS[4], 0))
     for name in ("", "é" * 63, "x" * 126, "x" * 127, "x" * 20_000):
-        assert read_request(b"".join(proxied(frame, name, 3))).principal_name == name
+        read = read_request(b"".join(proxied(frame, name, "10.1.2.3", 3)))
+        assert (read.principal_name, read.client_address) == (name, "10.1.2.3")
 
 
 @pytest.mark.covers("KIP-590 3", "KIP-590 10")

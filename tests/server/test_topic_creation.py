@@ -33,6 +33,7 @@ from server.replicas import CONTROLLER, Brokers
 from server.test_broker_coordination import GROUPS, TRANSACTIONS
 from server.test_kraft_broker import cluster_in
 
+NAMED = "a-topic-of-producers"
 APIS = {"CreateTopics": (2, 7), "Envelope": (0, 0)}
 SETTINGS = {
     GROUPS: {"cleanup.policy": "compact", "compression.type": "producer", "segment.bytes": "104857600"},
@@ -90,13 +91,17 @@ def a_context(*, name: str = "alice") -> RequestContext:
 
 
 async def creating(
-    told: Callable[[Controller, TopicCreation], Awaitable[None]], ordinary: OrdinaryTopics | None = None
+    told: Callable[[Controller, TopicCreation], Awaitable[None]],
+    ordinary: OrdinaryTopics | None = None,
+    *,
+    knows_envelopes: bool = True,
 ) -> None:
     """A broker's part, and a controller."""
     controller = Controller()
     async with await serve("127.0.0.1", 0, controller.handle, APIS) as server:
         where = Endpoint(server.port, "127.0.0.1", "PLAINTEXT", 0)
-        made = TopicCreation(ControllerClient("broker-1", lambda: where), BrokerConfig(1), ordinary)
+        client = ControllerClient("broker-1", lambda: where)
+        made = TopicCreation(client, BrokerConfig(1), ordinary, lambda: knows_envelopes)
         try:
             await told(controller, made)
         finally:
@@ -141,6 +146,17 @@ async def test_d8_an_ordinary_topic_is_asked_for_as_the_client_who_names_it() ->
         assert {(each.num_partitions, each.replication_factor) for each in controller.asked[0].topics} == {(5, -1)}
 
     await creating(told, OrdinaryTopics(num_partitions=5))
+
+
+@story
+async def test_a_controller_that_takes_no_envelopes_is_asked_as_the_broker() -> None:
+    async def told(controller: Controller, creation: TopicCreation) -> None:
+        creation.create(["t", "u"], a_context())
+        creation.create(["u"], a_context(name="bob"))
+        await until(lambda: controller.asked and not creation._in_flight)
+        assert controller.names() == [["t", "u"]] and controller.forwarded == []
+
+    await creating(told, OrdinaryTopics(num_partitions=5), knows_envelopes=False)
 
 
 @story
@@ -251,10 +267,53 @@ async def test_a_broker_of_zookeeper_mode_has_the_controller_make_the_topic(tmp_
             assert await asked(key_type) == [Errors.NONE] * 2
         assert await asked(2) == [Errors.INVALID_REQUEST] * 2
         assert len(created()) == 2
+
+
+@pytest.mark.covers("KIP-590 12")
+@story
+async def test_a_broker_of_zookeeper_mode_has_what_a_client_names_created(tmp_path: Path) -> None:
+    """The controller is asked as for the topics of coordinators."""
+    async with AsyncExitStack() as stack:
+        brokers = Brokers(stack, tmp_path)
+        ordinary = OrdinaryTopics(num_partitions=3, default_replication_factor=2)
+        await brokers.open(server={"ordinary_topics": ordinary})
+        await brokers.elect(1)
+
+        def created() -> list[CreateTopicsRequest]:
+            return brokers.controller.of(CreateTopicsRequest)
+
+        async def asked(*names: str, version: int = 9, allows: bool = True) -> list[int]:
+            topics = [MetadataRequestTopic(name=each) for each in names]
+            request = MetadataRequest(topics=topics, allow_auto_topic_creation=allows)
+            return [each.error_code for each in (await brokers.ask(1, request, version)).topics]
+
+        unknown = Errors.UNKNOWN_TOPIC_OR_PARTITION
+        assert await asked("never", "t", allows=False) == [unknown, Errors.NONE]
+        assert await asked(NAMED, "t", "not a name") == [unknown, Errors.NONE, Errors.INVALID_TOPIC_EXCEPTION]
+        await until(created)
+        [topic] = created()[0].topics
+        assert (topic.name, topic.num_partitions, topic.replication_factor, topic.configs) == (NAMED, 3, 2, [])
+        await brokers.tell_of(NAMED, CONTROLLER)
+        assert await asked(NAMED) == [Errors.NONE]
+        assert await asked(GROUPS, version=1) == [unknown], "these cannot say no"
+        await until(lambda: len(created()) == 2)
+        [groups] = created()[1].topics
+        assert (groups.name, groups.num_partitions) == (GROUPS, 50)
+        everything = MetadataRequest(topics=None)
+        await brokers.ask(1, everything, 9)
+        assert len(created()) == 2
+
+
+@story
+async def test_a_broker_of_zookeeper_mode_that_is_not_to_create_topics_creates_none(tmp_path: Path) -> None:
+    async with AsyncExitStack() as stack:
+        brokers = Brokers(stack, tmp_path)
+        await brokers.open(server={"ordinary_topics": OrdinaryTopics(is_on=False)})
+        await brokers.elect(1)
         request = MetadataRequest(topics=[MetadataRequestTopic(name="unknown")])
         [unknown] = (await brokers.ask(1, request, 9)).topics
         assert unknown.error_code == Errors.UNKNOWN_TOPIC_OR_PARTITION
-        assert brokers.servers[1]._topic_creation._in_flight == set(), "brokers of ZooKeeper mode make none of these"
+        assert brokers.servers[1]._topic_creation._in_flight == set()
 
 
 @pytest.mark.covers("KRaft D5")

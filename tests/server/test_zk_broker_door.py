@@ -10,14 +10,16 @@ import pytest
 from kcore import schema as s
 from kcore.controller.rules.tokens import secret_of
 from kcore.controller.zk.admin.scram import credential_of
-from kcore.errors import AuthenticationError
+from kcore.errors import AuthenticationError, DisconnectedError
 from kcore.metadata import znode_acls, znode_tokens, znodes
 from kcore.metadata.acl_codes import (
     ALLOW,
     ALTER_CONFIGS,
     CLUSTER,
     CLUSTER_NAME,
+    CREATE,
     DESCRIBE,
+    DESCRIBE_CONFIGS,
     LITERAL,
     READ,
     TOPIC,
@@ -32,10 +34,18 @@ from kcore.net.connection import Connection
 from kcore.net.jaas import MODULES
 from kcore.net.sasl_mechanisms import salted_password
 from kcore.net.security import Sasl, Security, client_tls
-from kcore.net.versions import answer_of
 from kcore.protocol_errors import Errors
-from kcore.schema.acls import AclCreation
+from kcore.schema.acls import AclCreation, DeleteAclsFilter
+from kcore.schema.cluster_metadata import MetadataRequestTopic
+from kcore.schema.quotas import (
+    AlterClientQuotasRequest,
+    AlterClientQuotasRequestEntryData,
+    DescribeClientQuotasRequest,
+    EntityData,
+    OpData,
+)
 from kcore.schema.scram import ScramCredentialUpsertion
+from kcore.server.broker.topic_creation import OrdinaryTopics
 from kcore.server.broker.zk_door import BrokerDoor, broker_door
 from kcore.server.properties.values import SettingsError
 from kcore.storage.properties import parse_properties
@@ -57,6 +67,8 @@ control.plane.listener.name=CONTROL
 authorizer.class.name=kafka.security.authorizer.AclAuthorizer
 super.users=User:broker;User:CN=controller,OU=tests,O=kcore
 delegation.token.secret.key={key}
+delegation.token.max.lifetime.ms=120000
+delegation.token.expiry.time.ms=60000
 ssl.keystore.type=PEM
 ssl.keystore.location={keystore}
 ssl.truststore.type=PEM
@@ -67,6 +79,23 @@ sasl.mechanism.inter.broker.protocol=SCRAM-SHA-256
 listener.name.secure.scram-sha-256.sasl.jaas.config={scram} required username="broker" password="{password}";
 listener.name.clients.scram-sha-256.sasl.jaas.config={scram} required;
 """
+EVERY_ACL: dict[str, Any] = {
+    **{"resource_type_filter": 1, "pattern_type_filter": 1, "operation": 1, "permission_type": 1},
+    **{"resource_name_filter": None, "principal_filter": None, "host_filter": None},
+}
+CREATION = s.CreateAclsRequest(
+    creations=[
+        AclCreation(
+            resource_type=TOPIC,
+            resource_name="t",
+            resource_pattern_type=LITERAL,
+            principal="User:alice",
+            host="*",
+            operation=WRITE,
+            permission_type=ALLOW,
+        )
+    ]
+)
 
 
 @pytest.fixture(scope="module")
@@ -101,7 +130,8 @@ async def brokers_in(folder: Path, authority: Authority, door: BrokerDoor | None
             brokers.tree.nodes[f"{znodes.CONFIG}/users/{name}"] = user(), 0, 0, 0
         brokers.protocol, brokers.orders = 3, "CONTROL"
         brokers.security = Security(client_tls(authority.trusted, authority.keystore("controller")))
-        await brokers.open(server={"door": door or broker_door(properties(authority))})
+        door = door or broker_door(properties(authority))
+        await brokers.open(server={"door": door, "ordinary_topics": OrdinaryTopics()})
         yield brokers
         for server in brokers.servers.values():
             server.manager.cluster.controller_id = -1  # Nobody would answer their good-bye.
@@ -173,8 +203,7 @@ async def test_orders_come_in_on_the_control_plane_from_whom_it_may(tmp_path: Pa
 
 
 @story
-async def test_changes_of_settings_and_what_others_answer_need_rights(tmp_path: Path, authority: Authority) -> None:
-    """The other brokers would take a request for this broker's, which may do everything."""
+async def test_changes_of_settings_acls_and_quotas_need_rights(tmp_path: Path, authority: Authority) -> None:
     setting = s.configs.IncrementalAlterConfigsRequestAlterableConfig(
         name="retention.ms", config_operation=0, value="1"
     )
@@ -183,31 +212,130 @@ async def test_changes_of_settings_and_what_others_answer_need_rights(tmp_path: 
     )
     change = s.IncrementalAlterConfigsRequest(resources=[resource])
     scram = s.DescribeUserScramCredentialsRequest(users=None)
-    creation = AclCreation(
-        resource_type=TOPIC,
-        resource_name="t",
-        resource_pattern_type=3,
-        principal="User:alice",
-        host="*",
-        operation=WRITE,
-        permission_type=ALLOW,
+    of_quotas, quota = DescribeClientQuotasRequest(components=[]), quota_of(1024.0)
+    description, deletion = (
+        s.DescribeAclsRequest(**EVERY_ACL),
+        s.DeleteAclsRequest(filters=[DeleteAclsFilter(**EVERY_ACL)]),
     )
     async with brokers_in(tmp_path, authority) as brokers:
         await brokers.elect(1)
-        relay = brokers.servers[1]._relay
-        relay._versions[s.CreateAclsRequest.api_key] = s.CreateAclsRequest.versions
-        server = brokers.servers[1]._servers[0]
-        kinds = {**server.served, s.CreateAclsRequest.api_key: (s.CreateAclsRequest, s.CreateAclsRequest.versions)}
-        server.versions_answer = answer_of(dict(kinds.values()))
         async with await as_user(brokers, authority, "alice") as alice:
             assert first_error(await alice.send(change)) is NO_TOPIC
-            assert first_error(await alice.send(scram)) is NO_CLUSTER
-            assert first_error(await alice.send(s.CreateAclsRequest(creations=[creation]), 3)) is NO_CLUSTER
+            for request in (scram, CREATION, deletion, description, of_quotas, quota):
+                assert first_error(await alice.send(request)) is NO_CLUSTER, request
         await allow(brokers, ALTER_CONFIGS, TOPIC, "t")
         await allow(brokers, DESCRIBE)
         async with await as_user(brokers, authority, "alice") as alice:
             assert first_error(await alice.send(change)) is not NO_TOPIC
             assert first_error(await alice.send(scram)) is Errors.NONE
+            assert (await alice.send(description)).error_code == 0
+        await allow(brokers, ALTER_CONFIGS)
+        async with await as_user(brokers, authority, "alice") as alice:
+            assert first_error(await alice.send(quota)) is Errors.NONE
+        await allow(brokers, DESCRIBE_CONFIGS)
+        async with await as_user(brokers, authority, "alice") as alice:
+            [entry] = (await alice.send(of_quotas)).entries
+            assert [(each.key, each.value) for each in entry.values] == [("producer_byte_rate", 1024.0)]
+        assert znodes.decode_config("", brokers.tree.nodes["/config/users/u"][0]) == {"producer_byte_rate": "1024"}
+
+
+@story
+async def test_acls_that_a_broker_writes_count_there_and_at_the_others(tmp_path: Path, authority: Authority) -> None:
+    async with brokers_in(tmp_path, authority) as brokers:
+        await brokers.elect(1)
+        async with await as_user(brokers, authority, "broker") as admin:
+            assert first_error(await admin.send(CREATION)) is Errors.NONE
+            brokers.tree.fire(znode_acls.CHANGES[LITERAL])
+            async with await as_user(brokers, authority, "alice") as alice:
+                assert first_error(await alice.send(produce(), 9)) is Errors.NONE
+            resource = TOPIC, LITERAL, "t"
+            await until(lambda: [*brokers.servers[2]._acls.of_pattern(resource)])
+            [told] = (await admin.send(s.DescribeAclsRequest(**EVERY_ACL))).resources
+            assert (told.resource_name, [each.principal for each in told.acls]) == ("t", ["User:alice"])
+            gone = DeleteAclsFilter(**EVERY_ACL)
+            [deleted] = (await admin.send(s.DeleteAclsRequest(filters=[gone]))).filter_results
+            assert len(deleted.matching_acls) == 1
+            async with await as_user(brokers, authority, "alice") as alice:
+                assert first_error(await alice.send(produce(), 9)) is NO_TOPIC
+            unknown = DeleteAclsFilter(**EVERY_ACL | {"resource_type_filter": 0})
+            with pytest.raises(DisconnectedError):  # No request at all: of no known type.
+                await admin.send(s.DeleteAclsRequest(filters=[unknown]))
+
+
+def quota_of(rate: float) -> AlterClientQuotasRequest:
+    entity, operation = EntityData(entity_type="user", entity_name="u"), OpData(key="producer_byte_rate", value=rate)
+    return AlterClientQuotasRequest(entries=[AlterClientQuotasRequestEntryData(entity=[entity], ops=[operation])])
+
+
+@story
+async def test_tokens_are_made_renewed_shown_and_ended(tmp_path: Path, authority: Authority) -> None:
+    """At any broker, in znodes that have no secret: broker 2 works it out, too."""
+    create = s.CreateDelegationTokenRequest(renewers=[], max_lifetime_ms=-1)
+    describe = s.DescribeDelegationTokenRequest(owners=None)
+    of_broker = s.CreateDelegationTokenRequest(
+        owner_principal_type="User", owner_principal_name="broker", renewers=[], max_lifetime_ms=-1
+    )
+    async with brokers_in(tmp_path, authority) as brokers:
+        async with await as_user(brokers, authority, "alice") as alice:
+            refused = await alice.send(of_broker)
+            assert first_error(refused) is Errors.DELEGATION_TOKEN_AUTHORIZATION_FAILED
+            assert (refused.principal_name, refused.token_requester_principal_name) == ("broker", "alice")
+            made = await alice.send(create)
+            assert (made.error_code, made.principal_name) == (0, "alice")
+            assert (
+                made.max_timestamp_ms - made.issue_timestamp_ms
+                == 2 * made.expiry_timestamp_ms - 2 * made.issue_timestamp_ms
+            )
+            path = znode_tokens.token_path(made.token_id)
+            assert b"hmac" not in brokers.tree.nodes[path][0]
+            renewed = await alice.send(s.RenewDelegationTokenRequest(hmac=made.hmac, renew_period_ms=90_000))
+            assert (renewed.error_code, renewed.expiry_timestamp_ms > made.expiry_timestamp_ms) == (0, True)
+            brokers.tree.fire(znode_tokens.CHANGES)
+        ports = brokers.servers[2].ports
+        security = Security(client_tls(authority.trusted), Sasl("SCRAM-SHA-256", "broker", PASSWORD))
+        async with await connect("127.0.0.1", ports["SECURE"], security=security) as admin:
+            [told] = (await admin.send(describe)).tokens  # A super user sees all.
+            assert (told.token_id, told.hmac, told.principal_name) == (made.token_id, made.hmac, "alice")
+            expire = s.ExpireDelegationTokenRequest(hmac=made.hmac, expiry_time_period_ms=-1)
+            assert first_error(await admin.send(expire)) is Errors.DELEGATION_TOKEN_OWNER_MISMATCH
+        await until(lambda: brokers.servers[1]._users.token(made.token_id))
+        security = Security(client_tls(authority.trusted))
+        port = brokers.servers[1].ports["SECURE"]
+        async with await connect("127.0.0.1", port, security=security) as bearer:
+            await show_token(bearer, made.token_id, made.hmac)
+            for request in (create, describe, expire):
+                assert first_error(await bearer.send(request)) is Errors.DELEGATION_TOKEN_REQUEST_NOT_ALLOWED
+        async with await as_user(brokers, authority, "alice") as alice:
+            assert first_error(await alice.send(expire)) is Errors.NONE
+            assert (await alice.send(describe)).tokens == []
+        assert path not in brokers.tree.nodes
+
+
+@story
+async def test_a_broker_that_migrates_leaves_tokens_to_the_controller(tmp_path: Path, authority: Authority) -> None:
+    """What is written while the quorum's controller reads the znodes would be lost. As in Kafka's brokers."""
+    async with brokers_in(tmp_path, authority) as brokers:
+        front: Any = brokers.servers[1].front
+        front._security = front._security._replace(migrates=True)
+        async with await as_user(brokers, authority, "alice") as alice:
+            create = s.CreateDelegationTokenRequest(renewers=[], max_lifetime_ms=-1)
+            assert first_error(await alice.send(create)) is Errors.NOT_CONTROLLER
+            assert first_error(await alice.send(s.DescribeDelegationTokenRequest(owners=None))) is Errors.NONE
+
+
+@story
+async def test_who_may_not_make_a_topic_is_told_so_and_has_none_created(tmp_path: Path, authority: Authority) -> None:
+    """The controller takes the request for the broker's, which may make every topic."""
+    request = s.MetadataRequest(topics=[MetadataRequestTopic(name="new")])
+    async with brokers_in(tmp_path, authority) as brokers:
+        await allow(brokers, DESCRIBE, TOPIC, "new")
+        async with await as_user(brokers, authority, "alice") as alice:
+            assert first_error(await alice.send(request, 9)) is NO_TOPIC
+            assert brokers.servers[1]._topic_creation._in_flight == set()
+        await allow(brokers, CREATE)
+        async with await as_user(brokers, authority, "alice") as alice:
+            assert first_error(await alice.send(request, 9)) is Errors.UNKNOWN_TOPIC_OR_PARTITION
+            assert brokers.servers[1]._topic_creation._in_flight == {"new"}
 
 
 @story

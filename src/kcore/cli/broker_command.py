@@ -24,6 +24,7 @@ from kcore.report.exits import Exit
 from kcore.server.audit import AuditLog
 from kcore.server.broker.migration_settings import ENABLE, MigrationSettings, feature_level, migration_settings_of
 from kcore.server.broker.migration_settings import NAMES as MIGRATION_NAMES
+from kcore.server.broker.topic_creation import ORDINARY_NAMES, OrdinaryTopics, ordinary_topics_of
 from kcore.server.broker.zk_door import BrokerDoor
 from kcore.server.broker.zk_process import ZkBrokerServer
 from kcore.server.properties.listeners import BrokerListener, BrokerListeners
@@ -83,12 +84,13 @@ def command(
     begin_log(verbose=verbose)
     use_all_descriptors()
     others, authorizer = _authorizer_of(config or [])
+    others, ordinary = _ordinary_topics_of(others)
     others, migration = _migration_of(others, inter_broker_protocol, len(log_dir))
     made = _config_of(broker_id, inter_broker_protocol, others)
     door = _door_of(security, listen, advertise, listener_name, control_plane, authorizer)
     if migration is not None and door.listeners.of_brokers.security.protocol != PLAINTEXT:
         fail(f"--config {ENABLE}=true: brokers that migrate are plaintext among themselves, as their controllers are")
-    options: dict[str, Any] = {"door": door, "rack": rack, "migration": migration}
+    options: dict[str, Any] = {"door": door, "rack": rack, "migration": migration, "ordinary_topics": ordinary}
     told = audit_log(audit)
     raise typer.Exit(asyncio.run(_run(made, zookeeper, log_dir, told, session_timeout_ms=session_timeout, **options)))
 
@@ -102,6 +104,17 @@ def _authorizer_of(given: list[str]) -> tuple[list[str], AclAuthorizerSettings |
     except ApiException as error:
         fail(f"--config {error}")
     return [line for line in given if line.partition("=")[0].strip() not in AUTHORIZER_NAMES], found
+
+
+def _ordinary_topics_of(given: list[str]) -> tuple[list[str], OrdinaryTopics]:
+    """The settings that are not about topics that Metadata has created, and these: they are the broker's own."""
+    pairs = {name.strip(): value.strip() for name, _, value in (line.partition("=") for line in given)}
+    own = {name: value for name, value in pairs.items() if name in ORDINARY_NAMES}
+    try:
+        found = ordinary_topics_of({"num.partitions": "1", "default.replication.factor": "1"} | own)
+    except SettingsError as error:
+        fail(f"--config {error}")
+    return [line for line in given if line.partition("=")[0].strip() not in ORDINARY_NAMES], found
 
 
 def _door_of(

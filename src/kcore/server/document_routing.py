@@ -2,7 +2,8 @@
 
 Each mutation of the document's table has a version more, which only the active controller answers; others answer
 NOT_CONTROLLER. A broker proxies an older version once, as the new one, with the client's principal in the request
-header's tag 0 (principalName). A version that Kafka does not have is laid out as the newest that it has.
+header's tag 0 (principalName). A version that Kafka does not have is laid out as the newest that it has. A tag beside
+the document's has the client's address: ACLs by host would count the broker's, and audit logs would show it.
 """
 
 from collections.abc import Mapping
@@ -31,7 +32,8 @@ from kcore.schema.versions import Versions
 from kcore.wire.codec import decode_from, encode
 from kcore.wire.metadata_frames import varint
 
-PRINCIPAL_NAME: Final = 0  # The tag in the request header.
+PRINCIPAL_NAME: Final = 0  # The document's tag in the request header.
+CLIENT_ADDRESS: Final = 10_000  # Our own, far from Kafka's.
 BUMPED: Final[Mapping[type[Message], int]] = {  # The versions that always go to the controller.
     AlterConfigsRequest: 2,
     IncrementalAlterConfigsRequest: 2,
@@ -56,11 +58,12 @@ class DocumentRouting:
 
 
 class RoutedRequest(NamedTuple):
-    """A mutation of any version; `principal_name`: of the client, where a broker has proxied the request."""
+    """A mutation of any version. The last ones are the client's, where a broker has proxied the request."""
 
     header: RequestHeader
     request: Message
     principal_name: str | None
+    client_address: str | None
 
     @property
     def is_bumped(self) -> bool:
@@ -87,12 +90,15 @@ def read_request(frame: bytes) -> RoutedRequest:
     layout = layout_of(kind, int.from_bytes(frame[2:4]))
     header, at = decode_from(RequestHeader, kind.header_version(layout), frame)
     request, _ = decode_from(kind, layout, frame, at)
-    tag = dict(header.unknown_tagged_fields).get(PRINCIPAL_NAME)
-    return RoutedRequest(header, request, None if tag is None else _name_in(tag))
+    tags = dict(header.unknown_tagged_fields)
+    name, address = (_text_in(tags.get(each)) for each in (PRINCIPAL_NAME, CLIENT_ADDRESS))
+    return RoutedRequest(header, request, name, address)
 
 
-def _name_in(tag: bytes) -> str:
+def _text_in(tag: bytes | None) -> str | None:
     """A compact string: its length and one more, then UTF-8."""
+    if tag is None:
+        return None
     text = bytes(tag)
     for size in range(1, min(len(text), 5) + 1):
         if varint(len(text) - size + 1) == text[:size]:
@@ -100,25 +106,26 @@ def _name_in(tag: bytes) -> str:
                 return text[size:].decode()
             except UnicodeDecodeError:
                 break
-    raise DecodeError("a principalName that is no string", 0)
+    raise DecodeError("a tag about the client that is no string", 0)
 
 
-def proxied(frame: RoutedRequest, principal_name: str, correlation_id: int) -> tuple[bytes, bytes]:
+def proxied(frame: RoutedRequest, principal_name: str, client_address: str, correlation_id: int) -> tuple[bytes, bytes]:
     """The request's header and body as of the new version, for the controller."""
     kind = type(frame.request)
-    layout, name = layout_of(kind, BUMPED[kind]), principal_name.encode()
+    layout = layout_of(kind, BUMPED[kind])
+    tags = {PRINCIPAL_NAME: principal_name.encode(), CLIENT_ADDRESS: client_address.encode()}
     header = RequestHeader(
         request_api_key=kind.api_key,
         request_api_version=BUMPED[kind],
         correlation_id=correlation_id,
         client_id=frame.header.client_id,
-        unknown_tagged_fields=[(PRINCIPAL_NAME, varint(len(name) + 1) + name)],
+        unknown_tagged_fields=[(tag, varint(len(text) + 1) + text) for tag, text in tags.items()],
     )
     return bytes(encode(header, kind.header_version(layout))), bytes(encode(frame.request, layout))
 
 
 def response_bytes(header: RequestHeader, kind: type[Message], response: Message) -> bytes:
-    """The response's frame, in the version of that request."""
+    """The response's frame, in the version of that request. The controller's may say more than an older one can."""
     layout = layout_of(kind, header.request_api_version)
     head, body = ResponseHeader(correlation_id=header.correlation_id), error_responses.in_version(response, layout)
     return bytes(encode(head, response.header_version(layout))) + bytes(encode(body, layout))

@@ -7,8 +7,6 @@ settings, the items that are not allowed are.
 from collections.abc import Callable, Sequence
 from typing import Any, Final, NamedTuple, Protocol, TypeAlias
 
-from kcore.controller.rules.authorization import refusal
-from kcore.controller.rules.error_responses import refused
 from kcore.metadata.acl_codes import (
     ALTER,
     ALTER_CONFIGS,
@@ -29,7 +27,6 @@ from kcore.metadata.acl_codes import (
 )
 from kcore.metadata.principal import KafkaPrincipal
 from kcore.net.request_context import ClientSession, RequestContext
-from kcore.net.versions import api_name
 from kcore.protocol_errors import Errors
 from kcore.schema.cluster_metadata import (
     DescribeClusterResponse,
@@ -234,12 +231,6 @@ def refusal_of_producer(rights: Rights, request: InitProducerIdRequest) -> InitP
     else:
         allowed, error = rights.allows(IDEMPOTENT_WRITE) or rights.allows_on_any(WRITE, TOPIC), OF_CLUSTER[0]
     return None if allowed else InitProducerIdResponse(error_code=error, producer_id=-1, producer_epoch=-1)
-
-
-def refusal_of_cluster(rights: Rights, request: Message, version: int) -> Message | None:
-    """The response to a request for which the right to the cluster is missing; None otherwise."""
-    operation = OF_THE_CLUSTER[api_name(type(request))]
-    return None if rights.allows(operation) else refused(request, OF_CLUSTER[0], refusal(rights.asking, operation))
 
 
 def _not_described(topic: MetadataResponseTopic, *, by_id: bool) -> MetadataResponseTopic:

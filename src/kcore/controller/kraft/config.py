@@ -5,6 +5,7 @@ from dataclasses import dataclass, field
 from typing import Final
 
 from kcore.controller.rules.features import Supported
+from kcore.controller.rules.tokens import EXPIRY_TIME_MS, MAX_LIFETIME_MS
 
 DEFAULT_RELEASE: Final = "4.3.1"
 
@@ -24,8 +25,8 @@ class KraftControllerConfig:
     leader_imbalance_check_interval_seconds: int = 300
     unclean_leader_election_interval_ms: int = 300_000
     delegation_token_secret_key: str | None = field(default=None, repr=False)
-    delegation_token_max_lifetime_ms: int = 7 * 24 * 3600 * 1000
-    delegation_token_expiry_time_ms: int = 24 * 3600 * 1000
+    delegation_token_max_lifetime_ms: int = MAX_LIFETIME_MS
+    delegation_token_expiry_time_ms: int = EXPIRY_TIME_MS
     delegation_token_expiry_check_interval_ms: int = 3600 * 1000
     has_authorizer: bool = False
     super_users: tuple[str, ...] = ()

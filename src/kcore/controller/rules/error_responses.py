@@ -101,6 +101,11 @@ def _describe_configs(request: configs.DescribeConfigsRequest, code: int, messag
     return configs.DescribeConfigsResponse(results=rows)
 
 
+def _no_quotas(request: quotas.DescribeClientQuotasRequest, code: int, message: str | None) -> Message:
+    """The message is left out: Kafka's brokers refuse it with the error alone."""
+    return quotas.DescribeClientQuotasResponse(error_code=code, error_message=None, entries=None)
+
+
 def _quotas(request: quotas.AlterClientQuotasRequest, code: int, message: str | None) -> Message:
     """With the error's default message: AlterClientQuotasRequest.getErrorResponse passes over that of the exception."""
     rows = [
@@ -210,6 +215,7 @@ _BY_ITEM: Final[dict[type[Message], Refuse]] = {
     configs.IncrementalAlterConfigsRequest: _configs(configs.IncrementalAlterConfigsResponse),
     configs.DescribeConfigsRequest: _describe_configs,
     quotas.AlterClientQuotasRequest: _quotas,
+    quotas.DescribeClientQuotasRequest: _no_quotas,
     ControllerRegistrationRequest: _registration,
     scram.AlterUserScramCredentialsRequest: _scram,
     acls.CreateAclsRequest: _create_acls,

@@ -28,6 +28,8 @@ MOST_MS: Final = (1 << 63) - 1
 USER_TYPE: Final = "User"
 NO_TIME: Final = -1  # DelegationTokenManager.ERROR_TIMESTAMP
 REQUESTER_SINCE: Final = 3  # The version since which responses say who asked for a token (KIP-373).
+MAX_LIFETIME_MS: Final = 7 * 24 * 3600 * 1000  # delegation.token.max.lifetime.ms
+EXPIRY_TIME_MS: Final = 24 * 3600 * 1000  # delegation.token.expiry.time.ms
 OfTokens: TypeAlias = (
     CreateDelegationTokenRequest
     | RenewDelegationTokenRequest

@@ -73,7 +73,7 @@ class TokenRequest(RequestEvent):
     asking: Asking
 
     def refused(self, error: Errors) -> Message:
-        """The times of an error are -1."""
+        """The times of an error are -1; of a token that is not made the owner is named."""
         return refused(self.request, self.version, self.asking.principal, error)
 
 

@@ -3,6 +3,7 @@
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
+from kcore.controller.rules.tokens import EXPIRY_TIME_MS, MAX_LIFETIME_MS
 from kcore.controller.zk.authorizer_settings import AclAuthorizerSettings
 from kcore.metadata.broker_table import Endpoint
 
@@ -28,8 +29,8 @@ class ControllerConfig:
     supported_features: Mapping[str, tuple[int, int]] = field(default_factory=dict)  # 3.9.1 has none in this mode.
     authorizer: AclAuthorizerSettings | None = None  # None: everybody may do everything.
     delegation_token_secret_key: str | None = field(default=None, repr=False)  # None: there are no tokens.
-    delegation_token_max_lifetime_ms: int = 7 * 24 * 3600 * 1000
-    delegation_token_expiry_time_ms: int = 24 * 3600 * 1000
+    delegation_token_max_lifetime_ms: int = MAX_LIFETIME_MS
+    delegation_token_expiry_time_ms: int = EXPIRY_TIME_MS
     delegation_token_expiry_check_interval_ms: int = 3600 * 1000
     controller_quota_window_num: int = 11  # A quota on mutations may be overdrawn by so many windows' worth at once.
     controller_quota_window_size_seconds: int = 1

@@ -68,7 +68,7 @@ def _read_cluster(context: ControllerContext, epoch: int) -> Steps[None]:
     nodes = yield from read_nodes([znodes.topic_path(name) for name in names], watch=True)
     found = {name: node.data for name, node in zip(names, nodes, strict=True) if node is not None}
     topics, errors = read_topics(found)
-    yield from pass_over(context, errors)
+    yield from pass_over(context.passed_over, errors)
     context.take_over(PartitionTable.from_arrays(**assignments.arrays_of(topics, brokers)), epoch)
     yield from assignments.give_topic_ids(context, topics.names)
     states = yield from read_states(context, np.arange(len(context.table), dtype=np.int32))
@@ -92,7 +92,7 @@ def _read_brokers(context: ControllerContext) -> Steps[BrokerTable]:
             broker_id, registered[broker_id] = read_broker(name, node.data)
             found[broker_id] = node
         except TableError as error:
-            yield from pass_over(context, [error])
+            yield from pass_over(context.passed_over, [error])
     levels = context.finalized.node.features
     fit = {broker_id: each for broker_id, each in registered.items() if supports(each.features, levels)}
     context.features_of = {broker_id: each.features for broker_id, each in fit.items()}

@@ -32,13 +32,13 @@ MOST_REMEMBERED: Final = 10_000  # Znodes that were skipped; of more, some are l
 REMEMBERED_BYTES: Final = 1_024  # Of a registration; those of Kafka's brokers have some 200 to 400.
 
 
-def pass_over(context: ControllerContext, errors: Iterable[Exception]) -> Steps[None]:
+def pass_over(passed_over: set[str], errors: Iterable[Exception]) -> Steps[None]:
     """Each error, which names its znode, is a warning; but once while the znode stays as it is."""
     for text in map(str, errors):
-        if text not in context.passed_over:
-            if len(context.passed_over) >= MOST_REMEMBERED:
-                context.passed_over.clear()
-            context.passed_over.add(text)
+        if text not in passed_over:
+            if len(passed_over) >= MOST_REMEMBERED:
+                passed_over.clear()
+            passed_over.add(text)
             yield from log_notice(TextNotice(f"skipped: {text}", "warning"))
 
 
@@ -112,7 +112,7 @@ def _are_sound(topics: TopicAssignments) -> bool:
 def read_states(context: ControllerContext, rows: Int32s) -> Steps[States]:
     """The states of those of the partitions that have one that can be read."""
     states, errors = sound_states(context.table, (yield from effects.read_states(rows)))
-    yield from pass_over(context, errors)
+    yield from pass_over(context.passed_over, errors)
     return states
 
 

@@ -7,7 +7,6 @@ from typing import Final
 from kcore.controller.rules.tokens import OfTokens
 from kcore.errors import DisconnectedError, FrameError
 from kcore.metadata.broker_table import Endpoint
-from kcore.metadata.principal import ANONYMOUS
 from kcore.net.address import check_address
 from kcore.net.request_context import SESSION
 from kcore.net.server import Relay
@@ -63,11 +62,12 @@ class DocumentRelay:
 
     async def _proxied(self, frame: bytes) -> bytes:
         routed, session = read_request(frame), SESSION.get()
-        if session is not None and session.is_token_authenticated and isinstance(routed.request, OfTokens):
-            # The controller is told no more than a name.
+        if session is None:
+            raise DisconnectedError("nobody asks")
+        if session.is_token_authenticated and isinstance(routed.request, OfTokens):
+            # The controller is told no more than a name and an address.
             return self._refused(routed, Errors.DELEGATION_TOKEN_REQUEST_NOT_ALLOWED)
-        name = (ANONYMOUS if session is None else session.principal).name
-        head, body = proxied(routed, name, routed.header.correlation_id)
+        head, body = proxied(routed, session.principal.name, session.client_address, routed.header.correlation_id)
         kind = type(routed.request)
         try:
             async with self._proxying, asyncio.timeout(LIMITS.request_s):

@@ -86,7 +86,7 @@ def is_exempt(request: Message, version: int) -> bool:
 class BrokerFront(ABC):
     """Handles the requests of clients and followers. A mode says what it knows of the cluster, and administers."""
 
-    has_group_settings = True  # Whether groups have settings.
+    gate: type[BrokerGate] = BrokerGate
 
     def __init__(
         self,
@@ -141,8 +141,7 @@ class BrokerFront(ABC):
         """The answer; None after a Produce with acks 0."""
         if self._authorizer is None:
             return await self._handle(context, request, None)
-        gate = BrokerGate(self._authorizer, context)
-        gate.has_group_settings = self.has_group_settings
+        gate = self.gate(self._authorizer, context)
         checked = gate.check(request, context.version)
         is_silent = isinstance(request, ProduceRequest) and not request.acks
         if not isinstance(checked, Checked):

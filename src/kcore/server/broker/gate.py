@@ -11,6 +11,7 @@ from typing import Any, Final
 from kcore.broker.replicas.fetch_sessions import replica_of
 from kcore.broker.replicas.log_validator import has_transactional_records
 from kcore.controller.rules.authorization import refusal
+from kcore.controller.rules.error_responses import refused
 from kcore.metadata.acl_codes import (
     ALTER,
     CLUSTER_ACTION,
@@ -22,9 +23,9 @@ from kcore.metadata.acl_codes import (
     TRANSACTIONAL_ID,
     WRITE,
 )
-from kcore.net.versions import response_of
+from kcore.net.versions import api_name, response_of
 from kcore.protocol_errors import ApiException, Errors
-from kcore.schema.acls import DescribeAclsRequest, DescribeAclsResponse
+from kcore.schema.acls import CreateAclsRequest, DeleteAclsRequest, DescribeAclsRequest
 from kcore.schema.classic_groups import HeartbeatRequest, JoinGroupRequest, LeaveGroupRequest, SyncGroupRequest
 from kcore.schema.cluster_metadata import MetadataRequest, MetadataResponse
 from kcore.schema.committed_offsets import OffsetCommitRequest, OffsetDeleteRequest
@@ -51,6 +52,7 @@ from kcore.schema.log_dirs import (
 from kcore.schema.produce import PartitionProduceResponse, ProduceRequest, ProduceResponse, TopicProduceResponse
 from kcore.schema.producers import DescribeProducersRequest, DescribeTransactionsRequest, PartitionResponse
 from kcore.schema.producers import TopicResponse as ProducersTopicResponse
+from kcore.schema.quotas import AlterClientQuotasRequest, DescribeClientQuotasRequest
 from kcore.schema.scram import (
     DescribeUserScramCredentialsRequest,
     DescribeUserScramCredentialsResponse,
@@ -71,7 +73,7 @@ from kcore.schema.transactions import (
     WriteTxnMarkersResponse,
 )
 from kcore.server.broker.group_coordinators import TRANSACTIONS
-from kcore.server.rights import OF_TOPIC, Checked, Rights, refusal_of_producer
+from kcore.server.rights import OF_THE_CLUSTER, OF_TOPIC, Checked, Rights, refusal_of_producer
 
 NO_TOPIC: Final = Errors.TOPIC_AUTHORIZATION_FAILED
 NO_CLUSTER: Final = Errors.CLUSTER_AUTHORIZATION_FAILED
@@ -93,6 +95,10 @@ _OF_GROUPS: Final[Mapping[type[Message], int]] = {  # Others need DESCRIBE.
 
 class BrokerGate(Rights):
     """Decides for one request."""
+
+    def why_refused(self, operation: int) -> str:
+        """Of a request that needs that right to the cluster."""
+        return refusal(self.asking, operation)
 
     def check(self, request: Message, version: int) -> Checked | Message:
         """What of a request is left; or the response to one that is refused as a whole."""
@@ -200,10 +206,10 @@ class BrokerGate(Rights):
         ]
         return AlterReplicaLogDirsResponse(results=rows)
 
-    def _describe_acls(self, request: DescribeAclsRequest, version: int) -> Checked | Message:
-        if self.allows(DESCRIBE):
-            return Checked(request)
-        return DescribeAclsResponse(error_code=NO_CLUSTER, error_message=refusal(self.asking, DESCRIBE))
+    def _of_the_cluster(self, request: Message, version: int) -> Checked | Message:
+        """Refused as a whole, with Kafka's text."""
+        operation = OF_THE_CLUSTER[api_name(type(request))]
+        return Checked(request) if self.allows(operation) else refused(request, NO_CLUSTER, self.why_refused(operation))
 
     def _describe_scram(self, request: DescribeUserScramCredentialsRequest, version: int) -> Checked | Message:
         if self.allows(DESCRIBE):
@@ -230,6 +236,15 @@ class BrokerGate(Rights):
                 continue
             if not self._of_topic(CREATE, each.name):
                 each.error_code = NO_TOPIC
+
+
+class ZkGate(BrokerGate):
+    """In ZooKeeper mode, with the texts of 3.9.1 (AuthHelper.authorizeClusterOperation)."""
+
+    has_group_settings = False
+
+    def why_refused(self, operation: int) -> str:
+        return f"Principal {self.asking.principal} is not authorized."
 
 
 def fetch_right(gate: "BrokerGate | None", request: FetchRequest, version: int) -> Callable[[str], bool] | None:
@@ -312,6 +327,10 @@ CHECKS: Final[dict[type[Message], Callable[[BrokerGate, Any, int], Checked | Mes
     DescribeConfigsRequest: BrokerGate._configs,
     AlterConfigsRequest: BrokerGate._changes_of_configs,
     IncrementalAlterConfigsRequest: BrokerGate._changes_of_configs,
-    DescribeAclsRequest: BrokerGate._describe_acls,
+    CreateAclsRequest: BrokerGate._of_the_cluster,  # This and the next ones in ZooKeeper mode, as changes of settings.
+    DeleteAclsRequest: BrokerGate._of_the_cluster,
+    AlterClientQuotasRequest: BrokerGate._of_the_cluster,
+    DescribeClientQuotasRequest: BrokerGate._of_the_cluster,
+    DescribeAclsRequest: BrokerGate._of_the_cluster,
     DescribeUserScramCredentialsRequest: BrokerGate._describe_scram,
 }

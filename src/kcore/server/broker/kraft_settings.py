@@ -10,7 +10,7 @@ from kcore.controller.kraft.admin.broker_defaults import DEFAULT_LOG_DIR
 from kcore.controller.kraft.config import DEFAULT_RELEASE, KraftControllerConfig
 from kcore.net.listener_security import ListenerSecurity
 from kcore.raft.replicas import Address, Voter
-from kcore.server.broker.topic_creation import OrdinaryTopics
+from kcore.server.broker.topic_creation import OrdinaryTopics, ordinary_topics_of
 from kcore.server.kraft.apis import FEATURES
 from kcore.server.kraft.settings import OF_AUTHORIZER, OF_QUOTAS, authorizer_fields
 from kcore.server.properties.listeners import BrokerListeners, listeners_of
@@ -19,9 +19,9 @@ from kcore.server.properties.values import (
     COUNT,
     LONG,
     MOST_LONG,
+    MOST_SHORT,
     SettingsError,
     addresses,
-    boolean,
     checked,
     listener_name_of,
     number,
@@ -33,7 +33,6 @@ from kcore.server.properties.values import (
 from kcore.storage.live_log import Settings
 
 RETENTION_CHECK_MS: Final = 300_000
-MOST_SHORT: Final = 2**15 - 1
 ALL: Final = "*"  # As cordoned.log.dirs: every log directory.
 _OF_REPLICAS: Final[Mapping[str, Callable[[str, str], Any]]] = {
     "replica.lag.time.max.ms": COUNT,
@@ -54,11 +53,6 @@ _OF_REPLICAS: Final[Mapping[str, Callable[[str, str], Any]]] = {
     "transaction.state.log.min.isr": COUNT,
     "transaction.state.log.segment.bytes": COUNT,
 }
-_OF_ORDINARY_TOPICS: Final[Mapping[str, Callable[[str, str], Any]]] = {
-    "num.partitions": COUNT,
-    "default.replication.factor": number(1, MOST_SHORT),
-}
-_AUTO_CREATE: Final = "auto.create.topics.enable"
 _OF_LIFECYCLE: Final[Mapping[str, Callable[[str, str], Any]]] = {
     "broker.heartbeat.interval.ms": COUNT,
     "initial.broker.registration.timeout.ms": COUNT,
@@ -149,7 +143,7 @@ def broker_settings_of(properties: Mapping[str, str]) -> KraftBrokerSettings:
         read_all(given, _OF_DIRECTORIES).get("log_dir_failure_timeout_ms", LOG_DIR_FAILURE_TIMEOUT_MS),
         _logs(given),
         read_all(given, _OF_LOGS).get("log_retention_check_interval_ms", RETENTION_CHECK_MS),
-        OrdinaryTopics(boolean(_AUTO_CREATE, given.get(_AUTO_CREATE, "true")), **read_all(given, _OF_ORDINARY_TOPICS)),
+        ordinary_topics_of(given),
         given,
     )
 

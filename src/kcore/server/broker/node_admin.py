@@ -1,5 +1,6 @@
 """What administrators ask of one broker of ZooKeeper mode: settings, which lie in ZooKeeper."""
 
+import logging
 import time
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
@@ -9,7 +10,7 @@ from kcore.broker.replicas.replica_manager import ReplicaManager
 from kcore.controller.zk.admin import scram
 from kcore.controller.zk.admin.broker_configs import ConfigNode
 from kcore.controller.zk.admin.configs import alter_configs, describe_configs, replace_configs
-from kcore.controller.zk.effects import Steps
+from kcore.controller.zk.effects import LogNotice, Steps
 from kcore.controller.zk.znode_reading import read_broker
 from kcore.errors import KcoreError, TableError
 from kcore.metadata import znodes
@@ -27,6 +28,7 @@ from kcore.schema.structure import Message
 from kcore.server.controller.relay import Address
 from kcore.zookeeper.client import ZookeeperClient
 
+logger = logging.getLogger(__name__)
 T = TypeVar("T")
 # How long the list of registered brokers is cached: a client without a coordinator retries every 0.1 s.
 KNOWN_S: Final = 2.0
@@ -55,19 +57,19 @@ class NodeAdmin:
 
     async def describe_configs(self, request: DescribeConfigsRequest, version: int) -> DescribeConfigsResponse:
         """Settings of topics, of this broker, of all brokers."""
-        return await self._perform(describe_configs(self._node, request, version))
+        return await self.perform(describe_configs(self._node, request, version))
 
     async def alter_configs(self, request: IncrementalAlterConfigsRequest) -> IncrementalAlterConfigsResponse:
         """Changes them in ZooKeeper. Replication throttles are kept, and not obeyed."""
-        return await self._perform(alter_configs(self._node, request))
+        return await self.perform(alter_configs(self._node, request))
 
     async def replace_configs(self, request: AlterConfigsRequest) -> AlterConfigsResponse:
         """As `alter_configs`; settings that are not given are removed."""
-        return await self._perform(replace_configs(self._node, request))
+        return await self.perform(replace_configs(self._node, request))
 
     async def describe_scram(self, request: DescribeUserScramCredentialsRequest) -> Message:
         """Which users have credentials; the controller alone changes them."""
-        return await self._perform(scram.describe(request))
+        return await self.perform(scram.describe(request))
 
     async def has_coordinators(self) -> bool:
         """Whether a coordinating broker is registered; True while ZooKeeper is unavailable: clients shall retry."""
@@ -97,7 +99,7 @@ class NodeAdmin:
             self._read_s = time.monotonic()
         return self._coordinators
 
-    async def _perform(self, steps: Steps[T]) -> T:
+    async def perform(self, steps: Steps[T]) -> T:
         """The effects that these steps ask for; unlike a controller's they are fenced by nothing."""
         try:
             effect = next(steps)
@@ -106,6 +108,11 @@ class NodeAdmin:
                     effect = steps.send(await self._zookeeper.read_nodes(effect.paths))
                 elif isinstance(effect, ReadChildren):
                     effect = steps.send(await self._zookeeper.read_children(effect.paths))
+                elif isinstance(effect, LogNotice):
+                    logger.log(
+                        logging.WARNING if effect.notice.level == "warning" else logging.INFO, "%s", effect.notice
+                    )
+                    effect = steps.send(None)
                 else:
                     assert isinstance(effect, WriteNodes), f"{type(effect).__name__} is a controller's alone"
                     effect = steps.send(await self._zookeeper.write(effect.operations, atomic=effect.atomic))

@@ -111,6 +111,10 @@ class BrokerServer(ABC):
     def _controller(self) -> Endpoint | None:
         """Where the active controller listens; None while that is unknown."""
 
+    def _controller_knows_envelopes(self) -> bool:
+        """Whether a request may go to it in the name of the client who wants it."""
+        return True
+
     def _broker_epoch(self) -> int:
         """As that controller knows it."""
         return self.manager.broker_epoch
@@ -146,7 +150,9 @@ class BrokerServer(ABC):
         self._isr_channel = self._to_controller("to-controller-alter-partition")
         self._channel = self._to_controller("to-controller")
         topics_channel = self._to_controller("to-controller-create-topics")
-        self._topic_creation = TopicCreation(topics_channel, self.config, self._ordinary_topics)
+        self._topic_creation = TopicCreation(
+            topics_channel, self.config, self._ordinary_topics, self._controller_knows_envelopes
+        )
 
     def _to_controller(self, name: str) -> ControllerClient:
         """A connection to the active controller, for what `name` says."""

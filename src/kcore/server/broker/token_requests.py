@@ -1,7 +1,8 @@
-"""Requests about delegation tokens at a KRaft broker: who may ask, and which tokens there are (KIP-48).
+"""Requests about delegation tokens at a broker: who may ask, and in KRaft mode which tokens there are (KIP-48).
 
-Those that change a token go on to the controller, once the connection is one on which they may come; only the broker
-knows that. Source: KafkaApis.allowTokenRequests, handleDescribeTokensRequest of 4.3.1; DelegationTokenManager.
+In KRaft mode those that change a token go on to the controller, once the connection is one on which they may come;
+only the broker knows that. Source: KafkaApis.allowTokenRequests, handleDescribeTokensRequest of 4.3.1;
+DelegationTokenManager.
 """
 
 from typing import Final

@@ -1,13 +1,13 @@
 """Topics that a broker has the active controller create: of coordinators for FindCoordinator, others for Metadata.
 
-The client is not kept waiting: it asks again until the topic is there. Source: AutoTopicCreationManager and
-KRaftTopicCreator of 4.3.1; KIP-590, "Partially Change FindCoordinator Request Routing".
+The client is not kept waiting: it asks again until the topic is there. Source: AutoTopicCreationManager of 3.9.1 and
+4.3.1, KRaftTopicCreator of 4.3.1; KIP-590, "Partially Change FindCoordinator Request Routing".
 """
 
 import asyncio
 import logging
-from collections.abc import Callable, Iterable
-from typing import Final, NamedTuple
+from collections.abc import Callable, Iterable, Mapping
+from typing import Any, Final, NamedTuple
 
 from kcore.broker.replicas.config import BrokerConfig
 from kcore.constants import GROUP_METADATA_TOPIC, TRANSACTION_STATE_TOPIC
@@ -22,12 +22,21 @@ from kcore.schema.structure import Message
 from kcore.schema.topics import CreatableTopic, CreatableTopicConfig, CreateTopicsRequest, CreateTopicsResponse
 from kcore.server.broker.controller_client import ControllerClient
 from kcore.server.broker.forwarding import enveloped
+from kcore.server.properties.values import COUNT, MOST_SHORT, boolean, number, read_all
 from kcore.wire.codec import decode_from, encode
 
 logger = logging.getLogger(__name__)
 WITHIN_S: Final = 60.0  # As long as Kafka's brokers look for an active controller.
 REQUEST_TIMEOUT_MS: Final = 30_000  # request.timeout.ms
 MOST_IN_FLIGHT: Final = 1_000  # Topics; more are left for the next time that a client asks.
+
+
+AUTO_CREATE: Final = "auto.create.topics.enable"
+_OF_ORDINARY: Final[Mapping[str, Callable[[str, str], Any]]] = {
+    "num.partitions": COUNT,
+    "default.replication.factor": number(1, MOST_SHORT),
+}
+ORDINARY_NAMES: Final = (AUTO_CREATE, *_OF_ORDINARY)
 
 
 class OrdinaryTopics(NamedTuple):
@@ -38,14 +47,26 @@ class OrdinaryTopics(NamedTuple):
     default_replication_factor: int = -1
 
 
+def ordinary_topics_of(given: Mapping[str, str]) -> OrdinaryTopics:
+    """Of server.properties; SettingsError."""
+    return OrdinaryTopics(boolean(AUTO_CREATE, given.get(AUTO_CREATE, "true")), **read_all(given, _OF_ORDINARY))
+
+
 class TopicCreation:
     """Asks the controller, once at a time for each topic."""
 
     def __init__(
-        self, controller: ControllerClient, config: BrokerConfig, ordinary: OrdinaryTopics | None = None
+        self,
+        controller: ControllerClient,
+        config: BrokerConfig,
+        ordinary: OrdinaryTopics | None = None,
+        knows_envelopes: Callable[[], bool] = lambda: True,
     ) -> None:
-        """`ordinary`: None where Metadata creates nothing. The connection is closed with this."""
-        self._controller, self._config = controller, config
+        """`ordinary`: None where Metadata creates nothing. The connection is closed with this.
+
+        `knows_envelopes`: whether the controller takes them. Else it takes all requests for the broker's.
+        """
+        self._controller, self._config, self._knows_envelopes = controller, config, knows_envelopes
         self._ordinary = ordinary or OrdinaryTopics(is_on=False)
         self._in_flight: set[str] = set()
         self._tasks: set[asyncio.Task[None]] = set()
@@ -83,14 +104,14 @@ class TopicCreation:
         def make(choose: Callable[[type[Message]], int]) -> tuple[Message, int]:
             nonlocal version
             version = choose(CreateTopicsRequest)
-            if context is None:
+            if context is None or not self._knows_envelopes():
                 return request, version
             return _in_envelope(request, version, context), choose(EnvelopeRequest)
 
         try:
             async with asyncio.timeout(WITHIN_S):
                 answer = await self._controller.ask(make)
-            self._tell_of(names, answer if context is None else _inner(answer, version))
+            self._tell_of(names, _inner(answer, version) if isinstance(answer, EnvelopeResponse) else answer)
         except TimeoutError:
             self._log.warning("no controller has created %s within %s s", ", ".join(names), WITHIN_S)
         except DecodeError as error:

@@ -6,12 +6,15 @@ Source: KafkaConfig (controlPlaneListenerName, validateValues) of 3.9.1.
 from collections.abc import Mapping
 from typing import Final, NamedTuple
 
+from kcore.controller.zk.admin.tokens import TokenRules
 from kcore.controller.zk.authorizer_settings import AUTHORIZER_NAMES, AclAuthorizerSettings, acl_authorizer_settings
 from kcore.net.sasl_mechanisms import DIGESTS
 from kcore.protocol_errors import ApiException
 from kcore.server.controller.door import CONTROL_PLANE, TOKEN_KEY
 from kcore.server.properties.listeners import BrokerListeners, listeners_of
-from kcore.server.properties.values import SettingsError, checked
+from kcore.server.properties.values import LONG, SettingsError, checked, read_all
+
+_OF_TOKENS: Final = {"delegation.token.max.lifetime.ms": LONG, "delegation.token.expiry.time.ms": LONG}
 
 
 class BrokerDoor(NamedTuple):
@@ -20,7 +23,7 @@ class BrokerDoor(NamedTuple):
     listeners: BrokerListeners = BrokerListeners()
     control_plane: str | None = None  # The listener of control requests, where they have one.
     authorizer: AclAuthorizerSettings | None = None
-    token_key: str | None = None  # delegation.token.secret.key
+    tokens: TokenRules = TokenRules()
 
     def __repr__(self) -> str:
         """Without the settings themselves: secrets are among them."""
@@ -48,4 +51,5 @@ def broker_door(properties: Mapping[str, str]) -> BrokerDoor:
         authorizer = acl_authorizer_settings({name: given[name] for name in AUTHORIZER_NAMES if name in given})
     except ApiException as error:
         raise SettingsError(str(error)) from None
-    return BrokerDoor(listeners, plane, authorizer, given.get(TOKEN_KEY) or None)
+    tokens = TokenRules(given.get(TOKEN_KEY) or None, **read_all(given, _OF_TOKENS, "delegation.token."))
+    return BrokerDoor(listeners, plane, authorizer, tokens)

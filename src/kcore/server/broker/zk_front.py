@@ -11,7 +11,7 @@ from kcore.broker.zk_control.control_requests import CONTROL_REQUESTS
 from kcore.controller.zk.admin.configs import is_of_all_brokers
 from kcore.metadata.broker_registration import LiveBroker
 from kcore.metadata.broker_table import Endpoint
-from kcore.net.server import Relay, RequestContext
+from kcore.net.server import RequestContext
 from kcore.net.versions import answer_of, response_of
 from kcore.schema import DescribeConfigsRequest, IncrementalAlterConfigsRequest
 from kcore.schema.api_versions import ApiVersionsResponse
@@ -21,11 +21,13 @@ from kcore.schema.index import message_class
 from kcore.schema.scram import DescribeUserScramCredentialsRequest
 from kcore.schema.structure import Message
 from kcore.schema.versions import Versions
-from kcore.server.broker import front
+from kcore.server.broker import front, zk_security
 from kcore.server.broker.forwarding import ControllerRelay
 from kcore.server.broker.front import BrokerFront
+from kcore.server.broker.gate import ZkGate
 from kcore.server.broker.logs import BrokerLogs
 from kcore.server.broker.node_admin import NodeAdmin
+from kcore.server.broker.zk_security import SecurityAdmin
 from kcore.server.cluster_view import ClusterView
 from kcore.wire.codec import decode_from, encode
 
@@ -37,9 +39,8 @@ APIS: Final = {
     "AlterConfigs": (0, 2),
     "IncrementalAlterConfigs": (0, 1),
     "DescribeUserScramCredentials": (0, 0),
+    **zk_security.APIS,
 }
-# What any broker answers out of ZooKeeper, and this one does not know: one of Kafka's does, if there is any.
-RELAYED: Final = frozenset({"DescribeClientQuotas", "AlterClientQuotas", "DescribeAcls", "CreateAcls", "DeleteAcls"})
 
 
 def with_apis(own: ApiVersionsResponse, apis: Mapping[str, tuple[int, int]]) -> ApiVersionsResponse:
@@ -85,34 +86,32 @@ class Forwarded(NamedTuple):
 
 
 class Frames:
-    """The requests that are answered as frames: control requests, and what somebody else answers for this broker."""
+    """The requests that are answered as frames: control requests, and what a controller answers for this broker."""
 
-    def __init__(self, control: ControlPath, relay: Relay, forwarded: Forwarded | None = None) -> None:
-        self._control, self._relay, self._forwarded = control, relay, forwarded
+    def __init__(self, control: ControlPath, forwarded: Forwarded | None = None) -> None:
+        self._control, self._forwarded = control, forwarded
 
     def takes(self, api_key: int, version: int) -> bool:
-        """Whether it is for any of them."""
+        """Whether it is for one of them."""
         if self._forwarded is not None and self._forwarded.takes(api_key, version):
             return True
-        return self._control.takes(api_key, version) or self._relay.takes(api_key, version)
+        return self._control.takes(api_key, version)
 
     async def ask(self, connection_id: int, frame: bytes) -> bytes:
         """The answer of the one that takes it."""
         api = int.from_bytes(frame[:2]), int.from_bytes(frame[2:4])
         if self._forwarded is not None and self._forwarded.takes(*api):
             return await self._forwarded.relay.ask(connection_id, frame)
-        path = self._control if self._control.takes(*api) else self._relay
-        return await path.ask(connection_id, frame)
+        return await self._control.ask(connection_id, frame)
 
     def forget(self, connection_id: int) -> None:
-        """A connection to another broker goes with its client."""
-        self._relay.forget(connection_id)
+        """Nothing is kept of a connection."""
 
 
 class ZkFront(BrokerFront):
     """What is known of the cluster is what UpdateMetadata told; settings are in ZooKeeper."""
 
-    has_group_settings = False
+    gate = ZkGate
 
     def __init__(
         self,
@@ -120,12 +119,13 @@ class ZkFront(BrokerFront):
         logs: BrokerLogs,
         cluster_id: str,
         admin: NodeAdmin,
+        security: SecurityAdmin,
         forward: Callable[[Message, int], Awaitable[Message | None]],
         **callbacks: Any,
     ) -> None:
         """`forward` asks one of Kafka's own brokers, and gives None if none answers; `callbacks`: BrokerFront's."""
         super().__init__(manager, logs, **callbacks)
-        self._cluster_id, self._admin, self._forward = cluster_id, admin, forward
+        self._cluster_id, self._admin, self._security, self._forward = cluster_id, admin, security, forward
         self.is_migrated: Callable[[], bool] = lambda: False  # Whether a KRaft controller controls the brokers.
 
     async def may_coordinate(self) -> bool:
@@ -139,7 +139,7 @@ class ZkFront(BrokerFront):
                 return await self._alter_configs(request, context.version)
             case DescribeUserScramCredentialsRequest():
                 return await self._admin.describe_scram(request)
-        return None
+        return await self._security.answer(context, request)
 
     async def _alter_configs(
         self, request: IncrementalAlterConfigsRequest | AlterConfigsRequest, version: int

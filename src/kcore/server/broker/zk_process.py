@@ -18,8 +18,9 @@ from kcore.broker.zk_control.senders import KnownController
 from kcore.constants import UNKNOWN_BROKER_EPOCH
 from kcore.controller.zk.acls import AclAuthorizer, ZkAcls
 from kcore.controller.zk.admin.configs import settings_of
+from kcore.controller.zk.admin.tokens import TokenNode
 from kcore.errors import ZookeeperError
-from kcore.metadata import znodes
+from kcore.metadata import znode_tokens, znodes
 from kcore.metadata.broker_table import Endpoint
 from kcore.metadata.znode_brokers import BrokerNode, encode_broker
 from kcore.metadata.znode_operations import Create
@@ -28,7 +29,6 @@ from kcore.net.server import Relay
 from kcore.protocol_errors import Errors
 from kcore.schema import LeaderAndIsrRequest
 from kcore.schema.controlled_shutdown import ControlledShutdownRequest
-from kcore.schema.index import message_class
 from kcore.schema.structure import Message
 from kcore.server.broker.control_door import ControlDoor
 from kcore.server.broker.document_relay import DocumentRelay
@@ -40,11 +40,11 @@ from kcore.server.broker.migration import BrokerMigration
 from kcore.server.broker.migration import Node as MigratingNode
 from kcore.server.broker.migration_settings import RELEASE, MigrationSettings
 from kcore.server.broker.node_admin import NodeAdmin
-from kcore.server.broker.process import AGAIN_S, BrokerServer, now_ms, until_first
+from kcore.server.broker.process import AGAIN_S, BrokerServer, date_ms, now_ms, until_first
 from kcore.server.broker.topic_settings import TopicSettingsWatch
 from kcore.server.broker.zk_door import OPEN, BrokerDoor
-from kcore.server.broker.zk_front import APIS, RELAYED, ControlPath, Forwarded, Frames, ZkFront, with_apis
-from kcore.server.checked_relay import CheckedRelay
+from kcore.server.broker.zk_front import APIS, ControlPath, Forwarded, Frames, ZkFront, with_apis
+from kcore.server.broker.zk_security import SecurityAdmin
 from kcore.server.controller.acl_follower import AclFollower
 from kcore.server.controller.client_quotas import ClientQuotasFollower
 from kcore.server.controller.credentials import CredentialsFollower
@@ -52,7 +52,6 @@ from kcore.server.controller.notes_follower import NotesFollower
 from kcore.server.controller.relay import BrokerRelay
 from kcore.server.document_routing import DocumentRouting, with_bumped
 from kcore.server.request_throttle import RequestThrottle
-from kcore.server.rights import refusal_of_cluster
 from kcore.types import Uuid
 from kcore.wire.column_codec import decode_columns
 from kcore.zookeeper.client import ZookeeperClient
@@ -63,7 +62,6 @@ logger = logging.getLogger(__name__)
 SHUTDOWN_TRIES: Final = 3  # controlled.shutdown.max.retries
 SHUTDOWN_BACKOFF_S: Final = 5.0  # controlled.shutdown.retry.backoff.ms
 KRAFT_SHUTDOWN_S: Final = 30.0  # So long the quorum's controller may take; Kafka waits for five minutes.
-LEARN_S: Final = 5.0  # Between two looks at what Kafka's brokers know.
 
 
 class ZkBrokerServer(BrokerServer):
@@ -99,7 +97,7 @@ class ZkBrokerServer(BrokerServer):
             connect_timeout_s=self._session_s,
             on_session=self._session_changed,
         )
-        self._users = CredentialsFollower(self._zookeeper, door.token_key)
+        self._users = CredentialsFollower(self._zookeeper, door.tokens.secret_key)
         self._quotas = ClientQuotasFollower(self._zookeeper)
         self._followers: list[NotesFollower] = [self._quotas, *([self._users] if door.has_users else [])]
         if self._authorizer is not None:
@@ -115,7 +113,8 @@ class ZkBrokerServer(BrokerServer):
             opened.callback(self.logs.close)
             await stack.enter_async_context(self._zookeeper)
             stack.callback(opened.pop_all().close)  # At the end: closed before the session and its znode end.
-            for path in znodes.PERSISTENT_PATHS:
+            has_tokens = self._door_settings.tokens.secret_key is not None
+            for path in (*znodes.PERSISTENT_PATHS, *(znode_tokens.PERSISTENT_PATHS if has_tokens else ())):
                 await self._zookeeper.make_path(path)
             cluster_id = await self._cluster_id()
             self.logs.claim(self.config.broker_id, cluster_id)
@@ -130,7 +129,6 @@ class ZkBrokerServer(BrokerServer):
             await self._migrate(stack, cluster_id)
             self._begin_work()
             self._begin(self._topics.follow_changes(), "topics' configurations")
-            self._begin(self._learn(), "what Kafka's brokers answer")
             for follower in self._followers:
                 self._begin(follower.follow(), follower.what)
             stack.push_async_callback(self._end_work)
@@ -147,18 +145,21 @@ class ZkBrokerServer(BrokerServer):
             listener=self._door_settings.control_plane,
         )
         admin = NodeAdmin(manager, self._zookeeper, self.listeners.inter_broker, self._advertised_settings())
-        own = {message_class(f"{name}Request").api_key for name in APIS}
-        security = self.listeners.of_brokers.security.outgoing()
-        self._relay = BrokerRelay(
-            *(admin.addresses_of_coordinators, lambda: own, lambda: None), only=RELAYED, security=security
-        )
+        of_brokers = self.listeners.of_brokers.security.outgoing()
+        relay = BrokerRelay(admin.addresses_of_coordinators, frozenset, lambda: None, only=(), security=of_brokers)
         front = self.front = ZkFront(
-            *(manager, self.logs, cluster_id, admin, self._relay.forward),
+            *(manager, self.logs, cluster_id, admin, self._security(admin), relay.forward),
             authorizer=self._authorizer,
             **self._callbacks(),
         )
         front.is_migrated = lambda: self.control.is_kraft
         self._topics = TopicSettingsWatch(self._zookeeper, manager, now_ms, self.perform)
+
+    def _security(self, admin: NodeAdmin) -> SecurityAdmin:
+        acls = None if self._authorizer is None else self._acls
+        tokens = TokenNode(self._door_settings.tokens, lambda: Uuid(uuid.uuid4().bytes), set())
+        is_migrating = self._to_migrate is not None
+        return SecurityAdmin(admin.perform, acls, tokens, self._authorizer, date_ms, is_migrating)
 
     def _advertised_settings(self) -> dict[str, str]:
         """The broker's settings in DescribeConfigs."""
@@ -167,13 +168,15 @@ class ZkBrokerServer(BrokerServer):
 
     async def _serve(self, stack: AsyncExitStack) -> None:
         """All listeners serve the same APIs; control requests come in at one alone, where there is one for them."""
-        relay: Relay = self._relay
-        if self._authorizer is not None:
-            relay = CheckedRelay(relay, self._authorizer, refusal_of_cluster)
-        frames: Relay = Frames(ControlPath(self._control), relay, self._forwarded())
+        frames: Relay = Frames(ControlPath(self._control), self._forwarded())
         if self._is_routed:
             frames = DocumentRelay(self._controller, frames, self._dialer)
         await self._listen(stack, APIS, frames)
+        for server in self._servers:
+            if self._to_migrate is not None:
+                server.versions_answer = with_apis(server.versions_answer, forwarded_apis(RELEASE))
+            if self._is_routed:
+                server.versions_answer = with_bumped(server.versions_answer)
 
     def _forwarded(self) -> Forwarded | None:
         """What goes on to the quorum's controller once that controls the brokers; None unless the broker migrates."""
@@ -181,17 +184,6 @@ class ZkBrokerServer(BrokerServer):
             return None
         self._forwarding = self._to_controller("forwarding")
         return Forwarded(ControllerRelay(self._forwarding, self._authorizer, RELEASE), lambda: self.control.is_kraft)
-
-    async def _learn(self) -> None:
-        """Updates ApiVersions: this broker's APIs, and those that it relays to a Kafka broker."""
-        own = self._servers[0].versions_answer
-        while True:
-            answer = await self._relay.learn(own) or own
-            if self._to_migrate is not None:
-                answer = with_apis(answer, forwarded_apis(RELEASE))
-            for server in self._servers:
-                server.versions_answer = with_bumped(answer) if self._is_routed else answer
-            await asyncio.sleep(LEARN_S)
 
     async def __aexit__(self, *_: object) -> None:
         """Moves leaders away first, unless the disks failed; closes logs, deletes the znode."""
@@ -287,6 +279,9 @@ class ZkBrokerServer(BrokerServer):
         if self.control.is_kraft and self._migration is not None:
             return self._migration.controller()
         return self._endpoint(self.manager.cluster.controller_id)
+
+    def _controller_knows_envelopes(self) -> bool:
+        return self.control.is_kraft
 
     def _credentials(self) -> Credentials:
         return self._users

@@ -261,11 +261,11 @@ class Front:
     async def _handle_routed(self, context: RequestContext, routed: RoutedRequest) -> Message | None:
         """A mutation of the new version, which is never handed on. A broker that proxies one names its client.
 
-        Then the rights are that client's, at the broker's address, and a token is made for that client.
+        Then the rights are that client's, at its address where the broker tells that, and a token is made for it.
         """
         asking, sender, name = context, context.principal, routed.principal_name
         if name is not None:
-            session = ClientSession(context.listener_name, context.client_address)
+            session = ClientSession(context.listener_name, routed.client_address or context.client_address)
             session.authenticated(KafkaPrincipal(name))
             asking = context._replace(session=session)
         error = Errors.NONE if name is None else self._naming_refused(context, routed.request)
@@ -275,9 +275,9 @@ class Front:
             response, asking, name = refused(routed.request, context.version, error), context, None
         if self._audit is not None:
             through = None if name is None else sender
-            self._audit.write(
-                self._wall_ms(), asking.principal, context.client_address, routed.request, response, through
-            )
+            at = None if name is None or routed.client_address is None else context.client_address
+            told = routed.request, response, through, at
+            self._audit.write(self._wall_ms(), asking.principal, asking.client_address, *told)
         return response
 
     def _naming_refused(self, context: RequestContext, request: Message) -> Errors:

@@ -14,6 +14,7 @@ from kcore.server.properties.known_names import KNOWN_NAMES, PREFIXES
 from kcore.server.quorum.static_voters import static_voters
 
 LISTENER: Final = re.compile(r"([A-Za-z0-9_.-]+)://(.*):(\d+)")
+MOST_SHORT: Final = 2**15 - 1
 MOST_INT: Final = 2**31 - 1
 MOST_LONG: Final = 2**63 - 1
 

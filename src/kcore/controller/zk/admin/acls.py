@@ -40,9 +40,11 @@ from kcore.protocol_errors import Errors
 from kcore.schema.acls import (
     AclCreation,
     AclCreationResult,
+    CreateAclsRequest,
     CreateAclsResponse,
     DeleteAclsFilterResult,
     DeleteAclsMatchingAcl,
+    DeleteAclsRequest,
     DeleteAclsResponse,
     DescribeAclsRequest,
     DescribeAclsResponse,
@@ -72,18 +74,24 @@ class Outcome(NamedTuple):
 
 
 def on_create_acls(context: ControllerContext, event: CreateAcls) -> Steps[None]:
-    """Each entry by itself; one that exists is fine. All entries of a resource are written together."""
-    rows = event.request.creations
-    if context.acls is None:
-        results = [_result(Errors.SECURITY_DISABLED, NO_AUTHORIZER) for _ in rows]
-        yield from context.answer(event.request_id, CreateAclsResponse(results=results))
-        return
+    """As `create_acls`, of a controller."""
+    yield from context.answer(event.request_id, (yield from create_acls(context.acls, event.request)))
+
+
+def create_acls(acls: ZkAcls | None, request: CreateAclsRequest) -> Steps[Message]:
+    """Each entry by itself; one that exists is fine. All entries of a resource are written together.
+
+    `acls`: None without an authorizer.
+    """
+    rows = request.creations
+    if acls is None:
+        return CreateAclsResponse(results=[_result(Errors.SECURITY_DISABLED, NO_AUTHORIZER) for _ in rows])
     reasons = [_reason_no_binding(each) for each in rows]
     added: dict[Resource, list[AclBinding]] = {}
     for row, reason in zip(rows, reasons, strict=True):
         if reason is None:
             added.setdefault(resource_of(_binding(row)), []).append(_binding(row))
-    outcomes = yield from _update(context.acls, {key: _adding(new) for key, new in added.items()})
+    outcomes = yield from _update(acls, {key: _adding(new) for key, new in added.items()})
     results = []
     for row, reason in zip(rows, reasons, strict=True):
         if reason is not None:
@@ -91,7 +99,7 @@ def on_create_acls(context: ControllerContext, event: CreateAcls) -> Steps[None]
         else:
             outcome = outcomes[resource_of(_binding(row))]
             results.append(_result(outcome.error, outcome.message))
-    yield from context.answer(event.request_id, CreateAclsResponse(results=results))
+    return CreateAclsResponse(results=results)
 
 
 def _result(error: Errors, message: str | None) -> AclCreationResult:
@@ -128,15 +136,19 @@ def _reason_no_binding(row: AclCreation) -> str | None:
 
 
 def on_delete_acls(context: ControllerContext, event: DeleteAcls) -> Steps[None]:
+    """As `delete_acls`, of a controller."""
+    yield from context.answer(event.request_id, (yield from delete_acls(context.acls, event.request)))
+
+
+def delete_acls(acls: ZkAcls | None, request: DeleteAclsRequest) -> Steps[Message]:
     """All entries that match one of the filters; each is in the result of the first filter that it matches."""
-    filters = [*map(Filter, event.request.filters)]
-    if context.acls is None:
+    filters = [*map(Filter, request.filters)]
+    if acls is None:
         error = DeleteAclsFilterResult(error_code=Errors.SECURITY_DISABLED, error_message=NO_AUTHORIZER)
-        yield from context.answer(event.request_id, DeleteAclsResponse(filter_results=[error for _ in filters]))
-        return
-    known = (resource_of(each) for each in context.acls.every() if any(f.matches_pattern(each) for f in filters))
+        return DeleteAclsResponse(filter_results=[error for _ in filters])
+    known = (resource_of(each) for each in acls.every() if any(f.matches_pattern(each) for f in filters))
     resources = dict.fromkeys([*known, *_named(filters)])
-    outcomes = yield from _update(context.acls, {each: _removing(filters) for each in resources})
+    outcomes = yield from _update(acls, {each: _removing(filters) for each in resources})
     matching: list[list[DeleteAclsMatchingAcl]] = [[] for _ in filters]
     for outcome in outcomes.values():
         for binding in outcome.before:
@@ -146,7 +158,7 @@ def on_delete_acls(context: ControllerContext, event: DeleteAcls) -> Steps[None]
                 found.error_code, found.error_message = outcome.error, outcome.message
                 matching[place].append(found)
     results = [DeleteAclsFilterResult(error_message=None, matching_acls=each) for each in matching]
-    yield from context.answer(event.request_id, DeleteAclsResponse(filter_results=results))
+    return DeleteAclsResponse(filter_results=results)
 
 
 def _named(filters: Iterable[Filter]) -> Iterable[Resource]:

@@ -23,12 +23,14 @@ from kcore.controller.zk.admin.configs import CHANGE_PATH
 from kcore.controller.zk.admin_events import AlterClientQuotas, DescribeClientQuotas
 from kcore.controller.zk.context import ControllerContext
 from kcore.controller.zk.effects import Steps, read_children, read_node, read_nodes, write_nodes
+from kcore.controller.zk.znode_quotas import ZnodeQuotas
 from kcore.errors import TableError
 from kcore.metadata import znodes
 from kcore.metadata.znode_names import DEFAULT, desanitized, is_znode_name, sanitized
 from kcore.metadata.znode_operations import Create, Operation, OperationResult, SetData
 from kcore.protocol_errors import Errors
 from kcore.schema.quotas import (
+    AlterClientQuotasRequest,
     AlterClientQuotasRequestEntryData,
     AlterClientQuotasResponse,
     AlterClientQuotasResponseEntryData,
@@ -59,18 +61,23 @@ class Found(NamedTuple):
 
 
 def on_alter_client_quotas(context: ControllerContext, event: AlterClientQuotas) -> Steps[None]:
-    """Each entity by itself: all of its quotas change, or none."""
+    """As `alter`, of a controller."""
+    yield from context.answer(event.request_id, (yield from alter(event.request, context.mutation_rates)))
+
+
+def alter(request: AlterClientQuotasRequest, rates: ZnodeQuotas | None = None) -> Steps[Message]:
+    """Each entity by itself: all of its quotas change, or none. `rates`: what a controller keeps of them."""
     entries = []
-    for entry in event.request.entries:
-        refusal = yield from _alter(context, entry, validate_only=event.request.validate_only)
+    for entry in request.entries:
+        refusal = yield from _alter(rates, entry, validate_only=request.validate_only)
         error, message = refusal or (Errors.NONE, None)
         entity = [EntityData(entity_type=each.entity_type, entity_name=each.entity_name) for each in entry.entity]
         entries.append(AlterClientQuotasResponseEntryData(error_code=error, error_message=message, entity=entity))
-    yield from context.answer(event.request_id, AlterClientQuotasResponse(entries=entries))
+    return AlterClientQuotasResponse(entries=entries)
 
 
 def _alter(
-    context: ControllerContext, entry: AlterClientQuotasRequestEntryData, *, validate_only: bool
+    rates: ZnodeQuotas | None, entry: AlterClientQuotasRequestEntryData, *, validate_only: bool
 ) -> Steps[Refusal | None]:
     entity: Entity = {each.entity_type: each.entity_name for each in entry.entity}
     reason = reason_no_entity(entity) or _reason_no_znode(entity)
@@ -102,8 +109,8 @@ def _alter(
         note = Create(CHANGE_PATH, znodes.encode_config_change(path), sequential=True)
         outcomes = yield from write_nodes([*above, written, note])
         if outcomes[-2] is OperationResult.DONE:
-            if context.mutation_rates.is_read and IP not in entity:
-                context.mutation_rates.keep(entity, configs)
+            if rates is not None and rates.is_read and IP not in entity:
+                rates.keep(entity, configs)
             return None
     return Errors.UNKNOWN_SERVER_ERROR, f"Others write these quotas all the time: {MOST_TRIES} tries"
 

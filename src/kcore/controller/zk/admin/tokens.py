@@ -5,8 +5,12 @@ nodes. Source: DelegationTokenManagerZk, KafkaApis of 3.9.1.
 """
 
 import hmac
+from collections.abc import Callable
+from typing import NamedTuple
 
 from kcore.controller.rules.tokens import (
+    EXPIRY_TIME_MS,
+    MAX_LIFETIME_MS,
     USER_TYPE,
     creation_response,
     describe_tokens,
@@ -35,39 +39,67 @@ from kcore.schema.delegation_tokens import (
     RenewDelegationTokenResponse,
 )
 from kcore.schema.structure import Message
+from kcore.types import Uuid
+
+
+class TokenRules(NamedTuple):
+    """Settings: the same at all nodes."""
+
+    secret_key: str | None = None  # delegation.token.secret.key; None: there are no tokens.
+    max_lifetime_ms: int = MAX_LIFETIME_MS
+    expiry_time_ms: int = EXPIRY_TIME_MS
+
+    def __repr__(self) -> str:
+        """Without the key."""
+        return f"TokenRules(max_lifetime_ms={self.max_lifetime_ms}, expiry_time_ms={self.expiry_time_ms})"
+
+
+class TokenNode(NamedTuple):
+    """A node that makes tokens: any node of ZooKeeper mode."""
+
+    rules: TokenRules
+    new_uuid: Callable[[], Uuid]
+    passed_over: set[str]  # Unreadable znodes that were logged.
 
 
 def on_token_request(context: ControllerContext, event: TokenRequest) -> Steps[None]:
-    """One of the four requests, from a principal that may make token requests."""
-    key = context.config.delegation_token_secret_key
-    if key is None:
-        yield from context.answer(event.request_id, event.refused(Errors.DELEGATION_TOKEN_AUTH_DISABLED))
-        return
-    response: Message
-    match event.request:
-        case CreateDelegationTokenRequest():
-            response = yield from _create(context, event, event.request, key.encode())
-        case DescribeDelegationTokenRequest():
-            who, may_describe = event.asking.principal, event.asking.may_describe
-            tokens = [] if event.request.owners == [] else (yield from _tokens(context))
-            response = describe_tokens(tokens, event.request, event.version, who, may_describe, key.encode())
-        case RenewDelegationTokenRequest() | ExpireDelegationTokenRequest():
-            response = yield from _change(context, event, event.request, key.encode())
+    """As `token_response`, of a controller."""
+    config = context.config
+    rules = TokenRules(
+        config.delegation_token_secret_key,
+        config.delegation_token_max_lifetime_ms,
+        config.delegation_token_expiry_time_ms,
+    )
+    response = yield from token_response(TokenNode(rules, context.new_uuid, context.passed_over), event)
     yield from context.answer(event.request_id, response)
 
 
-def _create(
-    context: ControllerContext, event: TokenRequest, request: CreateDelegationTokenRequest, key: bytes
-) -> Steps[Message]:
-    config, asking = context.config, event.asking
+def token_response(node: TokenNode, event: TokenRequest) -> Steps[Message]:
+    """The answer to one of the four requests, from a principal that may make token requests."""
+    if node.rules.secret_key is None:
+        return event.refused(Errors.DELEGATION_TOKEN_AUTH_DISABLED)
+    key = node.rules.secret_key.encode()
+    match event.request:
+        case CreateDelegationTokenRequest():
+            return (yield from _create(node, event, event.request, key))
+        case DescribeDelegationTokenRequest():
+            who, may_describe = event.asking.principal, event.asking.may_describe
+            tokens = [] if event.request.owners == [] else (yield from _tokens(node.passed_over))
+            return describe_tokens(tokens, event.request, event.version, who, may_describe, key)
+        case RenewDelegationTokenRequest() | ExpireDelegationTokenRequest():
+            return (yield from _change(node, event, event.request, key))
+
+
+def _create(node: TokenNode, event: TokenRequest, request: CreateDelegationTokenRequest, key: bytes) -> Steps[Message]:
+    asking = event.asking
     renewers = tuple(KafkaPrincipal(each.principal_name, each.principal_type) for each in request.renewers)
     owner = owner_of(request, asking.principal)
     has_type = not request.owner_principal_name or request.owner_principal_type is not None
     if not has_type or any(each.principal_type != USER_TYPE for each in (owner, *renewers)):
         return event.refused(Errors.INVALID_PRINCIPAL_TYPE)
-    limits = config.delegation_token_max_lifetime_ms, config.delegation_token_expiry_time_ms
+    limits = node.rules.max_lifetime_ms, node.rules.expiry_time_ms
     lifetime = new_lifetime(asking.wall_ms, request.max_lifetime_ms, *limits)
-    token = Token(str(context.new_uuid()), owner, asking.principal, renewers, asking.wall_ms, *lifetime)
+    token = Token(str(node.new_uuid()), owner, asking.principal, renewers, asking.wall_ms, *lifetime)
     created, _ = yield from write_nodes([Create(token_path(token.token_id), encode_token(token)), _note(token)])
     if created is not OperationResult.DONE:
         return event.refused(Errors.UNKNOWN_SERVER_ERROR)
@@ -83,13 +115,13 @@ def _note(token: Token) -> Operation:
 
 
 def _change(
-    context: ControllerContext,
+    node: TokenNode,
     event: TokenRequest,
     request: RenewDelegationTokenRequest | ExpireDelegationTokenRequest,
     key: bytes,
 ) -> Steps[Message]:
     """The owner or a renewer lets a token end later or earlier, at most at its maximum."""
-    tokens = yield from _tokens(context)
+    tokens = yield from _tokens(node.passed_over)
     found = next((each for each in tokens if hmac.compare_digest(secret_of(key, each.token_id), request.hmac)), None)
     now_ms = event.asking.wall_ms
     if found is None:
@@ -102,7 +134,7 @@ def _change(
     if is_over(found.max_timestamp, found.expiry_timestamp, now_ms):
         return event.refused(Errors.DELEGATION_TOKEN_EXPIRED)
     if isinstance(request, RenewDelegationTokenRequest):
-        default_ms = context.config.delegation_token_expiry_time_ms
+        default_ms = node.rules.expiry_time_ms
         period_ms = default_ms if request.renew_period_ms < 0 else request.renew_period_ms
     else:
         period_ms = request.expiry_time_period_ms
@@ -115,7 +147,7 @@ def _change(
     return ExpireDelegationTokenResponse(expiry_timestamp_ms=changed.expiry_timestamp)
 
 
-def _tokens(context: ControllerContext) -> Steps[list[Token]]:
+def _tokens(passed_over: set[str]) -> Steps[list[Token]]:
     """All that can be read."""
     paths = [token_path(each) for each in (yield from read_children(TOKENS))]
     nodes = (yield from read_nodes(paths)) if paths else []
@@ -124,7 +156,7 @@ def _tokens(context: ControllerContext) -> Steps[list[Token]]:
         try:
             found += [] if node is None else [decode_token(path, node.data)]
         except TableError as error:
-            yield from pass_over(context, [error])
+            yield from pass_over(passed_over, [error])
     return found
 
 
@@ -133,7 +165,7 @@ def on_expire_tokens(context: ControllerContext, event: ExpireTokens) -> Steps[N
     if context.config.delegation_token_secret_key is None:
         return
     operations: list[Operation] = []
-    for token in (yield from _tokens(context)):
+    for token in (yield from _tokens(context.passed_over)):
         if is_over(token.max_timestamp, token.expiry_timestamp, event.wall_ms):
             operations += [Delete(token_path(token.token_id)), _note(token)]
     if operations:

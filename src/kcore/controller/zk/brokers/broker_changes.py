@@ -66,7 +66,7 @@ def _registered(context: ControllerContext) -> Steps[dict[int, BrokerStarted]]:
         try:
             broker_id, broker = read_broker(name, node.data)
         except TableError as error:
-            yield from pass_over(context, [error])
+            yield from pass_over(context.passed_over, [error])
             started |= _as_known(context, name, node.czxid)
             continue
         details = tuple(broker.endpoints), broker.rack, broker.features, broker.coordinates
@@ -147,7 +147,7 @@ def on_broker_modifications(context: ControllerContext, event: events.BrokerModi
     try:
         row, endpoints = brokers.row(event.broker_id), tuple(decode_broker(event.broker_id, node.data).endpoints)
     except TableError as error:
-        yield from pass_over(context, [error])
+        yield from pass_over(context.passed_over, [error])
         return
     if endpoints != brokers.endpoints[row]:
         brokers.set_endpoints(event.broker_id, endpoints)

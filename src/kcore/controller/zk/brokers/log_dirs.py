@@ -29,7 +29,7 @@ def on_log_dir_event_notification(context: ControllerContext, event: events.LogD
         try:
             noted |= set() if node is None else {znodes.decode_log_dir_event(path, node.data)}
         except TableError as error:
-            yield from pass_over(context, [error])
+            yield from pass_over(context.passed_over, [error])
     if noted:
         yield from log_notice(
             TextNotice(f"{named_brokers(noted)} reported a failed log directory; its states are sent again")

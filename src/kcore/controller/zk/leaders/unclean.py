@@ -38,7 +38,7 @@ def learn(
         try:
             allowed[place] = _allowed(name, node and node.data, default)
         except TableError as error:  # The default, as for a topic without settings.
-            yield from pass_over(context, [error])
+            yield from pass_over(context.passed_over, [error])
     if (allowed != default).any():
         by_partition = np.full(len(table), default)
         by_partition[leaderless] = allowed[np.searchsorted(topic_rows, table.topic_row__p[leaderless])]

@@ -168,7 +168,7 @@ def replace_unfit(context: ControllerContext, rows: Int32s) -> Steps[None]:
         try:
             topic = read_topic(name, node.data)
         except TableError as error:
-            yield from pass_over(context, [error])
+            yield from pass_over(context.passed_over, [error])
             continue
         for index, each in zip(table.partition_index__p[mended].tolist(), replicas, strict=True):
             topic.partitions[index] = ReplicaAssignment(each)

@@ -25,7 +25,7 @@ def on_config_change(context: ControllerContext, event: events.ConfigChange) -> 
         try:
             entities |= set() if node is None else {znodes.decode_config_change(path, node.data)}
         except TableError as error:
-            yield from pass_over(context, [error])
+            yield from pass_over(context.passed_over, [error])
     for entity in sorted(entities):
         kind, _, topic = entity.partition("/")
         if kind == "topics" and topic in context.table.topics:

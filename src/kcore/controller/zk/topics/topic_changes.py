@@ -39,7 +39,7 @@ def on_topic_change(context: ControllerContext, event: events.TopicChange) -> St
             found |= {} if node is None else {name: read_topic(name, node.data)}
         except TableError as error:
             errors.append(error)
-    yield from pass_over(context, errors)
+    yield from pass_over(context.passed_over, errors)
     rows = [assignments.add_topic(context.table, name, assignment) for name, assignment in found.items()]
     yield from assignments.give_topic_ids(context, found)
     if found:
@@ -114,7 +114,7 @@ def _take(context: ControllerContext, name: str, node: Node) -> Steps[None]:
     try:
         written = read_topic(name, node.data)
     except TableError as error:
-        yield from pass_over(context, [error])
+        yield from pass_over(context.passed_over, [error])
         return
     known = {*context.table.partition_index__p[context.table.rows_of_topic(name)].tolist()}
     added = {index: replicas for index, replicas in written.partitions.items() if index not in known}
