@@ -42,11 +42,8 @@ from kcore.server.quorum.process import MemoryElections
 from kcore.types import Uuid
 from kcore.wire.codec import decode_from
 from net.authority import Authority
-<<<<<<< HEAD
 from net.token_client import show_token
-=======
 from server.test_kraft_server import enveloped
->>>>>>> planted
 
 pytestmark = pytest.mark.usefixtures("either_front")
 

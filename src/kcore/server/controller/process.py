@@ -107,11 +107,6 @@ def random_topic_id() -> Uuid:
     return found
 
 
-def _throttle(config: ControllerConfig, quotas: ClientQuotasFollower) -> RequestThrottle:
-    window_ms = config.quota_window_size_seconds * 1000
-    return RequestThrottle(quotas, _now_ms, is_exempt, windows=config.quota_window_num, window_ms=window_ms)
-
-
 class ControllerServer:
     """`async with` it: then it stands for election, serves, and stops cleanly at the end."""
 
