@@ -51,6 +51,21 @@ def test_a_disk_that_fails_when_those_who_wait_look() -> None:
     assert [failed.key for failed in cluster.failed_logs] == [KEY]
 
 
+@pytest.mark.parametrize("broker_id", [1, 2])
+def test_a_replica_that_is_offline_is_made_nowhere_else(broker_id: int) -> None:
+    """Though another log directory would have room for it."""
+    cluster = led()
+    cluster.produce(1, b"a")
+    cluster.run()
+    broker, received = cluster.brokers[broker_id], cluster.partition(broker_id).received
+    assert received is not None
+    broker.go_offline(KEY)
+    assert broker.become(KEY, received, cluster.now_ms) is Errors.KAFKA_STORAGE_ERROR
+    assert cluster.leader_and_isr(broker_id) == [Errors.KAFKA_STORAGE_ERROR]
+    found = cluster.partition(broker_id)
+    assert found.role is Role.OFFLINE and found.log is None
+
+
 def test_a_full_request_leaves_replicas_on_failed_disks_alone() -> None:
     cluster = led()
     broker = cluster.brokers[2]
