@@ -132,9 +132,11 @@ async def brokers_in(folder: Path, authority: Authority, door: BrokerDoor | None
         brokers.security = Security(client_tls(authority.trusted, authority.keystore("controller")))
         door = door or broker_door(properties(authority))
         await brokers.open(server={"door": door, "ordinary_topics": OrdinaryTopics()})
-        yield brokers
-        for server in brokers.servers.values():
-            server.manager.cluster.controller_id = -1  # Nobody would answer their good-bye.
+        try:
+            yield brokers
+        finally:
+            for server in brokers.servers.values():
+                server.manager.cluster.controller_id = -1  # Nobody would answer their good-bye.
 
 
 async def as_user(
