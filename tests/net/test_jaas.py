@@ -15,6 +15,7 @@ PLAIN, SCRAM = MODULES["PLAIN"], MODULES["SCRAM-SHA-512"]
         ("username = 'a' password\n=\t'b'", {"username": "a", "password": "b"}),
         (r'password="a\"b\\c\101\n;="', {"password": 'a"b\\cA\n;='}),
         ('password="it\'s"', {"password": "it's"}),
+        ('password="two\\\nlines"', {"password": "two\nlines"}),
         ("// a comment\nusername=a /* and\nanother */ password=b", {"username": "a", "password": "b"}),
         ('password=""', {"password": ""}),
         ('username=a username="b"', {"username": "b"}),
@@ -32,6 +33,7 @@ def test_the_users_of_plain_and_the_servers_own_name() -> None:
     assert not login.users.has("alice", "b") and not login.users.has("carol", "") and not login.users.has("me", "mine")
     assert login_of(f"{SCRAM} required;", "SCRAM-SHA-512").own is None
     assert login_of(f"{SCRAM} required username=a;", "SCRAM-SHA-512").own is None
+    assert login_of(f"{SCRAM} required password=a;", "SCRAM-SHA-512").own is None
 
 
 @pytest.mark.parametrize(
@@ -47,6 +49,9 @@ def test_the_users_of_plain_and_the_servers_own_name() -> None:
         (f"{PLAIN} required swordfish=;", "an option is not NAME=VALUE"),
         (f"{PLAIN} required swordfish=1 2;", "an option is not NAME=VALUE"),
         (f"{PLAIN} required =swordfish;", "an option is not NAME=VALUE"),
+        (f"{PLAIN} required = = swordfish;", "an option is not NAME=VALUE"),
+        (f"{PLAIN} required password swordfish a;", "an option is not NAME=VALUE"),
+        (f"{PLAIN} required password == swordfish;", "an option is not NAME=VALUE"),
         (f"{PLAIN} required password=swordfish; {PLAIN} required;", "more than one login module"),
         ("; required swordfish", "give a login module"),
     ],

@@ -61,12 +61,12 @@ def muted(server: Server) -> ServedConnection | None:
     return next((each for each in server.connections if each._muted is not None and not each._muted.done()), None)
 
 
-async def unmuted(server: Server) -> None:
-    """Its time is over."""
-    await until(lambda: muted(server))
+async def becomes_muted(server: Server, requests: int) -> ServedConnection:
+    """A client, behind so many requests: the next one is not begun."""
+    await until(lambda: muted(server) or server.metrics.requests > requests)
     connection = muted(server)
-    assert connection is not None
-    connection._unmute()
+    assert connection is not None and server.metrics.requests == requests
+    return connection
 
 
 async def is_answered(reader: asyncio.StreamReader, *correlation_ids: int) -> None:
@@ -79,16 +79,16 @@ async def test_a_muted_client_has_its_answer_and_no_other_until_its_time_is_over
     async with await serve("127.0.0.1", 0, muting, APIS) as server, raw_client(server) as (reader, writer):
         writer.write(ask(1) + ask(2))
         await is_answered(reader, 1)
-        await until(lambda: muted(server))
+        connection = await becomes_muted(server, 1)
         writer.write(ask(3))
         other = s.RequestHeader(request_api_key=63, request_api_version=1, correlation_id=9, client_id="other")
         async with raw_client(server) as (others, asks):
             for _ in range(3):
                 asks.write(framed_as(other))
                 await is_answered(others, 9)
-        assert server.metrics.requests == 4, "the second of the muted client has not begun"
         for correlation_id in (2, 3):
-            await unmuted(server)
+            await becomes_muted(server, correlation_id + 2)
+            connection._unmute()
             await is_answered(reader, correlation_id)
         assert not reader.at_eof()
 
@@ -161,12 +161,12 @@ async def test_who_is_answered_without_a_task_is_muted_too(*, sends_on: bool) ->
         await until(lambda: direct.asked)
         direct.asked.pop()[1](FENCED)
         await is_answered(reader, 1)
-        await until(lambda: muted(server))
         if not sends_on:
             writer.write(ask(2))
+        connection = await becomes_muted(server, 1)
         await asyncio.sleep(0.01)
-        assert not direct.asked and server.metrics.requests == 1
-        await unmuted(server)
+        await becomes_muted(server, 1)
+        connection._unmute()
         await is_answered(reader, 2)
 
 
@@ -180,9 +180,9 @@ async def test_who_is_new_is_muted_too_and_not_given_away() -> None:
     async with receiving(Muting(), wants=True) as (server, direct, _), raw_client(server) as (reader, writer):
         writer.write(ask(1) + ask(2))
         await is_answered(reader, 1)
-        await until(lambda: muted(server))
+        connection = await becomes_muted(server, 1)
         assert len(direct.asked) == 1
-        await unmuted(server)
+        connection._unmute()
         await is_answered(reader, 2)
 
 

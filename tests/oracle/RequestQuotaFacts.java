@@ -1,8 +1,11 @@
 import java.net.InetAddress;
 import java.util.ArrayList;
+import java.util.Arrays;
+import java.util.HashSet;
 import java.util.List;
 import java.util.Optional;
 import java.util.Random;
+import java.util.Set;
 import kafka.server.ClientRequestQuotaManager;
 import org.apache.kafka.common.metrics.Metrics;
 import org.apache.kafka.common.metrics.Quota;
@@ -18,7 +21,8 @@ import org.apache.kafka.server.quota.ClientQuotaManager;
  *
  * A step is ["quota", user, client, percentage] ("": the default, null: not part of the entity, or no quota any more),
  * or ["used", at, user, client, percentage, throttled]: the time that a request took, and for how many ms its client is
- * throttled; null: it was not asked. Before a quota of another entity counts, all windows pass.
+ * throttled; null: it was not asked. All windows pass where an entity gets a quota or loses it: kcore does not count what
+ * was used without one.
  */
 public class RequestQuotaFacts {
     private static final String[] USERS = {"a", "b"};
@@ -31,6 +35,7 @@ public class RequestQuotaFacts {
     private final ClientQuotaManager manager;
     private final List<String> steps = new ArrayList<>();
     private final List<String[]> entities = new ArrayList<>();
+    private final Set<List<String>> limited = new HashSet<>();
     private long nowMs = 1_000_000;
 
     private RequestQuotaFacts(Random random) {
@@ -77,12 +82,16 @@ public class RequestQuotaFacts {
             name.isEmpty() ? ClientQuotaManager.DEFAULT_USER_ENTITY : new ClientQuotaManager.UserEntity(name));
         Optional<ClientQuotaEntity.ConfigEntity> clientEntity = Optional.ofNullable(client).map(name ->
             name.isEmpty() ? ClientQuotaManager.DEFAULT_USER_CLIENT_ID : new ClientQuotaManager.ClientIdEntity(name));
-        boolean isNew = entities.stream().noneMatch(each -> same(each[0], user) && same(each[1], client));
-        if (isNew) entities.add(new String[] {user, client});
+        String[] entity = {user, client};
+        boolean isNew = entities.stream().noneMatch(each -> Arrays.equals(each, entity));
+        if (isNew) entities.add(entity);
+        boolean hadNone = !limited.contains(Arrays.asList(entity));
+        if (isSet) limited.add(Arrays.asList(entity));
+        else limited.remove(Arrays.asList(entity));
         double percentage = PERCENTAGES[random.nextInt(PERCENTAGES.length)];
         manager.updateQuota(userEntity, clientEntity, isSet ? Optional.of(new Quota(percentage, true)) : Optional.empty());
         steps.add("[\"quota\", " + text(user) + ", " + text(client) + ", " + (isSet ? percentage : null) + "]");
-        if (isNew || !isSet || random.nextBoolean()) nowMs += (windows + 2) * seconds * 1000L;
+        if (hadNone || !isSet || random.nextBoolean()) nowMs += (windows + 2) * seconds * 1000L;
     }
 
     private void use(String user, String client) throws Exception {
@@ -101,10 +110,6 @@ public class RequestQuotaFacts {
 
     private String nextOf(String... names) {
         return names[random.nextInt(names.length)];
-    }
-
-    private static boolean same(String one, String other) {
-        return one == null ? other == null : one.equals(other);
     }
 
     private static String text(String name) {

@@ -44,12 +44,12 @@ def test_a_line_has_no_secret_and_one_line_is_one_request(tmp_path: Path) -> Non
     response = AlterUserScramCredentialsResponse(
         results=[AlterUserScramCredentialsResult(error_code=code, error_message="SECRET") for code in (0, 0, 91)]
     )
-    forger = KafkaPrincipal('mallory"}\n{"principal": "User:root')
+    forger = KafkaPrincipal('mallory"}\u2028\n{"principal": "User:root')
     audit.write(1_500, forger, "::1", request, response, through=KafkaPrincipal("broker"))
     audit.write(1_500, forger, "::1", request, None)
     audit.close()
     text = (tmp_path / "audit").read_text()
-    assert "SECRET" not in text and "SALT" not in text
+    assert "SECRET" not in text and "SALT" not in text and text.isascii()
     first, second = map(json.loads, text.splitlines())
     assert first == {
         "time": "1970-01-01T00:00:01.500+00:00",
@@ -120,6 +120,19 @@ def test_who_only_reads_has_a_line_where_a_right_is_missing(tmp_path: Path) -> N
     audit.close()
     [line] = lines_of(tmp_path / "audit")
     assert (line["request"], line["outcome"]) == ("Fetch", {"CLUSTER_AUTHORIZATION_FAILED": 1})
+
+
+@pytest.mark.parametrize(
+    ("outcome", "told"),
+    [
+        ({"NONE": 3, "TOPIC_AUTHORIZATION_FAILED": 1}, True),
+        ({"NONE": 3, "UNKNOWN_TOPIC_OR_PARTITION": 1}, False),
+        ({"CLUSTER_AUTHORIZATION_FAILED": 1}, True),
+        ("no response", False),
+    ],
+)
+def test_one_item_without_a_right_is_enough_for_a_line(outcome: dict[str, int] | str, told: bool) -> None:
+    assert is_told("Metadata", outcome) is told
 
 
 @pytest.mark.parametrize("error", [Errors.NONE, Errors.NOT_CONTROLLER])
@@ -212,6 +225,34 @@ async def test_what_is_relayed_has_its_line(tmp_path: Path) -> None:
     lines = lines_of(tmp_path / "audit")
     assert [line["outcome"] for line in lines] == [{"GROUP_ID_NOT_FOUND": 1, "NONE": 1}, "not read", "no response"]
     assert {(line["address"], line["request"], line["items"]) for line in lines} == {("10.0.0.9", "DeleteGroups", 2)}
+
+
+@story
+async def test_what_is_long_is_not_read_for_its_line(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The line counts no items then, and says of no outcome what it is."""
+    audit = AuditLog(tmp_path / "audit")
+    response = bytes(encode(s.ResponseHeader(correlation_id=7), 1)) + bytes(encode(s.DeleteGroupsResponse(), 2))
+
+    class Broker:
+        def takes(self, api_key: int, version: int) -> bool:
+            return True
+
+        async def ask(self, connection_id: int, frame: bytes) -> bytes:
+            return response
+
+        def forget(self, connection_id: int) -> None:
+            pass
+
+    relay = AuditedRelay(Broker(), audit, lambda: 1_500)
+    SESSION.set(ClientSession("L", "10.0.0.9"))
+    frame = request_frame(s.DeleteGroupsRequest(groups_names=["a" * 20]), 2, 7)[4:]
+    assert len(response) < len(frame)
+    for most in (len(frame), len(frame) - 1, len(response), len(response) - 1):
+        monkeypatch.setattr("kcore.server.audited.MOST_BYTES", most)
+        await relay.ask(1, frame)
+    audit.close()
+    told = [(line.get("items"), line["outcome"]) for line in lines_of(tmp_path / "audit")]
+    assert told == [(1, {"NONE": 1}), (None, {"NONE": 1}), (None, {"NONE": 1}), (None, "not read")]
 
 
 @story

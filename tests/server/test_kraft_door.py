@@ -13,9 +13,12 @@ from kcore.constants import METADATA_TOPIC
 from kcore.controller.kraft.activation import Bootstrap
 from kcore.errors import AuthenticationError, DisconnectedError
 from kcore.metadata.acl_codes import ALLOW, ALTER, CLUSTER, CLUSTER_ACTION, CLUSTER_NAME, CREATE, DESCRIBE
+from kcore.metadata.image import ClusterImage
+from kcore.metadata.principal import KafkaPrincipal
 from kcore.net.connect import connect
 from kcore.net.connection import Connection
 from kcore.net.jaas import MODULES
+from kcore.net.request_context import ClientSession
 from kcore.net.sasl_mechanisms import salted_password
 from kcore.net.security import Sasl, Security, client_tls
 from kcore.processes.machine import free_ports
@@ -26,16 +29,21 @@ from kcore.raft.node import REQUEST_HANDLERS
 from kcore.schema.acls import AclCreation
 from kcore.schema.delegation_tokens import CreatableRenewers
 from kcore.schema.describe_quorum import DescribeQuorumRequestPartitionData, DescribeQuorumRequestTopicData
+from kcore.schema.metadata_records_security import DelegationTokenRecord
 from kcore.schema.quotas import AlterClientQuotasRequest, AlterClientQuotasRequestEntryData, EntityData, OpData
 from kcore.schema.scram import ScramCredentialUpsertion
 from kcore.schema.structure import Message
 from kcore.schema.topics import CreatableTopic
+from kcore.server.broker.forwarding import principal_bytes
+from kcore.server.kraft.credentials import LogCredentials
 from kcore.server.kraft.process import KraftServer
 from kcore.server.kraft.settings import settings_of
 from kcore.server.quorum.process import MemoryElections
 from kcore.types import Uuid
+from kcore.wire.codec import decode_from
 from net.authority import Authority
 from net.token_client import show_token
+from server.test_kraft_server import enveloped
 
 pytestmark = pytest.mark.usefixtures("either_front")
 
@@ -199,6 +207,9 @@ def test_users_of_the_log_come_to_every_node_and_need_rights(authority: Authorit
                 for mechanism in ("SCRAM-SHA-256", "SCRAM-SHA-512"):
                     async with await as_user(server, authority, mechanism, "alice", PASSWORD) as connection:
                         assert connection.versions is not None
+                async with await as_user(server, authority, "PLAIN", "admin", PASSWORD) as connection:
+                    told = await connection.send(s.DescribeClusterRequest(endpoint_type=2))
+                    assert told.controller_id == active(servers).controller.config.node_id, "whoever is asked"
                 with pytest.raises(AuthenticationError, match="invalid credentials with SASL mechanism SCRAM-SHA-512"):
                     await as_user(server, authority, "SCRAM-SHA-512", "alice", "wrong")
                 with pytest.raises(AuthenticationError, match="Invalid username or password"):
@@ -325,6 +336,16 @@ def test_quotas_of_addresses_hold_at_every_controller(authority: Authority) -> N
     quorum(story, authority)
 
 
+def test_tokens_let_in_whom_they_are_of_where_their_key_is_known() -> None:
+    image = ClusterImage()
+    image.apply(DelegationTokenRecord(owner="User:a:b", requester="User:c", token_id="id", expiration_timestamp=7))
+    assert LogCredentials(lambda: image, None).token("id") is None
+    found = LogCredentials(lambda: image, "a secret").token("id")
+    assert found is not None and (found.owner, found.expiration_ms) == (KafkaPrincipal("a:b"), 7)
+    assert LogCredentials(lambda: image, "a secret").token("another") is None
+    assert LogCredentials(lambda: image, "a secret").scram("SCRAM-SHA-256", "a") is None
+
+
 def test_certificates_alone_make_principals(authority: Authority) -> None:
     """ssl.client.auth=required without SASL: the controllers are super users by the subjects of their certificates."""
 
@@ -333,5 +354,14 @@ def test_certificates_alone_make_principals(authority: Authority) -> None:
         stranger = Security(client_tls(authority.trusted, authority.keystore("stranger")))
         async with await connect("127.0.0.1", leader.port, security=stranger) as connection:
             assert error_of(await connection.send(s.VoteRequest())) is Errors.CLUSTER_AUTHORIZATION_FAILED
+        broker = Security(client_tls(authority.trusted, authority.keystore(f"node-{IDS[0]}")))
+        async with await connect("127.0.0.1", leader.port, security=broker) as connection:
+            envelope = enveloped(s.CreateDelegationTokenRequest(max_lifetime_ms=-1), 3)
+            envelope.request_principal = principal_bytes(ClientSession("L", "10.0.0.1"))
+            told = await connection.send(envelope)
+            _, at = decode_from(s.ResponseHeader, 1, told.response_data)
+            inner, _ = decode_from(s.CreateDelegationTokenResponse, 3, told.response_data, at)
+            error = Errors.DELEGATION_TOKEN_REQUEST_NOT_ALLOWED
+            assert error_of(inner) is error, "of a client that showed no certificate, over TLS"
 
     quorum(story, authority, "SSL", ";".join(f"User:CN=node-{each},OU=tests,O=kcore" for each in IDS))

@@ -38,7 +38,7 @@ from kcore.schema.partitions import (
     TopicPartitions,
 )
 from kcore.schema.principal import DefaultPrincipalData
-from kcore.schema.sasl import SaslHandshakeRequest
+from kcore.schema.sasl import SaslAuthenticateRequest, SaslHandshakeRequest
 from kcore.schema.structure import Message
 from kcore.schema.topics import CreatableTopic, CreateTopicsRequest, DeleteTopicsRequest
 from kcore.server.kraft.apis import APIS, FEATURES
@@ -255,6 +255,9 @@ def test_sasl_is_over_before_it_begins(port: int) -> None:
     async def story(server: KraftServer, connection: Connection) -> None:
         told = await connection.send(SaslHandshakeRequest(mechanism="PLAIN"))
         assert Errors(told.error_code) is Errors.ILLEGAL_SASL_STATE
+        told = await connection.send(SaslAuthenticateRequest(auth_bytes=b"\0a\0b"))
+        assert Errors(told.error_code) is Errors.ILLEGAL_SASL_STATE
+        assert told.error_message == "SaslAuthenticate request received after successful authentication"
 
     served(story, port)
 

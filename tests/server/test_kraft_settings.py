@@ -1,8 +1,11 @@
 """server.properties of a KRaft controller: Kafka's names, and one line for what cannot be."""
 
+from pathlib import Path
+
 import pytest
 
 from kcore.raft.replicas import Address
+from kcore.server.kraft.apis import FEATURES
 from kcore.server.kraft.settings import settings_of
 from kcore.server.properties.values import SettingsError
 
@@ -35,7 +38,7 @@ def test_settings_of_raft_and_of_the_controller_go_where_they_belong() -> None:
         "quota.window.size.seconds": "7",
         "auto.leader.rebalance.enable": "FALSE",
         "authorizer.class.name": "org.apache.kafka.metadata.authorizer.StandardAuthorizer",
-        "super.users": "User:a;User:b",
+        "super.users": "User:a; User:CN=b,O=c ;",
         "min.insync.replicas": "2",
     }
     settings = settings_of(MINIMAL | more)
@@ -48,7 +51,7 @@ def test_settings_of_raft_and_of_the_controller_go_where_they_belong() -> None:
     assert (config.broker_session_timeout_ms, config.auto_leader_rebalance_enable) == (6000, False)
     assert (config.controller_quota_window_num, config.controller_quota_window_size_seconds) == (3, 2)
     assert (config.quota_window_num, config.quota_window_size_seconds) == (5, 7)
-    assert config.has_authorizer and config.super_users == ("User:a", "User:b")
+    assert config.has_authorizer and config.super_users == ("User:a", "User:CN=b,O=c")
     assert config.static_configs["min.insync.replicas"] == "2"
 
 
@@ -89,6 +92,34 @@ def test_a_listener_may_have_any_name_that_is_none_of_a_protocol() -> None:
     given = {"controller.listener.names": "MINE", "listeners": "MINE://a:1"}
     assert settings_of(MINIMAL | given).listener == "MINE"
     assert settings_of(MINIMAL | given | {"listener.security.protocol.map": "MINE:PLAINTEXT"}).listener == "MINE"
+
+
+def test_others_are_told_what_is_advertised() -> None:
+    for given, told in (("CONTROLLER://far:5", Address("far", 5)), ("CONTROLLER://:5", Address("localhost", 5))):
+        settings = settings_of(MINIMAL | {"advertised.listeners": given})
+        assert (settings.listen, settings.advertised) == (Address("", 9093), told)
+
+
+def test_where_the_metadata_log_is() -> None:
+    for given, told in (
+        ({}, "/tmp/kafka-logs"),
+        ({"log.dir": "/a"}, "/a"),
+        ({"log.dir": "/a", "log.dirs": " /b , /c"}, "/b"),
+        ({"log.dir": "/a", "log.dirs": "/b,/c", "metadata.log.dir": "/d"}, "/d"),
+    ):
+        assert settings_of(MINIMAL | given).directory == Path(told)
+
+
+def test_the_config_is_of_the_release_and_the_way_that_were_asked_for() -> None:
+    for release in ("3.9.1", "4.3.1"):
+        config = settings_of(MINIMAL).controller_config("a cluster", release, frozenset({"record-limits"}))
+        assert (config.release, config.supported_features) == (release, dict(FEATURES[release]))
+        assert (config.kafka_way, config.cluster_id, config.node_id) == ({"record-limits"}, "a cluster", 7)
+
+
+def test_a_controller_has_an_id() -> None:
+    with pytest.raises(SettingsError, match=r"node\.id is missing"):
+        settings_of({key: value for key, value in MINIMAL.items() if key != "node.id"})
 
 
 def test_a_static_voter_is_told_to_others_by_its_place_among_the_voters() -> None:

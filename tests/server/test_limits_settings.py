@@ -38,6 +38,8 @@ def test_all_of_it() -> None:
     unbounded = {"connections.max.idle.ms": "-1", "queued.max.request.bytes": "-1"}
     found = limits_of(unbounded, "CONTROLLER", DEFAULT)
     assert found.idle_s > 10**8 and found.received_bytes == DEFAULT.received_bytes
+    least = limits_of({"connections.max.idle.ms": "0", "queued.max.request.bytes": "1"}, "CONTROLLER", DEFAULT)
+    assert (least.idle_s, least.received_bytes) == (0, 1)
 
 
 @pytest.mark.parametrize(

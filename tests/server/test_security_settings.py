@@ -124,6 +124,9 @@ def test_sasl(ssl: dict[str, str]) -> None:
     assert sasl is not None and sasl.users.has("alice", SECRET) and sasl.users.has("bob", "b") and len(sasl.users) == 2
     assert sasl.max_reauth_ms == {"PLAIN": 2000, "SCRAM-SHA-512": 1000}
     assert (sasl.max_receive_bytes, sasl.failure_delay_s) == (5000, 0.05)
+    plain = security_of(SASL).server_sasl(NoCredentials(), lambda: 0)
+    assert plain is not None and (plain.max_receive_bytes, plain.failure_delay_s) == (524_288, 0.1), "as in Kafka"
+    assert plain.max_reauth_ms == {"PLAIN": 0, "SCRAM-SHA-512": 0}
     outgoing = security.outgoing()
     assert outgoing is not None
     shown = outgoing().sasl

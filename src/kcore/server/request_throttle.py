@@ -67,14 +67,13 @@ class RequestThrottle:
         known: Known,
         now_ms: Callable[[], int],
         exempts: Exempts,
-        *,
         windows: int = WINDOWS,
-        window_ms: int = WINDOW_MS,
+        window_s: int = WINDOW_MS // 1000,
     ) -> None:
-        """`now_ms`: a time that only goes forward."""
+        """`now_ms`: a time that only goes forward; `windows`, `window_s`: quota.window.num and .size.seconds."""
         self.clock_ns: Callable[[], int] = time.monotonic_ns
         self._known, self._now_ms, self._exempts = known, now_ms, exempts
-        self._rates = request_quotas(windows, window_ms)
+        self._rates = request_quotas(windows, window_s * 1000)
         self._seen: tuple[ClientQuotas, int] = {}, -1
         self._is_on = False
 

@@ -101,6 +101,34 @@ def test_credentials_of_the_user_stay() -> None:
     assert stored(cluster, path) == {"SCRAM-SHA-256": "x", "consumer_byte_rate": "8"}
 
 
+def test_what_is_no_quota_and_what_is_no_number_is_not_told() -> None:
+    cluster = small([1])
+    found = {
+        "producer_byte_rate": "many",
+        "consumer_byte_rate": "8",
+        "sasl.window": "7",
+        "connection_creation_rate": "1",
+    }
+    cluster.tree.create("/config/users/a", znodes.encode_config(found))
+    assert describe(cluster) == {"user=a": {"consumer_byte_rate": 8.0}}
+    assert describe(cluster, ("user", DEFAULT, "a")) == {}, "the name of a default is passed over"
+
+
+def test_whoever_is_always_faster_wins() -> None:
+    cluster = small([1])
+    path = "/config/users/a"
+    cluster.tree.create(path, znodes.encode_config({"SCRAM-SHA-256": "x"}))
+
+    def before(effect: object) -> None:
+        if isinstance(effect, WriteNodes):
+            cluster.tree.set_data(path, cluster.tree.nodes[path].data)
+
+    cluster.before = before
+    [(error, message)] = alter(cluster, entry({"user": "a"}, consumer_byte_rate=8.0))
+    assert error is Errors.UNKNOWN_SERVER_ERROR and message is not None and "tries" in message
+    assert stored(cluster, path) == {"SCRAM-SHA-256": "x"}
+
+
 def test_what_another_writes_meanwhile_is_kept() -> None:
     cluster = small([1])
     path = "/config/users/a"

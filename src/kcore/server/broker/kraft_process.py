@@ -168,13 +168,8 @@ class KraftBrokerServer(BrokerServer):
 
     def _throttle(self) -> RequestThrottle:
         config = self._node_config
-        return RequestThrottle(
-            KnownByImage(lambda: self._image),
-            now_ms,
-            is_exempt,
-            windows=config.quota_window_num,
-            window_ms=config.quota_window_size_seconds * 1000,
-        )
+        windows = config.quota_window_num, config.quota_window_size_seconds
+        return RequestThrottle(KnownByImage(lambda: self._image), now_ms, is_exempt, *windows)
 
     def _known(self) -> ClusterImage:
         """The image, once it can be relied on: a client that is told that it is unknown does not come again."""

@@ -96,6 +96,10 @@ def _wall_ms() -> int:
     return time.time_ns() // 1_000_000
 
 
+def _throttle(config: ControllerConfig, quotas: ClientQuotasFollower) -> RequestThrottle:
+    return RequestThrottle(quotas, _now_ms, is_exempt, config.quota_window_num, config.quota_window_size_seconds)
+
+
 def random_topic_id() -> Uuid:
     """Uuid.randomUuid: none that is reserved, none whose text begins with a dash."""
     while str(found := Uuid(uuid.uuid4().bytes)).startswith("-"):
@@ -148,11 +152,7 @@ class ControllerServer:
             *(self._queue.put, self._view, self._addresses, self.metrics, authorizer, _wall_ms, audit),
             routes_as_documented=is_routed,
             outgoing=door.security.outgoing(),
-            throttle=RequestThrottle(
-                *(quotas, _now_ms, is_exempt),
-                windows=config.quota_window_num,
-                window_ms=config.quota_window_size_seconds * 1000,
-            ),
+            throttle=_throttle(config, quotas),
         )
         self._tasks: list[asyncio.Task[None]] = []
         self._cluster_id: str | None = None

@@ -168,8 +168,8 @@ class ControllerFront(QuorumFront):
             KnownByImage(lambda: context().image),
             lambda: clocks()[0],
             lambda request, version: type(request) in _EXEMPT,
-            windows=config.quota_window_num,
-            window_ms=config.quota_window_size_seconds * 1000,
+            config.quota_window_num,
+            config.quota_window_size_seconds,
         )
 
     def _apis(self) -> Mapping[str, tuple[int, int]]:
