@@ -23,6 +23,7 @@ from pathlib import Path
 from typing import NoReturn
 
 import fuzz_inputs
+from fuzz_bytes import BYTES, bytes_input_of, bytes_rounds, size_of
 from fuzz_inputs import A_ROUND, Input, batches, frames, messages, numbers
 from fuzz_kernels import KERNEL_READERS, KERNELS, SEEDS_OF, kernel_input_of
 
@@ -36,6 +37,12 @@ MOST_SECONDS = 60  # For one input.
 SHOWN = 12  # Reasons a kind.
 TOLD_EACH_S = 30
 KERNELS_EACH = 8  # Of so many rounds one is of the kernels that read no messages.
+MIXES = {
+    "all": "all: drawn changes, every decoder",
+    "messages": "messages: those that read messages",
+    "kernels": "kernels: the others",
+    "bytes": "bytes: nothing drawn, every byte of every seed replaced by every other, and every byte put in before it",
+}
 FORK = get_context("fork")  # The inputs' seeds are shared.
 
 Found = Counter[tuple[str, str, int, str]]  # Kind, name, version, and what became of such inputs.
@@ -119,7 +126,13 @@ READERS: dict[str, Callable[[Input], str]] = {
 
 
 def input_of(round_: int, index: int) -> Input:
+    if round_ >= BYTES:
+        return bytes_input_of(round_, index)
     return (kernel_input_of if round_ >= KERNELS else fuzz_inputs.input_of)(round_, index)
+
+
+def inputs_in(round_: int) -> int:
+    return size_of(round_) if round_ >= BYTES else A_ROUND
 
 
 def refused(error: kcore.DecodeError, length: int) -> str:
@@ -171,7 +184,7 @@ class Worker:
             self.at[0], self.at[1] = round_, 0
             found: Found = Counter()
             peak = peak_bytes()
-            for index in range(A_ROUND):
+            for index in range(inputs_in(round_)):
                 self.at[1] = index
                 given = input_of(round_, index)
                 outcome, peak = check(given, peak)
@@ -215,7 +228,7 @@ class Campaign:
         left = [each for each in rounds if each not in self.done]
         workers = {worker.pipe: worker for worker in (Worker(left[number::jobs]) for number in range(jobs))}
         before, began, told = self.seconds, time.monotonic(), -math.inf
-        done, all_ = len(self.done), len({*rounds} | self.done) * A_ROUND
+        done, all_ = self.found.total(), sum(map(inputs_in, {*rounds} | self.done))
         while workers:
             for pipe in connection.wait(list(workers), timeout=1):
                 try:
@@ -236,7 +249,7 @@ class Campaign:
             if time.monotonic() - told > TOLD_EACH_S or not workers:
                 told = time.monotonic()
                 self.keep()
-                rate = (len(self.done) - done) * A_ROUND / (told - began)
+                rate = (self.found.total() - done) / (told - began)
                 print(f"ci/fuzz: {self.found.total():,} of {all_:,} inputs, {rate:,.0f}/s", flush=True)
 
 
@@ -266,7 +279,9 @@ def summary(found: Found) -> None:
 
 
 def rounds_of(count: int, seed: int, mix: str) -> list[int]:
-    """So many inputs at least."""
+    """So many inputs at least, or all there are of such a mix."""
+    if mix == "bytes":
+        return list(bytes_rounds(count))
     rounds = range(seed, seed + -(-count // A_ROUND))
     of_kernels = {"all": KERNELS_EACH, "kernels": 1, "messages": len(rounds) + 1}[mix]
     return [each + KERNELS * ((k + 1) % of_kernels == 0) for k, each in enumerate(rounds)]
@@ -276,7 +291,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("count", type=int, nargs="?", default=10_000_000, help="inputs in all, in whole rounds")
     parser.add_argument("--seed", type=int, default=0, help=f"the first round; a round has {A_ROUND:,} inputs")
-    parser.add_argument("--mix", choices=["all", "messages", "kernels"], default="all", help="which decoders")
+    parser.add_argument("--mix", choices=MIXES, default="all", help="; ".join(MIXES.values()))
     parser.add_argument("--jobs", type=int, default=cpu_count() or 1, help="processes")
     parser.add_argument("--state", type=Path, metavar="FILE", help="keeps what is done, to go on later")
     parser.add_argument("--again", metavar="ROUND:INDEX", help="one input, in this process")
