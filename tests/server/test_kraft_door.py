@@ -339,11 +339,12 @@ def test_quotas_of_addresses_hold_at_every_controller(authority: Authority) -> N
 def test_tokens_let_in_whom_they_are_of_where_their_key_is_known() -> None:
     image = ClusterImage()
     image.apply(DelegationTokenRecord(owner="User:a:b", requester="User:c", token_id="id", expiration_timestamp=7))
-    assert LogCredentials(lambda: image, None).token("id") is None
-    found = LogCredentials(lambda: image, "a secret").token("id")
+    assert LogCredentials(lambda: image, None, lambda: True).token("id") is None
+    known = LogCredentials(lambda: image, "a secret", lambda: True)
+    found = known.token("id")
     assert found is not None and (found.owner, found.expiration_ms) == (KafkaPrincipal("a:b"), 7)
-    assert LogCredentials(lambda: image, "a secret").token("another") is None
-    assert LogCredentials(lambda: image, "a secret").scram("SCRAM-SHA-256", "a") is None
+    assert known.token("another") is None
+    assert known.scram("SCRAM-SHA-256", "a") is None
 
 
 def test_certificates_alone_make_principals(authority: Authority) -> None:
