@@ -228,7 +228,7 @@ async def token_is_shared(cluster: Cluster, writer: int, reader: int) -> None:
         assert renewed.error_code == Errors.NONE and renewed.expiry_timestamp_ms < made.expiry_timestamp_ms
         security = Security(client_tls(cluster.authority.trusted))
         async with await connect("127.0.0.1", reader, security=security, limits=LIMITS) as bearer:
-            await show_token(bearer, made.token_id, made.hmac)
+            await show_token(bearer, made.token_id, made.hmac, "SCRAM-SHA-512")
             assert (await bearer.send(every, 3)).error_code == Errors.DELEGATION_TOKEN_REQUEST_NOT_ALLOWED
         expire = ExpireDelegationTokenRequest(hmac=made.hmac, expiry_time_period_ms=-1)
         assert (await at_writer.send(expire, 2)).error_code == Errors.NONE
