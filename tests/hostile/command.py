@@ -17,12 +17,13 @@ from kcore.cli.processes import use_all_descriptors
 MOST_RATIO = 3.0
 EPILOG = f"""Attackers are one process, whose connections come from 127.0.0.2 to 127.0.0.21; what they try in a second
 is in the table beside what the server let them do. The well-behaved client sends a request each 10 ms; its times are
-medians over the rounds, its ratio is the median of the rounds' p99 beside the attackers over p99 alone. All share this
-machine: with few cores the ratio has the attackers' own CPU time in it, which the column of cores (server's and
-attackers') tells, and where other work runs beside them it means nothing. With an authorizer clients at 127.0.0.1 have
-all rights, others none; producers of bombs and slow readers are there, too. {" and ".join(NEEDS_JAVA)} need Java for
-ZooKeeper. Exit code: 0 no finding, 1 a finding (something was not refused, memory or the log grew without bound, a
-fault in the log, the client was not served), 2 usage, 3 only the ratio is above {MOST_RATIO:g}."""
+medians over the rounds, its ratio is the median of the rounds' p99 beside the attackers over p99 alone. All share
+this machine, where attackers have a lower priority: with few cores the ratio still has some of their own CPU time in
+it, which the column of cores (server's and attackers') tells, and where other work runs beside them it means nothing.
+With an authorizer clients at 127.0.0.1 have all rights, others none; producers of bombs and slow readers are there,
+too. {" and ".join(NEEDS_JAVA)} need Java for ZooKeeper. Exit code: 0 no finding, 1 a finding (something was not
+refused, memory or the log grew without bound, a fault in the log, the client was not served), 2 usage, 3 only the
+ratio is above {MOST_RATIO:g}."""
 
 
 def options_of(arguments: list[str] | None = None) -> argparse.Namespace:

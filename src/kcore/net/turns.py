@@ -7,8 +7,8 @@ alone has as much as it sends.
 import asyncio
 from typing import Final
 
-A_TURN: Final = 1 << 19  # Bytes of large rooms; takes about a millisecond.
-LEAST: Final = 1 << 12  # Of one connection, where nothing is left.
+A_TURN: Final = 1 << 17  # Bytes of large rooms; takes a fraction of a millisecond.
+LEAST: Final = 1 << 11  # Of one connection, where nothing is left.
 SMALL: Final = 1 << 14  # Rooms up to this size are not counted.
 
 
