@@ -2,14 +2,15 @@
 
 import asyncio
 import gc
-from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine
-from contextlib import asynccontextmanager, suppress
+import socket
+from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine, Iterator
+from contextlib import asynccontextmanager, contextmanager, suppress
 from functools import wraps
 from typing import Any
 
 from kcore import schema as s
 from kcore.net.limits import Limits
-from kcore.net.server import RequestContext
+from kcore.net.server import RequestContext, Server
 from kcore.wire.codec import encode
 
 GENEROUS_S = 120  # No test takes that long; one that hangs ends.
@@ -52,6 +53,19 @@ async def settled(value: Callable[[], object]) -> None:
     while rounds < 20:
         await asyncio.sleep(0.01)
         seen, rounds = value(), rounds + 1 if value() == seen else 0
+
+
+@contextmanager
+def sockets(server: Server, count: int) -> Iterator[list[socket.socket]]:
+    """Connections that say nothing by themselves."""
+    opened = [socket.create_connection(("127.0.0.1", server.port)) for _ in range(count)]
+    for each in opened:
+        each.setblocking(False)
+    try:
+        yield opened
+    finally:
+        for each in opened:
+            each.close()
 
 
 async def fenced(context: RequestContext, message: Any) -> Any:

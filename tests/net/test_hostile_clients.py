@@ -3,8 +3,8 @@
 import asyncio
 import socket
 import sys
-from collections.abc import AsyncIterator, Iterator
-from contextlib import asynccontextmanager, contextmanager
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any
 
@@ -18,25 +18,12 @@ from kcore.net.admission import Admission, Rank, may_be_connections
 from kcore.net.connect import connect
 from kcore.net.held_bytes import HeldBytes
 from kcore.net.limits import Limits
-from kcore.net.server import RequestContext, Server, serve
-from net.loops import HEARTBEAT, fenced, framed, read_frame, request_frame, settled, story, until
+from kcore.net.server import RequestContext, serve
+from net.loops import HEARTBEAT, fenced, framed, read_frame, request_frame, settled, sockets, story, until
 
 APIS = {"BrokerHeartbeat": (0, 1)}
 ASK = request_frame(HEARTBEAT, 1, 7)
 MIB = 1 << 20
-
-
-@contextmanager
-def sockets(server: Server, count: int) -> Iterator[list[socket.socket]]:
-    """Connections that say nothing by themselves."""
-    opened = [socket.create_connection(("127.0.0.1", server.port)) for _ in range(count)]
-    for each in opened:
-        each.setblocking(False)
-    try:
-        yield opened
-    finally:
-        for each in opened:
-            each.close()
 
 
 # Connections.

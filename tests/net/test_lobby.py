@@ -3,34 +3,22 @@
 import socket
 import ssl
 import struct
-from collections.abc import Iterator
-from contextlib import contextmanager
 
 import pytest
 
 from kcore.net.connect import connect
 from kcore.net.limits import Limits
-from kcore.net.server import Server, serve
-from net.loops import HEARTBEAT, fenced, story, until
+from kcore.net.server import serve
+from net.loops import HEARTBEAT, fenced, sockets, story, until
 
 APIS = {"BrokerHeartbeat": (0, 1)}
 RESETS = struct.pack("ii", 1, 0)  # SO_LINGER: a close is a RST.
 
 
-@contextmanager
-def silent(server: Server, count: int) -> Iterator[list[socket.socket]]:
-    opened = [socket.create_connection(("127.0.0.1", server.port)) for _ in range(count)]
-    try:
-        yield opened
-    finally:
-        for each in opened:
-            each.close()
-
-
 @story
 async def test_who_says_nothing_has_no_protocol() -> None:
     async with await serve("127.0.0.1", 0, fenced, APIS) as server:
-        with silent(server, 20) as opened:
+        with sockets(server, 20) as opened:
             await until(lambda: len(server.admission) == 20)
             assert not server.connections and not server.tasks
             async with await connect("127.0.0.1", server.port) as polite:
@@ -51,7 +39,7 @@ async def test_who_says_nothing_has_no_protocol() -> None:
 async def test_the_first_byte_makes_it_a_connection(where: int) -> None:
     """Nothing of what was sent is lost, and it is counted once."""
     async with await serve("127.0.0.1", 0, fenced, APIS) as server:
-        with silent(server, 1) as [mine]:
+        with sockets(server, 1) as [mine]:
             await until(lambda: len(server.admission) == 1)
             whole = b"\0\0\0\x0a\0\x12\0\0\0\0\0\x07\xff\xff"  # ApiVersions 0, correlation id 7, no client id
             mine.sendall(whole[:where])
@@ -70,7 +58,7 @@ async def test_nobody_is_silent_for_ever(is_tls: bool) -> None:
     limits = Limits(connect_s=0.2) if is_tls else Limits(idle_s=0.2)
     tls = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER) if is_tls else None
     async with await serve("127.0.0.1", 0, fenced, APIS, tls=tls, limits=limits) as server:
-        with silent(server, 3) as opened:
+        with sockets(server, 3) as opened:
             await until(lambda: server.metrics.errors["idle"] == 3)
             assert not len(server.admission) and [each.recv(1) for each in opened] == [b""] * 3
 
@@ -78,7 +66,7 @@ async def test_nobody_is_silent_for_ever(is_tls: bool) -> None:
 @story
 async def test_a_server_that_closes_ends_them() -> None:
     server = await serve("127.0.0.1", 0, fenced, APIS)
-    with silent(server, 3) as opened:
+    with sockets(server, 3) as opened:
         await until(lambda: len(server.admission) == 3)
         await server.close()
         assert not len(server.admission) and [each.recv(1) for each in opened] == [b""] * 3

@@ -6,11 +6,10 @@ an entry each, and their end costs no more: a protocol is made for who has sent 
 
 import asyncio
 import socket
-from collections import OrderedDict
 from collections.abc import Callable
-from typing import Final, Generic, Protocol, TypeVar
+from typing import Generic, Protocol, TypeVar
 
-LONGEST_PAUSE_S: Final = 1.0  # Between two looks at who has been silent for too long.
+from kcore.net.quiet import Quiet
 
 
 class Silent(Protocol):
@@ -30,20 +29,17 @@ class Lobby(Generic[S]):
 
         `idle_s`: how long one may be silent.
         """
-        self._idle_s, self._speaks, self._ends = idle_s, speaks, ends
+        self._speaks, self._ends = speaks, ends
         self._loop = asyncio.get_running_loop()
-        self._guests: OrderedDict[S, float] = OrderedDict()  # When they came, in order.
-        self._timer: asyncio.TimerHandle | None = None
+        self._guests: Quiet[S] = Quiet(idle_s, lambda guest: self.end(guest, "idle"))
 
     def __len__(self) -> int:
         return len(self._guests)
 
     def join(self, guest: S) -> None:
         """Its socket does not block."""
-        self._guests[guest] = self._loop.time()
+        self._guests.wait(guest)
         self._loop.add_reader(guest.socket, self._readable, guest)
-        if self._timer is None:
-            self._wake()
 
     def end(self, guest: S, why: str) -> None:
         """Closes a connection; nothing where it is not here."""
@@ -55,15 +51,13 @@ class Lobby(Generic[S]):
         """Ends all."""
         for guest in list(self._guests):
             self.end(guest, "the server closes")
-        if self._timer is not None:
-            self._timer.cancel()
-            self._timer = None
+        self._guests.close()
 
     def _leave(self, guest: S) -> bool:
-        if self._guests.pop(guest, None) is None:
-            return False
-        self._loop.remove_reader(guest.socket)
-        return True
+        is_here = self._guests.leave(guest)
+        if is_here:
+            self._loop.remove_reader(guest.socket)
+        return is_here
 
     def _readable(self, guest: S) -> None:
         try:
@@ -76,14 +70,3 @@ class Lobby(Generic[S]):
             self.end(guest, "the peer closed the connection")
         elif self._leave(guest):
             self._speaks(guest)
-
-    def _wake(self) -> None:
-        self._timer = self._loop.call_later(min(max(self._idle_s / 4, 0.001), LONGEST_PAUSE_S), self._end_idle)
-
-    def _end_idle(self) -> None:
-        self._timer = None
-        since = self._loop.time() - self._idle_s
-        while self._guests and self._guests[first := next(iter(self._guests))] <= since:
-            self.end(first, "idle")
-        if self._guests:
-            self._wake()

@@ -13,7 +13,7 @@ the direct handler does not take, an answer that is long or that the client does
 import asyncio
 import select
 import socket
-from collections import OrderedDict, deque
+from collections import deque
 from collections.abc import Collection, Sequence
 from functools import partial
 from itertools import count
@@ -24,6 +24,7 @@ from kcore.net.admission import Admission, Rank
 from kcore.net.adoption import AdoptedConnection, Adopter, Direct, Identity
 from kcore.net.bounded_log import BoundedLog
 from kcore.net.framed import PIECE_BYTES, Piece
+from kcore.net.quiet import Quiet
 from kcore.net.request_context import ClientSession, RequestContext
 from kcore.net.requests import (
     KEY_AND_VERSION,
@@ -43,7 +44,6 @@ MOST_BYTES: Final = 4096  # Of a request's frame; the server's own protocol rece
 MOST_HELD: Final = 2 * MOST_BYTES  # Received and not answered.
 READ_AT_ONCE: Final = 256  # Connections.
 SLICE_S: Final = 0.002
-LONGEST_PAUSE_S: Final = 1.0  # Between two looks at which connections are idle.
 _SIZE: Final = 4
 _HEAD: Final = _SIZE + KEY_AND_VERSION.size
 
@@ -132,16 +132,12 @@ class Reception:
         self._poll = select.epoll()
         self._events = select.EPOLLIN | select.EPOLLRDHUP | select.EPOLLET
         self._newcomers: dict[int, Newcomer] = {}  # By descriptor.
-        self._quiet: OrderedDict[Newcomer, None] = OrderedDict()  # Those that wait for their clients, longest first.
+        # Those that wait for their clients. An incomplete request does not count as activity.
+        self._quiet: Quiet[Newcomer] = Quiet(server.limits.idle_s, self._end_idle)
         self._asking: deque[tuple[Newcomer, bytes]] = deque()  # Requests that are to be begun.
         self._more: deque[Newcomer] = deque()  # Those that may have sent more before they had their answers.
         self._is_due = False
         self._loop.add_reader(self._poll.fileno(), self._turn)
-        self._timer = self._loop.call_later(self._pause_s, self._end_idle)
-
-    @property
-    def _pause_s(self) -> float:
-        return min(max(self._server.limits.idle_s / 4, 0.001), LONGEST_PAUSE_S)
 
     def __len__(self) -> int:
         return len(self._newcomers)
@@ -150,7 +146,7 @@ class Reception:
         """Ends all connections; nothing the second time."""
         if self._poll.closed:
             return
-        self._timer.cancel()
+        self._quiet.close()
         self._loop.remove_reader(self._poll.fileno())
         for each in list(self._newcomers.values()):
             self.end(each, "the server closes")
@@ -169,7 +165,7 @@ class Reception:
         self._newcomers[accepted.fileno()] = newcomer
         self._poll.register(accepted.fileno(), self._events)
         server.admission.join(newcomer)
-        self._quiet[newcomer] = None
+        self._quiet.wait(newcomer)
 
     # Turns.
 
@@ -251,7 +247,7 @@ class Reception:
             frame = bytes(received[_SIZE : _SIZE + size])
             del received[: _SIZE + size]
             newcomer.is_asking, newcomer.active_s = True, self._loop.time()
-            self._quiet.pop(newcomer, None)
+            self._quiet.leave(newcomer)
             self._server.admission.run(newcomer)
             if api_key in self._urgent:
                 self._begin(newcomer, frame)
@@ -352,7 +348,7 @@ class Reception:
         """The connection waits for its client, or goes on with what that has sent already."""
         newcomer.is_asking = False
         self._server.admission.wait(newcomer)
-        self._quiet[newcomer] = None
+        self._quiet.wait(newcomer)
         if newcomer.received or newcomer.is_readable:
             self._more.append(newcomer)
             self._turn_soon()
@@ -393,16 +389,12 @@ class Reception:
         descriptor = newcomer.socket.fileno()
         self._poll.unregister(descriptor)
         del self._newcomers[descriptor]
-        self._quiet.pop(newcomer, None)
+        self._quiet.leave(newcomer)
         newcomer.is_here = False
 
-    def _end_idle(self) -> None:
-        """An incomplete request does not count as activity."""
-        since = self._loop.time() - self._server.limits.idle_s
-        while self._quiet and (first := next(iter(self._quiet))).active_s <= since:
-            self._metrics.errors["idle"] += 1
-            self.end(first, "idle")
-        self._timer = self._loop.call_later(self._pause_s, self._end_idle)
+    def _end_idle(self, newcomer: Newcomer) -> None:
+        self._metrics.errors["idle"] += 1
+        self.end(newcomer, "idle")
 
 
 def _peer(accepted: socket.socket) -> str:

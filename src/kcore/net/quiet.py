@@ -1,0 +1,55 @@
+"""Connections that wait for their clients; one that does so for too long is ended."""
+
+import asyncio
+from collections import OrderedDict
+from collections.abc import Callable, Iterator
+from typing import Final, Generic, TypeVar
+
+LONGEST_PAUSE_S: Final = 1.0  # Between two looks at who has been quiet for too long.
+G = TypeVar("G")
+
+
+class Quiet(Generic[G]):
+    """Some connections of one server, those that have waited longest first."""
+
+    def __init__(self, idle_s: float, end: Callable[[G], None]) -> None:
+        """`end` gets who has waited for `idle_s`, and has it leave."""
+        self._idle_s, self._end = idle_s, end
+        self._loop = asyncio.get_running_loop()
+        self._since_s: OrderedDict[G, float] = OrderedDict()
+        self._timer: asyncio.TimerHandle | None = None
+
+    def __len__(self) -> int:
+        return len(self._since_s)
+
+    def __iter__(self) -> Iterator[G]:
+        return iter(self._since_s)
+
+    def wait(self, guest: G) -> None:
+        """It waits from now on."""
+        self._since_s[guest] = self._loop.time()
+        self._since_s.move_to_end(guest)
+        self._look_later()
+
+    def leave(self, guest: G) -> bool:
+        """It waits no more; whether it was here."""
+        return self._since_s.pop(guest, None) is not None
+
+    def close(self) -> None:
+        """Looks no more."""
+        if self._timer is not None:
+            self._timer.cancel()
+            self._timer = None
+
+    def _end_idle(self) -> None:
+        self._timer = None
+        since_s = self._loop.time() - self._idle_s
+        while self._since_s and self._since_s[first := next(iter(self._since_s))] <= since_s:
+            self._end(first)
+        if self._since_s:
+            self._look_later()
+
+    def _look_later(self) -> None:
+        if self._timer is None:
+            pause_s = min(max(self._idle_s / 4, 0.001), LONGEST_PAUSE_S)
+            self._timer = self._loop.call_later(pause_s, self._end_idle)
