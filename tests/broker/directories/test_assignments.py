@@ -362,6 +362,24 @@ def test_an_assignment_is_taken_back_only_if_the_controller_cannot_have_it() -> 
     assert queue.queued == 1
 
 
+@pytest.mark.covers("KIP-858 cancelled locally")
+def test_an_assignment_that_the_image_has_is_not_taken_back_while_it_is_asked_for_again() -> None:
+    """The one in flight would be sent again where its answer is lost."""
+    image = an_image(1, A)
+    queue = a_queue(image)
+    queue.enqueue(p(0), B, "test", 0)
+    request = queue.next_request(SOON)
+    queue.enqueue(p(0), B, "test", SOON)
+    queue.on_response(answer(request), SOON)
+    assert asked(queue.next_request(2 * SOON)) == {p(0): B}, "the image does not have it yet"
+    image[p(0)] = B
+    queue.on_image([p(0)], [B])
+    queue.enqueue(p(0), B, "test", 2 * SOON)
+    assert not queue.cancel(p(0), B)
+    queue.on_response(None, 2 * SOON)
+    assert queue.queued == 1
+
+
 def test_the_oldest_entries_go_first_and_those_that_failed_behind_the_others() -> None:
     count = 2 * MAX_ASSIGNMENTS_PER_REQUEST
     queue = a_queue(an_image(count))

@@ -149,7 +149,8 @@ class AssignmentQueue:
     def cancel(self, partition: TopicIdPartition, directory: Uuid) -> bool:
         """Takes that assignment out again. False if the controller may have been told, and has to be told better."""
         entries = self._ready if partition in self._ready else self._urgent
-        if partition in self._sent or entries.get(partition, _NOTHING).directory != directory:
+        is_told = partition in self._sent or partition in self._in_flight
+        if is_told or entries.get(partition, _NOTHING).directory != directory:
             return False
         del entries[partition]
         self._settle(self._tickets.pop(partition, ()), Outcome.SUPERSEDED)
