@@ -27,7 +27,7 @@ from kcore.net.versions import api_name, response_of
 from kcore.protocol_errors import Errors
 from kcore.schema.acls import DescribeAclsRequest
 from kcore.schema.classic_groups import HeartbeatRequest, JoinGroupRequest, LeaveGroupRequest, SyncGroupRequest
-from kcore.schema.cluster_metadata import MetadataRequest, MetadataResponse, MetadataResponseTopic
+from kcore.schema.cluster_metadata import MetadataRequest, MetadataResponseTopic
 from kcore.schema.committed_offsets import OffsetCommitRequest, OffsetDeleteRequest, OffsetFetchRequest
 from kcore.schema.configs import (
     AlterConfigsRequest,
@@ -362,9 +362,13 @@ def test_a_topic_that_is_not_there_is_refused_to_who_may_not_make_it(
 ) -> None:
     unknown = Errors.UNKNOWN_TOPIC_OR_PARTITION
     topics = [(unknown, "t"), (unknown, None), (Errors.NONE, "there"), (Errors.INVALID_TOPIC_EXCEPTION, "a b")]
-    response = MetadataResponse(topics=[MetadataResponseTopic(error_code=code, name=name) for code, name in topics])
-    a_gate(*rights).hide_uncreated(MetadataRequest(allow_auto_topic_creation=may_create), response)
-    assert [each.error_code for each in response.topics] == [error, unknown, Errors.NONE, topics[-1][0]]
+    described = [(DESCRIBE, TOPIC, name) for _, name in topics if name is not None]
+    request = MetadataRequest(allow_auto_topic_creation=may_create)
+    told = a_gate(*rights, *described).told_of_uncreated(request, 12, False)
+    rows = [told(MetadataResponseTopic(error_code=code, name=name)) for code, name in topics]
+    assert [row and row.error_code for row in rows] == [error, unknown, Errors.NONE, topics[-1][0]]
+    without = a_gate(*rights).told_of_uncreated(MetadataRequest(topics=None), 12, False)
+    assert without(MetadataResponseTopic(error_code=unknown, name="hidden")) is None
 
 
 def test_followers_fetch_as_brokers_and_others_topic_by_topic() -> None:

@@ -1,5 +1,6 @@
 """What clients are told of the cluster."""
 
+import asyncio
 from typing import Any
 
 import numpy as np
@@ -11,7 +12,7 @@ from kcore.metadata.partition_table import PartitionTable
 from kcore.metadata.topics import TopicTable
 from kcore.protocol_errors import Errors
 from kcore.schema.cluster_metadata import DescribeClusterRequest, MetadataRequest, MetadataRequestTopic
-from kcore.server.cluster_view import CLUSTER_OPERATIONS, TOPIC_OPERATIONS, ClusterView
+from kcore.server.cluster_view import A_LOOK, A_TURN, CLUSTER_OPERATIONS, TOPIC_OPERATIONS, ClusterView, MayTell
 from kcore.types import ZERO_UUID, Uuid
 from kcore.wire.codec import encode
 
@@ -47,13 +48,17 @@ def view(**changes: Any) -> ClusterView:
     )
 
 
+def metadata(request: MetadataRequest, version: int, told_of: MayTell | None = None, **changes: Any) -> Any:
+    return asyncio.run(view(**changes).metadata(request, version, told_of))
+
+
 def asked(*names: str | None, ids: tuple[Uuid, ...] = ()) -> MetadataRequest:
     topics = [MetadataRequestTopic(name=name) for name in names]
     return MetadataRequest(topics=topics + [MetadataRequestTopic(topic_id=each, name=None) for each in ids])
 
 
 def test_brokers_are_those_with_the_listener_and_the_controller() -> None:
-    response = view().metadata(MetadataRequest(topics=[]), 12)
+    response = metadata(MetadataRequest(topics=[]), 12)
     assert [(each.node_id, each.host, each.port, each.rack) for each in response.brokers] == [
         (1, "host1", 9001, "r1"),
         (2, "host2", 9002, None),
@@ -63,7 +68,7 @@ def test_brokers_are_those_with_the_listener_and_the_controller() -> None:
 
 
 def test_partitions_as_brokers_would_tell_them() -> None:
-    [topic] = view().metadata(asked("a"), 12).topics
+    [topic] = metadata(asked("a"), 12).topics
     assert (topic.error_code, topic.name, topic.topic_id, topic.is_internal) == (Errors.NONE, "a", A, False)
     assert [
         (each.error_code, each.leader_id, each.leader_epoch, each.replica_nodes, each.isr_nodes, each.offline_replicas)
@@ -77,27 +82,25 @@ def test_partitions_as_brokers_would_tell_them() -> None:
 
 def test_replicas_on_failed_disks_are_offline() -> None:
     lost = {1: {1, 2}, 2: {1}}
-    [topic] = (
-        view(offline=lambda row: [broker for broker, rows in lost.items() if row in rows])
-        .metadata(asked("a"), 12)
-        .topics
-    )
+    [topic] = metadata(
+        asked("a"), 12, offline=lambda row: [broker for broker, rows in lost.items() if row in rows]
+    ).topics
     assert [each.offline_replicas for each in topic.partitions] == [[], [2, 4], [1]]
 
 
 def test_a_partition_without_a_leader() -> None:
-    [topic] = view().metadata(asked("b"), 12).topics
+    [topic] = metadata(asked("b"), 12).topics
     [partition] = topic.partitions
     assert (partition.error_code, partition.leader_id) == (Errors.LEADER_NOT_AVAILABLE, -1)
 
 
 def test_before_version_6_a_missing_listener_is_a_missing_leader() -> None:
-    [topic] = view().metadata(asked("a"), 5).topics
+    [topic] = metadata(asked("a"), 5).topics
     assert [each.error_code for each in topic.partitions] == [Errors.NONE, Errors.NONE, Errors.LEADER_NOT_AVAILABLE]
 
 
 def test_version_0_names_live_brokers_alone() -> None:
-    [topic] = view().metadata(asked("a"), 0).topics
+    [topic] = metadata(asked("a"), 0).topics
     assert [(each.error_code, each.replica_nodes, each.isr_nodes) for each in topic.partitions] == [
         (Errors.NONE, [1, 2], [2, 1]),
         (Errors.REPLICA_NOT_AVAILABLE, [2], [2]),
@@ -107,11 +110,11 @@ def test_version_0_names_live_brokers_alone() -> None:
 
 @pytest.mark.parametrize(("topics", "version"), [(None, 12), (None, 1), ([], 0)])
 def test_all_topics_are_those_with_states(topics: list[MetadataRequestTopic] | None, version: int) -> None:
-    assert [each.name for each in view().metadata(MetadataRequest(topics=topics), version).topics] == ["a", "b"]
+    assert [each.name for each in metadata(MetadataRequest(topics=topics), version).topics] == ["a", "b"]
 
 
 def test_topics_that_are_unknown_new_or_going() -> None:
-    told = view(hidden={"b"}).metadata(asked("c", "b", "__consumer_offsets", "c"), 12).topics
+    told = metadata(asked("c", "b", "__consumer_offsets", "c"), 12, hidden={"b"}).topics
     assert [(each.error_code, each.name, each.is_internal) for each in told] == [
         (Errors.UNKNOWN_TOPIC_OR_PARTITION, "c", False),
         (Errors.UNKNOWN_TOPIC_OR_PARTITION, "b", False),
@@ -121,7 +124,7 @@ def test_topics_that_are_unknown_new_or_going() -> None:
 
 def test_topics_by_id() -> None:
     stranger = Uuid(b"x" * 16)
-    told = view().metadata(asked(ids=(B, stranger)), 12).topics
+    told = metadata(asked(ids=(B, stranger)), 12).topics
     assert [(each.error_code, each.name, each.topic_id) for each in told] == [
         (Errors.NONE, "b", B),
         (Errors.UNKNOWN_TOPIC_ID, None, stranger),
@@ -134,10 +137,10 @@ def test_operations_where_they_are_asked_for() -> None:
         include_cluster_authorized_operations=True,
         include_topic_authorized_operations=True,
     )
-    response = view().metadata(request, 8)
+    response = metadata(request, 8)
     assert response.cluster_authorized_operations == CLUSTER_OPERATIONS
     assert response.topics[0].topic_authorized_operations == TOPIC_OPERATIONS
-    silent = view().metadata(asked("a"), 8)
+    silent = metadata(asked("a"), 8)
     assert (
         silent.cluster_authorized_operations == silent.topics[0].topic_authorized_operations == np.iinfo(np.int32).min
     )
@@ -154,18 +157,18 @@ def test_the_cluster() -> None:
 @pytest.mark.parametrize("version", range(10, 13))
 def test_18_a_topic_without_a_name_or_an_id_is_refused_with_all_that_were_asked_for(version: int) -> None:
     """As KafkaApis refuses it below version 12; 12 has names that are null, for topics that are asked for by id."""
-    topics = view().metadata(asked("a", None, "b"), version).topics
+    topics = metadata(asked("a", None, "b"), version).topics
     assert [(each.error_code, each.name) for each in topics] == [
         (Errors.INVALID_REQUEST, "a"),
         (Errors.INVALID_REQUEST, ""),
         (Errors.INVALID_REQUEST, "b"),
     ]
-    encode(view().metadata(asked("a", None, "b"), version), version)
+    encode(metadata(asked("a", None, "b"), version), version)
 
 
 @pytest.mark.parametrize("version", [10, 11])
 def test_topic_ids_are_refused_where_kafka_takes_none(version: int) -> None:
-    topics = view().metadata(asked("a", ids=(A,)), version).topics
+    topics = metadata(asked("a", ids=(A,)), version).topics
     assert [(each.error_code, each.name, each.topic_id) for each in topics] == [
         (Errors.INVALID_REQUEST, "a", ZERO_UUID),
         (Errors.INVALID_REQUEST, "", A),
@@ -174,5 +177,64 @@ def test_topic_ids_are_refused_where_kafka_takes_none(version: int) -> None:
 
 @pytest.mark.parametrize("name", ["", "..", "a/b", "a" * 250])
 def test_a_name_that_no_topic_may_have(name: str) -> None:
-    [topic] = view().metadata(asked(name), 12).topics
+    [topic] = metadata(asked(name), 12).topics
     assert (topic.error_code, topic.name) == (Errors.INVALID_TOPIC_EXCEPTION, name)
+
+
+@pytest.mark.parametrize("by_id", [False, True])
+def test_a_request_for_many_topics_is_answered_in_turns(by_id: bool) -> None:
+    """Others have at least a turn for each so many topics; what is asked for twice by name is told once."""
+    count = 2 * A_LOOK + 1
+    request = (
+        asked(ids=(A, *(Uuid(each.to_bytes(16)) for each in range(1, count))))
+        if by_id
+        else asked("a", "a", *map(str, range(count - 2)))
+    )
+    turns = 0
+
+    async def ask() -> Any:
+        async def others() -> None:
+            nonlocal turns
+            while True:
+                turns += 1
+                await asyncio.sleep(0)
+
+        beside = asyncio.create_task(others())
+        answer = await view().metadata(request, 12)
+        beside.cancel()
+        return answer
+
+    topics = asyncio.run(ask()).topics
+    assert len(topics) == count - (not by_id) and turns >= count // A_TURN
+    assert [each.error_code for each in topics[:2]] == [
+        Errors.NONE,
+        Errors.UNKNOWN_TOPIC_ID if by_id else Errors.UNKNOWN_TOPIC_OR_PARTITION,
+    ]
+
+
+def test_a_topic_is_what_it_is_when_its_turn_comes() -> None:
+    """One that went meanwhile, and came again under its name, is not told for the one before."""
+    found = view()
+
+    async def ask() -> Any:
+        request = asked(ids=(*(Uuid(each.to_bytes(16)) for each in range(1, 2 * A_TURN)), B))
+        answer = asyncio.create_task(found.metadata(request, 12))
+        await asyncio.sleep(0)
+        found.table.topics.ids[found.table.topics.row("b")] = Uuid(b"n" * 16)
+        return await answer
+
+    topic = asyncio.run(ask()).topics[-1]
+    assert (topic.error_code, topic.name, topic.topic_id) == (Errors.UNKNOWN_TOPIC_ID, None, B)
+
+
+@pytest.mark.parametrize(("request_", "by_id"), [(asked("a", "b"), False), (asked("a", ids=(B,)), True)])
+def test_of_each_topic_is_told_what_may_be(request_: MetadataRequest, by_id: bool) -> None:
+    asks: list[tuple[int, bool]] = []
+
+    def told_of(request: MetadataRequest, version: int, has_ids: bool) -> Any:
+        assert request is request_
+        asks.append((version, has_ids))
+        return lambda topic: None if topic.name == "b" else topic
+
+    topics = metadata(request_, 12, told_of).topics
+    assert ([each.name for each in topics], asks) == ([] if by_id else ["a"], [(12, by_id)])

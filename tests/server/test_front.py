@@ -4,11 +4,15 @@ import asyncio
 import logging
 from collections.abc import AsyncIterator, Awaitable
 from contextlib import AsyncExitStack, asynccontextmanager
+from functools import partial
 from typing import Any
 
 import pytest
 
 from kcore import schema as s
+from kcore.controller.rules.long_messages import KEPT
+from kcore.controller.zk.acls import AclAuthorizer, ZkAcls
+from kcore.controller.zk.authorizer_settings import AclAuthorizerSettings
 from kcore.controller.zk.effects import SendResponse
 from kcore.controller.zk.events import AlterPartitionReceived, ControlledShutdownReceived, RequestEvent
 from kcore.errors import DisconnectedError, UnsupportedVersionError
@@ -28,10 +32,12 @@ from kcore.schema.index import message_class
 from kcore.schema.log_dirs import AlterReplicaLogDirsRequest, DescribeLogDirsRequest
 from kcore.schema.partitions import TopicPartitions
 from kcore.schema.scram import AlterUserScramCredentialsRequest, DescribeUserScramCredentialsRequest
+from kcore.schema.topics import DeleteTopicState
 from kcore.server.cluster_view import ClusterView
 from kcore.server.controller.front import OWNED, Front
 from kcore.server.controller.metrics import ControllerMetrics
 from kcore.server.controller.relay import MOST_FORWARDED, Address
+from kcore.types import Uuid
 from net.loops import settled, story, until
 
 THEIR_APIS = {
@@ -120,6 +126,44 @@ async def test_what_the_controller_owns_waits_for_the_machines_answer() -> None:
         assert (event.request.broker_id, event.request.broker_epoch) == (3, 9)
         told.front.answer(SendResponse(event.request_id, event.refused(Errors.NOT_CONTROLLER)))
         assert (await answer).error_code == Errors.NOT_CONTROLLER
+
+
+@story
+async def test_a_message_too_long_for_an_answer_is_cut_short() -> None:
+    """It names brokers that the client has named, twenty thousand of them."""
+    async with opened() as told, await connect("127.0.0.1", told.port) as connection:
+        answer = connection.send(s.AlterPartitionReassignmentsRequest(topics=[], timeout_ms=1000))
+        await until(lambda: told.events)
+        [event] = told.events
+        response = s.AlterPartitionReassignmentsResponse(error_message="x" * 40_000, responses=[])
+        told.front.answer(SendResponse(event.request_id, response))
+        assert (await answer).error_message == "x" * KEPT + "..."
+
+
+@story
+async def test_the_topics_are_looked_through_once_for_all_that_are_asked_for_by_id() -> None:
+    looks = []
+    for count in (1, 1_000):
+        told = Told()
+        authorizer = AclAuthorizer(AclAuthorizerSettings(allow_everyone_if_no_acl_found=True), ZkAcls())
+        authorizer.acls.is_read = True
+        views: list[int] = []
+        view = partial(_counted, views, told)
+        told.front = Front(told.events.append, view, told._live, told.metrics, authorizer)
+        port = await told.front.open("127.0.0.1", 0, "PLAINTEXT")
+        async with await connect("127.0.0.1", port) as connection:
+            states = [DeleteTopicState(name=None, topic_id=Uuid(each.to_bytes(16))) for each in range(1, count + 1)]
+            answer = connection.send(s.DeleteTopicsRequest(topics=states, timeout_ms=1000), 6)
+            await asks_the_controller(told, answer)
+            assert len((await answer).responses) == count
+        await told.front.close()
+        looks.append(len(views))
+    assert looks[0] == looks[1]
+
+
+def _counted(views: list[int], told: Told) -> ClusterView | None:
+    views.append(1)
+    return told._view()
 
 
 @pytest.mark.parametrize("api", OWNED)

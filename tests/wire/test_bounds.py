@@ -1,10 +1,12 @@
 """What bounds memory: no count without bytes for it, no nesting that the bytes decide, no size that is believed."""
 
+import gc
 import gzip
 import resource
 import struct
 import subprocess
 import sys
+import threading
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -12,7 +14,9 @@ import pytest
 
 import kcore
 from kcore.errors import DecodeError
+from kcore.schema.cluster_metadata import MetadataRequest, MetadataRequestTopic
 from kcore.schema.kinds import Kind
+from kcore.types import Uuid
 from kcore.wire.codec import decode_from
 from kcore.wire.plan import Step, StructPlan, plan
 from kcore.wire.record_building import CODECS, encode_records
@@ -170,3 +174,43 @@ def test_values_are_counted_where_that_is_asked_for(tags: int) -> None:
     assert decode_from("FindCoordinatorRequest", 4, kcore.encode(texts, 4), most_values=3)[0] == texts
     with pytest.raises(DecodeError, match="coordinator_keys: the message has more values than it may"):
         decode_from("FindCoordinatorRequest", 4, kcore.encode(texts, 4), most_values=2)
+
+
+def topics_of(count: int) -> bytes:
+    topics = [MetadataRequestTopic(name="t", topic_id=Uuid(b"i" * 16)) for _ in range(count)]
+    return kcore.encode(MetadataRequest(topics=topics), 12)
+
+
+def test_other_threads_have_turns_while_many_values_are_read_where_that_is_asked_for() -> None:
+    data = topics_of(100_000)
+    expected = decode_from("MetadataRequest", 12, data)
+    turns, found = 0, []
+
+    def read() -> None:
+        before = turns
+        message = decode_from("MetadataRequest", 12, data, gives_way=True)
+        found.append((message, turns - before))
+
+    reader = threading.Thread(target=read)
+    reader.start()
+    while reader.is_alive():
+        turns += 1
+    [(message, turns_meanwhile)] = found
+    assert message == expected and turns_meanwhile > 0
+
+
+@pytest.mark.parametrize("cut", [1, 5, 18 * 5_000])
+def test_a_message_that_is_cut_off_is_none_where_others_have_turns(cut: int) -> None:
+    data = topics_of(10_000)
+    with pytest.raises(DecodeError) as one:
+        decode_from("MetadataRequest", 12, data[:-cut], gives_way=True)
+    with pytest.raises(DecodeError) as other:
+        decode_from("MetadataRequest", 12, data[:-cut])
+    assert str(one.value) == str(other.value)
+
+
+def test_the_collector_has_nothing_to_do_with_what_is_read() -> None:
+    data = topics_of(3)
+    message = kcore.decode("MetadataRequest", 12, data)
+    topic = message.topics[0]
+    assert not any(map(gc.is_tracked, (message, message.topics, topic, topic.topic_id)))

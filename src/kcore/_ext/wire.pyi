@@ -38,6 +38,7 @@ class Codec:
         offset: int = 0,
         dialect: str | None = None,
         most_values: int = ...,
+        gives_way: bool = ...,
     ) -> tuple[M, int]: ...
     @overload
     def decode_from(
@@ -48,6 +49,7 @@ class Codec:
         offset: int = 0,
         dialect: str | None = None,
         most_values: int = ...,
+        gives_way: bool = ...,
     ) -> tuple[Any, int]: ...
     @overload
     def encode(self, message: object, version: int, out: None = None, dialect: str | None = None) -> bytes: ...

@@ -166,11 +166,13 @@ cdef class Codec:
         offset: object = 0,
         dialect: object = None,
         most_values: object = 0x7FFFFFFFFFFFFFFF,
+        gives_way: object = False,
     ) -> tuple[object, int]:
         """As `decode`, of the message that begins at `offset`, and where it ends: what follows is not looked at.
 
         With more than `most_values` in its arrays and unknown tags together it is a DecodeError: an object takes up to
-        a hundred times the memory of the bytes that it is made of.
+        a hundred times the memory of the bytes that it is made of. `gives_way`: other threads run in between, for one
+        whose message may be large while an event loop has to go on.
         A frame is its header, `header, at = decode_from("RequestHeader", 2, frame)`, and from there on its body.
         """
         cdef Program program = self.find(message, version, dialect)
@@ -187,7 +189,8 @@ cdef class Codec:
             if not 0 <= end <= view.len:
                 raise program.words.decode_error(f"there are only {view.len} bytes", end)
             found = read_message(
-                program, <const uint8_t *>view.buf if view.len else NOTHING, view.len, &end, data, most_values
+                program, <const uint8_t *>view.buf if view.len else NOTHING, view.len, &end, data, most_values,
+                bool(gives_way),
             )
             return found, end
         finally:

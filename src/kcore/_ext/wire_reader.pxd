@@ -10,5 +10,6 @@ cdef object read_message(
     Py_ssize_t size,
     Py_ssize_t *end,
     object source,
-    int64_t room=*
+    int64_t room=*,
+    bint gives_way=*,
 )

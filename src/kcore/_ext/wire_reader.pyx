@@ -18,6 +18,9 @@ from kcore._ext.wire_program cimport (
 from kcore._ext.wire_values cimport new_uuid, new_view
 
 
+cdef extern from "<unistd.h>" nogil:
+    int usleep(unsigned int microseconds)
+
 cdef extern from "Python.h":
     PyObject *new_text "PyUnicode_DecodeUTF8" (const char *data, Py_ssize_t size, const char *errors)
     PyObject *new_float "PyFloat_FromDouble" (double value)
@@ -46,6 +49,7 @@ cdef struct Reader:
     const char *why
     bint many  # Objects of a message so big are made in memory for many.
     int64_t room  # How many more values its arrays and unknown tags may have.
+    int until  # So many elements more before other threads have a turn; below 0 they have none.
     int depth
     Crumb crumbs[MAX_DEPTH]
 
@@ -57,6 +61,8 @@ cdef enum:
 cdef enum:
     SMALL = 1024  # Bytes of which too few objects are made for the collector to run.
     BIG = 256 * 1024  # Bytes of which so many instances are made that slabs of 2 MiB are filled.
+    A_TURN = 2048  # Elements, which take a fraction of a millisecond.
+    A_PAUSE = 50  # Microseconds: a thread that waits for the GIL is awake by then.
 
 NO_UNKNOWN_FIELDS = ()
 cdef PyObject *NOTHING_UNKNOWN = <PyObject *>NO_UNKNOWN_FIELDS
@@ -69,11 +75,13 @@ cdef object read_message(
     Py_ssize_t *end,
     object source,
     int64_t room=0x7FFFFFFFFFFFFFFF,
+    bint gives_way=False,
 ):
     """The message that begins at `end` of `data`, which is that of `source`; DecodeError where it is not one.
 
     Sets `end` to where the message ends; without it, the message begins at 0 and must take all of `data`. `room` bounds
-    the objects that are made: each is far larger than the one or two bytes that it may take.
+    the objects that are made: each is far larger than the one or two bytes that it may take. `gives_way`: other threads
+    have the GIL now and then.
     """
     cdef Reader reader
     cdef Reader *r = &reader
@@ -82,6 +90,7 @@ cdef object read_message(
     r.source = <PyObject *>source
     r.start, r.at, r.end = data, data + (end[0] if end else 0), data + size
     r.why, r.depth, r.view, r.room, r.many = NULL, 0, NULL, room, size >= BIG
+    r.until = A_TURN if gives_way else -1
     # A decoded tree has no cycle: to visit it as it grows finds nothing.
     collecting = PyGC_Disable() if size > SMALL else 0
     message = read_struct(r, program.root)
@@ -276,7 +285,18 @@ cdef PyObject *read_array(Reader *r, const Step *step) noexcept:
             Py_DECREF(values)
             return NULL
         set_item(values, i, value)
+        if r.until >= 0:
+            give_way(r)
     return values
+
+
+cdef void give_way(Reader *r) noexcept:
+    """Called behind each element. Nothing but the reader knows of what is half done, and it has its own bytes."""
+    r.until -= 1
+    if r.until <= 0:
+        r.until = A_TURN
+        with nogil:
+            usleep(A_PAUSE)
 
 
 cdef PyObject *read_nullable_struct(Reader *r, const Step *step) noexcept:

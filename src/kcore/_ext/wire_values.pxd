@@ -5,7 +5,8 @@ from libc.stdint cimport uint8_t
 
 cdef extern from *:
     """
-    /* A Uuid is a bytes subclass with nothing added: made as bytes makes its own subclasses. */
+    /* A Uuid is a bytes subclass with nothing added: made as bytes makes its own subclasses. It refers to nothing, so
+       the collector need not look at it: there may be a million. */
     static PyObject *new_uuid(PyTypeObject *type, const unsigned char *data) {
         PyObject *uuid = type->tp_alloc(type, 16);
         if (uuid == NULL) return NULL;
@@ -14,6 +15,7 @@ cdef extern from *:
         _Py_COMP_DIAG_IGNORE_DEPR_DECLS
         ((PyBytesObject *)uuid)->ob_shash = -1;
         _Py_COMP_DIAG_POP
+        if (PyObject_IS_GC(uuid)) PyObject_GC_UnTrack(uuid);
         return uuid;
     }
 

@@ -1,5 +1,6 @@
 """A delegation token (KIP-48), without its secret: what znodes and the metadata log know of it."""
 
+from collections.abc import Set
 from typing import NamedTuple
 
 from kcore.metadata.principal import KafkaPrincipal
@@ -37,3 +38,7 @@ class Token(NamedTuple):
     def is_of(self, principal: KafkaPrincipal) -> bool:
         """Whether it may see the token: who asked for it may, too (TokenInformation.ownerOrRenewer)."""
         return principal == self.requester or self.may_renew(principal)
+
+    def is_of_any(self, principals: Set[KafkaPrincipal]) -> bool:
+        """As `is_of`, for one of many."""
+        return any(each in principals for each in (self.owner, self.requester, *self.renewers))

@@ -2,6 +2,9 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from typing import Final
+
+REQUEST_VALUES: Final = 1_000_000  # In all arrays of a request: objects are far larger than their bytes.
 
 
 @dataclass(frozen=True, slots=True)
@@ -26,5 +29,5 @@ class Limits:
     connections_a_second: float | None = None  # max.connection.creation.rate; others wait to be accepted
     received_bytes: int = 256 * 1024 * 1024  # queued.max.request.bytes: half frames, and those whose requests run
     unsent_bytes: int = 512 * 1024 * 1024  # Answers that clients are slow to take.
-    request_values: int = 1_000_000  # In all arrays of a request: objects are far larger than their bytes
+    request_values: int = REQUEST_VALUES
     idle_s: float = 600.0  # connections.max.idle.ms, since the last whole request, or answer that the client took

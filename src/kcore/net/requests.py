@@ -1,11 +1,12 @@
 """Requests out of their frames, and the frames of their answers, whatever kind of connection a server has them of."""
 
+import asyncio
 from collections.abc import Callable, Mapping
 from copy import copy
 from struct import Struct
 from typing import Any, Final, Protocol, TypeAlias
 
-from kcore.errors import FrameError
+from kcore.errors import DecodeError, FrameError
 from kcore.net.framed import Encoded, Piece
 from kcore.net.limits import Limits
 from kcore.net.metrics import Metrics
@@ -21,6 +22,7 @@ from kcore.schema.structure import Message
 from kcore.schema.versions import NONE, Versions
 from kcore.wire.codec import decode_from
 
+FEW_VALUES: Final = 10_000  # Are read within a millisecond.
 KEY_AND_VERSION: Final = Struct(">hh")  # What every request begins with, whatever its header's version.
 Answer: TypeAlias = Callable[[Message | None], None]
 
@@ -36,6 +38,19 @@ class DirectHandler(Protocol):
 
         A NetworkError or a DecodeError closes it, too.
         """
+
+
+class Relay(Protocol):
+    """Another responder for some requests: takes and gives whole frames, with headers, without their sizes."""
+
+    def takes(self, api_key: int, version: int) -> bool:
+        """Whether a request is for the relay."""
+
+    async def ask(self, connection_id: int, frame: bytes) -> bytes:
+        """The answer; a NetworkError or a DecodeError costs the connection. One at a time of each connection."""
+
+    def forget(self, connection_id: int) -> None:
+        """That connection has ended."""
 
 
 class Throttle(Protocol):
@@ -62,21 +77,38 @@ class Serving(Protocol):
     metrics: Metrics
     versions_answer: ApiVersionsResponse
     fetched: SharedBody
+    reading: asyncio.Lock  # Of requests with many values.
 
 
-def read_request(server: Serving, frame: bytes, api_key: int, version: int) -> tuple[RequestHeader, Message | None]:
+def read_request(
+    server: Serving, frame: bytes, api_key: int, version: int, most_values: int = FEW_VALUES, *, gives_way: bool = False
+) -> tuple[RequestHeader, Message | None]:
     """None stands for an ApiVersions request in an unknown version, which cannot be decoded (KIP-511).
 
-    FrameError for what is not served, DecodeError.
+    FrameError for what is not served, DecodeError, also for more values than that. `gives_way`: in a thread, to others.
     """
     request, versions = server.served.get(api_key, (None, NONE))
     if request is None or (version not in versions and request is not ApiVersionsRequest):
         raise FrameError(f"{_name(api_key)} {version} is not served")
-    most = server.limits.request_values
-    header, at = decode_from(RequestHeader, request.header_version(version), frame, most_values=most)
+    header, at = decode_from(RequestHeader, request.header_version(version), frame, most_values=most_values)
     if version not in versions:
         return header, None
-    return header, decode_from(request, version, frame, at, most_values=most)[0]
+    message, _ = decode_from(request, version, frame, at, most_values=most_values, gives_way=gives_way)
+    return header, message
+
+
+async def read_any_request(
+    server: Serving, frame: bytes, api_key: int, version: int
+) -> tuple[RequestHeader, Message | None]:
+    """As `read_request`, of as many values as the server's limit; one with many is read in a thread, one at a time."""
+    most = server.limits.request_values
+    if min(len(frame), most) <= FEW_VALUES:  # A value takes a byte at least.
+        return read_request(server, frame, api_key, version, most)
+    try:
+        return read_request(server, frame, api_key, version)
+    except DecodeError:
+        async with server.reading:
+            return await asyncio.to_thread(read_request, server, frame, api_key, version, most, gives_way=True)
 
 
 def versions_frame(

@@ -3,22 +3,30 @@
 import asyncio
 from collections.abc import Awaitable, Callable, Sequence
 from contextvars import ContextVar
-from typing import TYPE_CHECKING, Any, Protocol, TypeAlias, TypeVar
+from typing import TYPE_CHECKING, Any, TypeAlias, TypeVar
 
 from kcore.errors import DecodeError, FrameError, KcoreError, NetworkError
 from kcore.net.admission import Rank
 from kcore.net.adoption import AdoptedConnection, Direct, Identity, Returned, descriptor_of
-from kcore.net.framed import Encoded, Framed, Piece, encoded, frame_of
+from kcore.net.framed import PIECE_BYTES, Encoded, Framed, Piece, encoded, frame_of
+from kcore.net.letting_go import let_go, long_lists
 from kcore.net.principal import principal_of_certificate
 from kcore.net.request_context import SESSION, ClientSession, RequestContext
-from kcore.net.requests import KEY_AND_VERSION, fault_line, read_request, response_frame, versions_frame
+from kcore.net.requests import (
+    KEY_AND_VERSION,
+    fault_line,
+    read_any_request,
+    read_request,
+    response_frame,
+    versions_frame,
+)
 from kcore.net.responses import check_kind
 from kcore.net.sasl_server import SaslServer
 from kcore.net.stopwatch import Stopwatch
 from kcore.schema.api_versions import ApiVersionsRequest
 from kcore.schema.fetch import FetchResponse
 from kcore.schema.headers import RequestHeader
-from kcore.schema.structure import Message
+from kcore.schema.structure import Message, Struct
 
 if TYPE_CHECKING:
     from kcore.net.server import Arrival, Server
@@ -32,19 +40,6 @@ QUIET_BYTES = 4096  # The buffer of a connection that waits for its client.
 Handler: TypeAlias = Callable[[RequestContext, Any], Awaitable[Message | Encoded | None]]
 """What it returns is not changed later: a Fetch response that is returned again is not encoded again, and a large one
 is encoded part by part."""
-
-
-class Relay(Protocol):
-    """Another responder for some requests: takes and gives whole frames, with headers, without their sizes."""
-
-    def takes(self, api_key: int, version: int) -> bool:
-        """Whether a request is for the relay."""
-
-    async def ask(self, connection_id: int, frame: bytes) -> bytes:
-        """The answer; a NetworkError or a DecodeError costs the connection. One at a time of each connection."""
-
-    def forget(self, connection_id: int) -> None:
-        """That connection has ended."""
 
 
 class ServedConnection(Framed):
@@ -66,6 +61,7 @@ class ServedConnection(Framed):
         else:
             self._id, _, self._session, self.rank = returned.identity
         self._sasl: SaslServer | None = None
+        self._done_with: list[list[Struct]] = []  # Of the last request and its answer.
         if server.sasl is not None:
             self._sasl = SaslServer(server.sasl, lambda: server.versions_answer)
             self._splitter.max_frame_bytes = min(server.sasl.max_receive_bytes, server.limits.frame_bytes)
@@ -148,6 +144,9 @@ class ServedConnection(Framed):
                     if answer is not None:
                         await _timed(watch, self._write(answer))
                         del answer
+                    if self._done_with:
+                        done_with, self._done_with = self._done_with, []
+                        await let_go(done_with)
                     if watch is not None and self._server.throttle is not None:
                         self._server.throttle.sent(self._session)
                 if self._session.mute_ms:
@@ -252,7 +251,7 @@ class ServedConnection(Framed):
             if relay is not None and relay.takes(api_key, version):
                 self.metrics.requests += 1
                 return frame_of(None, 0, await relay.ask(self._id, frame))
-            header, message = read_request(self._server, frame, api_key, version)
+            header, message = await read_any_request(self._server, frame, api_key, version)
             self.metrics.requests += 1
             return await self._serve(header, message)
         except (NetworkError, DecodeError) as error:
@@ -299,7 +298,10 @@ class ServedConnection(Framed):
         if not isinstance(response, Encoded | FetchResponse):
             check_kind(message, response)
             response = await encoded(response, header.request_api_version)
-        return self._response_frame(header, message, response)
+        answer = self._response_frame(header, message, response)
+        if isinstance(response, Encoded) and self._running_bytes + sum(map(len, answer)) > PIECE_BYTES:
+            self._done_with = [*long_lists(message), *long_lists(response.response)]
+        return answer
 
     def _response_frame(self, header: RequestHeader, message: Message, answer: Message | Encoded) -> list[Piece]:
         return response_frame(self._server, header, message, answer, self._active_s, self._loop.time())

@@ -27,10 +27,10 @@ from kcore.net.lobby import Lobby
 from kcore.net.metrics import Metrics
 from kcore.net.reception import Newcomer, Reception
 from kcore.net.request_context import RequestContext
-from kcore.net.requests import DirectHandler, Throttle
+from kcore.net.requests import DirectHandler, Relay, Throttle
 from kcore.net.responses import SharedBody
 from kcore.net.sasl_server import SaslListener
-from kcore.net.served import Handler, Relay, ServedConnection
+from kcore.net.served import Handler, ServedConnection
 from kcore.net.tls import TlsContext
 from kcore.net.turns import Turns
 from kcore.net.versions import answer_of
@@ -125,6 +125,7 @@ class Server:
         self.received: HeldBytes[ServedConnection] = HeldBytes(limits.received_bytes, _holds_too_much)
         self.unsent: HeldBytes[ServedConnection] = HeldBytes(limits.unsent_bytes, _takes_too_little)
         self.turns = Turns()
+        self.reading = asyncio.Lock()
         self._listener: Listener | None = None
         self._lobby: Lobby[Arrival] | None = None
         self._arrivals: set[asyncio.Task[None]] = set()

@@ -6,7 +6,8 @@ from typing import Any, Final
 from kcore.errors import KcoreError
 from kcore.net.framed import Encoded
 from kcore.net.request_context import SESSION, RequestContext
-from kcore.net.served import Handler, Relay
+from kcore.net.requests import Relay
+from kcore.net.served import Handler
 from kcore.net.versions import api_name, response_of
 from kcore.schema.headers import RequestHeader, ResponseHeader
 from kcore.schema.index import REQUESTS

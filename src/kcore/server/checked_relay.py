@@ -7,8 +7,9 @@ from collections.abc import Callable
 from typing import TypeAlias
 
 from kcore.errors import DisconnectedError
+from kcore.net.limits import REQUEST_VALUES
 from kcore.net.request_context import SESSION
-from kcore.net.served import Relay
+from kcore.net.requests import Relay
 from kcore.schema.headers import RequestHeader, ResponseHeader
 from kcore.schema.index import REQUESTS
 from kcore.schema.structure import Message
@@ -48,8 +49,8 @@ class CheckedRelay:
 def read_request(frame: bytes) -> tuple[RequestHeader, Message]:
     """Of a frame whose API and version a relay takes. DecodeError."""
     kind, version = REQUESTS[int.from_bytes(frame[:2])], int.from_bytes(frame[2:4])
-    header, at = decode_from(RequestHeader, kind.header_version(version), frame)
-    return header, decode_from(kind, version, frame, at)[0]
+    header, at = decode_from(RequestHeader, kind.header_version(version), frame, most_values=REQUEST_VALUES)
+    return header, decode_from(kind, version, frame, at, most_values=REQUEST_VALUES)[0]
 
 
 def response_bytes(header: RequestHeader, response: Message) -> bytes:

@@ -3,9 +3,10 @@
 Source: ZkMetadataCache and KafkaApis of 3.9.1 (handleTopicMetadataRequest, handleDescribeCluster), no authorizer.
 """
 
-from collections.abc import Callable, Collection, Iterable
+import asyncio
+from collections.abc import Callable, Collection, Iterable, Sequence
 from dataclasses import dataclass
-from typing import Final
+from typing import Final, NamedTuple, TypeAlias
 
 from kcore.constants import INTERNAL_TOPICS
 from kcore.metadata.broker_registration import LiveBroker
@@ -17,6 +18,7 @@ from kcore.schema.cluster_metadata import (
     DescribeClusterRequest,
     DescribeClusterResponse,
     MetadataRequest,
+    MetadataRequestTopic,
     MetadataResponse,
     MetadataResponseBroker,
     MetadataResponsePartition,
@@ -24,10 +26,32 @@ from kcore.schema.cluster_metadata import (
 )
 from kcore.types import ZERO_UUID, Int32s, Uuid
 
+Told: TypeAlias = Callable[[MetadataResponseTopic], MetadataResponseTopic | None]
+MayTell: TypeAlias = Callable[[MetadataRequest, int, bool], Told]  # Of a request, its version, and whether it has ids.
+A_LOOK: Final = 5_000  # Topics of a request, as `A_TURN`.
+A_TURN: Final = 100  # Topics and partitions, between which others are served: a fraction of a millisecond.
 TOPIC_IDS_SINCE: Final = 12  # Metadata: versions 10 and 11 have the field, and Kafka takes no ids in them.
 # A bit for each AclOperation that AclEntry allows for the kind of resource: without authorizer all are set.
 TOPIC_OPERATIONS: Final = sum(1 << code for code in (3, 4, 5, 6, 7, 8, 10, 11))
 CLUSTER_OPERATIONS: Final = sum(1 << code for code in (5, 7, 8, 9, 10, 11, 12))
+
+
+class _Naming(NamedTuple):
+    """How topics are asked for."""
+
+    by_id: bool = False  # Some have one; those that have none are passed over then.
+    is_incomplete: bool = False  # Some have no name.
+
+
+async def _naming(topics: Sequence[MetadataRequestTopic]) -> _Naming:
+    found = _Naming()
+    for begin in range(0, len(topics), A_LOOK):
+        if begin:
+            await asyncio.sleep(0)
+        part = topics[begin : begin + A_LOOK]
+        by_id = found.by_id or any(each.topic_id != ZERO_UUID for each in part)
+        found = _Naming(by_id, found.is_incomplete or any(each.name is None for each in part))
+    return found
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,10 +79,10 @@ class ClusterView:
             if endpoint.listener == self.listener
         }
 
-    def name_of(self, topic_id: Uuid) -> str | None:
-        """Of a topic; None if there is none with that id."""
+    def names(self) -> dict[Uuid, str]:
+        """The topics by id."""
         pairs = zip(self.table.topics.ids, self.table.topics.names, strict=True)
-        return next((name for known, name in pairs if name and known == topic_id), None)
+        return {topic_id: name for topic_id, name in pairs if name}
 
     def describe(self, request: DescribeClusterRequest) -> DescribeClusterResponse:
         """The brokers. Controllers are asked for in KRaft clusters alone (KIP-919)."""
@@ -77,17 +101,32 @@ class ClusterView:
         ]
         return response
 
-    def metadata(self, request: MetadataRequest, version: int) -> MetadataResponse:
-        """Brokers and the topics that were asked for. Unknown ones are never made here: brokers do that."""
+    async def metadata(
+        self, request: MetadataRequest, version: int, told_of: MayTell | None = None
+    ) -> MetadataResponse:
+        """Brokers and the topics that were asked for. Unknown ones are never made here: brokers do that.
+
+        `told_of` gives what may be told of each topic; None: all of it. A request may name a million topics: others
+        have their turns in between, and a topic is what it is when its own turn comes.
+        """
         nodes = self.nodes()
         brokers = [
             MetadataResponseBroker(node_id=broker_id, host=host, port=port, rack=rack)
             for broker_id, (host, port, rack) in nodes.items()
         ]
-        topics = [*self._topics(request, version, nodes.keys())]
-        if request.include_topic_authorized_operations:
-            for topic in topics:
+        naming = await _naming(request.topics or ())
+        told = None if told_of is None else told_of(request, version, naming.by_id)
+        topics, done = [], 0
+        for topic in self._topics(request, naming, version, nodes.keys()):
+            if request.include_topic_authorized_operations:
                 topic.topic_authorized_operations = TOPIC_OPERATIONS
+            cut = topic if told is None else told(topic)
+            if cut is not None:
+                topics.append(cut)
+            done += 1 + len(topic.partitions)
+            if done >= A_TURN:
+                done = 0
+                await asyncio.sleep(0)
         response = MetadataResponse(
             brokers=brokers, cluster_id=self.cluster_id, controller_id=self.controller.id, topics=topics
         )
@@ -96,41 +135,50 @@ class ClusterView:
         return response
 
     def _topics(
-        self, request: MetadataRequest, version: int, nodes: Collection[int]
+        self, request: MetadataRequest, naming: "_Naming", version: int, nodes: Collection[int]
     ) -> Iterable[MetadataResponseTopic]:
         topics = self.table.topics
         requested = request.topics
         if requested is None or (not requested and version == 0):
-            for name in topics.names:
+            for name in [*topics.names]:
                 if name and (known := self._topic(name, version, nodes)):
                     yield known
             return
-        by_id = [each.topic_id for each in requested if each.topic_id != ZERO_UUID]
+        by_id = naming.by_id
         is_by_name = version < TOPIC_IDS_SINCE or not by_id
-        if (by_id and version < TOPIC_IDS_SINCE) or (is_by_name and any(each.name is None for each in requested)):
+        if (by_id and version < TOPIC_IDS_SINCE) or (is_by_name and naming.is_incomplete):
             for each in requested:  # MetadataRequest.getErrorResponse: no name is null there.
                 yield MetadataResponseTopic(
                     error_code=Errors.INVALID_REQUEST, name=each.name or "", topic_id=each.topic_id
                 )
             return
         if by_id:
-            names = {topic_id: name for topic_id, name in zip(topics.ids, topics.names, strict=True) if name}
-            for topic_id in by_id:
-                yield self._requested_topic(names.get(topic_id), topic_id, version, nodes)
+            names = self.names()
+            for each in requested:
+                if each.topic_id != ZERO_UUID:
+                    yield self._requested_topic(names.get(each.topic_id), each.topic_id, version, nodes)
             return
-        for asked_name in dict.fromkeys(each.name for each in requested):
-            yield self._requested_topic(asked_name, ZERO_UUID, version, nodes)
+        given = set()
+        for each in requested:
+            if each.name not in given:
+                given.add(each.name)
+                yield self._requested_topic(each.name, ZERO_UUID, version, nodes)
 
     def _requested_topic(
         self, name: str | None, topic_id: Uuid, version: int, nodes: Collection[int]
     ) -> MetadataResponseTopic:
-        if name is None:
+        if name is None or not self._has(name, topic_id):
             return MetadataResponseTopic(error_code=Errors.UNKNOWN_TOPIC_ID, topic_id=topic_id, name=None)
         known = self._topic(name, version, nodes)
         if known is not None:
             return known
         error = Errors.INVALID_TOPIC_EXCEPTION if reason_invalid(name) else Errors.UNKNOWN_TOPIC_OR_PARTITION
         return MetadataResponseTopic(error_code=error, name=name, is_internal=name in INTERNAL_TOPICS)
+
+    def _has(self, name: str, topic_id: Uuid) -> bool:
+        """Whether the topic of that name still has that id; true for zeros."""
+        topics = self.table.topics
+        return topic_id == ZERO_UUID or (name in topics and topics.ids[topics.row(name)] == topic_id)
 
     def _topic(self, name: str, version: int, nodes: Collection[int]) -> MetadataResponseTopic | None:
         """None where brokers would not know it: it is new, or going."""

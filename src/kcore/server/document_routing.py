@@ -14,6 +14,7 @@ from kcore.controller.rules import error_responses, tokens
 from kcore.controller.zk.requests.versions import at_least
 from kcore.errors import DecodeError
 from kcore.metadata.principal import ANONYMOUS
+from kcore.net.limits import REQUEST_VALUES
 from kcore.net.versions import answer_of, response_of
 from kcore.protocol_errors import Errors
 from kcore.schema.acls import CreateAclsRequest, DeleteAclsRequest
@@ -88,8 +89,8 @@ def read_request(frame: bytes) -> RoutedRequest:
     """Of a frame that `is_mutation`. DecodeError."""
     kind = REQUESTS[int.from_bytes(frame[:2])]
     layout = layout_of(kind, int.from_bytes(frame[2:4]))
-    header, at = decode_from(RequestHeader, kind.header_version(layout), frame)
-    request, _ = decode_from(kind, layout, frame, at)
+    header, at = decode_from(RequestHeader, kind.header_version(layout), frame, most_values=REQUEST_VALUES)
+    request, _ = decode_from(kind, layout, frame, at, most_values=REQUEST_VALUES)
     tags = dict(header.unknown_tagged_fields)
     name, address = (_text_in(tags.get(each)) for each in (PRINCIPAL_NAME, CLIENT_ADDRESS))
     return RoutedRequest(header, request, name, address)

@@ -44,6 +44,7 @@ from kcore.schema.configs import (
 )
 from kcore.schema.structure import Message
 from kcore.schema.transactions import InitProducerIdRequest, InitProducerIdResponse
+from kcore.server.cluster_view import TOPIC_IDS_SINCE, Told
 from kcore.types import ZERO_UUID, Uuid
 
 OF_TOPIC: Final = (Errors.TOPIC_AUTHORIZATION_FAILED, "Topic authorization failed.")
@@ -185,27 +186,28 @@ class Rights:
 
     # What is told of the cluster.
 
-    def cut(self, request: Message, response: Message, version: int) -> None:
-        """Takes out of the response what may not be told."""
-        if isinstance(request, MetadataRequest) and isinstance(response, MetadataResponse):
-            self._cut_metadata(request, response, version)
+    def cut(self, response: Message) -> None:
+        """Takes out of the response what may not be told of the cluster itself."""
+        if isinstance(response, MetadataResponse):
+            bits = response.cluster_authorized_operations
+            response.cluster_authorized_operations = self.operations(bits, CLUSTER, CLUSTER_NAME)
         elif isinstance(response, DescribeClusterResponse):
             self._cut_description(response)
 
-    def _cut_metadata(self, request: MetadataRequest, response: MetadataResponse, version: int) -> None:
+    def told(self, request: MetadataRequest, version: int, by_id: bool) -> Told:
         """Only topics that may be described: of those that were named others are refused, else left out."""
         requested = request.topics
         is_named = not (requested is None or (not requested and version == 0))
-        topics = []
-        for each in response.topics:
-            if each.name is None or self._of_topic(DESCRIBE, each.name):
-                each.topic_authorized_operations = self.operations(each.topic_authorized_operations, TOPIC, each.name)
-                topics.append(each)
-            elif is_named:
-                topics.append(_not_described(each, by_id=any(asked.name is None for asked in requested or ())))
-        response.topics = topics
-        bits = response.cluster_authorized_operations
-        response.cluster_authorized_operations = self.operations(bits, CLUSTER, CLUSTER_NAME)
+        by_id = by_id and version >= TOPIC_IDS_SINCE
+
+        def told(topic: MetadataResponseTopic) -> MetadataResponseTopic | None:
+            if topic.name is None or self._of_topic(DESCRIBE, topic.name):
+                bits = topic.topic_authorized_operations
+                topic.topic_authorized_operations = self.operations(bits, TOPIC, topic.name)
+                return topic
+            return _not_described(topic, by_id=by_id) if is_named else None
+
+        return told
 
     def _cut_description(self, response: DescribeClusterResponse) -> None:
         """Of the cluster's operations those that are allowed."""

@@ -11,10 +11,10 @@ from kcore.controller.kraft.activation import Bootstrap
 from kcore.controller.kraft.context import RequestInfo
 from kcore.controller.kraft.decision import Decision, Versioned
 from kcore.controller.kraft.handlers import HANDLERS
-from kcore.controller.kraft.long_messages import fitting
 from kcore.controller.kraft.outputs import RequestAnswer
 from kcore.controller.kraft.periodic import Task
 from kcore.controller.kraft.slices import snapshot_slices
+from kcore.controller.rules.long_messages import fitting
 from kcore.metadata.image import ClusterImage
 from kcore.metadata.metadata_version import RELEASES, MetadataVersion
 from kcore.metadata.replay import replay

@@ -43,10 +43,11 @@ def apply_operation(configs: dict[str, str], change: IncrementalAlterConfigsRequ
             Errors.INVALID_CONFIG.raise_for(f"Config value {verb} is not allowed for config key: {name}")
         before = configs.get(name, TOPIC_CONFIGS[name].default)
         members, given = before.split(",") if before else [], value.split(",")
+        known, named = {*members}, {*given}
         if operation == OpType.APPEND:
-            members += [each for each in given if each not in members]
+            members += [each for each in given if each not in known]
         else:
-            members = [each for each in members if each not in given]
+            members = [each for each in members if each not in named]
         configs[name] = ",".join(members)
     else:
         Errors.INVALID_REQUEST.raise_for(f"Unknown operation {operation} for config key: {name}")

@@ -32,7 +32,8 @@ def reassign_to(assignment: ReplicaAssignment, target: Sequence[int]) -> Replica
 
 def without(brokers: Iterable[int], others: Sequence[int]) -> tuple[int, ...]:
     """The brokers that are not among the others, in their order."""
-    return tuple(broker for broker in brokers if broker not in others)
+    gone = frozenset(others)  # A client may list as many as it likes.
+    return tuple(broker for broker in brokers if broker not in gone)
 
 
 def assignments_of(table: PartitionTable, rows: Iterable[int]) -> dict[int, ReplicaAssignment]:

@@ -120,11 +120,11 @@ def describe_tokens(
     """The tokens that are asked for, of those that the principal may see (DelegationTokenManager.filterToken)."""
     owners = None
     if request.owners is not None:
-        owners = [KafkaPrincipal(each.principal_name, each.principal_type) for each in request.owners]
+        owners = {KafkaPrincipal(each.principal_name, each.principal_type) for each in request.owners}
     found = [
         token
         for token in tokens
-        if (owners is None or any(map(token.is_of, owners)))
+        if (owners is None or token.is_of_any(owners))
         and (token.is_of(principal) or may_describe(token.token_id, str(token.owner)))
     ]
     return DescribeDelegationTokenResponse(tokens=[_described(each, key, version) for each in found])

@@ -174,11 +174,11 @@ class BrokerFront(ABC):
             case OffsetForLeaderEpochRequest():
                 return on_offset_for_leader_epoch(manager, request)
             case MetadataRequest():
-                return self._metadata(context, request, gate)
+                return await self._metadata(context, request, gate)
             case DescribeClusterRequest():
                 described = self.view(context.listener_name).describe(request)
                 if gate is not None:
-                    gate.cut(request, described, context.version)
+                    gate.cut(described)
                 return described
             case InitProducerIdRequest():  # It waits for an active controller.
                 return await context.while_here(self._init_producer_id(request))
@@ -205,13 +205,16 @@ class BrokerFront(ABC):
             return EMPTY[type(request)]()
         return coordination.refuse(manager, request, context.version, gate)
 
-    def _metadata(self, context: RequestContext, request: MetadataRequest, gate: BrokerGate | None) -> MetadataResponse:
+    async def _metadata(
+        self, context: RequestContext, request: MetadataRequest, gate: BrokerGate | None
+    ) -> MetadataResponse:
         """Has topics created that were asked for by name and are not known, where the client and the broker want it."""
-        answer, creates = self.view(context.listener_name).metadata(request, context.version), self._topic_creation
+        creates, told_of = self._topic_creation, None
         if gate is not None:
-            gate.cut(request, answer, context.version)
-            if creates.creates_ordinary:
-                gate.hide_uncreated(request, answer)
+            told_of = gate.told_of_uncreated if creates.creates_ordinary else gate.told
+        answer = await self.view(context.listener_name).metadata(request, context.version, told_of)
+        if gate is not None:
+            gate.cut(answer)
         if creates.creates_ordinary and request.topics is not None and request.allow_auto_topic_creation:
             unknown = Errors.UNKNOWN_TOPIC_OR_PARTITION
             names = [each.name for each in answer.topics if each.error_code == unknown and each.name]

@@ -27,7 +27,7 @@ from kcore.net.versions import api_name, response_of
 from kcore.protocol_errors import ApiException, Errors
 from kcore.schema.acls import CreateAclsRequest, DeleteAclsRequest, DescribeAclsRequest
 from kcore.schema.classic_groups import HeartbeatRequest, JoinGroupRequest, LeaveGroupRequest, SyncGroupRequest
-from kcore.schema.cluster_metadata import MetadataRequest, MetadataResponse
+from kcore.schema.cluster_metadata import MetadataRequest, MetadataResponseTopic
 from kcore.schema.committed_offsets import OffsetCommitRequest, OffsetDeleteRequest
 from kcore.schema.configs import AlterConfigsRequest, DescribeConfigsRequest, IncrementalAlterConfigsRequest
 from kcore.schema.consumer_groups import ConsumerGroupHeartbeatRequest
@@ -73,6 +73,7 @@ from kcore.schema.transactions import (
     WriteTxnMarkersResponse,
 )
 from kcore.server.broker.group_coordinators import TRANSACTIONS
+from kcore.server.cluster_view import Told
 from kcore.server.rights import OF_THE_CLUSTER, OF_TOPIC, Checked, Rights, refusal_of_producer
 
 NO_TOPIC: Final = Errors.TOPIC_AUTHORIZATION_FAILED
@@ -227,15 +228,23 @@ class BrokerGate(Rights):
         """In ZooKeeper mode, where a broker changes them; else they go on to the controller."""
         return self._alter_configs(request)
 
-    def hide_uncreated(self, request: MetadataRequest, response: MetadataResponse) -> None:
-        """Refuses a topic that is not there, and that whoever asks may not make (auto.create.topics.enable)."""
+    def told_of_uncreated(self, request: MetadataRequest, version: int, by_id: bool) -> Told:
+        """As `told`; refuses a topic that is not there, too, and that whoever asks may not make.
+
+        Of a broker with auto.create.topics.enable.
+        """
+        told = self.told(request, version, by_id)
         if not request.allow_auto_topic_creation or self.allows(CREATE):
-            return
-        for each in response.topics:
-            if each.name is None or each.error_code != Errors.UNKNOWN_TOPIC_OR_PARTITION:
-                continue
-            if not self._of_topic(CREATE, each.name):
-                each.error_code = NO_TOPIC
+            return told
+
+        def hidden(topic: MetadataResponseTopic) -> MetadataResponseTopic | None:
+            found = told(topic)
+            is_missing = found is not None and found.error_code == Errors.UNKNOWN_TOPIC_OR_PARTITION
+            if found is not None and is_missing and found.name is not None and not self._of_topic(CREATE, found.name):
+                found.error_code = NO_TOPIC
+            return found
+
+        return hidden
 
 
 class ZkGate(BrokerGate):

@@ -3,6 +3,7 @@
 import asyncio
 from collections.abc import Awaitable, Callable, Collection, Sequence
 from dataclasses import replace
+from functools import cache
 from itertools import count
 from typing import Any, Final, NamedTuple, TypeAlias
 
@@ -45,6 +46,7 @@ from kcore.schema.sasl import (
     SaslHandshakeResponse,
 )
 from kcore.schema.structure import Message
+from kcore.server.answers import made_to_fit
 from kcore.server.audit import AuditLog
 from kcore.server.audited import AuditedRelay
 from kcore.server.checked_relay import CheckedRelay
@@ -292,19 +294,26 @@ class Front:
         """What the client may ask for, and be told. `is_ours`: no broker is asked for the answer."""
         if not is_parsed(request):
             raise DecodeError(f"{api_name(type(request))} has a code that stands for none", 0)
+        response = await self._checked(context, request, is_ours=is_ours)
+        if response is not None:
+            await made_to_fit(response)
+        return response
+
+    async def _checked(self, context: RequestContext, request: Message, *, is_ours: bool) -> Message | None:
         if self._authorizer is None:
-            return await self._decide(context, request, is_ours=is_ours)
+            return await self._decide(context, request, None, is_ours=is_ours)
         gate = Gate(self._authorizer, context)
         if gate.refuses(api_name(type(request))):
             return self._refused(context, request, Errors.CLUSTER_AUTHORIZATION_FAILED)
-        checked = gate.check(request, self._name_of)
+        names = cache(self._names)  # All topics are looked through once, and only where one is asked for by id.
+        checked = gate.check(request, lambda topic_id: names().get(topic_id))
         if checked.is_empty:
             response: Message | None = response_of(type(request))()
         else:
-            response = await self._decide(context, checked.request, is_ours=is_ours)
+            response = await self._decide(context, checked.request, gate, is_ours=is_ours)
         if response is not None:
             checked.complete(response)
-            gate.cut(request, response, context.version)
+            gate.cut(response)
         return response
 
     def _refused(self, context: RequestContext, request: Message, error: Errors) -> Message:
@@ -313,11 +322,13 @@ class Front:
         response: Message = response_of(type(request))(error_code=error)
         return response
 
-    def _name_of(self, topic_id: Uuid) -> str | None:
+    def _names(self) -> dict[Uuid, str]:
         view = self._view()
-        return None if view is None else view.name_of(topic_id)
+        return {} if view is None else view.names()
 
-    async def _decide(self, context: RequestContext, request: Message, *, is_ours: bool) -> Message | None:
+    async def _decide(
+        self, context: RequestContext, request: Message, gate: Gate | None, *, is_ours: bool
+    ) -> Message | None:
         if is_of_all_brokers(request) and not is_ours:
             relayed = await self._relay.forward(request, context.version)
             if relayed is not None:
@@ -343,7 +354,8 @@ class Front:
         view = self._view()
         # Without brokers there is nothing to say: the client asks another node.
         if isinstance(request, MetadataRequest):
-            return view.metadata(request, context.version) if view else MetadataResponse()
+            told_of = None if gate is None else gate.told
+            return await view.metadata(request, context.version, told_of) if view else MetadataResponse()
         assert isinstance(request, DescribeClusterRequest)
         return view.describe(request) if view else DescribeClusterResponse(error_code=Errors.BROKER_NOT_AVAILABLE)
 

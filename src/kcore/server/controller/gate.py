@@ -112,7 +112,8 @@ class Gate(Rights):
                 continue
             told = name if each.topic_id == ZERO_UUID or self._of_topic(DESCRIBE, name) else None
             refused.append(_not_deleted(told, each.topic_id))
-        refused += [_not_deleted(name, ZERO_UUID) for name in request.topic_names if name not in kept_names]
+        allowed = {*kept_names}
+        refused += [_not_deleted(name, ZERO_UUID) for name in request.topic_names if name not in allowed]
 
         def complete(response: DeleteTopicsResponse) -> None:
             response.responses = [*response.responses, *refused]

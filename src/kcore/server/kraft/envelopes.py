@@ -11,6 +11,7 @@ from kcore.controller.rules.parsed import is_parsed
 from kcore.errors import DecodeError
 from kcore.metadata.principal import KafkaPrincipal
 from kcore.net.framed import PIECE_BYTES, Encoded
+from kcore.net.limits import REQUEST_VALUES
 from kcore.protocol_errors import Errors
 from kcore.schema.acls import CreateAclsResponse
 from kcore.schema.envelope import EnvelopeRequest, EnvelopeResponse
@@ -18,7 +19,7 @@ from kcore.schema.headers import RequestHeader, ResponseHeader
 from kcore.schema.index import REQUESTS, message_class
 from kcore.schema.principal import DefaultPrincipalData
 from kcore.schema.structure import Message
-from kcore.server.kraft.answers import in_turns
+from kcore.server.answers import in_turns
 from kcore.wire.codec import decode, decode_from, encode
 from kcore.wire.metadata_frames import varint
 
@@ -68,8 +69,8 @@ def unwrapped(envelope: EnvelopeRequest) -> Forwarded | Errors:
     if version not in kind.versions:
         return Errors.UNSUPPORTED_VERSION
     try:
-        header, at = decode_from(RequestHeader, kind.header_version(version), data)
-        request, _ = decode_from(kind, version, data, at)
+        header, at = decode_from(RequestHeader, kind.header_version(version), data, most_values=REQUEST_VALUES)
+        request, _ = decode_from(kind, version, data, at, most_values=REQUEST_VALUES)
     except DecodeError:
         return Errors.UNSUPPORTED_VERSION
     if not is_parsed(request):

@@ -48,7 +48,7 @@ from kcore.schema.raft_voters import (
 )
 from kcore.schema.sasl import SaslAuthenticateRequest, SaslHandshakeRequest
 from kcore.schema.structure import Message
-from kcore.server.kraft.answers import in_turns
+from kcore.server.answers import in_turns
 from kcore.server.kraft.apis import APIS
 from kcore.server.kraft.credentials import NOT_LOADED
 from kcore.server.kraft.envelopes import Forwarded, unwrapped, wrapped

@@ -4,6 +4,7 @@ Source: ConfigurationControlManager, ControllerConfigurationValidator, QuorumCon
 """
 
 import re
+from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Final, NamedTuple
 
@@ -235,13 +236,19 @@ def _record(resource: Resource, name: str, value: str | None) -> ConfigRecord:
 
 
 def _listed(before: str, operation: int, given: str) -> str:
-    members = [each for each in before.split(",") if each]
-    for each in java_split(given, ","):
-        if operation == OpType.SUBTRACT and each in members:
-            members.remove(each)
-        elif operation == OpType.APPEND and each not in members:
-            members.append(each)
-    return ",".join(members)
+    """One SUBTRACT takes out one member of each name, the first; values may have thousands of both."""
+    members, named = [each for each in before.split(",") if each], java_split(given, ",")
+    if operation == OpType.APPEND:
+        known = {*members}
+        return ",".join([*members, *(each for each in dict.fromkeys(named) if each not in known)])
+    left = Counter(named)
+    kept = []
+    for each in members:
+        if left[each] > 0:
+            left[each] -= 1
+        else:
+            kept.append(each)
+    return ",".join(kept)
 
 
 def _directories(text: str | None) -> list[str]:

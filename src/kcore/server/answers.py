@@ -1,0 +1,20 @@
+"""Responses of controllers on their way out."""
+
+import asyncio
+
+from kcore.controller.rules.error_responses import in_version
+from kcore.controller.rules.long_messages import fitting
+from kcore.net.framed import Encoded, encoded
+from kcore.schema.structure import Message
+
+
+async def made_to_fit(response: Message) -> None:
+    """Cuts its messages short that are too long; other events come in between where it is large."""
+    for _ in fitting(response):
+        await asyncio.sleep(0)
+
+
+async def in_turns(response: Message, version: int) -> Encoded:
+    """The bytes of a response as its version can have it; other events come in between where it is large."""
+    await made_to_fit(response)
+    return await encoded(in_version(response, version), version)

@@ -1,0 +1,118 @@
+"""Requests and answers of many values: they keep nobody waiting while they are read, and when they are let go."""
+
+import asyncio
+from typing import Any
+
+import pytest
+
+from kcore import schema as s
+from kcore.net import served
+from kcore.net.connect import connect
+from kcore.net.letting_go import FEW, LONG, let_go, long_lists
+from kcore.net.limits import Limits
+from kcore.net.requests import FEW_VALUES
+from kcore.net.server import RequestContext, serve
+from kcore.schema.cluster_metadata import MetadataRequestTopic, MetadataResponsePartition, MetadataResponseTopic
+from kcore.schema.structure import Struct
+from net.loops import request_frame, story
+
+APIS = {"Metadata": (0, 12)}
+
+
+def topics(count: int) -> s.MetadataRequest:
+    return s.MetadataRequest(topics=[MetadataRequestTopic(name="") for _ in range(count)])
+
+
+async def echo(context: RequestContext, request: Any) -> Any:
+    return s.MetadataResponse(topics=[MetadataResponseTopic(name=each.name) for each in request.topics])
+
+
+@pytest.mark.parametrize("count", [FEW_VALUES, FEW_VALUES + 1, 3 * FEW_VALUES])
+@story
+async def test_a_request_of_many_values_is_answered(count: int) -> None:
+    async with await serve("127.0.0.1", 0, echo, APIS) as server, await connect("127.0.0.1", server.port) as client:
+        for _ in range(2):
+            assert len((await client.send(topics(count), 9)).topics) == count
+
+
+@pytest.mark.parametrize(("most", "is_taken"), [(2 * FEW_VALUES, True), (2 * FEW_VALUES - 1, False), (1, False)])
+@story
+async def test_the_limit_is_for_them_too(most: int, is_taken: bool) -> None:
+    async with await serve("127.0.0.1", 0, echo, APIS, limits=Limits(request_values=most)) as server:
+        reader, writer = await asyncio.open_connection("127.0.0.1", server.port)
+        writer.write(request_frame(topics(2 * FEW_VALUES), 9, 7))
+        assert bool(await reader.read(4)) == is_taken
+        writer.transport.abort()
+        assert server.metrics.errors == ({} if is_taken else {"DecodeError": 1})
+
+
+@story
+async def test_one_of_them_is_read_at_a_time() -> None:
+    """Others are answered meanwhile."""
+    async with (
+        await serve("127.0.0.1", 0, echo, APIS) as server,
+        await connect("127.0.0.1", server.port) as one,
+        await connect("127.0.0.1", server.port) as other,
+    ):
+        async with server.reading:
+            large = one.send(topics(2 * FEW_VALUES), 9)
+            for _ in range(300):  # It would be read by then.
+                assert len((await other.send(topics(1), 9)).topics) == 1
+            assert not large.done()
+        assert len((await large).topics) == 2 * FEW_VALUES
+
+
+def partitions(count: int) -> list[MetadataResponsePartition]:
+    return [MetadataResponsePartition(partition_index=each) for each in range(count)]
+
+
+@pytest.mark.parametrize(
+    ("made", "lengths"),
+    [
+        (s.MetadataResponse(topics=[MetadataResponseTopic(name="t")] * (LONG + 1)), [LONG + 1]),
+        (s.MetadataResponse(topics=[MetadataResponseTopic(name="t")] * LONG), []),
+        (
+            s.MetadataResponse(topics=[MetadataResponseTopic(name="t", partitions=partitions(LONG + 1))] * FEW),
+            [LONG + 1] * FEW,
+        ),
+        (s.MetadataResponse(topics=[MetadataResponseTopic(name="t", partitions=partitions(LONG + 1))] * (FEW + 1)), []),
+        (s.MetadataRequest(topics=None), []),
+    ],
+)
+def test_long_lists_are_found(made: Any, lengths: list[int]) -> None:
+    """Those of one topic, too; where there are many topics, none of which is large, nobody looks into each."""
+    assert [*map(len, long_lists(made))] == lengths
+
+
+@story
+async def test_they_are_let_go_of_in_parts() -> None:
+    values: list[Struct] = [*partitions(3 * LONG + 1)]
+    left = []
+
+    async def others() -> None:
+        while values:
+            left.append(len(values))
+            await asyncio.sleep(0)
+
+    beside = asyncio.create_task(others())
+    await asyncio.sleep(0)
+    await let_go([values])
+    await beside
+    assert {3 * LONG + 1, 2 * LONG + 1, LONG + 1, 1} <= {*left} and not values
+
+
+@story
+async def test_of_a_large_request_and_its_answer_both_are_let_go_of_once_it_is_written(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    gone: list[list[int]] = []
+
+    async def told(lists: list[list[Struct]]) -> None:
+        gone.append([*map(len, lists)])
+        await let_go(lists)
+
+    monkeypatch.setattr(served, "let_go", told)
+    async with await serve("127.0.0.1", 0, echo, APIS) as server, await connect("127.0.0.1", server.port) as client:
+        assert len((await client.send(topics(3 * FEW_VALUES), 9)).topics) == 3 * FEW_VALUES
+        assert len((await client.send(topics(1), 9)).topics) == 1
+    assert gone == [[3 * FEW_VALUES] * 2]
