@@ -5,7 +5,6 @@ sorts before it, it may miss the pattern, throw, or never return. kcore decides 
 `by_the_rule` repeats as a scan over all entries; everywhere else Kafka agrees with the rule.
 """
 
-import re
 from collections import Counter
 from dataclasses import dataclass
 from typing import Any
@@ -34,9 +33,6 @@ IMPLIED = {
     "DESCRIBE": {"DESCRIBE", "READ", "WRITE", "DELETE", "ALTER", "ALL"},
     "DESCRIBE_CONFIGS": {"DESCRIBE_CONFIGS", "ALTER_CONFIGS", "ALL"},
 }
-
-
-NO_CODE = re.compile(r"Invalid \w+ UNKNOWN|must not be (ANY|MATCH)")  # Of a createError.
 
 
 @dataclass
@@ -74,7 +70,7 @@ class Authorizer:
         ]
         denied = {action["op"], "ALL"}
         allowed = IMPLIED.get(action["op"], denied)
-        if any(each["permission"] == "DENY" and each["operation"] in denied for each in found):
+        if any(each["permission"] != "ALLOW" and each["operation"] in denied for each in found):
             return False
         if any(each["permission"] == "ALLOW" and each["operation"] in allowed for each in found):
             return True
@@ -88,21 +84,20 @@ def super_users(case: dict[str, Any]) -> tuple[str, ...]:
 def covers_name(entry: dict[str, Any], action: dict[str, Any]) -> bool:
     if entry["resourceType"] != action["resourceType"]:
         return False
-    if entry["patternType"] == "PREFIXED":
+    if entry["patternType"] != "LITERAL":
         return bool(action["name"].startswith(entry["name"]))
-    return entry["patternType"] == "LITERAL" and entry["name"] in (action["name"], "*")
+    return entry["name"] in (action["name"], "*")
 
 
 def recorded(version: str) -> list[Authorizer]:
-    """Left out: settings and loads that Kafka's authorizer refuses, and entries with a code that stands for none.
+    """Left out: settings and loads that Kafka's authorizer refuses.
 
-    Entries that a controller lets nobody create for their names are in: a log may have them, and it decides by them.
+    Entries that a controller lets nobody create are in, such as those of a code that stands for none: a log may have
+    them, and it decides by them.
     """
     found = []
     for case in cases.load(f"acl_authorizer_{version}"):
         if "configureError" in case or "loadError" in case:
-            continue
-        if any(NO_CODE.search(each.get("createError", "")) for each in case["acls"]):
             continue
         settings = {"super_users": super_users(case), "allow_everyone_if_no_acl_found": case["allowEveryone"]}
         one = Authorizer(case, a_context(has_authorizer=True, **settings), {}, {})
@@ -181,12 +176,12 @@ def test_rights_on_any_resource_of_a_type_are_as_kafkas(version: str) -> None:
                 count["missed by Kafka"] += 1
     failing = {"AuthorizerNotReadyException", "IllegalArgumentException", "IllegalStateException"}
     assert count.keys() <= {"as Kafka", "missed by Kafka", *failing}, count
-    assert count["as Kafka"] > 15 * (count.total() - count["as Kafka"]), count
+    assert count["as Kafka"] > 13 * (count.total() - count["as Kafka"]) > 200 * count["missed by Kafka"], count
 
 
 def is_of_everything(entry: dict[str, Any], row: dict[str, Any]) -> bool:
-    denies = (entry["patternType"], entry["name"], entry["permission"]) == ("PREFIXED", "", "DENY")
-    return bool(denies and entry["resourceType"] == row["resourceType"])
+    of_all = entry["patternType"] != "LITERAL" and not entry["name"]
+    return of_all and entry["permission"] != "ALLOW" and bool(entry["resourceType"] == row["resourceType"])
 
 
 @pytest.mark.recorded

@@ -73,11 +73,16 @@ def key_of(acl: Acl) -> AclKey:
 
 
 class AclsByResource(Generic[K, A]):
-    """Entries by resource, each with a key of its own, so that a request looks at the entries of its resource alone."""
+    """Entries by resource, each with a key of its own, so that a request looks at the entries of its resource alone.
+
+    A pattern that is not LITERAL takes in all names that begin with its own, also one of a code that stands for no
+    pattern: nobody can create such an entry, but a log may have one (StandardAuthorizerData.checkSection).
+    """
 
     def __init__(self) -> None:
         self._by_resource: dict[Resource, dict[K, A]] = {}
-        self._prefix_lengths: dict[int, Counter[int]] = {}  # By resource type: how many entries have a name so long.
+        # By resource type and pattern type: how many entries have a name so long.
+        self._prefix_lengths: dict[int, dict[int, Counter[int]]] = {}
 
     def clear(self) -> None:
         """No entry is left."""
@@ -86,8 +91,9 @@ class AclsByResource(Generic[K, A]):
     def add(self, key: K, acl: A) -> None:
         """An entry whose key is not known."""
         self._by_resource.setdefault(resource_of(acl), {})[key] = acl
-        if acl.pattern_type == PREFIXED:
-            self._prefix_lengths.setdefault(acl.resource_type, Counter())[len(acl.resource_name)] += 1
+        if acl.pattern_type != LITERAL:
+            by_pattern = self._prefix_lengths.setdefault(acl.resource_type, {})
+            by_pattern.setdefault(acl.pattern_type, Counter())[len(acl.resource_name)] += 1
 
     def remove(self, key: K, acl: A) -> None:
         """The entry that was added with that key."""
@@ -96,8 +102,8 @@ class AclsByResource(Generic[K, A]):
         del entries[key]
         if not entries:
             del self._by_resource[resource]
-        if acl.pattern_type == PREFIXED:
-            lengths = self._prefix_lengths[acl.resource_type]
+        if acl.pattern_type != LITERAL:
+            lengths = self._prefix_lengths[acl.resource_type][acl.pattern_type]
             lengths[len(acl.resource_name)] -= 1
             if not lengths[len(acl.resource_name)]:
                 del lengths[len(acl.resource_name)]
@@ -111,9 +117,10 @@ class AclsByResource(Generic[K, A]):
         yield from self.of_pattern((resource_type, LITERAL, name))
         if name != WILDCARD:
             yield from self.of_pattern((resource_type, LITERAL, WILDCARD))
-        for length in self._prefix_lengths.get(resource_type, ()):
-            if length <= len(name):
-                yield from self.of_pattern((resource_type, PREFIXED, name[:length]))
+        for pattern_type, lengths in self._prefix_lengths.get(resource_type, {}).items():
+            for length in lengths:
+                if length <= len(name):
+                    yield from self.of_pattern((resource_type, pattern_type, name[:length]))
 
     def of_type(self, resource_type: int) -> Iterator[A]:
         """The entries of all resources of a type."""
