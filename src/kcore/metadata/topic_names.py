@@ -4,7 +4,7 @@ A name becomes a folder, a znode and a key, so every entry point checks it.
 """
 
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from typing import Final
 
 from kcore.protocol_errors import Errors
@@ -46,9 +46,40 @@ def partition_error(name: str, partition: int) -> Errors:
     return Errors.NONE
 
 
-def colliding(name: str, others: Iterable[str]) -> list[str]:
-    """The other topics whose metrics would have the same name: periods become underscores there."""
-    if "." not in name and "_" not in name:
-        return []
-    unified = name.replace(".", "_")
-    return [other for other in others if other.replace(".", "_") == unified]
+class Collisions:
+    """Which topics' metrics would have the same name: periods become underscores there. For many names in turn."""
+
+    def __init__(self, names: Iterable[str]) -> None:
+        """Of topics that are there. They are looked through where the first name has such a sign."""
+        self._names, self._added = names, list[str]()
+        self._by_metric: dict[str, list[str]] | None = None
+
+    def add(self, name: str) -> None:
+        """One more topic."""
+        self._added.append(name)
+
+    def of(self, name: str) -> Sequence[str]:
+        """The other topics, in their order."""
+        if not may_collide(name):
+            return ()
+        if self._by_metric is None:
+            self._by_metric = {}
+            self._take_in(self._names)
+        self._take_in(self._added)
+        self._added.clear()
+        return self._by_metric.get(_metric(name), ())
+
+    def _take_in(self, names: Iterable[str]) -> None:
+        assert self._by_metric is not None
+        for name in names:
+            if may_collide(name):
+                self._by_metric.setdefault(_metric(name), []).append(name)
+
+
+def may_collide(name: str) -> bool:
+    """Whether its metrics have another name."""
+    return "." in name or "_" in name
+
+
+def _metric(name: str) -> str:
+    return name.replace(".", "_")

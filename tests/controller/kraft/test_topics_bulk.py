@@ -203,6 +203,15 @@ def test_a_name_that_collides_is_refused_however_many_periods_it_has(name: str) 
     assert results(create(context, a_topic("__" * 20)))[0][0] == Errors.INVALID_TOPIC_EXCEPTION
 
 
+def test_many_names_that_may_collide_are_looked_up_in_an_index() -> None:
+    """Each of them has a thousand spellings, and is one of them of the topics that are there, or of none."""
+    context = a_cluster()
+    written(context, create(context, *(a_topic(f"a.a.a.a.a.a.a.a.a.t{each}") for each in range(500))))
+    found = results(create(context, *(a_topic(f"a_a.a_a.a_a.a_a.a.t{each}") for each in range(1_000))))
+    assert [error for error, _ in found] == [Errors.INVALID_TOPIC_EXCEPTION] * 500 + [Errors.NONE] * 500
+    assert found[7][1] == "Topic 'a_a.a_a.a_a.a_a.a.t7' collides with existing topic: a.a.a.a.a.a.a.a.a.t7"
+
+
 def test_what_is_only_validated_is_not_written() -> None:
     context = a_cluster()
     decision = ask(context, CreateTopicsRequest(topics=[a_topic("a", 5, 3)], validate_only=True), version=7)

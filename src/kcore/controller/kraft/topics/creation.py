@@ -1,6 +1,6 @@
 """CreateTopics (ControllerApis.createTopics, ReplicationControlManager.createTopics)."""
 
-from collections.abc import Generator, Iterable, Mapping
+from collections.abc import Generator, Iterable, Iterator, Mapping
 from itertools import product
 from typing import Final
 
@@ -20,8 +20,7 @@ from kcore.controller.rules.error_responses import refused
 from kcore.controller.rules.mutation_quotas import CREATE_TOPICS_STRICT_FROM, MutationQuota
 from kcore.java_hash import hash_map_order
 from kcore.metadata.acl_codes import CREATE, DESCRIBE_CONFIGS, TOPIC
-from kcore.metadata.topic_names import reason_invalid
-from kcore.metadata.topics import TopicTable
+from kcore.metadata.topic_names import Collisions, may_collide, reason_invalid
 from kcore.protocol_errors import ApiException, Errors
 from kcore.schema.configs import ConfigResourceType, OpType
 from kcore.schema.topics import (
@@ -35,7 +34,7 @@ from kcore.types import Int32s
 
 _CREATED_AT_ONCE: Final = AT_ONCE // 4  # Topics: each is placed.
 _CHECKED_AT_ONCE: Final = 10 * AT_ONCE  # Partitions whose replicas the request names.
-_FEW: Final = 10  # Names with more periods and underscores are compared with all topics.
+_FEW: Final = 10  # Names with more periods and underscores have too many spellings.
 
 
 def on_create_topics(context: ControllerContext, request: CreateTopicsRequest, info: RequestInfo) -> Steps:
@@ -88,6 +87,7 @@ class Creating:
         self._effective = EffectiveConfigs(context.config, context.image)
         self._changes = ConfigChanges(context, is_forwarded=is_forwarded)
         self._placing = Placing(context)
+        self._collisions, self._spellings = Collisions(context.image.topics.names), 0
         self.made: list[NewTopic] = []
 
     def results(self, topics: list[CreatableTopic]) -> Generator[None, None, list[CreatableTopicResult]]:
@@ -120,10 +120,23 @@ class Creating:
         known = self._context.image.topics
         if name in known:
             Errors.TOPIC_ALREADY_EXISTS.raise_for(f"Topic '{name}' already exists.")
-        if (other := colliding_topic(name, known)) is not None:
+        if (other := self._colliding(name)) is not None:
             Errors.INVALID_TOPIC_EXCEPTION.raise_for(f"Topic '{name}' collides with existing topic: {other}")
         if (reason := reason_invalid(name)) is not None:
             Errors.INVALID_TOPIC_EXCEPTION.raise_for(f"Topic name is invalid: {reason}")
+
+    def _colliding(self, name: str) -> str | None:
+        """A topic whose metrics would have the same name: a period there is an underscore.
+
+        Looks up the name in all its spellings, or in an index of all topics where that would be more.
+        """
+        if not may_collide(name):
+            return None
+        signs, topics = sum(sign in "._" for sign in name), self._context.image.topics
+        self._spellings += 1 << min(signs, _FEW + 1)
+        if signs > _FEW or self._spellings > max(len(topics), 1 << _FEW):
+            return next(iter(self._collisions.of(name)), None)
+        return next((each for each in _spellings(name, signs) if each in topics), None)
 
     def _created(self, topic: CreatableTopic) -> Generator[None, None, CreatableTopicResult]:
         configs, records = self._configs(topic)
@@ -199,23 +212,11 @@ class Creating:
         return replicas
 
 
-def colliding_topic(name: str, topics: TopicTable) -> str | None:
-    """A topic whose metrics would have the same name: a period there is an underscore.
-
-    Looks up the name in all its spellings, or compares it with all topics if there are too many spellings.
-    """
-    signs = sum(sign in "._" for sign in name)
-    if not signs:
-        return None
-    if signs > _FEW:
-        unified = name.replace(".", "_")
-        return next((other for other in topics.names if other.replace(".", "_") == unified), None)
+def _spellings(name: str, signs: int) -> Iterator[str]:
+    """All names with the same metrics; each period and underscore is one of the two."""
     parts = name.replace(".", "_").split("_")
     for chosen in product("._", repeat=signs):
-        spelling = "".join(part + sign for part, sign in zip(parts, (*chosen, ""), strict=True))
-        if spelling in topics:
-            return spelling
-    return None
+        yield "".join(part + sign for part, sign in zip(parts, (*chosen, ""), strict=True))
 
 
 def _failed(name: str, error: Errors, message: str | None) -> CreatableTopicResult:

@@ -1,14 +1,23 @@
 """A topic's settings in ZooKeeper mode, which refuses two that KRaft allows (LogConfig.validate of 3.9.1)."""
 
 from collections.abc import Mapping
+from typing import Final
 
-from kcore.controller.rules.topic_configs import TRUE, check_remote_storage, topic_config_values
+from kcore.controller.rules.topic_configs import (
+    TOPIC_CONFIGS,
+    TRUE,
+    base_values,
+    check_remote_storage,
+    topic_config_values,
+)
 from kcore.protocol_errors import Errors
+
+_BASE: Final = base_values(TOPIC_CONFIGS)
 
 
 def validate_topic_configs(configs: Mapping[str, str]) -> dict[str, str]:
     """All settings of a topic with these overrides, as Kafka prints the values it read; raises for a wrong one."""
-    values = topic_config_values(configs)
+    values = topic_config_values(configs, base=_BASE)
     if TRUE in (values["remote.log.delete.on.disable"], values["remote.log.copy.disable"]):
         Errors.INVALID_CONFIG.raise_for(
             "It is invalid to set `remote.log.delete.on.disable` or `remote.log.copy.disable` under Zookeeper's mode."

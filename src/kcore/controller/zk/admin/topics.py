@@ -29,7 +29,7 @@ from kcore.controller.zk.topics.new_partitions import check_znode_holds
 from kcore.metadata import znodes
 from kcore.metadata.partition_table import PartitionTable
 from kcore.metadata.replica_assignment import ReplicaAssignment
-from kcore.metadata.topic_names import colliding, reason_invalid, validate_topic_name
+from kcore.metadata.topic_names import Collisions, reason_invalid, validate_topic_name
 from kcore.metadata.znode_operations import Create, Node, Operation, OperationResult, SetData
 from kcore.metadata.znodes import TopicAssignment
 from kcore.protocol_errors import ApiException, Errors
@@ -107,12 +107,14 @@ def _checked(
     found = (yield from read_nodes([path for three in paths for path in three])) if readable else []
     nodes = {name: found[3 * k : 3 * k + 3] for k, name in enumerate(readable)}
     made: dict[str, NewTopic] = {}
+    around = _Around(context)
     for topic, result in requested:
         try:
-            new = _new_topic(context, topic, nodes.get(topic.name, [None] * 3), [*made])
+            new = _new_topic(context, topic, nodes.get(topic.name, [None] * 3), around)
             if quota is not None:
                 quota.record(len(new.replicas))
             made[topic.name] = new
+            around.topics.add(topic.name)
         except ApiException as error:
             result.error_code, result.error_message = error.error, message_of(error)
     return made
@@ -122,8 +124,24 @@ def _config_path(topic: str) -> str:
     return znodes.config_path("topics", topic)
 
 
+class _Around:
+    """What all topics of a request have around them, looked up once."""
+
+    def __init__(self, context: ControllerContext) -> None:
+        self.topics = Collisions(context.table.topics.names)
+        self._context = context
+        self._brokers: dict[frozenset[int], dict[int, str | None]] = {}
+
+    def brokers_for(self, topic: str) -> dict[int, str | None]:
+        """The racks of the brokers that may have its replicas."""
+        unfit = frozenset(self._context.unfit_for(topic))
+        if unfit not in self._brokers:
+            self._brokers[unfit] = new_replicas.registered(self._context.table.brokers, unfit)
+        return self._brokers[unfit]
+
+
 def _new_topic(
-    context: ControllerContext, topic: CreatableTopic, nodes: list[Node | None], made: list[str]
+    context: ControllerContext, topic: CreatableTopic, nodes: list[Node | None], around: _Around
 ) -> NewTopic:
     """ZkAdminManager.createTopics for one topic; `nodes`: the topic, the request to delete it, its settings."""
     name, known, config = topic.name, context.table.topics, context.config
@@ -142,7 +160,7 @@ def _new_topic(
         partitions = config.num_partitions if topic.num_partitions == UNSET else topic.num_partitions
         check_znode_holds(partitions)
         replicas = new_replicas.placed(
-            new_replicas.registered(context.table.brokers, context.unfit_for(name)),
+            around.brokers_for(name),
             partitions,
             config.default_replication_factor if topic.replication_factor == UNSET else topic.replication_factor,
             seed=int.from_bytes(context.new_uuid()[:6], "big"),
@@ -152,7 +170,7 @@ def _new_topic(
         Errors.TOPIC_ALREADY_EXISTS.raise_for(f"Topic '{name}' is marked for deletion.")
     if nodes[0] is not None:
         Errors.TOPIC_ALREADY_EXISTS.raise_for(f"Topic '{name}' already exists.")
-    if others := colliding(name, [*known.names, *made]):
+    if others := around.topics.of(name):
         Errors.INVALID_TOPIC_EXCEPTION.raise_for(f"Topic '{name}' collides with existing topics: {', '.join(others)}")
     new_replicas.check_manual(replicas, len(topic.assignments) or len(replicas))
     new_replicas.check_fit(name, replicas.values(), context.unfit_for(name))

@@ -71,25 +71,36 @@ def know_brokers(table: PartitionTable, *ids: Int32s) -> None:
     name_brokers(table.brokers, np.unique(np.concatenate(ids)).tolist())
 
 
-def add_topic(table: PartitionTable, name: str, topic: TopicAssignment) -> Int32s:
-    """A topic that ZooKeeper has and the table has not: its partitions without a state. Returns their rows."""
-    table.topics.add(name, topic.topic_id or ZERO_UUID)
-    return add_partitions(table, name, topic.partitions)
+def add_topics(table: PartitionTable, topics: Mapping[str, TopicAssignment]) -> list[Int32s]:
+    """Topics that ZooKeeper has and the table has not: partitions without a state. Returns the rows of each."""
+    added = []
+    for name, topic in topics.items():
+        table.topics.add(name, topic.topic_id or ZERO_UUID)
+        added.append(_placed(table, name, topic.partitions))
+    if added:
+        _take_states(table, np.concatenate(added))
+    return added
 
 
 def add_partitions(table: PartitionTable, name: str, partitions: Mapping[int, ReplicaAssignment]) -> Int32s:
-    """Partitions of a topic that the table has not yet, without a state. Returns their rows, ascending.
+    """Partitions of a topic that the table has not yet, without a state. Returns their rows, ascending."""
+    added = _placed(table, name, partitions)
+    _take_states(table, added)
+    return added
 
-    One without replicas can never have a state, and is left out.
-    """
+
+def _placed(table: PartitionTable, name: str, partitions: Mapping[int, ReplicaAssignment]) -> Int32s:
+    """Their rows; one without replicas can never have a state, and is left out."""
     name_brokers(table.brokers, (broker for each in partitions.values() for broker in each.replicas))
     rows = []
     for run in _runs(sorted(index for index, each in partitions.items() if each.replicas)):
         replicas = _lists(partitions[index].replicas for index in run)
         rows.append(table.add_partitions(name, replicas, first_partition=run[0]))
-    added = np.sort(np.concatenate(rows)) if rows else np.empty(0, np.int32)
-    table.apply(_no_states(added), controller_epoch=NO_EPOCH, check_epochs=False)
-    return added
+    return np.sort(np.concatenate(rows)) if rows else np.empty(0, np.int32)
+
+
+def _take_states(table: PartitionTable, rows: Int32s) -> None:
+    table.apply(_no_states(rows), controller_epoch=NO_EPOCH, check_epochs=False)
 
 
 def _runs(indexes: list[int]) -> list[list[int]]:

@@ -40,7 +40,7 @@ def on_topic_change(context: ControllerContext, event: events.TopicChange) -> St
         except TableError as error:
             errors.append(error)
     yield from pass_over(context.passed_over, errors)
-    rows = [assignments.add_topic(context.table, name, assignment) for name, assignment in found.items()]
+    rows = assignments.add_topics(context.table, found)
     yield from assignments.give_topic_ids(context, found)
     if found:
         yield from log_notice(Topics("created", {name: len(each) for name, each in zip(found, rows, strict=True)}))
