@@ -1,6 +1,7 @@
 """A short run of ci/hostile at each server that needs no Java: errors, memory, log, and that it serves on. No times."""
 
 import json
+import socket
 from collections import Counter
 from pathlib import Path
 from random import Random
@@ -13,9 +14,11 @@ from hostile.command import line_of, options_of
 from hostile.payloads import PAYLOADS, Frame, framed
 from hostile.servers import NEEDS_JAVA, SERVERS, Target
 from kcore.cli.processes import use_all_descriptors
+from kcore.net.limits import CLIENT_VALUES
 from kcore.net.versions import response_of
 from kcore.protocol_errors import Errors
 from kcore.schema.cluster_metadata import MetadataRequest
+from kcore.schema.configs import DescribeConfigsRequest, DescribeConfigsResource
 from kcore.schema.headers import ResponseHeader
 from kcore.schema.index import REQUESTS
 from kcore.schema.topics import CreateTopicsRequest
@@ -36,6 +39,23 @@ def test_a_server_under_attack_refuses_and_serves_on(server: str, tmp_path: Path
         for attack in ATTACKS:
             row = measured(running, attack, seconds=1.0, rounds=1, seed=7)
             assert row.findings == [], line_of(row)
+
+
+@pytest.mark.parametrize("server", ["kraft-controller", "kraft-broker"])
+def test_a_request_of_many_entries_is_read_if_a_node_of_the_cluster_sends_it(server: str, tmp_path: Path) -> None:
+    """In SERVERS whoever comes from 127.0.0.1 has all rights, and who comes from elsewhere none."""
+    resources = [DescribeConfigsResource(resource_type=2, resource_name="unknown")] * (CLIENT_VALUES + 1)
+    frames = [framed(DescribeConfigsRequest(resources=resources[begin:]), 4) for begin in (0, 1)]
+    with SERVERS[server](tmp_path) as running:
+        for source, frame, is_read in (
+            ("127.0.0.1", frames[0], True),
+            ("127.0.0.2", frames[0], False),
+            ("127.0.0.2", frames[1], True),
+        ):
+            with socket.create_connection(("127.0.0.1", running.target.port), 60, (source, 0)) as client:
+                client.sendall(len(frame.data).to_bytes(4) + frame.data)
+                assert bool(client.recv(4)) == is_read
+        assert running.faults() == []
 
 
 @pytest.mark.parametrize("kind", [kind for kind in PAYLOADS if kind not in ("bombs", "messages")])

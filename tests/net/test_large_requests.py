@@ -46,6 +46,19 @@ async def test_the_limit_is_for_them_too(most: int, is_taken: bool) -> None:
         assert server.metrics.errors == ({} if is_taken else {"DecodeError": 1})
 
 
+@pytest.mark.parametrize(("is_node", "most"), [(True, 4 * FEW_VALUES), (False, 3 * FEW_VALUES)])
+@story
+async def test_who_is_no_node_of_the_cluster_may_send_fewer(is_node: bool, most: int) -> None:
+    limits = Limits(request_values=4 * FEW_VALUES, client_values=3 * FEW_VALUES)
+    async with await serve("127.0.0.1", 0, echo, APIS, limits=limits) as server:
+        server.is_node = lambda session: is_node
+        for count in (most, most + 1):
+            reader, writer = await asyncio.open_connection("127.0.0.1", server.port)
+            writer.write(request_frame(topics(count), 9, 7))
+            assert bool(await reader.read(4)) == (count == most)
+            writer.transport.abort()
+
+
 @story
 async def test_one_of_them_is_read_at_a_time() -> None:
     """Others are answered meanwhile."""

@@ -12,7 +12,7 @@ from kcore import schema as s
 from kcore.controller.zk.acls import AclAuthorizer, ZkAcls
 from kcore.controller.zk.authorizer_settings import AclAuthorizerSettings
 from kcore.controller.zk.config import ControllerConfig
-from kcore.errors import DisconnectedError
+from kcore.errors import DecodeError, DisconnectedError
 from kcore.metadata import znode_acls
 from kcore.metadata.acl_codes import (
     ALL,
@@ -42,6 +42,7 @@ from kcore.metadata.acl_codes import (
 from kcore.metadata.principal import KafkaPrincipal
 from kcore.metadata.znode_acls import AclBinding
 from kcore.net.connect import connect
+from kcore.net.limits import CLIENT_VALUES, REQUEST_VALUES
 from kcore.net.request_context import ClientSession
 from kcore.net.versions import response_of
 from kcore.protocol_errors import Errors
@@ -59,6 +60,7 @@ from kcore.schema.partitions import CreatePartitionsTopic
 from kcore.schema.structure import Message
 from kcore.schema.topics import CreatableTopic, CreatableTopicConfigs, CreatableTopicResult, DeleteTopicState
 from kcore.schema.transactions import InitProducerIdRequest
+from kcore.server.checked_relay import read_request
 from kcore.server.controller import process
 from kcore.server.controller.front import APIS, OF_TOKENS
 from kcore.server.controller.gate import Gate
@@ -66,7 +68,7 @@ from kcore.server.controller.process import ControllerServer
 from kcore.server.controller.relayed_rights import refusal_of
 from kcore.server.rights import OF_THE_CLUSTER
 from kcore.types import ZERO_UUID, Uuid
-from net.loops import story, until
+from net.loops import request_frame, story, until
 from server.zookeepers import Client, Zookeeper, elect, take_over
 
 ID = Uuid(b"i" * 16)
@@ -422,3 +424,32 @@ async def test_a_code_that_stands_for_none_costs_the_connection(monkeypatch: pyt
         with pytest.raises(DisconnectedError):
             await ask(server, DescribeAclsRequest(), 3)
         assert (await ask(server, DescribeLogDirsRequest(topics=None), 4)).error_code == Errors.NONE
+
+
+@story
+async def test_a_stranger_may_send_fewer_values_than_a_node_of_the_cluster(monkeypatch: pytest.MonkeyPatch) -> None:
+    resources = [DescribeConfigsResource(resource_type=2, resource_name="unknown")] * (CLIENT_VALUES + 1)
+    for super_users in (frozenset[str](), frozenset({"User:ANONYMOUS"})):
+        async with controller(monkeypatch, AclAuthorizerSettings(super_users)) as (_, server):
+            assert len((await ask(server, s.DescribeConfigsRequest(resources=resources[1:]), 4)).results) > 0
+            request = s.DescribeConfigsRequest(resources=resources)
+            if super_users:
+                assert len((await ask(server, request, 4)).results) > 0
+            else:
+                with pytest.raises(DisconnectedError):
+                    await ask(server, request, 4)
+
+
+@pytest.mark.parametrize(
+    ("rights", "most"), [(None, REQUEST_VALUES), ((CLUSTER_ACTION,), REQUEST_VALUES), ((ALTER,), CLIENT_VALUES)]
+)
+def test_what_is_relayed_has_the_limit_of_values_too(rights: tuple[int, ...] | None, most: int) -> None:
+    gate = None if rights is None else a_gate(*map(binding, rights))
+    for count in (most, most + 1):
+        request = s.FindCoordinatorRequest(key_type=0, coordinator_keys=[""] * count)
+        frame = request_frame(request, 4, 7)[4:]
+        if count == most:
+            assert len(read_request(frame, gate)[1].coordinator_keys) == count  # type: ignore[attr-defined]
+        else:
+            with pytest.raises(DecodeError, match="more values than it may"):
+                read_request(frame, gate)

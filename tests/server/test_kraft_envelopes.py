@@ -151,3 +151,10 @@ def test_d9_a_large_response_is_in_the_envelope_as_a_small_one_is() -> None:
     assert isinstance(told, Encoded) and len(told.body) > 4 and max(map(len, told.body)) < 1 << 20
     head = encode(ResponseHeader(correlation_id=forwarded.header.correlation_id), 1)
     assert enclosed(forwarded, response) == EnvelopeResponse(response_data=head + encode(response, 7))
+
+
+def test_a_request_of_too_many_values_cannot_be_read() -> None:
+    """It has two topics."""
+    two = CreateTopicsRequest(topics=CREATION.topics * 2)
+    assert isinstance(unwrapped(enveloped(two, 7), 2), Forwarded)
+    assert unwrapped(enveloped(two, 7), 1) is Errors.UNSUPPORTED_VERSION

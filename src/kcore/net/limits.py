@@ -5,6 +5,7 @@ from dataclasses import dataclass, field
 from typing import Final
 
 REQUEST_VALUES: Final = 1_000_000  # In all arrays of a request: objects are far larger than their bytes.
+CLIENT_VALUES: Final = 100_000  # The same, of who is no node of the cluster: rights to each are looked up.
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,4 +31,5 @@ class Limits:
     received_bytes: int = 256 * 1024 * 1024  # queued.max.request.bytes: half frames, and those whose requests run
     unsent_bytes: int = 512 * 1024 * 1024  # Answers that clients are slow to take.
     request_values: int = REQUEST_VALUES
+    client_values: int = CLIENT_VALUES
     idle_s: float = 600.0  # connections.max.idle.ms, since the last whole request, or answer that the client took

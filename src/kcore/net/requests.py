@@ -78,37 +78,45 @@ class Serving(Protocol):
     versions_answer: ApiVersionsResponse
     fetched: SharedBody
     reading: asyncio.Lock  # Of requests with many values.
+    is_node: Callable[[ClientSession], bool]  # Whether whoever asks may do what nodes of the cluster do.
 
 
 def read_request(
-    server: Serving, frame: bytes, api_key: int, version: int, most_values: int = FEW_VALUES, *, gives_way: bool = False
+    server: Serving, frame: bytes, api_key: int, version: int, most: int | None = None, *, gives_way: bool = False
 ) -> tuple[RequestHeader, Message | None]:
     """None stands for an ApiVersions request in an unknown version, which cannot be decoded (KIP-511).
 
-    FrameError for what is not served, DecodeError, also for more values than that. `gives_way`: in a thread, to others.
+    FrameError for what is not served; DecodeError, also for more than `most` values: if not said otherwise, for many.
+    `gives_way`: in a thread, to others.
     """
+    most = _few(server.limits) if most is None else most
     request, versions = server.served.get(api_key, (None, NONE))
     if request is None or (version not in versions and request is not ApiVersionsRequest):
         raise FrameError(f"{_name(api_key)} {version} is not served")
-    header, at = decode_from(RequestHeader, request.header_version(version), frame, most_values=most_values)
+    header, at = decode_from(RequestHeader, request.header_version(version), frame, most_values=most)
     if version not in versions:
         return header, None
-    message, _ = decode_from(request, version, frame, at, most_values=most_values, gives_way=gives_way)
+    message, _ = decode_from(request, version, frame, at, most_values=most, gives_way=gives_way)
     return header, message
 
 
 async def read_any_request(
-    server: Serving, frame: bytes, api_key: int, version: int
+    server: Serving, session: ClientSession, frame: bytes, api_key: int, version: int
 ) -> tuple[RequestHeader, Message | None]:
-    """As `read_request`, of as many values as the server's limit; one with many is read in a thread, one at a time."""
-    most = server.limits.request_values
-    if min(len(frame), most) <= FEW_VALUES:  # A value takes a byte at least.
-        return read_request(server, frame, api_key, version, most)
+    """As `read_request`, of as many values as the session may send. Many are read in a thread, one frame at a time."""
+    limits, few = server.limits, _few(server.limits)
     try:
         return read_request(server, frame, api_key, version)
     except DecodeError:
-        async with server.reading:
-            return await asyncio.to_thread(read_request, server, frame, api_key, version, most, gives_way=True)
+        if len(frame) <= few:  # A value takes a byte at least.
+            raise
+    most = limits.request_values if server.is_node(session) else min(limits.request_values, limits.client_values)
+    async with server.reading:
+        return await asyncio.to_thread(read_request, server, frame, api_key, version, most, gives_way=True)
+
+
+def _few(limits: Limits) -> int:
+    return min(FEW_VALUES, limits.request_values, limits.client_values)
 
 
 def versions_frame(

@@ -251,7 +251,7 @@ class ServedConnection(Framed):
             if relay is not None and relay.takes(api_key, version):
                 self.metrics.requests += 1
                 return frame_of(None, 0, await relay.ask(self._id, frame))
-            header, message = await read_any_request(self._server, frame, api_key, version)
+            header, message = await read_any_request(self._server, self._session, frame, api_key, version)
             self.metrics.requests += 1
             return await self._serve(header, message)
         except (NetworkError, DecodeError) as error:

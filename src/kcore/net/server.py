@@ -8,7 +8,7 @@ import asyncio
 import logging
 import socket
 import ssl
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from itertools import count
 from types import TracebackType
 from typing import Final, Self
@@ -26,7 +26,7 @@ from kcore.net.listener import Listener, bound_sockets
 from kcore.net.lobby import Lobby
 from kcore.net.metrics import Metrics
 from kcore.net.reception import Newcomer, Reception
-from kcore.net.request_context import RequestContext
+from kcore.net.request_context import ClientSession, RequestContext
 from kcore.net.requests import DirectHandler, Relay, Throttle
 from kcore.net.responses import SharedBody
 from kcore.net.sasl_server import SaslListener
@@ -126,6 +126,7 @@ class Server:
         self.unsent: HeldBytes[ServedConnection] = HeldBytes(limits.unsent_bytes, _takes_too_little)
         self.turns = Turns()
         self.reading = asyncio.Lock()
+        self.is_node: Callable[[ClientSession], bool] = _anybody
         self._listener: Listener | None = None
         self._lobby: Lobby[Arrival] | None = None
         self._arrivals: set[asyncio.Task[None]] = set()
@@ -371,6 +372,10 @@ class Arrival:
             self.lobby.end(self, "aborted")
         elif self.task is not None:
             self.task.cancel()
+
+
+def _anybody(session: ClientSession) -> bool:
+    return True
 
 
 def _lowered(accepted: socket.socket) -> socket.socket:

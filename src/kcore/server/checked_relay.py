@@ -7,7 +7,8 @@ from collections.abc import Callable
 from typing import TypeAlias
 
 from kcore.errors import DisconnectedError
-from kcore.net.limits import REQUEST_VALUES
+from kcore.metadata.acl_codes import CLUSTER_ACTION
+from kcore.net.limits import CLIENT_VALUES, REQUEST_VALUES
 from kcore.net.request_context import SESSION
 from kcore.net.requests import Relay
 from kcore.schema.headers import RequestHeader, ResponseHeader
@@ -35,8 +36,9 @@ class CheckedRelay:
         session = SESSION.get()
         if session is None:
             raise DisconnectedError("nobody asks")
-        header, request = read_request(frame)
-        refused = self._refuse(Rights(self._authorizer, session), request, header.request_api_version)
+        rights = Rights(self._authorizer, session)
+        header, request = read_request(frame, rights)
+        refused = self._refuse(rights, request, header.request_api_version)
         if refused is None:
             return await self._relay.ask(connection_id, frame)
         return response_bytes(header, refused)
@@ -46,11 +48,13 @@ class CheckedRelay:
         self._relay.forget(connection_id)
 
 
-def read_request(frame: bytes) -> tuple[RequestHeader, Message]:
-    """Of a frame whose API and version a relay takes. DecodeError."""
+def read_request(frame: bytes, rights: Rights | None = None) -> tuple[RequestHeader, Message]:
+    """Of a frame whose API and version a relay takes. DecodeError, also for more values than who asks may send."""
     kind, version = REQUESTS[int.from_bytes(frame[:2])], int.from_bytes(frame[2:4])
-    header, at = decode_from(RequestHeader, kind.header_version(version), frame, most_values=REQUEST_VALUES)
-    return header, decode_from(kind, version, frame, at, most_values=REQUEST_VALUES)[0]
+    is_client = len(frame) > CLIENT_VALUES and rights is not None and not rights.allows(CLUSTER_ACTION)
+    most = CLIENT_VALUES if is_client else REQUEST_VALUES  # A value takes a byte at least.
+    header, at = decode_from(RequestHeader, kind.header_version(version), frame, most_values=most)
+    return header, decode_from(kind, version, frame, at, most_values=most)[0]
 
 
 def response_bytes(header: RequestHeader, response: Message) -> bytes:

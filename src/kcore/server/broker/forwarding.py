@@ -31,7 +31,7 @@ from kcore.server.broker.gate import BrokerGate
 from kcore.server.checked_relay import read_request, response_bytes
 from kcore.server.kraft.apis import APIS
 from kcore.server.kraft.envelopes import FORWARDABLE
-from kcore.server.rights import Authorizer, Checked
+from kcore.server.rights import Authorizer, Checked, Rights
 from kcore.wire.codec import encode
 
 WITHIN_S: Final = 60.0  # As long as Kafka's brokers look for an active controller.
@@ -112,8 +112,10 @@ class ControllerRelay:
 
     def _refusal(self, frame: bytes) -> bytes | None:
         """The response to what may not be asked; a DecodeError closes the connection."""
-        header, request = read_request(frame)
-        version, session = header.request_api_version, SESSION.get() or _NOBODY
+        session = SESSION.get() or _NOBODY
+        rights = None if self._authorizer is None else Rights(self._authorizer, session)
+        header, request = read_request(frame, rights)
+        version = header.request_api_version
         refused = token_requests.refusal_of(request, version, session)
         if refused is None and self._authorizer is not None:
             checked = BrokerGate(self._authorizer, session).check(request, version)

@@ -192,7 +192,7 @@ class BrokerServer(ABC):
                 relay=throttled_relay if self.audit is None else AuditedRelay(throttled_relay, self.audit, date_ms),
                 listener_name=each.name,
             )
-            server.throttle = throttle
+            server.throttle, server.is_node = throttle, self.front.is_node
             stack.push_async_callback(server.close)
             self._servers.append(server)
             self.ports[each.name] = server.port

@@ -227,7 +227,7 @@ class Front:
         taken = routed if self._routes_as_documented else relay
         options: dict[str, Any] = {"tls": tls, "sasl": sasl, "limits": limits}
         self._server = await serve(*(host, port, handler, APIS), relay=taken, listener_name=listener_name, **options)
-        self._server.throttle = self._throttle
+        self._server.throttle, self._server.is_node = self._throttle, self._is_node
         if rate_of is not None:
             self._server.quotas.rate_of = rate_of
         if self._routes_as_documented:

@@ -48,8 +48,11 @@ class Forwarded(NamedTuple):
     client_address: str
 
 
-def unwrapped(envelope: EnvelopeRequest) -> Forwarded | Errors:
-    """The forwarded request, or the error for an empty EnvelopeResponse (EnvelopeUtils.handleEnvelopeRequest)."""
+def unwrapped(envelope: EnvelopeRequest, most_values: int = REQUEST_VALUES) -> Forwarded | Errors:
+    """The forwarded request, or the error for an empty EnvelopeResponse (EnvelopeUtils.handleEnvelopeRequest).
+
+    One of more than `most_values` values counts as one that cannot be read.
+    """
     try:
         principal = _principal_of(envelope.request_principal)
     except (DecodeError, TypeError):
@@ -69,8 +72,8 @@ def unwrapped(envelope: EnvelopeRequest) -> Forwarded | Errors:
     if version not in kind.versions:
         return Errors.UNSUPPORTED_VERSION
     try:
-        header, at = decode_from(RequestHeader, kind.header_version(version), data, most_values=REQUEST_VALUES)
-        request, _ = decode_from(kind, version, data, at, most_values=REQUEST_VALUES)
+        header, at = decode_from(RequestHeader, kind.header_version(version), data, most_values=most_values)
+        request, _ = decode_from(kind, version, data, at, most_values=most_values)
     except DecodeError:
         return Errors.UNSUPPORTED_VERSION
     if not is_parsed(request):

@@ -27,7 +27,8 @@ from kcore.metadata.metadata_version import FEATURE_NAME
 from kcore.metadata.principal import KafkaPrincipal
 from kcore.net.adoption import Direct
 from kcore.net.framed import Encoded
-from kcore.net.request_context import PLAINTEXT
+from kcore.net.limits import CLIENT_VALUES, REQUEST_VALUES
+from kcore.net.request_context import PLAINTEXT, ClientSession
 from kcore.net.requests import Answer
 from kcore.net.server import RequestContext
 from kcore.net.versions import api_name
@@ -227,6 +228,10 @@ class ControllerFront(QuorumFront):
     def _may_go_on(self, direct: Direct) -> bool:
         return self._is_allowed(_asked_of(direct.context, direct.request), CLUSTER_ACTION)
 
+    def _is_node(self, session: ClientSession) -> bool:
+        info = RequestInfo(0, 0, principal=session.principal, client_address=session.client_address)
+        return is_authorized(self._context(), info, CLUSTER_ACTION)
+
     def follow(self) -> None:
         super().follow()
         if self._heartbeats is not None:
@@ -330,7 +335,7 @@ class ControllerFront(QuorumFront):
     def _opened(self, envelope: EnvelopeRequest, outer: _Asked) -> Forwarded | Errors:
         if not self._is_allowed(outer, CLUSTER_ACTION):
             return Errors.CLUSTER_AUTHORIZATION_FAILED
-        found = unwrapped(envelope)
+        found = unwrapped(envelope, CLIENT_VALUES if self._context().config.has_authorizer else REQUEST_VALUES)
         if isinstance(found, Errors):
             return found
         lowest, highest = self._apis().get(api_name(type(found.request)), (0, -1))

@@ -20,6 +20,7 @@ from kcore.net.adoption import Direct
 from kcore.net.framed import Encoded
 from kcore.net.limits import Limits
 from kcore.net.metrics import Metrics
+from kcore.net.request_context import ClientSession
 from kcore.net.requests import Answer
 from kcore.net.sasl_server import SaslListener
 from kcore.net.server import Handler, RequestContext, Server, serve
@@ -135,6 +136,7 @@ class QuorumFront:
         )
         server = await listening
         server.quotas.rate_of, server.throttle = self._rate_of, self.throttle
+        server.is_node = self._is_node
         self._server, server.direct = server, self
         server.versions_answer.supported_features = [
             # A leader asks a node for that before it makes it a voter (KIP-853).
@@ -166,8 +168,12 @@ class QuorumFront:
         """Whether the sender of such a request has the right to it now."""
         return self._is_known(direct.context)
 
-    def _is_known(self, context: RequestContext) -> bool:
+    def _is_known(self, context: RequestContext | ClientSession) -> bool:
         return self._super_users is None or str(context.principal) in self._super_users
+
+    def _is_node(self, session: ClientSession) -> bool:
+        """Whether whoever asks may do what nodes of the cluster do."""
+        return self._is_known(session)
 
     def follow(self) -> None:
         """After each event: the loop is told what has changed."""
