@@ -9,7 +9,9 @@ from typing import Any, NamedTuple
 
 from hostile.servers import TOPIC_NAME, Target
 from kcore.constants import METADATA_TOPIC
+from kcore.net.limits import CLIENT_VALUES
 from kcore.schema.acls import CreateAclsRequest
+from kcore.schema.cluster_metadata import MetadataRequest, MetadataRequestTopic
 from kcore.schema.configs import IncrementalAlterConfigsRequest
 from kcore.schema.envelope import EnvelopeRequest
 from kcore.schema.headers import RequestHeader
@@ -28,7 +30,8 @@ from net.hostile_messages import Hostile
 
 MAX_EPOCH, MAX_OFFSET = 2**31 - 1, 2**63 - 1
 MOST_BATCH = 1_000_000  # Below message.max.bytes: a larger batch is refused by its size.
-MOST_ENTRIES = 900_000  # Of a message: more than a million are refused unread.
+MOST_ENTRIES = CLIENT_VALUES - 1_000  # Of a stranger's message: more are refused unread.
+FAR_TOO_MANY = 900_000
 MUTATIONS = (
     *("CreateTopics", "DeleteTopics", "CreateAcls", "DeleteAcls", "IncrementalAlterConfigs", "AlterClientQuotas"),
     *("AlterUserScramCredentials", "UpdateFeatures", "CreatePartitions", "AlterPartitionReassignments"),
@@ -184,11 +187,14 @@ def messages(target: Target, dice: Random) -> list[Frame]:
 
 
 def _many(target: Target) -> Iterator[Frame]:
-    """A million small entries, and lists in lists."""
+    """As many entries as may be, and far more; lists in lists."""
     if "Metadata" in target.apis:
         [empty] = _of(target, ("Metadata",), topics=[])[-1:]
-        topics = varint(MOST_ENTRIES + 1) + bytes(18 * MOST_ENTRIES)  # Each a topic id of zeros, no name and no tag.
-        yield Frame(empty.kind, empty.version, empty.data[:-4] + topics + bytes(3))
+        for count in (MOST_ENTRIES, FAR_TOO_MANY):
+            topics = varint(count + 1) + bytes(18 * count)  # Each a topic id of zeros, no name and no tag.
+            yield Frame(empty.kind, empty.version, empty.data[:-4] + topics + bytes(3))
+        names = [MetadataRequestTopic(name=str(number)) for number in range(MOST_ENTRIES)]
+        yield framed(MetadataRequest(topics=names), empty.version)
     if "CreateTopics" in target.apis:
         kind, (_, version) = message_class("CreateTopicsRequest"), target.apis["CreateTopics"]
         topic = filled(kind, version, {"name": "n", "broker_ids": [1] * 100}).topics[0]

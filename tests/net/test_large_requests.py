@@ -10,6 +10,7 @@ from kcore.net import served
 from kcore.net.connect import connect
 from kcore.net.letting_go import FEW, LONG, let_go, long_lists
 from kcore.net.limits import Limits
+from kcore.net.one_by_one import next_turn
 from kcore.net.requests import FEW_VALUES
 from kcore.net.server import RequestContext, serve
 from kcore.schema.cluster_metadata import MetadataRequestTopic, MetadataResponsePartition, MetadataResponseTopic
@@ -73,6 +74,37 @@ async def test_one_of_them_is_read_at_a_time() -> None:
                 assert len((await other.send(topics(1), 9)).topics) == 1
             assert not large.done()
         assert len((await large).topics) == 2 * FEW_VALUES
+
+
+async def worked(name: str, parts: int, done: list[str]) -> None:
+    for _ in range(parts):
+        await next_turn()
+        done.append(name)
+
+
+@story
+async def test_a_turn_has_one_part_of_one_of_them() -> None:
+    """Each in its turn; others have a turn after each part."""
+    done: list[str] = []
+    tasks = [asyncio.create_task(worked(name, 3, done)) for name in "abc"]
+    most = 0
+    while not all(each.done() for each in tasks):
+        before = len(done)
+        await asyncio.sleep(0)
+        most = max(most, len(done) - before)
+    assert (done, most) == ([*"abc"] * 3, 1)
+
+
+@story
+async def test_one_that_waits_no_more_costs_no_turn() -> None:
+    done: list[str] = []
+    tasks = [asyncio.create_task(worked(name, 1, done)) for name in "abcd"]
+    await asyncio.sleep(0)
+    tasks[0].cancel()
+    tasks[2].cancel()
+    for _ in range(5):  # A turn to be cancelled, one to be woken and one to go on for each of the two.
+        await asyncio.sleep(0)
+    assert done == ["b", "d"]
 
 
 def partitions(count: int) -> list[MetadataResponsePartition]:

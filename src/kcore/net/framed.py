@@ -9,6 +9,7 @@ from kcore._ext.framing import Splitter
 from kcore.errors import EncodeError, FrameError
 from kcore.net.limits import Limits
 from kcore.net.metrics import Metrics
+from kcore.net.one_by_one import next_turn
 from kcore.schema.structure import Message
 from kcore.wire.codec import encode, encode_parts
 
@@ -53,7 +54,7 @@ async def encoded(response: Message, version: int) -> Encoded:
     for part in encode_parts(response, version):
         body.append(part)
         if len(part) > PIECE_BYTES:
-            await asyncio.sleep(0)
+            await next_turn()
     return Encoded(response, body)
 
 

@@ -1,9 +1,9 @@
 """Large messages are let go of part by part: to free a million objects at once would keep all other clients waiting."""
 
-import asyncio
 from collections.abc import Iterator
 from typing import Final
 
+from kcore.net.one_by_one import next_turn
 from kcore.schema.structure import Struct
 
 LONG: Final = 2_000  # Elements, which are freed within a fraction of a millisecond.
@@ -32,4 +32,4 @@ async def let_go(lists: list[list[Struct]]) -> None:
     for values in lists:
         while values:
             del values[-LONG:]
-            await asyncio.sleep(0)
+            await next_turn()

@@ -3,7 +3,6 @@
 Source: ZkMetadataCache and KafkaApis of 3.9.1 (handleTopicMetadataRequest, handleDescribeCluster), no authorizer.
 """
 
-import asyncio
 from collections.abc import Callable, Collection, Iterable, Sequence
 from dataclasses import dataclass
 from typing import Final, NamedTuple, TypeAlias
@@ -12,6 +11,7 @@ from kcore.constants import INTERNAL_TOPICS
 from kcore.metadata.broker_registration import LiveBroker
 from kcore.metadata.partition_table import PartitionTable
 from kcore.metadata.topic_names import reason_invalid
+from kcore.net.one_by_one import next_turn
 from kcore.protocol_errors import Errors
 from kcore.schema.cluster_metadata import (
     DescribeClusterBroker,
@@ -28,8 +28,8 @@ from kcore.types import ZERO_UUID, Int32s, Uuid
 
 Told: TypeAlias = Callable[[MetadataResponseTopic], MetadataResponseTopic | None]
 MayTell: TypeAlias = Callable[[MetadataRequest, int, bool], Told]  # Of a request, its version, and whether it has ids.
-A_LOOK: Final = 5_000  # Topics of a request, as `A_TURN`.
-A_TURN: Final = 100  # Topics and partitions, between which others are served: a fraction of a millisecond.
+A_LOOK: Final = 2_000  # Topics of a request, as `A_TURN`.
+A_TURN: Final = 50  # Topics and partitions, between which others are served: a fraction of a millisecond.
 TOPIC_IDS_SINCE: Final = 12  # Metadata: versions 10 and 11 have the field, and Kafka takes no ids in them.
 # A bit for each AclOperation that AclEntry allows for the kind of resource: without authorizer all are set.
 TOPIC_OPERATIONS: Final = sum(1 << code for code in (3, 4, 5, 6, 7, 8, 10, 11))
@@ -47,7 +47,7 @@ async def _naming(topics: Sequence[MetadataRequestTopic]) -> _Naming:
     found = _Naming()
     for begin in range(0, len(topics), A_LOOK):
         if begin:
-            await asyncio.sleep(0)
+            await next_turn()
         part = topics[begin : begin + A_LOOK]
         by_id = found.by_id or any(each.topic_id != ZERO_UUID for each in part)
         found = _Naming(by_id, found.is_incomplete or any(each.name is None for each in part))
@@ -126,7 +126,7 @@ class ClusterView:
             done += 1 + len(topic.partitions)
             if done >= A_TURN:
                 done = 0
-                await asyncio.sleep(0)
+                await next_turn()
         response = MetadataResponse(
             brokers=brokers, cluster_id=self.cluster_id, controller_id=self.controller.id, topics=topics
         )
