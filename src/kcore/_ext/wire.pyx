@@ -216,7 +216,7 @@ cdef class Codec:
 
     @binding(False)
     def encode_parts(self, message: object, version: object) -> object:
-        """The bytes of `encode`, part by part: some half a megabyte each, the last one what is left, at least one.
+        """The bytes of `encode`, part by part: some 64 KiB each, the last one what is left, at least one.
 
         The errors are those of `encode`; one may come behind the first parts. The message is not to change meanwhile.
         """

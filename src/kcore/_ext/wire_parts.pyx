@@ -22,7 +22,7 @@ cdef extern from "Python.h":
 
 cdef enum:
     FIRST_ROOM = 1024
-    PART_BYTES = 1 << 19  # Some milliseconds.
+    PART_BYTES = 1 << 16  # A fraction of a millisecond.
     MAX_LEVELS = 8        # Structs within structs; what is nested deeper is written as one.
 
 cdef struct Level:

@@ -6,7 +6,7 @@ from typing import Final
 from kcore.net.one_by_one import next_turn
 from kcore.schema.structure import Struct
 
-LONG: Final = 2_000  # Elements, which are freed within a fraction of a millisecond.
+LONG: Final = 500  # Elements, which are freed within a fraction of a millisecond.
 FEW: Final = 50  # Of these each is looked into: it may be one topic of a million partitions.
 
 
@@ -31,5 +31,5 @@ async def let_go(lists: list[list[Struct]]) -> None:
     """Frees what nobody else has of these lists; other events come in between."""
     for values in lists:
         while values:
-            del values[-LONG:]
             await next_turn()
+            del values[-LONG:]
