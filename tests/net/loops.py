@@ -6,7 +6,7 @@ import socket
 from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine, Iterator
 from contextlib import asynccontextmanager, contextmanager, suppress
 from functools import wraps
-from typing import Any
+from typing import Any, TypeVar
 
 from kcore import schema as s
 from kcore.net.limits import Limits
@@ -18,6 +18,7 @@ QUICK = Limits(close_s=0.1)
 HEARTBEAT = s.BrokerHeartbeatRequest(broker_id=1, broker_epoch=2)
 HEARTBEAT_VERSION = 1
 
+T = TypeVar("T")
 Talk = Callable[[asyncio.StreamReader, asyncio.StreamWriter], Awaitable[None]]
 
 
@@ -53,6 +54,23 @@ async def settled(value: Callable[[], object]) -> None:
     while rounds < 20:
         await asyncio.sleep(0.01)
         seen, rounds = value(), rounds + 1 if value() == seen else 0
+
+
+async def with_turns_of_others(work: Awaitable[T]) -> tuple[T, int]:
+    """What comes of it, and how many turns of the loop another task had meanwhile."""
+    turns = 0
+
+    async def others() -> None:
+        nonlocal turns
+        while True:
+            turns += 1
+            await asyncio.sleep(0)
+
+    beside = asyncio.create_task(others())
+    try:
+        return await work, turns
+    finally:
+        beside.cancel()
 
 
 @contextmanager

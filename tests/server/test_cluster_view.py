@@ -15,6 +15,7 @@ from kcore.schema.cluster_metadata import DescribeClusterRequest, MetadataReques
 from kcore.server.cluster_view import A_LOOK, A_TURN, CLUSTER_OPERATIONS, TOPIC_OPERATIONS, ClusterView, MayTell
 from kcore.types import ZERO_UUID, Uuid
 from kcore.wire.codec import encode
+from net.loops import with_turns_of_others
 
 LISTENER, OTHER = "CLIENTS", "BROKERS"
 A, B = Uuid(b"a" * 16), Uuid(b"b" * 16)
@@ -190,21 +191,8 @@ def test_a_request_for_many_topics_is_answered_in_turns(by_id: bool) -> None:
         if by_id
         else asked("a", "a", *map(str, range(count - 2)))
     )
-    turns = 0
-
-    async def ask() -> Any:
-        async def others() -> None:
-            nonlocal turns
-            while True:
-                turns += 1
-                await asyncio.sleep(0)
-
-        beside = asyncio.create_task(others())
-        answer = await view().metadata(request, 12)
-        beside.cancel()
-        return answer
-
-    topics = asyncio.run(ask()).topics
+    answer, turns = asyncio.run(with_turns_of_others(view().metadata(request, 12)))
+    topics = answer.topics
     assert len(topics) == count - (not by_id) and turns >= count // A_TURN
     assert [each.error_code for each in topics[:2]] == [
         Errors.NONE,

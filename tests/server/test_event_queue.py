@@ -1,7 +1,5 @@
 """The order in which events are handled."""
 
-import asyncio
-
 from kcore.controller.zk.events import (
     BrokerChange,
     ControlledShutdown,
@@ -12,7 +10,7 @@ from kcore.controller.zk.events import (
 )
 from kcore.server.controller.event_queue import EventQueue, Reelect, Stop
 from kcore.server.controller.metrics import ControllerMetrics
-from net.loops import story
+from net.loops import story, with_turns_of_others
 
 REQUEST = ControlledShutdownReceived(1, ControlledShutdown(1, 2))
 
@@ -58,17 +56,7 @@ async def test_events_that_wait_for_nothing_let_others_run() -> None:
     """Channels to brokers send what the first of many parts gave, while the next ones are made."""
     metrics = ControllerMetrics()
     queue = EventQueue(metrics)
-    ran = 0
-
-    async def other() -> None:
-        nonlocal ran
-        while True:
-            ran += 1
-            await asyncio.sleep(0)
-
-    task = asyncio.create_task(other())
     for _ in range(5):
         queue.put(TopicChange())
-    await all_of(queue, metrics)
-    task.cancel()
-    assert ran >= 4
+    _, turns = await with_turns_of_others(all_of(queue, metrics))
+    assert turns >= 4

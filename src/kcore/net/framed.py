@@ -53,7 +53,7 @@ async def encoded(response: Message, version: int) -> Encoded:
     body = []
     for part in encode_parts(response, version):
         body.append(part)
-        if len(part) > PIECE_BYTES:
+        if len(part) >= PIECE_BYTES:
             await next_turn()
     return Encoded(response, body)
 

@@ -141,12 +141,12 @@ class ServedConnection(Framed):
                     answer = await _timed(watch, self._answer(frame))
                     del frame  # An answer may take its time to leave.
                     self._end_request()
+                    if self._done_with:  # Before the answer leaves: its client may be slow to take it.
+                        done_with, self._done_with = self._done_with, []
+                        await let_go(done_with)
                     if answer is not None:
                         await _timed(watch, self._write(answer))
                         del answer
-                    if self._done_with:
-                        done_with, self._done_with = self._done_with, []
-                        await let_go(done_with)
                     if watch is not None and self._server.throttle is not None:
                         self._server.throttle.sent(self._session)
                 if self._session.mute_ms:

@@ -1,17 +1,16 @@
 """Responses of controllers on their way out."""
 
-import asyncio
-
 from kcore.controller.rules.error_responses import in_version
 from kcore.controller.rules.long_messages import fitting
 from kcore.net.framed import Encoded, encoded
+from kcore.net.one_by_one import next_turn
 from kcore.schema.structure import Message
 
 
 async def made_to_fit(response: Message) -> None:
     """Cuts its messages short that are too long; other events come in between where it is large."""
     for _ in fitting(response):
-        await asyncio.sleep(0)
+        await next_turn()
 
 
 async def in_turns(response: Message, version: int) -> Encoded:

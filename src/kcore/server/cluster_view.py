@@ -135,7 +135,7 @@ class ClusterView:
         return response
 
     def _topics(
-        self, request: MetadataRequest, naming: "_Naming", version: int, nodes: Collection[int]
+        self, request: MetadataRequest, naming: _Naming, version: int, nodes: Collection[int]
     ) -> Iterable[MetadataResponseTopic]:
         topics = self.table.topics
         requested = request.topics
