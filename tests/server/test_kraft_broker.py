@@ -249,7 +249,7 @@ async def test_old_segments_are_deleted(tmp_path: Path) -> None:
     """By size on the leader and on its follower, by time the last one too; the start offset outlives a restart."""
     settings = {"log_retention_check_interval_ms": "50"}
     async with cluster_in(tmp_path, **settings) as cluster:
-        await cluster.create("t", [1, 2], segment_bytes="1048576", retention_bytes="2500000")
+        await cluster.create("t", [1, 2], segment_bytes="1048576", retention_bytes="2500000", retention_ms="-1")
         await cluster.create("u", [1, 2], segment_bytes="1048576", retention_ms="3600000")
         await cluster.until_led("t", 1, 1, 2)
         await cluster.until_led("u", 1, 1, 2)
