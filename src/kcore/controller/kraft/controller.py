@@ -370,6 +370,7 @@ class KraftController:
         while self._pending and self._pending[0].offset <= self.stable:
             pending = self._pending.popleft()
             outputs += log_lines(self._notices.committed(pending.notice, self._clocks.now_ms()))
+            outputs += log_lines(pending.notice.warnings, logging.WARNING)
             if pending.request is not None:
                 outputs.append(self._answer(pending))
         return outputs if was_busy else [*outputs, *self._next_behind()]
