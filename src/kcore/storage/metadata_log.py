@@ -25,7 +25,8 @@ class LoadedMetadata(ClusterImage):
 def load_metadata(path: str | Path, *, stop: bool = False) -> LoadedMetadata:
     """The cluster in a `__cluster_metadata-0` folder, one of its segments or a snapshot.
 
-    A log directory that has such a folder stands for it. A folder is read from its newest snapshot on. Every record on disk is applied, committed or not: the folder does not
+    A log directory that has such a folder stands for it. A folder is read from its newest snapshot on.
+    Every record on disk is applied, committed or not: the folder does not
     say which are. DecodeError with path and position for what cannot be read; with `stop`, `problem` has it, and the
     image what comes before. StorageError for what is neither, for a replica of another topic, and for an empty log
     whose folder does not say that it is one of the metadata log's.

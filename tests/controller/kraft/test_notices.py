@@ -17,7 +17,7 @@ from controller.kraft.broker_clusters import (
     take_effect,
     uuid,
 )
-from controller.kraft.runtime import controller_of
+from controller.kraft.runtime import Stage, controller_of
 from kcore.controller.kraft.brokers.records import SHUT_DOWN_AT_ONCE
 from kcore.controller.kraft.context import ControllerContext, RequestInfo
 from kcore.controller.kraft.decision import Decision, all_parts
@@ -105,6 +105,17 @@ def test_the_operator_is_warned_when_the_last_directory_is_cordoned(log: Log) ->
     assert warned == [[], [], [], [ALL_CORDONED]]
     decision = ask(log.context, a_heartbeat(log.context, 2, cordoned_log_dirs=[]))
     assert [*notice_of(log.context.image, decision, None).warnings] == []
+
+
+def test_a_warning_is_logged_once_its_decision_is_committed() -> None:
+    stage = Stage()
+    stage.commit()
+    stage.ask(a_registration(4, 4, cluster_id="a cluster"), "registered", version=4)
+    stage.commit()
+    stage.ask(a_heartbeat(stage.controller.context, 4, cordoned_log_dirs=[uuid(1004)]), "cordoned", version=2)
+    assert ALL_CORDONED not in stage.told
+    stage.commit()
+    assert stage.told.count(ALL_CORDONED) == 1
 
 
 def test_a_controlled_shutdown_of_20_000_leaders_is_three_lines(log: Log) -> None:

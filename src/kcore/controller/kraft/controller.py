@@ -12,6 +12,7 @@ change the state, and periodic work, wait until it is written: each decision is 
 Source: QuorumController, its QuorumMetaLogListener and ControllerWriteEvent, and OffsetControlManager.
 """
 
+import logging
 from collections import deque
 from collections.abc import Callable, Hashable, Iterator, Sequence
 from typing import ClassVar

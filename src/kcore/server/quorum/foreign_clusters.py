@@ -1,11 +1,14 @@
 """Names nodes of other clusters in the log: one that was formatted with another cluster id would only fail silently."""
 
 import logging
+from typing import Final
 
 from kcore.net.bounded_log import BoundedLog
 from kcore.schema.broker_lifecycle import BrokerRegistrationRequest
 from kcore.schema.fetch import FetchRequest
 from kcore.schema.structure import Message
+
+EVERY_S: Final = 60.0
 
 logger = logging.getLogger(__name__)
 
@@ -14,7 +17,7 @@ class ForeignClusters:
     """Writes a bounded number of lines about requests that name another cluster."""
 
     def __init__(self) -> None:
-        self._log = BoundedLog(logger)
+        self._log = BoundedLog(logger, burst=1, every_s=EVERY_S)  # The node asks many times a second.
 
     def look(self, request: Message, cluster_id: str | None) -> None:
         """Write a line if the request is a follower's or a broker's of another cluster than `cluster_id`."""

@@ -10,7 +10,6 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Final
 
-from kcore.errors import TargetError
 from kcore.processes.jars import async_profiler_jars
 from kcore.storm.plan import Cell, StormPlan
 from kcore.storm.profile.async_profiler import AsyncProfiler
