@@ -1,4 +1,4 @@
-"""`kcore image`: the cluster of a metadata log, snapshot or ZooKeeper dump, in figures, and its partitions in trouble."""
+"""`kcore image`: the cluster of a metadata log, snapshot or ZooKeeper dump in figures; its partitions in trouble."""
 
 from collections.abc import Callable
 from pathlib import Path
