@@ -27,6 +27,8 @@ def archives(tree: Path, sdist: Path, wheel: Path) -> None:
     data = {name[4:] for name in files if name.startswith("src/kcore/processes/") and name.endswith(".lock")}
     with zipfile.ZipFile(wheel) as zipped:
         names = zipped.namelist()
+        [about] = [zipped.read(name).decode() for name in names if name.endswith(".dist-info/METADATA")]
+    assert "License-Expression: Apache-2.0" in about and "Author: " in about, about.partition("\n\n")[0]
     held = {name for name in names if ".dist-info/" not in name and not name.endswith("/")}
     assert any(name.endswith(".dist-info/licenses/LICENSE") for name in names)
     assert held == python | data | kernels | crates, held ^ (python | data | kernels | crates)

@@ -9,6 +9,7 @@ from pyarrow import feather
 
 import cases
 from cli.invoking import kcore
+from kcore.cli import image_command
 from kcore.schema import TopicRecord
 from kcore.storage.log_writer import LogWriter
 from kcore.storage.producer_snapshot import ProducerState, format_producers
@@ -130,11 +131,58 @@ def test_diverge_of_two_replicas(tmp_path: Path):
         assert [place["position"] for place in told["places"]] == [69, 69] and told["bytesRead"] > 200
 
 
+TROUBLED_43 = ["__consumer_offsets-0", "jb-0", "jb-1", "jb-2", "jb-3", "orders-0", "orders-1", "orders-2"]
+
+
+def test_diverge_says_that_two_folders_have_no_partition_in_common(tmp_path: Path):
+    for folder, name in (("a", "t-0"), ("b", "u-0")):
+        with LogWriter(tmp_path / folder / name) as log:
+            log.append(batch(0))
+    found = kcore("diverge", tmp_path / "a", tmp_path / "b")
+    assert found.exit_code == 1 and "2 of 2 partitions differ" in found.stdout
+    assert found.stderr == f"kcore: {tmp_path / 'a'} and {tmp_path / 'b'} have no partition in common\n"
+    with LogWriter(tmp_path / "b" / "t-0") as log:
+        log.append(batch(0))
+    assert "in common" not in kcore("diverge", tmp_path / "a", tmp_path / "b").stderr
+
+
+def test_image_finds_the_metadata_log_in_a_log_directory():
+    assert METADATA_43.name == "__cluster_metadata-0"
+    in_a_directory = kcore("image", METADATA_43.parent)
+    assert in_a_directory.exit_code == 0, in_a_directory.output
+    assert in_a_directory.stdout == kcore("image", METADATA_43).stdout
+
+
+def test_image_names_the_partitions_in_trouble():
+    lines = kcore("image", METADATA_43).stdout.splitlines()
+    assert lines[-16:-8] == [each for each in lines if each.startswith("offline: ")]
+    assert lines[-1] == "under-replicated: orders-2  leader none  replicas 1,2  isr none"
+    assert [each.split()[1] for each in kcore("image", METADATA_43, "--offline").stdout.splitlines()] == TROUBLED_43
+    both = kcore("image", METADATA_43, "--offline", "--under-replicated").stdout.splitlines()
+    assert both == lines[-16:]
+    scenario = SAMPLES / "zk39-scenario" / "2-broker3-killed.zk.txt"
+    assert kcore("image", scenario, "--offline").stdout == "no partition is offline\n"
+    assert "t1-1  leader 2  replicas 2,3,1  isr 2,1" in kcore("image", scenario, "--under-replicated").stdout
+
+
+def test_image_shows_the_first_partitions_in_trouble_and_names_the_option_for_all(
+    monkeypatch: pytest.MonkeyPatch,
+):
+    monkeypatch.setattr(image_command, "SHOWN", 3)
+    lines = kcore("image", METADATA_43).stdout.splitlines()
+    assert [each.split()[1] for each in lines if "leader none" in each] == TROUBLED_43[:3] * 2
+    assert "offline: 5 more; --offline lists all" in lines
+    assert lines[-1] == "under-replicated: 5 more; --under-replicated lists all"
+
+
 def test_image_of_a_metadata_log(tmp_path: Path):
     done = kcore("image", METADATA_43, "--json", "--arrow", tmp_path / "image.arrow")
     assert done.exit_code == 0, done.output
     told = json.loads(done.stdout)
     brokers = told.pop("brokers")
+    lists = [told.pop(name) for name in ("offlinePartitions", "underReplicatedPartitions")]
+    assert [[f"{each['topic']}-{each['partition']}" for each in listed] for listed in lists] == [TROUBLED_43] * 2
+    assert lists[0][5] == {"topic": "orders", "partition": 0, "leader": -1, "replicas": [1, 2], "isr": []}
     assert told == {
         "topics": 3, "partitions": 8, "offline": 8, "underReplicated": 8, "notPreferred": 0, "moving": 0
     }  # fmt: skip

@@ -6,7 +6,7 @@ import pytest
 
 from kcore.protocol_errors import Errors
 from kcore.raft.control_records import control_batch, kraft_version_record
-from kcore.raft.effects import Flush
+from kcore.raft.effects import Flush, Notice
 from kcore.raft.voters import VoterSet
 from kcore.schema.fetch import FetchRequest, FetchResponse
 from raft.batches import batch
@@ -32,6 +32,17 @@ def follows(**settings: Any) -> tuple[Any, Any]:
 
 def answered(node: Any, fetch: Any, response: FetchResponse | None, now_ms: int = 10) -> list[Any]:
     return list(node.on_response(fetch.correlation_id, response, now_ms))
+
+
+def test_a_node_of_another_cluster_says_so_once() -> None:
+    """It was formatted with another cluster id, and no leader ever answers it."""
+    node, fetch = follows()
+    refused = FetchResponse(error_code=Errors.INCONSISTENT_CLUSTER_ID)
+    effects = answered(node, fetch, refused)
+    (told,) = of(Notice, effects)
+    text = "the node at host2:9000 refuses this node: it belongs to another cluster than"
+    assert told.text.startswith(f"{text} {node.config.cluster_id}")
+    assert of(Notice, answered(node, open_fetch(effects), refused, 20)) == [], "from the next voter that it asks"
 
 
 # What it asks for.

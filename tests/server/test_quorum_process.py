@@ -1,6 +1,7 @@
 """A raft node with its sockets: quorums that elect and commit, and what a process does with what its node asks for."""
 
 import asyncio
+import logging
 import threading
 import time
 from collections.abc import Iterator
@@ -12,6 +13,7 @@ import pytest
 
 from kcore.errors import NewerReleaseError, StorageError
 from kcore.net.connect import connect
+from kcore.protocol_errors import Errors
 from kcore.raft.batches import SplitBatches
 from kcore.raft.control_records import control_batch, kraft_version_record
 from kcore.raft.effects import Effect, Flush, Notice, SendResponse, Stopped, StoreElection
@@ -20,6 +22,7 @@ from kcore.raft.memory_log import MemoryLog
 from kcore.raft.replicas import ElectionState, ReplicaKey
 from kcore.raft.state_machine import Append, Resign
 from kcore.replication.raft_log import OffsetAndEpoch
+from kcore.schema.fetch import FetchRequest, ReplicaState
 from kcore.schema.raft_votes import VoteRequest, VoteResponse
 from kcore.schema.update_features import FeatureUpdateKey, UpdateFeaturesRequest
 from kcore.server.quorum import process
@@ -83,6 +86,19 @@ async def test_a_foreign_cluster_is_refused() -> None:
         await nodes.leader()
         answer = await connection.send(VoteRequest(cluster_id="another"))
         assert answer.error_code == 104
+
+
+@story
+async def test_a_node_of_another_cluster_is_named_in_the_log(caplog: pytest.LogCaptureFixture) -> None:
+    async with started(1) as nodes, await connect("127.0.0.1", nodes.servers[0].port) as connection:
+        await nodes.leader()
+        with caplog.at_level(logging.WARNING):
+            asked = FetchRequest(cluster_id="another", replica_state=ReplicaState(replica_id=7))
+            assert (await connection.send(asked)).error_code == Errors.INCONSISTENT_CLUSTER_ID
+            own = nodes.servers[0].node.cluster_id
+            await connection.send(FetchRequest(cluster_id=own, replica_state=ReplicaState(replica_id=8)))
+    [line] = [each.getMessage() for each in caplog.records if "cluster" in each.getMessage()]
+    assert line.startswith(f"refused node 7: it was formatted for cluster another, and this is cluster {own}.")
 
 
 # What the process does with effects.

@@ -134,6 +134,7 @@ def test_counts_in_pairs_are_sizes_of_their_own():
         ({"lost_replicas": 1_501, "partitions": (10_000, 100_000)}, "--lost-replicas 1501 is not from 0 to 1,500"),
         ({"brokers": (3, 20), "paired": True}, "as many --brokers as --partitions, and has 2 and 1"),
         ({"repeat": 0}, "--repeat 0"),
+        ({"profile": True, "targets": ("h:1",)}, "kcore does not start the controllers at h:1"),
     ],
 )
 def test_what_cannot_be_is_told_before_anything_starts(options: dict, said: str):

@@ -31,11 +31,10 @@ class Command(NamedTuple):
     summary: str  # A test compares it with the function's docstring.
     function: str = "command"
     passes_on: bool = False  # Arguments that it does not know go to another program.
-    extra: str = "cli"  # What its module cannot be imported without.
 
     def load(self, name: str) -> Any:
         """The command with its options; its module is imported now."""
-        with needs(self.extra):
+        with needs("cli"):
             function = getattr(import_module(f"kcore.cli.{self.module}"), self.function)
         settings = {"allow_extra_args": True, "ignore_unknown_options": True} if self.passes_on else {}
         single = typer.Typer(add_completion=False)
@@ -44,28 +43,22 @@ class Command(NamedTuple):
 
 
 COMMANDS: Final[dict[str, Command]] = {
-    "bench": Command(
-        "bench_command", "Run a plan's workloads over Spark; print, keep and draw what was measured.", extra="report"
-    ),
+    "bench": Command("bench_command", "Run a plan's workloads over Spark; print, keep and draw what was measured."),
     "bench designs": Command(
         "designs_command",
         "Measure the article's designs on a real ZooKeeper: watchers, znodes, reads, writes, time to new leaders.",
-        extra="report",
     ),
     "bench quorum": Command(
         "bench_quorum_command",
         "Measure three voters with fsync on loopback: kcore's beside Kafka's own (kafka.tools.TestRaftServer).",
-        extra="report",
     ),
     "compare": Command(
         "compare_command",
         "Tell which named operations became slower between two runs of `kcore bench`, or scenarios of `kcore storm`.",
-        extra="report",
     ),
     "storm": Command(
         "storm_command",
         "Put a controller of Kafka or kcore under the load of hollow brokers; report when the last one has the change.",
-        extra="report",
     ),
     "top": Command(
         "top_command", "Watch a quorum of controllers, Kafka's or kcore's: its replicas, brokers, partitions, log."
@@ -74,9 +67,7 @@ COMMANDS: Final[dict[str, Command]] = {
         "spark_archive_command", "Write an archive of kcore, NumPy and PyArrow for Spark's executors."
     ),
     "rivals": Command(
-        "rivals_command",
-        "Build the peers in bench/rivals and run them beside kcore, results compared before times.",
-        extra="report",
+        "rivals_command", "Build the peers in bench/rivals and run them beside kcore, results compared before times."
     ),
     "dump": Command("dump_command", "Show the contents of a log, as kafka-dump-log prints them."),
     "diverge": Command("diverge_command", "Find the first offset at which two replicas on disk differ."),

@@ -10,7 +10,7 @@ from kcore.cli.spark_options import Archives, Conf, Gathered, SparkSettings, gat
 from kcore.errors import KcoreError, StorageError
 from kcore.report.exits import Exit
 from kcore.storage.checkpoints import TopicPartition
-from kcore.storage.diverge import READS, SAME, Read, diverge
+from kcore.storage.diverge import MISSING, READS, SAME, Read, diverge
 from kcore.storage.diverge_dirs import diverge_log_dirs
 from kcore.storage.divergence_rows import divergence_row
 from kcore.storage.dump import compact
@@ -66,6 +66,8 @@ def run(folder_a: Path, folder_b: Path, read: Read, spark: SparkSettings | None,
                 typer.echo(_line(row))
         bytes_read = sum(row["bytesRead"] for row in rows)
         typer.echo(f"{differ} of {len(rows)} partitions differ; {bytes_read:,} bytes read")
+    if all(row["reason"] == MISSING for row in rows):
+        typer.echo(f"kcore: {folder_a} and {folder_b} have no partition in common", err=True)
     for trouble in gathered.troubles:
         typer.echo(f"kcore: {'not all was compared: ' if gathered.is_partial else ''}{trouble}", err=True)
     if gathered.is_partial:

@@ -1,7 +1,8 @@
-"""`kcore image`: a summary in figures of the cluster in a metadata log, a snapshot or a ZooKeeper dump."""
+"""`kcore image`: the cluster of a metadata log, snapshot or ZooKeeper dump in figures; its partitions in trouble."""
 
+from collections.abc import Callable
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated, Any, Final, NamedTuple
 
 import numpy as np
 import typer
@@ -9,31 +10,43 @@ from rich.console import Console
 from rich.table import Table
 
 from kcore.cli.console import fail, wide_console
-from kcore.constants import NO_BROKER_ROW
+from kcore.constants import NO_BROKER_ROW, NO_LEADER
 from kcore.errors import KcoreError, StorageError
 from kcore.extras import needs
+from kcore.metadata.partition_state import PartitionState
 from kcore.metadata.partition_table import PartitionTable
 from kcore.report.exits import Exit
 from kcore.storage.dump import compact
 from kcore.storage.files import MOST_CLUSTER_FILE, is_there, open_reader, read_text
 from kcore.storage.metadata_log import load_metadata
+from kcore.types import Int32s
 
-DUMP_BEGINS = b"/"  # A ZooKeeper dump's first line is a node's path.
+DUMP_BEGINS: Final = b"/"  # A ZooKeeper dump's first line is a node's path.
+SHOWN: Final = 20  # Partitions that a list without an option shows.
 
 
 def command(
-    path: Annotated[Path, typer.Argument(help="A metadata log's folder or segment, a snapshot, or a ZooKeeper dump.")],
-    json: Annotated[bool, typer.Option("--json", help="The figures as JSON.")] = False,
+    path: Annotated[
+        Path,
+        typer.Argument(help="A log directory, a metadata log's folder or segment, a snapshot, or a ZooKeeper dump."),
+    ],
+    offline: Annotated[bool, typer.Option("--offline", help="List all partitions that are offline.")] = False,
+    under_replicated: Annotated[
+        bool, typer.Option("--under-replicated", help="List all partitions that are under-replicated.")
+    ] = False,
+    json: Annotated[bool, typer.Option("--json", help="The figures, and both lists whole, as JSON.")] = False,
     arrow: Annotated[Path | None, typer.Option(metavar="FILE", help="The partitions as an Arrow IPC file.")] = None,
 ) -> None:
     """Sum up a cluster: its brokers, topics and partitions, and which of those are in trouble.
 
+    Without an option it lists the first 20 partitions of each kind of trouble.
     Exit code: 0 good, 1 the log could be read only in part, 2 usage.
     """
-    raise typer.Exit(run(path, json, arrow))
+    listed = tuple(kind for kind, wanted in zip(TROUBLES, (offline, under_replicated), strict=True) if wanted)
+    raise typer.Exit(run(path, listed, json, arrow))
 
 
-def run(path: Path, as_json: bool, arrow: Path | None) -> Exit:
+def run(path: Path, listed: tuple[str, ...], as_json: bool, arrow: Path | None) -> Exit:
     """Show, and keep the partitions if asked; exit code 1 if a log could be read only to its torn end."""
     try:
         table, problem = table_of(path)
@@ -41,11 +54,16 @@ def run(path: Path, as_json: bool, arrow: Path | None) -> Exit:
             write_arrow(table, arrow)
     except (KcoreError, OSError) as error:
         fail(str(error) if str(path) in str(error) else f"{path}: {error}")
-    figures = summary(table)
     if as_json:
-        typer.echo(compact(figures))
+        lists = {f"{kind}Partitions": [_as_json(each) for each in partitions_in(table, kind)] for kind in TROUBLES}
+        typer.echo(compact(summary(table) | lists))
+    elif listed:
+        for kind in listed:
+            _list(table, kind, None)
     else:
-        _show(figures, wide_console())
+        _show(summary(table), wide_console())
+        for kind in TROUBLES:
+            _list(table, kind, SHOWN)
     if problem:
         typer.echo(f"kcore: {problem}", err=True)
     return Exit.FAILED if problem else Exit.GOOD
@@ -70,7 +88,6 @@ def summary(table: PartitionTable) -> dict[str, Any]:
     """The figures: of the cluster, and of each broker."""
     living = table.topic_row__p >= 0
     replicas, isr, leaders = table.replicas__ps[living], table.isr__pi[living], table.leader__p[living]
-    is_under = (isr != NO_BROKER_ROW).sum(axis=1) < (replicas != NO_BROKER_ROW).sum(axis=1)
     preferred = replicas[:, 0] if replicas.shape[1] else leaders
     count = len(table.brokers)
     led, first = (np.bincount(rows[rows >= 0], minlength=count) for rows in (leaders, preferred))
@@ -78,8 +95,8 @@ def summary(table: PartitionTable) -> dict[str, Any]:
     return {
         "topics": table.topics.count,
         "partitions": table.partition_count,
-        "offline": int((leaders == NO_BROKER_ROW).sum()),
-        "underReplicated": int(is_under.sum()),
+        "offline": len(table.offline()),
+        "underReplicated": len(table.under_replicated()),
         "notPreferred": int(((leaders != preferred) & (leaders != NO_BROKER_ROW)).sum()),
         "moving": len(table.adding.keys() | table.removing.keys()),
         "brokers": [
@@ -97,6 +114,55 @@ def summary(table: PartitionTable) -> dict[str, Any]:
             for row in np.argsort(table.brokers.ids).tolist()
         ],
     }
+
+
+class Trouble(NamedTuple):
+    """A kind of partition that needs attention."""
+
+    name: str
+    option: str  # Lists all of them.
+    rows: Callable[[PartitionTable], Int32s]
+
+
+TROUBLES: Final = {
+    "offline": Trouble("offline", "--offline", PartitionTable.offline),
+    "underReplicated": Trouble("under-replicated", "--under-replicated", PartitionTable.under_replicated),
+}
+
+
+def partitions_in(table: PartitionTable, kind: str, most: int | None = None) -> list[PartitionState]:
+    """The first partitions in this kind of trouble, by topic and number; all without `most`."""
+    rows = TROUBLES[kind].rows(table)
+    names = table.topics.names
+    topics = np.unique(table.topic_row__p[rows])
+    rank__t = np.zeros(len(names), np.int64)
+    rank__t[sorted(topics.tolist(), key=lambda topic: names[topic])] = np.arange(len(topics))
+    order = np.lexsort((table.partition_index__p[rows], rank__t[table.topic_row__p[rows]]))
+    return [*table.states(rows[order[:most]])]
+
+
+def _as_json(state: PartitionState) -> dict[str, Any]:
+    return {
+        "topic": state.topic,
+        "partition": state.partition,
+        "leader": state.leader,
+        "replicas": state.replicas,
+        "isr": state.isr,
+    }
+
+
+def _list(table: PartitionTable, kind: str, most: int | None) -> None:
+    """Print one line a partition; where `most` leaves partitions out, the last line names the option that lists all."""
+    trouble = TROUBLES[kind]
+    count = len(trouble.rows(table))
+    if most is None and not count:
+        typer.echo(f"no partition is {trouble.name}")
+    for state in partitions_in(table, kind, most):
+        leader = "none" if state.leader == NO_LEADER else state.leader
+        replicas, isr = (",".join(map(str, brokers)) or "none" for brokers in (state.replicas, state.isr))
+        typer.echo(f"{trouble.name}: {state.topic}-{state.partition}  leader {leader}  replicas {replicas}  isr {isr}")
+    if most is not None and count > most:
+        typer.echo(f"{trouble.name}: {count - most:,} more; {trouble.option} lists all")
 
 
 def _show(figures: dict[str, Any], console: Console) -> None:

@@ -16,7 +16,7 @@ from rich.live import Live
 from kcore.cli.command_config import CommandConfigOption, security_in
 from kcore.cli.console import fail, wide_console
 from kcore.cli.processes import address_of, stop_signal
-from kcore.cli.top_view import view_of
+from kcore.cli.top_view import STALE_S, view_of
 from kcore.errors import MissingExtraError
 from kcore.net.address import address_text
 from kcore.raft.replicas import Address
@@ -93,9 +93,31 @@ def _output(
     if json:
         return lambda frame: typer.echo(json_module.dumps(asdict(frame), separators=(",", ":"))), nullcontext()
     if not live:
-        return lambda frame: console.print(view_of(frame, console.width)), nullcontext()
+        return PlainFrames(console).show, nullcontext()
     screen = Live(console=console, screen=True, auto_refresh=False)
     return lambda frame: screen.update(view_of(frame, console.width, console.height), refresh=True), screen
+
+
+class PlainFrames:
+    """Frames as text, one below the other, for a pipe or a file.
+
+    While the quorum does not answer, frames would only repeat what is known: one line on stderr has the failure.
+    """
+
+    def __init__(self, console: Console) -> None:
+        self._console = console
+        self._failure = ""
+
+    def show(self, frame: Frame) -> None:
+        """Print the frame, or the failure if that is new."""
+        failure = "; ".join(frame.problems) if frame.age_s is None or frame.age_s > STALE_S else ""
+        if failure and failure != self._failure:
+            typer.echo(f"kcore: {failure}; kcore top goes on trying", err=True)
+        if self._failure and not failure:
+            typer.echo("kcore: the quorum answers again", err=True)
+        self._failure = failure
+        if not failure:
+            self._console.print(view_of(frame, self._console.width))
 
 
 async def _once(watcher: Watcher, show: Callable[[Frame], None], interval_s: float, timeout_s: float) -> None:

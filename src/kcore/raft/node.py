@@ -4,6 +4,7 @@ from collections.abc import Callable, Hashable, Sequence
 from typing import Any, TypeAlias
 
 from kcore.errors import RaftLogError
+from kcore.protocol_errors import Errors
 from kcore.raft import (
     cleaning,
     control_records,
@@ -129,6 +130,10 @@ class RaftNode(NodeContext):
         destination, request = open_request.destination, open_request.request
         ok = False
         if response is not None:
+            if getattr(response, "error_code", Errors.NONE) == Errors.INCONSISTENT_CLUSTER_ID:
+                host, port = open_request.address
+                text = f"the node at {host}:{port} refuses this node: it belongs to another cluster"
+                self.notice("cluster", f"{text} than {self.cluster_id}, for which this node was formatted")
             ok = RESPONSE_HANDLERS[type(request)](self, destination, request, response, now_ms)
         elif lost := LOST_HANDLERS.get(type(request)):
             lost(self, destination, request, now_ms)

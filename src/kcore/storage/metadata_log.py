@@ -25,12 +25,13 @@ class LoadedMetadata(ClusterImage):
 def load_metadata(path: str | Path, *, stop: bool = False) -> LoadedMetadata:
     """The cluster in a `__cluster_metadata-0` folder, one of its segments or a snapshot.
 
-    A folder is read from its newest snapshot on. Every record on disk is applied, committed or not: the folder does not
+    A log directory that has such a folder stands for it. A folder is read from its newest snapshot on.
+    Every record on disk is applied, committed or not: the folder does not
     say which are. DecodeError with path and position for what cannot be read; with `stop`, `problem` has it, and the
     image what comes before. StorageError for what is neither, for a replica of another topic, and for an empty log
     whose folder does not say that it is one of the metadata log's.
     """
-    path = checked_path(path)
+    path = metadata_folder_in(checked_path(path))
     partition = partition_of((path if path.is_dir() else path.parent).resolve())
     is_log = partition is not None and partition.topic == METADATA_TOPIC
     hint = "`kcore dump` shows what is"
@@ -46,6 +47,12 @@ def load_metadata(path: str | Path, *, stop: bool = False) -> LoadedMetadata:
     if not image.records and not has_snapshot and not is_log and not is_damaged_log:
         raise StorageError(f"{path}: no metadata record is in it; {hint}")
     return image
+
+
+def metadata_folder_in(path: Path) -> Path:
+    """The folder of the metadata log where `path` is a log directory that has one; otherwise `path`."""
+    folder = path / f"{METADATA_TOPIC}-0"
+    return folder if folder.is_dir() and not segment_files(path) else path
 
 
 def _load(path: Path, stop: bool) -> tuple[LoadedMetadata, bool]:

@@ -77,6 +77,8 @@ class StormPlan:
         for target in map(Target.parse, self.targets):
             _must(bool(self.scenarios_of(target)), f"nothing is left to run: {'; '.join(self.left_out())}")
             one = not target.in_zookeeper or (self.controllers == 1 and not self.master)
+            _must(not (self.profile and target.addresses), f"--profile: kcore does not start the controllers at "
+                  f"{target.text}; give --target kafka-4.3.1 or kcore-kraft")  # fmt: skip
             _must(one, f"--target {target.text} has one controller, and its brokers live in this process: leave out "
                   "--controllers and --master")  # fmt: skip
         least = self.replication_factor

@@ -17,11 +17,11 @@ from controller.kraft.broker_clusters import (
     take_effect,
     uuid,
 )
-from controller.kraft.runtime import controller_of
+from controller.kraft.runtime import Stage, controller_of
 from kcore.controller.kraft.brokers.records import SHUT_DOWN_AT_ONCE
 from kcore.controller.kraft.context import ControllerContext, RequestInfo
 from kcore.controller.kraft.decision import Decision, all_parts
-from kcore.controller.kraft.notices import Notices, notice_of
+from kcore.controller.kraft.notices import ALL_CORDONED, Notices, notice_of
 from kcore.controller.kraft.outputs import RequestAnswer
 from kcore.protocol_errors import Errors
 from kcore.schema import alter_partition as isrs
@@ -92,6 +92,30 @@ def test_a_broker_comes_and_goes(log: Log) -> None:
     assert beat(log, 5, cordoned_log_dirs=[]) == [], "none are, as before"
     assert beat(log, 5, cordoned_log_dirs=[uuid(1005)]) == ["broker 5 has 1 cordoned log directories"]
     assert beat(log, 5, want_shut_down=True) == ["broker 5 fenced: it has shut down"]
+
+
+def test_the_operator_is_warned_when_the_last_directory_is_cordoned(log: Log) -> None:
+    """Then no topic can be created, and CreateTopics alone would tell its client so."""
+    warned = []
+    for broker_id in (1, 2, 3, 4):
+        directories = log.context.image.brokers[broker_id].directories
+        decision = ask(log.context, a_heartbeat(log.context, broker_id, cordoned_log_dirs=list(directories)))
+        warned.append([*notice_of(log.context.image, decision, None).warnings])
+        take_effect(log.context, decision)
+    assert warned == [[], [], [], [ALL_CORDONED]]
+    decision = ask(log.context, a_heartbeat(log.context, 2, cordoned_log_dirs=[]))
+    assert [*notice_of(log.context.image, decision, None).warnings] == []
+
+
+def test_a_warning_is_logged_once_its_decision_is_committed() -> None:
+    stage = Stage()
+    stage.commit()
+    stage.ask(a_registration(4, 4, cluster_id="a cluster"), "registered", version=4)
+    stage.commit()
+    stage.ask(a_heartbeat(stage.controller.context, 4, cordoned_log_dirs=[uuid(1004)]), "cordoned", version=2)
+    assert ALL_CORDONED not in stage.told
+    stage.commit()
+    assert stage.told.count(ALL_CORDONED) == 1
 
 
 def test_a_controlled_shutdown_of_20_000_leaders_is_three_lines(log: Log) -> None:

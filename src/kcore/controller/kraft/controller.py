@@ -12,6 +12,7 @@ change the state, and periodic work, wait until it is written: each decision is 
 Source: QuorumController, its QuorumMetaLogListener and ControllerWriteEvent, and OffsetControlManager.
 """
 
+import logging
 from collections import deque
 from collections.abc import Callable, Hashable, Iterator, Sequence
 from typing import ClassVar
@@ -370,6 +371,7 @@ class KraftController:
         while self._pending and self._pending[0].offset <= self.stable:
             pending = self._pending.popleft()
             outputs += log_lines(self._notices.committed(pending.notice, self._clocks.now_ms()))
+            outputs += log_lines(pending.notice.warnings, logging.WARNING)
             if pending.request is not None:
                 outputs.append(self._answer(pending))
         return outputs if was_busy else [*outputs, *self._next_behind()]

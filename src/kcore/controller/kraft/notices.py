@@ -29,6 +29,10 @@ from kcore.wire.columns import Vectors
 from kcore.wire.encoded_records import EncodedRecords
 
 MOST_NAMES: Final = 5
+ALL_CORDONED: Final = (
+    "all log directories of all brokers are cordoned: no topic can be created. "
+    "Set cordoned.log.dirs of a broker to an empty list"
+)
 EVERY_MS: Final = 1_000  # Leaders ask for ISRs partition by partition: what that does is one line.
 _TOLD: Final = {*OF_BROKERS, brokers.RegisterControllerRecord, settings.FeatureLevelRecord}
 _EFFECTS: Final = {  # What may happen to one partition, and to several.
@@ -50,6 +54,7 @@ class Notice(NamedTuple):
 
     lines: Sequence[str] = ()
     later: Counter[str] | None = None  # What AlterPartition does to partitions: in one line a second.
+    warnings: Sequence[str] = ()  # Lines that ask the operator to do something.
 
 
 NOTHING_TOLD: Final = Notice()
@@ -62,6 +67,7 @@ class NoticeMaker:
         """`request` is None for the controller's own work."""
         self._image, self._request = image, request
         self._lines: list[str] = []
+        self._warnings: list[str] = []
         self._removed: list[str] = []
         self._effects: Counter[str] = Counter()
 
@@ -84,13 +90,15 @@ class NoticeMaker:
             self._removed.append("?" if row is None else topics.names[row])
         elif type(record) in _TOLD and (line := _line_of(self._image, record, self._request)) is not None:
             self._lines.append(line)
+        if isinstance(record, brokers.BrokerRegistrationChangeRecord) and _cordons_the_last(self._image, record):
+            self._warnings.append(ALL_CORDONED)
 
     def notice(self) -> Notice:
         """Of all that was added."""
         lines = [*self._lines, *([f"{_names(self._removed)} deleted"] if self._removed else [])]
         if isinstance(self._request, AlterPartitionRequest):
             return Notice(lines, self._effects)
-        return Notice([*lines, *_of_effects(self._effects)])
+        return Notice([*lines, *_of_effects(self._effects)], warnings=self._warnings)
 
 
 def notice_of(image: ClusterImage, decision: Decision, request: Message | None) -> Notice:
@@ -140,9 +148,9 @@ def fault_line(error: Exception) -> str:
     return f"{type(error).__name__}: {error}; in {places}"
 
 
-def log_lines(lines: Iterable[str]) -> list[Output]:
-    """One for each text, for the operator's information."""
-    return [LogLine(logging.INFO, line) for line in lines]
+def log_lines(lines: Iterable[str], level: int = logging.INFO) -> list[Output]:
+    """One log line for each text."""
+    return [LogLine(level, line) for line in lines]
 
 
 def _of_effects(effects: Counter[str]) -> list[str]:
@@ -237,6 +245,19 @@ def _line_of_change(
     if record.cordoned_log_dirs is not None and (record.cordoned_log_dirs or image.brokers.cordoned_directories[row]):
         parts.append(f"has {len(record.cordoned_log_dirs):,} cordoned log directories")
     return f"broker {record.broker_id} {', '.join(parts)}" if parts else None
+
+
+def _cordons_the_last(image: ClusterImage, record: brokers.BrokerRegistrationChangeRecord) -> bool:
+    """True if the record cordons log directories and leaves no broker with one that is not cordoned (KIP-1066)."""
+    if not record.cordoned_log_dirs:
+        return False
+    uuids, changed = image.directories.uuids, image.brokers.row(record.broker_id)
+    for row in np.flatnonzero(image.brokers.registered__b).tolist():
+        directories, known = image.brokers.directories[row], image.brokers.cordoned_directories[row]
+        cordoned = set(record.cordoned_log_dirs) if row == changed else {uuids[each] for each in known or ()}
+        if not directories or not {uuids[each] for each in directories} <= cordoned:
+            return False
+    return True
 
 
 def _why_fenced(request: Message | None) -> str:

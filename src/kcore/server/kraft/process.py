@@ -163,6 +163,7 @@ class KraftServer(QuorumServer):
     # Events of the controller.
 
     def _asked(self, request: Message, info: RequestInfo, reply_to: Hashable) -> None:
+        self._foreign_clusters.look(request, self.node.cluster_id)
         self._control(api_name(type(request)), partial(self.controller.on_request, request, info, reply_to))
 
     def hear(self) -> None:

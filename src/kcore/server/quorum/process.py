@@ -49,6 +49,7 @@ from kcore.server.metrics.watched_loop import current_watched_loop
 from kcore.server.quorum.clock import Clock
 from kcore.server.quorum.compiled import FrontKind
 from kcore.server.quorum.features import FeatureUpdates
+from kcore.server.quorum.foreign_clusters import ForeignClusters
 from kcore.server.quorum.front import LIMITS, QuorumFront, described
 from kcore.server.quorum.metrics import QuorumMetrics
 from kcore.server.quorum.peers import QuorumPeers
@@ -122,6 +123,7 @@ class QuorumServer:
         self._elections, self._host, self._machine, self._stop_ms = elections, host, machine, stop_ms
         self._store_cluster_id = store_cluster_id
         self._features = FeatureUpdates(self.node)
+        self._foreign_clusters = ForeignClusters()
         self._driver: StateMachineDriver[Any] | None = None
         self._outputs: list[Any] = []  # Of the machine, to be performed behind the event at hand.
         self._is_catching_up = False
@@ -265,6 +267,7 @@ class QuorumServer:
         else:
             if type(request) in _ABOUT_OBSERVERS:
                 self._front.fold_progress()
+            self._foreign_clusters.look(request, self.node.cluster_id)
             event = partial(self.node.on_request, request, version, reply_to)
         self._take(api_name(type(request)), event)
 

@@ -10,7 +10,6 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Final
 
-from kcore.errors import TargetError
 from kcore.processes.jars import async_profiler_jars
 from kcore.storm.plan import Cell, StormPlan
 from kcore.storm.profile.async_profiler import AsyncProfiler
@@ -32,9 +31,6 @@ def is_kcore(target: Target) -> bool:
 def check_can_profile(plan: StormPlan) -> None:
     """TargetError if a profiler that the plan needs is not there, cannot be had, or may not run."""
     for target in dict.fromkeys(map(Target.parse, plan.targets)):
-        if target.addresses:
-            raise TargetError(f"--profile: the controllers at {target.text} are not started by the storm: "
-                              "--target kafka-4.3.1 or kcore-kraft")  # fmt: skip
         if is_kcore(target):
             check_permitted()
         else:
