@@ -18,6 +18,7 @@ def make_home(path: Path, version: str, answer: str) -> Path:
 
 @pytest.fixture(autouse=True)
 def clean(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.delenv("KCORE_CACHE", raising=False)
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
     monkeypatch.setenv("PATH", os.defpath)
     monkeypatch.delenv("JAVA_HOME", raising=False)
@@ -39,6 +40,16 @@ def test_java_home_comes_before_the_path_and_an_old_one_is_passed_over(monkeypat
     assert said_by(java.java_home()) == "new -a b c"
     monkeypatch.setenv("JAVA_HOME", str(tmp_path / "nothing-there"))
     assert said_by(java.java_home()) == "new -a b c"
+
+
+def test_one_rule_names_the_cache_of_jars_java_and_rivals(monkeypatch, tmp_path):
+    assert java.cache_directory() == tmp_path / "cache/kcore"
+    monkeypatch.setenv("KCORE_CACHE", str(tmp_path / "mine"))
+    assert java.cache_directory() == tmp_path / "mine"
+    monkeypatch.delenv("KCORE_CACHE")
+    monkeypatch.delenv("XDG_CACHE_HOME")
+    monkeypatch.setenv("HOME", str(tmp_path))
+    assert java.cache_directory() == tmp_path / ".cache/kcore"
 
 
 def test_a_wrapped_java_is_not_wrapped_again(monkeypatch, tmp_path):

@@ -37,11 +37,6 @@ class Peer:
     build: Callable[[Path, Path], list[str]]  # (sources, cache) -> the command, without group and directory
 
 
-def cache_directory() -> Path:
-    """Where peers are built: $KCORE_CACHE, or ~/.cache/kcore."""
-    return Path(os.environ.get("KCORE_CACHE") or Path.home() / ".cache" / "kcore") / "rivals"
-
-
 def _kcore(view: str) -> Callable[[Path, Path], list[str]]:
     return lambda sources, cache: [sys.executable, str(sources / "python" / "kcore_peer.py"), view]
 

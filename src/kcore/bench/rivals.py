@@ -30,7 +30,6 @@ from kcore.bench.rival_peers import (
     MissingToolchainError,
     Peer,
     PeerProcess,
-    cache_directory,
 )
 from kcore.bench.rival_targets import (
     BIG_MESSAGES,
@@ -47,6 +46,7 @@ from kcore.errors import PlanError
 from kcore.report import keep
 from kcore.report.keep import with_facts
 from kcore.report.machine import Load, facts, jvm_name
+from kcore.spark.java import cache_directory
 from kcore.suggestions import did_you_mean
 
 EXIT_GOOD: Final = 0
@@ -167,7 +167,7 @@ def _build(
             continue
         try:
             tell(f"building {peer.name}")
-            commands[peer] = peer.build(SOURCES, cache_directory())
+            commands[peer] = peer.build(SOURCES, cache_directory() / "rivals")
         except MissingToolchainError as error:
             note(f"{peer.name}: left out, {error}")
         except BuildError as error:

@@ -84,6 +84,11 @@ def wrapped(java: Path) -> Path:
 
 
 def cache_directory() -> Path:
-    """Where files of ours may stay between runs: $XDG_CACHE_HOME/kcore, by default ~/.cache/kcore."""
+    """The folder that keeps kcore's files between runs: $KCORE_CACHE, or $XDG_CACHE_HOME/kcore, or ~/.cache/kcore.
+
+    `./kcore clean` finds it by the same rule.
+    """
+    if folder := os.environ.get("KCORE_CACHE"):
+        return Path(folder).absolute()
     home = os.environ.get("XDG_CACHE_HOME")
     return (Path(home) if home else Path.home() / ".cache") / "kcore"
