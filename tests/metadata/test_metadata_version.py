@@ -1,5 +1,6 @@
 """metadata.version: what the jars of 3.9.1 and 4.3.1 say of every level, and how levels are named."""
 
+import gzip
 import json
 from pathlib import Path
 from typing import Any
@@ -9,7 +10,8 @@ import pytest
 from kcore.errors import LevelError
 from kcore.metadata.metadata_version import RELEASES, VERSIONS, MetadataVersion
 
-FACTS = Path(__file__).parents[1] / "data" / "metadata_versions"  # Printed by oracle/MetadataVersionFacts.java.
+DATA = Path(__file__).parents[1] / "data"
+FACTS = DATA / "metadata_versions"  # Printed by oracle/MetadataVersionFacts.java.
 NAMES = {
     "featureLevel": "feature_level",
     "isProduction": "is_production",
@@ -92,3 +94,30 @@ def test_levels_that_there_are_not(level: int) -> None:
 def test_elr_came_a_level_earlier_in_3_9() -> None:
     versions = [MetadataVersion.parse(f"4.0-IV0@{release}") for release in ("3.9.1", "4.3.1")]
     assert [version.partition_record_version for version in versions] == [2, 1]
+
+
+@pytest.mark.parametrize("release", ["3.9.1", "4.3.1"])
+def test_texts_mean_what_kafka_makes_of_them(release: str) -> None:
+    """`"4.0"`, `"4.0.0"`, `"3.9.1"`, `"4.3"` and 850 others, without and with unstable levels."""
+    with gzip.open(DATA / "settings" / f"version_texts_{release}.json.gz", "rt", encoding="utf-8") as file:
+        facts: dict[str, list[int | None]] = json.load(file)
+    assert len(facts) > 800
+    for text, levels in facts.items():
+        for is_unstable_allowed, level in zip((False, True), levels, strict=True):
+            try:
+                found = MetadataVersion.of_text(text, release, is_unstable_allowed=is_unstable_allowed)
+            except LevelError:
+                assert level is None, text
+            else:
+                assert found.feature_level == level, text
+
+
+def test_a_text_that_is_refused_says_what_to_give() -> None:
+    with pytest.raises(
+        LevelError, match=r"Kafka 4.3.1 has no such metadata.version; give a level from 3.3-IV3 to 4.3-IV0"
+    ):
+        MetadataVersion.of_text("5.0", "4.3.1")
+    with pytest.raises(
+        LevelError, match=r"4.4-IV0 is not yet stable in Kafka 4.3.1; set unstable.feature.versions.enable"
+    ):
+        MetadataVersion.of_text("4.4-IV0", "4.3.1")

@@ -73,7 +73,7 @@ def test_settings_of_raft_and_of_the_controller_go_where_they_belong() -> None:
         ("auto.leader.rebalance.enable", "yes", "give true or false"),
         ("controller.quorum.voters", "7@a:1", "give either"),
         ("controller.quorum.bootstrap.servers", "a", "give HOST:PORT"),
-        ("controller.listener.names", "", "controller.listener.names is missing"),
+        ("controller.listener.names", "", "controller.listener.names=: give a value"),
         ("listeners", "PLAINTEXT://:1", "CONTROLLER is missing"),
         ("listeners", "CONTROLLER://:70000", "give NAME://HOST:PORT"),
         ("listeners", "CONTROLLER://:1,SECURE://:2", "kcore has CONTROLLER alone"),

@@ -76,7 +76,7 @@ def test_tls(ssl: dict[str, str]) -> None:
     more = ssl | {
         "ssl.client.auth": "required",
         "ssl.endpoint.identification.algorithm": "",
-        "ssl.allow.dn.changes": "1",
+        "ssl.allow.dn.changes": "true",
     }
     tls = security_of(more | {"ssl.enabled.protocols": "TLSv1.3"}).tls
     assert tls is not None and (tls.client_auth, tls.verifies_name, tls.versions) == ("required", False, ("TLSv1.3",))

@@ -19,7 +19,9 @@ from kcore.server.audit import AuditLog
 from kcore.server.broker.kraft_process import KraftBrokerServer
 from kcore.server.broker.kraft_settings import KraftBrokerSettings
 from kcore.server.kraft.apis import FEATURES
+from kcore.server.kraft.settings import OF_AUTHORIZER
 from kcore.server.metrics.watched_loop import run_watched
+from kcore.server.properties.honoured import BY_BROKERS, warn_of_others
 
 if TYPE_CHECKING:
     from kcore.server.metrics.page import MetricsPage
@@ -46,6 +48,7 @@ def command(
     if release not in FEATURES:
         fail(f"--release {release}: {', '.join(FEATURES)}")
     settings = read_broker_settings(config)._replace(release=release)
+    warn_of_others(settings.static, BY_BROKERS, OF_AUTHORIZER)
     raise typer.Exit(run_watched(_run(settings, metrics_page(metrics), audit_log(audit))))
 
 

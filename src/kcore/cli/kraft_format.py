@@ -30,6 +30,7 @@ from kcore.storage.raft_dir import RaftDirectory, random_directory_id
 from kcore.storage.raft_format import format_directory
 from kcore.types import Uuid
 
+UNSTABLE: Final = "unstable.feature.versions.enable"
 SINCE: Final = {  # Below this metadata.version a feature is not on by default (Feature.defaultLevel).
     ELR_VERSION: "4.1-IV0",
     GROUP_VERSION: "4.0-IV0",
@@ -55,7 +56,8 @@ def command(
         ),
     ] = None,
     release_version: Annotated[
-        str | None, typer.Option("--release-version", "-r", help="The metadata.version to begin at, such as 3.9-IV0.")
+        str | None,
+        typer.Option("--release-version", "-r", help="The metadata.version to begin at, such as 3.9-IV0 or 4.0."),
     ] = None,
     feature: Annotated[
         list[str] | None, typer.Option("--feature", "-f", metavar="NAME=LEVEL", help="The level of another feature.")
@@ -75,7 +77,8 @@ def command(
     settings = read_settings(config)
     if settings.voters and (standalone or initial_controllers):
         fail("controller.quorum.voters is set: the quorum is static")
-    features = features_of(release, release_version, feature or [])
+    unstable = settings.controller["static_configs"].get(UNSTABLE, "false").lower() == "true"
+    features = features_of(release, release_version, feature or [], is_unstable_allowed=unstable)
     version = MetadataVersion.of_level(features[FEATURE_NAME], release)
     credentials = scram_records(add_scram or [], version)
     made = _formatted(settings, features, credentials, cluster_id, initial_controllers, standalone=standalone)
@@ -122,13 +125,16 @@ def _own(settings: KraftSettings, directory_id: Uuid) -> Voter:
     )
 
 
-def features_of(release: str, release_version: str | None, given: list[str]) -> dict[str, int]:
+def features_of(
+    release: str, release_version: str | None, given: list[str], *, is_unstable_allowed: bool = False
+) -> dict[str, int]:
     """metadata.version, and the others at their defaults there, or as they are given; ends the command for bad ones."""
     if release not in RELEASES:
         fail(f"--release {release}: {', '.join(RELEASES)}")
-    name = RELEASES[release].default if release_version is None else release_version
+    newest = RELEASES[release].newest if is_unstable_allowed else RELEASES[release].default
+    name = newest if release_version is None else release_version
     try:
-        level = MetadataVersion.parse(f"{name}@{release}")
+        level = MetadataVersion.of_text(name, release, is_unstable_allowed=is_unstable_allowed)
     except LevelError as error:
         fail(f"--release-version {name}: {error}")
     features = {FEATURE_NAME: level.feature_level}

@@ -25,8 +25,9 @@ from kcore.report.exits import Exit
 from kcore.server.audit import AuditLog
 from kcore.server.kraft.apis import RAFT_LEVELS
 from kcore.server.kraft.process import KraftServer
-from kcore.server.kraft.settings import KraftSettings
+from kcore.server.kraft.settings import OF_AUTHORIZER, KraftSettings
 from kcore.server.metrics.watched_loop import run_watched
+from kcore.server.properties.honoured import BY_CONTROLLERS, warn_of_others
 from kcore.server.quorum.compiled import FrontKind
 from kcore.server.quorum.elections import DirectoryElections
 from kcore.server.quorum.process import Elections
@@ -65,6 +66,7 @@ def command(
     begin_log(verbose=verbose)
     use_all_descriptors()
     settings = read_settings(config)
+    warn_of_others(settings.controller["static_configs"], BY_CONTROLLERS, OF_AUTHORIZER)
     departures = departures_of(kafka_way or [])
     page, told = metrics_page(metrics), audit_log(audit)
     controller, directory, parts = _open(settings, release, departures)
@@ -97,7 +99,7 @@ def _open(
         bootstrap = _bootstrap(settings.directory, release)
         if directory.cluster_id is None:
             fail(f"{settings.directory}: there is no cluster.id yet")
-        log, election = directory.open(level=RAFT_LEVELS[release][1])
+        log, election = directory.open(settings.metadata_log, level=RAFT_LEVELS[release][1])
     except (StorageError, DecodeError) as error:
         fail(str(error))
     config = settings.controller_config(directory.cluster_id, release, departures)

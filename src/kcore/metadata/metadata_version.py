@@ -10,6 +10,7 @@ from functools import cached_property
 from typing import Final, NamedTuple, Self
 
 from kcore.errors import LevelError
+from kcore.java_hash import java_split
 
 FEATURE_NAME: Final = "metadata.version"
 MINIMUM_KRAFT_VERSION: Final = 1  # 3.0-IV1: 3.9.1 takes it where a log or a broker names no level.
@@ -42,6 +43,7 @@ RELEASES: Final = {
 }
 """By release, oldest first."""
 
+OLD: Final = "3.9.1"
 _ELR_OF_3_9: Final = "4.0-IV0"  # 4.0 moved ELR one level up before it shipped.
 
 
@@ -85,6 +87,28 @@ class MetadataVersion:
         if level < 1 or place >= len(VERSIONS):
             raise LevelError(f"no metadata.version has feature level {level}")
         return cls.parse(VERSIONS[place] if release is None else f"{VERSIONS[place]}@{release}")
+
+    @classmethod
+    def of_text(cls, text: str, release: str, *, is_unstable_allowed: bool = False) -> Self:
+        """What `kafka-storage.sh format --release-version` makes of a text, such as `"3.7-IV2"`, `"4.0"` or `"4.0.1"`.
+
+        `is_unstable_allowed`: unstable.feature.versions.enable. LevelError for a text that the release refuses. Source:
+        MetadataVersion.fromVersionString, Formatter.verifyReleaseVersion.
+        """
+        oldest, newest, default = RELEASES[release]
+        known = VERSIONS[PLACES[oldest] : PLACES[newest] + 1]
+        parts, count = java_split(text, "."), 3 if release == OLD and text.startswith("0.") else 2
+        key = ".".join(parts[:count]) if len(parts) > count else text
+        by_text = {name: name for name in known}
+        for name in known[: known.index(default) + 1]:  # A release stands for its last level, once that is stable.
+            by_text[name.partition("-")[0]] = name
+        found = by_text.get(key)
+        if found is None:
+            last = newest if is_unstable_allowed else default
+            raise LevelError(f"Kafka {release} has no such metadata.version; give a level from {oldest} to {last}")
+        if not is_unstable_allowed and PLACES[found] > PLACES[default]:
+            raise LevelError(f"{found} is not yet stable in Kafka {release}; set unstable.feature.versions.enable=true")
+        return cls(found, release)
 
     def __str__(self) -> str:
         return self.name

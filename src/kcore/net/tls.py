@@ -81,7 +81,8 @@ class TlsSettings:
         # Without a password of its own OpenSSL would ask for one at the terminal.
         password = self.key_password or ""
         if self.keystore is not None:
-            context.load_cert_chain(self.keystore, password=password)
+            with _tls_errors(self.keystore):
+                context.load_cert_chain(self.keystore, password=password)
         elif self.certificate_chain is not None and self.key is not None:
             both = as_lines(self.key) + as_lines(self.certificate_chain)
             with _as_file(both.encode()) as path:
@@ -89,7 +90,8 @@ class TlsSettings:
 
     def _trust(self, context: ssl.SSLContext, purpose: ssl.Purpose) -> None:
         if self.truststore is not None:
-            context.load_verify_locations(self.truststore)
+            with _tls_errors(self.truststore):
+                context.load_verify_locations(self.truststore)
         elif self.certificates is not None:
             context.load_verify_locations(cadata=as_lines(self.certificates))
         else:
@@ -102,14 +104,15 @@ class TlsSettings:
 
 
 @contextmanager
-def _tls_errors() -> Iterator[None]:
-    """What OpenSSL raises for files and texts names neither keys nor passwords."""
+def _tls_errors(path: str | None = None) -> Iterator[None]:
+    """TlsError for what OpenSSL raises: with the path of the file that is read, and without keys and passwords."""
     try:
         yield
     except ssl.SSLError as error:
-        raise TlsError(f"certificate or key: {error.reason or error}") from None
+        where = "" if path is None else f"{path}: "
+        raise TlsError(f"{where}certificate or key: {error.reason or error}") from None
     except OSError as error:
-        raise TlsError(f"{error.filename}: {error.strerror}" if error.filename else str(error)) from None
+        raise TlsError(f"{path or error.filename or 'certificate or key'}: {error.strerror or error}") from None
 
 
 def as_lines(pem: str) -> str:

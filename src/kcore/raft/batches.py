@@ -18,6 +18,7 @@ LEAST_LENGTH: Final = HEADER_END - LENGTH_END  # Of what is behind the length.
 MAGIC: Final = 2
 CRC_END: Final = 21
 ATTRIBUTES_END: Final = 23
+MAX_TIMESTAMP_BEGIN: Final = 35
 COMPRESSION: Final = 0x07  # The codec's bits in the attributes.
 
 
@@ -33,6 +34,11 @@ class StoredBatch(NamedTuple):
     @property
     def is_compressed(self) -> bool:
         return self.data[ATTRIBUTES_END - 1] & COMPRESSION != 0
+
+    @property
+    def max_timestamp(self) -> int:
+        """The largest timestamp in the header."""
+        return int.from_bytes(self.data[MAX_TIMESTAMP_BEGIN : MAX_TIMESTAMP_BEGIN + 8], signed=True)
 
     @property
     def record_count(self) -> int:

@@ -187,18 +187,22 @@ class SegmentedLog:
 
     def append(self, data: bytes, batches: RecordBatches) -> bool:
         """Whole batches, `batches` their scan; whether they begin a new segment. After an error nothing is there."""
-        self._writer.append(data, sync=False, batches=batches, roll=self._is_old(batches))
+        is_old = len(batches) > 0 and self._is_old(int(batches.max_timestamp.max()))
+        self._writer.append(data, sync=False, batches=batches, roll=is_old)
         is_new = self._follow_roll()
         self.segments[-1].appended(batches, self._writer.size - len(data))
         return is_new
 
-    def _is_old(self, batches: RecordBatches) -> bool:
-        """Whether the last segment is too old for them, by its first batch (LogSegment.timeWaitedForRoll)."""
+    def _is_old(self, timestamp: int) -> bool:
+        """Whether the last segment is too old for records of that time, by its first batch.
+
+        Source: LogSegment.timeWaitedForRoll.
+        """
         segment_ms = self._settings.segment_ms
-        if segment_ms is None or not len(batches) or not self._writer.size:
+        if segment_ms is None or not self._writer.size:
             return False
         first_ms = self.segments[-1].first_timestamp
-        return first_ms > NO_TIMESTAMP and int(batches.max_timestamp.max()) - first_ms > segment_ms
+        return first_ms > NO_TIMESTAMP and timestamp - first_ms > segment_ms
 
     def roll(self) -> None:
         """What comes next begins a new segment, unless the last one is empty."""
@@ -214,7 +218,8 @@ class SegmentedLog:
                 epochs.append((batch.epoch, batch.base_offset))
                 latest = batch.epoch
         writer = self._writer
-        writer.write(data, batches[0].base_offset, batches[-1].last_offset, epochs, sync=False)
+        is_old = self._settings.segment_ms is not None and self._is_old(max(each.max_timestamp for each in batches))
+        writer.write(data, batches[0].base_offset, batches[-1].last_offset, epochs, sync=False, roll=is_old)
         is_new = writer.base_offset != self.segments[-1].base_offset and self._follow_roll()
         self.segments[-1].wrote(batches, writer.size - len(data))
         return is_new

@@ -13,15 +13,21 @@ from kcore.java_hash import hash_map_order
 from kcore.protocol_errors import Errors, InvalidConfigurationException
 from kcore.schema.configs import ConfigSource, ConfigType
 
-_INTEGERS: Final[Mapping[int, tuple[str, int]]] = {ConfigType.INT: ("INT", 2**31), ConfigType.LONG: ("LONG", 2**63)}
+INTEGERS: Final[Mapping[int, tuple[str, int]]] = {
+    ConfigType.SHORT: ("SHORT", 2**15),
+    ConfigType.INT: ("INT", 2**31),
+    ConfigType.LONG: ("LONG", 2**63),
+}
+_LARGEST_UNIT: Final = "\uffff"  # Java reads a number by its UTF-16 units, of which no half is a digit.
 TRUE: Final = "true"
 _JAVA_DOUBLE: Final = r"[+-]?(NaN|Infinity|(\d+\.?\d*|\.\d+)([eE][+-]?\d+)?[fFdD]?)"
 _THROTTLED: Final = "[partitionId]:[brokerId],[partitionId]:[brokerId],..."
 _CODECS: Final = ("uncompressed", "zstd", "lz4", "snappy", "gzip", "producer")
 _RELEASES: Final = (  # MetadataVersion.VERSIONS: of each release the last of its -IV levels.
     "0.8.0 0.8.1 0.8.2 0.9.0 0.10.0:1 0.10.1:2 0.10.2:0 0.11.0:2 1.0:0 1.1:0 2.0:1 2.1:2 2.2:1 2.3:1 2.4:1 2.5:0 2.6:0 "
-    "2.7:2 2.8:1 3.0:1 3.1:0 3.2:0 3.3:3 3.4:0 3.5:2 3.6:2 3.7:4 3.8:0 3.9:0 4.0:1"
+    "2.7:2 2.8:1 3.0:1 3.1:0 3.2:0 3.3:3 3.4:0 3.5:2 3.6:2 3.7:4 3.8:0 3.9:0"
 )
+_UNSTABLE: Final = ("4.0-IV0", "4.0-IV1")  # Levels of a release that 3.9.1 does not name.
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,13 +37,15 @@ class TopicConfig:
     name: str
     kind: int  # As in DescribeConfigs.
     default: str
-    at_least: int | None = None
-    at_most: int | None = None
+    at_least: float | None = None
+    at_most: float | None = None
     among: tuple[str, ...] = ()
     server: str | None = None  # The broker's setting that stands behind it.
     server_default: bool = True  # Whether that one has a default of its own.
     is_internal: bool = False  # Told of only where a topic sets it.
     is_set: bool = False  # A list whose members count once, and are not empty.
+    ignores_case: bool = False  # `among` is compared without regard to case.
+    may_be_empty: bool = True
 
 
 TOPIC_CONFIGS: Final = {
@@ -204,11 +212,13 @@ def source_of(name: str, configs: Mapping[str, str]) -> int:
 def _printed(config: TopicConfig, text: str) -> str:
     """The value as ConfigDef reads it and prints it again."""
     trimmed = text.strip(JAVA_BLANKS)
+    if not trimmed and not config.may_be_empty:
+        Errors.INVALID_CONFIG.raise_for(f"Configuration '{config.name}' must not be empty.")
     if config.kind == ConfigType.BOOLEAN:
         if trimmed.lower() not in ("true", "false"):
             _refuse(config, text, "Expected value to be either true or false")
         return trimmed.lower()
-    if config.kind in _INTEGERS:
+    if config.kind in INTEGERS:
         return str(_integer(config, trimmed))
     if config.kind == ConfigType.DOUBLE:
         return _double(config, trimmed)
@@ -217,7 +227,7 @@ def _printed(config: TopicConfig, text: str) -> str:
         members = list(dict.fromkeys(members)) if config.is_set else members
         _check_list(config, members)
         return ",".join(members)
-    if config.among and trimmed not in config.among:
+    if config.among and (trimmed.upper() if config.ignores_case else trimmed) not in config.among:
         _refuse(config, trimmed, f"String must be one of: {', '.join(config.among)}")
     if config.name == "message.format.version" and not is_metadata_version(trimmed):
         _refuse(config, trimmed, f"Version {trimmed} is not a valid version")
@@ -225,8 +235,9 @@ def _printed(config: TopicConfig, text: str) -> str:
 
 
 def _integer(config: TopicConfig, text: str) -> int:
-    kind, limit = _INTEGERS[config.kind]
-    if not re.fullmatch(r"[+-]?[0-9]+", text) or not -limit <= int(text) < limit:
+    kind, limit = INTEGERS[config.kind]
+    is_number = re.fullmatch(r"[+-]?\d{1,4000}", text) and max(text) <= _LARGEST_UNIT
+    if not is_number or not -limit <= int(text) < limit:
         _refuse(config, text, f"Not a number of type {kind}")
     value = int(text)
     if config.name == "compression.gzip.level":
@@ -238,7 +249,7 @@ def _integer(config: TopicConfig, text: str) -> int:
 
 
 def _double(config: TopicConfig, text: str) -> str:
-    if not re.fullmatch(_JAVA_DOUBLE, text):
+    if not re.fullmatch(_JAVA_DOUBLE, text, re.ASCII):
         _refuse(config, text, "Not a number of type DOUBLE")
     value = float(text.rstrip("fFdD"))
     _check_range(config, value)
@@ -271,7 +282,7 @@ def _refuse(config: TopicConfig, value: str, reason: str) -> None:
 
 def is_metadata_version(text: str) -> bool:
     """Whether MetadataVersion.fromVersionString takes it: a release, one of its levels, or a bug-fix release of it."""
-    known = set()
+    known = {*_UNSTABLE}
     for release, _, last in (each.partition(":") for each in _RELEASES.split()):
         known.add(release)
         known.update(f"{release}-IV{level}" for level in range(int(last or -1) + 1))

@@ -1,6 +1,6 @@
 """Reads server.properties into the settings of a KRaft broker (KafkaConfig, BrokerServer of 4.3.1)."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, Final, NamedTuple
 
@@ -16,59 +16,53 @@ from kcore.server.kraft.settings import OF_AUTHORIZER, OF_QUOTAS, authorizer_fie
 from kcore.server.properties.listeners import BrokerListeners, listeners_of
 from kcore.server.properties.security import outgoing_of
 from kcore.server.properties.values import (
-    COUNT,
-    LONG,
-    MOST_LONG,
-    MOST_SHORT,
+    AUTO_JOIN,
     SettingsError,
     addresses,
     checked,
     listener_name_of,
-    number,
+    metadata_log_of,
     raft_settings,
     read_all,
     static_voters_of,
-    text_value,
+    value_of,
 )
 from kcore.storage.live_log import Settings
 
 RETENTION_CHECK_MS: Final = 300_000
 ALL: Final = "*"  # As cordoned.log.dirs: every log directory.
-_OF_REPLICAS: Final[Mapping[str, Callable[[str, str], Any]]] = {
-    "replica.lag.time.max.ms": COUNT,
-    "replica.fetch.wait.max.ms": COUNT,
-    "replica.fetch.min.bytes": COUNT,
-    "replica.fetch.max.bytes": COUNT,
-    "replica.fetch.response.max.bytes": COUNT,
-    "replica.fetch.backoff.ms": COUNT,
-    "fetch.max.bytes": number(1024),
-    "max.incremental.fetch.session.cache.slots": number(0),
-    "min.insync.replicas": COUNT,
-    "message.max.bytes": number(0),
-    "offsets.topic.num.partitions": COUNT,
-    "offsets.topic.replication.factor": number(1, MOST_SHORT),
-    "offsets.topic.segment.bytes": COUNT,
-    "transaction.state.log.num.partitions": COUNT,
-    "transaction.state.log.replication.factor": number(1, MOST_SHORT),
-    "transaction.state.log.min.isr": COUNT,
-    "transaction.state.log.segment.bytes": COUNT,
+_OF_REPLICAS: Final = (
+    "replica.lag.time.max.ms",
+    "replica.fetch.wait.max.ms",
+    "replica.fetch.min.bytes",
+    "replica.fetch.max.bytes",
+    "replica.fetch.response.max.bytes",
+    "replica.fetch.backoff.ms",
+    "fetch.max.bytes",
+    "max.incremental.fetch.session.cache.slots",
+    "min.insync.replicas",
+    "message.max.bytes",
+    "offsets.topic.num.partitions",
+    "offsets.topic.replication.factor",
+    "offsets.topic.segment.bytes",
+    "transaction.state.log.num.partitions",
+    "transaction.state.log.replication.factor",
+    "transaction.state.log.min.isr",
+    "transaction.state.log.segment.bytes",
+)
+_OF_LIFECYCLE: Final = {  # By Kafka's names: fields of LifecycleConfig.
+    "broker.heartbeat.interval.ms": "heartbeat_interval_ms",
+    "initial.broker.registration.timeout.ms": "registration_timeout_ms",
 }
-_OF_LIFECYCLE: Final[Mapping[str, Callable[[str, str], Any]]] = {
-    "broker.heartbeat.interval.ms": COUNT,
-    "initial.broker.registration.timeout.ms": COUNT,
-}
-_OF_DIRECTORIES: Final[Mapping[str, Callable[[str, str], Any]]] = {"log.dir.failure.timeout.ms": COUNT}
-_OF_NODE: Final[Mapping[str, Callable[[str, str], Any]]] = {  # Of the metadata log, and of quotas.
-    "metadata.log.max.record.bytes.between.snapshots": LONG,
-    "metadata.log.max.snapshot.interval.ms": number(0, MOST_LONG),
-    **OF_QUOTAS,
-}
-_OF_TOKENS: Final[Mapping[str, Callable[[str, str], Any]]] = {"delegation.token.secret.key": text_value}
-_OF_LOGS: Final[Mapping[str, Callable[[str, str], Any]]] = {
-    "log.segment.bytes": number(1024 * 1024),
-    "log.index.interval.bytes": number(0),
-    "log.retention.check.interval.ms": COUNT,
-}
+_OF_NODE: Final = (  # Of the metadata log, and of quotas.
+    "metadata.log.max.record.bytes.between.snapshots",
+    "metadata.log.max.snapshot.interval.ms",
+    *OF_QUOTAS,
+)
+_OF_LOGS: Final = {"log.segment.bytes": "segment_bytes", "log.index.interval.bytes": "index_interval_bytes"}
+_DIRECTORY_FAILURE: Final = "log.dir.failure.timeout.ms"
+_RETENTION_CHECK: Final = "log.retention.check.interval.ms"
+_TOKEN_KEY: Final = "delegation.token.secret.key"
 
 
 class KraftBrokerSettings(NamedTuple):
@@ -84,6 +78,7 @@ class KraftBrokerSettings(NamedTuple):
     bootstrap: tuple[Address, ...]  # controller.quorum.bootstrap.servers
     rack: str | None
     raft: dict[str, Any]  # Fields of RaftConfig.
+    metadata_log: Settings
     replicas: BrokerConfig
     lifecycle: dict[str, Any]  # Fields of LifecycleConfig.
     directory_failure_timeout_ms: int  # log.dir.failure.timeout.ms
@@ -117,7 +112,7 @@ def broker_settings_of(properties: Mapping[str, str]) -> KraftBrokerSettings:
         raise SettingsError(f"process.roles={given.get('process.roles', '')}: kcore's broker is a broker alone")
     if "node.id" not in given:
         raise SettingsError("node.id is missing")
-    node_id = number(0)("node.id", given["node.id"])
+    node_id = value_of("node.id", given["node.id"])
     controllers = listener_name_of(given)
     voters = static_voters_of(given.get("controller.quorum.voters", ""), controllers)
     if node_id in {each.key.id for each in voters}:
@@ -125,6 +120,8 @@ def broker_settings_of(properties: Mapping[str, str]) -> KraftBrokerSettings:
     bootstrap = addresses("controller.quorum.bootstrap.servers", given)
     if bool(voters) == bool(bootstrap):
         raise SettingsError("give either controller.quorum.voters or controller.quorum.bootstrap.servers")
+    if AUTO_JOIN in given and value_of(AUTO_JOIN, given[AUTO_JOIN]):
+        raise SettingsError(f"{AUTO_JOIN}=true: only a controller may be a voter, and this node is a broker")
     read_all(given, _OF_NODE)  # Wrong values are refused here.
     _authorizer(given)
     log_dirs = _log_dirs(given)
@@ -138,11 +135,12 @@ def broker_settings_of(properties: Mapping[str, str]) -> KraftBrokerSettings:
         *(voters, bootstrap),
         given.get("broker.rack"),
         raft_settings(given),
+        metadata_log_of(given),
         BrokerConfig(node_id, **read_all(given, _OF_REPLICAS)),
-        _lifecycle(given),
-        read_all(given, _OF_DIRECTORIES).get("log_dir_failure_timeout_ms", LOG_DIR_FAILURE_TIMEOUT_MS),
-        _logs(given),
-        read_all(given, _OF_LOGS).get("log_retention_check_interval_ms", RETENTION_CHECK_MS),
+        _fields(given, _OF_LIFECYCLE),
+        value_of(_DIRECTORY_FAILURE, given.get(_DIRECTORY_FAILURE, str(LOG_DIR_FAILURE_TIMEOUT_MS))),
+        Settings(**_fields(given, _OF_LOGS)),
+        value_of(_RETENTION_CHECK, given.get(_RETENTION_CHECK, str(RETENTION_CHECK_MS))),
         ordinary_topics_of(given),
         given,
     )
@@ -150,7 +148,7 @@ def broker_settings_of(properties: Mapping[str, str]) -> KraftBrokerSettings:
 
 def _authorizer(given: Mapping[str, str]) -> dict[str, Any]:
     """Fields of KraftControllerConfig: who may do what, and tokens."""
-    return {**authorizer_fields(given), **read_all(given, _OF_TOKENS)}
+    return {**authorizer_fields(given), **read_all(given, (_TOKEN_KEY,))}
 
 
 def _log_dirs(given: Mapping[str, str]) -> tuple[Path, ...]:
@@ -161,16 +159,6 @@ def _log_dirs(given: Mapping[str, str]) -> tuple[Path, ...]:
     return tuple(paths)
 
 
-def _lifecycle(given: Mapping[str, str]) -> dict[str, int]:
-    """By LifecycleConfig's names."""
-    found = read_all(given, _OF_LIFECYCLE)
-    names = {
-        "broker_heartbeat_interval_ms": "heartbeat_interval_ms",
-        "initial_broker_registration_timeout_ms": "registration_timeout_ms",
-    }
-    return {names[name]: value for name, value in found.items()}
-
-
-def _logs(given: Mapping[str, str]) -> Settings:
-    found = read_all(given, _OF_LOGS, "log.")
-    return Settings(**{name: found[name] for name in ("segment_bytes", "index_interval_bytes") if name in found})
+def _fields(given: Mapping[str, str], names: Mapping[str, str]) -> dict[str, Any]:
+    """The settings that are given, by the names of fields."""
+    return {field: value_of(name, given[name]) for name, field in names.items() if name in given}

@@ -9,21 +9,22 @@ from kcore.metadata.metadata_version import VERSIONS, MetadataVersion
 from kcore.raft.replicas import Address, Voter
 from kcore.server.properties.security import protocol_of
 from kcore.server.properties.values import (
-    COUNT,
     PLAIN,
     SettingsError,
     addresses,
-    boolean,
+    boolean_of,
     listener_name_of,
+    metadata_log_of,
     raft_settings,
     read_all,
     static_voters_of,
 )
+from kcore.storage.segmented_log import Settings
 
 RELEASE: Final = "3.9.1"  # The last one that knows ZooKeeper.
 ENABLE: Final = "zookeeper.metadata.migration.enable"
 NAMES: Final = (
-    *("controller.", "listener.security.protocol.map", "metadata.log.dir", "broker.heartbeat.interval.ms"),
+    *("controller.", "listener.security.protocol.map", "metadata.log.", "broker.heartbeat.interval.ms"),
     ENABLE,
 )
 """Beginnings of the settings that are read here."""
@@ -40,12 +41,13 @@ class MigrationSettings(NamedTuple):
     bootstrap: tuple[Address, ...]  # controller.quorum.bootstrap.servers
     metadata_dir: Path | None  # metadata.log.dir; None: the first log directory.
     raft: dict[str, Any]  # Fields of RaftConfig.
+    metadata_log: Settings
     heartbeat_interval_ms: int  # broker.heartbeat.interval.ms
 
 
 def migration_settings_of(given: Mapping[str, str]) -> MigrationSettings | None:
     """From Kafka's names; None unless zookeeper.metadata.migration.enable is true. SettingsError, one line."""
-    if not boolean(ENABLE, given.get(ENABLE, "false")):
+    if not boolean_of(ENABLE, given.get(ENABLE, "false")):
         return None
     listener = listener_name_of(given)
     if (protocol := protocol_of(given, listener)) != "PLAINTEXT":
@@ -54,12 +56,13 @@ def migration_settings_of(given: Mapping[str, str]) -> MigrationSettings | None:
     bootstrap = addresses("controller.quorum.bootstrap.servers", given)
     if bool(voters) == bool(bootstrap):
         raise SettingsError("give either controller.quorum.voters or controller.quorum.bootstrap.servers")
-    interval = read_all(given, {"broker.heartbeat.interval.ms": COUNT})
+    interval = read_all(given, ("broker.heartbeat.interval.ms",))
     metadata_dir = given.get("metadata.log.dir")
     return MigrationSettings(
         *(listener, voters, bootstrap),
         None if not metadata_dir else Path(metadata_dir),
         raft_settings(given),
+        metadata_log_of(given),
         interval.get("broker_heartbeat_interval_ms", HEARTBEAT_INTERVAL_MS),
     )
 

@@ -23,6 +23,7 @@ from kcore.server.quorum.elections import DirectoryElections
 from kcore.server.quorum.process import PLAINTEXT, Elections, QuorumServer
 from kcore.storage.raft_dir import RaftDirectory
 from kcore.storage.raft_log import DiskRaftLog
+from kcore.storage.segmented_log import Settings
 
 SNAPSHOT_CHECK_S: Final = 1.0
 
@@ -74,6 +75,10 @@ class Controllers(Protocol):
     def raft(self) -> dict[str, Any]:
         """Further fields of RaftConfig."""
 
+    @property
+    def metadata_log(self) -> Settings:
+        """How the log is cut into segments."""
+
 
 class OwnLog(NamedTuple):
     """A broker's own copy of the metadata log, open, and what its node needs besides."""
@@ -88,7 +93,7 @@ def open_log(folder: Path, broker_id: int, cluster_id: str, told: Controllers, r
     voters = [each.key.id for each in told.voters]
     directory = RaftDirectory(folder, node_id=broker_id, cluster_id=cluster_id, voters=voters, is_broker=True)
     level, rules = RAFT_LEVELS[release]
-    log, election = directory.open(level=rules)
+    log, election = directory.open(told.metadata_log, level=rules)
     config = RaftConfig(
         directory.cluster_id,
         broker_id,

@@ -15,7 +15,7 @@ from kcore.wire.record_building import CODECS, LEVELS
 
 logger = logging.getLogger(__name__)
 INT32_END: Final = 2**31
-_NUMBER: Final = re.compile(r"[+-]?[0-9]{1,19}")
+_NUMBER: Final = re.compile(r"[+-]?\d{1,19}")
 _COMPRESSION_TYPES: Final = (PRODUCER_CHOOSES, UNCOMPRESSED, *CODECS[1:])
 
 

@@ -7,7 +7,7 @@ The client is not kept waiting: it asks again until the topic is there. Source: 
 import asyncio
 import logging
 from collections.abc import Callable, Iterable, Mapping
-from typing import Any, Final, NamedTuple
+from typing import Final, NamedTuple
 
 from kcore.broker.replicas.config import BrokerConfig
 from kcore.constants import GROUP_METADATA_TOPIC, TRANSACTION_STATE_TOPIC
@@ -22,7 +22,7 @@ from kcore.schema.structure import Message
 from kcore.schema.topics import CreatableTopic, CreatableTopicConfig, CreateTopicsRequest, CreateTopicsResponse
 from kcore.server.broker.controller_client import ControllerClient
 from kcore.server.broker.forwarding import enveloped
-from kcore.server.properties.values import COUNT, MOST_SHORT, boolean, number, read_all
+from kcore.server.properties.values import read_all, value_of
 from kcore.wire.codec import decode_from, encode
 
 logger = logging.getLogger(__name__)
@@ -32,10 +32,7 @@ MOST_IN_FLIGHT: Final = 1_000  # Topics; more are left for the next time that a 
 
 
 AUTO_CREATE: Final = "auto.create.topics.enable"
-_OF_ORDINARY: Final[Mapping[str, Callable[[str, str], Any]]] = {
-    "num.partitions": COUNT,
-    "default.replication.factor": number(1, MOST_SHORT),
-}
+_OF_ORDINARY: Final = ("num.partitions", "default.replication.factor")
 ORDINARY_NAMES: Final = (AUTO_CREATE, *_OF_ORDINARY)
 
 
@@ -49,7 +46,7 @@ class OrdinaryTopics(NamedTuple):
 
 def ordinary_topics_of(given: Mapping[str, str]) -> OrdinaryTopics:
     """Of server.properties; SettingsError."""
-    return OrdinaryTopics(boolean(AUTO_CREATE, given.get(AUTO_CREATE, "true")), **read_all(given, _OF_ORDINARY))
+    return OrdinaryTopics(value_of(AUTO_CREATE, given.get(AUTO_CREATE, "true")), **read_all(given, _OF_ORDINARY))
 
 
 class TopicCreation:

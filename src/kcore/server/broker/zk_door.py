@@ -12,9 +12,9 @@ from kcore.net.sasl_mechanisms import DIGESTS
 from kcore.protocol_errors import ApiException
 from kcore.server.controller.door import CONTROL_PLANE, TOKEN_KEY
 from kcore.server.properties.listeners import BrokerListeners, listeners_of
-from kcore.server.properties.values import LONG, SettingsError, checked, read_all
+from kcore.server.properties.values import SettingsError, checked, read_all
 
-_OF_TOKENS: Final = {"delegation.token.max.lifetime.ms": LONG, "delegation.token.expiry.time.ms": LONG}
+_OF_TOKENS: Final = ("delegation.token.max.lifetime.ms", "delegation.token.expiry.time.ms")
 
 
 class BrokerDoor(NamedTuple):

@@ -3,7 +3,7 @@
 Source: AbstractKafkaConfig, KafkaConfig, QuorumConfig, MetadataLogConfig, DelegationTokenManagerConfigs of 4.3.1.
 """
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, Final, NamedTuple
 
@@ -16,51 +16,47 @@ from kcore.server.kraft.apis import FEATURES
 from kcore.server.properties.limits import limits_of
 from kcore.server.properties.security import security_of
 from kcore.server.properties.values import (
-    COUNT,
     EVERYWHERE,
-    LONG,
-    MOST_LONG,
     SettingsError,
     addresses,
-    boolean,
+    boolean_of,
     checked,
     listed,
     listener_name_of,
     listener_of,
-    number,
+    metadata_log_of,
     raft_settings,
     read_all,
     static_voters_of,
-    text_value,
+    value_of,
 )
 from kcore.server.quorum.front import LIMITS
+from kcore.storage.segmented_log import Settings
 
 AUTHORIZER: Final = "org.apache.kafka.metadata.authorizer.StandardAuthorizer"
-OF_QUOTAS: Final[Mapping[str, Callable[[str, str], Any]]] = {
-    "quota.window.num": COUNT,
-    "quota.window.size.seconds": COUNT,
-}
+OF_QUOTAS: Final = ("quota.window.num", "quota.window.size.seconds")
 """Fields of KraftControllerConfig, which brokers have, too."""
 
-_OF_CONTROLLER: Final[Mapping[str, Callable[[str, str], Any]]] = {
-    "default.replication.factor": number(1, 2**15 - 1),
-    "num.partitions": COUNT,
-    "broker.session.timeout.ms": COUNT,
-    "auto.leader.rebalance.enable": boolean,
-    "leader.imbalance.check.interval.seconds": LONG,
-    "unclean.leader.election.interval.ms": LONG,
-    "delegation.token.secret.key": text_value,
-    "delegation.token.max.lifetime.ms": LONG,
-    "delegation.token.expiry.time.ms": LONG,
-    "delegation.token.expiry.check.interval.ms": LONG,
-    "controller.quota.window.num": COUNT,
-    "controller.quota.window.size.seconds": COUNT,
-    **OF_QUOTAS,
-    "metadata.max.idle.interval.ms": number(0),
-    "metadata.log.max.record.bytes.between.snapshots": LONG,
-    "metadata.log.max.snapshot.interval.ms": number(0, MOST_LONG),
-}
-OF_AUTHORIZER: Final = ("super.users", "allow.everyone.if.no.acl.found")
+_OF_CONTROLLER: Final = (
+    "default.replication.factor",
+    "num.partitions",
+    "broker.session.timeout.ms",
+    "auto.leader.rebalance.enable",
+    "leader.imbalance.check.interval.seconds",
+    "unclean.leader.election.interval.ms",
+    "delegation.token.secret.key",
+    "delegation.token.max.lifetime.ms",
+    "delegation.token.expiry.time.ms",
+    "delegation.token.expiry.check.interval.ms",
+    "controller.quota.window.num",
+    "controller.quota.window.size.seconds",
+    *OF_QUOTAS,
+    "metadata.max.idle.interval.ms",
+    "metadata.log.max.record.bytes.between.snapshots",
+    "metadata.log.max.snapshot.interval.ms",
+)
+EVERYONE: Final = "allow.everyone.if.no.acl.found"
+OF_AUTHORIZER: Final = ("super.users", EVERYONE)
 
 
 class KraftSettings(NamedTuple):
@@ -74,6 +70,7 @@ class KraftSettings(NamedTuple):
     voters: tuple[Voter, ...]
     bootstrap: tuple[Address, ...]
     raft: dict[str, Any]  # Fields of RaftConfig.
+    metadata_log: Settings
     controller: dict[str, Any]  # Fields of KraftControllerConfig.
     security: ListenerSecurity
     limits: Limits
@@ -101,7 +98,7 @@ def settings_of(properties: Mapping[str, str]) -> KraftSettings:
         raise SettingsError(f"process.roles={given.get('process.roles', '')}: kcore is a controller alone")
     if "node.id" not in given:
         raise SettingsError("node.id is missing")
-    node_id = number(0)("node.id", given["node.id"])
+    node_id = value_of("node.id", given["node.id"])
     listener = listener_name_of(given)
     voters = _voters_with(given.get("controller.quorum.voters", ""), listener, node_id)
     listen, advertised = _addresses_of(given, listener, {each.key.id: each for each in voters}.get(node_id))
@@ -113,6 +110,7 @@ def settings_of(properties: Mapping[str, str]) -> KraftSettings:
         Path(_log_dir(given)),
         *(listener, listen, advertised, voters, bootstrap),
         raft_settings(given),
+        metadata_log_of(given),
         _controller(given),
         security_of(given, listener),
         limits_of(given, listener, LIMITS),
@@ -125,7 +123,9 @@ def _controller(given: Mapping[str, str]) -> dict[str, Any]:
 
 def authorizer_fields(given: Mapping[str, str]) -> dict[str, Any]:
     """Fields of KraftControllerConfig: who may do what, besides what the ACLs say. Brokers have the same settings."""
-    found = read_all(given, {"allow.everyone.if.no.acl.found": boolean})
+    found: dict[str, Any] = {}
+    if EVERYONE in given:
+        found["allow_everyone_if_no_acl_found"] = boolean_of(EVERYONE, given[EVERYONE])
     if authorizer := given.get("authorizer.class.name"):
         if authorizer != AUTHORIZER:
             raise SettingsError(f"authorizer.class.name={authorizer}: kcore has {AUTHORIZER} alone")

@@ -10,7 +10,7 @@ from typing import Any, Final
 
 from kcore.net.limits import Limits
 from kcore.net.listener import plain_address
-from kcore.server.properties.values import COUNT, LIMIT, SettingsError, listed, number
+from kcore.server.properties.values import SettingsError, count_of, listed, value_of
 
 MOST: Final = "max.connections"
 RATE: Final = "max.connection.creation.rate"
@@ -20,7 +20,6 @@ IDLE: Final = "connections.max.idle.ms"
 REQUEST: Final = "socket.request.max.bytes"
 QUEUED: Final = "queued.max.request.bytes"
 LONGEST_IDLE_S: Final = 10 * 365 * 24 * 3600.0  # Where connections may be idle as long as they like.
-_BOUND: Final = number(0)
 
 
 def limits_of(given: Mapping[str, str], listener: str, default: Limits) -> Limits:
@@ -28,21 +27,21 @@ def limits_of(given: Mapping[str, str], listener: str, default: Limits) -> Limit
     prefix = f"listener.name.{listener.lower()}."
     found: dict[str, Any] = {}
     for field, name in {"connections": MOST, "connections_a_second": RATE}.items():
-        values = [_BOUND(each, given[each]) for each in (name, prefix + name) if given.get(each)]
+        values = [value_of(name, given[each], each) for each in (name, prefix + name) if given.get(each)]
         if values:
             found[field] = min(values)
     if given.get(PER_ADDRESS):
-        found["connections_per_address"] = _BOUND(PER_ADDRESS, given[PER_ADDRESS])
+        found["connections_per_address"] = value_of(PER_ADDRESS, given[PER_ADDRESS])
     if given.get(OVERRIDES):
         found["connections_of_address"] = _overrides(given)
     elif found.get("connections_per_address") == 0:
         raise SettingsError(f"{PER_ADDRESS}=0: only with {OVERRIDES}")
     if given.get(IDLE):
-        idle_ms = LIMIT(IDLE, given[IDLE])
+        idle_ms = value_of(IDLE, given[IDLE])
         found["idle_s"] = LONGEST_IDLE_S if idle_ms < 0 else min(idle_ms / 1000, LONGEST_IDLE_S)
     if given.get(REQUEST):
-        found["frame_bytes"] = COUNT(REQUEST, given[REQUEST])
-    if given.get(QUEUED) and (most := LIMIT(QUEUED, given[QUEUED])) > 0:
+        found["frame_bytes"] = value_of(REQUEST, given[REQUEST])
+    if given.get(QUEUED) and (most := value_of(QUEUED, given[QUEUED])) > 0:
         found["received_bytes"] = most
     return replace(default, **found)
 
@@ -56,5 +55,5 @@ def _overrides(given: Mapping[str, str]) -> dict[str, int]:
             [(*_, (address, *_)), *_] = socket.getaddrinfo(host.strip("[]"), None, type=socket.SOCK_STREAM)
         except (OSError, UnicodeError):
             raise SettingsError(f"{OVERRIDES}={each}: give HOST:NUMBER,... of hosts that there are") from None
-        found[plain_address(str(address))] = _BOUND(OVERRIDES, count)
+        found[plain_address(str(address))] = count_of(OVERRIDES, count)
     return found

@@ -12,7 +12,7 @@ from kcore.net.request_context import PLAINTEXT
 from kcore.net.sasl_server import FAILURE_DELAY_S, LARGEST_RECEIVE
 from kcore.net.security import MECHANISMS
 from kcore.net.tls import CLIENT_AUTH, VERSIONS, ClientAuth, TlsError, TlsSettings
-from kcore.server.properties.values import COUNT, MOST_LONG, SettingsError, items, listed, number
+from kcore.server.properties.values import SettingsError, items, listed, value_of
 
 JAAS: Final = "sasl.jaas.config"
 OF_CONTROLLERS: Final = "sasl.mechanism.controller.protocol"
@@ -125,7 +125,7 @@ def security_of(
         own_mechanism,
         {each: _max_reauth_ms(of_listener, each) for each in mechanisms},
         _number(of_listener, "sasl.server.max.receive.size", LARGEST_RECEIVE),
-        number(0)(DELAY, given[DELAY]) / 1000 if DELAY in given else FAILURE_DELAY_S,
+        value_of(DELAY, given[DELAY]) / 1000 if DELAY in given else FAILURE_DELAY_S,
     )
 
 
@@ -166,7 +166,7 @@ _MECHANISMS: Final = f"kcore has {', '.join(MECHANISMS)}"
 
 def _number(of_listener: _Given, name: str, default: int) -> int:
     text = of_listener.get(name)
-    return default if text is None else COUNT(of_listener.shown(name), text)
+    return default if text is None else int(value_of(name, text, of_listener.shown(name)))
 
 
 def _max_reauth_ms(of_listener: _Given, mechanism: str) -> int:
@@ -175,7 +175,7 @@ def _max_reauth_ms(of_listener: _Given, mechanism: str) -> int:
     name = own if text is not None else MAX_REAUTH
     text = text or of_listener.get(MAX_REAUTH, "0")
     assert text is not None
-    return number(0, MOST_LONG)(of_listener.shown(name), text)
+    return int(value_of(MAX_REAUTH, text, of_listener.shown(name)))
 
 
 def _login(of_listener: _Given, mechanism: str) -> Login:

@@ -4,62 +4,85 @@ Source: AbstractKafkaConfig, KafkaConfig, QuorumConfig of 4.3.1.
 """
 
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Iterable, Mapping
 from typing import Any, Final
 
+from kcore.constants import JAVA_BLANKS
+from kcore.controller.rules.topic_configs import INTEGERS, TRUE, check_value
 from kcore.errors import KcoreError
 from kcore.net.address import address_flaw
+from kcore.protocol_errors import InvalidConfigurationException
 from kcore.raft.replicas import Address, Voter
+from kcore.schema.configs import ConfigType
+from kcore.server.properties.definitions import DEFINITIONS
 from kcore.server.properties.known_names import KNOWN_NAMES, PREFIXES
 from kcore.server.quorum.static_voters import static_voters
+from kcore.storage.raft_log import SEGMENT_BYTES as METADATA_SEGMENT_BYTES
+from kcore.storage.segmented_log import Settings
 
 LISTENER: Final = re.compile(r"([A-Za-z0-9_.-]+)://(.*):(\d+)")
-MOST_SHORT: Final = 2**15 - 1
 MOST_INT: Final = 2**31 - 1
-MOST_LONG: Final = 2**63 - 1
 
 
 class SettingsError(KcoreError):
     """An invalid line of server.properties."""
 
 
-def number(lowest: int, highest: int = MOST_INT) -> Callable[[str, str], int]:
-    """What reads a number in that range."""
+def value_of(name: str, text: str, shown: str | None = None) -> Any:
+    """The value of Kafka's setting `name`, of the type that its ConfigDef says; SettingsError for an invalid one.
 
-    def read(name: str, text: str) -> int:
-        if not re.fullmatch(r"[+-]?\d{1,19}", text) or not lowest <= int(text) <= highest:
-            raise SettingsError(f"{name}={text}: give a number from {lowest:,} to {highest:,}")
-        return int(text)
+    `shown`: how the file names it, where that is with a listener's prefix.
+    """
+    config = DEFINITIONS[name]
+    try:
+        printed = check_value(config, text)
+    except InvalidConfigurationException as error:
+        if config.kind == ConfigType.BOOLEAN:
+            reason = "give true or false"
+        elif config.kind in INTEGERS:
+            limit = INTEGERS[config.kind][1]
+            lowest = -limit if config.at_least is None else config.at_least
+            highest = limit - 1 if config.at_most is None else config.at_most
+            reason = f"give a number from {lowest:,} to {highest:,}"
+        elif config.among and text:
+            reason = f"give {', '.join(sorted(config.among))}"
+        else:
+            reason = str(error).rpartition(f"for configuration {name}: ")[2] if text else "give a value"
+        raise SettingsError(f"{shown or name}={text}: {reason}") from None
+    if config.kind == ConfigType.BOOLEAN:
+        return printed == TRUE
+    return int(printed) if config.kind in INTEGERS else printed
 
-    return read
 
-
-def boolean(name: str, text: str) -> bool:
-    """true or false, in any case."""
+def boolean_of(name: str, text: str) -> bool:
+    """The value of a setting that Kafka 4.3.1 does not define; SettingsError."""
     if text.lower() not in ("true", "false"):
         raise SettingsError(f"{name}={text}: give true or false")
-    return text.lower() == "true"
+    return text.lower() == TRUE
 
 
-def text_value(name: str, text: str) -> str:
-    """As it is."""
-    return text
+def count_of(name: str, text: str) -> int:
+    """A number from 0 on that is part of a setting; SettingsError."""
+    if not re.fullmatch(r"\d{1,10}", text) or int(text) > MOST_INT:
+        raise SettingsError(f"{name}={text}: give a number from 0 to {MOST_INT:,}")
+    return int(text)
 
 
-COUNT, LONG, LIMIT = number(1), number(1, MOST_LONG), number(-1, MOST_LONG)
-_OF_RAFT: Final[Mapping[str, Callable[[str, str], Any]]] = {
-    "controller.quorum.election.timeout.ms": COUNT,
-    "controller.quorum.fetch.timeout.ms": COUNT,
-    "controller.quorum.election.backoff.max.ms": COUNT,
-    "controller.quorum.request.timeout.ms": COUNT,
-    "controller.quorum.retry.backoff.ms": COUNT,
-    "controller.quorum.append.linger.ms": number(0),
-    "controller.quorum.auto.join.enable": boolean,
-    "controller.quorum.fetch.max.bytes": COUNT,
-    "controller.quorum.fetch.snapshot.max.bytes": COUNT,
-    "metadata.max.retention.bytes": LIMIT,
-    "metadata.max.retention.ms": LIMIT,
-}
+_OF_RAFT: Final = (
+    "controller.quorum.election.timeout.ms",
+    "controller.quorum.fetch.timeout.ms",
+    "controller.quorum.election.backoff.max.ms",
+    "controller.quorum.request.timeout.ms",
+    "controller.quorum.retry.backoff.ms",
+    "controller.quorum.append.linger.ms",
+    "controller.quorum.fetch.max.bytes",
+    "controller.quorum.fetch.snapshot.max.bytes",
+    "metadata.max.retention.bytes",
+    "metadata.max.retention.ms",
+)
+_METADATA_SEGMENT_BYTES: Final = ("internal.metadata.log.segment.bytes", "metadata.log.segment.bytes")
+_METADATA_SEGMENT_MS: Final = "metadata.log.segment.ms"
+AUTO_JOIN: Final = "controller.quorum.auto.join.enable"
 PLAIN: Final = "kcore's listener is plaintext, without TLS and SASL"
 _NO_JAVA: Final = "kcore runs no classes of Java"
 _NOT_DONE: Final = {  # Beginnings of names of settings that would be wrong to pass over.
@@ -67,9 +90,10 @@ _NOT_DONE: Final = {  # Beginnings of names of settings that would be wrong to p
     "create.topic.policy.class.name": _NO_JAVA,
     "alter.config.policy.class.name": _NO_JAVA,
     "client.quota.callback.class": _NO_JAVA,
+    "config.providers": "kcore takes each value as it is, and asks no provider for it",
 }
 _SECURITY: Final = {"ssl.": PLAIN, "sasl.": PLAIN}  # Such, of a server that has neither.
-_OF_LISTENER: Final = "listener.name."
+LISTENER_PREFIX: Final = "listener.name."
 EVERYWHERE: Final = ("", "0.0.0.0", "::")
 
 
@@ -86,30 +110,47 @@ def checked(
     `knows_all`; and for one that would be wrong to pass over: of TLS and SASL, too, unless the server `has_security`.
     """
     not_done = _NOT_DONE if has_security else {**_NOT_DONE, **_SECURITY}
-    given = {name: value.strip() for name, value in properties.items()}
+    given = {name: value.strip(JAVA_BLANKS) for name, value in properties.items()}
     for name in given:
         if knows_all and name not in KNOWN_NAMES and name not in besides and not name.startswith(PREFIXES):
             raise SettingsError(f"{name}: Kafka 4.3.1 has no such setting")
         for beginning, why in not_done.items():
-            if name.startswith(beginning) or (name.startswith(_OF_LISTENER) and f".{beginning}" in name):
+            if name.startswith(beginning) or (name.startswith(LISTENER_PREFIX) and f".{beginning}" in name):
                 raise SettingsError(f"{name}: {why}")
+    if knows_all:
+        _check_values(given)
     return given
 
 
-def read_all(
-    given: Mapping[str, str], readers: Mapping[str, Callable[[str, str], Any]], prefix: str = ""
-) -> dict[str, Any]:
+def _check_values(given: Mapping[str, str]) -> None:
+    """SettingsError for a value that Kafka's ConfigDef refuses, of a listener's own settings, too."""
+    for name, text in given.items():
+        plain = name.split(".", 3)[-1] if name.startswith(LISTENER_PREFIX) else name
+        if plain in DEFINITIONS:
+            value_of(plain, text, name)
+
+
+def read_all(given: Mapping[str, str], names: Iterable[str], prefix: str = "") -> dict[str, Any]:
     """Those settings that are given, by their names without the prefix and with `_` for `.`."""
-    return {
-        name.removeprefix(prefix).replace(".", "_"): read(name, given[name])
-        for name, read in readers.items()
-        if name in given
-    }
+    return {name.removeprefix(prefix).replace(".", "_"): value_of(name, given[name]) for name in names if name in given}
 
 
 def raft_settings(given: Mapping[str, str]) -> dict[str, Any]:
     """Fields of RaftConfig."""
-    return {"append_linger_ms": None, **read_all(given, _OF_RAFT, "controller.quorum.")}
+    found = {"append_linger_ms": None, **read_all(given, _OF_RAFT, "controller.quorum.")}
+    if AUTO_JOIN in given:
+        found["auto_join"] = value_of(AUTO_JOIN, given[AUTO_JOIN])
+    return found
+
+
+def metadata_log_of(given: Mapping[str, str]) -> Settings:
+    """How the metadata log is cut into segments (MetadataLogConfig, KafkaRaftLog)."""
+    name = next((each for each in _METADATA_SEGMENT_BYTES if each in given), None)
+    segment_ms = given.get(_METADATA_SEGMENT_MS)
+    return Settings(
+        METADATA_SEGMENT_BYTES if name is None else value_of(name, given[name]),
+        segment_ms=None if segment_ms is None else value_of(_METADATA_SEGMENT_MS, segment_ms),
+    )
 
 
 def listener_name_of(given: Mapping[str, str]) -> str:

@@ -220,6 +220,12 @@ def group_values(release: str, configs: Mapping[str, str], static: Mapping[str, 
     return values
 
 
+def group_defaults(release: str) -> frozenset[str]:
+    """The settings of server.properties that `check_group` reads."""
+    bounds = (name for each in _BOUNDS[release] for name in (each.lowest, each.highest) if name)
+    return frozenset([*bounds, *(f"group.{name}" for name in GROUP_CONFIGS[release])])
+
+
 def _default(config: TopicConfig, static: Mapping[str, str]) -> str:
     return static.get(f"group.{config.name}", config.default)
 
