@@ -22,7 +22,8 @@ from kcore.server.kraft.apis import RAFT_LEVELS
 from kcore.server.quorum.elections import DirectoryElections
 from kcore.server.quorum.process import PLAINTEXT, Elections, QuorumServer
 from kcore.storage.raft_dir import RaftDirectory
-from kcore.storage.raft_log import DiskRaftLog
+from kcore.storage.raft_log import SEGMENT_BYTES, DiskRaftLog
+from kcore.storage.segmented_log import Settings
 
 SNAPSHOT_CHECK_S: Final = 1.0
 
@@ -83,12 +84,14 @@ class OwnLog(NamedTuple):
     elections: DirectoryElections
 
 
-def open_log(folder: Path, broker_id: int, cluster_id: str, told: Controllers, release: str) -> OwnLog:
+def open_log(
+    folder: Path, broker_id: int, cluster_id: str, told: Controllers, release: str, *, set_aside: bool = False
+) -> OwnLog:
     """StorageError for a folder that is not formatted for this broker."""
     voters = [each.key.id for each in told.voters]
     directory = RaftDirectory(folder, node_id=broker_id, cluster_id=cluster_id, voters=voters, is_broker=True)
     level, rules = RAFT_LEVELS[release]
-    log, election = directory.open(level=rules)
+    log, election = directory.open(Settings(SEGMENT_BYTES, set_aside=set_aside), level=rules)
     config = RaftConfig(
         directory.cluster_id,
         broker_id,
