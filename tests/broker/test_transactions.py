@@ -38,7 +38,7 @@ def committed(cluster: Cluster, to: int = 1, offset: int = 0) -> tuple[list[byte
     values = [
         record.value or b""
         for record in (decode_records(data.records) if data.records else ())
-        if record.control_type < 0
+        if record.control_type is None
     ]
     return (
         values,

@@ -146,7 +146,7 @@ def records_on_disk(folder: Path) -> tuple[Int64s, list[str]]:
     offsets, names = [], []
     for segment in segment_files(folder):
         records = decode_records(segment.read_bytes(), stop=True)
-        rows = np.flatnonzero(records.control_type < 0)
+        rows = np.flatnonzero(~records.is_control)
         types, _ = frame_columns(records.data, records.value_offset[rows], records.value_length[rows])
         offsets.append(records.offset[rows])
         names += [METADATA_RECORDS[number].__name__ for number in types.tolist()]

@@ -107,9 +107,9 @@ def headers_of(body: Reader) -> list[tuple[bytes, bytes | None]]:
     return headers
 
 
-def control_type(attributes: int, key: bytes | None, key_end: int) -> int:
+def control_type(attributes: int, key: bytes | None, key_end: int) -> int | None:
     if not attributes & 32:
-        return -1
+        return None
     if key is None or len(key) < 4:
         raise Wrong("a control record without a type", key_end - len(key or b""))
     if key[0] >= 128:

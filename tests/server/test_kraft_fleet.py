@@ -135,7 +135,7 @@ def registrations_and_fencings(node: Node) -> Iterator[tuple[int, int, bool]]:
     """Of each record after which a broker is fenced: its id, when it was written (wall clock, ms), if it registers."""
     log = b"".join(path.read_bytes() for path in sorted((node.folder / "log").glob("__cluster_metadata-0/*.log")))
     found = decode_records(log)
-    for place in np.flatnonzero(found.control_type < 0).tolist():
+    for place in np.flatnonzero(~found.is_control).tolist():
         begin, length = int(found.value_offset[place]), int(found.value_length[place])
         record, _ = decode_metadata_record(found.data[begin : begin + length])
         at_ms = int(found.timestamp[place])

@@ -53,7 +53,7 @@ def batch(offset: int, epoch: int = 1, value: bytes = b"x") -> bytes:
     return encode_records([Record(offset, 0, None, value)], partition_leader_epoch=epoch)
 
 
-SETTINGS = Settings(2_000, 250)
+SETTINGS = Settings(2_000, 250, set_aside=True)
 KEY = ReplicaKey(1, Uuid(bytes(15) + b"\x09"))
 
 

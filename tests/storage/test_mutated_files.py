@@ -12,6 +12,7 @@ import pytest
 
 from kcore.broker.replicas.transactions import AbortedTransaction
 from kcore.errors import KcoreError
+from kcore.protocol_errors import Errors, exception_of
 from kcore.raft.replicas import ElectionState, ReplicaKey
 from kcore.server.broker.logs import BrokerLogs
 from kcore.storage import checkpoints, meta_properties, partition_metadata, quorum_state
@@ -213,7 +214,10 @@ def test_brokers_of_changed_files(tmp_path: Path):
         offline += len(logs.online) == 1
         for key in [*logs.keys()]:
             log = logs.hold(key, logs.topic_id(key), is_new=False)
-            log.read(log.start_offset, 1000, log.end_offset, at_least_one=True)
+            try:
+                log.read(log.start_offset, 1000, log.end_offset, at_least_one=True)
+            except exception_of(Errors.KAFKA_STORAGE_ERROR) as error:  # Within a segment that is not the last.
+                assert "no whole batch at position" in str(error)
         logs.close()
         shutil.rmtree(path)
     assert offline

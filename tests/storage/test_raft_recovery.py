@@ -23,6 +23,7 @@ from storage.raft_logs import FOLDER, SMALL, crashed, files, fill, opened, read_
 
 POINTS = "recovery-point-offset-checkpoint"
 EPOCHS = "leader-epoch-checkpoint"
+ASIDE = SMALL._replace(set_aside=True)
 
 
 def tail_of(directory: Path, settings: Settings = SMALL) -> tuple[Path, list[bytes]]:
@@ -54,15 +55,15 @@ def test_a_last_batch_torn_anywhere_is_cut_off(tmp_path: Path) -> None:
             log.abandon()
 
 
-def test_a_bit_that_flipped_in_the_tail_cuts_it_there(tmp_path: Path) -> None:
+def test_a_bit_that_flipped_in_the_tail_ends_the_log_there(tmp_path: Path) -> None:
     path, batches = tail_of(tmp_path)
     whole, size = path.read_bytes(), len(batches[0])
-    dice = random.Random(1)
+    dice, aside = random.Random(1), path.with_name(f"{path.name}.aside")
     for at in [*range(7 * size, 7 * size + 61), *dice.sample(range(5 * size, 10 * size), 60)]:
         broken = bytearray(whole)
         broken[at] ^= 1 << dice.randrange(8)
         path.write_bytes(broken)
-        log = opened(tmp_path / "crashed")
+        log = opened(tmp_path / "crashed", ASIDE)
         # All of a batch is in its CRC, or says how it follows the one before, but for an epoch that rose: a leader's
         # epoch is right if the next batch agrees, and of the last one nobody can say.
         is_epoch = 12 <= at % size < 16
@@ -70,6 +71,8 @@ def test_a_bit_that_flipped_in_the_tail_cuts_it_there(tmp_path: Path) -> None:
         assert log.end_offset in expected, at
         assert read_all(log) == bytes(broken[: log.end_offset * size])
         log.abandon()
+        assert log.end_offset >= 9 or path.read_bytes() + aside.read_bytes() == broken, "whole batches stay on the disk"
+        aside.unlink(missing_ok=True)
 
 
 def test_few_batches_are_looked_at_as_many_are(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -88,7 +91,7 @@ def test_few_batches_are_looked_at_as_many_are(tmp_path: Path, monkeypatch: pyte
             monkeypatch.setattr(raft_recovery, "FEW_BYTES", few_bytes)
             again = tmp_path / f"{turn} {few_bytes}"
             shutil.copytree(tmp_path / "crashed", again)
-            log = opened(again)
+            log = opened(again, ASIDE)
             last = log._log.segments[-1]
             learnt = last._offsets, last._positions, last._size, last._end_offset, last._max_timestamp
             found.append((read_all(log), log._log.epochs.entries, learnt))
@@ -190,11 +193,13 @@ def test_an_index_is_not_believed_about_what_is_behind_the_recovery_point(tmp_pa
     broken[7 * len(batches[0]) + 80] ^= 1
     path.write_bytes(broken)
     write_offsets(tmp_path / POINTS, {("__cluster_metadata", 0): 5})
-    with opened(tmp_path, wide) as log:
+    with pytest.raises(StorageError, match="offset 7 is missing at position"):
+        opened(tmp_path, wide)
+    with opened(tmp_path, wide._replace(set_aside=True)) as log:
         assert log.end_offset == 7 and read_all(log) == b"".join(batches[:7])
 
 
-def test_a_tail_over_many_segments_is_cut_at_its_first_damage(tmp_path: Path) -> None:
+def test_a_tail_over_many_segments_ends_at_its_first_damage(tmp_path: Path) -> None:
     log = opened(tmp_path / "a")
     batches = fill(log, 50)
     copy = crashed(log, tmp_path / "b")
@@ -204,10 +209,12 @@ def test_a_tail_over_many_segments_is_cut_at_its_first_damage(tmp_path: Path) ->
     broken = bytearray(third.read_bytes())
     broken[len(batches[0]) * 2 + 70] ^= 1
     third.write_bytes(broken)
-    with opened(copy) as again:
+    behind = files(copy)[3:]
+    with opened(copy, ASIDE) as again:
         assert again.end_offset == int(third.stem) + 2
         assert read_all(again) == b"".join(batches[: again.end_offset])
         assert files(copy)[-1] == third
+        assert all(path.with_name(f"{path.name}.aside").stat().st_size for path in [third, *behind])
         fill(again, 9)
     with opened(copy) as again:
         assert again.end_offset == int(third.stem) + 11

@@ -241,7 +241,7 @@ def test_control_records_need_a_type() -> None:
         with pytest.raises(DecodeError, match="control record"):
             decode_records(encode_records([Record(0, 0, key, b"")], control=True))
     [record] = decode_records(encode_records([Record(0, 0, b"\0\7\x01\x02", b"")], control=True))
-    assert (record.control_type, record.control, control_message(record)) == (0x102, "UNKNOWN", None)
+    assert (record.control_type, record.control, control_message(record)) == (0x102, "UNKNOWN(258)", None)
     [record] = decode_records(encode_records([Record(0, 0, b"\0\0\0\1", b"\0\0\0\0\0\x09more")], control=True))
     assert (record.control, to_json(control_message(record), 0)) == ("COMMIT", {"coordinatorEpoch": 9})  # type: ignore[arg-type]
     assert (SOME[0].control, control_message(SOME[0])) == (None, None)

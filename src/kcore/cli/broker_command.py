@@ -13,6 +13,7 @@ from kcore.cli.audit_option import AuditOption, audit_log
 from kcore.cli.console import fail
 from kcore.cli.kraft_settings import read_broker_door
 from kcore.cli.processes import address_of, begin_log, stop_signal, use_all_descriptors
+from kcore.cli.set_aside_option import SetAsideOption
 from kcore.collector import rare_collections
 from kcore.controller.zk.authorizer_settings import AUTHORIZER_NAMES, AclAuthorizerSettings, acl_authorizer_settings
 from kcore.controller.zk.requests.versions import request_versions
@@ -29,6 +30,7 @@ from kcore.server.broker.zk_door import BrokerDoor
 from kcore.server.broker.zk_process import ZkBrokerServer
 from kcore.server.properties.listeners import BrokerListener, BrokerListeners
 from kcore.server.properties.values import SettingsError
+from kcore.storage.live_log import Settings
 
 NO_SETTINGS = {"broker_id", "inter_broker_protocol", "protocol"}  # Options of their own.
 
@@ -72,6 +74,7 @@ def command(
         typer.Option(metavar="NAME=VALUE", help="Kafka's settings, such as replica.lag.time.max.ms=10000."),
     ] = None,
     audit: AuditOption = None,
+    set_aside: SetAsideOption = False,
     verbose: Annotated[bool, typer.Option("--verbose", help="More of what happens.")] = False,
 ) -> None:
     """Hold replicas beside real Kafka brokers up to 3.9, over ZooKeeper.
@@ -91,6 +94,7 @@ def command(
     if migration is not None and door.listeners.of_brokers.security.protocol != PLAINTEXT:
         fail(f"--config {ENABLE}=true: brokers that migrate are plaintext among themselves, as their controllers are")
     options: dict[str, Any] = {"door": door, "rack": rack, "migration": migration, "ordinary_topics": ordinary}
+    options["settings"] = Settings(set_aside=set_aside)
     told = audit_log(audit)
     raise typer.Exit(asyncio.run(_run(made, zookeeper, log_dir, told, session_timeout_ms=session_timeout, **options)))
 

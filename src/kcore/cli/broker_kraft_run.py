@@ -11,6 +11,7 @@ from kcore.cli.console import fail
 from kcore.cli.kraft_settings import read_broker_settings
 from kcore.cli.metrics_option import KRAFT_BROKER, MetricsOption, metrics_page, serving
 from kcore.cli.processes import begin_log, stop_signal, until_first, use_all_descriptors
+from kcore.cli.set_aside_option import SetAsideOption
 from kcore.collector import rare_collections
 from kcore.controller.kraft.config import DEFAULT_RELEASE
 from kcore.errors import KcoreError
@@ -32,6 +33,7 @@ def command(
     release: Annotated[str, typer.Option(help="The release of Kafka whose brokers it is like.")] = DEFAULT_RELEASE,
     metrics: MetricsOption = None,
     audit: AuditOption = None,
+    set_aside: SetAsideOption = False,
     verbose: Annotated[bool, typer.Option("--verbose", help="More of what happens.")] = False,
 ) -> None:
     """Hold replicas beside real Kafka brokers, in a KRaft cluster of Kafka's controllers or kcore's.
@@ -47,7 +49,8 @@ def command(
     use_all_descriptors()
     if release not in FEATURES:
         fail(f"--release {release}: {', '.join(FEATURES)}")
-    settings = read_broker_settings(config)._replace(release=release)
+    settings = read_broker_settings(config)
+    settings = settings._replace(release=release, logs=settings.logs._replace(set_aside=set_aside))
     warn_of_others(settings.static, BY_BROKERS, OF_AUTHORIZER)
     raise typer.Exit(run_watched(_run(settings, metrics_page(metrics), audit_log(audit))))
 

@@ -13,6 +13,7 @@ from kcore.cli.front_option import FrontOption
 from kcore.cli.kraft_settings import read_settings
 from kcore.cli.metrics_option import KRAFT, MetricsOption, metrics_page, serving
 from kcore.cli.processes import begin_log, stop_signal, until_first, use_all_descriptors
+from kcore.cli.set_aside_option import SetAsideOption
 from kcore.collector import rare_collections
 from kcore.controller.kraft.activation import Bootstrap
 from kcore.controller.kraft.config import DEFAULT_RELEASE, KraftControllerConfig
@@ -54,6 +55,7 @@ def command(
     audit: AuditOption = None,
     metrics: MetricsOption = None,
     front: FrontOption = "compiled",
+    set_aside: SetAsideOption = False,
     verbose: Annotated[bool, typer.Option("--verbose", help="More of what happens.")] = False,
 ) -> None:
     """Be a KRaft controller: a voter of the quorum, and while it leads the controller of real Kafka brokers.
@@ -69,7 +71,7 @@ def command(
     warn_of_others(settings.controller["static_configs"], BY_CONTROLLERS, OF_AUTHORIZER)
     departures = departures_of(kafka_way or [])
     page, told = metrics_page(metrics), audit_log(audit)
-    controller, directory, parts = _open(settings, release, departures)
+    controller, directory, parts = _open(settings, release, departures, set_aside=set_aside)
     raft = RaftConfig(
         directory.cluster_id,
         settings.node_id,
@@ -90,7 +92,7 @@ def command(
 
 
 def _open(
-    settings: KraftSettings, release: str, departures: frozenset[str]
+    settings: KraftSettings, release: str, departures: frozenset[str], *, set_aside: bool
 ) -> tuple[KraftControllerConfig, RaftDirectory, Parts]:
     """The controller's directory, and what it begins with; ends the command if that cannot be had."""
     try:
@@ -99,7 +101,8 @@ def _open(
         bootstrap = _bootstrap(settings.directory, release)
         if directory.cluster_id is None:
             fail(f"{settings.directory}: there is no cluster.id yet")
-        log, election = directory.open(settings.metadata_log, level=RAFT_LEVELS[release][1])
+        log_settings = settings.metadata_log._replace(set_aside=set_aside)
+        log, election = directory.open(log_settings, level=RAFT_LEVELS[release][1])
     except (StorageError, DecodeError) as error:
         fail(str(error))
     config = settings.controller_config(directory.cluster_id, release, departures)

@@ -15,6 +15,7 @@ from kcore.cli.front_option import FrontOption
 from kcore.cli.kraft_settings import read_quorum_door
 from kcore.cli.metrics_option import QUORUM, MetricsOption, metrics_page, serving
 from kcore.cli.processes import address_of, begin_log, stop_signal, until_first, use_all_descriptors
+from kcore.cli.set_aside_option import SetAsideOption
 from kcore.collector import rare_collections
 from kcore.errors import KcoreError, StorageError
 from kcore.raft.config import RaftConfig
@@ -32,6 +33,8 @@ from kcore.server.quorum.process import Elections, MemoryElections, QuorumServer
 from kcore.server.quorum.static_voters import static_voters
 from kcore.server.quorum.workload import AppendWorkload, Stats
 from kcore.storage.raft_dir import RaftDirectory
+from kcore.storage.raft_log import SEGMENT_BYTES
+from kcore.storage.segmented_log import Settings
 from kcore.types import ZERO_UUID, Uuid
 
 if TYPE_CHECKING:
@@ -62,6 +65,7 @@ class Plan(NamedTuple):
     cluster_id: str | None
     settings: list[str]
     door: QuorumDoor = QuorumDoor()
+    set_aside: bool = False
 
 
 class Opened(NamedTuple):
@@ -109,6 +113,7 @@ def command(
     audit: AuditOption = None,
     metrics: MetricsOption = None,
     front: FrontOption = "compiled",
+    set_aside: SetAsideOption = False,
     verbose: Annotated[bool, typer.Option("--verbose", help="More of what happens.")] = False,
 ) -> None:
     """Be a voter or an observer of a quorum of controllers; with --append measure how fast it commits.
@@ -120,7 +125,7 @@ def command(
     use_all_descriptors()
     plan = Plan(
         id, data, voters, bootstrap_controller, listen, advertise, listener_name, level, cluster_id, config or []
-    )
+    )._replace(set_aside=set_aside)
     if security is not None:
         plan = plan._replace(door=read_quorum_door(security, listener_name))
     raise typer.Exit(run(plan, append, record_bytes, metrics_page(metrics), front, audit_log(audit)))
@@ -222,7 +227,7 @@ def _open(plan: Plan, voters: list[int], *, is_voter: bool) -> Opened:
         return Opened(plan.cluster_id, ZERO_UUID, MemoryLog(LEVELS[plan.level]), MemoryElections())
     try:
         directory = RaftDirectory(plan.data, node_id=plan.node_id, cluster_id=plan.cluster_id, voters=voters)
-        log, election = directory.open(level=LEVELS[plan.level])
+        log, election = directory.open(Settings(SEGMENT_BYTES, set_aside=plan.set_aside), level=LEVELS[plan.level])
     except StorageError as error:
         fail(str(error))
     elections = DirectoryElections(directory, election)

@@ -124,7 +124,7 @@ class Observer:
 
     def _apply(self, records: Records) -> tuple[Int64s, Int32s]:
         """Into the image; offsets and types of the records that are new."""
-        rows = np.flatnonzero((records.control_type < 0) & (records.offset >= self.end_offset))
+        rows = np.flatnonzero(~records.is_control & (records.offset >= self.end_offset))
         begins, lengths = records.value_offset[rows], records.value_length[rows]
         types, _ = frame_columns(records.data, begins, lengths)
         self._created += int((types == PartitionRecord.api_key).sum())

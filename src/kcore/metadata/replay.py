@@ -69,7 +69,7 @@ def replay(image: ClusterImage, records: Records, start_offset: int = 0) -> None
 
 def replaying(image: ClusterImage, records: Records, start_offset: int = 0) -> Iterator[None]:
     """The same part by part: what the image holds in between is no state of the log."""
-    rows = np.flatnonzero((records.control_type < 0) & (records.offset >= start_offset))
+    rows = np.flatnonzero(~records.is_control & (records.offset >= start_offset))
     plain = len(records.data)
     inside = records.value_offset[rows] < plain
 

@@ -184,12 +184,12 @@ def why_no_voters(voters: VoterSet) -> str | None:
 
 def _message_of(record: Record) -> Message:
     where = f"the control record at offset {record.offset}"
-    name = record.control
-    if name is None or name in TRANSACTIONS or record.control_type < 0:
-        raise DecodeError(f"{where} is of type {record.control_type}, which is none of a metadata log's", HEADER_END)
-    newest = NEWEST.get(record.control_type)
+    name, number = record.control, record.control_type
+    if number is None or name in TRANSACTIONS or number < 0:
+        raise DecodeError(f"{where} is of type {number}, which is none of a metadata log's", HEADER_END)
+    newest = NEWEST.get(number)
     if newest is None:
-        raise NewerReleaseError(f"{where} is of type {record.control_type}, which a newer release has written")
+        raise NewerReleaseError(f"{where} is of type {number}, which a newer release has written")
     version = int.from_bytes((record.value or b"")[:2], signed=True)
     if version > newest:
         raise NewerReleaseError(f"{where} is a {name} of version {version}: this release reads {newest} at most")

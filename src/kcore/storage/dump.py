@@ -191,7 +191,7 @@ def control_text(record: Record) -> str:
     if record.control in ("ABORT", "COMMIT") and decoded is not None:
         return f"endTxnMarker: {record.control} coordinatorEpoch: {decoded['coordinatorEpoch']}"
     if decoded is None:
-        return f"controlType: {record.control}({record.control_type})"
+        return f"controlType: {record.control}"
     return f"{_CONTROL_NAMES.get(record.control or '', 'LeaderChange:')} {compact(decoded)}"
 
 

@@ -46,6 +46,7 @@ class LiveSegment:
         self._offsets: list[int] = []
         self._positions: list[int] = []
         self._size = -1
+        self.damaged_at = -1  # Where its batches end, if the file goes on behind them.
         # Where the last reads ended, offset and position: most readers go on there.
         self._read_to: deque[tuple[int, int]] = deque(maxlen=READERS)
 
@@ -209,7 +210,9 @@ class LiveSegment:
             self._forget()
             with Segment(self.path, self._files) as segment:
                 begin = self._believe(segment.offset_index, segment.time_index) if self._indexed else 0
-                self._note(scan_batches(segment.data, start=begin, check_crc=False, stop=True), 0)
+                batches = scan_batches(segment.data, start=begin, check_crc=False, stop=True)
+                self._note(batches, 0)
+                self.damaged_at = batches.end if batches.problem else -1
 
     def _forget(self) -> None:
         """It is empty, as far as is known."""
@@ -299,6 +302,8 @@ class LiveSegment:
     def _bytes(self, position: int, most: int) -> bytes:
         if self._file < 0:
             self._file = self._files.open(self.path)
+        if position >= self._size:
+            raise StorageError(f"{self.path}: a batch before position {self._size} reaches past the end")
         return self._files.pread(self._file, min(most, self._size - position), position)
 
 

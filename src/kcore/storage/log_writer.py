@@ -11,7 +11,8 @@ import numpy as np
 from kcore.errors import DecodeError, StorageError
 from kcore.replication.epochs import EpochCache
 from kcore.storage.checkpoints import LEADER_EPOCHS, read_leader_epochs, write_leader_epochs
-from kcore.storage.files import OS, FileSystem, is_there, opened, path_in, sync_folder, write_all, write_file
+from kcore.storage.files import OS, FileSystem, is_there, path_in, sync_folder, write_all, write_file
+from kcore.storage.holes import Damage, mend
 from kcore.storage.log import segment_files
 from kcore.storage.segment import OFFSET_INDEX, TIME_INDEX, Segment, base_offset_of, beside, segment_path
 from kcore.wire.record_batch import (
@@ -52,16 +53,18 @@ class LogWriter:
         epochs: EpochCache | None = None,
         segment_bytes: int = SEGMENT_BYTES,
         index_interval_bytes: int = INDEX_INTERVAL_BYTES,
+        set_aside: bool = False,
         files: FileSystem = OS,
     ) -> None:
         """Opens the folder, made if need be, with its log recovered: a torn or broken tail is cut off.
 
+        StorageError where whole batches follow damage; with `set_aside` they are renamed.
         `start_offset` is where a new log begins; `end_offset` where one ends that was recovered before, and `epochs`
         its leader epochs, if they were read then.
         """
         files.mkdir(folder)
         self.folder, self._files = folder, files
-        self._segment_bytes, self._interval_bytes = segment_bytes, index_interval_bytes
+        self._segment_bytes, self._interval_bytes, self._set_aside = segment_bytes, index_interval_bytes, set_aside
         self._epochs = epochs if epochs is not None else self._read_epochs()
         paths = segment_files(folder, files)
         if end_offset is None:
@@ -77,16 +80,16 @@ class LogWriter:
         """Cuts the last segment to its valid batches, and the epochs to those; returns where the log ends."""
         with Segment(path, self._files) as segment:
             valid_bytes = segment.valid_bytes
-            torn = valid_bytes < len(segment)
-            batches = segment.batches
+            is_torn = valid_bytes < len(segment)
+            batches, problems = segment.batches, segment.problems
             kept = batches.position < valid_bytes
-            if (problem := next(iter(segment.problems), None)) is not None and problem.offset < valid_bytes:
-                raise StorageError(f"{path}: {problem}")  # The CRC is not about a batch's base offset.
+            if problems and problems[0].offset < valid_bytes:
+                raise StorageError(f"{path}: {problems[0]}")  # The CRC is not about a batch's base offset.
             last = (batches.base_offset + batches.last_offset_delta)[kept]
             end_offset = int(last[-1]) + 1 if last.size else segment.base_offset
-        if torn:
-            with opened(path, os.O_WRONLY, files=self._files) as file:
-                self._files.ftruncate(file, valid_bytes)
+        if is_torn:
+            damage = Damage(path, valid_bytes, end_offset, problems[0].message)
+            mend(damage, (), set_aside=self._set_aside, is_lost=False, files=self._files)
         known = len(self._epochs.entries)
         self._epochs.truncate_from_end(end_offset)  # One may have been written just before its first record was not.
         if len(self._epochs.entries) < known:

@@ -107,7 +107,7 @@ def _apply(image: LoadedMetadata, records: Records, path: Path) -> None:
         raise DecodeError(f"{path}: {error.message}", error.offset) from None
     except TableError as error:
         raise TableError(f"{path}: {error}") from None
-    image.records += int((records.control_type < 0).sum())
+    image.records += int((~records.is_control).sum())
     batches = records.batches
     if len(batches):
         image.end_offset = max(image.end_offset, int(batches.last_offset[-1]) + 1)

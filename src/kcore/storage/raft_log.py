@@ -119,7 +119,8 @@ class DiskRaftLog:
         if is_there(points, files):
             self._recovery_points.update(read_offsets(points, files).items())
         self._snapshots = RaftSnapshots(self.folder, files)
-        recovered = recover(self.folder, self._recovery_point, self._settings.index_interval_bytes, files)
+        interval_bytes, set_aside = self._settings.index_interval_bytes, self._settings.set_aside
+        recovered = recover(self.folder, self._recovery_point, interval_bytes, files, set_aside=set_aside)
         sync_segments(self.folder, self._recovery_point, files)
         end_offset, last, epochs = recovered or (0, None, None)
         if recovered is None:
@@ -314,7 +315,7 @@ class DiskRaftLog:
             data = self._log.read(offset, max_bytes, end_offset, at_least_one=True)
         except OSError as error:
             raise StorageError(f"{self.folder}: {error}") from error
-        if not _is_whole(data) or (not data and offset < self.end_offset <= end_offset):
+        if not _is_whole(data, offset) or (not data and offset < self.end_offset <= end_offset):
             raise self._damage_near(offset)
         self._last_reads.put(offset, max_bytes, up_to, data)
         return data
@@ -449,10 +450,22 @@ class DiskRaftLog:
         return self._rules().why_no_snapshot(snapshot, self.high_watermark, starts, self._level)
 
 
-def _is_whole(data: bytes) -> bool:
-    """Whether these are batches with the right CRC. Of a few, headers one by one are read sooner than columns."""
+def _is_whole(data: bytes, offset: int) -> bool:
+    """Whether these are batches with the right CRC, from that offset on without a gap.
+
+    Of a few, headers one by one are read sooner than columns.
+    """
     if len(data) <= FEW_BYTES:
         batches, problem = split_batches(data)
-        return problem is None and size_of(batches) == len(data)
+        if problem is not None or size_of(batches) < len(data):
+            return False
+        next_offset = min(batches[0].base_offset, offset) if batches else offset
+        for batch in batches:
+            if batch.base_offset != next_offset:
+                return False
+            next_offset = batch.last_offset + 1
+        return True
     found = scan_batches(data, stop=True)
-    return found.problem is None and bool(found.crc_matches.all())
+    if found.problem is not None or not found.crc_matches.all():
+        return False
+    return found.base_offset[0] <= offset and bool((found.base_offset[1:] == found.last_offset[:-1] + 1).all())

@@ -2,13 +2,13 @@
 
 What was written behind the recovery point is checked byte by byte, and ends at the first batch that is damaged. What
 is below was durable before that point was: damage there is no crash's work, and to cut it off silently would be to lose
-what this replica has acknowledged. A log that is whole and only ends below it has been cut by a process that keeps no
-recovery point: a Kafka controller does so in a directory that it takes over. As Kafka's, that point then moves down.
+what this replica has acknowledged. A whole batch behind damage is never cut off (`holes.py`). A log that is whole and
+only ends below the recovery point has been cut by a process that keeps no recovery point: a Kafka controller does so in
+a directory that it takes over. As Kafka's, that point then moves down.
 
 Source: LogLoader (recoverLog), LogSegment.recover.
 """
 
-import os
 from itertools import zip_longest
 from pathlib import Path
 from typing import Final, NamedTuple
@@ -20,12 +20,13 @@ from kcore.errors import StorageError
 from kcore.raft.batches import StoredBatch, split_batches
 from kcore.replication.epochs import EpochCache
 from kcore.storage.checkpoints import LEADER_EPOCHS, read_leader_epochs, write_leader_epochs
-from kcore.storage.files import OS, FileSystem, is_there, opened, path_in, sync_file, sync_folder
+from kcore.storage.files import OS, FileSystem, is_there, path_in, sync_file
+from kcore.storage.holes import Damage, lost, mend
 from kcore.storage.indexes import OffsetIndex, TimeIndex
 from kcore.storage.log import segment_files
 from kcore.storage.log_writer import write_indexes
 from kcore.storage.segment import Segment, base_offset_of
-from kcore.storage.segmented_log import remove_indexes, remove_segment
+from kcore.storage.segmented_log import remove_indexes
 from kcore.wire.record_batch import Integer, RecordBatches, scan_batches, steps_of
 
 FEW_BYTES: Final = 1 << 12  # Of a segment: headers one by one are read sooner than columns.
@@ -55,16 +56,18 @@ class Recovered(NamedTuple):
     epochs: EpochCache  # As the file beside the segments has them now.
 
 
-def recover(folder: Path, recovery_point: int, index_interval_bytes: int, files: FileSystem = OS) -> Recovered | None:
+def recover(
+    folder: Path, recovery_point: int, index_interval_bytes: int, files: FileSystem = OS, *, set_aside: bool = False
+) -> Recovered | None:
     """Makes a folder's log whole again, which may end below `recovery_point`; None without segments.
 
     Segments that lie below `recovery_point` are looked at at their ends alone. StorageError names the file and the
-    position of damage below it.
+    position of damage below it, and of a hole, unless `set_aside`: then what follows the hole is renamed.
     """
     paths = segment_files(folder, files)
     if not paths:
         return None
-    recovery = _Recovery(paths, recovery_point, index_interval_bytes, files)
+    recovery = _Recovery(paths, recovery_point, index_interval_bytes, files, set_aside=set_aside)
     recovery.run()
     epochs = _recover_epochs(folder, recovery.seen, recovery.end_offset, files)
     return Recovered(recovery.end_offset, recovery.last, epochs)
@@ -85,9 +88,11 @@ def sync_segments(folder: Path, recovery_point: int, files: FileSystem = OS) -> 
 class _Recovery:
     """Goes through the segments in order; `end_offset` is where the log ends so far."""
 
-    def __init__(self, paths: list[Path], recovery_point: int, index_interval_bytes: int, files: FileSystem) -> None:
-        self._files = files
-        self._paths, self._recovery_point, self._interval_bytes = paths, recovery_point, index_interval_bytes
+    def __init__(
+        self, paths: list[Path], recovery_point: int, interval_bytes: int, files: FileSystem, *, set_aside: bool
+    ) -> None:
+        self._files, self._set_aside = files, set_aside
+        self._paths, self._recovery_point, self._interval_bytes = paths, recovery_point, interval_bytes
         self._bases = [base_offset_of(path) for path in paths]
         self.end_offset, self._epoch = self._bases[0], -1
         self.last: Found | None = None
@@ -95,24 +100,24 @@ class _Recovery:
 
     def run(self) -> None:
         for at, path in enumerate(self._paths):
-            if self._bases[at] != self.end_offset:  # The one before was cut, or is all that there is of an older end.
-                self._remove_from(at)
-                break
-            self._recover_segment(path, None if at + 1 == len(self._paths) else self._bases[at + 1])
+            if self._bases[at] != self.end_offset:
+                before = self._paths[at - 1]
+                reason = f"the next segment begins at offset {self._bases[at]}"
+                is_lost = self.end_offset < self._recovery_point
+                self._mend(at - 1, self._files.size_of(before), reason, is_lost=is_lost)
+                return
+            if not self._recover_segment(at, path):
+                return
 
-    def _lost(self, path: Path, position: int) -> StorageError:
-        said = f"no whole batch of offset {self.end_offset} at position {position}"
-        return StorageError(f"{path}: {said}, but the log was on the disk up to offset {self._recovery_point}")
-
-    def _remove_from(self, at: int) -> None:
+    def _mend(self, at: int, position: int, reason: str, *, is_lost: bool) -> None:
+        """The log ends at that position of the segment in that row of the paths, unless there is a hole."""
+        damage = Damage(self._paths[at], position, self.end_offset, reason, self._recovery_point)
+        mend(damage, self._paths[at + 1 :], set_aside=self._set_aside, is_lost=is_lost, files=self._files)
         self.last = None
-        if self.end_offset < self._recovery_point:
-            raise self._lost(self._paths[at - 1], self._files.size_of(self._paths[at - 1]))
-        for path in reversed(self._paths[at:]):
-            remove_segment(path, self._files)
-        sync_folder(self._paths[0].parent, self._files)
 
-    def _recover_segment(self, path: Path, next_base: int | None) -> None:
+    def _recover_segment(self, at: int, path: Path) -> bool:
+        """False if the log ends in it."""
+        next_base = None if at + 1 == len(self._paths) else self._bases[at + 1]
         settled = self._recovery_point if next_base is None else min(self._recovery_point, next_base)
         with Segment(path, self._files) as segment:
             index = _right_index(segment, settled)
@@ -120,17 +125,18 @@ class _Recovery:
             batches, position = self._go_through(segment, begin)
             size = len(segment)
             times = segment.time_index if index is not None else None
-        self.last = Found(index, times, batches) if position == size else None
-        if self._is_lost(position < size, settled, next_base):
-            raise self._lost(path, position)
+            reason = _reason(segment, position, self.end_offset) if position < size else ""
+        self.last = Found(index, times, batches)
+        is_lost = self._is_lost(position < size, settled, next_base)
         if position < size:
-            with opened(path, os.O_WRONLY, files=self._files) as file:
-                self._files.ftruncate(file, position)
-                self._files.fsync(file)
+            self._mend(at, position, reason, is_lost=is_lost)
+        elif is_lost:
+            raise StorageError(lost(Damage(path, position, self.end_offset, reason, self._recovery_point)))
         if next_base == self.end_offset and (index is None or settled < next_base):
             write_indexes(path, self._interval_bytes, self._files)
         elif index is None:
             remove_indexes(path, self._files)
+        return position == size
 
     def _is_lost(self, is_damaged: bool, settled: int, next_base: int | None) -> bool:
         """Whether what was on the disk is there no more; the last segment may end early, as long as it is whole."""
@@ -180,6 +186,18 @@ def _whole(batches: RecordBatches | list[StoredBatch], end_offset: int, epoch: i
     rises = epochs >= _behind(epoch, epochs)
     is_good = batches.crc_matches & goes_on & rises & (batches.last_offset_delta >= 0)
     return len(batches) if is_good.all() else int(is_good.argmin())
+
+
+def _reason(segment: Segment, position: int, end_offset: int) -> str:
+    """What is wrong with the bytes at that position, where the batch of `end_offset` should begin."""
+    found = scan_batches(segment.data, start=position, limit=1, stop=True)
+    if not len(found):
+        return "the last batch is cut off or its length is damaged"
+    if not found.crc_matches[0]:
+        return "a batch whose CRC does not match"
+    if found.base_offset[0] != end_offset:
+        return f"a batch of offset {found.base_offset[0]} where offset {end_offset} is next"
+    return f"a batch of epoch {found.partition_leader_epoch[0]} behind a later one"
 
 
 def _behind(first: int, values: npt.NDArray[Integer]) -> npt.NDArray[Integer]:

@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Final, NamedTuple
 
 from kcore.broker.replicas.transactions import AbortedTransaction
+from kcore.errors import StorageError
 from kcore.raft.batches import StoredBatch
 from kcore.replication.epochs import EpochCache, EpochEntry
 from kcore.storage.checkpoints import LEADER_EPOCHS, write_leader_epochs
@@ -27,6 +28,7 @@ class Settings(NamedTuple):
     segment_bytes: int = SEGMENT_BYTES
     index_interval_bytes: int = INDEX_INTERVAL_BYTES
     segment_ms: int | None = None  # A segment is full whose first batch is older than what comes by more; None: none.
+    set_aside: bool = False  # What lies behind a hole is renamed, and the log is opened; False: it is not opened.
 
 
 def remove_indexes(path: Path, files: FileSystem = OS) -> None:
@@ -71,7 +73,7 @@ class SegmentedLog:
         self._open(start_offset, end_offset, epochs)
 
     def _open(self, start_offset: int, end_offset: int | None = None, epochs: EpochCache | None = None) -> None:
-        segment_bytes, interval_bytes, _ = self._settings
+        segment_bytes, interval_bytes, _, set_aside = self._settings
         self._writer = LogWriter(
             self.folder,
             start_offset=start_offset,
@@ -79,6 +81,7 @@ class SegmentedLog:
             epochs=epochs,
             segment_bytes=segment_bytes,
             index_interval_bytes=interval_bytes,
+            set_aside=set_aside,
             files=self._files,
         )
         self.epochs = self._writer.epochs
@@ -317,6 +320,8 @@ class SegmentedLog:
         for segment in self.segments[self._row_of(offset) :]:
             if found := segment.read(offset, max_bytes, end_offset, at_least_one=at_least_one):
                 return found
+            if segment.damaged_at >= 0:
+                raise StorageError(f"{segment.path}: no whole batch at position {segment.damaged_at}")
             if segment.reaches(offset):
                 break  # What there is, is too large or not to be read yet.
         return b""

@@ -7,6 +7,8 @@ from functools import lru_cache
 from pathlib import Path
 from typing import Any, Final, NamedTuple
 
+import numpy as np
+
 from kcore.errors import StorageError
 from kcore.schema.control_records import KRaftVersionRecord, SnapshotFooterRecord, SnapshotHeaderRecord, VotersRecord
 from kcore.schema.structure import Data
@@ -72,7 +74,7 @@ def read_snapshot(path: Path) -> Snapshot:
         found: dict[str, Any] = {
             record.control: control_message(record) for record in records if record.control is not None
         }
-        controls = records.control_type.tolist()
+        controls = np.where(records.is_control, records.control_type, -1).tolist()
         if not controls or controls[0] != CONTROL_TYPES.index("SNAPSHOT_HEADER"):
             raise StorageError("a snapshot begins with its header")
         if controls[-1] != CONTROL_TYPES.index("SNAPSHOT_FOOTER"):

@@ -151,7 +151,7 @@ class LogFollower:
             self.end_offset = int(found.last_offset[count - 1]) + 1
 
     def _count(self, records: Records) -> None:
-        rows = np.flatnonzero(records.control_type < 0)
+        rows = np.flatnonzero(~records.is_control)
         begins, lengths = records.value_offset[rows], records.value_length[rows]
         types, _ = frame_columns(records.data, begins, lengths)
         is_change = (types == PartitionChangeRecord.api_key) & (lengths > _TAGS_AT)

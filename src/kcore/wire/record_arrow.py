@@ -8,7 +8,8 @@ import numpy.typing as npt
 
 from kcore.extras import needs
 from kcore.types import Int32s, Int64s
-from kcore.wire.records import CONTROL_TYPES, Records
+from kcore.wire.record_batch import CONTROL
+from kcore.wire.records import Records, control_name
 
 with needs("arrow"):
     import pyarrow as pa
@@ -52,6 +53,7 @@ def record_columns(
     """These columns of RECORD_SCHEMA for the records [first, end); what is not asked for is not copied."""
     rows = slice(first, end)
     batch = records.batch[rows]
+    is_control__r = (records.batches.attributes[batch] & CONTROL) != 0
     made: dict[str, Callable[[], Any]] = {
         "batchPosition": lambda: pa.array(records.batches.position[batch]),
         "partitionLeaderEpoch": lambda: pa.array(records.batches.partition_leader_epoch[batch]),
@@ -59,20 +61,17 @@ def record_columns(
         "timestamp": lambda: pa.array(records.timestamp[rows]),
         "sequence": lambda: pa.array(records.sequence[rows]),
         "controlType": lambda: pa.array(
-            [control_name(number) for number in records.control_type[rows].tolist()], pa.string()
+            [
+                control_name(number) if is_control else None
+                for number, is_control in zip(records.control_type[rows].tolist(), is_control__r.tolist(), strict=True)
+            ],
+            pa.string(),
         ),
         "key": lambda: _binary(records, records.key_offset[rows], records.key_length[rows], pa.binary()),
         "value": lambda: _binary(records, records.value_offset[rows], records.value_length[rows], pa.binary()),
         "headers": lambda: _headers(records, first, end),
     }
     return [made[name]() for name in names]
-
-
-def control_name(number: int) -> str | None:
-    """Kafka's ControlRecordType; None for a record of data."""
-    if number < 0:
-        return None
-    return CONTROL_TYPES[number] if number < len(CONTROL_TYPES) else str(number)
 
 
 def _headers(records: Records, first: int, end: int) -> pa.Array:

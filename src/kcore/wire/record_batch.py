@@ -45,6 +45,10 @@ NO_TIMESTAMP = -1
 MOST_RELATIVE_OFFSET = 2**31 - 1  # An index entry's offset is an int32.
 LENGTH_END = 12  # Bytes of a batch before those that batch_length counts.
 HEADER_END = 61  # Bytes of a batch before its records.
+# A batch's attributes: the codec's place in the lowest bits, then flags.
+CODEC_MASK = 0x07
+LOG_APPEND_TIME, TRANSACTIONAL, CONTROL, DELETE_HORIZON = 0x08, 0x10, 0x20, 0x40
+ATTRIBUTES_AT = 21  # Where a batch has them, an int16.
 
 
 @dataclass(frozen=True, slots=True, eq=False, repr=False)

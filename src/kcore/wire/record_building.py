@@ -13,7 +13,16 @@ import numpy as np
 from kcore._ext import records as kernel
 from kcore.errors import ArgumentError, EncodeError
 from kcore.types import is_whole
-from kcore.wire.record_batch import NO_TIMESTAMP, RecordBatches, crc32c
+from kcore.wire.record_batch import (
+    CODEC_MASK,
+    CONTROL,
+    DELETE_HORIZON,
+    LOG_APPEND_TIME,
+    NO_TIMESTAMP,
+    TRANSACTIONAL,
+    RecordBatches,
+    crc32c,
+)
 from kcore.wire.records import HEADER_COLUMNS, Record, Records
 
 # What the kernel builds batches from, in its order.
@@ -24,11 +33,9 @@ BUILT_BATCH_COLUMNS = (
 BUILT_RECORD_COLUMNS = (
     *("batch", "offset", "timestamp_delta", "key_offset", "key_length", "value_offset", "value_length", "header_end"),
 )
-# A batch's attributes: the codec's place in the lowest bits, then flags.
+# By their places in a batch's attributes.
 CODECS = ("none", "gzip", "snappy", "lz4", "zstd")
 Codec = Literal["none", "gzip", "snappy", "lz4", "zstd"]
-LOG_APPEND_TIME, TRANSACTIONAL, CONTROL, DELETE_HORIZON = 0x08, 0x10, 0x20, 0x40
-CODEC_MASK = 0x07
 LEVELS = {"gzip": range(1, 10), "zstd": range(-131072, 23)}
 
 FEW = 57  # Values, and bytes of each: zigzag varints up to 63 are a byte.

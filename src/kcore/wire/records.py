@@ -11,10 +11,19 @@ from kcore._ext import records
 from kcore.errors import ArgumentError, DecodeError
 from kcore.schema.index import message_class
 from kcore.schema.structure import Message
-from kcore.types import Int16s, Int32s, Int64s
+from kcore.types import Bools, Int16s, Int32s, Int64s
 from kcore.wire.buffers import immutable, read_only
 from kcore.wire.codec import decode
-from kcore.wire.record_batch import IndexEntries, RecordBatches, check_count, crc32c, index_entries, scan_batches
+from kcore.wire.record_batch import (
+    ATTRIBUTES_AT,
+    CONTROL,
+    IndexEntries,
+    RecordBatches,
+    check_count,
+    crc32c,
+    index_entries,
+    scan_batches,
+)
 from kcore.wire.same import counted, same_values
 
 if TYPE_CHECKING:
@@ -63,7 +72,6 @@ CONTROL_MESSAGES = (
     *("EndTxnMarker", "EndTxnMarker"),
     *("LeaderChangeMessage", "SnapshotHeaderRecord", "SnapshotFooterRecord", "KRaftVersionRecord", "VotersRecord"),
 )
-NO_CONTROL_TYPE = -1
 MAX_BYTES = 2**30
 ROWS_AT_ONCE = 4096
 CRC_OFFSET = 17  # where a batch has its CRC
@@ -82,14 +90,18 @@ class Record:
     value: bytes | None = None
     headers: tuple[tuple[str, bytes | None], ...] = ()  # bytes that are not UTF-8 as surrogates
     sequence: int = -1
-    control_type: int = NO_CONTROL_TYPE  # place in CONTROL_TYPES, or a type unknown here
+    control_type: int | None = None  # place in CONTROL_TYPES, or a type unknown here; None: a record of data
 
     @property
     def control(self) -> str | None:
         """The name of the control record's type; None for records of data."""
-        if self.control_type == NO_CONTROL_TYPE:
-            return None
-        return CONTROL_TYPES[self.control_type] if 0 <= self.control_type < len(CONTROL_TYPES) else "UNKNOWN"
+        return None if self.control_type is None else control_name(self.control_type)
+
+
+def control_name(control_type: int) -> str:
+    """The name of a control record's type; of an unknown one UNKNOWN and its number (ControlRecordType.UNKNOWN)."""
+    is_known = 0 <= control_type < len(CONTROL_TYPES)
+    return CONTROL_TYPES[control_type] if is_known else f"UNKNOWN({control_type})"
 
 
 def control_message(record: Record) -> Message | None:
@@ -97,7 +109,7 @@ def control_message(record: Record) -> Message | None:
 
     DecodeError for a value that is not the message it should be, or of a version that there is not.
     """
-    if not 0 <= record.control_type < len(CONTROL_MESSAGES):
+    if record.control_type is None or not 0 <= record.control_type < len(CONTROL_MESSAGES):
         return None
     name, value = CONTROL_MESSAGES[record.control_type], record.value or b""
     version = int.from_bytes(value[:2], "big", signed=True)
@@ -122,7 +134,7 @@ class Records:
     timestamp: Int64s  # milliseconds; that of the append, where the batch has LogAppendTime
     timestamp_delta: Int64s  # as stored: milliseconds after the batch's base timestamp
     sequence: Int32s  # -1: none
-    control_type: Int16s  # -1: a record of data
+    control_type: Int16s  # of a record of data -1, which a control record may have, too: `is_control` tells
     key_offset: Int64s
     key_length: Int32s
     value_offset: Int64s
@@ -140,6 +152,11 @@ class Records:
 
     def __len__(self) -> int:
         return len(self.offset)
+
+    @property
+    def is_control(self) -> Bools:
+        """Of each record, whether its batch is a control batch: the type in its key, unknown types included, is not."""
+        return (self.batches.attributes[self.batch] & CONTROL) != 0
 
     def __repr__(self) -> str:
         offsets = f", offsets {self.offset[0]} to {self.offset[-1]}" if len(self) else ""
@@ -198,10 +215,12 @@ class Records:
         for first in range(0, len(self), ROWS_AT_ONCE):
             rows = slice(first, first + ROWS_AT_ONCE)
             columns = [getattr(self, name)[rows].tolist() for name, _ in RECORD_COLUMNS]
+            is_control = self.is_control[rows].tolist()
             for row, values in enumerate(zip(*columns, strict=True), first):
                 _, offset, timestamp, _, sequence, control, *spans, _ = values
                 key, value = self.span(*spans[:2]), self.span(*spans[2:])
-                yield Record(offset, timestamp, key, value, self.headers(row), sequence, control)
+                control_type = control if is_control[row - first] else None
+                yield Record(offset, timestamp, key, value, self.headers(row), sequence, control_type)
 
 
 _ARRAYS: Final = tuple(name for name, _ in RECORD_COLUMNS + HEADER_COLUMNS)
@@ -291,6 +310,7 @@ def records_of(batch: bytes) -> list[Record]:
     if header_columns[0] or decompressed:
         return list(decode_records(batch, check_crc=False))
     rows = zip(*map(memoryview.cast, columns, _FORMATS), strict=True)
+    is_control = batch[ATTRIBUTES_AT + 1] & CONTROL
     return [
         Record(
             offset,
@@ -299,7 +319,7 @@ def records_of(batch: bytes) -> list[Record]:
             batch[value : value + value_length] if value_length >= 0 else None,
             (),
             sequence,
-            control_type,
+            control_type if is_control else None,
         )
         for _, offset, timestamp, _, sequence, control_type, key, key_length, value, value_length, _ in rows
     ]

@@ -70,7 +70,7 @@ def batches_of(data: bytes) -> Iterator[Json]:
         for k in range(len(bounds))
     ]
     for k, row in zip(records.batch.tolist(), list(records), strict=True):
-        if row.control_type >= 0:
+        if row.control_type is not None:
             name = CONTROL_MESSAGES[row.control_type]
             [version] = VERSION.unpack_from(row.value)
             message: Message = decode(message_class(name), version, row.value)

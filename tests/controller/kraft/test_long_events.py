@@ -103,7 +103,7 @@ def test_a_control_record_between_two_groups_has_the_rest_decided_anew(loop: Tim
     assert [int(row) for row in brokers.ids if brokers.fenced__b[brokers.row(int(row))]] == [1, 4]
     assert not {brokers.row(1), brokers.row(4)} & {*image.table.leader__p.tolist()}
     changes = decode_records(loop.log.read(before, 1 << 30, loop.log.end_offset))
-    assert (changes.control_type >= 0).sum() == 1 and image.end_offset == loop.log.end_offset
+    assert changes.is_control.sum() == 1 and image.end_offset == loop.log.end_offset
     again = TimedLoop.__new__(TimedLoop)
     vars(again).update(vars(loop))
     again.start()

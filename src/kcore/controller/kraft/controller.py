@@ -387,7 +387,7 @@ class KraftController:
     def _replay(self, batches: bytes) -> Iterator[None]:
         records = decode_records(batches)
         yield from replaying(self.image, records, self.image.end_offset)
-        self._is_empty = self._is_empty and bool((records.control_type >= 0).all())
+        self._is_empty = self._is_empty and bool(records.is_control.all())
         self.snapshots.count(len(batches))
 
     def on_resigned(self, epoch: int) -> Outputs:

@@ -26,7 +26,7 @@ class SnapshotLoading:
         self.size += len(batches)
         records = decode_records(batches)
         replay(self._image, records)
-        self.is_empty = self.is_empty and bool((records.control_type >= 0).all())
+        self.is_empty = self.is_empty and bool(records.is_control.all())
         self.shadow.read_snapshot(batches)
         return True
 

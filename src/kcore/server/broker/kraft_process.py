@@ -91,7 +91,9 @@ class KraftBrokerServer(BrokerServer):
         async with AsyncExitStack() as stack:
             stack.callback(self._close_logs)
             previous_epoch = self.logs.take_clean_shutdown()
-            metadata = open_log(own.metadata_dir, own.node_id, self.logs.cluster_id, own, own.release)
+            metadata = open_log(
+                *(own.metadata_dir, own.node_id, self.logs.cluster_id, own, own.release), set_aside=own.logs.set_aside
+            )
             stack.callback(metadata.log.close)
             self._loader = MetadataLoader()
             self._node_config = own.node_config(self.logs.cluster_id)

@@ -88,12 +88,14 @@ class OwnLog(NamedTuple):
     elections: DirectoryElections
 
 
-def open_log(folder: Path, broker_id: int, cluster_id: str, told: Controllers, release: str) -> OwnLog:
+def open_log(
+    folder: Path, broker_id: int, cluster_id: str, told: Controllers, release: str, *, set_aside: bool = False
+) -> OwnLog:
     """StorageError for a folder that is not formatted for this broker."""
     voters = [each.key.id for each in told.voters]
     directory = RaftDirectory(folder, node_id=broker_id, cluster_id=cluster_id, voters=voters, is_broker=True)
     level, rules = RAFT_LEVELS[release]
-    log, election = directory.open(told.metadata_log, level=rules)
+    log, election = directory.open(told.metadata_log._replace(set_aside=set_aside), level=rules)
     config = RaftConfig(
         directory.cluster_id,
         broker_id,

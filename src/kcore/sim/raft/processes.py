@@ -46,7 +46,7 @@ def boot(world: "World", machine: Machine) -> None:
 def open_directory(world: "World", machine: Machine) -> None:
     """As `kcore quorum serve` does it: the log recovered and durable, and the last election that was stored.
 
-    Whatever crashes have left of it can be opened.
+    Whatever crashes have left of it can be opened: a power cut may leave whole batches behind a damaged one.
     """
     options, files = world.options, machine.disk
     named = () if options.dynamic or not machine.is_configured else range(options.voters)
@@ -54,7 +54,8 @@ def open_directory(world: "World", machine: Machine) -> None:
     try:
         machine.directory = SimDirectory(files, machine.index, world.cluster_id, named, world.checkers.watcher(machine))
         log, machine.stored = machine.directory.open(
-            Settings(options.segment_bytes, interval_bytes), level="3.9.1" if machine.level == "3.9" else "4.1.2"
+            Settings(options.segment_bytes, interval_bytes, set_aside=True),
+            level="3.9.1" if machine.level == "3.9" else "4.1.2",
         )
     except StorageError as error:
         if files.has_refused:
