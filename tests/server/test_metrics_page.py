@@ -1,7 +1,9 @@
 """The page of metrics of a KRaft controller: what it has, and how little strangers get of it."""
 
 import asyncio
+import os
 import socket
+import threading
 import time
 from collections.abc import AsyncIterator, Awaitable, Callable
 from concurrent.futures import ThreadPoolExecutor
@@ -27,6 +29,7 @@ from kcore.server.kraft import families
 from kcore.server.kraft.apis import FEATURES
 from kcore.server.kraft.process import KraftServer
 from kcore.server.metrics import page as pages
+from kcore.server.metrics.families import Family, gauge
 from kcore.server.metrics.page import MetricsPage
 from kcore.server.metrics.watched_loop import WatchedLoop, current_watched_loop, run_watched
 from kcore.server.quorum import families as quorum_families
@@ -250,3 +253,72 @@ def test_odd_requests_end_with_an_error_and_nothing_is_printed(
 
     measured(story)
     assert capfd.readouterr().err == ""
+
+
+def test_clients_that_ask_and_hang_up_hold_threads_and_descriptors_within_the_bound(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """A place is free again when its thread and its descriptor are, also while the loop answers nobody."""
+    monkeypatch.setattr(pages, "PLACE_S", 0.02)
+    many = 12 * pages.MOST_CONNECTIONS
+
+    async def story(server: KraftServer, connection: Connection, page: MetricsPage) -> None:
+        before = threading.active_count(), len(os.listdir("/proc/self/fd"))
+        most = [0, 0]
+        held, release = threading.Event(), threading.Event()
+
+        def hang_up() -> None:
+            held.wait()
+            for _ in range(many):
+                with socket.create_connection(("127.0.0.1", page.port)) as each:
+                    each.sendall(b"GET /metrics HTTP/1.0\r\n\r\n")
+                most[0] = max(most[0], threading.active_count() - before[0])
+                most[1] = max(most[1], len(os.listdir("/proc/self/fd")) - before[1])
+            release.set()
+
+        asking = asyncio.create_task(asyncio.to_thread(hang_up))
+        await asyncio.sleep(0)
+        held.set()
+        release.wait()  # The loop is held: no page gets its figures.
+        await asking
+        assert most[0] <= pages.MOST_CONNECTIONS + 2, "threads"
+        assert most[1] <= pages.MOST_CONNECTIONS + 4, "descriptors"
+        assert (await samples(page))["kcore_loop_answers", ()] == 1
+
+    measured(story)
+
+
+def test_connections_of_the_page_are_few_beside_the_descriptors_that_are_kept_for_files(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    for most, expected in ((64, 4), (256, 16), (4096, pages.MOST_CONNECTIONS), (-1, pages.MOST_CONNECTIONS)):
+        with monkeypatch.context() as limited:
+            limited.setattr("resource.getrlimit", lambda kind, most=most: (most, most))
+            page = MetricsPage("127.0.0.1", 0)
+        try:
+            assert page._http._most == expected
+        finally:
+            page._http.server_close()
+
+
+def test_all_that_wait_for_a_page_share_the_next_one() -> None:
+    begun = []
+
+    async def run() -> None:
+        async def collect() -> list[Family]:
+            begun.append(1)
+            await asyncio.sleep(0.05)
+            return [gauge("answers", "How many were made.", len(begun))]
+
+        page = MetricsPage("127.0.0.1", 0)
+        async with page.serving(collect):
+            with ThreadPoolExecutor(10) as threads:
+                loop = asyncio.get_running_loop()
+                found = await asyncio.gather(*(loop.run_in_executor(threads, read, page) for _ in range(10)))
+            assert len(begun) < len(found)
+            told = [samples_of(each)["answers", ()] for each in found]
+            assert sorted(told) != [*range(1, 11)]
+            last = samples_of(await asyncio.to_thread(read, page))["answers", ()]
+            assert last == len(begun) and last > max(told), "never one that was begun before the request"
+
+    asyncio.run(run())

@@ -1,6 +1,7 @@
 """Which connections a server keeps when there is no room for all: by their number, and by the process's descriptors."""
 
 import resource
+import sys
 from collections import Counter
 from collections.abc import Iterable
 from enum import IntEnum
@@ -32,13 +33,19 @@ class Guest(Protocol):
 G = TypeVar("G", bound=Guest)
 
 
+def kept_for_files() -> int:
+    """How many descriptors no connection of a listener may have."""
+    most, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
+    return sys.maxsize if most == resource.RLIM_INFINITY else most // KEPT_FOR_FILES
+
+
 def may_be_connections(descriptor: int) -> bool:
     """Whether a new descriptor is not among those that are kept for files.
 
     The kernel gives the lowest that is free: all below it are in use, by connections, files or whatever.
     """
     most, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
-    return most == resource.RLIM_INFINITY or descriptor < most - most // KEPT_FOR_FILES
+    return most == resource.RLIM_INFINITY or descriptor < most - kept_for_files()
 
 
 class Admission(Generic[G]):
