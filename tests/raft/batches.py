@@ -2,6 +2,7 @@
 
 from typing import Any
 
+from kcore.raft.control_records import snapshot_batches
 from kcore.raft.log import RaftLog
 from kcore.replication.raft_log import OffsetAndEpoch
 from kcore.wire.record_building import encode_records
@@ -20,7 +21,11 @@ def append(log: RaftLog, *runs: tuple[int, int]) -> None:
         log.append_as_leader(batch(log.end_offset, epoch, count), epoch)
 
 
-def snapshot(log: RaftLog, end: OffsetAndEpoch, data: bytes = b"snapshot") -> None:
+WHOLE_SNAPSHOT = b"".join(snapshot_batches(1, [], 0, 0, None, 0))
+"""The bytes of a snapshot of nothing: a log on a disk is not opened with another one."""
+
+
+def snapshot(log: RaftLog, end: OffsetAndEpoch, data: bytes = WHOLE_SNAPSHOT) -> None:
     """A whole one."""
     log.begin_snapshot(end)
     log.append_snapshot(end, data)

@@ -47,6 +47,7 @@ from kcore.storage.segmented_log import Settings
 from kcore.types import Uuid
 from kcore.wire.record_building import encode_records, encode_values
 from kcore.wire.records import Record, values_of
+from raft import batches
 
 
 def batch(offset: int, epoch: int = 1, value: bytes = b"x") -> bytes:
@@ -237,8 +238,7 @@ def test_a_power_cut_does_not_take_a_new_beginning_back() -> None:
     for seed in range(20):
         disk, other = formatted(KEY, "cluster", ()), OffsetAndEpoch(9, 2)
         log = written(opened(disk), 3)
-        log.begin_snapshot(other)
-        log.freeze_snapshot(other)
+        batches.snapshot(log, other)
         assert log.truncate_to_latest_snapshot() and log.durable_end == 9
         log.append_as_follower(batch(9, epoch=2), 2)
         power_cut(disk, Random(seed))

@@ -8,6 +8,7 @@ from kcore.replication.raft_log import OffsetAndEpoch
 from kcore.storage.raft_log import DiskRaftLog
 from kcore.storage.segmented_log import Settings
 from kcore.wire.record_batch import scan_batches
+from raft.batches import WHOLE_SNAPSHOT
 from storage import building
 
 SMALL = Settings(segment_bytes=1500, index_interval_bytes=200)  # Seven batches a segment.
@@ -35,7 +36,7 @@ def read_all(log: DiskRaftLog) -> bytes:
     return data
 
 
-def snapshot(log: DiskRaftLog, offset: int, epoch: int, data: bytes = b"whatever") -> None:
+def snapshot(log: DiskRaftLog, offset: int, epoch: int, data: bytes = WHOLE_SNAPSHOT) -> None:
     end = OffsetAndEpoch(offset, epoch)
     log.begin_snapshot(end)
     log.append_snapshot(end, data)

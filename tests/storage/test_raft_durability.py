@@ -15,6 +15,7 @@ from kcore.storage.raft_dir import RaftDirectory
 from kcore.storage.raft_format import format_directory
 from kcore.storage.raft_log import DiskRaftLog
 from kcore.types import ZERO_UUID
+from raft.batches import WHOLE_SNAPSHOT
 from storage.raft_logs import FOLDER, SMALL, files, fill, opened, read_all, snapshot
 
 
@@ -115,13 +116,13 @@ def test_a_frozen_snapshot_is_there_and_a_log_that_became_it(tmp_path: Path, dis
     log = opened(disk.root)
     fill(log, 30)
     log.flush()
-    snapshot(log, 100, 3, b"all of it")
+    snapshot(log, 100, 3)
     steps: list[Callable[[], object]] = [lambda: None, log.truncate_to_latest_snapshot]
     for number, step in enumerate(steps):
         step()
         with opened(disk.cut_power(tmp_path / str(number))) as again:
             assert again.latest_snapshot == OffsetAndEpoch(100, 3)
-            assert again.snapshot_piece(OffsetAndEpoch(100, 3), 0, 100) == (b"all of it", 9)
+            assert again.snapshot_piece(OffsetAndEpoch(100, 3), 0, 1000) == (WHOLE_SNAPSHOT, len(WHOLE_SNAPSHOT))
             assert (again.start_offset, again.end_offset) == (100, 100)
     log.abandon()
     disk.close()
@@ -213,7 +214,7 @@ def test_a_snapshot_that_got_its_name_last_is_there_before_the_log_gives_way(tmp
     log.flush()
     end = OffsetAndEpoch(100, 3)
     log.begin_snapshot(end)
-    log.append_snapshot(end, b"all of it")
+    log.append_snapshot(end, WHOLE_SNAPSHOT)
     (part,) = files(disk.root, [".part"])
     synced = os.open(part, os.O_RDONLY)
     os.fsync(synced)

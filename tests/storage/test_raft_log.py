@@ -19,6 +19,7 @@ from kcore.storage.files import OsFileSystem
 from kcore.storage.log import Log
 from kcore.storage.raft_log import DiskRaftLog
 from kcore.storage.segmented_log import Settings
+from raft.batches import WHOLE_SNAPSHOT
 from storage import building
 from storage.raft_logs import END, FOLDER, SMALL, crashed, files, fill, opened, read_all, snapshot
 
@@ -264,14 +265,15 @@ def test_a_snapshot_in_pieces(tmp_path: Path) -> None:
         log.begin_snapshot(id)
         assert log.append_snapshot(id, b"dropped") == 7
         log.begin_snapshot(id)
-        assert [log.append_snapshot(id, data) for data in (b"abc", b"", b"defg")] == [3, 3, 7]
+        size, rest = len(WHOLE_SNAPSHOT), WHOLE_SNAPSHOT[3:]
+        assert [log.append_snapshot(id, data) for data in (WHOLE_SNAPSHOT[:3], b"", rest)] == [3, 3, size]
         assert log.latest_snapshot is None and log.snapshot_piece(id, 0, 10) is None
         assert [path.name for path in files(tmp_path, [".part"])] == [f"{10:020}-{1:010}.checkpoint.part"]
         log.freeze_snapshot(id)
         assert log.latest_snapshot == log.earliest_snapshot == id and files(tmp_path, [".part"]) == []
-        assert log.snapshot_piece(id, 0, 3) == (b"abc", 7)
-        assert log.snapshot_piece(id, 3, 100) == (b"defg", 7)
-        assert log.snapshot_piece(id, 7, 100) == log.snapshot_piece(id, -1, 100) == (b"", 7)
+        assert log.snapshot_piece(id, 0, 3) == (WHOLE_SNAPSHOT[:3], size)
+        assert log.snapshot_piece(id, 3, 1000) == (rest, size)
+        assert log.snapshot_piece(id, size, 100) == log.snapshot_piece(id, -1, 100) == (b"", size)
         [path] = files(tmp_path, [".checkpoint"])
         assert path.name == f"{10:020}-{1:010}.checkpoint" and not path.stat().st_mode & stat.S_IWUSR
         with pytest.raises(RaftLogError, match="was not begun"):

@@ -21,7 +21,7 @@ from kcore.storage.files import OS, FileSystem, is_there, lock_directory, path_i
 from kcore.storage.last_reads import FEW_BYTES, LastAppends, LastReads
 from kcore.storage.log import partition_of
 from kcore.storage.raft_recovery import recover, remove_left_behind, sync_segments
-from kcore.storage.raft_snapshots import RaftSnapshots
+from kcore.storage.raft_snapshots import DAMAGED, RaftSnapshots
 from kcore.storage.segment import Segment
 from kcore.storage.segmented_log import Place, SegmentedLog, Settings
 from kcore.wire.record_batch import scan_batches
@@ -143,12 +143,32 @@ class DiskRaftLog:
         if last is not None:
             self._log.segments[-1].learnt(*last)
         self.start_offset, self.end_offset = self._log.first_offset, self._log.end_offset
-        if self.start_offset > (self.latest_snapshot or OffsetAndEpoch(0, 0)).offset:
-            self._log.abandon()
-            raise StorageError(f"{self.folder}: the log begins at {self.start_offset}, and no snapshot there or later")
+        self._check_snapshots()
         self._snapshots.forget(self._snapshots.below(self.start_offset))
         self.truncate_to_latest_snapshot()
         self._find_end()
+
+    def _check_snapshots(self) -> None:
+        """StorageError unless whole snapshots and the log hold all that there was; damaged snapshots are renamed."""
+        snapshots = self._snapshots
+        needed = [each for each in snapshots.damaged if each.offset > self.end_offset]
+        if self.start_offset > (snapshots.latest or OffsetAndEpoch(0, 0)).offset:
+            needed = [*snapshots.damaged]
+            missing = f"{self.folder}: the log begins at {self.start_offset}, and no snapshot there or later"
+        elif needed:
+            missing = f"the log ends at {self.end_offset}, before the snapshot does"
+        else:
+            missing = ""
+        if missing:
+            self._log.abandon()
+            raise StorageError("; ".join([*map(snapshots.why_damaged, needed), missing]))
+        for each in snapshots.damaged:
+            begin = f"snapshot {snapshots.latest.offset}-{snapshots.latest.epoch}" if snapshots.latest else "offset 0"
+            logger.error(
+                "%s. It is renamed to *%s; the node starts from %s and the log up to offset %d",
+                *(snapshots.why_damaged(each), DAMAGED, begin, self.end_offset),
+            )
+        snapshots.rename_damaged()
 
     @property
     def _recovery_point(self) -> int:

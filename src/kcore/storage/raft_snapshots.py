@@ -1,4 +1,7 @@
-"""The snapshots beside a metadata log: written under another name, whole and durable under their own (KIP-630)."""
+"""The snapshots beside a metadata log: written under another name, whole and durable under their own (KIP-630).
+
+A snapshot that is damaged when the folder is opened does not count: an older one and the log may do without it.
+"""
 
 import os
 from pathlib import Path
@@ -8,9 +11,10 @@ from kcore.errors import RaftLogError
 from kcore.raft.log import SnapshotPiece
 from kcore.replication.raft_log import OffsetAndEpoch
 from kcore.storage.files import OS, FileSystem, opened, path_in, remove, sync_folder, write_all
-from kcore.storage.snapshot import SnapshotId, snapshots_in
+from kcore.storage.snapshot import SnapshotId, snapshots_in, why_damaged
 
 PARTIAL: Final = ".part"
+DAMAGED: Final = ".damaged"
 DELETED: Final = ".deleted"
 
 
@@ -25,8 +29,22 @@ class RaftSnapshots:
 
     def __init__(self, folder: Path, files: FileSystem = OS) -> None:
         self._folder, self._files = folder, files
-        self._set(sorted((OffsetAndEpoch(*found) for found in snapshots_in(folder, files)), key=age))
+        found = [OffsetAndEpoch(*each) for each in snapshots_in(folder, files)]
+        reasons = {each: why_damaged(self._path(each), files) for each in found}
+        self.damaged = {each: why for each, why in reasons.items() if why is not None}  # By snapshot: what is wrong.
+        self._set(sorted((each for each in found if each not in self.damaged), key=age))
         self._begun: dict[OffsetAndEpoch, int] = {}  # File descriptors.
+
+    def why_damaged(self, snapshot: OffsetAndEpoch) -> str:
+        """The path of a damaged snapshot, and what is wrong with it."""
+        return f"{self._path(snapshot)}: {self.damaged[snapshot]}"
+
+    def rename_damaged(self) -> None:
+        """Gives the damaged ones another name, so that nobody else loads them."""
+        for snapshot in self.damaged:
+            self._files.replace(self._path(snapshot), self._path(snapshot, DAMAGED))
+        if self.damaged:
+            sync_folder(self._folder, self._files)
 
     def __contains__(self, snapshot: object) -> bool:
         return snapshot in self._by_age

@@ -4,6 +4,7 @@ import re
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
+from mmap import mmap
 from pathlib import Path
 from typing import Any, Final, NamedTuple
 
@@ -15,11 +16,14 @@ from kcore.schema.structure import Data
 from kcore.storage.files import OS, FileSystem, naming, write_atomically
 from kcore.storage.segment import map_file
 from kcore.wire.codec import encode
-from kcore.wire.record_building import encode_records
-from kcore.wire.records import CONTROL_TYPES, Record, Records, control_message, decode_records
+from kcore.wire.record_batch import RecordBatches, scan_batches
+from kcore.wire.record_building import CONTROL, encode_records
+from kcore.wire.records import CONTROL_TYPES, Record, Records, control_message, decode_records, records_of
 
 BOOTSTRAP: Final = "bootstrap.checkpoint"
 SUFFIX: Final = ".checkpoint"
+HEADER: Final = "SNAPSHOT_HEADER"
+FOOTER: Final = "SNAPSHOT_FOOTER"
 BATCH_BYTES: Final = 1 << 20  # Values a batch; Kafka's batches hold at most 8 MiB.
 _MOST_OFFSET, _MOST_EPOCH = 2**63 - 1, 2**31 - 1
 _NAME: Final = re.compile(r"([0-9]{20})-([0-9]{10})\.checkpoint")
@@ -75,9 +79,9 @@ def read_snapshot(path: Path) -> Snapshot:
             record.control: control_message(record) for record in records if record.control is not None
         }
         controls = np.where(records.is_control, records.control_type, -1).tolist()
-        if not controls or controls[0] != CONTROL_TYPES.index("SNAPSHOT_HEADER"):
+        if not controls or controls[0] != CONTROL_TYPES.index(HEADER):
             raise StorageError("a snapshot begins with its header")
-        if controls[-1] != CONTROL_TYPES.index("SNAPSHOT_FOOTER"):
+        if controls[-1] != CONTROL_TYPES.index(FOOTER):
             raise StorageError("a snapshot ends with its footer: this one was not finished")
     return Snapshot(
         snapshot_id(path.name),
@@ -86,6 +90,37 @@ def read_snapshot(path: Path) -> Snapshot:
         found.get("KRAFT_VOTERS"),
         records,
     )
+
+
+def why_damaged(path: Path, files: FileSystem = OS) -> str | None:
+    """What keeps a snapshot from being loaded, in words; None for a whole one.
+
+    A snapshot begins with its header and ends with its footer, and each CRC is right. Kafka loads one without a footer.
+    """
+    data = map_file(path, files)
+    try:
+        batches = scan_batches(data, stop=True)
+        bad = np.flatnonzero(~batches.crc_matches)
+        if bad.size:
+            return f"the CRC of the batch at position {batches.position[bad[0]]} does not match"
+        if batches.problem is not None:
+            return f"it is torn at position {batches.end}"
+        names = [_control_of(data, batches, row) for row in (0, -1)] if len(batches) else ["", ""]
+        if names[0] != HEADER:
+            return "it has no header"
+        return None if names[1] == FOOTER else "it has no footer: its end is missing"
+    finally:
+        if isinstance(data, mmap):
+            data.close()
+
+
+def _control_of(data: bytes | mmap, batches: RecordBatches, row: int) -> str | None:
+    """The type of the control record that begins the header's batch, or ends the footer's; None for data."""
+    if not batches.attributes[row] & CONTROL:
+        return None
+    begin = int(batches.position[row])
+    records = records_of(data[begin : begin + int(batches.size[row])])
+    return records[row].control if records else None
 
 
 def write_snapshot(
