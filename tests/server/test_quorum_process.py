@@ -108,6 +108,7 @@ class Scripted:
     """A raft node that returns what a test wants."""
 
     next_deadline_ms: int | None = None
+    cluster_id: str | None = None
     leads, log, quorum = False, MemoryLog(), SimpleNamespace(state=None, high_watermark=None)  # Read to be counted.
 
     def __init__(self, **effects: list[Effect]) -> None:
