@@ -10,6 +10,7 @@ from kcore.errors import DecodeError, TableError
 from kcore.metadata import partition_rows
 from kcore.metadata import replay as bulk
 from kcore.metadata.image import ClusterImage
+from kcore.schema.metadata_records_settings import ClientQuotaRecord, EntityData
 from kcore.types import Uuid
 from kcore.wire.metadata_frames import encode_metadata_record
 from kcore.wire.record_building import encode_records
@@ -351,3 +352,46 @@ def test_what_the_kernel_does_not_take_costs_no_call_of_it(monkeypatch: pytest.M
     image = ClusterImage()
     bulk.replay(image, log_of([encode_metadata_record(setting, 0)] * 100))
     assert not calls and len(image.configs) == 1
+
+
+def parts_of(records: Records, monkeypatch: pytest.MonkeyPatch) -> tuple[list[int], list[int]]:
+    """With a journal: of each part, how many batches begin in it, and how many records are applied one by one."""
+    image = ClusterImage()
+    image.keep_journal()
+    counts, begin, one = [0, 0], ClusterImage.begin, bulk._Replay._one_by_one
+
+    def count_batch(image: ClusterImage, offset: int, epoch: int) -> None:
+        counts[0] += 1
+        begin(image, offset, epoch)
+
+    def count_record(replaying: Any, place: int) -> None:
+        counts[1] += 1
+        one(replaying, place)
+
+    monkeypatch.setattr(ClusterImage, "begin", count_batch)
+    monkeypatch.setattr(bulk._Replay, "_one_by_one", count_record)
+    batches, records_alone = [], []
+    for _ in bulk.replaying(image, records):
+        batches.append(counts[0])
+        records_alone.append(counts[1])
+        counts[:] = 0, 0
+    return [*batches, counts[0]], [*records_alone, counts[1]]
+
+
+def test_a_log_of_small_batches_is_replayed_in_parts_of_few_batches(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A controller that starts answers votes and fetches between two parts, whatever its log is made of."""
+    value = encode_metadata_record(s.NoOpRecord(), 0)
+    rows = [encode_records([Record(offset, TIME_MS, None, value)]) for offset in range(1_000)]
+    batches, _ = parts_of(decode_records(b"".join(rows)), monkeypatch)
+    assert sum(batches) == 1_000 and max(batches) <= bulk.BATCHES_AT_ONCE
+
+
+def test_records_that_no_kernel_takes_are_applied_in_parts(monkeypatch: pytest.MonkeyPatch) -> None:
+    values = [
+        encode_metadata_record(
+            ClientQuotaRecord(entity=[EntityData(entity_type="user", entity_name=f"u{k}")], key="a", value=1.0), 0
+        )
+        for k in range(2_000)
+    ]
+    _, one_by_one = parts_of(log_of(values), monkeypatch)
+    assert sum(one_by_one) == 2_000 and max(one_by_one) <= bulk.ONE_BY_ONE_AT_ONCE

@@ -39,6 +39,8 @@ from kcore.wire.metadata_frames import FRAME_BYTES, decode_metadata_record
 from kcore.wire.records import Records
 
 AT_ONCE: Final = 1 << 14  # Records: their bytes and what is handed back stay in the caches.
+ONE_BY_ONE_AT_ONCE: Final = 256  # Records that no kernel takes.
+BATCHES_AT_ONCE: Final = 32  # Each costs a tenth of a millisecond or two, however small it is.
 IN_TRANSACTION_AT_ONCE: Final = 2_048  # Records: some milliseconds.
 REMOVED_AT_ONCE: Final = 4_096  # Topics: each part looks at the lists of all brokers once.
 FEW_TOPICS: Final = 4  # So many are done sooner one by one.
@@ -85,7 +87,10 @@ def replaying(image: ClusterImage, records: Records, start_offset: int = 0) -> I
             for begin, end in _runs_of(inside, len(rows)):
                 yield from apply(begin, end)
         else:
-            for offset, epoch, begin, end in _batches_of(records, rows, start_offset):
+            batches = _batches_of(records, rows, start_offset)
+            for number, (offset, epoch, begin, end) in enumerate(batches, 1):
+                if number % BATCHES_AT_ONCE == 0:
+                    yield
                 image.begin(offset, epoch)
                 if begin < end:  # A batch lies in one buffer.
                     yield from apply(begin, end)
@@ -172,7 +177,9 @@ class _Replay:
         """The kernel is called for a stretch of what it takes: what a call costs is the length of that."""
         left = self._create_topics(place, end)
         others = np.flatnonzero(~np.isin(self.types[place:end], _IN_BULK)) + place
-        for stop in [*np.union1d(left, others).tolist(), end]:
+        for number, stop in enumerate([*np.union1d(left, others).tolist(), end], 1):
+            if number % ONE_BY_ONE_AT_ONCE == 0:
+                yield
             while place < stop:  # Else it was taken together with one before.
                 place = self._in_bulk(place, stop)
                 if place < stop:

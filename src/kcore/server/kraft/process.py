@@ -186,6 +186,8 @@ class KraftServer(QuorumServer):
 
     def _taken(self) -> None:
         """Sets the timer of the periodic tasks, and shows clients the finalized features."""
+        if not self._has_loaded and self.has_loaded():
+            logger.info("caught up at offset %d", self.controller.committed)
         self._wake_controller()
         self._show_features()
 
