@@ -13,6 +13,7 @@ from kcore.controller.kraft.activation import Bootstrap
 from kcore.controller.kraft.config import KraftControllerConfig
 from kcore.controller.kraft.context import RequestInfo
 from kcore.controller.kraft.decision import Decision
+from kcore.controller.kraft.departures import LEADERS_NAMED
 from kcore.controller.kraft.handlers import HANDLERS
 from kcore.controller.rules.error_responses import refused
 from kcore.errors import NetworkError
@@ -28,7 +29,11 @@ from kcore.schema.acls import AclCreation, CreateAclsRequest, DescribeAclsReques
 from kcore.schema.api_versions import ApiVersionsRequest
 from kcore.schema.broker_lifecycle import BrokerHeartbeatRequest, BrokerRegistrationRequest, Feature, Listener
 from kcore.schema.cluster_metadata import DescribeClusterRequest
-from kcore.schema.describe_quorum import DescribeQuorumRequest
+from kcore.schema.describe_quorum import (
+    DescribeQuorumRequest,
+    DescribeQuorumRequestPartitionData,
+    DescribeQuorumRequestTopicData,
+)
 from kcore.schema.envelope import EnvelopeRequest
 from kcore.schema.headers import RequestHeader, ResponseHeader
 from kcore.schema.partitions import (
@@ -241,6 +246,37 @@ def test_a_version_that_the_controller_does_not_have_comes_in_no_envelope_either
             assert Errors(told.error_code) is error
 
     served(story, port)
+
+
+@pytest.mark.parametrize(
+    ("kafka_way", "error"),
+    [(frozenset[str](), Errors.NOT_CONTROLLER), (frozenset({LEADERS_NAMED}), Errors.NONE)],
+)
+def test_a_standby_sends_a_broker_with_a_question_about_the_quorum_elsewhere(
+    kafka_way: frozenset[str], error: Errors, port: int
+) -> None:
+    """Otherwise the broker hands the refusal on, and asks the same standby whenever its client tries again."""
+    asked = DescribeQuorumRequest(
+        topics=[
+            DescribeQuorumRequestTopicData(
+                topic_name="__cluster_metadata", partitions=[DescribeQuorumRequestPartitionData()]
+            )
+        ]
+    )
+    own, other = ({"CONTROLLER": Address("127.0.0.1", each)} for each in (port, free_ports(1)[0]))
+    voters = Voter(ReplicaKey(7), own), Voter(ReplicaKey(8), other)
+
+    async def run() -> None:
+        config = KraftControllerConfig(7, CLUSTER, supported_features=dict(FEATURES["4.3.1"]), kafka_way=kafka_way)
+        raft = RaftConfig(CLUSTER, 7, OWN, own, lambda bound: 0, voters=voters)
+        bootstrap = Bootstrap.of_features(LEVELS, "a test")
+        server = KraftServer(config, raft, MemoryLog(), MemoryElections(), bootstrap, host="127.0.0.1", port=port)
+        async with server, asyncio.timeout(30), await connect("127.0.0.1", server.port) as connection:
+            assert Errors((await connection.send(enveloped(asked, 2))).error_code) is error
+            refused_here = await connection.send(asked)
+            assert refused_here.topics[0].partitions[0].error_code == Errors.NOT_LEADER_OR_FOLLOWER
+
+    asyncio.run(run())
 
 
 def test_raft_s_requests_need_the_right_to_act_for_the_cluster(port: int) -> None:

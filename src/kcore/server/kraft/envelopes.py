@@ -14,10 +14,12 @@ from kcore.net.framed import PIECE_BYTES, Encoded
 from kcore.net.limits import REQUEST_VALUES
 from kcore.protocol_errors import Errors
 from kcore.schema.acls import CreateAclsResponse
+from kcore.schema.describe_quorum import DescribeQuorumResponse
 from kcore.schema.envelope import EnvelopeRequest, EnvelopeResponse
 from kcore.schema.headers import RequestHeader, ResponseHeader
 from kcore.schema.index import REQUESTS, message_class
 from kcore.schema.principal import DefaultPrincipalData
+from kcore.schema.raft_voters import AddRaftVoterResponse, RemoveRaftVoterResponse
 from kcore.schema.structure import Message
 from kcore.server.answers import in_turns
 from kcore.wire.codec import decode, decode_from, encode
@@ -110,6 +112,19 @@ async def wrapped(forwarded: Forwarded, response: Message) -> Message | Encoded:
         return EnvelopeResponse(response_data=b"".join((head, *body)))
     empty = encode(EnvelopeResponse(response_data=b""), 0)  # The first byte is a length, and one more.
     return Encoded(EnvelopeResponse(), [varint(size + 1) + head, *body, empty[1:]])
+
+
+def is_refused_by_raft(response: Message) -> bool:
+    """Whether a node that does not lead answered a request of the quorum.
+
+    Without NOT_CONTROLLER in the envelope a broker hands that answer on and stays with this node: its client asks the
+    same node again until its time is over. Kafka's standby does so ("standbys-name-no-leader").
+    """
+    if isinstance(response, DescribeQuorumResponse):
+        errors = {each.error_code for topic in response.topics for each in topic.partitions}
+        return Errors.NOT_LEADER_OR_FOLLOWER in errors
+    is_change = isinstance(response, AddRaftVoterResponse | RemoveRaftVoterResponse)
+    return is_change and response.error_code == Errors.NOT_LEADER_OR_FOLLOWER
 
 
 def names_another_controller(response: Message) -> bool:
