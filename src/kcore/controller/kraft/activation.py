@@ -1,14 +1,19 @@
 """What a controller writes when it becomes the active one. Source: ActivationRecordsGenerator of 3.9.1 and 4.3.1."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Final, NamedTuple
 
 from kcore.constants import ELR_VERSION, MIN_ISR
 from kcore.controller.kraft.config import KraftControllerConfig
 from kcore.controller.kraft.decision import Decision, Versioned
-from kcore.errors import LevelError
+from kcore.errors import LevelError, NewerReleaseError
 from kcore.metadata.image import ClusterImage
-from kcore.metadata.metadata_version import FEATURE_NAME, MINIMUM_KRAFT_VERSION, MetadataVersion
+from kcore.metadata.metadata_version import (
+    FEATURE_NAME,
+    MINIMUM_KRAFT_VERSION,
+    RELEASES,
+    MetadataVersion,
+)
 from kcore.schema.configs import ConfigResourceType
 from kcore.schema.metadata_records_log import (
     AbortTransactionRecord,
@@ -41,6 +46,18 @@ class Bootstrap(NamedTuple):
         """metadata.version first, then the others by name that are on (BootstrapMetadata.fromVersions)."""
         names = [FEATURE_NAME, *sorted(name for name, level in features.items() if name != FEATURE_NAME and level)]
         return cls([Versioned(FeatureLevelRecord(name=name, feature_level=features[name])) for name in names], source)
+
+
+def check_level(features: Mapping[str, int], release: str, source: str) -> None:
+    """NewerReleaseError where a log or snapshot has a metadata.version that the release does not know."""
+    name = RELEASES[release].newest
+    newest = MetadataVersion.parse(f"{name}@{release}").feature_level
+    level = features.get(FEATURE_NAME, 0)
+    if level > newest:
+        raise NewerReleaseError(
+            f"{source} has metadata.version {level}, and Kafka {release} knows levels up to {newest} ({name}): "
+            "this node needs a newer release"
+        )
 
 
 class Activation(NamedTuple):

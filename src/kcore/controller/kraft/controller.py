@@ -17,7 +17,7 @@ from collections import deque
 from collections.abc import Callable, Hashable, Iterator, Sequence
 from typing import ClassVar
 
-from kcore.controller.kraft.activation import Bootstrap, activation
+from kcore.controller.kraft.activation import Bootstrap, activation, check_level
 from kcore.controller.kraft.config import KraftControllerConfig
 from kcore.controller.kraft.context import ControllerContext, RequestInfo
 from kcore.controller.kraft.decision import Decision
@@ -387,6 +387,7 @@ class KraftController:
     def _replay(self, batches: bytes) -> Iterator[None]:
         records = decode_records(batches)
         yield from replaying(self.image, records, self.image.end_offset)
+        check_level(self.image.features, self.config.release, "the log")
         self._is_empty = self._is_empty and bool(records.is_control.all())
         self.snapshots.count(len(batches))
 
@@ -490,11 +491,12 @@ class KraftController:
             return ()
         self._is_empty = self._is_empty and loading.is_empty
         image, snapshot = loading.whole(self.config.release), loading.snapshot
+        self._bootstrap = loading.bootstrap or self._bootstrap
         self.committed = snapshot.offset
         self._shadow = loading.shadow
         self._begin_with(image)
         self.image.commit(snapshot.offset)
         self.snapshots.begin(snapshot.offset, self._clocks.wall_ms())
         self.snapshots.has_size(loading.size)
-        where = f"snapshot {snapshot.offset}-{snapshot.epoch}"
-        return log_lines([f"{where} is loaded: {image.table.partition_count:,} partitions"])
+        count = image.table.partition_count
+        return log_lines([f"snapshot {snapshot.offset}-{snapshot.epoch} is loaded: {count:,} partitions"])

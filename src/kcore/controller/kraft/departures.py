@@ -163,8 +163,8 @@ DEPARTURES: Final[Mapping[str, Departure]] = {
     LEADERS_NAMED: Departure(
         "names no leader in a standby's answer to DescribeQuorum, and does not say why it changes no voters; a broker "
         "that asks a standby hands such an answer on to its client, and asks the same standby the next time",
-        "names the leader, as KIP-595 has it, and says that the node does not lead; a broker is answered NOT_CONTROLLER, "
-        "and looks for the active controller",
+        "names the leader, as KIP-595 has it, and says that the node does not lead; a broker is answered "
+        "NOT_CONTROLLER, and looks for the active controller",
         "a client finds the leader at once",
     ),
     KILLED_LEADERS: Departure(
