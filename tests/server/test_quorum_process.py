@@ -301,6 +301,18 @@ async def test_an_address_that_is_taken() -> None:
             await other.__aenter__()
 
 
+@story
+async def test_a_node_that_cannot_listen_stores_no_epoch_and_wins_no_election() -> None:
+    votes = Votes()
+    taken, _ = scripted(Scripted())
+    async with taken:
+        config = Nodes(1).config(1)
+        other = QuorumServer(config, MemoryLog(), votes, host="127.0.0.1", port=taken.port, machine=None)
+        with pytest.raises(OSError, match="in use"):
+            await other.__aenter__()
+    assert votes.written == [] and other.node.epoch == 0 and not other.node.leads
+
+
 def test_the_clock_goes_forward_from_the_time_of_the_day() -> None:
     clock = Clock()
     now_ms = clock.now_ms()

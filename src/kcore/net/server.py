@@ -57,6 +57,7 @@ async def serve(
     metrics: Metrics | None = None,
     relay: Relay | None = None,
     listener_name: str | None = None,
+    before_listening: Callable[[], None] | None = None,
 ) -> "Server":
     """A server that listens; `async with` closes it. Port 0 takes a free one, `server.port` tells which.
 
@@ -64,6 +65,7 @@ async def serve(
     handler gets the request and gives the response, or None where the request has none (Produce with acks 0); one that
     raises costs its connection. It does not see requests that `relay` takes, nor with `sasl` any of a client that is
     not authenticated. `listener_name` is in each request's context; by default it is that of the protocol, as in Kafka.
+    `before_listening` runs once the address is had, and before any client can connect; the address is free if it raises.
     OSError if the address cannot be had, UnknownMessageError, UnsupportedVersionError.
     """
     server = Server(handler, _served(apis), limits or Limits(), metrics or Metrics(), relay)
@@ -71,6 +73,13 @@ async def serve(
     server.listener_name = listener_name or server.protocol
     with network_errors(address_text(host or "", port), server.limits.connect_s, failed="cannot listen at"):
         sockets = await bound_sockets(host, port)
+    try:
+        if before_listening is not None:
+            before_listening()
+    except BaseException:
+        for each in sockets:
+            each.close()
+        raise
     server.listen(sockets)
     return server
 

@@ -124,8 +124,12 @@ class QuorumFront:
         tls: TlsContext | None = None,
         sasl: SaslListener | None = None,
         limits: Limits | None = None,
+        before_listening: Callable[[], None] | None = None,
     ) -> int:
-        """Listens; the port, also where 0 was asked for. OSError if it cannot be had."""
+        """Listens; the port, also where 0 was asked for. OSError if it cannot be had.
+
+        `before_listening` runs once the address is had, before any request comes.
+        """
         listening = serve(
             *(host, port, self._handler(), self._apis()),
             tls=tls,
@@ -133,6 +137,7 @@ class QuorumFront:
             listener_name=self._listener,
             limits=limits or LIMITS,
             metrics=self.metrics,
+            before_listening=before_listening,
         )
         server = await listening
         server.quotas.rate_of, server.throttle = self._rate_of, self.throttle

@@ -127,6 +127,7 @@ class QuorumServer:
         self._driver: StateMachineDriver[Any] | None = None
         self._outputs: list[Any] = []  # Of the machine, to be performed behind the event at hand.
         self._is_catching_up = False
+        self._has_begun = False
         self._clock = Clock()
         self._stopped = asyncio.Event()
         self._failed: asyncio.Future[None] = asyncio.get_running_loop().create_future()
@@ -158,13 +159,14 @@ class QuorumServer:
 
     async def __aenter__(self) -> Self:
         try:
-            self._take("start", self._start)
-            if self._failed.done():
-                self._failed.result()
             if self._host is None:
+                self._begin()
                 return self
             tls, sasl = self._security.server_tls(), self._server_sasl()
-            self.port = await self._front.open(self._host, self.port, tls=tls, sasl=sasl, limits=self._limits)
+            opening = self._front.open(
+                self._host, self.port, tls=tls, sasl=sasl, limits=self._limits, before_listening=self._begin
+            )
+            self.port = await opening
             if self._front_kind == "compiled":
                 self._front.compile(self.node, self._clock, self._fail)
         except BaseException:
@@ -172,9 +174,16 @@ class QuorumServer:
             raise
         return self
 
+    def _begin(self) -> None:
+        """Starts the node, which may store an epoch and win an election: only once its address is had."""
+        self._has_begun = True
+        self._take("start", self._start)
+        if self._failed.done():
+            self._failed.result()
+
     async def __aexit__(self, *_: object) -> None:
         """A leader sends EndQuorumEpoch, so that the others need not wait for a time-out."""
-        if not self._failed.done():
+        if self._has_begun and not self._failed.done():
             self._take("shutdown", lambda now_ms: self.node.shutdown(now_ms, self._stop_ms))
             with suppress(TimeoutError):
                 async with asyncio.timeout(2 * self._stop_ms / 1000):
