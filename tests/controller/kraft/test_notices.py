@@ -94,6 +94,19 @@ def test_a_broker_comes_and_goes(log: Log) -> None:
     assert beat(log, 5, want_shut_down=True) == ["broker 5 fenced: it has shut down"]
 
 
+def test_a_broker_that_has_shut_down_is_fenced_in_one_line(log: Log) -> None:
+    """The end of its session is written to the log as well, seconds later."""
+    assert log.asked(a_registration(5, 5)) == [f"broker 5 registered, incarnation {uuid(5)}"]
+    assert beat(log, 5) == ["broker 5 unfenced"]
+    assert beat(log, 5, want_shut_down=True) == ["broker 5 fenced: it has shut down"]
+    for broker_id in (1, 2, 3, 4):
+        take_effect(log.context, ask(log.context, a_heartbeat(log.context, broker_id), BEGIN_MS + SESSION_MS))
+    look(log.context, BEGIN_MS + SESSION_MS)
+    expired = look(log.context, BEGIN_MS + SESSION_MS + 1)
+    assert expired is not None and expired.records, "the end of the session is a record"
+    assert log.of(expired) == []
+
+
 def test_the_operator_is_warned_when_the_last_directory_is_cordoned(log: Log) -> None:
     """Then no topic can be created, and CreateTopics alone would tell its client so."""
     warned = []

@@ -215,7 +215,8 @@ def _line_of(image: ClusterImage, record: MetadataRecord, request: Message | Non
     if isinstance(record, brokers.UnregisterBrokerRecord):
         return f"broker {record.broker_id} unregistered"
     if isinstance(record, brokers.FenceBrokerRecord):
-        return f"broker {record.id} fenced: {_why_fenced(request)}"
+        is_fenced = image.brokers.fenced__b[image.brokers.row(record.id)]
+        return None if is_fenced else f"broker {record.id} fenced: {_why_fenced(request)}"
     if isinstance(record, brokers.UnfenceBrokerRecord):
         return f"broker {record.id} unfenced"
     if isinstance(record, brokers.BrokerRegistrationChangeRecord):
@@ -233,7 +234,7 @@ def _line_of_change(
 ) -> str | None:
     row = image.brokers.row(record.broker_id)
     parts = []
-    if record.fenced == FENCE:
+    if record.fenced == FENCE and not image.brokers.fenced__b[row]:  # As in Kafka a session's end is written, too.
         parts.append(f"fenced: {_why_fenced(request)}")
     if record.fenced == UNFENCE:
         parts.append("unfenced")
