@@ -30,9 +30,18 @@ def quorum_families(server: QuorumServer) -> list[Family]:
         *_of_records(server.metrics, at_s),
         *_of_events(server.metrics, at_s),
         *_of_snapshots(server.metrics, at_s),
+        *_of_directory(server),
         *families.of_loop(loop, at_s),
         *families.of_network(server.network),
     ]
+
+
+def _of_directory(server: QuorumServer) -> list[Family]:
+    """None for a node without a log directory."""
+    if server.directory is None:
+        return []
+    what = "Whether the log directory is where it was when the node started."
+    return [gauge("kcore_log_directory_in_place", what, server.directory.problem is None)]
 
 
 def collector(server: QuorumServer) -> Collect:

@@ -48,12 +48,14 @@ from kcore.server.audit import AuditLog
 from kcore.server.metrics.watched_loop import current_watched_loop
 from kcore.server.quorum.clock import Clock
 from kcore.server.quorum.compiled import FrontKind
+from kcore.server.quorum.directory_watch import DirectoryWatch
 from kcore.server.quorum.features import FeatureUpdates
 from kcore.server.quorum.foreign_clusters import ForeignClusters
 from kcore.server.quorum.front import LIMITS, QuorumFront, described
 from kcore.server.quorum.metrics import QuorumMetrics
 from kcore.server.quorum.peers import QuorumPeers
 from kcore.storage.raft_dir import random_directory_id
+from kcore.storage.raft_log import DiskRaftLog
 
 logger = logging.getLogger(__name__)
 STOP_MS: Final = 5_000
@@ -128,6 +130,8 @@ class QuorumServer:
         self._outputs: list[Any] = []  # Of the machine, to be performed behind the event at hand.
         self._is_catching_up = False
         self._has_begun = False
+        self.directory = DirectoryWatch(log.folder) if isinstance(log, DiskRaftLog) else None
+        self._watching: asyncio.Task[None] | None = None
         self._clock = Clock()
         self._stopped = asyncio.Event()
         self._failed: asyncio.Future[None] = asyncio.get_running_loop().create_future()
@@ -177,6 +181,8 @@ class QuorumServer:
     def _begin(self) -> None:
         """Starts the node, which may store an epoch and win an election: only once its address is had."""
         self._has_begun = True
+        if self.directory is not None:
+            self._watching = asyncio.get_running_loop().create_task(self.directory.run())
         self._take("start", self._start)
         if self._failed.done():
             self._failed.result()
@@ -190,6 +196,8 @@ class QuorumServer:
                     await self._stopped.wait()
         if self._timer is not None:
             self._timer.cancel()
+        if self._watching is not None:
+            self._watching.cancel()
         await self._front.close()
         self._peers.close()
         if self._flushing is not None:

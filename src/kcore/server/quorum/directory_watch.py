@@ -1,0 +1,51 @@
+"""Notices that a node's log directory was moved, removed or made unreadable while the node runs.
+
+The node goes on: its files are open, and what it writes stays in them. But the next start would not find them.
+"""
+
+import asyncio
+import logging
+import os
+from pathlib import Path
+from typing import Final
+
+LOOK_S: Final = 1.0  # Between two looks.
+
+logger = logging.getLogger(__name__)
+
+
+class DirectoryWatch:
+    """Watches the folder that is at `path` when it is made."""
+
+    def __init__(self, path: Path) -> None:
+        self._path, self._known = path, _identity(path)
+        self.problem: str | None = None  # What is wrong with the folder now.
+
+    async def run(self) -> None:
+        """Looks once a second, and logs each change; until it is cancelled."""
+        while True:
+            await asyncio.sleep(LOOK_S)
+            self.look()
+
+    def look(self) -> None:
+        """Sets `problem`, with one log line where the folder went or came back."""
+        before, self.problem = self.problem, self._problem()
+        if self.problem is not None and before is None:
+            logger.error("%s. This node goes on with its open files; put the folder back before you stop it", self.problem)
+        elif before is not None and self.problem is None:
+            logger.info("%s is back in its place", self._path)
+
+    def _problem(self) -> str | None:
+        try:
+            found = _identity(self._path)
+            os.listdir(self._path)
+        except FileNotFoundError:
+            return f"{self._path}: the log directory is gone: it was moved or removed"
+        except OSError as error:
+            return f"{self._path}: the log directory cannot be read: {error.strerror}"
+        return None if found == self._known else f"{self._path}: another folder is in the place of the log directory"
+
+
+def _identity(path: Path) -> tuple[int, int]:
+    status = path.stat()
+    return status.st_dev, status.st_ino
