@@ -8,7 +8,7 @@ import typer
 from rich.console import Console
 from rich.table import Table
 
-from kcore.cli.console import fail, wide_console
+from kcore.cli.console import cell, fail, say, wide_console
 from kcore.constants import NO_BROKER_ROW
 from kcore.errors import KcoreError, StorageError
 from kcore.extras import needs
@@ -43,11 +43,11 @@ def run(path: Path, as_json: bool, arrow: Path | None) -> Exit:
         fail(str(error) if str(path) in str(error) else f"{path}: {error}")
     figures = summary(table)
     if as_json:
-        typer.echo(compact(figures))
+        say(compact(figures))
     else:
         _show(figures, wide_console())
     if problem:
-        typer.echo(f"kcore: {problem}", err=True)
+        say(f"kcore: {problem}", err=True)
     return Exit.FAILED if problem else Exit.GOOD
 
 
@@ -113,7 +113,7 @@ def _show(figures: dict[str, Any], console: Console) -> None:
         state = "down" if not broker["live"] else "shutting down" if broker["shuttingDown"] else "live"
         counts = (broker[name] for name in ("leaders", "preferredLeaders", "replicas", "inSync"))
         table.add_row(
-            str(broker["id"]), state, str(broker["epoch"]), broker["rack"] or "", *(f"{each:,}" for each in counts)
+            str(broker["id"]), state, str(broker["epoch"]), cell(broker["rack"]), *(f"{each:,}" for each in counts)
         )
     console.print(table)
 
