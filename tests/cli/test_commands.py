@@ -54,7 +54,10 @@ def loaded_by(*arguments: str) -> set[str]:
 
 NEEDED = {
     f"kcore.{name}"
-    for name in ("errors", "extras", "version", "report", "report.exits", "cli", "cli.commands", "cli.pipes")
+    for name in (
+        *("errors", "extras", "printable", "version", "report", "report.exits"),
+        *("cli", "cli.commands", "cli.pipes"),
+    )
 }
 
 

@@ -24,6 +24,7 @@ from typing import ClassVar
 from hostile.payloads import MAX_EPOCH, PAYLOADS, Frame, filled, framed
 from hostile.servers import TOPIC_NAME, Target
 from kcore.errors import KcoreError
+from kcore.net.security import client_tls
 from kcore.net.versions import api_name, response_of
 from kcore.schema.headers import ResponseHeader
 from kcore.schema.index import message_class
@@ -203,6 +204,7 @@ class Idle(Attack):
                 each.setblocking(False)
                 each.connect_ex(("127.0.0.1", self.target.port))
                 opened.append(each)
+                self.connected(each)
                 if number % 20 == 19:
                     await asyncio.sleep(20 / self.per_s)
             await asyncio.sleep(max(0.0, end - time.monotonic()))
@@ -211,6 +213,9 @@ class Idle(Attack):
         finally:
             for each in opened:
                 each.close()
+
+    def connected(self, each: socket.socket) -> None:
+        """It was begun to be connected."""
 
 
 def _state(connection: socket.socket) -> str:
@@ -282,6 +287,61 @@ class Storms(Attempts):
         return "dropped"
 
 
+class HangUps(Attempts):
+    """Clients that ask for the page of metrics and are gone before it comes."""
+
+    async def attempt(self) -> str:
+        if not self.target.metrics_port:
+            await asyncio.sleep(0.1)
+            return "no page"
+        with socket.socket() as each:
+            each.setblocking(False)
+            each.bind((self.dice.choice(SOURCES), 0))
+            await asyncio.get_running_loop().sock_connect(each, ("127.0.0.1", self.target.metrics_port))
+            each.send(b"GET /metrics HTTP/1.0\r\n\r\n")
+        return "hung up"
+
+
+class HalfHandshakes(Idle):
+    """Six thousand connections that send 111 bytes of a ClientHello, and no more."""
+
+    many = 6_000
+    hello = bytes.fromhex("1603010200010001fc0303") + bytes(100)
+
+    async def run(self, seconds: float) -> None:
+        if self.target.trusted:
+            await super().run(seconds)
+
+    def connected(self, each: socket.socket) -> None:
+        with suppress(OSError):  # It is not connected yet: it stays silent.
+            each.send(self.hello)
+
+
+class SilentOverTls(Attackers):
+    """Clients that end their handshake, and say nothing."""
+
+    at_once = 400
+
+    async def work(self, end: float, number: int) -> None:
+        if not self.target.trusted:
+            return
+        await asyncio.sleep(number / self.per_s)
+        context = client_tls(self.target.trusted)
+        try:
+            async with asyncio.timeout_at(asyncio.get_running_loop().time() + max(0.0, end - time.monotonic())):
+                _, writer = await asyncio.open_connection(
+                    "127.0.0.1", self.target.port, ssl=context, local_addr=(self.dice.choice(self.sources), 0)
+                )
+        except (TimeoutError, OSError):
+            self.outcomes["no handshake"] += 1
+            return
+        await asyncio.sleep(max(0.0, end - time.monotonic()))
+        self.outcomes["closed" if writer.transport.is_closing() else "silent"] += 1
+        writer.transport.abort()
+
+
+OVER_TLS = ("half handshakes", "silent over TLS")
+
 # By name: how much of it is tried in a second, and who does it.
 ATTACKS: dict[str, tuple[float, Callable[[Target, int, float], Attack]]] = {
     "random bytes": (100.0, RandomBytes),
@@ -295,6 +355,9 @@ ATTACKS: dict[str, tuple[float, Callable[[Target, int, float], Attack]]] = {
     "last epochs": (100.0, partial(Payload, "epochs")),
     "slow readers": (200.0, SlowReaders),
     "connect and drop": (200.0, Storms),
+    "metrics page": (400.0, HangUps),
+    "half handshakes": (2_000.0, HalfHandshakes),
+    "silent over TLS": (200.0, SilentOverTls),
 }
 
 

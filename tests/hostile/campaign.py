@@ -2,6 +2,7 @@
 
 import asyncio
 import json
+import os
 import subprocess
 import sys
 import time
@@ -14,10 +15,9 @@ from statistics import median, quantiles
 from threading import Event, Thread
 from typing import Any
 
-from hostile.attacks import ATTACKS
+from hostile.attacks import ATTACKS, OVER_TLS
 from hostile.payloads import filled
-from hostile.servers import TOPIC_NAME, Running, Target
-from kcore.net.connect import connect
+from hostile.servers import TOPIC_NAME, Running, Target, connected
 from kcore.net.connection import Connection
 from kcore.processes.machine import usage_of
 from kcore.protocol_errors import Errors
@@ -29,6 +29,10 @@ from kcore.wire.records import Record
 TESTS = Path(__file__).resolve().parents[1]
 CLIENT_PER_S = 100.0
 MOST_GROWTH = 1 << 30  # More than received_bytes and unsent_bytes of kcore.net.limits together.
+MOST_GROWTH_OVER_TLS = 256 << 20
+MOST_LEFT = 40  # Descriptors and threads beyond those before: pools that stay.
+MOST_THREADS = 60
+SETTLES_S = 15.0
 MOST_LINES_PER_S = 20.0
 MOST_LINES = 200
 MUST_BE_REFUSED = ("forged principals", "foreign clusters", "last epochs", "replayed registrations")
@@ -58,6 +62,9 @@ class Row:
     rss_before: int = 0
     rss_peak: int = 0
     rss_after: int = 0
+    held_before: tuple[int, int] = (0, 0)  # Descriptors and threads.
+    held_peak: tuple[int, int] = (0, 0)
+    held_after: tuple[int, int] = (0, 0)
     alone: list[tuple[float, float]] = field(default_factory=list)  # p50 and p99 of each round, in ms
     beside: list[tuple[float, float]] = field(default_factory=list)
     failures: Counter[str] = field(default_factory=Counter)
@@ -108,7 +115,7 @@ class Client:
 
     async def _ask(self) -> None:
         if self._connection is None:
-            self._connection = await connect("127.0.0.1", self._target.port, client_id="well-behaved")
+            self._connection = await connected(self._target.port, self._target.trusted, "well-behaved")
         answer = await self._connection.send(self._request, self._version)
         if hasattr(answer, "responses"):
             [told] = answer.responses[0].partition_responses
@@ -180,8 +187,8 @@ def watched(pid: int, row: Row) -> Iterator[None]:
 
     def look() -> None:
         while not ended.wait(0.02):
-            usage = usage_of(pid)
-            row.rss_peak = max(row.rss_peak, usage.rss_bytes if usage else 0)
+            row.rss_peak = max(row.rss_peak, _rss(pid))
+            row.held_peak = _larger(row.held_peak, _held(pid))
 
     thread = Thread(target=look, daemon=True)
     thread.start()
@@ -197,8 +204,10 @@ def measured(running: Running, attack: str, *, seconds: float, rounds: int, seed
     row = Row(running.target.server, attack, ATTACKS[attack][0])
     lines_before, faults_before = _lines(running.log), len(running.faults())
     row.rss_before = row.rss_peak = _rss(running.pid)
+    row.held_before = row.held_peak = _held(running.pid)
     with Attackers(attack, running.target, seed) as attackers:
         asyncio.run(_rounds(running, row, attackers, seconds, rounds))
+    _settle(running.pid, row)
     row.rss_after, row.log_lines = _rss(running.pid), _lines(running.log) - lines_before
     row.findings = [*_findings(row), *(f"in its log: {each[:300]}" for each in running.faults()[faults_before:][:3])]
     return row
@@ -232,6 +241,14 @@ def _findings(row: Row) -> list[str]:
     found = list(row.findings)
     if row.rss_peak - row.rss_before > MOST_GROWTH:
         found.append(f"its memory grew by {(row.rss_peak - row.rss_before) >> 20:,} MiB")
+    if row.attack in OVER_TLS and row.rss_peak - row.rss_before > MOST_GROWTH_OVER_TLS:
+        found.append(f"its memory grew by {(row.rss_peak - row.rss_before) >> 20:,} MiB by strangers")
+    names = ("descriptors", "threads")
+    for name, before, after in zip(names, row.held_before, row.held_after, strict=True):
+        if after > before + MOST_LEFT:
+            found.append(f"{after:,} {name} stay, of {before:,} before")
+    if row.held_peak[1] > row.held_before[1] + MOST_THREADS:
+        found.append(f"{row.held_peak[1]:,} threads, of {row.held_before[1]:,} before")
     if row.log_lines > MOST_LINES + MOST_LINES_PER_S * row.seconds:
         found.append(f"{row.log_lines:,} lines in its log")
     done = {outcome: count for outcome, count in row.outcomes.items() if outcome.startswith("NONE of ")}
@@ -242,6 +259,29 @@ def _findings(row: Row) -> list[str]:
     if row.failures:
         found.append(f"the well-behaved client was not served: {dict(row.failures)}")
     return found
+
+
+def _held(pid: int) -> tuple[int, int]:
+    """Descriptors and threads; 0 once the process has ended."""
+    with suppress(OSError):
+        return len(os.listdir(f"/proc/{pid}/fd")), len(os.listdir(f"/proc/{pid}/task"))
+    return 0, 0
+
+
+def _larger(one: tuple[int, int], other: tuple[int, int]) -> tuple[int, int]:
+    return max(one[0], other[0]), max(one[1], other[1])
+
+
+def _settle(pid: int, row: Row) -> None:
+    """Until what the attackers held is released, or for SETTLES_S."""
+    end = time.monotonic() + SETTLES_S
+    while True:
+        row.held_after = _held(pid)
+        if time.monotonic() > end or all(
+            after <= before + MOST_LEFT // 2 for before, after in zip(row.held_before, row.held_after, strict=True)
+        ):
+            return
+        time.sleep(0.1)
 
 
 def _lines(log: Path) -> int:

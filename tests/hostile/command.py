@@ -9,9 +9,9 @@ import tempfile
 import traceback
 from pathlib import Path
 
-from hostile.attacks import ATTACKS
+from hostile.attacks import ATTACKS, OVER_TLS
 from hostile.campaign import Row, measured
-from hostile.servers import NEEDS_JAVA, SERVERS, Running
+from hostile.servers import NEEDS_JAVA, SERVERS, Running, started
 from kcore.cli.processes import use_all_descriptors
 
 MOST_RATIO = 3.0
@@ -21,9 +21,9 @@ medians over the rounds, its ratio is the median of the rounds' p99 beside the a
 this machine, where attackers have a lower priority: with few cores the ratio still has some of their own CPU time in
 it, which the column of cores (server's and attackers') tells, and where other work runs beside them it means nothing.
 With an authorizer clients at 127.0.0.1 have all rights, others none; producers of bombs and slow readers are there,
-too. {" and ".join(NEEDS_JAVA)} need Java for ZooKeeper. Exit code: 0 no finding, 1 a finding (something was not
-refused, memory or the log grew without bound, a fault in the log, the client was not served), 2 usage, 3 only the
-ratio is above {MOST_RATIO:g}."""
+too. {" and ".join(NEEDS_JAVA)} need Java for ZooKeeper. Memory, descriptors and threads are those before, at most and
+after. Exit code: 0 no finding, 1 a finding (something was not refused, memory, descriptors, threads or the log grew
+without bound, a fault in the log, the client was not served), 2 usage, 3 only the ratio is above {MOST_RATIO:g}."""
 
 
 def options_of(arguments: list[str] | None = None) -> argparse.Namespace:
@@ -45,28 +45,42 @@ def options_of(arguments: list[str] | None = None) -> argparse.Namespace:
 
 
 HEAD = (
-    f"{'server':<17}{'attack':<24}{'tried':>7}{'done':>7}  {'RSS MiB':>16}  {'alone p50/p99':>15}"
-    f"  {'beside p50/p99':>16}{'ratio':>7}  {'cores':>10}  outcomes"
+    f"{'server':<17}{'attack':<24}{'tried':>7}{'done':>7}  {'RSS MiB':>16}  {'descriptors':>16}  {'threads':>10}"
+    f"  {'alone p50/p99':>15}  {'beside p50/p99':>16}{'ratio':>7}  {'cores':>10}  outcomes"
 )
 
 
 def line_of(row: Row) -> str:
     """One row of the table."""
     rss = "/".join(str(each >> 20) for each in (row.rss_before, row.rss_peak, row.rss_after))
+    held = zip(row.held_before, row.held_peak, row.held_after, strict=True)
+    descriptors, threads = ("/".join(map(str, each)) for each in held)
     alone, beside = (f"{row.p(which, 0):.2f}/{row.p(which, 1):.2f}" for which in ("alone", "beside"))
     told = ", ".join(f"{name} {count:,}" for name, count in row.outcomes.most_common(4)) or "no such API here"
     cores = f"{row.server_cores:.2f}+{row.attackers_cores:.2f}"
     return (
-        f"{row.server:<17}{row.attack:<24}{row.tried_per_s:>7,.0f}{row.per_s:>7,.0f}  {rss:>16}  {alone:>15}"
+        f"{row.server:<17}{row.attack:<24}{row.tried_per_s:>7,.0f}{row.per_s:>7,.0f}  {rss:>16}  {descriptors:>16}"
+        f"  {threads:>10}  {alone:>15}"
         f"  {beside:>16}{row.ratio:>7.1f}  {cores:>10}  {told}"
     )
 
 
 def attack_all(server: str, options: argparse.Namespace, folder: Path) -> list[Row]:
-    """Every kind at one server, which is the same all the while."""
+    """Every kind at one server, which is the same all the while; those over TLS at one whose listener has TLS."""
+    wanted = options.attack or [*ATTACKS]
+    plain, over_tls = [each for each in wanted if each not in OVER_TLS], [each for each in wanted if each in OVER_TLS]
     rows = []
-    with SERVERS[server](folder) as running:
-        for attack in options.attack or ATTACKS:
+    for tls, attacks in ((False, plain), (True, over_tls)):
+        if attacks:
+            (folder / f"{tls}").mkdir()
+            rows += _attack(server, attacks, options, folder / f"{tls}", tls=tls)
+    return rows
+
+
+def _attack(server: str, attacks: list[str], options: argparse.Namespace, folder: Path, *, tls: bool) -> list[Row]:
+    rows = []
+    with started(server, folder, tls=tls) as running:
+        for attack in attacks:
             row = measured(running, attack, seconds=options.seconds, rounds=options.rounds, seed=options.seed)
             print(line_of(row), flush=True)
             for finding in row.findings:

@@ -8,11 +8,11 @@ from random import Random
 
 import pytest
 
-from hostile.attacks import ATTACKS, told
-from hostile.campaign import MOST_GROWTH, Row, _findings, measured
+from hostile.attacks import ATTACKS, OVER_TLS, told
+from hostile.campaign import MOST_GROWTH, MOST_GROWTH_OVER_TLS, MOST_LEFT, MOST_THREADS, Row, _findings, measured
 from hostile.command import line_of, options_of
 from hostile.payloads import PAYLOADS, Frame, framed
-from hostile.servers import NEEDS_JAVA, SERVERS, Target
+from hostile.servers import NEEDS_JAVA, SERVERS, Target, started
 from kcore.cli.processes import use_all_descriptors
 from kcore.net.limits import CLIENT_VALUES
 from kcore.net.versions import response_of
@@ -35,10 +35,20 @@ EVERYTHING = Target("any", 1, "cluster", "", APIS)
 @pytest.mark.parametrize("server", [name for name in SERVERS if name not in NEEDS_JAVA])
 def test_a_server_under_attack_refuses_and_serves_on(server: str, tmp_path: Path) -> None:
     use_all_descriptors()
-    with SERVERS[server](tmp_path) as running:
+    with started(server, tmp_path) as running:
         for attack in ATTACKS:
             row = measured(running, attack, seconds=1.0, rounds=1, seed=7)
             assert row.findings == [], line_of(row)
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("server", [name for name in SERVERS if name not in NEEDS_JAVA])
+def test_attackers_over_tls_hold_little_of_a_server(server: str, tmp_path: Path) -> None:
+    use_all_descriptors()
+    with started(server, tmp_path, tls=True) as running:
+        for attack in OVER_TLS:
+            row = measured(running, attack, seconds=1.0, rounds=1, seed=7)
+            assert row.findings == [] and row.outcomes, line_of(row)
 
 
 @pytest.mark.parametrize("server", ["kraft-controller", "kraft-broker"])
@@ -46,7 +56,7 @@ def test_a_request_of_many_entries_is_read_if_a_node_of_the_cluster_sends_it(ser
     """In SERVERS whoever comes from 127.0.0.1 has all rights, and who comes from elsewhere none."""
     resources = [DescribeConfigsResource(resource_type=2, resource_name="unknown")] * (CLIENT_VALUES + 1)
     frames = [framed(DescribeConfigsRequest(resources=resources[begin:]), 4) for begin in (0, 1)]
-    with SERVERS[server](tmp_path) as running:
+    with started(server, tmp_path) as running:
         for source, frame, is_read in (
             ("127.0.0.1", frames[0], True),
             ("127.0.0.2", frames[0], False),
@@ -89,6 +99,9 @@ def test_what_is_a_finding() -> None:
         {"log_lines": 1_000},
         {"rss_after": 0},
         {"failures": Counter({"DisconnectedError": 1})},
+        {"held_after": (MOST_LEFT + 1, 0)},
+        {"held_peak": (10_000, MOST_THREADS + 1)},
+        {"attack": "half handshakes", "rss_peak": MOST_GROWTH_OVER_TLS + 2},
     ]
     for each in bad:
         assert len(_findings(Row(**{**fine.__dict__, **each}))) == 1

@@ -117,6 +117,42 @@ def test_15_a_request_that_runs_keeps_its_place_and_rest_begins_anew() -> None:
     assert admission.victim() is None
 
 
+def test_a_connection_that_ends_counts_until_it_is_over_and_gives_way_to_nobody() -> None:
+    admission: Admission[Guest] = Admission(2)
+    first, second = Guest("10.0.0.1"), Guest("10.0.0.2")
+    admission.join(first)
+    admission.join(second)
+    admission.end(first)
+    assert not admission.has_room() and admission.of_address("10.0.0.1") == 1
+    admission.run(first)
+    assert admission.victim() is second
+    admission.end(second)
+    assert admission.victim() is None
+    admission.leave(first)
+    assert admission.has_room() and admission.of_address("10.0.0.1") == 0
+
+
+@story
+async def test_a_request_whose_client_has_gone_counts_until_it_is_over() -> None:
+    release = asyncio.Event()
+
+    async def handler(context: RequestContext, message: Any) -> Any:
+        await release.wait()
+        return await fenced(context, message)
+
+    async with await serve("127.0.0.1", 0, handler, APIS) as server:
+        connection = await connect("127.0.0.1", server.port)
+        asked = asyncio.ensure_future(connection.send(HEARTBEAT))
+        await until(lambda: server.metrics.requests == 2)
+        await connection.close()
+        await until(lambda: not server.connections)
+        assert len(server.admission) == 1 and server.admission.victim() is None
+        release.set()
+        await until(lambda: not len(server.admission))
+        with pytest.raises(NetworkError):
+            await asked
+
+
 def test_15_a_quarter_of_the_descriptors_is_kept_for_files(monkeypatch: pytest.MonkeyPatch) -> None:
     limit = 1_024
     monkeypatch.setattr("resource.getrlimit", lambda kind: (limit, 4_096))

@@ -12,7 +12,7 @@ PACKAGE = Path(__file__).parents[2] / "src" / "kcore"
 
 # A unit (module or package under kcore) may import units of lower layers only.
 LAYERS = (
-    {"collector", "constants", "errors", "java_hash", "sampled_rate", "suggestions", "version"},
+    {"collector", "constants", "errors", "java_hash", "printable", "sampled_rate", "suggestions", "version"},
     {"types"},
     {"extras", "protocol_errors"},
     {"_ext"},

@@ -15,7 +15,7 @@ from kcore.bench import job, report, results, tables
 from kcore.bench.builtin import BUILT_IN
 from kcore.bench.plan import Plan
 from kcore.cli import bench_options
-from kcore.cli.console import fail, wide_console
+from kcore.cli.console import fail, say, wide_console
 from kcore.cli.progress import progress_display
 from kcore.cli.results_folder import Overwrite, results_directory
 from kcore.cli.spark_options import Archives, Conf, SparkSettings, session_on, settings_of
@@ -65,7 +65,7 @@ def command(
     runs = {"warm_up_s": warm_up_s, "duration_s": duration_s, "repeat": repeat, "seed": seed}
     wanted = effective_plan(plan, cluster, **sizes, **layout, **replicas, **runs)
     if print_plan:
-        typer.echo(wanted.to_toml(), nl=False)
+        say(wanted.to_toml().removesuffix("\n"))
         return
     spark = None if no_spark else settings_of(master, conf, archives)
     raise typer.Exit(run(wanted, spark, out, json, overwrite=overwrite))
@@ -77,13 +77,13 @@ def list_workloads(as_json: bool) -> None:
         groups = operations_of(each)
         if as_json:
             listed = [{"group": group, "actions": actions} for group, actions in groups.items()]
-            typer.echo(dumps({"workload": each.name, "summary": each.summary, "operations": listed}))
+            say(dumps({"workload": each.name, "summary": each.summary, "operations": listed}))
             continue
-        typer.echo(f"{each.name:12} {each.summary}")
+        say(f"{each.name:12} {each.summary}")
         for group, actions in groups.items():
-            typer.echo(f"    {group}: {'; '.join(actions)}")
+            say(f"    {group}: {'; '.join(actions)}")
     if not as_json:
-        typer.echo(f"\nA plan (TOML) names workloads; built-in plans: {', '.join(BUILT_IN)} (--print-plan shows one).")
+        say(f"\nA plan (TOML) names workloads; built-in plans: {', '.join(BUILT_IN)} (--print-plan shows one).")
 
 
 def effective_plan(plan: str, cluster: str | None, **options: Any) -> Plan:

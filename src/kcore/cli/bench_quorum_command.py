@@ -7,7 +7,7 @@ from typing import Annotated, Any
 
 import typer
 
-from kcore.cli.console import fail
+from kcore.cli.console import fail, say
 from kcore.cli.results_folder import Overwrite, results_directory
 from kcore.raft_bench import run as raft_bench
 from kcore.raft_bench.nodes import Load
@@ -85,17 +85,17 @@ def run(
     rows: list[Row] = []
     wanted = len(systems) * len(loads)
     if not as_json:
-        typer.echo(_line(HEADER))
+        say(_line(HEADER))
     with suppress(KeyboardInterrupt), closing(raft_bench.run(systems, loads, seconds / 2, seconds)) as measured:
         for row in measured:
             rows.append(row)
-            typer.echo(dumps(row.as_dict()) if as_json else _line(row.cells()))
+            say(dumps(row.as_dict()) if as_json else _line(row.cells()))
             if row.fault:
-                typer.echo(f"kcore: {row.fault}", err=True)
+                say(f"kcore: {row.fault}", err=True)
     if rows:
         _keep(rows, systems, seconds, wanted, directory, machine.facts(before))
     if len(rows) < wanted:
-        typer.echo(f"partial run: {len(rows)} of {wanted} measurements are done", err=True)
+        say(f"partial run: {len(rows)} of {wanted} measurements are done", err=True)
         return Exit.INVALID
     return Exit.FAILED if any(row.fault for row in rows) else Exit.GOOD
 
@@ -108,7 +108,7 @@ def _keep(
     about |= {"seconds": seconds} | ({"jvm": jvm()} if any(name != KCORE for name in systems) else {})
     keep.write(keep.with_facts(report.table_of(rows), about), directory)
     (directory / "report.html").write_text(report.render(rows, about, wanted, directory), encoding="utf-8")
-    typer.echo(f"Results in {directory}: results.parquet, results.jsonl, report.html", err=True)
+    say(f"Results in {directory}: results.parquet, results.jsonl, report.html", err=True)
 
 
 def _line(cells: tuple[str, ...]) -> str:

@@ -6,7 +6,7 @@ from typing import Annotated
 
 import typer
 
-from kcore.cli.console import fail
+from kcore.cli.console import fail, say
 from kcore.cli.kraft_settings import read_broker_settings
 from kcore.errors import StorageError
 from kcore.storage.raft_format import format_log_directories
@@ -33,4 +33,4 @@ def command(
     except StorageError as error:
         fail(str(error))
     directories = {str(path): str(directory_id) for path, directory_id in made.items()}
-    typer.echo(json.dumps({"clusterId": cluster_id, "nodeId": settings.node_id, "directoryIds": directories}))
+    say(json.dumps({"clusterId": cluster_id, "nodeId": settings.node_id, "directoryIds": directories}))

@@ -7,7 +7,7 @@ from typing import Annotated, Any
 
 import typer
 
-from kcore.cli.console import fail
+from kcore.cli.console import fail, say
 from kcore.errors import DecodeError, EncodeError, KcoreError
 from kcore.report.exits import Exit
 from kcore.schema.index import message_class
@@ -75,7 +75,7 @@ def run_decode(name: str, version: int, text: str, header: bool, dialect: str | 
         return _report(error)
     except KcoreError as error:
         fail(str(error))
-    typer.echo(compact(json_value))
+    say(compact(json_value))
     return Exit.GOOD
 
 
@@ -106,7 +106,7 @@ def run_encode(name: str, version: int, text: str, header: bool, dialect: str | 
     if binary:
         sys.stdout.buffer.write(data)
     else:
-        typer.echo(data.hex())
+        say(data.hex())
     return Exit.GOOD
 
 
@@ -128,7 +128,7 @@ def _stdin() -> bytes:
 
 
 def _report(error: Exception | str) -> Exit:
-    typer.echo(f"kcore: {error}", err=True)
+    say(f"kcore: {error}", err=True)
     return Exit.FAILED
 
 

@@ -15,6 +15,7 @@ from typer.core import TyperCommand, TyperGroup
 
 from kcore.errors import KcoreError, MissingExtraError
 from kcore.extras import needs
+from kcore.printable import printable
 from kcore.version import __version__
 
 INTERRUPTED: Final = 130  # As a shell has it: 128 and the number of SIGINT.
@@ -148,7 +149,7 @@ def _told_in_one_line() -> Iterator[None]:
 
 
 def _end(message: str, code: int) -> NoReturn:
-    typer.echo(f"kcore: {message}", err=True)
+    typer.echo(printable(f"kcore: {message}"), err=True)
     raise typer.Exit(code) from None
 
 

@@ -10,7 +10,7 @@ import typer
 
 from kcore.bench import compare, compare_views, results
 from kcore.bench.compare import Compared, Comparison
-from kcore.cli.console import fail, wide_console
+from kcore.cli.console import fail, say, wide_console
 from kcore.cli.pipes import write_text
 from kcore.report import keep
 
@@ -97,7 +97,7 @@ def _read_bench(path: Path) -> _Run:
     table = results.read(path)
     rows = table.to_pylist()
     for row in results.failures(rows):
-        typer.echo(f"kcore: {path}: a failed cell of {row['workload']} is left out: {row['error']}", err=True)
+        say(f"kcore: {path}: a failed cell of {row['workload']} is left out: {row['error']}", err=True)
     return _Run(False, results.summarise(rows), keep.facts_of(table))
 
 
@@ -108,7 +108,7 @@ def _read_storm(path: Path) -> _Run:
     table = compared.read(path)
     rows = table.to_pylist(maps_as_pydicts="strict")
     for line in compared.left_out(rows):
-        typer.echo(f"kcore: {path}: {line}", err=True)
+        say(f"kcore: {path}: {line}", err=True)
     return _Run(True, compared.figures_of(rows), keep.facts_of(table), is_profiled(rows))
 
 
@@ -117,4 +117,4 @@ def _write(path: Path, text: str) -> None:
         path.write_text(text, encoding="utf-8")
     except OSError as error:
         fail(f"--html: {error}")
-    typer.echo(f"kcore: the page is {path}", err=True)
+    say(f"kcore: the page is {path}", err=True)

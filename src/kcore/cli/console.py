@@ -1,19 +1,30 @@
 """The output of results and failures that all commands share."""
 
 import sys
+from collections.abc import Iterator
 from typing import NoReturn
 
 import typer
-from rich.console import Console
+from rich.console import Console, ConsoleOptions, RenderableType
+from rich.segment import Segment
+from rich.text import Text
 
 from kcore.cli.pipes import drop
+from kcore.printable import printable, printable_lines
 from kcore.report.exits import Exit
 
 LOG_WIDTH = 120
 
 
 class _PatientConsole(Console):
-    """Goes on without output once its reader has gone: what was measured is kept, and the exit code is the verdict."""
+    """Goes on without output once its reader has gone: what was measured is kept, and the exit code is the verdict.
+
+    Text reaches the terminal with escapes in place of controls; `cell` makes the cells of a table so.
+    """
+
+    def render(self, renderable: RenderableType, options: ConsoleOptions | None = None) -> Iterator[Segment]:
+        for each in super().render(renderable, options):
+            yield each if each.control else Segment(printable_lines(each.text), each.style)
 
     def on_broken_pipe(self) -> None:
         self.quiet = True
@@ -28,7 +39,17 @@ def wide_console(stderr: bool = False, log_width: int = LOG_WIDTH) -> Console:
     return console
 
 
+def say(text: str = "", *, err: bool = False) -> None:
+    """A line or more to stdout, or one to stderr. What comes from peers and files has no controls then."""
+    typer.echo(printable(text) if err else printable_lines(text), err=err)
+
+
+def cell(text: str | None) -> Text:
+    """A name in a table: in one line, without markup."""
+    return Text(printable(text or ""))
+
+
 def fail(message: str) -> NoReturn:
     """End the command: what was asked cannot be done."""
-    typer.echo(f"kcore: {message}", err=True)
+    say(f"kcore: {message}", err=True)
     raise typer.Exit(Exit.USAGE)

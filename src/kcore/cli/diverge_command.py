@@ -5,9 +5,10 @@ from typing import Annotated, Any
 
 import typer
 
-from kcore.cli.console import fail
+from kcore.cli.console import fail, say
 from kcore.cli.spark_options import Archives, Conf, Gathered, SparkSettings, gather, session_on, settings_of
 from kcore.errors import KcoreError, StorageError
+from kcore.printable import printable
 from kcore.report.exits import Exit
 from kcore.storage.checkpoints import TopicPartition
 from kcore.storage.diverge import MISSING, READS, SAME, Read, diverge
@@ -59,17 +60,17 @@ def run(folder_a: Path, folder_b: Path, read: Read, spark: SparkSettings | None,
     differ = sum(row["reason"] != SAME for row in rows)
     if as_json:
         for row in rows:
-            typer.echo(compact({"partition": _name(row)} | {key: row[key] for key in list(row)[2:]}))
+            say(compact({"partition": _name(row)} | {key: row[key] for key in list(row)[2:]}))
     else:
         for row in rows:
             if row["reason"] != SAME or row["detail"]:
-                typer.echo(_line(row))
+                say(_line(row))
         bytes_read = sum(row["bytesRead"] for row in rows)
-        typer.echo(f"{differ} of {len(rows)} partitions differ; {bytes_read:,} bytes read")
+        say(f"{differ} of {len(rows)} partitions differ; {bytes_read:,} bytes read")
     if all(row["reason"] == MISSING for row in rows):
-        typer.echo(f"kcore: {folder_a} and {folder_b} have no partition in common", err=True)
+        say(f"kcore: {folder_a} and {folder_b} have no partition in common", err=True)
     for trouble in gathered.troubles:
-        typer.echo(f"kcore: {'not all was compared: ' if gathered.is_partial else ''}{trouble}", err=True)
+        say(f"kcore: {'not all was compared: ' if gathered.is_partial else ''}{trouble}", err=True)
     if gathered.is_partial:
         return Exit.INVALID
     return Exit.FAILED if differ else Exit.GOOD
@@ -102,12 +103,13 @@ def _over_spark(folder_a: Path, folder_b: Path, read: Read, wanted: SparkSetting
 
 
 def _name(row: Row) -> str:
-    return row["topic"] if row["partition"] is None else str(TopicPartition(row["topic"], row["partition"]))
+    name = row["topic"] if row["partition"] is None else str(TopicPartition(row["topic"], row["partition"]))
+    return str(name)
 
 
 def _line(row: Row) -> str:
     where = "the same" if row["offset"] is None else f"offset {row['offset']}"
     epochs = "" if row["epochOffset"] is None else f"; leader epochs part at {row['epochOffset']}"
-    places = "".join(f"\n  {place['file']} at {place['position']}" for place in row["places"])
-    detail = f"{': ' if row['detail'] else ''}{row['detail']}"
-    return f"{_name(row)}: {where} ({row['reason']}){detail}{epochs}{places}"
+    places = "".join(f"\n  {printable(place['file'])} at {place['position']}" for place in row["places"])
+    detail = f"{': ' if row['detail'] else ''}{printable(row['detail'])}"
+    return f"{printable(_name(row))}: {where} ({row['reason']}){detail}{epochs}{places}"

@@ -7,9 +7,10 @@ from typing import Annotated, Any
 
 import typer
 
-from kcore.cli.console import fail
+from kcore.cli.console import fail, say
 from kcore.errors import DecodeError, KcoreError, StorageError
 from kcore.extras import needs
+from kcore.printable import printable
 from kcore.report.exits import Exit
 from kcore.storage.checkpoints import TopicPartition
 from kcore.storage.coordinator_records import OFFSETS, TRANSACTIONS, coordinator_json
@@ -76,17 +77,17 @@ def run(path: Path, detail: Detail, as_json: bool, arrow: Path | None) -> Exit:
 
 
 def _lines(file: Path, detail: Detail) -> Exit:
-    typer.echo(f"Dumping {file}")
+    say(f"Dumping {printable(str(file))}")
     try:
         for line in dump_lines(file, detail):
-            typer.echo(line)
+            say(line)
     except DecodeError as error:
         return _report(file, error)
     return Exit.GOOD
 
 
 def _report(file: Path, error: KcoreError) -> Exit:
-    typer.echo(f"kcore: {file}: {error}", err=True)
+    say(f"kcore: {file}: {error}", err=True)
     return Exit.FAILED
 
 
@@ -100,7 +101,7 @@ def _rows(files: list[Path], detail: Detail, as_json: bool, arrow: Path | None) 
         try:
             for row in _rows_of(file, detail):
                 if as_json:
-                    typer.echo(compact(_printable(row)))
+                    say(compact(_printable(row)))
                 if arrow is not None:
                     kept.append(row)
         except DecodeError as error:

@@ -9,7 +9,7 @@ import typer
 from rich.console import Console
 from rich.table import Table
 
-from kcore.cli.console import fail, wide_console
+from kcore.cli.console import cell, fail, say, wide_console
 from kcore.constants import NO_BROKER_ROW, NO_LEADER
 from kcore.errors import KcoreError, StorageError
 from kcore.extras import needs
@@ -56,7 +56,7 @@ def run(path: Path, listed: tuple[str, ...], as_json: bool, arrow: Path | None) 
         fail(str(error) if str(path) in str(error) else f"{path}: {error}")
     if as_json:
         lists = {f"{kind}Partitions": [_as_json(each) for each in partitions_in(table, kind)] for kind in TROUBLES}
-        typer.echo(compact(summary(table) | lists))
+        say(compact(summary(table) | lists))
     elif listed:
         for kind in listed:
             _list(table, kind, None)
@@ -65,7 +65,7 @@ def run(path: Path, listed: tuple[str, ...], as_json: bool, arrow: Path | None) 
         for kind in TROUBLES:
             _list(table, kind, SHOWN)
     if problem:
-        typer.echo(f"kcore: {problem}", err=True)
+        say(f"kcore: {problem}", err=True)
     return Exit.FAILED if problem else Exit.GOOD
 
 
@@ -156,13 +156,13 @@ def _list(table: PartitionTable, kind: str, most: int | None) -> None:
     trouble = TROUBLES[kind]
     count = len(trouble.rows(table))
     if most is None and not count:
-        typer.echo(f"no partition is {trouble.name}")
+        say(f"no partition is {trouble.name}")
     for state in partitions_in(table, kind, most):
         leader = "none" if state.leader == NO_LEADER else state.leader
         replicas, isr = (",".join(map(str, brokers)) or "none" for brokers in (state.replicas, state.isr))
-        typer.echo(f"{trouble.name}: {state.topic}-{state.partition}  leader {leader}  replicas {replicas}  isr {isr}")
+        say(f"{trouble.name}: {state.topic}-{state.partition}  leader {leader}  replicas {replicas}  isr {isr}")
     if most is not None and count > most:
-        typer.echo(f"{trouble.name}: {count - most:,} more; {trouble.option} lists all")
+        say(f"{trouble.name}: {count - most:,} more; {trouble.option} lists all")
 
 
 def _show(figures: dict[str, Any], console: Console) -> None:
@@ -179,7 +179,7 @@ def _show(figures: dict[str, Any], console: Console) -> None:
         state = "down" if not broker["live"] else "shutting down" if broker["shuttingDown"] else "live"
         counts = (broker[name] for name in ("leaders", "preferredLeaders", "replicas", "inSync"))
         table.add_row(
-            str(broker["id"]), state, str(broker["epoch"]), broker["rack"] or "", *(f"{each:,}" for each in counts)
+            str(broker["id"]), state, str(broker["epoch"]), cell(broker["rack"]), *(f"{each:,}" for each in counts)
         )
     console.print(table)
 

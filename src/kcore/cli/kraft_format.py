@@ -6,7 +6,7 @@ from typing import Annotated, Final
 
 import typer
 
-from kcore.cli.console import fail
+from kcore.cli.console import fail, say
 from kcore.cli.kraft_settings import read_settings
 from kcore.cli.quorum_format import controllers_of
 from kcore.cli.scram_option import FORM, scram_records
@@ -83,7 +83,7 @@ def command(
     credentials = scram_records(add_scram or [], version)
     made = _formatted(settings, features, credentials, cluster_id, initial_controllers, standalone=standalone)
     ids = {"clusterId": made.cluster_id, "nodeId": settings.node_id, "directoryId": str(made.directory_id)}
-    typer.echo(json.dumps(ids))
+    say(json.dumps(ids))
 
 
 def _formatted(

@@ -5,7 +5,7 @@ from typing import Annotated, Any
 
 import typer
 
-from kcore.cli.console import fail
+from kcore.cli.console import fail, say
 from kcore.errors import KcoreError
 from kcore.schema.catalogue import message_type, messages, table
 from kcore.schema.documentation import about, documentation, struct_of
@@ -39,7 +39,7 @@ def command(
     except KcoreError as error:
         fail(str(error))
     for line in lines:
-        typer.echo(line)
+        say(line)
 
 
 def _names(text: str) -> list[str]:

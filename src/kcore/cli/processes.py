@@ -10,6 +10,7 @@ from typing import Any
 
 from kcore.cli.console import fail
 from kcore.net.address import address_flaw
+from kcore.printable import printable, printable_lines
 
 LOG_LINE = "[%(asctime)s] %(levelname)s %(message)s"
 
@@ -33,8 +34,21 @@ def use_all_descriptors() -> None:
 
 def begin_log(*, verbose: bool) -> None:
     """Lines to stderr from now on; of kazoo only what is wrong."""
-    logging.basicConfig(level=logging.DEBUG if verbose else logging.INFO, format=LOG_LINE)
+    lines = logging.StreamHandler()
+    lines.setFormatter(_Printable(LOG_LINE))
+    logging.basicConfig(level=logging.DEBUG if verbose else logging.INFO, handlers=[lines])
     logging.getLogger("kazoo").setLevel(logging.WARNING)
+
+
+class _Printable(logging.Formatter):
+    """A message is one line, whatever peers have put into it; a traceback has its lines."""
+
+    def formatMessage(self, record: logging.LogRecord) -> str:
+        record.message = printable(record.message)
+        return super().formatMessage(record)
+
+    def format(self, record: logging.LogRecord) -> str:
+        return printable_lines(super().format(record))
 
 
 def stop_signal() -> asyncio.Event:

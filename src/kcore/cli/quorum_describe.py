@@ -11,10 +11,11 @@ import typer
 
 from kcore.cli import quorum_tables
 from kcore.cli.command_config import CommandConfigOption, security_in
-from kcore.cli.console import fail
+from kcore.cli.console import fail, say
 from kcore.cli.processes import address_of
 from kcore.errors import KcoreError, TargetError
 from kcore.net.security import Security
+from kcore.printable import printable_json
 from kcore.raft.replicas import Address
 from kcore.report.exits import Exit
 from kcore.server.quorum.describe import QuorumDescription, describe_quorum
@@ -54,7 +55,7 @@ def command(
     where = _addresses(option, bootstrap_controller or bootstrap_server or "")
     description = _describe(where, bootstrap_controller is not None, timeout, security_in(command_config))
     for line in _lines_of(description, status, human_readable, seed_format, level, json):
-        typer.echo(line)
+        say(line)
 
 
 def _addresses(option: str, text: str) -> list[Address]:
@@ -76,7 +77,7 @@ def _lines_of(
 ) -> list[str]:
     try:
         if json:
-            return [json_module.dumps(quorum_tables.as_json(description))]
+            return [printable_json(json_module.dumps(quorum_tables.as_json(description)))]
         if seed_format:
             table = quorum_tables.seed_status if status else quorum_tables.seed_replication
             return table(description)
@@ -88,5 +89,5 @@ def _lines_of(
 
 
 def _failed(message: str) -> NoReturn:
-    typer.echo(f"kcore: {message}", err=True)
+    say(f"kcore: {message}", err=True)
     raise typer.Exit(Exit.FAILED)

@@ -7,7 +7,7 @@ from typing import Annotated, Final
 
 import typer
 
-from kcore.cli.console import fail
+from kcore.cli.console import fail, say
 from kcore.cli.processes import address_of
 from kcore.constants import KRAFT_VERSION
 from kcore.errors import StorageError
@@ -103,7 +103,7 @@ def run(
     except StorageError as error:
         fail(str(error))
     ids = {"clusterId": made.cluster_id, "nodeId": node_id, "directoryId": str(made.directory_id)}
-    typer.echo(json.dumps(ids))
+    say(json.dumps(ids))
 
 
 def controllers_of(text: str, listener: str) -> tuple[Voter, ...]:

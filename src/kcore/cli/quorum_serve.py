@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Final, NamedTuple
 import typer
 
 from kcore.cli.audit_option import AuditOption, audit_log
-from kcore.cli.console import fail
+from kcore.cli.console import fail, say
 from kcore.cli.front_option import FrontOption
 from kcore.cli.kraft_settings import read_quorum_door
 from kcore.cli.metrics_option import QUORUM, MetricsOption, metrics_page, serving
@@ -272,4 +272,4 @@ async def _serve(
 
 
 def _report(stats: Stats) -> None:
-    typer.echo(stats)
+    say(str(stats))

@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from typing import Any, Final
 
 from kcore.errors import TargetError
+from kcore.printable import printable
 from kcore.schema.describe_quorum import ReplicaState
 from kcore.server.quorum.describe import QuorumDescription
 from kcore.types import ZERO_UUID
@@ -27,7 +28,7 @@ def status(description: QuorumDescription, level: str = "4.3") -> list[str]:
     lag, lag_time_ms = _max_follower_lag(description)
     voters = [_replica(each, endpoints, level) for each in partition.current_voters]
     observers = [_replica(each, endpoints, level) for each in partition.observers]
-    return [
+    lines = [
         f"ClusterId:              {description.cluster_id}",
         f"LeaderId:               {partition.leader_id}",
         f"LeaderEpoch:            {partition.leader_epoch}",
@@ -37,6 +38,7 @@ def status(description: QuorumDescription, level: str = "4.3") -> list[str]:
         f"CurrentVoters:          [{', '.join(voters)}]",
         f"CurrentObservers:       [{', '.join(observers)}]",
     ]
+    return [*map(printable, lines)]
 
 
 def seed_status(description: QuorumDescription) -> list[str]:
@@ -44,7 +46,7 @@ def seed_status(description: QuorumDescription) -> list[str]:
     partition = description.partition
     lag, lag_time_ms = _max_follower_lag(description)
     return [
-        f"ClusterId:              {description.cluster_id}",
+        f"ClusterId:              {printable(description.cluster_id)}",
         f"LeaderId:\t\t\t\t{partition.leader_id}",
         f"LeaderEpoch: \t\t\t{partition.leader_epoch}",
         f"HighWatermark:\t\t\t{partition.high_watermark}",

@@ -14,7 +14,7 @@ from rich.markup import escape
 from rich.table import Table
 
 from kcore.cli import sim_planted
-from kcore.cli.console import fail, wide_console
+from kcore.cli.console import fail, say, wide_console
 from kcore.cli.results_folder import Overwrite, results_directory
 from kcore.cli.spark_options import Archives, Conf, Gathered, SparkSettings, gather, session_on, settings_of
 from kcore.report import keep
@@ -86,7 +86,7 @@ def command(
 def list_planted() -> None:
     """A line each, with the invariant that must catch it."""
     for plant in PLANTED.values():
-        typer.echo(f"{plant.name:48} {plant.invariant:30} {plant.about}")
+        say(f"{plant.name:48} {plant.invariant:30} {plant.about}")
 
 
 def check(level: str | None, plant: str | None) -> None:
@@ -143,7 +143,7 @@ def run(
 
 
 def _print_json(row: Row) -> None:
-    typer.echo(json.dumps(row | {"coverage": dict(row["coverage"])}))
+    say(json.dumps(row | {"coverage": dict(row["coverage"])}))
 
 
 def _is_catch(campaign: Campaign, row: Row) -> bool:

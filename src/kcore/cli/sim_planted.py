@@ -6,11 +6,10 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import Any, Final
 
-import typer
 from rich.console import Console
 from rich.markup import escape
 
-from kcore.cli.console import fail, wide_console
+from kcore.cli.console import fail, say, wide_console
 from kcore.cli.results_folder import results_directory
 from kcore.extras import needs
 from kcore.report import keep
@@ -53,7 +52,7 @@ def run(seeds: range, events: int, processes: int, out: Path | None, as_json: bo
             found.append(each)
             _tell(console, each)
             if as_json:
-                typer.echo(json.dumps(asdict(each)))
+                say(json.dumps(asdict(each)))
     told = summary(found, seeds, events)
     console.print(told, soft_wrap=True)
     if found:

@@ -5,7 +5,7 @@ from typing import Annotated
 
 import typer
 
-from kcore.cli.console import fail
+from kcore.cli.console import fail, say
 from kcore.errors import KcoreError
 from kcore.report.units import size
 from kcore.spark.archive import made_for, spark_options, write_archive
@@ -23,5 +23,5 @@ def command(
         written = write_archive(out)
     except (KcoreError, OSError) as error:
         fail(str(error))
-    typer.echo(f"{out}: kcore {__version__}, {size(written)}, for {made_for()}", err=True)
-    typer.echo(spark_options(out))
+    say(f"{out}: kcore {__version__}, {size(written)}, for {made_for()}", err=True)
+    say(spark_options(out))

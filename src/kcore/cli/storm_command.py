@@ -14,7 +14,7 @@ from rich.console import Console
 from rich.markup import escape
 
 from kcore.cli import storm_options
-from kcore.cli.console import fail, wide_console
+from kcore.cli.console import fail, say, wide_console
 from kcore.cli.results_folder import Overwrite, results_directory
 from kcore.cli.spark_options import Archives, Conf, SparkSettings, session_on, settings_of
 from kcore.errors import PlanError, TargetError
@@ -86,13 +86,13 @@ def command(
 def list_scenarios() -> Exit:
     """A line each; the limits in a group of their own."""
     for name, scenario in SCENARIOS.items():
-        typer.echo(_line(name, scenario))
-    typer.echo("\nof controllers in ZooKeeper mode (kafka-3.9.1-zk, kcore-zk):")
+        say(_line(name, scenario))
+    say("\nof controllers in ZooKeeper mode (kafka-3.9.1-zk, kcore-zk):")
     for name, zk_scenario in ZK_SCENARIOS.items():
-        typer.echo(_line(name, zk_scenario))
-    typer.echo("\nlimits of the controller, only where named:")
+        say(_line(name, zk_scenario))
+    say("\nlimits of the controller, only where named:")
     for name, scenario in LIMITS.items():
-        typer.echo(_line(name, scenario))
+        say(_line(name, scenario))
     return Exit.GOOD
 
 
@@ -129,7 +129,7 @@ def run(
         if plan.profile:
             check_can_profile(plan)
     except TargetError as error:
-        typer.echo(f"kcore: {error}", err=True)
+        say(f"kcore: {error}", err=True)
         return Exit.FAILED
     progress = wide_console(stderr=True, log_width=LOG_WIDTH)
     logging.getLogger("kazoo").setLevel(logging.ERROR)  # The end of a server at the end of the run is not logged.

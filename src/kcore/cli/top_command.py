@@ -1,7 +1,6 @@
 """`kcore top`: a quorum of controllers, watched."""
 
 import asyncio
-import json as json_module
 import time
 from collections.abc import Callable
 from contextlib import AbstractContextManager, nullcontext, suppress
@@ -14,13 +13,14 @@ from rich.console import Console
 from rich.live import Live
 
 from kcore.cli.command_config import CommandConfigOption, security_in
-from kcore.cli.console import fail, wide_console
+from kcore.cli.console import fail, say, wide_console
 from kcore.cli.processes import address_of, stop_signal
 from kcore.cli.top_view import STALE_S, view_of
 from kcore.errors import MissingExtraError
 from kcore.net.address import address_text
 from kcore.raft.replicas import Address
 from kcore.report.exits import Exit
+from kcore.storage.dump import compact
 from kcore.watch.frame import Frame
 from kcore.watch.watcher import MetricsSource, Watcher
 
@@ -58,7 +58,7 @@ def command(
         with screen:
             asyncio.run(_once(watcher, show, interval, timeout) if once else _watch(watcher, show, interval))
     except _NoAnswerError as error:
-        typer.echo(f"kcore: {controllers}: {error}", err=True)
+        say(f"kcore: {controllers}: {error}", err=True)
         raise typer.Exit(Exit.FAILED) from None
 
 
@@ -91,7 +91,7 @@ def _output(
 ) -> tuple[Callable[[Frame], None], AbstractContextManager[object]]:
     """What shows a frame, and what is to be entered before."""
     if json:
-        return lambda frame: typer.echo(json_module.dumps(asdict(frame), separators=(",", ":"))), nullcontext()
+        return lambda frame: say(compact(asdict(frame))), nullcontext()
     if not live:
         return PlainFrames(console).show, nullcontext()
     screen = Live(console=console, screen=True, auto_refresh=False)

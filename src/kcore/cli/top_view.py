@@ -7,6 +7,8 @@ from rich.console import Group, RenderableType
 from rich.table import Table
 from rich.text import Text
 
+from kcore.cli.console import cell
+from kcore.printable import printable
 from kcore.report.units import size
 from kcore.watch.frame import Broker, Frame, Measured, Replica
 
@@ -35,7 +37,7 @@ def _line(name: str, parts: Sequence[tuple[str, str] | str | None]) -> Text:
     shown = [each for each in parts if each is not None]
     for place, each in enumerate(shown):
         text, style = (each, "") if isinstance(each, str) else each
-        line.append(text, style=style or "not bold")
+        line.append(printable(text), style=style or "not bold")
         line.append(" · " if place + 1 < len(shown) else "", style="dim not bold")
     return line
 
@@ -124,7 +126,7 @@ def _of(value: float | None, text: str) -> str | None:
 
 
 def _problems(frame: Frame) -> list[Text]:
-    return [Text(f"{'!':<11}{problem}", style="red") for problem in frame.problems]
+    return [Text(f"{'!':<11}{printable(problem)}", style="red") for problem in frame.problems]
 
 
 def _replicas(replicas: Sequence[Replica], most: int, *, is_wide: bool) -> Table:
@@ -133,7 +135,7 @@ def _replicas(replicas: Sequence[Replica], most: int, *, is_wide: bool) -> Table
     observers = sorted((each for each in replicas if each.role == "observer"), key=lambda each: -each.lag)
     for each in [*(each for each in replicas if each.role != "observer"), *observers][:most]:
         times = _ago(each.fetched_ms_ago), _ago(each.caught_up_ms_ago)
-        more = (f"{each.log_end_offset:,}", each.address or "") if is_wide else ()
+        more = (f"{each.log_end_offset:,}", cell(each.address)) if is_wide else ()
         table.add_row(str(each.id), each.role, f"{each.lag:,}", *times, *more)
     _tell_rest(table, len(replicas) - most, "less behind")
     return table
@@ -144,7 +146,7 @@ def _brokers(brokers: Sequence[Broker], most: int) -> Table:
     table = _table("broker", "state", "leaders", "replicas", "rack")
     for each in sorted(brokers, key=lambda each: (each.state == "active", each.id))[:most]:
         state = Text(each.state, style=STATES[each.state])
-        table.add_row(str(each.id), state, f"{each.leaders:,}", f"{each.replicas:,}", each.rack or "")
+        table.add_row(str(each.id), state, f"{each.leaders:,}", f"{each.replicas:,}", cell(each.rack))
     _tell_rest(table, len(brokers) - most, "")
     return table
 

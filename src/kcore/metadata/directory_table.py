@@ -1,6 +1,6 @@
 """The log directories that a cluster's replicas are in, by row (KIP-858)."""
 
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
 from typing import Any, Final, Protocol
 
 import numpy as np
@@ -66,8 +66,15 @@ class DirectoryTable:
         return self._index.row(uuid)
 
     def name(self, uuids: Iterable[bytes]) -> tuple[int, ...]:
-        """The rows of these directories; those that are new get one."""
-        return tuple(found if (found := self._index.row(uuid)) >= 0 else self._append(uuid) for uuid in uuids)
+        """The rows of these directories; those that are new get one, all at once."""
+        new: dict[bytes, int] = {}
+        first = len(self)
+        rows = tuple(
+            found if (found := self._index.row(uuid)) >= 0 else new.setdefault(uuid, first + len(new)) for uuid in uuids
+        )
+        if new:
+            self._append(new)
+        return rows
 
     def name_all(self, uuids: UInt8s) -> Int32s:
         """The same for many, uint8[n, 16]."""
@@ -76,15 +83,15 @@ class DirectoryTable:
         rows: Int32s = np.array(self.name(distinct.tolist()), np.int32)[inverse]
         return rows
 
-    def _append(self, uuid: bytes) -> int:
+    def _append(self, uuids: Collection[bytes]) -> None:
+        first, end = len(self), len(self) + len(uuids)
         if self.recorder is not None:
-            self.recorder.undo(_truncate, len(self))
-        row = self._index.append(Uuid(uuid))
-        if row == len(self._owner):
-            self._owner = grown(self._owner, 2 * row)
-        self._owner[row] = NO_BROKER_ROW
+            self.recorder.undo(_truncate, first)
+        self._index.put_run(first, np.frombuffer(b"".join(uuids), np.uint8).reshape(-1, 16))
+        if end > len(self._owner):
+            self._owner = grown(self._owner, max(end, 2 * first))
+        self._owner[first:end] = NO_BROKER_ROW
         self._show()
-        return row
 
     def truncate(self, count: int) -> None:
         """Only the first `count` rows stay: the later ones were added by reverted changes."""

@@ -77,7 +77,7 @@ class Admission(Generic[G]):
         """A connection was made; it waits for its client."""
         self._all.add(guest)
         self._of_address[guest.address] += 1
-        self.wait(guest)
+        self._put(guest, self._waiting[guest.rank])
 
     def wait(self, guest: G) -> None:
         """A connection waits for its client from now on."""
@@ -88,10 +88,13 @@ class Admission(Generic[G]):
         self._move(guest, self._running)
 
     def _move(self, guest: G, to: dict[str, dict[G, None]]) -> None:
-        if guest in self._all:
+        if guest in self._place:
             self._take_out(guest)
-            to.setdefault(guest.address, {})[guest] = None
-            self._place[guest] = to
+            self._put(guest, to)
+
+    def _put(self, guest: G, to: dict[str, dict[G, None]]) -> None:
+        to.setdefault(guest.address, {})[guest] = None
+        self._place[guest] = to
 
     def _take_out(self, guest: G) -> None:
         addresses = self._place.pop(guest, None)
@@ -101,8 +104,12 @@ class Admission(Generic[G]):
             if not guests:
                 del addresses[guest.address]
 
+    def end(self, guest: G) -> None:
+        """A connection ends: it gives way to nobody, and counts until it leaves."""
+        self._take_out(guest)
+
     def leave(self, guest: G) -> None:
-        """Removes a connection."""
+        """Removes a connection, whose descriptor and request are over."""
         if guest not in self._all:
             return
         self._take_out(guest)

@@ -12,6 +12,7 @@ from kcore.net.limits import Limits
 from kcore.net.metrics import Metrics
 from kcore.net.request_context import ClientSession, RequestContext
 from kcore.net.responses import SharedBody, check_kind, framed_response
+from kcore.net.stopwatch import Stopwatch
 from kcore.net.versions import api_name, for_version, names_itself, refusal
 from kcore.protocol_errors import Errors
 from kcore.schema.api_versions import ApiVersionsRequest, ApiVersionsResponse
@@ -159,3 +160,12 @@ def fault_line(api_key: int, version: int) -> str:
 
 def _name(api_key: int) -> str:
     return api_name(REQUESTS[api_key]) if api_key in REQUESTS else f"API {api_key}"
+
+
+def started_watch(throttle: Throttle | None, session: ClientSession) -> Stopwatch | None:
+    """Where the time of requests is counted. The time of SASL counts with the first request behind it, as in Kafka."""
+    if throttle is None or not throttle.is_on:
+        return None
+    watch = session.watch = session.watch or Stopwatch(throttle.clock_ns)
+    watch.asker = None
+    return watch

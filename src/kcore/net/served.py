@@ -3,12 +3,14 @@
 import asyncio
 from collections.abc import Awaitable, Callable, Sequence
 from contextvars import ContextVar
-from typing import TYPE_CHECKING, Any, TypeAlias, TypeVar
+from functools import partial
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 from kcore.errors import DecodeError, FrameError, KcoreError, NetworkError
 from kcore.net.admission import Rank
 from kcore.net.adoption import AdoptedConnection, Direct, Identity, Returned, descriptor_of
 from kcore.net.framed import PIECE_BYTES, Encoded, Framed, Piece, encoded, frame_of
+from kcore.net.handshakes import TLS_BYTES
 from kcore.net.letting_go import let_go, long_lists
 from kcore.net.principal import principal_of_certificate
 from kcore.net.request_context import SESSION, ClientSession, RequestContext
@@ -18,11 +20,12 @@ from kcore.net.requests import (
     read_any_request,
     read_request,
     response_frame,
+    started_watch,
     versions_frame,
 )
 from kcore.net.responses import check_kind
 from kcore.net.sasl_server import SaslServer
-from kcore.net.stopwatch import Stopwatch
+from kcore.net.stopwatch import timed
 from kcore.schema.api_versions import ApiVersionsRequest
 from kcore.schema.fetch import FetchResponse
 from kcore.schema.headers import RequestHeader
@@ -31,7 +34,6 @@ from kcore.schema.structure import Message, Struct
 if TYPE_CHECKING:
     from kcore.net.server import Arrival, Server
 
-T = TypeVar("T")
 # The client of the current request, for the log; empty outside of requests.
 PEER: ContextVar[str] = ContextVar("PEER", default="")
 QUIET_BYTES = 4096  # The buffer of a connection that waits for its client.
@@ -96,7 +98,8 @@ class ServedConnection(Framed):
         server.begun(self, self._arrival)
         task = self._loop.create_task(self._run())
         server.tasks.add(task)
-        task.add_done_callback(server.tasks.discard)
+        task.add_done_callback(partial(server.finished, self))
+        self._weigh()
         self._check_idle()
         if returned is not None:
             self._go_on(returned)
@@ -106,8 +109,17 @@ class ServedConnection(Framed):
 
     @property
     def may_end(self) -> bool:
-        """Whether no request of its own runs: what that holds would not be free with the connection."""
+        """Whether no request of its own runs: what that holds would not be free with the connection.
+
+        A request may run when its client is gone.
+        """
         return not self._handling
+
+    @property
+    def _is_unknown(self) -> bool:
+        """Whether TLS has cost memory, and its client has neither asked nor shown who it is."""
+        is_silent = self.rank is Rank.SILENT or (self._sasl is not None and not self._sasl.is_complete)
+        return self._server.tls is not None and is_silent
 
     @property
     def idle_s(self) -> float:
@@ -136,16 +148,16 @@ class ServedConnection(Framed):
                 if isinstance(frame, list):
                     await self._write(frame)
                 else:
-                    watch = self._started_watch()
+                    watch = started_watch(self._server.throttle, self._session)
                     self._begin_request(frame)
-                    answer = await _timed(watch, self._answer(frame))
+                    answer = await timed(watch, self._answer(frame))
                     del frame  # An answer may take its time to leave.
                     self._end_request()
                     if self._done_with:  # Before the answer leaves: its client may be slow to take it.
                         done_with, self._done_with = self._done_with, []
                         await let_go(done_with)
                     if answer is not None:
-                        await _timed(watch, self._write(answer))
+                        await timed(watch, self._write(answer))
                         del answer
                     if watch is not None and self._server.throttle is not None:
                         self._server.throttle.sent(self._session)
@@ -159,15 +171,6 @@ class ServedConnection(Framed):
             self._server.unsent.hold(self, 0)
             self._forget_relay()
             self.close_soon()
-
-    def _started_watch(self) -> Stopwatch | None:
-        """Where the time of requests is counted. That of SASL counts with the first request behind it, as in Kafka."""
-        throttle = self._server.throttle
-        if throttle is None or not throttle.is_on:
-            return None
-        watch = self._session.watch = self._session.watch or Stopwatch(throttle.clock_ns)
-        watch.asker = None
-        return watch
 
     async def _mute(self) -> None:
         """Returns once the client is no longer throttled, or the connection is to end (ThrottledChannel)."""
@@ -203,7 +206,8 @@ class ServedConnection(Framed):
 
     def _weigh(self) -> None:
         """Tells what this connection holds of its client's."""
-        self._server.received.hold(self, self._splitter.held_bytes - QUIET_BYTES + self._running_bytes)
+        held = self._splitter.held_bytes - QUIET_BYTES + self._running_bytes + TLS_BYTES * self._is_unknown
+        self._server.received.hold(self, held)
 
     async def _next_frame(self) -> bytes | list[Piece] | None:
         await self._drain()
@@ -471,12 +475,14 @@ class ServedConnection(Framed):
 
     def _check_idle(self) -> None:
         """An incomplete frame does not count as activity, nor do responses that the client does not read."""
-        idle_s = self.idle_s
-        if idle_s >= self.limits.idle_s:
+        idle_s, most_s = self.idle_s, self.limits.idle_s
+        if self._is_unknown:
+            most_s = min(most_s, self.limits.connect_s)
+        if idle_s >= most_s:
             self.metrics.errors["idle"] += 1
             self.abort()
         else:
-            self._idle_timer = self._loop.call_later(self.limits.idle_s - idle_s, self._check_idle)
+            self._idle_timer = self._loop.call_later(most_s - idle_s, self._check_idle)
 
     def _forget_relay(self) -> None:
         if self._server.relay is not None:
@@ -489,7 +495,3 @@ class ServedConnection(Framed):
             self._idle_timer.cancel()
         self.finish()
         self.writing_resumed()
-
-
-def _timed(watch: Stopwatch | None, work: Awaitable[T]) -> Awaitable[T]:
-    return work if watch is None else watch.timed(work)

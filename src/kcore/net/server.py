@@ -20,6 +20,7 @@ from kcore.net.adoption import AdoptedConnection, Adopter, Returned
 from kcore.net.bounded_log import BoundedLog
 from kcore.net.connection_quotas import ConnectionQuotas, Refused
 from kcore.net.framed import Piece
+from kcore.net.handshakes import HANDSHAKE_BYTES, Handshakes, accept_tls
 from kcore.net.held_bytes import HeldBytes
 from kcore.net.limits import Limits
 from kcore.net.listener import Listener, bound_sockets
@@ -131,13 +132,14 @@ class Server:
         self.admission = Admission(limits.connections)
         self.quotas = ConnectionQuotas(limits)
         self._closing_late: dict[socket.socket, asyncio.TimerHandle] = {}  # Refused ones, which are told so late.
-        self.received: HeldBytes[ServedConnection] = HeldBytes(limits.received_bytes, _holds_too_much)
+        self.received: HeldBytes[ServedConnection | Arrival] = HeldBytes(limits.received_bytes, _holds_too_much)
         self.unsent: HeldBytes[ServedConnection] = HeldBytes(limits.unsent_bytes, _takes_too_little)
         self.turns = Turns()
         self.reading = asyncio.Lock()
         self.is_node: Callable[[ClientSession], bool] = _anybody
         self._listener: Listener | None = None
         self._lobby: Lobby[Arrival] | None = None
+        self._handshakes: Handshakes[Arrival] | None = None
         self._arrivals: set[asyncio.Task[None]] = set()
 
     @property
@@ -150,6 +152,7 @@ class Server:
         """Accepts from now on."""
         idle_s = self.limits.idle_s if self.tls is None else min(self.limits.idle_s, self.limits.connect_s)
         self._lobby = Lobby(idle_s, self._has_spoken, self._silent_ended)
+        self._handshakes = Handshakes(self._begin_soon, self.limits.connect_s, self._silent_ended)
         self._listener = Listener(sockets, self._accepted, self._make_room, self.log)
         self.port = self._listener.port
 
@@ -158,8 +161,9 @@ class Server:
         self.closing = True
         if self._listener is not None:
             self._listener.close()
-        if self._lobby is not None:
+        if self._lobby is not None and self._handshakes is not None:
             self._lobby.close()
+            self._handshakes.close()
         for connection in self.connections:
             connection.finish()
         if self.reception is not None:
@@ -197,7 +201,16 @@ class Server:
         """A connection has ended."""
         logger.debug("%s: %s", connection.peer, why)
         self.connections.discard(connection)
-        self.admission.leave(connection)
+        if connection.may_end:
+            self.admission.leave(connection)
+        else:
+            self.admission.end(connection)
+
+    def finished(self, connection: ServedConnection, task: asyncio.Task[None]) -> None:
+        """The last request of a connection is over."""
+        self.tasks.discard(task)
+        if connection not in self.connections:
+            self.admission.leave(connection)
 
     # Connections that are given away, and taken back.
 
@@ -224,7 +237,8 @@ class Server:
             self.metrics.connections_closed += 1
             return
         arrival.rank, arrival.returned, arrival.is_counted = returned.identity.rank, returned, True
-        self._await(arrival, moves=False)
+        self.admission.join(arrival)
+        self._begin_soon(arrival)
 
     def adopted_ended(self, adopted: AdoptedConnection, why: str) -> None:
         """The adopter has closed that connection; a `why` of "idle" is counted as such."""
@@ -269,22 +283,38 @@ class Server:
         is_plain = self.tls is None and self.sasl is None
         if has_descriptors and is_plain and self.reception is not None and self.adopter is not None:
             self.reception.join(accepted, address)
-        elif has_descriptors and self._lobby is not None:
-            self._wait_for(Arrival(accepted, address), self._lobby)
-        else:
-            self._await(Arrival(accepted, address), moves=not has_descriptors)
-
-    def _wait_for(self, arrival: "Arrival", lobby: Lobby["Arrival"]) -> None:
-        """Its connection begins once its client says something."""
-        self.metrics.connections_opened += 1
-        arrival.is_counted, arrival.lobby = True, lobby
+            return
+        arrival = Arrival(accepted, address)
         self.admission.join(arrival)
-        lobby.join(arrival)
+        if has_descriptors:
+            self._wait_for(arrival)
+        else:
+            asyncio.get_running_loop().call_soon(self._move, arrival)
+
+    def _move(self, arrival: "Arrival") -> None:
+        """Out of the descriptors that are kept for files: by now the victim's is free, and the lowest."""
+        if arrival.socket.fileno() >= 0:  # It was not closed.
+            arrival.socket = _lowered(arrival.socket)
+            if may_be_connections(arrival.socket.fileno()) and not self.closing:
+                self._wait_for(arrival)
+                return
+            self._refuse(arrival.socket)
+        self.admission.leave(arrival)
+
+    def _wait_for(self, arrival: "Arrival") -> None:
+        """Its connection begins once its client says something."""
+        assert self._lobby is not None
+        self.metrics.connections_opened += 1
+        arrival.is_counted, arrival.lobby = True, self._lobby
+        self._lobby.join(arrival)
 
     def _has_spoken(self, arrival: "Arrival") -> None:
         arrival.lobby = None
-        self.admission.leave(arrival)
-        self._await(arrival, moves=False)
+        if self.tls is None or self._handshakes is None:
+            self._begin_soon(arrival)
+        else:
+            arrival.handshakes = self._handshakes
+            self._handshakes.join(arrival)
 
     def _silent_ended(self, arrival: "Arrival", why: str) -> None:
         logger.debug("%s: %s", arrival, why)
@@ -293,10 +323,8 @@ class Server:
         if why == "idle":
             self.metrics.errors["idle"] += 1
 
-    def _await(self, arrival: "Arrival", *, moves: bool) -> None:
-        """Its connection begins soon."""
-        self.admission.join(arrival)
-        arrival.task = asyncio.get_running_loop().create_task(self._begin(arrival, moves=moves))
+    def _begin_soon(self, arrival: "Arrival") -> None:
+        arrival.task = asyncio.get_running_loop().create_task(self._begin(arrival))
         self._arrivals.add(arrival.task)
         arrival.task.add_done_callback(lambda task: self._arrived(arrival, task))
 
@@ -324,31 +352,29 @@ class Server:
         victim = self.admission.victim(newcomer)
         if victim is None:
             return False
-        self.admission.leave(victim)
+        self.admission.end(victim)
         self.metrics.errors["evicted"] += 1
-        self.log.warning("%s: closed for one more connection beside %s", victim, len(self.admission))
+        self.log.warning("%s: closed for one more connection beside %s", victim, len(self.admission) - 1)
         victim.abort()
         return True
 
-    async def _begin(self, arrival: "Arrival", *, moves: bool) -> None:
-        """The connection's protocol begins, after TLS where that is asked for.
+    async def _begin(self, arrival: "Arrival") -> None:
+        """The connection's protocol begins, after TLS where that is asked for."""
 
-        `moves`: its descriptor is among those that are kept for files. By now the victim's is free, and the lowest.
-        """
-        loop, timeout_s = asyncio.get_running_loop(), self.limits.connect_s if self.tls is not None else None
-        if moves:
-            with arrival.socket as high:
-                arrival.socket = high.dup()
-            if not may_be_connections(arrival.socket.fileno()):
-                self._refuse(arrival.socket)
-                return
+        def make() -> ServedConnection:
+            return ServedConnection(self, arrival)
+
         tls = self.tls.current() if isinstance(self.tls, TlsContext) else self.tls
-        await loop.connect_accepted_socket(
-            lambda: ServedConnection(self, arrival), arrival.socket, ssl=tls, ssl_handshake_timeout=timeout_s
-        )
+        if tls is None or arrival.handshakes is None:
+            await asyncio.get_running_loop().connect_accepted_socket(make, arrival.socket)
+            return
+        self.received.hold(arrival, HANDSHAKE_BYTES)
+        await accept_tls(arrival.socket, make, tls, self.limits.connect_s, arrival.handshakes.room)
 
     def _arrived(self, arrival: "Arrival", task: asyncio.Task[None]) -> None:
         self._arrivals.discard(task)
+        arrival.task = None  # Its exception has frames that have the arrival.
+        self.received.hold(arrival, 0)
         self.admission.leave(arrival)
         if task.cancelled() or task.exception() is not None:
             arrival.socket.close()
@@ -356,13 +382,15 @@ class Server:
         # The client has disconnected, or does not use TLS.
         if not task.cancelled() and (error := task.exception()) is not None:
             self.metrics.errors["handshake"] += 1
-            self.log.warning("%s: %s", arrival, error)
+            self.log.warning("%s: %s", arrival, str(error) or "it ended in the handshake")
+        if arrival.handshakes is not None:
+            asyncio.get_running_loop().call_soon(arrival.handshakes.leave, arrival)  # Its transport has ended by then.
 
 
 class Arrival:
     """A socket that was accepted, or handed back by the adopter, until its connection begins."""
 
-    __slots__ = ("address", "is_counted", "lobby", "rank", "returned", "socket", "task")
+    __slots__ = ("address", "handshakes", "is_counted", "lobby", "rank", "returned", "socket", "task")
 
     def __init__(self, accepted: socket.socket, address: str) -> None:
         self.socket, self.address = accepted, address
@@ -370,7 +398,13 @@ class Arrival:
         self.returned: Returned | None = None
         self.is_counted = False  # Among the connections that were opened.
         self.lobby: Lobby[Arrival] | None = None  # Where it is silent.
+        self.handshakes: Handshakes[Arrival] | None = None  # Where it waits, or runs.
         self.task: asyncio.Task[None] | None = None
+
+    @property
+    def may_end(self) -> bool:
+        """Nothing runs yet."""
+        return True
 
     def __str__(self) -> str:
         return f"a connection from {self.address} that has not begun"
@@ -381,6 +415,10 @@ class Arrival:
             self.lobby.end(self, "aborted")
         elif self.task is not None:
             self.task.cancel()
+        elif self.handshakes is not None:
+            self.handshakes.end(self, "aborted")
+        else:
+            self.socket.close()  # It was to move.
 
 
 def _anybody(session: ClientSession) -> bool:
@@ -404,7 +442,10 @@ def _lowered(accepted: socket.socket) -> socket.socket:
     return lowest
 
 
-def _holds_too_much(connection: ServedConnection, held: int) -> None:
+def _holds_too_much(connection: "ServedConnection | Arrival", held: int) -> None:
+    if isinstance(connection, Arrival):
+        connection.abort()
+        return
     connection.end_for("received bytes", f"{held:,} bytes of half a request, and all connections hold too many")
 
 

@@ -53,3 +53,8 @@ class Stopwatch:
                 value, step = (yield waits_for), steps.send
             except BaseException as error:
                 value, step = error, steps.throw
+
+
+def timed(watch: Stopwatch | None, work: Awaitable[T]) -> Awaitable[T]:
+    """The same work, which the watch measures where there is one."""
+    return work if watch is None else watch.timed(work)

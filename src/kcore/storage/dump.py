@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from kcore.errors import DecodeError
+from kcore.printable import printable, printable_json
 from kcore.storage.coordinator_records import Types, coordinator_json
 from kcore.storage.dump_beside import beside_line, beside_rows, is_beside
 from kcore.storage.log import segment_files
@@ -152,7 +153,7 @@ def record_line(record: Record, log_append_time: bool, detail: Detail) -> str:
         sizes = (-1 if each is None else len(each) for each in (record.key, record.value))
         shown.append(f"offset: {record.offset} {time_type}: {record.timestamp}")
         shown.append("keySize: {} valueSize: {}".format(*sizes))
-        names = ",".join(shown_name(name) for name, _ in record.headers)
+        names = ",".join(printable(shown_name(name)) for name, _ in record.headers)
         shown.append(f"sequence: {record.sequence} headerKeys: [{names}]")
         if record.control is not None:
             shown.append(control_text(record))
@@ -162,7 +163,7 @@ def record_line(record: Record, log_append_time: bool, detail: Detail) -> str:
 
 
 def shown_name(name: str) -> str:
-    """A header's key or a file's name for people: bytes that are not UTF-8 are replaced, as Java's String does."""
+    """A header's key or a file's name: bytes that are not UTF-8 are replaced, as Java's String does."""
     return name.encode("utf-8", "surrogateescape").decode("utf-8", "replace")
 
 
@@ -173,7 +174,7 @@ def _contents(record: Record, detail: Detail) -> list[str]:
     if detail.metadata:
         return [f"payload: {metadata_text(record)}"]
     both = (("key", record.key), ("payload", record.value)) if detail.contents else ()
-    return [f"{name}: {value.decode('utf-8', 'replace')}" for name, value in both if value is not None]
+    return [f"{name}: {printable(value.decode('utf-8', 'replace'))}" for name, value in both if value is not None]
 
 
 def control_json(record: Record) -> dict[str, Any] | None:
@@ -225,5 +226,5 @@ def coordinator_text(record: Record, types: Types) -> list[str]:
 
 
 def compact(value: Any) -> str:
-    """JSON as Kafka's tools print it: no blanks, no escapes."""
-    return json.dumps(value, separators=(",", ":"), ensure_ascii=False)
+    """JSON as Kafka's tools print it: no blanks, and no escapes but of what would control a terminal."""
+    return printable_json(json.dumps(value, separators=(",", ":"), ensure_ascii=False))

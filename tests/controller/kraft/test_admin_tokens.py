@@ -6,6 +6,7 @@ from dataclasses import replace
 import pytest
 
 from controller.kraft.contexts import a_context, applied
+from kcore.controller.kraft.admin import tokens
 from kcore.controller.kraft.admin.tokens import (
     expire_tokens,
     on_create_delegation_token,
@@ -15,9 +16,12 @@ from kcore.controller.kraft.admin.tokens import (
 )
 from kcore.controller.kraft.context import ControllerContext, RequestInfo
 from kcore.controller.kraft.decision import Decision
+from kcore.controller.kraft.departures import UNBOUNDED_TOKENS
 from kcore.controller.kraft.periodic import MOST_EXPIRED_TOKENS as MOST_EXPIRED
 from kcore.controller.kraft.periodic import TOKENS
 from kcore.controller.kraft.tasks import all_tasks
+from kcore.controller.kraft.token_index import TokenIndex
+from kcore.controller.rules.tokens import MOST_RENEWER_BYTES, MOST_RENEWERS
 from kcore.metadata.image import ClusterImage
 from kcore.metadata.principal import KafkaPrincipal
 from kcore.protocol_errors import Errors
@@ -29,6 +33,7 @@ from kcore.schema.delegation_tokens import (
     RenewDelegationTokenRequest,
 )
 from kcore.schema.metadata_records_security import AccessControlEntryRecord
+from kcore.schema.metadata_records_settings import ClientQuotaRecord, EntityData
 from kcore.types import Uuid
 
 NOW = 1_000_000
@@ -290,7 +295,7 @@ def test_of_another_image_the_tokens_are_others() -> None:
 def test_expired_tokens_are_removed_by_the_wall_clock() -> None:
     context = a_world()
     for k in range(MOST_EXPIRED + 5):
-        a_token(context, asked_by(wall_ms=NOW + (k % 2)))
+        a_token(context, asked_by(f"user-{k % 2}", wall_ms=NOW + (k % 2)))
     context.wall_ahead_ms = NOW
     assert expire_tokens(context, DAY) is None  # At the very millisecond a token still holds.
     first = expire_tokens(context, DAY + 2)
@@ -319,3 +324,68 @@ def test_the_key_does_not_show() -> None:
     assert "swordfish" not in repr(context.config)
     assert "swordfish" not in repr(replace(context.config, node_id=2))
     assert "swordfish" not in repr(context.tokens)
+
+
+# What users without rights may write.
+
+
+def named(count: int, length: int = 3) -> list[CreatableRenewers]:
+    return [CreatableRenewers(principal_type="User", principal_name=f"{k}".rjust(length, "r")) for k in range(count)]
+
+
+@pytest.mark.parametrize(
+    ("renewers", "error"),
+    [
+        (named(MOST_RENEWERS), Errors.NONE),
+        (named(MOST_RENEWERS + 1), Errors.POLICY_VIOLATION),
+        (named(4, MOST_RENEWER_BYTES // 4), Errors.NONE),
+        (named(4, MOST_RENEWER_BYTES // 4 + 1), Errors.POLICY_VIOLATION),
+        (
+            [CreatableRenewers(principal_type="User", principal_name="\N{EURO SIGN}" * (MOST_RENEWER_BYTES // 2))],
+            Errors.POLICY_VIOLATION,
+        ),
+    ],
+)
+def test_a_token_has_so_many_renewers_and_so_many_bytes_of_their_names(
+    renewers: list[CreatableRenewers], error: Errors
+) -> None:
+    decision = created(a_world(), asked_by(), renewers=renewers)
+    assert decision.response.error_code == error and len(decision.records) == (error == Errors.NONE)
+    as_kafka = created(a_world(kafka_way=frozenset({UNBOUNDED_TOKENS})), asked_by(), renewers=renewers)
+    assert as_kafka.response.error_code == Errors.NONE
+
+
+def test_an_owner_has_so_many_tokens(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Removed ones make room; those of others do not count, nor is the count lost with another image."""
+    monkeypatch.setattr(tokens, "MOST_TOKENS", 3)
+    context = a_world()
+    a_token(context, asked_by("bob"))
+    secrets = [a_token(context) for _ in range(3)]
+    assert created(context, asked_by()).response.error_code == Errors.POLICY_VIOLATION
+    assert created(context, asked_by("bob")).response.error_code == Errors.NONE
+    applied(context, renewed(context, secrets[0], asked_by()))
+    assert created(context, asked_by()).response.error_code == Errors.POLICY_VIOLATION
+    applied(context, ended(context, secrets[0], asked_by()))
+    assert created(context, asked_by()).response.error_code == Errors.NONE
+    a_token(context)
+    context.tokens = TokenIndex("swordfish")
+    assert created(context, asked_by()).response.error_code == Errors.POLICY_VIOLATION
+
+
+def test_each_change_of_a_token_counts_for_the_quota_on_mutations() -> None:
+    context = a_world()
+    rate = ClientQuotaRecord(
+        entity=[EntityData(entity_type="user", entity_name="alice")], key="controller_mutation_rate", value=0.25
+    )
+    context.image.apply(rate)
+    burst = int(0.25 * context.config.controller_quota_window_num)
+    secrets = [a_token(context) for _ in range(burst + 1)]  # The last one overdraws the bucket.
+    for refused in (
+        created(context, asked_by()),
+        renewed(context, secrets[0], asked_by()),
+        ended(context, secrets[0], asked_by()),
+    ):
+        assert refused.response.error_code == Errors.THROTTLING_QUOTA_EXCEEDED and not refused.records
+        assert refused.response.throttle_time_ms > 0
+    assert created(context, asked_by("bob")).response.error_code == Errors.NONE
+    assert renewed(context, b"unknown", asked_by()).response.error_code == Errors.DELEGATION_TOKEN_NOT_FOUND

@@ -19,7 +19,8 @@ from controller.kraft.broker_clusters import (
     take_effect,
     uuid,
 )
-from kcore.controller.kraft.departures import CLEAN_BOUNCE_WAITS, RECORD_LIMITS
+from kcore.controller.kraft.brokers.registration import MOST_DIRECTORIES
+from kcore.controller.kraft.departures import CLEAN_BOUNCE_WAITS, RECORD_LIMITS, UNBOUNDED_DIRECTORIES
 from kcore.metadata.metadata_version import FEATURE_NAME
 from kcore.protocol_errors import Errors
 from kcore.schema.broker_lifecycle import (
@@ -88,6 +89,15 @@ def test_a_broker_that_does_not_name_a_finalized_feature_is_refused() -> None:
 def test_directories_that_are_not_reserved_are_taken() -> None:
     context = a_cluster()
     assert error_of(ask(context, a_registration(9, 90, log_dirs=[Uuid(bytes(15) + b"\x64")]))) is Errors.NONE
+
+
+def test_a_broker_has_so_many_directories() -> None:
+    many = [Uuid((k + 1000).to_bytes(4) * 4) for k in range(MOST_DIRECTORIES + 1)]
+    context = a_cluster()
+    assert error_of(ask(context, a_registration(9, 90, log_dirs=many))) is Errors.INVALID_REGISTRATION
+    assert error_of(ask(context, a_registration(9, 90, log_dirs=many[1:]))) is Errors.NONE
+    context = a_cluster(kafka_way=frozenset({UNBOUNDED_DIRECTORIES}))
+    assert error_of(ask(context, a_registration(9, 90, log_dirs=many))) is Errors.NONE
 
 
 def test_the_directories_of_a_forgotten_broker_are_free() -> None:

@@ -11,9 +11,11 @@ import pytest
 import kcore
 from controller.zk.admin import small
 from controller.zk.tree import Cluster
-from kcore.controller.rules.tokens import OfTokens
+from kcore.controller.rules.tokens import MOST_RENEWERS, OfTokens
+from kcore.controller.zk.admin import tokens
 from kcore.controller.zk.admin_events import Asking, ExpireTokens, TokenRequest
 from kcore.errors import TableError
+from kcore.metadata import znodes
 from kcore.metadata.delegation_token import Token
 from kcore.metadata.principal import KafkaPrincipal
 from kcore.metadata.znode_operations import WriteNodes
@@ -289,3 +291,32 @@ def test_znodes_are_read_as_they_are_written() -> None:
     cluster = secured()
     cluster.tree.create(token_path("bad"), b"no JSON")
     assert ask(cluster, DescribeDelegationTokenRequest(owners=None)).tokens == []
+
+
+# What users without rights may write.
+
+
+def test_a_token_has_so_many_renewers_and_an_owner_so_many_tokens(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(tokens, "MOST_TOKENS", 2)
+    cluster = secured()
+    many = [CreatableRenewers(principal_type="User", principal_name="bob")] * (MOST_RENEWERS + 1)
+    given = {"owner_principal_type": None, "owner_principal_name": None, "max_lifetime_ms": -1}
+    assert ask(cluster, CreateDelegationTokenRequest(renewers=many, **given)).error_code == Errors.POLICY_VIOLATION
+    assert not notes(cluster)
+    assert [create(cluster).error_code for _ in range(3)] == [0, 0, Errors.POLICY_VIOLATION]
+    assert ask(cluster, CreateDelegationTokenRequest(renewers=[], **given), BOB).error_code == Errors.NONE
+
+
+def test_each_change_of_a_token_counts_for_the_quota_on_mutations() -> None:
+    cluster = secured()
+    data = znodes.encode_config({"controller_mutation_rate": "0.1"})
+    cluster.tree.create(f"{znodes.CONFIG}/users/al%20ice", data, parents=True)
+    secrets = [create(cluster).hmac for _ in range(2)]
+    before = len(notes(cluster))
+    for refused in (
+        create(cluster),
+        ask(cluster, RenewDelegationTokenRequest(hmac=secrets[0], renew_period_ms=-1)),
+        ask(cluster, ExpireDelegationTokenRequest(hmac=secrets[0], expiry_time_period_ms=-1)),
+    ):
+        assert refused.error_code == Errors.THROTTLING_QUOTA_EXCEEDED and refused.throttle_time_ms > 0
+    assert len(notes(cluster)) == before

@@ -31,6 +31,8 @@ STANDBYS: Final = "standbys-check-first"
 SNAPSHOTS_AT_FIXED_BYTES: Final = "snapshots-at-fixed-bytes"
 LEADERS_NAMED: Final = "standbys-name-no-leader"
 KILLED_LEADERS: Final = "killed-leaders-are-awaited"
+UNBOUNDED_TOKENS: Final = "unbounded-tokens"
+UNBOUNDED_DIRECTORIES: Final = "unbounded-directories"
 
 
 class Departure(NamedTuple):
@@ -171,6 +173,18 @@ DEPARTURES: Final[Mapping[str, Departure]] = {
         "elects no new active controller before the fetch timeout, also where the last one's process has ended",
         "elects one as soon as the last one's address refuses connections; one that is only silent it awaits as long",
         "a killed controller is replaced in a tenth of the time",
+    ),
+    UNBOUNDED_TOKENS: Departure(
+        "writes delegation tokens of users without rights, as many as they ask for and with as many renewers as they "
+        "name; no quota counts them",
+        "answers POLICY_VIOLATION above 1,000 tokens of an owner, above 100 renewers and above 4 KiB of their names; "
+        "controller_mutation_rate counts each token that is made, renewed or expired",
+        "a user without rights must not fill the metadata log",
+    ),
+    UNBOUNDED_DIRECTORIES: Departure(
+        "registers a broker with as many log directories as it lists",
+        "answers INVALID_REGISTRATION above 1,000",
+        "each is looked for in all partitions when it fails, and takes memory of every node",
     ),
 }
 """By name."""

@@ -4,6 +4,8 @@ Source: DelegationTokenCache, DelegationTokenControlManager.createHmac. The inde
 asked, at the cost of what has changed since. Neither it nor the key ever shows in a log.
 """
 
+from collections import Counter
+
 from kcore.controller.rules.tokens import secret_of
 from kcore.metadata.image import ClusterImage
 from kcore.schema.metadata_records_security import DelegationTokenRecord
@@ -18,6 +20,8 @@ class TokenIndex:
         self._image: ClusterImage | None = None
         self._count = 0  # How many changes of the image the index has taken in.
         self._ids: dict[bytes, str] = {}  # By HMAC; some of the tokens may have been removed since.
+        self._owners: dict[str, str] = {}  # By token id.
+        self._of_owner: Counter[str] = Counter()
 
     def hmac_of(self, token_id: str) -> bytes:
         """The token's secret."""
@@ -26,19 +30,35 @@ class TokenIndex:
 
     def token_of(self, image: ClusterImage, secret: bytes) -> DelegationTokenRecord | None:
         """The token of an HMAC, as of the image's present state."""
+        self._catch_up(image)
+        token_id = self._ids.get(secret)
+        return None if token_id is None else image.tokens.get(token_id)
+
+    def count_of(self, image: ClusterImage, owner: str) -> int:
+        """How many tokens are that principal's."""
+        self._catch_up(image)
+        return self._of_owner[owner]
+
+    def _catch_up(self, image: ClusterImage) -> None:
         recent = image.changed_keys("tokens")
         if self._image is not image or self._count != recent.count:
             changed = recent.since(self._count) if self._image is image else None
             if changed is None:
-                self._ids, changed = {}, set(image.tokens)
+                self._ids, self._owners, changed = {}, {}, set(image.tokens)
+                self._of_owner.clear()
             for token_id in changed:
                 self._refresh(image, token_id)
             self._image, self._count = image, recent.count
-        token_id = self._ids.get(secret)
-        return None if token_id is None else image.tokens.get(token_id)
 
     def _refresh(self, image: ClusterImage, token_id: str) -> None:
-        if token_id in image.tokens:
-            self._ids[self.hmac_of(token_id)] = token_id
-        else:
+        if (owner := self._owners.pop(token_id, None)) is not None:
+            self._of_owner[owner] -= 1
+            if not self._of_owner[owner]:
+                del self._of_owner[owner]
+        token = image.tokens.get(token_id)
+        if token is None:
             self._ids.pop(self.hmac_of(token_id), None)
+            return
+        self._ids[self.hmac_of(token_id)] = token_id
+        self._owners[token_id] = token.owner
+        self._of_owner[token.owner] += 1

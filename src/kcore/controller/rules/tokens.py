@@ -5,7 +5,7 @@ Neither a secret nor the key is ever logged. Source: DelegationTokenManager, Del
 
 import hmac
 from collections.abc import Callable, Iterable
-from typing import Final, NamedTuple, TypeAlias
+from typing import Any, Final, NamedTuple, TypeAlias, cast
 
 from kcore.metadata.delegation_token import Token
 from kcore.metadata.principal import KafkaPrincipal
@@ -30,6 +30,11 @@ NO_TIME: Final = -1  # DelegationTokenManager.ERROR_TIMESTAMP
 REQUESTER_SINCE: Final = 3  # The version since which responses say who asked for a token (KIP-373).
 MAX_LIFETIME_MS: Final = 7 * 24 * 3600 * 1000  # delegation.token.max.lifetime.ms
 EXPIRY_TIME_MS: Final = 24 * 3600 * 1000  # delegation.token.expiry.time.ms
+# What users without any right may write. Kafka has no such limits.
+MOST_RENEWERS: Final = 100  # Of one token.
+MOST_RENEWER_BYTES: Final = 4096  # Of their names together: whoever renews a token writes them again.
+MOST_TOKENS: Final = 1_000  # Of one owner; those that have expired are removed within the hour.
+MUTATIONS_STRICT_FROM: Final = 0  # All versions can be refused.
 OfTokens: TypeAlias = (
     CreateDelegationTokenRequest
     | RenewDelegationTokenRequest
@@ -74,6 +79,12 @@ def owner_of(request: CreateDelegationTokenRequest, requester: KafkaPrincipal) -
     return requester
 
 
+def is_too_large(request: CreateDelegationTokenRequest) -> bool:
+    """Whether the request names more renewers than a token may have."""
+    names = [each.principal_name for each in request.renewers[: MOST_RENEWERS + 1]]
+    return len(names) > MOST_RENEWERS or sum(len(each.encode()) for each in names) > MOST_RENEWER_BYTES
+
+
 def refused(request: OfTokens, version: int, requester: KafkaPrincipal, error: Errors) -> Message:
     """The response to a request of which nothing was done."""
     match request:
@@ -85,6 +96,13 @@ def refused(request: OfTokens, version: int, requester: KafkaPrincipal, error: E
             return ExpireDelegationTokenResponse(error_code=error, expiry_timestamp_ms=NO_TIME)
         case DescribeDelegationTokenRequest():
             return DescribeDelegationTokenResponse(error_code=error)
+
+
+def throttled(request: OfTokens, version: int, requester: KafkaPrincipal, throttle_time_ms: int) -> Message:
+    """The response where the quota on mutations is exceeded."""
+    response: Any = refused(request, version, requester, Errors.THROTTLING_QUOTA_EXCEEDED)
+    response.throttle_time_ms = max(1, throttle_time_ms)
+    return cast(Message, response)
 
 
 def creation_response(

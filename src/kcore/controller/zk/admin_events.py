@@ -61,6 +61,7 @@ class Asking(NamedTuple):
     principal: KafkaPrincipal
     wall_ms: int  # Since 1970: time stamps of tokens.
     may_describe: MayDescribe
+    client_id: str | None = None
 
 
 @dataclass(frozen=True, slots=True)

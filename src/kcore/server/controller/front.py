@@ -369,7 +369,7 @@ class Front:
         """Token requests need an authenticated principal that showed no token (KafkaApis.allowTokenRequests)."""
         gate = None if self._authorizer is None else Gate(self._authorizer, context)
         may_describe = (lambda token_id, owner: True) if gate is None else gate.may_describe_token
-        asking = admin_events.Asking(context.principal, self._wall_ms(), may_describe)
+        asking = admin_events.Asking(context.principal, self._wall_ms(), may_describe, context.header.client_id)
         event = admin_events.TokenRequest(next(self._request_ids), request, context.version, asking)
         if context.principal == ANONYMOUS or context.session.is_token_authenticated:
             return event.refused(Errors.DELEGATION_TOKEN_REQUEST_NOT_ALLOWED)

@@ -7,19 +7,25 @@ logged or told to anybody but who creates a token. Source: DelegationTokenContro
 from kcore.controller.kraft.authorization import is_authorized
 from kcore.controller.kraft.context import ControllerContext, RequestInfo
 from kcore.controller.kraft.decision import Decision, Versioned
+from kcore.controller.kraft.departures import UNBOUNDED_TOKENS
 from kcore.controller.kraft.periodic import MOST_EXPIRED_TOKENS
 from kcore.controller.rules.tokens import (
+    MOST_TOKENS,
+    MUTATIONS_STRICT_FROM,
     NO_TIME,
     USER_TYPE,
+    OfTokens,
     creation_response,
     is_over,
+    is_too_large,
     later,
     new_lifetime,
     owner_of,
+    throttled,
 )
 from kcore.metadata.acl_codes import CREATE_TOKENS, USER
 from kcore.metadata.principal import ANONYMOUS, KafkaPrincipal
-from kcore.protocol_errors import Errors
+from kcore.protocol_errors import ApiException, Errors
 from kcore.schema.delegation_tokens import (
     CreateDelegationTokenRequest,
     DescribeDelegationTokenRequest,
@@ -49,6 +55,12 @@ def on_create_delegation_token(
         return _not_created(Errors.INVALID_PRINCIPAL_TYPE, owner, requester, info, 0)
     if any(each.principal_type != USER_TYPE for each in request.renewers):
         return _not_created(Errors.INVALID_PRINCIPAL_TYPE, owner, requester, info, 0)
+    if _is_bounded(context) and (
+        is_too_large(request) or context.tokens.count_of(context.image, str(owner)) >= MOST_TOKENS
+    ):
+        return _not_created(Errors.POLICY_VIOLATION, owner, requester, info, 0)
+    if (too_soon := _throttled(context, request, info)) is not None:
+        return too_soon
     config, now_ms = context.config, info.wall_ms
     limits = config.delegation_token_max_lifetime_ms, config.delegation_token_expiry_time_ms
     max_timestamp, expiration = new_lifetime(now_ms, request.max_lifetime_ms, *limits)
@@ -67,6 +79,22 @@ def on_create_delegation_token(
     response.expiry_timestamp_ms, response.token_id = expiration, token_id
     response.hmac = context.tokens.hmac_of(token_id)
     return Decision(response, (Versioned(record),))
+
+
+def _is_bounded(context: ControllerContext) -> bool:
+    return UNBOUNDED_TOKENS not in context.config.kafka_way
+
+
+def _throttled(context: ControllerContext, request: OfTokens, info: RequestInfo) -> Decision | None:
+    """Counts a record for the quota on mutations; the response where that is exceeded."""
+    if not _is_bounded(context):
+        return None
+    quota = context.mutation_quota(info, strict_from=MUTATIONS_STRICT_FROM)
+    try:
+        quota.record(1)
+    except ApiException:
+        return Decision(throttled(request, info.version, info.principal, quota.throttle_time_ms))
+    return None
 
 
 def _may_ask(info: RequestInfo) -> bool:
@@ -110,6 +138,8 @@ def on_renew_delegation_token(
         return Decision(RenewDelegationTokenResponse(error_code=Errors.DELEGATION_TOKEN_EXPIRED))
     if not _may_renew(found, info):
         return Decision(RenewDelegationTokenResponse(error_code=Errors.DELEGATION_TOKEN_OWNER_MISMATCH))
+    if (too_soon := _throttled(context, request, info)) is not None:
+        return too_soon
     period_ms = context.config.delegation_token_expiry_time_ms
     if request.renew_period_ms > 0:
         period_ms = min(period_ms, request.renew_period_ms)
@@ -127,6 +157,8 @@ def on_expire_delegation_token(
         return Decision(ExpireDelegationTokenResponse(error_code=found, expiry_timestamp_ms=time_ms))
     if not _may_renew(found, info):
         return Decision(ExpireDelegationTokenResponse(error_code=Errors.DELEGATION_TOKEN_OWNER_MISMATCH))
+    if (too_soon := _throttled(context, request, info)) is not None:
+        return too_soon
     if request.expiry_time_period_ms < 0:
         removal = Versioned(RemoveDelegationTokenRecord(token_id=found.token_id))
         return Decision(ExpireDelegationTokenResponse(expiry_timestamp_ms=info.wall_ms), (removal,))

@@ -12,7 +12,7 @@ from kcore.controller.kraft.brokers.epochs import registered_row
 from kcore.controller.kraft.brokers.listeners import are_valid, merged
 from kcore.controller.kraft.context import ControllerContext, RequestInfo
 from kcore.controller.kraft.decision import Decision, Records, Versioned
-from kcore.controller.kraft.departures import CLEAN_BOUNCE_WAITS, LISTENERS
+from kcore.controller.kraft.departures import CLEAN_BOUNCE_WAITS, LISTENERS, UNBOUNDED_DIRECTORIES
 from kcore.controller.kraft.kafka_way.faults import fail_as_kafka
 from kcore.controller.kraft.kafka_way.stale_eligible import changes_of_stale
 from kcore.controller.kraft.settings_of_topics import kraft_settings
@@ -24,6 +24,7 @@ from kcore.replication import kraft_events
 from kcore.schema.broker_lifecycle import BrokerRegistrationRequest, BrokerRegistrationResponse
 from kcore.schema.metadata_records_brokers import BrokerEndpoint, BrokerFeature, RegisterBrokerRecord
 
+MOST_DIRECTORIES: Final = 1_000  # Of one broker.
 _CLEAN_SHUTDOWN_FROM: Final = 3  # The version of the request from which on previousBrokerEpoch is asked for.
 
 
@@ -148,7 +149,9 @@ def _is_another_alive(context: ControllerContext, request: BrokerRegistrationReq
 
 
 def _are_directories_valid(context: ControllerContext, request: BrokerRegistrationRequest) -> bool:
-    """Whether there are directories, each once, none of them reserved or another broker's (KIP-858)."""
+    """Whether there are directories, not too many, each once, none of them reserved or another broker's (KIP-858)."""
+    if len(request.log_dirs) > MOST_DIRECTORIES and UNBOUNDED_DIRECTORIES not in context.config.kafka_way:
+        return False
     named, table, brokers = set(request.log_dirs), context.image.directories, context.image.brokers
     if not named or len(named) != len(request.log_dirs) or any(map(is_reserved_directory, named)):
         return False

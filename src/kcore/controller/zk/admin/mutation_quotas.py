@@ -8,7 +8,7 @@ from kcore.controller.rules.quotas import CLIENT_ID, USER, Entity
 from kcore.controller.zk.admin.quotas import users_and_clients
 from kcore.controller.zk.context import ControllerContext
 from kcore.controller.zk.effects import Steps, read_node
-from kcore.controller.zk.events import PartitionMutation
+from kcore.controller.zk.events import Asker, PartitionMutation
 from kcore.errors import TableError
 from kcore.metadata import znodes
 from kcore.metadata.znode_names import DEFAULT, desanitized, is_znode_name
@@ -17,14 +17,17 @@ from kcore.protocol_errors import ApiException, Errors
 
 def quota_of(context: ControllerContext, event: PartitionMutation, *, strict_from: int) -> Steps[MutationQuota]:
     """What counts for a request. Versions before `strict_from` are never refused."""
+    return (yield from quota_of_asker(context, event.asker, is_strict=event.version >= strict_from))
+
+
+def quota_of_asker(context: ControllerContext, asker: Asker, *, is_strict: bool) -> Steps[MutationQuota]:
+    """What counts for a request of that user and client."""
     rates = context.mutation_rates
     if not rates.is_read:
         for each in (yield from users_and_clients()):
             rates.keep(each.entity, each.configs)
         rates.is_read = True
-    user, client_id = event.asker
-    is_strict = event.version >= strict_from
-    return context.mutation_quotas.of(rates.of, user, client_id, context.now_ms, is_strict=is_strict)
+    return context.mutation_quotas.of(rates.of, *asker, context.now_ms, is_strict=is_strict)
 
 
 def message_of(error: ApiException) -> str | None:

@@ -8,28 +8,34 @@ import hmac
 from collections.abc import Callable
 from typing import NamedTuple
 
+from kcore.controller.rules.mutation_quotas import MutationQuota
 from kcore.controller.rules.tokens import (
     EXPIRY_TIME_MS,
     MAX_LIFETIME_MS,
+    MOST_TOKENS,
     USER_TYPE,
     creation_response,
     describe_tokens,
     is_over,
+    is_too_large,
     later,
     new_lifetime,
     owner_of,
     secret_of,
+    throttled,
 )
-from kcore.controller.zk.admin_events import ExpireTokens, TokenRequest
+from kcore.controller.zk.admin.mutation_quotas import quota_of_asker
+from kcore.controller.zk.admin_events import Asking, ExpireTokens, TokenRequest
 from kcore.controller.zk.context import ControllerContext
 from kcore.controller.zk.effects import Steps, read_children, read_nodes, write_nodes
+from kcore.controller.zk.events import Asker
 from kcore.controller.zk.znode_reading import pass_over
 from kcore.errors import TableError
 from kcore.metadata.delegation_token import Token
 from kcore.metadata.principal import KafkaPrincipal
 from kcore.metadata.znode_operations import Create, Delete, Operation, OperationResult, SetData
 from kcore.metadata.znode_tokens import CHANGE_PATH, TOKENS, decode_token, encode_token, token_path
-from kcore.protocol_errors import Errors
+from kcore.protocol_errors import ApiException, Errors
 from kcore.schema.delegation_tokens import (
     CreateDelegationTokenRequest,
     DescribeDelegationTokenRequest,
@@ -60,6 +66,7 @@ class TokenNode(NamedTuple):
     rules: TokenRules
     new_uuid: Callable[[], Uuid]
     passed_over: set[str]  # Unreadable znodes that were logged.
+    quota_of: Callable[[Asking], Steps[MutationQuota]] | None = None  # On mutations; None: of a broker, which has none.
 
 
 def on_token_request(context: ControllerContext, event: TokenRequest) -> Steps[None]:
@@ -70,7 +77,12 @@ def on_token_request(context: ControllerContext, event: TokenRequest) -> Steps[N
         config.delegation_token_max_lifetime_ms,
         config.delegation_token_expiry_time_ms,
     )
-    response = yield from token_response(TokenNode(rules, context.new_uuid, context.passed_over), event)
+
+    def quota_of(asking: Asking) -> Steps[MutationQuota]:
+        return quota_of_asker(context, Asker(asking.principal.name, asking.client_id), is_strict=True)
+
+    node = TokenNode(rules, context.new_uuid, context.passed_over, quota_of)
+    response = yield from token_response(node, event)
     yield from context.answer(event.request_id, response)
 
 
@@ -97,6 +109,12 @@ def _create(node: TokenNode, event: TokenRequest, request: CreateDelegationToken
     has_type = not request.owner_principal_name or request.owner_principal_type is not None
     if not has_type or any(each.principal_type != USER_TYPE for each in (owner, *renewers)):
         return event.refused(Errors.INVALID_PRINCIPAL_TYPE)
+    if is_too_large(request):
+        return event.refused(Errors.POLICY_VIOLATION)
+    if sum(each.owner == owner for each in (yield from _tokens(node.passed_over))) >= MOST_TOKENS:
+        return event.refused(Errors.POLICY_VIOLATION)
+    if (too_soon := (yield from _throttled(node, event))) is not None:
+        return too_soon
     limits = node.rules.max_lifetime_ms, node.rules.expiry_time_ms
     lifetime = new_lifetime(asking.wall_ms, request.max_lifetime_ms, *limits)
     token = Token(str(node.new_uuid()), owner, asking.principal, renewers, asking.wall_ms, *lifetime)
@@ -108,6 +126,18 @@ def _create(node: TokenNode, event: TokenRequest, request: CreateDelegationToken
     response.expiry_timestamp_ms, response.token_id = token.expiry_timestamp, token.token_id
     response.hmac = secret_of(key, token.token_id)
     return response
+
+
+def _throttled(node: TokenNode, event: TokenRequest) -> Steps[Message | None]:
+    """Counts a change for the quota on mutations; the response where that is exceeded."""
+    if node.quota_of is None:
+        return None
+    quota = yield from node.quota_of(event.asking)
+    try:
+        quota.record(1)
+    except ApiException:
+        return throttled(event.request, event.version, event.asking.principal, quota.throttle_time_ms)
+    return None
 
 
 def _note(token: Token) -> Operation:
@@ -128,6 +158,8 @@ def _change(
         return event.refused(Errors.DELEGATION_TOKEN_NOT_FOUND)
     if not found.may_renew(event.asking.principal):
         return event.refused(Errors.DELEGATION_TOKEN_OWNER_MISMATCH)
+    if (too_soon := (yield from _throttled(node, event))) is not None:
+        return too_soon
     if isinstance(request, ExpireDelegationTokenRequest) and request.expiry_time_period_ms < 0:
         yield from write_nodes([Delete(token_path(found.token_id)), _note(found)])
         return ExpireDelegationTokenResponse(expiry_timestamp_ms=now_ms)

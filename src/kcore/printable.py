@@ -1,0 +1,39 @@
+"""Text of peers and files on its way to a terminal or a log: what would control the terminal is shown as an escape.
+
+That is C0 and C1 controls (ESC, BEL, CSI as U+009B), line separators, format characters such as those that turn the
+direction of text (U+202E, U+2066), and lone surrogates.
+"""
+
+import re
+from typing import Final
+
+_UNSAFE: Final = (
+    r"\x00-\x08\x0b-\x1f\x7f-\x9f\xad\u061c\u180e\u200b-\u200f\u2028-\u202e\u2060-\u206f"
+    r"\ud800-\udfff\ufeff\ufff9-\ufffb\U000e0000-\U000e007f"
+)
+_IN_A_LINE: Final = re.compile(rf"[{_UNSAFE}\t\n]")
+_IN_LINES: Final = re.compile(rf"[{_UNSAFE}]")
+
+
+def printable(text: str) -> str:
+    r"""In one line, as `\x1b` and `\u202e`."""
+    return _IN_A_LINE.sub(_escape, text)
+
+
+def printable_lines(text: str) -> str:
+    """The same for lines that are made here: line feeds and tabs stay."""
+    return _IN_LINES.sub(_escape, text)
+
+
+def printable_json(text: str) -> str:
+    """JSON that means the same."""
+    return _IN_LINES.sub(_json_escape, text)
+
+
+def _escape(found: re.Match[str]) -> str:
+    return found[0].encode("unicode_escape").decode()
+
+
+def _json_escape(found: re.Match[str]) -> str:
+    units = found[0].encode("utf-16-be", "surrogatepass")
+    return "".join(f"\\u{units[at : at + 2].hex()}" for at in range(0, len(units), 2))

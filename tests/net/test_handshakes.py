@@ -1,0 +1,223 @@
+"""TLS handshakes: how many run at once, who gives way, what they cost, and what is left of them."""
+
+import asyncio
+import gc
+import socket
+import ssl
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from kcore.net import handshakes
+from kcore.net.connect import connect
+from kcore.net.handshakes import HANDSHAKE_BYTES, TLS_BYTES, Handshakes
+from kcore.net.limits import Limits
+from kcore.net.security import Security, client_tls
+from kcore.net.server import Server, serve
+from kcore.net.tls import TlsSettings
+from net.authority import Authority
+from net.loops import HEARTBEAT, fenced, settled, story, until
+
+APIS = {"BrokerHeartbeat": (0, 1)}
+HELLO = bytes.fromhex("1603010200010001fc0303") + bytes(100)  # The beginning of a ClientHello of 512 bytes.
+
+
+class Fake:
+    """A connection whose handshake takes as long as the test likes."""
+
+    def __init__(self, name: str, address: str) -> None:
+        self.name, self.address = name, address
+        self.socket = socket.socket()
+        self.was_aborted = False
+
+    def abort(self) -> None:
+        self.was_aborted = True
+
+
+class World:
+    """Handshakes, those begun in order, and those that waited in vain."""
+
+    def __init__(self, wait_s: float = 100.0) -> None:
+        self.begun: list[str] = []
+        self.ended: list[tuple[str, str]] = []
+        self.running: dict[str, Fake] = {}
+        self.handshakes: Handshakes[Fake] = Handshakes(self._begin, wait_s, self._end)
+
+    def _begin(self, connection: Fake) -> None:
+        self.begun.append(connection.name)
+        self.running[connection.name] = connection
+
+    def _end(self, connection: Fake, why: str) -> None:
+        assert connection.socket.fileno() < 0
+        self.ended.append((connection.name, why))
+
+    def join(self, *names: str) -> list[Fake]:
+        """A name's first letter is its address."""
+        made = [Fake(each, each[0]) for each in names]
+        for each in made:
+            self.handshakes.join(each)
+        return made
+
+    def leave(self, name: str) -> None:
+        connection = self.running.pop(name)
+        connection.socket.close()
+        self.handshakes.leave(connection)
+
+    def close(self) -> None:
+        self.handshakes.close()
+        for name in list(self.running):
+            self.running.pop(name).socket.close()
+
+
+def few(test: Callable[..., Any]) -> Callable[..., Any]:
+    return pytest.mark.usefixtures("three_at_once")(test)
+
+
+@pytest.fixture
+def three_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(handshakes, "AT_ONCE", 3)
+
+
+@few
+@story
+async def test_a_place_is_free_when_the_handshake_holds_nothing() -> None:
+    world = World()
+    world.join("a1", "b1", "c1", "d1", "e1")
+    assert world.begun == ["a1", "b1", "c1"] and (len(world.handshakes), world.handshakes.waiting) == (3, 2)
+    world.leave("b1")
+    assert world.begun[3:] == ["d1"] and (len(world.handshakes), world.handshakes.waiting) == (3, 1)
+    world.close()
+    assert world.ended == [("e1", "the server closes")]
+
+
+@few
+@story
+async def test_the_address_with_most_handshakes_gives_its_oldest_up_for_an_address_with_fewer() -> None:
+    world = World()
+    attackers = world.join("a1", "a2", "a3", "a4", "a5")
+    assert not any(each.was_aborted for each in attackers), "none for another one of the same address"
+    world.join("b1")
+    assert [each.was_aborted for each in attackers] == [True, False, False, False, False]
+    assert "b1" not in world.begun and len(world.handshakes) == 3, "it is not over yet"
+    world.leave("a1")
+    assert world.begun[3:] == ["b1"]
+    world.join("b2")
+    assert not any(each.was_aborted for each in attackers[1:]), "two of one and two of the other would be no fairer"
+    world.leave("a2")
+    assert world.begun[4:] == ["b2"] or world.begun[4:] == ["a4"]
+    world.close()
+
+
+@few
+@story
+async def test_within_one_address_the_oldest_gives_way_once_it_has_had_its_time(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(handshakes, "LEAST_S", 0.05)
+    world = World()
+    made = world.join("a1", "a2", "a3", "a4")
+    await until(lambda: made[0].was_aborted)
+    await settled(lambda: made[1].was_aborted)
+    assert [each.was_aborted for each in made] == [True, False, False, False], "one for each that waits"
+    world.leave("a1")
+    assert world.begun[3:] == ["a4"]
+    world.close()
+
+
+@few
+@story
+async def test_nobody_waits_for_a_handshake_for_ever() -> None:
+    world = World(wait_s=0.05)
+    world.join("a1", "a2", "a3", "a4")
+    await until(lambda: world.ended)
+    assert world.ended == [("a4", "idle")] and not world.handshakes.waiting
+    world.leave("a1")
+    assert len(world.begun) == 3
+    world.close()
+
+
+async def half(server: Server, count: int) -> list[socket.socket]:
+    """Clients that send the beginning of a ClientHello."""
+    made = []
+    for number in range(count):
+        each = socket.socket()
+        each.bind((f"127.0.0.{2 + number % 3}", 0))
+        each.setblocking(False)
+        await asyncio.get_running_loop().sock_connect(each, ("127.0.0.1", server.port))
+        each.send(HELLO)
+        made.append(each)
+    return made
+
+
+def parts_of_tls() -> int:
+    return sum(type(each).__name__ in ("SSLObject", "_Connection", "ServedConnection") for each in gc.get_objects())
+
+
+@story
+async def test_half_handshakes_are_bounded_and_keep_nobody_out(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Those that wait cost a socket; of those that are over nothing is left, though the collector does not run."""
+    monkeypatch.setattr(handshakes, "AT_ONCE", 6)
+    authority = Authority(tmp_path / "authority")
+    context = TlsSettings(str(authority.keystore("server"))).server_context()
+    gc.collect()
+    gc.disable()
+    try:
+        before = parts_of_tls()
+        async with await serve("127.0.0.1", 0, fenced, APIS, tls=context) as server:
+            assert server._handshakes is not None
+            attackers = await half(server, 40)
+            await settled(lambda: len(server.admission))
+            assert len(server._handshakes) == 6 and server._handshakes.waiting == 34
+            assert server.received.total == 6 * HANDSHAKE_BYTES
+            async with await connect("127.0.0.1", server.port, security=Security(client_tls(authority.trusted))) as it:
+                assert (await it.send(HEARTBEAT)).is_fenced
+                assert len(server._handshakes) <= 6
+                await until(lambda: len(server._handshakes) == 6)
+                assert server.received.total == 6 * HANDSHAKE_BYTES
+            for each in attackers:
+                each.close()
+            await until(lambda: not len(server.admission) and not len(server._handshakes or ()))
+            assert server.received.total == 0 and not server._handshakes.waiting
+        assert parts_of_tls() <= before + 3, "at most those of the polite client"
+    finally:
+        gc.enable()
+
+
+@story
+async def test_a_client_that_says_nothing_behind_its_handshake_is_charged_and_has_as_long_as_a_handshake(
+    tmp_path: Path,
+) -> None:
+    authority = Authority(tmp_path / "authority")
+    context = TlsSettings(str(authority.keystore("server"))).server_context()
+    security = client_tls(authority.trusted)
+    limits = Limits(connect_s=0.3, idle_s=600)
+    async with (
+        await serve("127.0.0.1", 0, fenced, APIS, tls=context, limits=limits) as server,
+        await connect("127.0.0.1", server.port, security=Security(security)) as polite,
+    ):
+        await polite.send(HEARTBEAT)
+        assert server.received.total == 0
+        assert isinstance(security, ssl.SSLContext)
+        name = "127.0.0.1"
+        reader, writer = await asyncio.open_connection(name, server.port, ssl=security, server_hostname=name)
+        await until(lambda: server.received.total == TLS_BYTES)
+        assert await reader.read() == b""
+        assert server.metrics.errors == {"idle": 1} and server.received.total == 0
+        writer.close()
+        assert (await polite.send(HEARTBEAT)).is_fenced
+
+
+@story
+async def test_the_room_of_tls_is_shared_by_connections(tmp_path: Path) -> None:
+    """What one is sent goes to no other one, whatever comes at once."""
+    authority = Authority(tmp_path / "authority")
+    context = TlsSettings(str(authority.keystore("server"))).server_context()
+    security = Security(client_tls(authority.trusted))
+    async with await serve("127.0.0.1", 0, fenced, APIS, tls=context) as server:
+        opened = [await connect("127.0.0.1", server.port, security=security) for _ in range(5)]
+        answers = await asyncio.gather(*(each.send(HEARTBEAT) for each in opened for _ in range(20)))
+        assert all(each.is_fenced for each in answers) and not server.metrics.errors
+        for each in opened:
+            await each.close()
