@@ -8,6 +8,7 @@ import time
 from collections.abc import AsyncIterator, Awaitable, Callable
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import asynccontextmanager
+from urllib.error import HTTPError
 from urllib.request import urlopen
 
 import pytest
@@ -197,6 +198,25 @@ def test_a_quorum_of_three_tells_who_leads_and_what_each_took() -> None:
 
 
 # Strangers.
+
+
+def test_readiness_is_a_status(monkeypatch: pytest.MonkeyPatch) -> None:
+    """What a roll waits for: a leader is known, all that it had committed is read, and the log directory is there."""
+
+    def status(page: MetricsPage) -> tuple[int, str]:
+        try:
+            with urlopen(f"http://127.0.0.1:{page.port}/ready", timeout=30) as answer:
+                return answer.status, answer.read().decode()
+        except HTTPError as error:
+            return error.code, error.read().decode()
+
+    async def story(server: KraftServer, connection: Connection, page: MetricsPage) -> None:
+        assert await asyncio.to_thread(status, page) == (200, "ready\n")
+        assert "\nkcore_ready 1.0\n" in await asyncio.to_thread(read, page)
+        monkeypatch.setattr(KraftServer, "is_ready", False)
+        assert await asyncio.to_thread(status, page) == (503, "not ready\n")
+
+    measured(story)
 
 
 def test_an_address_that_is_taken_is_told_in_one_line() -> None:

@@ -115,6 +115,9 @@ QUORUM: Final[dict[str, Command]] = {
         "quorum_format",
         "Make a directory that `kcore quorum serve`, or a controller of Kafka, takes as its own; prints its ids.",
     ),
+    "wait": Command(
+        "quorum_wait", "Wait until a quorum has a leader and the named controllers have all that is committed."
+    ),
     "describe": Command("quorum_describe", "Describe a metadata quorum, as kafka-metadata-quorum.sh does it."),
 }
 SIM: Final[dict[str, Command]] = {

@@ -66,7 +66,7 @@ async def serve(
     handler gets the request and gives the response, or None where the request has none (Produce with acks 0); one that
     raises costs its connection. It does not see requests that `relay` takes, nor with `sasl` any of a client that is
     not authenticated. `listener_name` is in each request's context; by default it is that of the protocol, as in Kafka.
-    `before_listening` runs once the address is had, and before any client can connect; the address is free if it raises.
+    `before_listening` runs once the address is had, and before any client is served; the address is free if it raises.
     OSError if the address cannot be had, UnknownMessageError, UnsupportedVersionError.
     """
     server = Server(handler, _served(apis), limits or Limits(), metrics or Metrics(), relay)

@@ -52,6 +52,7 @@ def collector(server: KraftBrokerServer) -> Collect:
 def _of_broker(server: KraftBrokerServer) -> Iterable[Family]:
     text = "1: starting, 2: recovery, 3: running, 6: pending controlled shutdown, 7: shutting down."
     yield gauge(f"{SERVER}_KafkaServer_BrokerState", text, STATES[server.state])
+    yield families.ready(server.state is BrokerState.RUNNING)
     text = "The last record of the metadata log that the broker has applied."
     yield gauge(f"{SERVER}_broker_metadata_metrics_last_applied_record_offset", text, server.applied_offset)
 

@@ -145,6 +145,12 @@ class KraftServer(QuorumServer):
             self._has_loaded = has_all and not self.controller.is_at_work
         return self._has_loaded
 
+    @property
+    def is_ready(self) -> bool:
+        """Whether the node has also all that the leader had committed; the active controller, whether it decides."""
+        leads = self.node.leads
+        return super().is_ready and self.has_loaded() and leads == (self.controller.epoch is not None)
+
     def _new_front(self) -> QuorumFront:
         self._own_front = ControllerFront(
             self.controller.config.release,

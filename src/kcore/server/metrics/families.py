@@ -18,12 +18,18 @@ with needs("metrics"):
 Family: TypeAlias = Metric
 Collect: TypeAlias = Callable[[], Awaitable[Sequence[Family | Callable[[], Family]]]]
 """A server's figures, called on the event loop. What of it is callable is called in the page's thread: long ones."""
+READY: Final = "kcore_ready"
 MS: Final = 1000.0  # For Kafka's histograms of milliseconds.
 
 
 def gauge(name: str, what: str, value: float) -> Family:
     """As it is now."""
     return GaugeMetricFamily(name, what, value=value)
+
+
+def ready(is_ready: bool) -> Family:
+    """Whether the server does its work: the status of `/ready`."""
+    return gauge(READY, "Whether the server is ready, as /ready says it.", is_ready)
 
 
 def gauges(name: str, what: str, label: str, values: Mapping[str, float]) -> Family:

@@ -20,7 +20,7 @@ from wsgiref.types import StartResponse, WSGIEnvironment
 from kcore.extras import needs
 from kcore.net.address import address_text, network_errors
 from kcore.net.admission import kept_for_files
-from kcore.server.metrics.families import Collect, Family, gauge
+from kcore.server.metrics.families import READY, Collect, Family, gauge
 
 with needs("metrics"):
     from prometheus_client import CollectorRegistry, ProcessCollector, generate_latest
@@ -32,6 +32,7 @@ MOST_CONNECTIONS: Final = 16  # A thread and a descriptor each.
 CONNECTION_S: Final = 10.0  # From the first byte asked for to the last one sent.
 PLACE_S: Final = 1.0  # How long a new connection waits for the place of the oldest; then it is closed.
 BACKLOG: Final = 128  # Connections that the kernel keeps meanwhile.
+READY_PATH: Final = "/ready"
 PAUSE_S: Final = 0.1  # Between two pages.
 GIVES_WAY_S: Final = 0.0002
 LOOP_ANSWERS_S: Final = 2.0
@@ -71,15 +72,24 @@ class _Pages:
         self._last: dict[str, bytes] = {}  # That page, by the content type that it has been asked for in.
 
     def answer(self, environ: WSGIEnvironment, start_response: StartResponse) -> list[bytes]:
-        """The WSGI application: the page, whatever the path."""
+        """The WSGI application: readiness at `/ready`, and the page at any other path."""
         if environ["REQUEST_METHOD"] != "GET":
             start_response("405 Method Not Allowed", [("Allow", "GET")])
             return [b"use GET\n"]
+        if environ["PATH_INFO"] == READY_PATH:
+            return self._ready(start_response)
         is_open = "application/openmetrics-text" in environ.get("HTTP_ACCEPT", "")
         kind = openmetrics.CONTENT_TYPE_LATEST if is_open else CONTENT_TYPE_PLAIN_0_0_4
         page = self._page(kind, openmetrics.generate_latest if is_open else generate_latest)
         start_response("200 OK", [("Content-Type", kind), ("Content-Length", str(len(page)))])
         return [page]
+
+    def _ready(self, start_response: StartResponse) -> list[bytes]:
+        """200 for a server that is ready, 503 for one that is not or does not say."""
+        page = self._page(CONTENT_TYPE_PLAIN_0_0_4, generate_latest).decode()
+        is_ready = f"\n{READY} 1.0\n" in page
+        start_response("200 OK" if is_ready else "503 Service Unavailable", [("Content-Type", "text/plain")])
+        return [b"ready\n" if is_ready else b"not ready\n"]
 
     def _page(self, kind: str, write: Callable[[Collector], bytes]) -> bytes:
         """A page that was begun after this call: the one that somebody else waited for, where there is one."""

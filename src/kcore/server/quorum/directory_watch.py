@@ -31,7 +31,7 @@ class DirectoryWatch:
         """Sets `problem`, with one log line where the folder went or came back."""
         before, self.problem = self.problem, self._problem()
         if self.problem is not None and before is None:
-            logger.error("%s. This node goes on with its open files; put the folder back before you stop it", self.problem)
+            logger.error("%s. The node goes on with its open files; put the folder back before it stops", self.problem)
         elif before is not None and self.problem is None:
             logger.info("%s is back in its place", self._path)
 

@@ -31,6 +31,7 @@ def quorum_families(server: QuorumServer) -> list[Family]:
         *_of_events(server.metrics, at_s),
         *_of_snapshots(server.metrics, at_s),
         *_of_directory(server),
+        families.ready(server.is_ready),
         *families.of_loop(loop, at_s),
         *families.of_network(server.network),
     ]

@@ -211,6 +211,11 @@ class QuorumServer:
         self._front.count()
         return self._front.metrics
 
+    @property
+    def is_ready(self) -> bool:
+        """Whether a leader is known, and the log directory is in its place."""
+        return self.node.leader_id >= 0 and (self.directory is None or self.directory.problem is None)
+
     async def wait_failed(self) -> None:
         """For ever, or until there is a fault: it is raised."""
         await asyncio.shield(self._failed)
