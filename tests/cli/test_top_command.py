@@ -64,6 +64,7 @@ def top(*arguments: str) -> subprocess.CompletedProcess[str]:
     return subprocess.run([*KCORE, "top", *arguments], capture_output=True, text=True, check=False, timeout=120)
 
 
+@pytest.mark.long
 def test_a_quorum_of_three_its_brokers_and_its_next_leader(tmp_path: Path) -> None:
     with three_controllers(tmp_path) as controllers:
         address = controllers[12][1]

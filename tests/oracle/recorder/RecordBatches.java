@@ -74,8 +74,8 @@ public class RecordBatches {
     static ByteBuffer made(CompressionType codec, TimestampType type, boolean transactional, long offset) {
         long now = type == TimestampType.LOG_APPEND_TIME ? 1_700_000_000_000L : RecordBatch.NO_TIMESTAMP;
         MemoryRecordsBuilder builder = new MemoryRecordsBuilder(ByteBuffer.allocate(1 << 16), (byte) 2,
-            Compression.of(codec).build(), type, offset, now, transactional ? 5L : -1L, (short) (transactional ? 2 : -1),
-            transactional ? Integer.MAX_VALUE - 2 : -1, transactional, false, 4, 1 << 16);
+            Compression.of(codec).build(), type, offset, now, transactional ? 5L : -1L,
+            (short) (transactional ? 2 : -1), transactional ? Integer.MAX_VALUE - 2 : -1, transactional, false, 4, 1 << 16);
         for (int at = 0; at < 6; at++) {
             Header[] headers = new Header[DICE.nextInt(3)];
             for (int each = 0; each < headers.length; each++)
@@ -87,7 +87,7 @@ public class RecordBatches {
         return records.buffer();
     }
 
-    /** As the log cleaner leaves it: without so many records from the front; an emptied batch stays for its producer. */
+    /** As the log cleaner leaves it, without the first records; an emptied batch stays for its producer. */
     static ByteBuffer withoutSome(ByteBuffer made, int dropped) {
         MemoryRecords records = MemoryRecords.readableRecords(made);
         int[] seen = {0};
