@@ -11,6 +11,7 @@ from hypothesis import Phase, settings
 
 import cases
 from durations import Durations, cores
+from leftovers import Leftovers
 
 # For ci/planted: that a fault is found is enough; to make the story small takes minutes.
 settings.register_profile("planted", phases=(Phase.explicit, Phase.generate), database=None)
@@ -54,6 +55,7 @@ def pytest_configure(config: pytest.Config) -> None:
     config.addinivalue_line("markers", "recorded: compares with what the real Kafka did, as recorded")
     config.addinivalue_line("markers", "covers(item, ...): a bug, an assumption or a step of tests/citations.toml")
     config.addinivalue_line("markers", LONG)
+    config.pluginmanager.register(Leftovers())
     if not hasattr(config, "workerinput") and (is_quick(config) or config.getoption("all")):
         config.pluginmanager.register(Durations(config, "quick" if is_quick(config) else "all"))
     if directory := config.getoption("--cases"):
