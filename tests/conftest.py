@@ -7,14 +7,18 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from hypothesis import Phase, settings
+from hypothesis import HealthCheck, Phase, settings
 
 import cases
 from durations import Durations, cores
 from leftovers import Leftovers
 
+# How fast a machine makes and tries examples is no property of kcore.
+ANY_MACHINE: dict[str, Any] = {"deadline": None, "suppress_health_check": [HealthCheck.too_slow]}
+settings.register_profile("any machine", **ANY_MACHINE)
+settings.load_profile("any machine")
 # For ci/planted: that a fault is found is enough; to make the story small takes minutes.
-settings.register_profile("planted", phases=(Phase.explicit, Phase.generate), database=None)
+settings.register_profile("planted", phases=(Phase.explicit, Phase.generate), database=None, **ANY_MACHINE)
 
 LONG = "long: takes over three seconds of a core. A run in which nothing is named leaves it out; --all does not"
 LEFT_OUT = pytest.StashKey[int]()  # How many long tests a quick run has left out.

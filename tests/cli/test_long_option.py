@@ -54,5 +54,6 @@ def test_long_tests_run_with_all_and_where_something_is_named(project: Path, arg
     assert "deselected" not in out
 
 
-def test_ci_runs_all() -> None:
-    assert "./kcore test --all" in (ROOT / "ci" / "all").read_text()
+def test_ci_runs_all_and_the_quick_ones_at_another_date() -> None:
+    steps = (ROOT / "ci" / "all").read_text()
+    assert "ci/shifted 400 Pacific/Auckland ./kcore test --hyp" in steps and "./kcore test -mlong" in steps
