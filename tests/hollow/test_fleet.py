@@ -312,7 +312,7 @@ async def test_connections_beside_one_that_fails_are_closed(monkeypatch: pytest.
         await quorum.close()
         monkeypatch.setattr(quorum, "_connect", sometimes)
         looking = asyncio.create_task(quorum.find_leader())
-        await until(lambda: len(opened) > 64)
+        await until(lambda: len(opened) > 65)  # The second look has begun.
         looking.cancel()
         with suppress(asyncio.CancelledError):
             await looking
