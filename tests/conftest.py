@@ -7,12 +7,18 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from hypothesis import Phase, settings
+from hypothesis import HealthCheck, Phase, settings
 
 import cases
+from durations import Durations, cores
+from leftovers import Leftovers
 
+# How fast a machine makes and tries examples is no property of kcore.
+ANY_MACHINE: dict[str, Any] = {"deadline": None, "suppress_health_check": [HealthCheck.too_slow]}
+settings.register_profile("any machine", **ANY_MACHINE)
+settings.load_profile("any machine")
 # For ci/planted: that a fault is found is enough; to make the story small takes minutes.
-settings.register_profile("planted", phases=(Phase.explicit, Phase.generate), database=None)
+settings.register_profile("planted", phases=(Phase.explicit, Phase.generate), database=None, **ANY_MACHINE)
 
 LONG = "long: takes over three seconds of a core. A run in which nothing is named leaves it out; --all does not"
 LEFT_OUT = pytest.StashKey[int]()  # How many long tests a quick run has left out.
@@ -32,6 +38,12 @@ def pytest_configure_node(node: Any) -> None:
     node.workerinput["is_quick"] = is_quick(node.config)
 
 
+@pytest.hookimpl(optionalhook=True)  # pytest-xdist's, for `-n auto`.
+def pytest_xdist_auto_num_workers() -> int:
+    """Half a process more than there are cores: every second test waits for a socket or another process."""
+    return cores() + cores() // 2
+
+
 @pytest.hookimpl(optionalhook=True)  # pytest-xdist's. Each worker collects all tests, and nobody else does.
 def pytest_testnodedown(node: Any) -> None:
     left_out = getattr(node, "workeroutput", {}).get("left_out", 0)  # A worker that crashed tells nothing.
@@ -47,6 +59,9 @@ def pytest_configure(config: pytest.Config) -> None:
     config.addinivalue_line("markers", "recorded: compares with what the real Kafka did, as recorded")
     config.addinivalue_line("markers", "covers(item, ...): a bug, an assumption or a step of tests/citations.toml")
     config.addinivalue_line("markers", LONG)
+    config.pluginmanager.register(Leftovers())
+    if not hasattr(config, "workerinput") and (is_quick(config) or config.getoption("all")):
+        config.pluginmanager.register(Durations(config, "quick" if is_quick(config) else "all"))
     if directory := config.getoption("--cases"):
         cases.directory = Path(directory).resolve()
         if not cases.directory.is_dir():

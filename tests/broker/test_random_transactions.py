@@ -20,7 +20,7 @@ from kcore.wire.record_building import CONTROL
 from kcore.wire.records import decode_records
 
 STEPS: Final = 500
-SEEDS = range(6)
+SEEDS = [*range(2), *(pytest.param(each, marks=pytest.mark.long) for each in range(2, 6))]
 ACT_US: Final = STEP_US // 4  # Between two steps of any client, on average.
 MOST_ANSWER_US: Final = 2 * STEP_US  # Of a coordinator.
 ABORT: Final = 0  # The control type of an end marker.

@@ -255,6 +255,7 @@ def test_ctrl_c_is_one_line(monkeypatch: pytest.MonkeyPatch) -> None:
     assert (done.exit_code, done.stderr) == (130, "kcore: interrupted\n")
 
 
+@pytest.mark.long
 def test_ctrl_c_in_sim_raft_keeps_the_seeds_that_are_done() -> None:
     options = "--seeds 100000 --events 100 --processes 2 --out kept --json"
     command = [sys.executable, "-m", "kcore", "sim", "raft", *options.split()]

@@ -90,7 +90,11 @@ async def features(address: str) -> dict[str, int]:
 
 @pytest.mark.parametrize(
     ("release", "level", "number"),
-    [("4.3.1", "3.9-IV0", 21), ("4.1.2", "4.1-IV1", 27), ("3.9.1", "3.9-IV0", 21)],
+    [
+        ("4.3.1", "3.9-IV0", 21),
+        pytest.param("4.1.2", "4.1-IV1", 27, marks=pytest.mark.long),
+        pytest.param("3.9.1", "3.9-IV0", 21, marks=pytest.mark.long),
+    ],
 )
 def test_a_static_voter_at_the_level_of_an_older_release(release: str, level: str, number: int, tmp_path: Path) -> None:
     [port] = free_ports(1)

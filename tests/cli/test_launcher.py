@@ -99,8 +99,8 @@ def test_a_cache_that_holds_pyspark_twice_is_pruned_after_the_installation(clone
 
 
 PASSED_ON = {
-    "": "-n auto --dist loadfile",
-    "--all -q": "-n auto --dist loadfile --all -q",
+    "": "-n auto --dist worksteal",
+    "--all -q": "-n auto --dist worksteal --all -q",
     "tests/raft -q": "tests/raft -q",
     "oracle -k quorum": "tests/oracle -k quorum",
 }

@@ -51,7 +51,7 @@ def test_attackers_over_tls_hold_little_of_a_server(server: str, tmp_path: Path)
             assert row.findings == [] and row.outcomes, line_of(row)
 
 
-@pytest.mark.parametrize("server", ["kraft-controller", "kraft-broker"])
+@pytest.mark.parametrize("server", ["kraft-controller", pytest.param("kraft-broker", marks=pytest.mark.long)])
 def test_a_request_of_many_entries_is_read_if_a_node_of_the_cluster_sends_it(server: str, tmp_path: Path) -> None:
     """In SERVERS whoever comes from 127.0.0.1 has all rights, and who comes from elsewhere none."""
     resources = [DescribeConfigsResource(resource_type=2, resource_name="unknown")] * (CLIENT_VALUES + 1)

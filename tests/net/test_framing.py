@@ -17,12 +17,13 @@ def frame(body: bytes) -> bytes:
 
 def feed(splitter: Splitter, data: bytes) -> None:
     """As a socket would: as much as there is room for, again and again."""
-    while data:
+    left = memoryview(data)
+    while left:
         room = splitter.get_buffer()
-        count = min(len(room), len(data))
-        room[:count] = data[:count]
+        count = min(len(room), len(left))
+        room[:count] = left[:count]
         splitter.received(count)
-        data = data[count:]
+        left = left[count:]
 
 
 def taken(splitter: Splitter) -> Iterator[bytes]:

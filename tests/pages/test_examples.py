@@ -14,10 +14,14 @@ EXAMPLES = sorted((ROOT / "examples").glob("*.py"))
 PRINTS = re.compile(r"^# Prints:\n((?:#.*\n)+)\Z", re.MULTILINE)
 
 
-SPARK_APART = [pytest.param(each, marks=pytest.mark.long) if "spark" in each.stem else each for each in EXAMPLES]
+STARTS_PROCESSES = ("spark", "storm")
+APART = [
+    pytest.param(each, marks=pytest.mark.long) if any(word in each.stem for word in STARTS_PROCESSES) else each
+    for each in EXAMPLES
+]
 
 
-@pytest.mark.parametrize("example", SPARK_APART, ids=lambda path: path.stem)
+@pytest.mark.parametrize("example", APART, ids=lambda path: path.stem)
 def test_example(example: Path, tmp_path: Path) -> None:
     said = PRINTS.search(example.read_text(encoding="utf-8"))
     assert said, "an example ends by `# Prints:` and a comment with its output"

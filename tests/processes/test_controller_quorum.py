@@ -23,6 +23,7 @@ async def leader_of(quorum: ControllerQuorum) -> int:
         await client.close()
 
 
+@pytest.mark.long
 def test_three_controllers_elect_one_and_another_when_that_is_killed() -> None:
     with KcoreQuorum(controllers=3) as quorum:
         first = asyncio.run(leader_of(quorum))

@@ -109,7 +109,7 @@ def completed(partitions: Iterator[Partition]) -> list[Partition]:
 
 
 @pytest.mark.parametrize("release", RELEASES)
-@pytest.mark.parametrize("elr", [True, False])
+@pytest.mark.parametrize("elr", [True, pytest.param(False, marks=pytest.mark.long)])
 def test_every_small_partition(release: str, elr: bool) -> None:
     partitions = completed(small_partitions())
     events = [NOBODY, NOBODY | {"leaving": {0}}, NOBODY | {"crashed": {1}}, NOBODY | {"leaving": {0, 1}}]

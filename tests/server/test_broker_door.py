@@ -129,6 +129,7 @@ async def test_each_listener_has_its_own_protocol_and_is_told_to_its_clients(
             "CLIENTS": ("localhost", ports["CLIENTS"], 2),
             "OPEN": ("127.0.0.1", ports["OPEN"], 0),
         }
+        await until(lambda: cluster.brokers[1]._loader.image == cluster.controller.controller.image)
         for listener, host in (("SECURE", "127.0.0.1"), ("CLIENTS", "localhost")):
             async with await cluster.connect(1, "admin", listener) as connection:
                 for request in (MetadataRequest(topics=[]), DescribeClusterRequest(endpoint_type=1)):

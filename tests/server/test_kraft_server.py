@@ -126,8 +126,9 @@ def test_the_oldest_metadata_version_is_shown_until_one_is_committed(port: int, 
         voters = tuple(Voter(ReplicaKey(node_id), where) for node_id in (7, 8, 9))
         raft = RaftConfig(CLUSTER, 7, OWN, where, lambda bound: 0, voters=voters)
         bootstrap = Bootstrap.of_features(LEVELS, "a test")
+        storage = MemoryLog(), MemoryElections()
         async with (
-            KraftServer(config, raft, MemoryLog(), MemoryElections(), bootstrap, host="127.0.0.1", port=port) as server,
+            KraftServer(config, raft, *storage, bootstrap, host="127.0.0.1", port=port, stop_ms=10) as server,
             asyncio.timeout(30),
             await connect("127.0.0.1", server.port) as connection,
         ):

@@ -147,9 +147,9 @@ class Migrating(Brokers):
         led = state | {"partitionEpoch": partition_epoch, "addingReplicas": [], "removingReplicas": [], "isNew": True}
         who = {"controllerId": QUORUM, "isKRaftController": True, "controllerEpoch": 2, "type": 1}
         who |= {"brokerEpoch": self.quorum.epochs[broker_id]} | fields
-        live = [
-            {"id": each, "endpoints": [{"port": self.servers[each].port, **_AT_HOME}], "rack": None} for each in (1, 2)
-        ]
+        assert self.controller.server is not None
+        ports = {each: self.servers[each].port for each in (1, 2)} | {CONTROLLER: self.controller.server.port}
+        live = [{"id": each, "endpoints": [{"port": ports[each], **_AT_HOME}], "rack": None} for each in ports]
         update = self._request(UpdateMetadataRequest, 8, who | {"liveBrokers": live}, [cached])
         told = await self.ask(broker_id, update, 8)
         become = self._request(LeaderAndIsrRequest, 7, who | {"liveLeaders": []}, [led | {"leaderRecoveryState": 0}])

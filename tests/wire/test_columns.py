@@ -26,7 +26,7 @@ from reference.columns import root_row, write
 from wire.column_messages import EveryKind, structs
 from wire.golden import vectors
 
-SLOW = settings(max_examples=40, deadline=None, suppress_health_check=list(HealthCheck))
+SLOW = settings(max_examples=25, deadline=None, suppress_health_check=list(HealthCheck))
 GROUPED = (LeaderAndIsrRequest, UpdateMetadataRequest, StopReplicaRequest)
 
 

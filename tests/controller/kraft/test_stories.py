@@ -1,6 +1,9 @@
 """What the real controller answered and logged, step by step, beside what kcore decides and does."""
 
+import itertools
+import json
 from copy import deepcopy
+from types import SimpleNamespace
 
 import pytest
 
@@ -11,6 +14,7 @@ from controller.kraft.explanations import EXPLANATIONS, codes, explanation, unex
 from controller.kraft.stories import Follower
 from controller.kraft.story_wire import Json
 from kcore.controller.kraft.departures import DEPARTURES, KAFKA_WAY
+from kcore.server import request_throttle
 
 RELEASES = ["4.3.1", "4.1.2", "3.9.1"]
 KCORE_WAY: frozenset[str] = frozenset()
@@ -65,6 +69,18 @@ def stories() -> list[Json]:
 
 def all_differences(story: Json, kafka_way: frozenset[str]) -> list[Difference]:
     return [*Follower(story, kafka_way).differences(), *free_runs.differences(story, kafka_way)]
+
+
+def test_a_slow_machine_throttles_nobody_whom_kafka_did_not(
+    stories: list[Json], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Stories with a request quota, where each look at the clock is an hour after the one before."""
+    hours = itertools.count(step=3_600_000_000_000)
+    monkeypatch.setattr(request_throttle, "time", SimpleNamespace(monotonic_ns=lambda: next(hours)))
+    limited = [each for each in stories if "request_percentage" in json.dumps(each)][:4]
+    assert limited
+    for story in limited:
+        assert not unexplained(free_runs.differences(story, KAFKA_WAY), story, KAFKA_WAY)
 
 
 def test_a_code_that_no_departure_explains_fails(stories: list[Json]) -> None:
