@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from kcore.errors import DecodeError
+from kcore.storage.continuity import gap_in_file
 from kcore.storage.coordinator_records import Types, coordinator_json
 from kcore.storage.dump_beside import beside_line, beside_rows, is_beside
 from kcore.storage.log import segment_files
@@ -93,7 +94,7 @@ def dump_lines(path: Path, detail: Detail) -> Iterator[str]:
     if path.suffix == LOG:
         with Segment(path) as segment:
             problem = next(iter(segment.problems), problem)
-    if problem:
+    if problem := problem or gap_in_file(path):
         raise problem
 
 

@@ -15,6 +15,7 @@ from kcore.schema.structure import Data
 from kcore.storage.files import OS, FileSystem, naming, write_atomically
 from kcore.storage.segment import map_file
 from kcore.wire.codec import encode
+from kcore.wire.record_batch import gap_in
 from kcore.wire.record_building import encode_records
 from kcore.wire.records import CONTROL_TYPES, Record, Records, control_message, decode_records
 
@@ -79,6 +80,8 @@ def read_snapshot(path: Path) -> Snapshot:
             raise StorageError("a snapshot begins with its header")
         if controls[-1] != CONTROL_TYPES.index("SNAPSHOT_FOOTER"):
             raise StorageError("a snapshot ends with its footer: this one was not finished")
+        if (gap := gap_in(records.batches, 0)) is not None:
+            raise gap.problem
     return Snapshot(
         snapshot_id(path.name),
         found["SNAPSHOT_HEADER"],
