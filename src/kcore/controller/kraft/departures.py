@@ -31,6 +31,7 @@ STANDBYS: Final = "standbys-check-first"
 SNAPSHOTS_AT_FIXED_BYTES: Final = "snapshots-at-fixed-bytes"
 LEADERS_NAMED: Final = "standbys-name-no-leader"
 KILLED_LEADERS: Final = "killed-leaders-are-awaited"
+HALF_BOOTSTRAP: Final = "half-a-bootstrap-stops"
 
 
 class Departure(NamedTuple):
@@ -169,6 +170,11 @@ DEPARTURES: Final[Mapping[str, Departure]] = {
         "elects no new active controller before the fetch timeout, also where the last one's process has ended",
         "elects one as soon as the last one's address refuses connections; one that is only silent it awaits as long",
         "a killed controller is replaced in a tenth of the time",
+    ),
+    HALF_BOOTSTRAP: Departure(
+        "stops at every start, as release 3.9.1, where the first controller ended within its bootstrap transaction",
+        "aborts that transaction and writes the bootstrap records again, as Kafka 4.3.1 does",
+        "a cluster whose first controller was killed starts",
     ),
 }
 """By name."""
