@@ -18,6 +18,7 @@ from kcore.storage.checkpoints import read_leader_epochs, read_offsets
 from kcore.storage.files import OsFileSystem
 from kcore.storage.log import Log
 from kcore.storage.raft_log import DiskRaftLog
+from raft.batches import batch
 from storage import building
 from storage.raft_logs import END, FOLDER, SMALL, crashed, files, fill, opened, read_all, snapshot
 
@@ -468,3 +469,23 @@ def test_flushing_beside_appending(tmp_path: Path) -> None:
     log.close()
     with opened(tmp_path, SMALL) as again:
         assert read_all(again) == b"".join(batches)
+
+
+def test_a_log_that_begins_within_a_batch_is_opened_again(tmp_path: Path) -> None:
+    """Whole, and after a crash between the new beginning and the batch."""
+    for is_crashed in (False, True):
+        directory = tmp_path / str(is_crashed)
+        log = opened(directory)
+        snapshot(log, 3, 2)
+        assert log.truncate_to_latest_snapshot()
+        log.append_as_follower(batch(1, 2, 4), 2)
+        if is_crashed:
+            log.flush()
+            log.abandon()
+            [path] = files(directory)
+            path.write_bytes(b"")
+        else:
+            log.close()
+        with opened(directory) as again:
+            assert (again.end_offset, again.last_epoch) == (3 if is_crashed else 5, 2)
+            assert again.read(3, 1000, 5) == (b"" if is_crashed else batch(1, 2, 4))

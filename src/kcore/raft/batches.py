@@ -100,6 +100,17 @@ def stamped_again(batch: StoredBatch, base_offset: int, epoch: int) -> StoredBat
     return StoredBatch(base_offset, last_offset, epoch, batch.is_control, restamped(batch, base_offset, epoch))
 
 
+def begins_inside(batches: Sequence[StoredBatch], start_offset: int, end_offset: int) -> bool:
+    """Whether a log that begins and ends at a snapshot takes these, of which the first one reaches over its start.
+
+    The leader's snapshot ends within that batch, and a leader sends whole batches. Source:
+    Partition.doAppendRecordsToFollowerOrFutureReplica; Kafka's raft nodes refuse such a batch.
+    """
+    return (
+        bool(batches) and start_offset == end_offset and batches[0].base_offset < end_offset <= batches[0].last_offset
+    )
+
+
 def check_sequence(batches: Sequence[StoredBatch], end_offset: int, last_epoch: int) -> None:
     """Whether a log that ends so takes them: RaftLogError where offsets do not go on, or epochs go back."""
     for batch in batches:

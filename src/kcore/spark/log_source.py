@@ -89,9 +89,10 @@ class LogReader(FileReader):
             end = max(first + 1, int(np.searchsorted(chosen.position, bound)))
             yield from self._decoded(path, data, chosen.take(slice(first, end)))
             first = end
-        problem = batches.problem or gap_in_file(Path(path), batches)
-        if problem:
-            yield from self._failed(path, problem.offset, problem)
+        if batches.problem:
+            yield from self._failed(path, batches.end, batches.problem)
+        elif gap := gap_in_file(Path(path), batches):
+            yield from self._failed(path, gap.offset, gap)
 
     def _wanted(self, batches: RecordBatches) -> Bools:
         """The batches that may hold a record that is asked for; what a damaged header says is not relied on."""
