@@ -112,7 +112,8 @@ def replay_batches(
 ) -> None:
     """Takes versions and voters out of control batches; `at`: the offset where all of them count, for a snapshot's.
 
-    `begin`: records below it are left out, a snapshot has them. DecodeError and NewerReleaseError as of `control_messages`.
+    `begin`: records below it are left out, a snapshot has them. DecodeError and NewerReleaseError as of
+    `control_messages`.
     """
     for batch in batches:
         if not batch.is_control:
