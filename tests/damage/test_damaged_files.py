@@ -58,7 +58,7 @@ def opens(folder: Path) -> str:
 
 
 def compare(rows: Sequence[dict[str, Any]], made: dict[str, Source], scratch: Path) -> None:
-    """No whole batch goes; kcore refuses where Kafka deletes some, and opens where Kafka does, up to the same offset."""
+    """No whole batch goes. kcore refuses where Kafka deletes some, and opens where Kafka does, to the same offset."""
     for row in rows:
         case = scratch / "case"
         shutil.copytree(made[row["subject"]].folder, case)

@@ -486,22 +486,3 @@ def test_a_log_cut_at_the_snapshot_that_it_began_at_knows_its_epoch(tmp_path: Pa
         assert again.start_offset < offset and again.epoch_at(again.start_offset) == 1
         again.truncate_to_end_offset(OffsetAndEpoch(offset, 0))
         assert (again.end_offset, again.last_epoch, again.end_offset_for_epoch(2)) == (offset, 2, at)
-
-
-def test_a_damaged_batch_that_the_index_ends_with_leaves_those_before_it(tmp_path: Path) -> None:
-    """The last index entry of a log that was closed names the batch that is damaged since."""
-    wide = Settings(10_000, 200)
-    with opened(tmp_path, wide) as log:
-        batches = fill(log, 9)
-        entries = scan_batches(b"".join(batches))
-    log = opened(tmp_path, wide)
-    fill(log, 3)
-    log.abandon()
-    [path] = files(tmp_path)
-    at = int.from_bytes(path.with_suffix(".index").read_bytes()[-4:])
-    row = entries.position.tolist().index(at)
-    broken = bytearray(path.read_bytes())
-    broken[at + 70] ^= 1
-    path.write_bytes(broken)
-    with opened(tmp_path, wide._replace(set_aside=True)) as log:
-        assert (log.end_offset, read_all(log)) == (row, b"".join(batches[:row]))

@@ -8,8 +8,7 @@ from struct import Struct
 from typing import Final, NamedTuple, TypeAlias
 
 from kcore.errors import DecodeError, RaftLogError
-from kcore.wire.record_batch import HEADER_END, LENGTH_END, crc32c
-from kcore.wire.record_building import CONTROL
+from kcore.wire.record_batch import CONTROL, HEADER_END, LENGTH_END, crc32c
 
 HEADER: Final = Struct(">qiibIhi")  # Base offset, length, epoch, magic, CRC, attributes, last offset delta.
 _BASE_OFFSET: Final = Struct(">q")

@@ -27,8 +27,8 @@ from kcore.schema.control_records import (
 )
 from kcore.schema.structure import Data, Message
 from kcore.wire.codec import encode
-from kcore.wire.record_batch import HEADER_END, scan_batches
-from kcore.wire.record_building import CONTROL, encode_control
+from kcore.wire.record_batch import CONTROL, HEADER_END, scan_batches
+from kcore.wire.record_building import encode_control
 from kcore.wire.records import CONTROL_TYPES, Record, control_message, records_of
 
 READ_BYTES: Final = 1 << 20

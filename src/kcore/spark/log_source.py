@@ -168,8 +168,8 @@ def _files(path: Path, *, alone: bool) -> list[File]:
         ends, gaps = dict(pairwise(bases)), gaps_between_files(folder)
         for name in names:
             base = int(name.stem) if SEGMENT_NAME.fullmatch(name.name) else None
-            bounds = () if base is None else (base, ends.get(base, _MOST))
-            found.append(File(str(name), *bounds, gap=gaps.get(name, "")))
+            bounds = (0, _MOST) if base is None else (base, ends.get(base, _MOST))
+            found.append(File(str(name), *bounds, gaps.get(name, "")))
     return found
 
 

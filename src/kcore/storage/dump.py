@@ -16,8 +16,16 @@ from kcore.storage.segment import LOG, Segment, map_file
 from kcore.storage.snapshot import BOOTSTRAP, SUFFIX, snapshot_id, snapshots_in
 from kcore.wire.jsonform import to_json
 from kcore.wire.metadata_frames import decode_metadata_record
-from kcore.wire.record_batch import RecordBatches, scan_batches
-from kcore.wire.record_building import CODEC_MASK, CODECS, CONTROL, DELETE_HORIZON, LOG_APPEND_TIME, TRANSACTIONAL
+from kcore.wire.record_batch import (
+    CODEC_MASK,
+    CONTROL,
+    DELETE_HORIZON,
+    LOG_APPEND_TIME,
+    TRANSACTIONAL,
+    RecordBatches,
+    scan_batches,
+)
+from kcore.wire.record_building import CODECS
 from kcore.wire.records import Record, control_message, decode_records
 
 INDENT: Final = "|"

@@ -10,8 +10,7 @@ from typing import Final, NamedTuple
 
 from kcore.broker.replicas.transactions import AbortedTransaction, EndMarker, Transactions
 from kcore.protocol_errors import Errors
-from kcore.wire.record_batch import NO_TIMESTAMP, RecordBatches
-from kcore.wire.record_building import CONTROL, TRANSACTIONAL
+from kcore.wire.record_batch import CONTROL, NO_TIMESTAMP, TRANSACTIONAL, RecordBatches
 
 BATCHES_TO_RETAIN: Final = 5  # ProducerStateEntry.NUM_BATCHES_TO_RETAIN: as many as a producer has in flight.
 NO_PRODUCER_ID: Final = -1
