@@ -30,8 +30,7 @@ from kcore.sim.kernel.events import Kernel
 from kcore.sim.kernel.process import Process
 from kcore.types import Uuid
 from kcore.wire.column_codec import decode_columns
-from kcore.wire.record_batch import scan_batches
-from kcore.wire.record_building import TRANSACTIONAL
+from kcore.wire.record_batch import TRANSACTIONAL, scan_batches
 from kcore.wire.records import decode_records
 from storage import building
 

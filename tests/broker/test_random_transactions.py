@@ -15,8 +15,7 @@ from broker.test_random_replicas import STEP_US, World
 from kcore.broker.replicas.outputs import Verify
 from kcore.broker.replicas.producing import on_verified
 from kcore.protocol_errors import Errors
-from kcore.wire.record_batch import scan_batches
-from kcore.wire.record_building import CONTROL
+from kcore.wire.record_batch import CONTROL, scan_batches
 from kcore.wire.records import decode_records
 
 STEPS: Final = 500

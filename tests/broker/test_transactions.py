@@ -15,8 +15,7 @@ from kcore.protocol_errors import ApiException, Errors
 from kcore.schema.list_offsets import ListOffsetsPartition, ListOffsetsRequest, ListOffsetsTopic
 from kcore.schema.producers import DescribeProducersRequest, TopicRequest
 from kcore.schema.topics import DeleteRecordsPartition, DeleteRecordsRequest, DeleteRecordsTopic
-from kcore.wire.record_batch import scan_batches
-from kcore.wire.record_building import CONTROL, TRANSACTIONAL
+from kcore.wire.record_batch import CONTROL, TRANSACTIONAL, scan_batches
 from kcore.wire.records import decode_records
 from storage import building
 

@@ -19,8 +19,7 @@ from kcore.processes.machine import free_ports
 from kcore.processes.zk_cluster import ZkBrokers, ZookeeperProcess
 from kcore.protocol_errors import Errors
 from kcore.schema.produce import PartitionProduceData, ProduceRequest, TopicProduceData
-from kcore.wire.record_batch import HEADER_END, crc32c
-from kcore.wire.record_building import TRANSACTIONAL
+from kcore.wire.record_batch import HEADER_END, TRANSACTIONAL, crc32c
 from oracle.kafka_tools import TOPICS, run_tool
 from oracle.kcore_brokers import KcoreBroker, topic_at, until
 

@@ -276,6 +276,29 @@ class LogContract:
             log.delete_before(end)
             assert not log.truncate_to_latest_snapshot()
 
+    def test_a_log_that_begins_at_a_snapshot_takes_the_batch_that_the_snapshot_ends_in(self, log: RaftLog) -> None:
+        snapshot(log, OffsetAndEpoch(3, 2))
+        assert log.truncate_to_latest_snapshot()
+        for data in (batch(1, 2, 2), batch(4, 2)):  # One that the snapshot holds whole; one behind a gap.
+            with pytest.raises(RaftLogError):
+                log.append_as_follower(data, 3)
+        data = batch(1, 2, 4) + batch(5, 3)
+        assert log.append_as_follower(data, 3) == Appended(3, 5)
+        assert (log.start_offset, log.end_offset, log.last_epoch, log.epoch_at(3)) == (3, 6, 3, 2)
+        assert log.read(3, MANY, 6) == data and log.read(4, 1, 6) == batch(1, 2, 4)
+        assert log.validate_offset_and_epoch(5, 2) == ValidOffsetAndEpoch("VALID", OffsetAndEpoch(5, 2))
+        with pytest.raises(RaftLogError):
+            log.append_as_follower(batch(4, 3, 4), 3)
+
+    def test_a_cut_at_the_snapshot_takes_the_batch_that_the_snapshot_ends_in(self, log: RaftLog) -> None:
+        snapshot(log, OffsetAndEpoch(3, 2))
+        assert log.truncate_to_latest_snapshot()
+        log.append_as_follower(batch(1, 2, 4) + batch(5, 2), 2)
+        assert log.truncate_to_end_offset(OffsetAndEpoch(4, 2)) == 3
+        assert (log.start_offset, log.end_offset, log.last_epoch) == (3, 3, 2)
+        assert log.append_as_follower(batch(3, 4, 2), 4) == Appended(3, 4)
+        assert log.read(3, MANY, 5) == batch(3, 4, 2)
+
     def test_the_start_moves_up_to_a_snapshot_only(self, log: RaftLog) -> None:
         """E8, KAFKA-14238: what is behind the newest snapshot must stay."""
         append(log, (1, 2), (2, 2), (2, 2))

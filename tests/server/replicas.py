@@ -37,7 +37,7 @@ from kcore.schema.transactions import (
 )
 from kcore.server.broker.zk_process import ZkBrokerServer
 from kcore.types import Uuid
-from kcore.wire.record_building import TRANSACTIONAL
+from kcore.wire.record_batch import TRANSACTIONAL
 from storage import building
 from zookeeper.tree import Tree
 

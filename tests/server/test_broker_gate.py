@@ -75,7 +75,7 @@ from kcore.server.broker.forwarding import forwarded_apis
 from kcore.server.broker.gate import CHECKS, BrokerGate, fetch_right
 from kcore.server.broker.group_coordinators import GROUPS, TRANSACTIONS
 from kcore.server.rights import Checked
-from kcore.wire.record_building import TRANSACTIONAL
+from kcore.wire.record_batch import TRANSACTIONAL
 from storage import building
 
 ELSEWHERE: Final = {  # Where the right is looked at, if not before the request is handled.

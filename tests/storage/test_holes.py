@@ -14,7 +14,7 @@ from kcore.storage.live_log import LiveLog
 from kcore.storage.segmented_log import Settings
 from kcore.wire.record_batch import scan_batches
 from storage import building
-from storage.raft_logs import FOLDER, files, opened, read_all
+from storage.raft_logs import FOLDER, files, fill, opened, read_all
 
 WIDE = Settings(10_000, 200)
 
@@ -205,3 +205,21 @@ def test_a_search_goes_on_over_many_windows(monkeypatch: pytest.MonkeyPatch) -> 
     monkeypatch.setattr(holes, "_WINDOW", 64)
     data = b"".join(building.batch(k, [b"x" * 90 * k]) for k in range(9))
     assert [first for _, first, _ in whole_batches(b"\2" * 500 + data)] == [*range(9)]
+
+
+def test_a_damaged_batch_that_the_index_ends_with_leaves_those_before_it(tmp_path: Path) -> None:
+    """The last index entry of a log that was closed names the batch that is damaged since."""
+    with opened(tmp_path, WIDE) as log:
+        batches = fill(log, 9)
+        entries = scan_batches(b"".join(batches))
+    log = opened(tmp_path, WIDE)
+    fill(log, 3)
+    log.abandon()
+    [path] = files(tmp_path)
+    at = int.from_bytes(path.with_suffix(".index").read_bytes()[-4:])
+    row = entries.position.tolist().index(at)
+    broken = bytearray(path.read_bytes())
+    broken[at + 70] ^= 1
+    path.write_bytes(broken)
+    with opened(tmp_path, WIDE._replace(set_aside=True)) as log:
+        assert (log.end_offset, read_all(log)) == (row, b"".join(batches[:row]))

@@ -19,7 +19,7 @@ from kcore.storage.files import OsFileSystem
 from kcore.storage.log import Log
 from kcore.storage.raft_log import DiskRaftLog
 from kcore.storage.segmented_log import Settings
-from raft.batches import WHOLE_SNAPSHOT
+from raft.batches import WHOLE_SNAPSHOT, batch
 from storage import building
 from storage.raft_logs import END, FOLDER, SMALL, crashed, files, fill, opened, read_all, snapshot
 
@@ -486,3 +486,23 @@ def test_a_segment_that_is_too_old_gets_no_more_batches(tmp_path: Path) -> None:
     with opened(tmp_path, Settings()) as log:
         log.append_as_leader(building.batch(log.end_offset, [b"a"], epoch=1, time_ms=10**12), 1)
         assert len([*log.folder.glob("*.log")]) == 4
+
+
+def test_a_log_that_begins_within_a_batch_is_opened_again(tmp_path: Path) -> None:
+    """Whole, and after a crash between the new beginning and the batch."""
+    for is_crashed in (False, True):
+        directory = tmp_path / str(is_crashed)
+        log = opened(directory)
+        snapshot(log, 3, 2)
+        assert log.truncate_to_latest_snapshot()
+        log.append_as_follower(batch(1, 2, 4), 2)
+        if is_crashed:
+            log.flush()
+            log.abandon()
+            [path] = files(directory)
+            path.write_bytes(b"")
+        else:
+            log.close()
+        with opened(directory) as again:
+            assert (again.end_offset, again.last_epoch) == (3 if is_crashed else 5, 2)
+            assert again.read(3, 1000, 5) == (b"" if is_crashed else batch(1, 2, 4))

@@ -10,8 +10,7 @@ import pytest
 from kcore.broker.replicas.transactions import EndMarker, encode_end_marker
 from kcore.storage.live_log import LiveLog, Settings
 from kcore.storage.segment import Segment
-from kcore.wire.record_batch import scan_batches
-from kcore.wire.record_building import TRANSACTIONAL
+from kcore.wire.record_batch import TRANSACTIONAL, scan_batches
 from storage import building
 
 SMALL = Settings(segment_bytes=1500, index_interval_bytes=200)

@@ -13,6 +13,7 @@ from kcore.extras import needs
 from kcore.printable import printable
 from kcore.report.exits import Exit
 from kcore.storage.checkpoints import TopicPartition
+from kcore.storage.continuity import gap_in_file, gaps_between_files
 from kcore.storage.coordinator_records import OFFSETS, TRANSACTIONS, coordinator_json
 from kcore.storage.dump import (
     Detail,
@@ -69,9 +70,10 @@ def run(path: Path, detail: Detail, as_json: bool, arrow: Path | None) -> Exit:
         files = files_of(path)
         if not files:
             raise StorageError(f"{path}: neither a segment nor a snapshot there")
+        gaps = [_report(file, gap) for file, gap in gaps_between_files(path).items()]
         if arrow is not None or as_json:
-            return _rows(files, detail, as_json, arrow)
-        return max([_lines(file, detail) for file in files])
+            return max(_rows(files, detail, as_json, arrow), *gaps, Exit.GOOD)
+        return max([_lines(file, detail) for file in files] + gaps)
     except (KcoreError, OSError) as error:
         fail(str(error))
 
@@ -86,7 +88,7 @@ def _lines(file: Path, detail: Detail) -> Exit:
     return Exit.GOOD
 
 
-def _report(file: Path, error: KcoreError) -> Exit:
+def _report(file: Path, error: KcoreError | str) -> Exit:
     say(f"kcore: {file}: {error}", err=True)
     return Exit.FAILED
 
@@ -123,6 +125,8 @@ def _rows_of(file: Path, detail: Detail) -> Iterator[Row]:
             yield batch
         for record in records:
             yield _record_row(batch, partition, record, detail)
+    if gap := gap_in_file(file):
+        raise gap
 
 
 def _record_row(batch: Row, partition: TopicPartition | None, record: Record, detail: Detail) -> Row:

@@ -25,7 +25,7 @@ from kcore.schema.metadata_records_topics import PartitionRecord
 from kcore.types import Int32s, Int64s
 from kcore.wire.codec import decode_from
 from kcore.wire.metadata_frames import decode_metadata_record, frame_columns
-from kcore.wire.record_batch import scan_batches
+from kcore.wire.record_batch import gap_in, scan_batches
 from kcore.wire.records import Records, decode_records
 
 _PIECE_BYTES: Final = 8 << 20  # Of a snapshot, at a time.
@@ -73,6 +73,8 @@ class Observer:
 
     def on_committed(self, batches: bytes, end_offset: int) -> Sequence[Never]:
         records = decode_records(batches)
+        if (gap := gap_in(records.batches, self.end_offset, inside=True)) is not None:
+            raise TargetError(f"the leader's log: {gap.problem.message}")
         self._seen.append(self._apply(records))
         columns = records.batches.partition_leader_epoch.tolist(), records.batches.last_offset.tolist()
         self._epoch_ends |= {epoch: last_offset + 1 for epoch, last_offset in zip(*columns, strict=True)}

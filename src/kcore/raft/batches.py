@@ -8,8 +8,7 @@ from struct import Struct
 from typing import Final, NamedTuple, TypeAlias
 
 from kcore.errors import DecodeError, RaftLogError
-from kcore.wire.record_batch import HEADER_END, LENGTH_END, crc32c
-from kcore.wire.record_building import CONTROL
+from kcore.wire.record_batch import CONTROL, HEADER_END, LENGTH_END, crc32c
 
 HEADER: Final = Struct(">qiibIhi")  # Base offset, length, epoch, magic, CRC, attributes, last offset delta.
 _BASE_OFFSET: Final = Struct(">q")
@@ -104,6 +103,17 @@ def stamped_again(batch: StoredBatch, base_offset: int, epoch: int) -> StoredBat
         return batch
     last_offset = base_offset + batch.last_offset - batch.base_offset
     return StoredBatch(base_offset, last_offset, epoch, batch.is_control, restamped(batch, base_offset, epoch))
+
+
+def begins_inside(batches: Sequence[StoredBatch], start_offset: int, end_offset: int) -> bool:
+    """Whether a log that begins and ends at a snapshot takes these, of which the first one reaches over its start.
+
+    The leader's snapshot ends within that batch, and a leader sends whole batches. Source:
+    Partition.doAppendRecordsToFollowerOrFutureReplica; Kafka's raft nodes refuse such a batch.
+    """
+    return (
+        bool(batches) and start_offset == end_offset and batches[0].base_offset < end_offset <= batches[0].last_offset
+    )
 
 
 def check_sequence(batches: Sequence[StoredBatch], end_offset: int, last_epoch: int) -> None:

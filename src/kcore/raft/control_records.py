@@ -27,8 +27,8 @@ from kcore.schema.control_records import (
 )
 from kcore.schema.structure import Data, Message
 from kcore.wire.codec import encode
-from kcore.wire.record_batch import HEADER_END, scan_batches
-from kcore.wire.record_building import CONTROL, encode_control
+from kcore.wire.record_batch import CONTROL, HEADER_END, scan_batches
+from kcore.wire.record_building import encode_control
 from kcore.wire.records import CONTROL_TYPES, Record, control_message, records_of
 
 READ_BYTES: Final = 1 << 20
@@ -107,15 +107,20 @@ def kraft_version_record(kraft_version: int) -> KRaftVersionRecord:
     return KRaftVersionRecord(version=0, kraft_version=kraft_version)
 
 
-def replay_batches(history: VoterHistory, batches: Iterable[StoredBatch], at: int | None = None) -> None:
+def replay_batches(
+    history: VoterHistory, batches: Iterable[StoredBatch], at: int | None = None, begin: int = 0
+) -> None:
     """Takes versions and voters out of control batches; `at`: the offset where all of them count, for a snapshot's.
 
-    DecodeError and NewerReleaseError as of `control_messages`.
+    `begin`: records below it are left out, a snapshot has them. DecodeError and NewerReleaseError as of
+    `control_messages`.
     """
     for batch in batches:
         if not batch.is_control:
             continue
         for record_offset, value in _changes_before(batch) if len(batch.data) <= FEW_BYTES else _changes(batch):
+            if record_offset < begin:
+                continue
             offset = record_offset if at is None else at
             if isinstance(value, VoterSet):
                 history.voters.add(offset, value)
@@ -241,17 +246,17 @@ def _replay(history: VoterHistory, log: RaftLog) -> None:
             few, problem = split_batches(data)
             if problem is not None or not few:
                 raise problem or DecodeError("a record batch that is cut off", 0)
-            replay_batches(history, [batch for batch in few if batch.base_offset >= offset])
+            replay_batches(history, [batch for batch in few if batch.last_offset >= offset], begin=offset)
             offset = few[-1].last_offset + 1
             continue
         batches = scan_batches(data)
         if (bad := np.flatnonzero(~batches.crc_matches)).size:
             raise DecodeError("a record batch that is damaged", int(batches.position[bad[0]]))
         last_offset = batches.last_offset
-        rows = np.flatnonzero((batches.attributes & CONTROL != 0) & (batches.base_offset >= offset))
+        rows = np.flatnonzero((batches.attributes & CONTROL != 0) & (last_offset >= offset))
         fields = batches.base_offset, last_offset, batches.partition_leader_epoch, batches.position, batches.size
         for first, last, epoch, begin, size in zip(*(field[rows].tolist() for field in fields), strict=True):
-            replay_batches(history, (StoredBatch(first, last, epoch, True, data[begin : begin + size]),))
+            replay_batches(history, (StoredBatch(first, last, epoch, True, data[begin : begin + size]),), begin=offset)
         offset = int(last_offset[-1]) + 1
 
 

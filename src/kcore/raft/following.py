@@ -11,7 +11,7 @@ from kcore.constants import METADATA_TOPIC
 from kcore.errors import DecodeError, RaftLogError
 from kcore.protocol_errors import Errors
 from kcore.raft import snapshots
-from kcore.raft.batches import StoredBatch, split_batches
+from kcore.raft.batches import StoredBatch, begins_inside, split_batches
 from kcore.raft.config import FETCH_MAX_WAIT_MS
 from kcore.raft.context import NodeContext
 from kcore.raft.control_records import control_messages, replay_batches
@@ -188,6 +188,7 @@ def append(node: NodeContext, records: bytes) -> bool:
     before = node.log.end_offset
     split = split_batches(records)
     batches, _ = split
+    is_inside = begins_inside(batches, node.log.start_offset, before)
     size, problem = _loadable(node, records, batches)
     try:
         node.log.append_as_follower(records[:size], node.epoch, split if problem is None else None)
@@ -196,7 +197,8 @@ def append(node: NodeContext, records: bytes) -> bool:
     end_offset = node.log.end_offset
     if end_offset > before:
         node.flush()
-        replay_batches(node.voter_history, _between(batches, before, end_offset))
+        first = batches[0].base_offset if is_inside else before
+        replay_batches(node.voter_history, _between(batches, first, end_offset), begin=before)
     if problem is not None:
         text = f"what the leader, node {node.leader_id}, sends from offset {end_offset} on is not appended"
         node.notice("damage", f"{text}: {problem}")
@@ -220,6 +222,8 @@ def _loadable(
     `batches`: those before the first one that is damaged. Gaps and later epochs are checked by the log itself.
     """
     size, end_offset, epoch = 0, node.log.end_offset, node.epoch
+    if begins_inside(batches, node.log.start_offset, end_offset):
+        end_offset = batches[0].base_offset
     for batch in batches:
         if batch.base_offset != end_offset or batch.epoch > epoch:
             break

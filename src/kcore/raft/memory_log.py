@@ -4,7 +4,7 @@ from bisect import bisect_right
 from collections.abc import Callable, Sequence
 
 from kcore.errors import RaftLogError
-from kcore.raft.batches import SplitBatches, StoredBatch, check_sequence, split_batches
+from kcore.raft.batches import SplitBatches, StoredBatch, begins_inside, check_sequence, split_batches
 from kcore.raft.log import Appended, SnapshotPiece, gives_way_to
 from kcore.replication.epochs import EpochCache
 from kcore.replication.raft_log import Level, OffsetAndEpoch, ValidOffsetAndEpoch
@@ -89,9 +89,12 @@ class MemoryLog:
         if newer is not None:  # Of a leader after the one that was asked: its epoch must be learnt first (KAFKA-18723).
             found, problem = found[:newer], None
         first = self.end_offset
-        check_sequence(found, self.end_offset, self.last_epoch)
+        is_inside = begins_inside(found, self.start_offset, self.end_offset)
+        check_sequence(found, found[0].base_offset if is_inside else first, self.last_epoch)
         for batch in found:
             self._append(batch)
+        if is_inside:
+            self.epochs.truncate_from_start(first)
         if problem:
             raise problem
         return Appended(first, self.end_offset - 1) if found else None
@@ -139,11 +142,15 @@ class MemoryLog:
 
     def truncate_to_end_offset(self, end: OffsetAndEpoch) -> int:
         offset = self._rules().truncation_offset(end)
-        while self._batches and self._batches[-1].last_offset >= offset > self._batches[-1].base_offset:
-            offset = self._batches[-1].base_offset  # A batch goes whole, or not at all.
+        row = bisect_right(self._base_offsets, offset) - 1
+        wanted = offset  # A batch goes whole, or not at all.
+        if row >= 0 and self._batches[row].last_offset >= offset:
+            wanted = self._base_offsets[row]
+        offset = max(wanted, self.start_offset)
         if offset < self.high_watermark:
             raise RaftLogError(f"a cut at {offset}, below the high watermark {self.high_watermark}")
-        self._cut(offset)
+        self._cut(wanted)
+        self.end_offset = offset  # A first batch that the snapshot ends in goes, and what the snapshot has stays.
         return offset
 
     def _cut(self, offset: int) -> None:

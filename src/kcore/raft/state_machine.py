@@ -21,6 +21,7 @@ from kcore.raft.batches import split_batches
 from kcore.raft.loading import MOST_UNREAD_BYTES
 from kcore.raft.log import RaftLog, SnapshotPiece
 from kcore.replication.raft_log import OffsetAndEpoch
+from kcore.wire.record_batch import missing_offsets
 
 SLICE_BYTES: Final = 1 << 19  # Of a log or a snapshot, that a machine is given at once; one batch may have more.
 
@@ -112,6 +113,7 @@ class SnapshotReader:
         self.is_done = False
         self.is_lost = False
         self._piece, self._position, self._unread = piece, 0, b""
+        self._next_offset = 0  # Of the snapshot's own offsets, which have no gap.
 
     @classmethod
     def of_log(cls, log: RaftLog, snapshot: OffsetAndEpoch) -> Self:
@@ -133,6 +135,11 @@ class SnapshotReader:
             batches, problem = split_batches(data)
             if problem is not None:
                 raise problem
+            for batch in batches:
+                if batch.base_offset != self._next_offset:
+                    text = missing_offsets(self._next_offset, batch.base_offset)
+                    raise DecodeError(f"a snapshot whose {text}", self._position)
+                self._next_offset = batch.last_offset + 1
             size = sum(len(batch.data) for batch in batches)
             self._unread = data[size:]
             if len(self._unread) > MOST_UNREAD_BYTES:

@@ -13,6 +13,7 @@ from kcore.errors import DecodeError, StorageError
 from kcore.extras import needs
 from kcore.spark.conditions import kept, may_hold
 from kcore.spark.file_source import FAILFAST, FileReader, FileSource
+from kcore.storage.continuity import gap_in_file, gaps_between_files
 from kcore.storage.diverge_dirs import partitions_in
 from kcore.storage.dump import files_of
 from kcore.storage.log import partition_of
@@ -44,6 +45,7 @@ class File(InputPartition):
     path: str
     base_offset: int = 0
     end_offset: int = _MOST
+    gap: str = ""  # Between this file and the one before it.
 
 
 class LogReader(FileReader):
@@ -67,6 +69,8 @@ class LogReader(FileReader):
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
         if not isinstance(partition, File):
             return  # Spark's own, where no file is left.
+        if partition.gap:
+            yield from self._failed(partition.path, 0, DecodeError(partition.gap, 0))
         yield from self._rows(partition.path)
 
     def _rows(self, path: str) -> Iterator[pa.RecordBatch]:
@@ -87,6 +91,8 @@ class LogReader(FileReader):
             first = end
         if batches.problem:
             yield from self._failed(path, batches.end, batches.problem)
+        elif gap := gap_in_file(Path(path), batches):
+            yield from self._failed(path, gap.offset, gap)
 
     def _wanted(self, batches: RecordBatches) -> Bools:
         """The batches that may hold a record that is asked for; what a damaged header says is not relied on."""
@@ -159,10 +165,11 @@ def _files(path: Path, *, alone: bool) -> list[File]:
     for folder in sorted(partitions_in(path).values()) or [path]:
         names = files_of(folder)
         bases = [int(name.stem) for name in names if SEGMENT_NAME.fullmatch(name.name)]
-        ends = dict(pairwise(bases))
+        ends, gaps = dict(pairwise(bases)), gaps_between_files(folder)
         for name in names:
             base = int(name.stem) if SEGMENT_NAME.fullmatch(name.name) else None
-            found.append(File(str(name)) if base is None else File(str(name), base, ends.get(base, _MOST)))
+            bounds = (0, _MOST) if base is None else (base, ends.get(base, _MOST))
+            found.append(File(str(name), *bounds, gaps.get(name, "")))
     return found
 
 

@@ -9,6 +9,7 @@ from typing import Any, Final
 
 from kcore.errors import DecodeError
 from kcore.printable import printable, printable_json
+from kcore.storage.continuity import gap_in_file
 from kcore.storage.coordinator_records import Types, coordinator_json
 from kcore.storage.dump_beside import beside_line, beside_rows, is_beside
 from kcore.storage.log import segment_files
@@ -16,8 +17,16 @@ from kcore.storage.segment import LOG, Segment, map_file
 from kcore.storage.snapshot import BOOTSTRAP, SUFFIX, snapshot_id, snapshots_in
 from kcore.wire.jsonform import to_json
 from kcore.wire.metadata_frames import decode_metadata_record
-from kcore.wire.record_batch import RecordBatches, scan_batches
-from kcore.wire.record_building import CODEC_MASK, CODECS, CONTROL, DELETE_HORIZON, LOG_APPEND_TIME, TRANSACTIONAL
+from kcore.wire.record_batch import (
+    CODEC_MASK,
+    CONTROL,
+    DELETE_HORIZON,
+    LOG_APPEND_TIME,
+    TRANSACTIONAL,
+    RecordBatches,
+    scan_batches,
+)
+from kcore.wire.record_building import CODECS
 from kcore.wire.records import Record, control_message, decode_records
 
 INDENT: Final = "|"
@@ -94,7 +103,7 @@ def dump_lines(path: Path, detail: Detail) -> Iterator[str]:
     if path.suffix == LOG:
         with Segment(path) as segment:
             problem = next(iter(segment.problems), problem)
-    if problem:
+    if problem := problem or gap_in_file(path):
         raise problem
 
 

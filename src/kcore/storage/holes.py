@@ -21,7 +21,7 @@ from kcore.errors import StorageError
 from kcore.raft.batches import CRC_END, HEADER, LEAST_LENGTH, MAGIC
 from kcore.storage.files import OS, FileSystem, is_there, opened, remove, sync_file, sync_folder, write_all
 from kcore.storage.segment import OFFSET_INDEX, TIME_INDEX, TRANSACTION_INDEX, Segment, base_offset_of, beside
-from kcore.wire.record_batch import HEADER_END, LENGTH_END, crc32c
+from kcore.wire.record_batch import HEADER_END, LENGTH_END, crc32c, missing_offsets
 
 logger = logging.getLogger(__name__)
 ASIDE: Final = ".aside"  # Ends the names of files that hold what lay behind a hole.
@@ -135,13 +135,7 @@ def lost(damage: Damage) -> str:
 
 
 def _hole(damage: Damage, behind: Whole, *, hint: bool = True) -> str:
-    first, last = damage.end_offset, behind.base_offset - 1
-    if last > first:
-        missing = f"offsets {first} to {last} are missing"
-    elif last == first:
-        missing = f"offset {first} is missing"
-    else:
-        missing = f"offset {behind.base_offset} does not follow offset {first - 1}"
+    first, missing = damage.end_offset, missing_offsets(damage.end_offset, behind.base_offset)
     place = f"whole batches from offset {behind.base_offset} on follow in {behind.path.name} at {behind.position}"
     known = f", but the log was on the disk up to offset {damage.settled}" if damage.settled > first else ""
     said = f"{damage.path}: {missing} at position {damage.position} ({damage.reason}); {place}{known}"

@@ -4,6 +4,7 @@ import os
 from bisect import bisect_right
 from collections import deque
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 from struct import Struct
 from typing import Final
@@ -211,8 +212,10 @@ class LiveSegment:
             with Segment(self.path, self._files) as segment:
                 begin = self._believe(segment.offset_index, segment.time_index) if self._indexed else 0
                 batches = scan_batches(segment.data, start=begin, check_crc=False, stop=True)
+                if (row := _rows_in_order(batches, self.base_offset)) < len(batches):
+                    batches = replace(batches.take(slice(row)), end=int(batches.position[row]))
                 self._note(batches, 0)
-                self.damaged_at = batches.end if batches.problem else -1
+                self.damaged_at = batches.end if batches.end < len(segment) else -1
 
     def _forget(self) -> None:
         """It is empty, as far as is known."""
@@ -305,6 +308,18 @@ class LiveSegment:
         if position >= self._size:
             raise StorageError(f"{self.path}: a batch before position {self._size} reaches past the end")
         return self._files.pread(self._file, min(most, self._size - position), position)
+
+
+def _rows_in_order(batches: RecordBatches, base_offset: int) -> int:
+    """How many batches come before the first one that has a lower offset behind it, or that of the one before."""
+    if len(batches) and batches.base_offset[0] < base_offset:
+        return 0
+    lowest_behind = np.minimum.accumulate(batches.base_offset[::-1])[::-1][1:]
+    is_in_order = batches.last_offset[:-1] < lowest_behind
+    if is_in_order.all():
+        return len(batches)
+    row = int(is_in_order.argmin())
+    return row + 1 if batches.base_offset[row] == lowest_behind[row] else row
 
 
 def _decoded(batch: bytes | memoryview) -> Records:

@@ -1,6 +1,6 @@
 """A real metadata log becomes a ClusterImage: its newest snapshot, then the records behind it."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from kcore.constants import METADATA_TOPIC
@@ -9,8 +9,9 @@ from kcore.metadata.image import ClusterImage
 from kcore.metadata.replay import replay
 from kcore.storage.files import checked_path
 from kcore.storage.log import partition_of, segment_files
-from kcore.storage.segment import SEGMENT_NAME, map_file
+from kcore.storage.segment import SEGMENT_NAME, base_offset_of, map_file
 from kcore.storage.snapshot import SUFFIX, Snapshot, read_snapshot, snapshots_in
+from kcore.wire.record_batch import gap_in, missing_offsets, scan_batches
 from kcore.wire.records import Records, decode_records
 
 
@@ -25,11 +26,11 @@ class LoadedMetadata(ClusterImage):
 def load_metadata(path: str | Path, *, stop: bool = False) -> LoadedMetadata:
     """The cluster in a `__cluster_metadata-0` folder, one of its segments or a snapshot.
 
-    A log directory that has such a folder stands for it. A folder is read from its newest snapshot on.
-    Every record on disk is applied, committed or not: the folder does not
-    say which are. DecodeError with path and position for what cannot be read; with `stop`, `problem` has it, and the
-    image what comes before. StorageError for what is neither, for a replica of another topic, and for an empty log
-    whose folder does not say that it is one of the metadata log's.
+    A log directory that has such a folder stands for it. A folder is read from its newest snapshot on, and each offset
+    must be there, from snapshot to segment and from batch to batch. Every record on disk is applied, committed or not:
+    the folder does not say which are. DecodeError with path and position for what cannot be read; with `stop`,
+    `problem` has it, and the image what comes before. StorageError for what is neither, for a replica of another topic,
+    and for an empty log whose folder does not say that it is one of the metadata log's.
     """
     path = metadata_folder_in(checked_path(path))
     partition = partition_of((path if path.is_dir() else path.parent).resolve())
@@ -73,11 +74,17 @@ def _load(path: Path, stop: bool) -> tuple[LoadedMetadata, bool]:
         raise StorageError(f"{path}: neither a metadata log's folder nor a segment nor a snapshot")
     for snapshot in snapshots:
         _apply_snapshot(image, snapshot)
+    while len(segments) > 1 and base_offset_of(segments[1]) <= image.end_offset:
+        del segments[0]  # The snapshot holds all of it.
     for number, segment in enumerate(segments):
-        behind = segments[number + 1 : number + 2]
-        if behind and int(behind[0].stem) <= image.end_offset:
-            continue  # The snapshot holds all of it.
-        records = _segment_records(segment, stop)
+        base_offset = base_offset_of(segment)
+        if path.is_dir() and (base_offset > image.end_offset or (number and base_offset < image.end_offset)):
+            text = f"{segment}: {missing_offsets(image.end_offset, base_offset)}"
+            if not stop:
+                raise DecodeError(text, 0)
+            image.problem = text
+            break
+        records = _segment_records(segment, base_offset, stop)
         _apply(image, records, segment)
         if records.problem:
             image.problem = f"{segment}: {records.problem}"
@@ -85,9 +92,18 @@ def _load(path: Path, stop: bool) -> tuple[LoadedMetadata, bool]:
     return image, bool(snapshots)
 
 
-def _segment_records(path: Path, stop: bool) -> Records:
+def _segment_records(path: Path, base_offset: int, stop: bool) -> Records:
+    """Up to what cannot be read, and up to a gap: a metadata log is not compacted, so each offset must be there."""
     try:
-        return decode_records(map_file(path), stop=stop)
+        data = map_file(path)
+        batches = scan_batches(data, stop=stop)
+        gap = gap_in(batches, base_offset)
+        if gap is None:
+            return decode_records(data, batches, stop=stop)
+        if not stop:
+            raise gap.problem
+        records = decode_records(data, replace(batches.take(slice(gap.row)), end=gap.problem.offset), stop=stop)
+        return replace(records, problem=records.problem or gap.problem)
     except DecodeError as error:
         raise DecodeError(f"{path}: {error.message}", error.offset) from None
 

@@ -48,8 +48,8 @@ class ProducerState(NamedTuple):
 
     @property
     def first_sequence(self) -> int:
-        """Of the last batch."""
-        return (self.last_sequence - self.offset_delta) % _SEQUENCES
+        """Of the last batch; -1 where it has none."""
+        return -1 if self.last_sequence < 0 else (self.last_sequence - self.offset_delta) % _SEQUENCES
 
 
 def parse_producers(data: bytes) -> list[ProducerState]:

@@ -12,7 +12,7 @@ from types import TracebackType
 from typing import Final, Self
 
 from kcore.errors import RaftLogError, StorageError
-from kcore.raft.batches import SplitBatches, StoredBatch, check_sequence, size_of, split_batches
+from kcore.raft.batches import SplitBatches, StoredBatch, begins_inside, check_sequence, size_of, split_batches
 from kcore.raft.log import Appended, SnapshotPiece, gives_way_to
 from kcore.replication.raft_log import Level, OffsetAndEpoch, ValidOffsetAndEpoch
 from kcore.replication.raft_log import RaftLog as Rules
@@ -269,10 +269,16 @@ class DiskRaftLog:
 
     def _append(self, data: bytes, batches: list[StoredBatch]) -> Appended:
         """All or nothing."""
-        check_sequence(batches, self.end_offset, self.last_epoch)
+        is_inside = begins_inside(batches, self.start_offset, self.end_offset)
+        check_sequence(batches, batches[0].base_offset if is_inside else self.end_offset, self.last_epoch)
         first_offset = self.end_offset
         with self._writing:
+            if is_inside:
+                self._lower_recovery_point(batches[0].base_offset)
+                self._log.start_anew(batches[0].base_offset)
             is_new = self._log.write(data, batches)
+            if is_inside:
+                self._log.remove_before(first_offset)  # Epochs begin at the log's start.
             self.end_offset, self.last_epoch = batches[-1].last_offset + 1, batches[-1].epoch
             if is_new:
                 self._last_appends.clear()
@@ -382,14 +388,19 @@ class DiskRaftLog:
     # Cut.
 
     def truncate_to_end_offset(self, end: OffsetAndEpoch) -> int:
-        offset = self._batch_at(self._rules().truncation_offset(end))
+        wanted = self._batch_at(self._rules().truncation_offset(end))
+        is_all = wanted < self.start_offset  # The log's first batch, which the snapshot ends in, goes whole.
+        offset = max(wanted, self.start_offset)
         if offset < self.high_watermark:
             raise RaftLogError(f"a cut at {offset} is below the high watermark {self.high_watermark}")
         with self._writing:
             self._lower_recovery_point(offset)
             self._last_appends.clear()
             self._last_reads.clear()
-            self._log.truncate_to(offset)
+            if is_all:
+                self._log.start_anew(offset)
+            else:
+                self._log.truncate_to(offset)
             self._find_end()
         return self.end_offset
 

@@ -122,7 +122,11 @@ class _Recovery:
         with Segment(path, self._files) as segment:
             index = _right_index(segment, settled)
             begin = int(index.positions[-1]) if index is not None and len(index.positions) else 0
+            known = self.end_offset, self._epoch
             batches, position = self._go_through(segment, begin)
+            if position == begin > 0:  # The batch that the index ends with is damaged: where the log ends is before it.
+                index, (self.end_offset, self._epoch) = None, known
+                batches, position = self._go_through(segment, 0)
             size = len(segment)
             times = segment.time_index if index is not None else None
             reason = _reason(segment, position, self.end_offset) if position < size else ""

@@ -317,7 +317,13 @@ class SegmentedLog:
         """Whole batches from the one that reaches `offset` on, below `end_offset`; of one segment, as Kafka does."""
         if offset >= min(end_offset, self.end_offset):
             return b""
-        for segment in self.segments[self._row_of(offset) :]:
+        for row in range(self._row_of(offset), len(self.segments)):
+            segment = self.segments[row]
+            if row + 1 < len(self.segments) and segment.end_offset > self.segments[row + 1].base_offset:
+                last = segment.end_offset - 1
+                raise StorageError(
+                    f"{segment.path}: offsets up to {last} reach into {self.segments[row + 1].path.name}"
+                )
             if found := segment.read(offset, max_bytes, end_offset, at_least_one=at_least_one):
                 return found
             if segment.damaged_at >= 0:

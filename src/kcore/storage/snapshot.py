@@ -16,7 +16,7 @@ from kcore.schema.structure import Data
 from kcore.storage.files import OS, FileSystem, naming, write_atomically
 from kcore.storage.segment import map_file
 from kcore.wire.codec import encode
-from kcore.wire.record_batch import RecordBatches, scan_batches
+from kcore.wire.record_batch import RecordBatches, gap_in, scan_batches
 from kcore.wire.record_building import CONTROL, encode_records
 from kcore.wire.records import CONTROL_TYPES, Record, Records, control_message, decode_records, records_of
 
@@ -83,6 +83,8 @@ def read_snapshot(path: Path) -> Snapshot:
             raise StorageError("a snapshot begins with its header")
         if controls[-1] != CONTROL_TYPES.index(FOOTER):
             raise StorageError("a snapshot ends with its footer: this one was not finished")
+        if (gap := gap_in(records.batches, 0)) is not None:
+            raise gap.problem
     return Snapshot(
         snapshot_id(path.name),
         found["SNAPSHOT_HEADER"],
@@ -108,7 +110,10 @@ def why_damaged(path: Path, files: FileSystem = OS) -> str | None:
         names = [_control_of(data, batches, row) for row in (0, -1)] if len(batches) else ["", ""]
         if names[0] != HEADER:
             return "it has no header"
-        return None if names[1] == FOOTER else "it has no footer: its end is missing"
+        if names[1] != FOOTER:
+            return "it has no footer: its end is missing"
+        gap = gap_in(batches, 0)
+        return None if gap is None else str(gap.problem)
     finally:
         if isinstance(data, mmap):
             data.close()

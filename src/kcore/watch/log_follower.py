@@ -31,7 +31,7 @@ from kcore.schema.fetch import FetchPartition, FetchRequest, FetchTopic, Partiti
 from kcore.schema.metadata_records_topics import PartitionChangeRecord
 from kcore.types import METADATA_TOPIC_ID, Int64s
 from kcore.wire.metadata_frames import FRAME_BYTES, frame_columns
-from kcore.wire.record_batch import scan_batches
+from kcore.wire.record_batch import gap_in, scan_batches
 from kcore.wire.records import Records, decode_records
 
 PIECE_BYTES: Final = 8 << 20  # Of the log or a snapshot, at a time.
@@ -125,6 +125,8 @@ class LogFollower:
             found = scan_batches(batches, check_crc=False, stop=True)
             if not len(found) or not found.base_offset[0] <= self.log_end_offset <= found.last_offset[0]:
                 raise NetworkError(f"no batch that goes on at offset {self.log_end_offset}")
+            if (gap := gap_in(found, self.log_end_offset, inside=True)) is not None:
+                raise NetworkError(f"the leader's log: {gap.problem.message}")
             self._waiting += batches[: found.end]
             self.log_end_offset = int(found.last_offset[-1]) + 1
             self._last_epoch = int(found.partition_leader_epoch[-1])

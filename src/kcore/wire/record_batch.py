@@ -146,6 +146,38 @@ def steps_of(values: npt.NDArray[Integer], before: int) -> npt.NDArray[Integer]:
     return steps
 
 
+class Gap(NamedTuple):
+    """Where batches do not go on from one to the next, as those of a metadata log or a snapshot must."""
+
+    row: int  # The first batch that does not.
+    problem: DecodeError
+
+
+def gap_in(batches: RecordBatches, next_offset: int, *, inside: bool = False) -> Gap | None:
+    """The first gap, from `next_offset` on; None if there is none. `inside`: the first batch may begin before that."""
+    if not len(batches):
+        return None
+    ends = batches.last_offset + 1
+    begins__t = np.concatenate([[next_offset], ends[:-1]])
+    if inside:
+        begins__t[0] = min(next_offset, int(batches.base_offset[0]))
+    goes_on__t = (batches.base_offset == begins__t) & (ends > batches.base_offset)
+    if goes_on__t.all():
+        return None
+    row = int(goes_on__t.argmin())
+    text = missing_offsets(int(begins__t[row]), int(batches.base_offset[row]))
+    return Gap(row, DecodeError(text, int(batches.position[row])))
+
+
+def missing_offsets(next_offset: int, found: int) -> str:
+    """What a log lacks that goes on with offset `found` in place of `next_offset`."""
+    if found <= next_offset:
+        return f"offset {found} does not follow offset {next_offset - 1}"
+    if found == next_offset + 1:
+        return f"offset {next_offset} is missing"
+    return f"offsets {next_offset} to {found - 1} are missing"
+
+
 def check_count(name: str, value: int) -> None:
     """ArgumentError unless it is a whole number from 0 to 2**63 - 1."""
     if not is_whole(value) or not 0 <= value <= maxsize:

@@ -156,7 +156,8 @@ class Records:
     @property
     def is_control(self) -> Bools:
         """Of each record, whether its batch is a control batch: the type in its key, unknown types included, is not."""
-        return (self.batches.attributes[self.batch] & CONTROL) != 0
+        is_control__t: Bools = (self.batches.attributes & CONTROL) != 0
+        return is_control__t[self.batch]
 
     def __repr__(self) -> str:
         offsets = f", offsets {self.offset[0]} to {self.offset[-1]}" if len(self) else ""

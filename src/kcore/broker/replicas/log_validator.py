@@ -23,8 +23,19 @@ import numpy as np
 from kcore._ext import records as kernel
 from kcore.broker.replicas.producers import NO_PRODUCER_EPOCH, NO_PRODUCER_ID
 from kcore.protocol_errors import ApiException, Errors, exception_of
-from kcore.wire.record_batch import HEADER_END, LENGTH_END, NO_TIMESTAMP, RecordBatches, scan_batches
-from kcore.wire.record_building import CODEC_MASK, CODECS, CONTROL, DELETE_HORIZON, LOG_APPEND_TIME, TRANSACTIONAL
+from kcore.wire.record_batch import (
+    CODEC_MASK,
+    CONTROL,
+    DELETE_HORIZON,
+    HEADER_END,
+    LENGTH_END,
+    LOG_APPEND_TIME,
+    NO_TIMESTAMP,
+    TRANSACTIONAL,
+    RecordBatches,
+    scan_batches,
+)
+from kcore.wire.record_building import CODECS
 
 Bytes: TypeAlias = bytes | memoryview
 

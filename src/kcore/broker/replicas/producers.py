@@ -10,12 +10,12 @@ from typing import Final, NamedTuple
 
 from kcore.broker.replicas.transactions import AbortedTransaction, EndMarker, Transactions
 from kcore.protocol_errors import Errors
-from kcore.wire.record_batch import NO_TIMESTAMP, RecordBatches
-from kcore.wire.record_building import CONTROL, TRANSACTIONAL
+from kcore.wire.record_batch import CONTROL, NO_TIMESTAMP, TRANSACTIONAL, RecordBatches
 
 BATCHES_TO_RETAIN: Final = 5  # ProducerStateEntry.NUM_BATCHES_TO_RETAIN: as many as a producer has in flight.
 NO_PRODUCER_ID: Final = -1
 NO_PRODUCER_EPOCH: Final = -1
+NO_SEQUENCE: Final = -1
 SEQUENCES: Final = 2**31  # After the largest comes 0.
 MOST_VERIFICATIONS: Final = 10_000  # Kept of producers that have not written since; the oldest go first.
 
@@ -162,7 +162,7 @@ class Producers:
             producer_id, epoch = int(batches.producer_id[row]), int(batches.producer_epoch[row])
             producer = self.by_id.get(producer_id)
             if producer is None:
-                producer = self.by_id[producer_id] = Producer(epoch)
+                producer = self.by_id[producer_id] = Producer(NO_PRODUCER_EPOCH)
             self._verifications.pop(producer_id, None)
             if not batches.attributes[row] & CONTROL:
                 producer.begin_epoch(epoch)
@@ -210,6 +210,6 @@ def _out_of_order(producer_id: int, epoch: int, expected: int, first: int) -> No
 
 
 def sequences_of(batches: RecordBatches, row: int) -> tuple[int, int]:
-    """First and last sequence of a batch; it may wrap around."""
+    """First and last sequence of a batch; it may wrap around. A coordinator's batches have none (-1)."""
     first = int(batches.base_sequence[row])
-    return first, (first + int(batches.last_offset_delta[row])) % SEQUENCES
+    return first, NO_SEQUENCE if first == NO_SEQUENCE else (first + int(batches.last_offset_delta[row])) % SEQUENCES

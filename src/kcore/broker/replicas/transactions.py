@@ -14,8 +14,8 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 
 from kcore.errors import DecodeError
 from kcore.protocol_errors import Errors
-from kcore.wire.record_batch import RecordBatches
-from kcore.wire.record_building import CODEC_MASK, CONTROL, encode_records
+from kcore.wire.record_batch import CODEC_MASK, CONTROL, RecordBatches
+from kcore.wire.record_building import encode_records
 from kcore.wire.records import Record, decode_records
 
 if TYPE_CHECKING:

@@ -6,6 +6,7 @@ from typing import Final, NamedTuple
 from kcore.constants import ELR_VERSION, MIN_ISR
 from kcore.controller.kraft.config import KraftControllerConfig
 from kcore.controller.kraft.decision import Decision, Versioned
+from kcore.controller.kraft.departures import HALF_BOOTSTRAP
 from kcore.errors import LevelError, NewerReleaseError
 from kcore.metadata.image import ClusterImage
 from kcore.metadata.metadata_version import (
@@ -74,7 +75,7 @@ def activation(
 
     LevelError where a transaction is open that the metadata.version does not know.
     """
-    if is_empty if config.release == "3.9.1" else FEATURE_NAME not in image.features:
+    if _needs_bootstrap(image, config, is_empty=is_empty):
         return _of_empty_log(image, config, bootstrap)
     level = MetadataVersion.of_level(image.features.get(FEATURE_NAME, MINIMUM_KRAFT_VERSION), config.release)
     if not image.in_transaction:
@@ -82,6 +83,15 @@ def activation(
     if not level.transactions_supported:
         raise LevelError(f"a transaction is open in the log, and metadata.version {level} knows none")
     return Activation(Decision(records=[_abort()]), f"an open metadata transaction is aborted, at {level}")
+
+
+def _needs_bootstrap(image: ClusterImage, config: KraftControllerConfig, *, is_empty: bool) -> bool:
+    """Kafka 3.9.1 takes a log with half of a bootstrap transaction for one of its oldest level, and stops."""
+    if config.release != "3.9.1":
+        return FEATURE_NAME not in image.features
+    if is_empty or HALF_BOOTSTRAP in config.kafka_way:
+        return is_empty
+    return not (image.features or image.brokers or image.topic_ids)
 
 
 def _of_empty_log(image: ClusterImage, config: KraftControllerConfig, bootstrap: Bootstrap) -> Activation:

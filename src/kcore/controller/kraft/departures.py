@@ -33,6 +33,7 @@ LEADERS_NAMED: Final = "standbys-name-no-leader"
 KILLED_LEADERS: Final = "killed-leaders-are-awaited"
 UNBOUNDED_TOKENS: Final = "unbounded-tokens"
 UNBOUNDED_DIRECTORIES: Final = "unbounded-directories"
+HALF_BOOTSTRAP: Final = "half-a-bootstrap-stops"
 
 
 class Departure(NamedTuple):
@@ -185,6 +186,11 @@ DEPARTURES: Final[Mapping[str, Departure]] = {
         "registers a broker with as many log directories as it lists",
         "answers INVALID_REGISTRATION above 1,000",
         "each is looked for in all partitions when it fails, and takes memory of every node",
+    ),
+    HALF_BOOTSTRAP: Departure(
+        "stops at every start, as release 3.9.1, where the first controller ended within its bootstrap transaction",
+        "aborts that transaction and writes the bootstrap records again, as Kafka 4.3.1 does",
+        "a cluster whose first controller was killed starts",
     ),
 }
 """By name."""

@@ -243,7 +243,7 @@ class WatchedLog(DiskRaftLog):
             row = bisect_left(self.batches, self._rules().truncation_offset(end), key=_LAST_OFFSET)
             self._crashed_in_cut(self.batches[row].base_offset if row < len(self.batches) else self.end_offset)
             raise
-        removed = self._forget_from(bisect_left(self.batches, offset, key=_BASE_OFFSET))
+        removed = self._forget_from(bisect_left(self.batches, offset, key=_LAST_OFFSET))
         self._watcher.on_cut(removed, durable_end)
         return offset
 

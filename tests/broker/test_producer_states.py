@@ -1,0 +1,37 @@
+"""What a log tells of its producers, as Kafka's ProducerStateManager learns it (ProducerStateFacts.java)."""
+
+from pathlib import Path
+
+import cases
+from broker.producer_logs import emptied, states_of
+from kcore.storage.live_log import LiveLog
+from kcore.wire.record_batch import CONTROL, TRANSACTIONAL, scan_batches
+from storage.building import batch
+
+STORIES = cases.load("producer_states_4.3.1")
+
+
+def test_producers_are_known_as_kafka_knew_them() -> None:
+    for number, story in enumerate(STORIES):
+        assert states_of([bytes.fromhex(each) for each in story["batches"]]) == story["states"], number
+
+
+def test_the_recorded_logs_have_empty_batches_of_each_kind() -> None:
+    headers = [bytes.fromhex(each) for story in STORIES for each in story["batches"]]
+    assert {bool(each[22] & CONTROL) for each in headers if len(each) == 61} == {False, True}
+
+
+def test_an_empty_control_batch_tells_nothing_of_its_producer() -> None:
+    marker = batch(0, [b"\0\0\0\0\0\0"], key=b"\0\0\0\1", attributes=CONTROL | TRANSACTIONAL, producer=(7, 3, -1))
+    assert states_of([emptied(marker)]) == [{"": -1, "7": [-1, -1, -1, -1, []]}]
+
+
+def test_producers_without_sequences_have_none_after_a_restart(tmp_path: Path) -> None:
+    """A coordinator's transactional batches."""
+    data = batch(0, [b"v"] * 3, attributes=TRANSACTIONAL, producer=(7, 3, -1))
+    for _ in range(2):
+        with LiveLog(tmp_path / "t-0") as log:
+            if log.end_offset == 0:
+                log.append(data, scan_batches(data))
+            [kept] = log.producers.by_id[7].batches
+            assert (kept.first_sequence, kept.last_sequence) == (-1, -1)
