@@ -26,9 +26,10 @@ def load_metadata(path: str | Path, *, stop: bool = False) -> LoadedMetadata:
     """The cluster in a `__cluster_metadata-0` folder, one of its segments or a snapshot.
 
     A folder is read from its newest snapshot on. Every record on disk is applied, committed or not: the folder does not
-    say which are. DecodeError with path and position for what cannot be read; with `stop`, `problem` has it, and the
-    image what comes before. StorageError for what is neither, for a replica of another topic, and for an empty log
-    whose folder does not say that it is one of the metadata log's.
+    say which are. DecodeError with path and position for what cannot be read, TableError for a record that does not fit
+    those before it. With `stop`, neither is raised for what is wrong in a segment: `problem` has it, and the image the
+    batches before it. A snapshot is read whole, or the error is raised. StorageError for what is neither, for a replica
+    of another topic, and for an empty log whose folder does not say that it is one of the metadata log's.
     """
     path = checked_path(path)
     partition = partition_of((path if path.is_dir() else path.parent).resolve())
@@ -37,7 +38,12 @@ def load_metadata(path: str | Path, *, stop: bool = False) -> LoadedMetadata:
     if partition is not None and not is_log:
         hint = f"it is a replica of {partition}, not of {METADATA_TOPIC}: `kcore dump` shows it"
     try:
-        image, has_snapshot = _load(path, stop)
+        try:
+            image, has_snapshot = _load(path, stop)
+        except (DecodeError, TableError):
+            if not stop:
+                raise
+            image, has_snapshot = _load(path, stop, is_careful=True)
     except (DecodeError, TableError) as error:
         if partition is None or is_log:
             raise
@@ -48,8 +54,11 @@ def load_metadata(path: str | Path, *, stop: bool = False) -> LoadedMetadata:
     return image
 
 
-def _load(path: Path, stop: bool) -> tuple[LoadedMetadata, bool]:
-    """The image, and whether a snapshot is part of it."""
+def _load(path: Path, stop: bool, *, is_careful: bool = False) -> tuple[LoadedMetadata, bool]:
+    """The image, and whether a snapshot is part of it.
+
+    `is_careful`: a batch that does not fit is taken back, and ends the reading. It takes longer.
+    """
     image = LoadedMetadata()
     segments: list[Path] = []
     snapshots: list[Path] = []
@@ -71,9 +80,13 @@ def _load(path: Path, stop: bool) -> tuple[LoadedMetadata, bool]:
         if behind and int(behind[0].stem) <= image.end_offset:
             continue  # The snapshot holds all of it.
         records = _segment_records(segment, stop)
-        _apply(image, records, segment)
-        if records.problem:
+        if is_careful:
+            image.problem = _apply_batches(image, records, segment)
+        else:
+            _apply(image, records, segment)
+        if records.problem and not image.problem:
             image.problem = f"{segment}: {records.problem}"
+        if image.problem:
             break
     return image, bool(snapshots)
 
@@ -90,6 +103,21 @@ def _apply_snapshot(image: LoadedMetadata, path: Path) -> None:
     _apply(image, snapshot.records, path)
     if snapshot.id:
         image.end_offset, image.epoch = snapshot.id
+
+
+def _apply_batches(image: LoadedMetadata, records: Records, path: Path) -> str:
+    """As `_apply`, up to the first batch that does not fit: none of it is applied. What is wrong, or nothing."""
+    journal, before = image.keep_journal(), image.end_offset
+    try:
+        _apply(image, records, path)
+    except (DecodeError, TableError) as error:
+        image.revert_to(before if journal.last_batch is None else journal.last_batch)
+        is_applied = (records.offset >= before) & (records.offset < image.end_offset)
+        image.records += int((is_applied & (records.control_type < 0)).sum())
+        return str(error)
+    finally:
+        image.drop_journal()
+    return ""
 
 
 def _apply(image: LoadedMetadata, records: Records, path: Path) -> None:
