@@ -1,5 +1,6 @@
 """The output of results and failures that all commands share."""
 
+import re
 import sys
 from typing import NoReturn
 
@@ -10,6 +11,7 @@ from kcore.cli.pipes import drop
 from kcore.report.exits import Exit
 
 LOG_WIDTH = 120
+_OS_ERROR = re.compile(r"\[Errno -?\d+\] ([^:\[]*[^:\[\s])(?:: '([^']*)')?(?: -> '([^']*)')?")
 
 
 class _PatientConsole(Console):
@@ -30,5 +32,16 @@ def wide_console(stderr: bool = False, log_width: int = LOG_WIDTH) -> Console:
 
 def fail(message: str) -> NoReturn:
     """End the command: what was asked cannot be done."""
-    typer.echo(f"kcore: {message}", err=True)
+    typer.echo(f"kcore: {in_one_style(message)}", err=True)
     raise typer.Exit(Exit.USAGE)
+
+
+def in_one_style(message: str) -> str:
+    """An error's text with "PATH: REASON" in place of what Python makes of an operating system's error."""
+
+    def styled(found: re.Match[str]) -> str:
+        reason, paths = found[1], [each for each in found.group(2, 3) if each]
+        named = [each for each in paths if each not in message[: found.start()]]
+        return ": ".join([*named, reason])
+
+    return _OS_ERROR.sub(styled, message)
