@@ -3,6 +3,7 @@
 Source: FileSnap and FileTxnLog of ZooKeeper, LegacyRecord of Kafka.
 """
 
+from mmap import mmap
 from typing import Final
 
 from kcore.errors import DecodeError
@@ -38,7 +39,7 @@ def is_old(error: DecodeError) -> bool:
     return error.message.endswith(_AGAIN)
 
 
-def explained(error: DecodeError, data: memoryview | bytes) -> DecodeError:
+def explained(error: DecodeError, data: mmap | memoryview | bytes) -> DecodeError:
     """The error of reading record batches; where a message set of an older format lies there, one that says so."""
     begin = error.offset - _MAGIC_PLACE
     magic = _old_magic(bytes(data[begin : begin + HEAD_BYTES])) if begin >= 0 else None
