@@ -1,7 +1,7 @@
 """SCRAM mechanisms, and which users and credentials there may be: one rule for all ways in.
 
-These are AlterUserScramCredentials in both modes, `format --add-scram`, and what the log and znodes hold. Source:
-ScramMechanism, ScramControlManager of 4.3.1, ZkAdminManager of 3.9.1.
+These are AlterUserScramCredentials in both modes, `format --add-scram`, and what is stored already. Source:
+ScramMechanism, ScramControlManager of 4.3.1, the AdminManager of 3.9.1.
 """
 
 import hashlib
@@ -23,13 +23,6 @@ class Flaw(NamedTuple):
 
     error: Errors
     message: str
-
-
-class Keys(NamedTuple):
-    """StoredKey and ServerKey of RFC 5802."""
-
-    stored_key: bytes
-    server_key: bytes
 
 
 MECHANISMS: Final = {1: Mechanism("SCRAM-SHA-256", "sha256"), 2: Mechanism("SCRAM-SHA-512", "sha512")}
@@ -61,15 +54,15 @@ def credential_flaw(salt: bytes, salted_password: bytes, iterations: int) -> Fla
     return None if message is None else Flaw(Errors.UNACCEPTABLE_CREDENTIAL, message)
 
 
-def keys_of(mechanism: str, salted_password: bytes) -> Keys:
-    """The keys that a server stores, by the mechanism's name."""
+def keys_of(mechanism: str, salted_password: bytes) -> tuple[bytes, bytes]:
+    """StoredKey and ServerKey of RFC 5802, which a server stores; by the mechanism's name."""
     digest = DIGESTS[mechanism]
     client_key = hmac.digest(salted_password, b"Client Key", digest)
-    return Keys(hashlib.new(digest, client_key).digest(), hmac.digest(salted_password, b"Server Key", digest))
+    return hashlib.new(digest, client_key).digest(), hmac.digest(salted_password, b"Server Key", digest)
 
 
 def is_stored_credential(mechanism: str, stored_key: bytes, server_key: bytes, iterations: int) -> bool:
-    """Whether the log or a znode holds what a client can authenticate with.
+    """Whether what is stored lets a client authenticate.
 
     Old tools of Kafka wrote more than MOST_ITERATIONS, and servers take them.
     """

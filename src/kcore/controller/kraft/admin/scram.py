@@ -97,13 +97,13 @@ def _removal(deletion: ScramCredentialDeletion) -> Versioned:
 
 def _credential(upsertion: ScramCredentialUpsertion) -> Versioned:
     """The record that is written."""
-    keys = keys_of(MECHANISMS[upsertion.mechanism].name, upsertion.salted_password)
+    stored_key, server_key = keys_of(MECHANISMS[upsertion.mechanism].name, upsertion.salted_password)
     record = UserScramCredentialRecord(
         name=upsertion.name,
         mechanism=upsertion.mechanism,
         salt=upsertion.salt,
-        stored_key=keys.stored_key,
-        server_key=keys.server_key,
+        stored_key=stored_key,
+        server_key=server_key,
         iterations=upsertion.iterations,
     )
     return Versioned(record)

@@ -107,8 +107,8 @@ def _refusal(user: str, mechanism: int) -> Refusal | None:
 
 def credential_of(upsertion: ScramCredentialUpsertion) -> str:
     """The value of a user's setting (ScramCredentialUtils.credentialToString)."""
-    keys = keys_of(MECHANISMS[upsertion.mechanism].name, upsertion.salted_password)
-    named = {"salt": upsertion.salt, **keys._asdict()}
+    stored_key, server_key = keys_of(MECHANISMS[upsertion.mechanism].name, upsertion.salted_password)
+    named = {"salt": upsertion.salt, "stored_key": stored_key, "server_key": server_key}
     encoded = [f"{name}={base64.b64encode(value).decode()}" for name, value in named.items()]
     return ",".join([*encoded, f"iterations={upsertion.iterations}"])
 
