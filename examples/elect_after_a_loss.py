@@ -12,7 +12,7 @@ zookeeper = kcore.elect(table, "offline", leaving=[7])  # as KafkaController.onB
 kraft = kcore.elect(table, "online", leaving=[7])  # as ReplicationControlManager.handleBrokerFenced
 print(f"{len(zookeeper):,} partitions change, the same leaders: {np.array_equal(zookeeper.leaders, kraft.leaders)}")
 
-table.apply(kraft.written())
+table.apply(kraft.written(), leaving=[7])
 print("broker 7 leads", int(np.count_nonzero(table.leader__p == table.brokers.row(7))))
 
 # Prints:

@@ -15,11 +15,20 @@ from kcore.broker.replicas.log_validator import (
     has_transactional_records,
     transactional_producer,
 )
+from kcore.broker.replicas.producers import Producers
 from kcore.protocol_errors import ApiException
+from kcore.wire.record_batch import RecordBatches
 from kcore.wire.record_building import CODECS
 from kcore.wire.records import decode_records
 
 VERSIONS = pytest.mark.parametrize("version", ["3.9.1", "4.3.1"])
+
+
+class ProducersOfOldLog(Producers):
+    """The recordings are of logs that have had records, also where their next offset is 0."""
+
+    def check(self, batches: RecordBatches, guard: object | None = None, *, is_new_log: bool = False) -> None:
+        super().check(batches, guard)
 
 
 def config_of(recorded: dict[str, Any]) -> LogConfig:
@@ -37,6 +46,7 @@ def judged(case: dict[str, Any], log: MemoryLog) -> tuple[Appended | ApiExceptio
     """What becomes of a partition's records, and whether the whole request is refused with them."""
     recorded, data = case["config"], bytes.fromhex(case["hex"])
     log.start_offset = log.end_offset = recorded["nextOffset"]
+    log.producers = ProducersOfOldLog()
     try:
         has_transactional_records([data])
         [refusal] = first_look([data], recorded["produceVersion"])

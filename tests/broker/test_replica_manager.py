@@ -392,12 +392,13 @@ def test_epochs_and_ids_below_minus_one() -> None:
     """ProducerAppendInfo of 3.9.1: -1 is the epoch of a producer that nothing is known of; ids below -1 are none."""
     cluster = led()
     assert cluster.code(cluster.produce(1, b"a", producer=(7, -2, 0), acks=1)) is Errors.INVALID_PRODUCER_EPOCH
+    assert cluster.code(cluster.produce(1, b"before", acks=1)) is Errors.NONE  # A new log takes 0 alone.
     assert cluster.code(cluster.produce(1, b"a", producer=(7, -1, 5), acks=1)) is Errors.NONE
     assert cluster.code(cluster.produce(1, b"b", producer=(7, 4, 99), acks=1)) is Errors.NONE
     assert cluster.code(cluster.produce(1, b"c", producer=(7, 4, 5), acks=1)) is Errors.OUT_OF_ORDER_SEQUENCE_NUMBER
     for _ in range(2):
         assert cluster.code(cluster.produce(1, b"d", producer=(-2, 0, 3), acks=1)) is Errors.NONE
-    assert cluster.log(1).producers.by_id.keys() == {7} and cluster.log(1).end_offset == 4
+    assert cluster.log(1).producers.by_id.keys() == {7} and cluster.log(1).end_offset == 5
 
 
 def test_a_follower_of_a_broker_that_is_not_alive_waits_for_metadata() -> None:

@@ -24,6 +24,8 @@ def broker(folder: Path, *arguments: str) -> Result:
         (("--inter-broker-protocol", "4.0"), "--inter-broker-protocol"),
         (("--config", "broker.id=3"), "--config broker.id=3: it takes NAME=NUMBER"),
         (("--config", "controller.listener.names=C"), "--config controller.listener.names=C: it takes NAME=NUMBER"),
+        (("--config", "replica.lag.time.max.ms=0"), "--config replica.lag.time.max.ms=0: give a number from 1"),
+        (("--config", "min.insync.replicas=2147483648"), "give a number from 1 to 2,147,483,647"),
         (("--config", "auto.create.topics.enable=1"), "--config auto.create.topics.enable=1: give true or false"),
         (("--config", "num.partitions=0"), "--config num.partitions=0: give a number from 1"),
         (("--config", MIGRATES), "--config controller.listener.names is missing"),

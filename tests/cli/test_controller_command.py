@@ -22,8 +22,14 @@ def controller(*arguments: str) -> Result:
         (("--listen", "here:99999"), "--listen 'here:99999': port 99999 is not in 0..65535"),
         (("--advertise", "here"), "--advertise 'here': give HOST:PORT"),
         (("--inter-broker-protocol", "4.0"), "--inter-broker-protocol"),
-        (("--config", "num.partitions=many"), "num.partitions (int)"),
-        (("--config", "delete.topic.enable=yes"), "delete.topic.enable (bool)"),
+        (("--config", "num.partitions=many"), "--config num.partitions=many: give a number from 1"),
+        (("--config", "delete.topic.enable=yes"), "--config delete.topic.enable=yes: give true or false"),
+        (("--config", "min.insync.replicas=0"), "--config min.insync.replicas=0: give a number from 1"),
+        (
+            ("--config", "controller.quota.window.num=-1"),
+            "controller.quota.window.num=-1: give a number",
+        ),
+        (("--config", "no.such=1"), "num.partitions (int)"),
         (("--config", "broker.id=3"), "--config broker.id=3: it takes NAME=VALUE"),
     ],
 )

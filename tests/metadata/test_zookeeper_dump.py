@@ -222,3 +222,31 @@ TOPIC = node("/brokers/topics/t", {"version": 3, "partitions": {"0": [1]}})
 def test_text_that_is_no_dump(text: str, fault: str) -> None:
     with pytest.raises(TableError, match=fault):
         PartitionTable.from_zookeeper_dump(text)
+
+
+DUMP = (
+    "/brokers/ids\tversion=0 cversion=0 czxid=1 mzxid=1\t<null>\n"
+    "/brokers/topics\tversion=0 cversion=0 czxid=1 mzxid=1\t<null>\n"
+    '/brokers/ids/1\tversion=1 cversion=0 czxid=7 mzxid=7\t{"version":5,"host":"h","port":1,'
+    '"listener_security_protocol_map":{"A":"PLAINTEXT"},"endpoints":["A://h:1"],"rack":"RACK"}\n'
+)
+
+
+@pytest.mark.parametrize("separator", ["\x0b", "\x0c", "\x1c", "\x1d", "\x1e", "\x85", "\u2028", "\u2029", "\r"])
+def test_a_line_ends_by_a_newline_alone(separator: str) -> None:
+    rack = f"a{separator}b" if separator >= " " else f"a\\u{ord(separator):04x}b"
+    table = PartitionTable.from_zookeeper_dump(DUMP.replace("RACK", rack))
+    assert table.brokers.racks == [f"a{separator}b"]
+    with pytest.raises(TableError, match=r"/brokers/ids/1"):  # JSON has no such character, and its node is named.
+        PartitionTable.from_zookeeper_dump(DUMP.replace('"port"', f'\x0b{separator}"port"'))
+
+
+def test_a_newline_may_have_a_carriage_return_in_front() -> None:
+    assert PartitionTable.from_zookeeper_dump(DUMP.replace("\n", "\r\n")).brokers.racks == ["RACK"]
+
+
+def test_a_lone_surrogate_is_an_error_that_says_where() -> None:
+    with pytest.raises(TableError, match=r"line 3, '/brokers/ids/1': a lone surrogate, '\\ud800': read"):
+        PartitionTable.from_zookeeper_dump(DUMP.replace("RACK", "\ud800"))
+    with pytest.raises(TableError, match="line 4"):
+        PartitionTable.from_zookeeper_dump(f"{DUMP}/brokers/ids/\udc80\tversion=0 cversion=0 czxid=1 mzxid=1\t<null>")

@@ -165,6 +165,15 @@ def test_the_controller_knows_itself(port: int) -> None:
     served(story, port)
 
 
+def test_the_rules_know_what_raft_knows(port: int) -> None:
+    async def story(server: KraftServer, connection: Connection) -> None:
+        view = server.controller.context.raft
+        assert (view.voter_ids, view.kraft_version) == ({7}, 0)
+        assert view.kraft_version_problem(99) is not None, "the voters do not support it"
+
+    served(story, port)
+
+
 def enveloped(
     request: Message,
     version: int,

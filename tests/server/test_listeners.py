@@ -5,6 +5,7 @@ import pytest
 from kcore.metadata.broker_table import Endpoint
 from kcore.raft.replicas import Address
 from kcore.server.broker.kraft_settings import broker_settings_of
+from kcore.server.kraft.settings import settings_of
 from kcore.server.properties.listeners import listeners_of
 from kcore.server.properties.values import SettingsError
 
@@ -77,3 +78,28 @@ def test_a_broker_has_not_the_controllers_listener() -> None:
             | {"listeners": "PLAINTEXT://:1", MAP: "CONTROLLER:SASL_PLAINTEXT,PLAINTEXT:PLAINTEXT"}
             | {"sasl.mechanism.controller.protocol": "PLAIN"}
         )
+
+
+def test_controllers_and_brokers_read_listeners_by_one_rule() -> None:
+    common = {"node.id": "7", "controller.quorum.bootstrap.servers": "a:1", "controller.listener.names": "CONTROLLER"}
+
+    def controller(name: str, value: str) -> object:
+        given = {"process.roles": "controller", "listeners": "CONTROLLER://:9093"}
+        return settings_of(common | given | {name: value})
+
+    def broker(name: str, value: str) -> object:
+        return broker_settings_of(common | {"process.roles": "broker", name: value})
+
+    for name, value, said in (
+        ("listeners", "{0}://:1,{0}://:2", "{0} is there twice"),
+        ("listeners", "{0}://:1,{1}://:2,OTHER://:2", "each listener must have a different port"),
+        ("listeners", "{0}://:65536", "give NAME://HOST:PORT"),
+        ("listeners", "{0}:1", "give NAME://HOST:PORT"),
+        ("advertised.listeners", "{0}://0.0.0.0:1", "nobody can connect to 0.0.0.0"),
+        ("advertised.listeners", "{0}://a:1,{0}://b:1", "{0} is there twice"),
+    ):
+        for read, listener in ((controller, "CONTROLLER"), (broker, "PLAINTEXT")):
+            with pytest.raises(SettingsError) as refused:
+                read(name, value.format(listener, "SSL"))
+            assert said.format(listener) in str(refused.value), (read, name, value)
+    assert settings_of(common | {"process.roles": "controller", "listeners": "controller://:9093"}).listen.port == 9093

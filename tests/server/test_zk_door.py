@@ -1,6 +1,7 @@
 """A controller of ZooKeeper mode over SASL_SSL: users and tokens in ZooKeeper come, and brokers know who orders."""
 
 import asyncio
+from base64 import b64encode
 from collections.abc import AsyncIterator
 from contextlib import AsyncExitStack, asynccontextmanager
 from pathlib import Path
@@ -382,10 +383,14 @@ async def alter(connection: Connection, name: str | None, rate: float | None) ->
 
 
 def test_a_credential_that_is_none() -> None:
-    good = "salt=AAAA,stored_key=AAAA,server_key=AAAA,iterations=4096"
-    assert credential_in(good) is not None
-    for bad in ("", "salt=AAAA", f"{good},more=1", good.replace("4096", "many"), good.replace("t=AAAA", "t=A!AA")):
-        assert credential_in(bad) is None
+    key = b64encode(bytes(32)).decode()
+    good = f"salt=AAAA,stored_key={key},server_key={key},iterations=4096"
+    assert credential_in(good, "SCRAM-SHA-256") is not None
+    assert credential_in(good.replace("4096", "20000"), "SCRAM-SHA-256") is not None, "old tools wrote such"
+    assert credential_in(good, "SCRAM-SHA-512") is None, "its keys have 64 bytes"
+    bad = ["", "salt=AAAA", f"{good},more=1", good.replace("4096", "many"), good.replace("t=AAAA", "t=A!AA")]
+    bad += [good.replace(key, ""), good.replace(f"stored_key={key}", "stored_key="), good.replace("4096", "4095")]
+    assert [text for text in bad if credential_in(text, "SCRAM-SHA-256") is not None] == []
 
 
 @pytest.mark.parametrize(

@@ -8,8 +8,12 @@ import pytest
 from kcore.errors import StorageError
 from kcore.raft.control_records import snapshot_batches
 from kcore.replication.raft_log import OffsetAndEpoch
+from kcore.schema.metadata_records_settings import FeatureLevelRecord
+from kcore.storage.metadata_log import load_metadata
 from kcore.storage.raft_log import DiskRaftLog
 from kcore.storage.raft_snapshots import DAMAGED
+from kcore.wire.metadata_frames import encode_metadata_record
+from kcore.wire.record_building import encode_values
 from storage.raft_logs import fill, opened, snapshot
 
 STATE = b"".join(snapshot_batches(1, [b"state" * 40] * 5, 0, 0, None, 0))
@@ -97,3 +101,33 @@ def test_a_file_without_a_header_is_no_snapshot(tmp_path: Path) -> None:
     file_of(log, 20).write_bytes(b"")
     with pytest.raises(StorageError, match="it has no header"):
         opened(tmp_path)
+
+
+def test_a_reader_takes_the_older_snapshot_and_says_so(tmp_path: Path) -> None:
+    """`kcore image` shows what it could read, and ends with exit code 1; a program without `stop` gets the error."""
+    log = with_metadata(tmp_path)
+    whole = load_metadata(log.folder)
+    cut(file_of(log, 35), 100)
+    with pytest.raises(StorageError, match=r"35-0000000001\.checkpoint: it is torn at position"):
+        load_metadata(log.folder)
+    found = load_metadata(log.folder, stop=True)
+    assert "35-0000000001.checkpoint is left out: it is torn" in found.problem
+    assert (found.end_offset, found.features) == (whole.end_offset, whole.features)
+
+
+def with_metadata(directory: Path) -> DiskRaftLog:
+    """A log of feature levels, each higher than the last, from offset 20 on, with snapshots at 20 and 35."""
+
+    def level(number: int) -> bytes:
+        return encode_metadata_record(FeatureLevelRecord(name="f", feature_level=number), 0)
+
+    with opened(directory) as log:
+        for number in range(40):
+            batch = encode_values([level(number)], base_offset=number, partition_leader_epoch=1, timestamp=1)
+            log.append_as_leader(batch, 1)
+        log.update_high_watermark(40)
+        for offset in (20, 35):
+            data = b"".join(snapshot_batches(1, [level(offset - 1)], 0, 0, None, 0))
+            snapshot(log, offset, 1, data)
+        log.delete_before(OffsetAndEpoch(20, 1))
+    return log

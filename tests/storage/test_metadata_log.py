@@ -233,3 +233,18 @@ def test_a_snapshot_may_tell_of_its_quorum(tmp_path: Path):
     assert snapshot.id == (10**18, 2**31 - 1) and snapshot.voters is None
     assert snapshot.kraft_version == KRaftVersionRecord(version=0, kraft_version=1)
     assert snapshot.header.last_contained_log_timestamp == 4
+
+
+def test_with_stop_a_record_that_does_not_fit_ends_the_image_before_its_batch(tmp_path: Path):
+    first, path = tmp_path / f"{0:020}.log", tmp_path / f"{3:020}.log"
+    first.write_bytes(topics_from(0, 3))
+    double = [Record(4 + k, TIME_MS, None, topic(each)) for k, each in enumerate((4, 0, 5))]
+    no_frame = batch(4, [b"no frame"])
+    for behind, said in ((encode_records(double), "record 5: topic 't0' exists"), (no_frame, "record 4: a frame of")):
+        path.write_bytes(topics_from(3, 1) + behind + topics_from(7, 1))
+        with pytest.raises((TableError, DecodeError)):
+            load_metadata(tmp_path)
+        image = load_metadata(tmp_path, stop=True)
+        assert names(image) == ["t0", "t1", "t2", "t3"] and image.journal is None
+        assert (image.end_offset, image.epoch, image.records) == (4, 1, 4)
+        assert image.problem.startswith(f"{path}: {said}")

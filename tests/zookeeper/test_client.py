@@ -1,10 +1,13 @@
 """How many operations become few requests, and each its own outcome: on a tree in memory, no server."""
 
+import asyncio
 from dataclasses import fields
 from typing import Any
 
 import numpy as np
 import pytest
+from kazoo import exceptions
+from kazoo.exceptions import NoAuthError
 
 from kcore.errors import ControllerMovedError, TableError, ZookeeperError
 from kcore.metadata import znodes
@@ -13,9 +16,12 @@ from kcore.metadata.partition_table import PartitionTable
 from kcore.metadata.topics import TopicTable
 from kcore.metadata.znode_operations import Create, Delete, Operation, OperationResult, SetData
 from kcore.zookeeper.client import ZookeeperClient
+from kcore.zookeeper.operations import name_of_error
 from kcore.zookeeper.registration import elect, register_broker, take_over
+from kcore.zookeeper.session import ReplyFrame
 from net.loops import story
-from zookeeper.tree import Tree
+from reference import jute as twin
+from zookeeper.tree import Tree, operations_in
 
 DONE, BAD_VERSION = OperationResult.DONE, OperationResult.BAD_VERSION
 COUNT = 2_300
@@ -288,3 +294,39 @@ async def test_an_election_whose_answer_was_lost_is_won() -> None:
 
     tree.before_multi = done_already
     assert await elect(client, 9, 1) == (5, 1)
+
+
+class Forbidding(Tree):
+    """Refuses what is below /secret: NOAUTH."""
+
+    def _perform(self, kind: int, path: str, data: bytes, version: int) -> tuple[int, tuple[int, Any]]:
+        return (-102, (kind, None)) if path.startswith("/secret/") else super()._perform(kind, path, data, version)
+
+    async def multi_read(self, body: bytes) -> ReplyFrame:
+        paths = [path for _, path, _, _ in operations_in(body)]
+        return ReplyFrame(twin.answer([(-1, -102 if path.startswith("/secret/") else -101) for path in paths]), 0, 1)
+
+    async def ask(self, request: Any) -> Any:
+        raise NoAuthError
+
+
+def test_an_error_has_its_name_and_the_znodes_path() -> None:
+    async def run() -> None:
+        client = client_of(Forbidding())
+        said = r"^/secret/b: ZooKeeper answers NOAUTH \(-102\)$"
+        with pytest.raises(ZookeeperError, match=said):
+            await client.read_nodes(["/a", "/secret/b", "/secret/c"])
+        with pytest.raises(ZookeeperError, match=said):
+            await client.write([Create("/a"), Create("/secret/b"), Create("/c")])
+        with pytest.raises(ZookeeperError, match=said):
+            await client.stat("/secret/b")
+
+    asyncio.run(run())
+
+
+def test_every_error_of_zookeeper_has_a_name() -> None:
+    codes = [each.code for each in vars(exceptions).values() if isinstance(each, type) and hasattr(each, "code")]
+    named = [code for code in codes if code not in (None, 0)]
+    assert len(named) > 20
+    assert [code for code in named if "unknown" in name_of_error(code)] == []
+    assert name_of_error(-999) == "an unknown error (-999)"

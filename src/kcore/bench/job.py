@@ -53,7 +53,10 @@ def read_cluster(path: str) -> bytes:
         raise ClusterFileError(str(error) if path in str(error) else f"{path}: {error}") from None
     except OSError as error:
         raise ClusterFileError(f"{path}: {error.strerror}") from None
-    cluster_size(content)
+    try:
+        cluster_size(content)
+    except ClusterFileError as error:
+        raise ClusterFileError(f"{path}: {error}") from None
     return content
 
 

@@ -11,7 +11,7 @@ import typer
 from kcore.broker.replicas.config import BrokerConfig
 from kcore.cli.audit_option import AuditOption, audit_log
 from kcore.cli.console import fail
-from kcore.cli.kraft_settings import read_broker_door
+from kcore.cli.kraft_settings import option_value, read_broker_door
 from kcore.cli.processes import address_of, begin_log, stop_signal, use_all_descriptors
 from kcore.cli.set_aside_option import SetAsideOption
 from kcore.collector import rare_collections
@@ -28,6 +28,7 @@ from kcore.server.broker.migration_settings import NAMES as MIGRATION_NAMES
 from kcore.server.broker.topic_creation import ORDINARY_NAMES, OrdinaryTopics, ordinary_topics_of
 from kcore.server.broker.zk_door import BrokerDoor
 from kcore.server.broker.zk_process import ZkBrokerServer
+from kcore.server.properties.definitions import DEFINITIONS
 from kcore.server.properties.listeners import BrokerListener, BrokerListeners
 from kcore.server.properties.values import SettingsError
 from kcore.storage.live_log import Settings
@@ -173,9 +174,14 @@ def _config_of(broker_id: int, protocol: str, given: list[str]) -> BrokerConfig:
     for line in given:
         name, _, text = line.partition("=")
         field = name.strip().replace(".", "_")
-        if field not in known or not text.strip().isdecimal():
+        if field not in known:
             fail(f"--config {line}: it takes NAME=NUMBER of {', '.join(each.replace('_', '.') for each in known)}")
-        settings[field] = int(text)
+        if name.strip() in DEFINITIONS:
+            settings[field] = option_value(name.strip(), text)
+        elif text.strip().isdecimal() and len(text) < 20:
+            settings[field] = int(text)
+        else:
+            fail(f"--config {line}: give a number from 0")
     try:
         request_versions(protocol)
         return BrokerConfig(broker_id, protocol, **settings)

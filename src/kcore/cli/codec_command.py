@@ -20,6 +20,7 @@ from kcore.wire.jsonform import from_json, to_json
 HEX_DIGITS = frozenset(b"0123456789abcdefABCDEF")
 HEX_PREFIX = b"0x"
 MOST_INPUT = 1 << 28  # Bytes: a request of 100 MiB, socket.request.max.bytes, as hex.
+SIZE_BYTES = 4  # In front of each message on a connection.
 STDIN, FILE = "-", "@"
 _HEADERS = ("RequestHeader", "ResponseHeader")
 
@@ -64,6 +65,7 @@ def encode_command(
 
 def run_decode(name: str, version: int, text: str, header: bool, dialect: str | None) -> Exit:
     """Bytes in, JSON out; exit code 1 for bytes that are not the message."""
+    data = b""
     try:
         kind = message_class(name, dialect)
         read = _read(text)
@@ -72,7 +74,7 @@ def run_decode(name: str, version: int, text: str, header: bool, dialect: str | 
             _decoded_with_header(kind, version, data, dialect) if header else _decoded(kind, version, data, dialect)
         )
     except DecodeError as error:
-        return _report(error)
+        return _report(f"{error}{_hint_of_size(data)}")
     except KcoreError as error:
         fail(str(error))
     say(compact(json_value))
@@ -108,6 +110,12 @@ def run_encode(name: str, version: int, text: str, header: bool, dialect: str | 
     else:
         say(data.hex())
     return Exit.GOOD
+
+
+def _hint_of_size(data: bytes) -> str:
+    """What to do where the bytes begin with their size, as on a connection."""
+    is_framed = len(data) > SIZE_BYTES and int.from_bytes(data[:SIZE_BYTES]) == len(data) - SIZE_BYTES
+    return f"; the first {SIZE_BYTES} bytes are the frame's size: give the bytes behind them" if is_framed else ""
 
 
 def _read(text: str) -> bytes | None:

@@ -146,7 +146,9 @@ def _told_in_one_line() -> Iterator[None]:
     except (BrokenPipeError, MissingExtraError):
         raise
     except (KcoreError, OSError) as error:
-        _end(str(error), _FAILED)
+        from kcore.cli.console import in_one_style
+
+        _end(in_one_style(str(error)), _FAILED)
     except KeyboardInterrupt:
         _end("interrupted", INTERRUPTED)
 

@@ -1,5 +1,6 @@
 """The output of results and failures that all commands share."""
 
+import re
 import sys
 from collections.abc import Iterator
 from typing import NoReturn
@@ -14,6 +15,7 @@ from kcore.printable import printable, printable_lines
 from kcore.report.exits import Exit
 
 LOG_WIDTH = 120
+_OS_ERROR = re.compile(r"\[Errno -?\d+\] ([^:\[]*[^:\[\s])(?:: '([^']*)')?(?: -> '([^']*)')?")
 
 
 class _PatientConsole(Console):
@@ -51,5 +53,16 @@ def cell(text: str | None) -> Text:
 
 def fail(message: str) -> NoReturn:
     """End the command: what was asked cannot be done."""
-    say(f"kcore: {message}", err=True)
+    say(f"kcore: {in_one_style(message)}", err=True)
     raise typer.Exit(Exit.USAGE)
+
+
+def in_one_style(message: str) -> str:
+    """An error's text with "PATH: REASON" in place of what Python makes of an operating system's error."""
+
+    def styled(found: re.Match[str]) -> str:
+        reason, paths = found[1], [each for each in found.group(2, 3) if each]
+        named = [each for each in paths if each not in message[: found.start()]]
+        return ": ".join([*named, reason])
+
+    return _OS_ERROR.sub(styled, message)

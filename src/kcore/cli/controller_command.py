@@ -10,7 +10,7 @@ import typer
 
 from kcore.cli.audit_option import AuditOption, audit_log
 from kcore.cli.console import fail
-from kcore.cli.kraft_settings import read_door
+from kcore.cli.kraft_settings import option_value, read_door
 from kcore.cli.metrics_option import ZOOKEEPER, MetricsOption, metrics_page, serving
 from kcore.cli.processes import address_of, begin_log, stop_signal, use_all_descriptors
 from kcore.collector import rare_collections
@@ -26,6 +26,7 @@ from kcore.server.controller.door import CONTROL_PLANE, OPEN, TOKEN_KEY, DoorSet
 from kcore.server.controller.metrics import ControllerMetrics
 from kcore.server.controller.process import ControllerServer
 from kcore.server.metrics.watched_loop import run_watched
+from kcore.server.properties.definitions import DEFINITIONS
 
 if TYPE_CHECKING:
     from kcore.server.metrics.page import MetricsPage
@@ -120,9 +121,9 @@ def _settings(given: list[str], door: DoorSettings) -> dict[str, Any]:
             continue
         field = name.strip().replace(".", "_")
         kind, text = kinds.get(field), text.strip()
-        if kind is bool and text in ("true", "false"):
-            settings[field] = text == "true"
-        elif kind is int and text.lstrip("-").isdecimal():
+        if kind in (bool, int) and name.strip() in DEFINITIONS:
+            settings[field] = option_value(name.strip(), text)
+        elif kind is int and text.isdecimal() and len(text) < 10:
             settings[field] = int(text)
         else:
             known = ", ".join(f"{each.replace('_', '.')} ({kinds[each].__name__})" for each in kinds)  # type: ignore[union-attr]

@@ -8,6 +8,7 @@ from typing import Annotated, Any
 import typer
 
 from kcore.cli.console import fail, say
+from kcore.constants import GROUP_METADATA_TOPIC, METADATA_TOPIC, TRANSACTION_STATE_TOPIC
 from kcore.errors import DecodeError, KcoreError, StorageError
 from kcore.extras import needs
 from kcore.printable import printable
@@ -27,13 +28,20 @@ from kcore.storage.dump import (
     shown_name,
 )
 from kcore.storage.dump_beside import beside_rows, is_beside
-from kcore.storage.files import is_there
+from kcore.storage.files import is_there, open_reader
+from kcore.storage.foreign import HEAD_BYTES, file_of_zookeeper
 from kcore.storage.log import partition_of
 from kcore.storage.segment import LOG
 from kcore.storage.snapshot import SUFFIX
 from kcore.wire.records import Record
 
 Row = dict[str, Any]
+_DECODED_BY = {
+    METADATA_TOPIC: "--metadata",
+    GROUP_METADATA_TOPIC: "--offsets",
+    TRANSACTION_STATE_TOPIC: "--transactions",
+}
+_NOT_DECODED = ("__share_group_state", "__remote_log_metadata")
 
 
 def command(
@@ -70,12 +78,36 @@ def run(path: Path, detail: Detail, as_json: bool, arrow: Path | None) -> Exit:
         files = files_of(path)
         if not files:
             raise StorageError(f"{path}: neither a segment nor a snapshot there")
+        _check_topic(files[0], detail)
         gaps = [_report(file, gap) for file, gap in gaps_between_files(path).items()]
         if arrow is not None or as_json:
             return max(_rows(files, detail, as_json, arrow), *gaps, Exit.GOOD)
         return max([_lines(file, detail) for file in files] + gaps)
     except (KcoreError, OSError) as error:
         fail(str(error))
+
+
+def _check_topic(file: Path, detail: Detail) -> None:
+    """StorageError for an option that decodes another topic's records, and for ZooKeeper's files.
+
+    A line on stderr for records of Kafka's own that no option decodes.
+    """
+    with open_reader(file) as opened:
+        kind = file_of_zookeeper(opened.read(HEAD_BYTES))
+    if kind is not None:
+        raise StorageError(f"{file}: it is {kind}")
+    partition = partition_of(file.resolve().parent)
+    topic = partition.topic if partition is not None else ""
+    if not topic.startswith("__") or not detail.records:
+        return
+    options = {METADATA_TOPIC: detail.metadata, GROUP_METADATA_TOPIC: detail.coordinator is OFFSETS}
+    options |= {TRANSACTION_STATE_TOPIC: detail.coordinator is TRANSACTIONS}
+    is_decoded = detail.metadata or detail.coordinator is not None
+    if is_decoded and topic in (*_DECODED_BY, *_NOT_DECODED) and not options.get(topic):
+        hint = f"give {_DECODED_BY[topic]}" if topic in _DECODED_BY else "no option decodes them; give --records"
+        raise StorageError(f"{file}: these are records of {topic}: {hint}")
+    if topic in _NOT_DECODED:
+        say(f"kcore: {file}: keys and values of {topic} are shown as they are: kcore does not decode them", err=True)
 
 
 def _lines(file: Path, detail: Detail) -> Exit:

@@ -18,6 +18,7 @@ from kcore.metadata.partition_table import PartitionTable
 from kcore.report.exits import Exit
 from kcore.storage.dump import compact
 from kcore.storage.files import MOST_CLUSTER_FILE, is_there, open_reader, read_text
+from kcore.storage.foreign import HEAD_BYTES, foreign_kind
 from kcore.storage.metadata_log import load_metadata
 from kcore.types import Int32s
 
@@ -75,8 +76,10 @@ def table_of(path: Path) -> tuple[PartitionTable, str]:
         raise StorageError(f"{path}: there is no such file or folder")
     if path.is_file():
         with open_reader(path) as file:
-            is_dump = file.read(1) == DUMP_BEGINS
-        if is_dump:
+            head = file.read(HEAD_BYTES)
+        if (kind := foreign_kind(head)) is not None:
+            raise StorageError(f"{path}: it is {kind}")
+        if head.startswith(DUMP_BEGINS):
             return PartitionTable.from_zookeeper_dump(read_text(path, MOST_CLUSTER_FILE)), ""
     image = load_metadata(path, stop=True)
     if not image.records and not image.problem:

@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Mapping
 from pathlib import Path
-from typing import TypeVar
+from typing import Any, TypeVar
 
 from kcore.cli.console import fail
 from kcore.errors import FileKindError, StorageError
@@ -12,7 +12,7 @@ from kcore.server.broker.zk_door import BrokerDoor, broker_door
 from kcore.server.controller.door import DoorSettings, door_settings
 from kcore.server.kraft.settings import KraftSettings, settings_of
 from kcore.server.properties.security import client_security_of
-from kcore.server.properties.values import SettingsError
+from kcore.server.properties.values import SettingsError, value_of
 from kcore.server.quorum.door import QuorumDoor, quorum_door_of
 from kcore.storage.files import read_bytes
 from kcore.storage.properties import parse_properties
@@ -48,6 +48,14 @@ def read_broker_door(path: Path) -> BrokerDoor:
 def read_client_security(path: Path) -> ListenerSecurity:
     """Of a client, such as Kafka's tools; as `read_settings`."""
     return _read(path, client_security_of)
+
+
+def option_value(name: str, text: str) -> Any:
+    """The value of Kafka's setting in `--config NAME=VALUE`; ends the command for an invalid one."""
+    try:
+        return value_of(name, text.strip())
+    except SettingsError as error:
+        fail(f"--config {error}")
 
 
 def _read(path: Path, settings_from: Callable[[Mapping[str, str]], Settings]) -> Settings:

@@ -12,7 +12,7 @@ import typer
 from kcore.cli.audit_option import AuditOption, audit_log
 from kcore.cli.console import fail, say
 from kcore.cli.front_option import FrontOption
-from kcore.cli.kraft_settings import read_quorum_door
+from kcore.cli.kraft_settings import option_value, read_quorum_door
 from kcore.cli.metrics_option import QUORUM, MetricsOption, metrics_page, serving
 from kcore.cli.processes import address_of, begin_log, stop_signal, until_first, use_all_descriptors
 from kcore.cli.set_aside_option import SetAsideOption
@@ -26,6 +26,7 @@ from kcore.replication.raft_log import Level
 from kcore.report.exits import Exit
 from kcore.server.audit import AuditLog
 from kcore.server.metrics.watched_loop import run_watched
+from kcore.server.properties.definitions import DEFINITIONS
 from kcore.server.quorum.compiled import FrontKind
 from kcore.server.quorum.door import QuorumDoor
 from kcore.server.quorum.elections import DirectoryElections
@@ -47,7 +48,6 @@ SecurityOption = Annotated[
 LEVELS: Final[dict[str, Level]] = {"4.3": "4.1.2", "3.9": "3.9.1"}  # And whose rules for snapshots its log has.
 PREFIX: Final = "controller.quorum."
 METADATA: Final = "metadata_"  # How fields of MetadataLogConfig begin, whose names are not of the quorum.
-NO_LIMIT: Final = "-1"
 ANY_PORT_OF_LOOPBACK: Final = Address("127.0.0.1", 0)
 
 
@@ -203,9 +203,11 @@ def _settings(given: list[str]) -> dict[str, Any]:
         name, _, text = line.partition("=")
         field, text = name.strip().removeprefix(PREFIX).replace(".", "_"), text.strip()
         kind = kinds.get(field)
-        if kind is bool and text in ("true", "false"):
+        if kind is not None and (kafka_name := _name_of(field)) in DEFINITIONS:
+            settings[field] = option_value(kafka_name, text)
+        elif kind is bool and text in ("true", "false"):
             settings[field] = text == "true"
-        elif kind is int and (text.isdecimal() or (field.startswith(METADATA) and text == NO_LIMIT)):
+        elif kind is int and text.isdecimal() and len(text) < 20:
             settings[field] = int(text)
         else:
             known = ", ".join(f"{_name_of(each)} ({kind.__name__})" for each, kind in kinds.items())

@@ -9,11 +9,12 @@ from collections.abc import Sequence
 from typing import Final
 
 from kcore.cli.console import fail
-from kcore.controller.rules.scram import LEAST_ITERATIONS, MECHANISMS, MOST_ITERATIONS
+from kcore.controller.rules.scram import LEAST_ITERATIONS, MECHANISMS, MOST_ITERATIONS, credential_flaw, user_flaw
 from kcore.metadata.metadata_version import MetadataVersion
 from kcore.net.sasl_mechanisms import SALT_BYTES, salted_credential, salted_password
 from kcore.schema.metadata_records_security import UserScramCredentialRecord
 
+SALTED: Final = b"salted"  # In place of a password that is not salted yet.
 FORM: Final = "MECHANISM=[name=NAME,password=PASSWORD]"
 _CODES: Final = {mechanism.name: code for code, mechanism in MECHANISMS.items()}
 _NAMES: Final = ("name", "salt", "iterations", "password", "saltedpassword")
@@ -41,10 +42,14 @@ def _record(text: str) -> UserScramCredentialRecord:
         fail("--add-scram: give a name, and a password or a saltedpassword with its salt")
     iterations = _iterations(found.get("iterations", str(LEAST_ITERATIONS)))
     salt = _bytes_of("salt", found["salt"]) if "salt" in found else secrets.token_bytes(SALT_BYTES)
-    if "password" in found:
-        salted = salted_password(mechanism, found["password"].encode(), salt, iterations)
-    else:
-        salted = _bytes_of("saltedpassword", found["saltedpassword"])
+    password = found.get("password")
+    if password == "":
+        fail("--add-scram: password must not be empty")
+    given = _bytes_of("saltedpassword", found["saltedpassword"]) if password is None else SALTED
+    flaw = user_flaw(found["name"], _CODES[mechanism]) or credential_flaw(salt, given, iterations)
+    if flaw is not None:
+        fail(f"--add-scram: {flaw.message}")
+    salted = given if password is None else salted_password(mechanism, password.encode(), salt, iterations)
     made = salted_credential(mechanism, salted, salt, iterations)
     return UserScramCredentialRecord(
         name=found["name"],
@@ -57,9 +62,10 @@ def _record(text: str) -> UserScramCredentialRecord:
 
 
 def _iterations(text: str) -> int:
-    if not text.isdecimal() or not LEAST_ITERATIONS <= int(text) <= MOST_ITERATIONS:
+    iterations = int(text) if text.isdecimal() and len(text) < 10 else 0
+    if credential_flaw(b"", SALTED, iterations) is not None:
         fail(f"--add-scram: iterations={text}: give a number from {LEAST_ITERATIONS:,} to {MOST_ITERATIONS:,}")
-    return int(text)
+    return iterations
 
 
 def _bytes_of(name: str, text: str) -> bytes:

@@ -112,9 +112,9 @@ class PlainFrames:
         """Print the frame, or the failure if that is new."""
         failure = "; ".join(frame.problems) if frame.age_s is None or frame.age_s > STALE_S else ""
         if failure and failure != self._failure:
-            typer.echo(f"kcore: {failure}; kcore top goes on trying", err=True)
+            say(f"kcore: {failure}; kcore top goes on trying", err=True)
         if self._failure and not failure:
-            typer.echo("kcore: the quorum answers again", err=True)
+            say("kcore: the quorum answers again", err=True)
         self._failure = failure
         if not failure:
             self._console.print(view_of(frame, self._console.width))

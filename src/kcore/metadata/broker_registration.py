@@ -23,9 +23,12 @@ class LiveBroker(NamedTuple):
     rack: str | None = None
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, eq=False)
 class BrokerRegistration:
-    """One broker as it registered, and what became of it (Kafka's BrokerRegistration)."""
+    """One broker as it registered, and what became of it (Kafka's BrokerRegistration).
+
+    The orders of listeners and of directories have no meaning: registrations are equal whatever they are.
+    """
 
     id: int
     epoch: int
@@ -38,3 +41,18 @@ class BrokerRegistration:
     is_migrating_zk_broker: bool = False
     directories: tuple[Uuid, ...] = ()
     cordoned_directories: tuple[Uuid, ...] | None = None  # None: the broker has not said (KIP-1066).
+
+    def __eq__(self, other: object) -> bool:
+        return self._key() == other._key() if isinstance(other, BrokerRegistration) else NotImplemented
+
+    __hash__ = None  # type: ignore[assignment]
+
+    def _key(self) -> tuple[object, ...]:
+        """What is compared."""
+        cordoned = self.cordoned_directories
+        return (
+            *(self.id, self.epoch, self.incarnation_id, sorted(self.listeners, key=lambda each: each.listener)),
+            *(self.supported_features, self.rack, self.fenced, self.in_controlled_shutdown),
+            *(self.is_migrating_zk_broker, sorted(self.directories, key=bytes)),
+            None if cordoned is None else sorted(cordoned, key=bytes),
+        )

@@ -1,6 +1,6 @@
 """The brokers by row: their ids kept once, and all that is known of each."""
 
-from collections.abc import Iterator, KeysView, Mapping, Sequence
+from collections.abc import Iterable, Iterator, KeysView, Mapping, Sequence
 from typing import Any, Final, NamedTuple, Protocol, Self
 
 import numpy as np
@@ -54,7 +54,7 @@ class BrokerTable:
 
     ids: Int32s  # b
     registered__b: Bools  # In ZooKeeper, or with the KRaft controller.
-    fenced__b: Bools  # KRaft: has not caught up or has fallen silent, so it leads nothing. Never in ZooKeeper mode.
+    fenced__b: Bools  # KRaft: has not caught up or has fallen silent, so it leads nothing. Else: by `set_lost` alone.
     in_controlled_shutdown__b: Bools  # Has asked for controlled shutdown.
     is_migrating_zk_broker__b: Bools  # KIP-866.
     lists_directories__b: Bools  # Its registration lists at least one log directory (KIP-858).
@@ -276,6 +276,21 @@ class BrokerTable:
         row = self._changing(self.row(broker_id))
         self._room["fenced__b"][row] = fenced
         self._room["live"][row] = self.registered__b[row] and not fenced
+
+    def set_lost(self, broker_ids: Iterable[int], lost: bool = True) -> None:
+        """These brokers have failed or are fenced: no later election makes them leaders. `lost=False`: they are back.
+
+        TableError for unknown brokers; then nothing changes.
+        """
+        for broker_id in self.checked(broker_ids):
+            self.set_fenced(broker_id, lost)
+
+    def checked(self, broker_ids: Iterable[int]) -> list[int]:
+        """The ids as a list; TableError for brokers that have no row."""
+        try:
+            return [int(self.ids[self.row(broker_id)]) for broker_id in broker_ids]
+        except TypeError:
+            raise TableError(f"give a list of broker ids, not {broker_ids!r:.60}") from None
 
     def set_shutting_down(self, broker_id: int) -> None:
         """The broker has asked for controlled shutdown."""

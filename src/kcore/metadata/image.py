@@ -17,6 +17,7 @@ from kcore.metadata.equality import same_partitions
 from kcore.metadata.image_state import DICTS, ImageState, restore_attribute
 from kcore.metadata.kraft_changes import apply_kraft_changes
 from kcore.schema import metadata_records_log as log_records
+from kcore.schema.metadata_records_brokers import RegisterControllerRecord
 from kcore.schema.structure import MetadataRecord
 from kcore.wire.metadata_frames import decode_metadata_record
 
@@ -101,8 +102,9 @@ class ClusterImage(ImageState):
         """Whether both describe the same cluster; their rows and their offsets are not compared."""
         if not isinstance(other, ClusterImage):
             return NotImplemented
-        names = (*DICTS, "next_producer_id", "zk_migration_state", "brokers", "in_transaction")
+        names = {*DICTS, "next_producer_id", "zk_migration_state", "brokers", "in_transaction"} - {"controllers"}
         is_same = all(getattr(self, name) == getattr(other, name) for name in names)
+        is_same = is_same and _in_order(self.controllers) == _in_order(other.controllers)
         is_same = is_same and [*map(_decoded, self.waiting)] == [*map(_decoded, other.waiting)]
         return is_same and same_partitions(self.table, other.table)
 
@@ -159,3 +161,15 @@ _HANDLERS: Final[dict[type[MetadataRecord], Callable[[ClusterImage, Any], None]]
     log_records.AbortTransactionRecord: _abort,
 }
 _ENDS: Final = (_begin, _end, _abort)
+
+
+def _in_order(controllers: Mapping[int, RegisterControllerRecord]) -> dict[int, tuple[object, ...]]:
+    """Registrations without the orders of endpoints and features, which have no meaning."""
+    return {
+        controller_id: (
+            *(each.incarnation_id, each.zk_migration_ready),
+            {endpoint.name: endpoint for endpoint in each.end_points},
+            {feature.name: feature for feature in each.features},
+        )
+        for controller_id, each in controllers.items()
+    }

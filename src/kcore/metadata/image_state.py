@@ -213,15 +213,28 @@ class ImageState:
         """The recorder, called before all changes from now on."""
         if self._recorder is None:
             self._recorder = Recorder()
-            for table in (self.table, self.topics, self.brokers, self.directories):
+            for table in self._recorded():
                 table.recorder = self._recorder
         return self._recorder
+
+    def _recorded(self) -> tuple[PartitionTable, TopicTable, BrokerTable, DirectoryTable]:
+        return self.table, self.topics, self.brokers, self.directories
 
     def keep_journal(self) -> Journal:
         """Changes from now on can be taken back: call `begin` before each batch, `commit` once it is committed."""
         recorder = self._record()
         recorder.journal = recorder.journal or Journal()
         return recorder.journal
+
+    def drop_journal(self) -> None:
+        """What was changed stays; nothing can be taken back any more."""
+        if self._recorder is None:
+            return
+        self._recorder.journal = None
+        if self._recorder.deltas is None:
+            self._recorder = None
+            for table in self._recorded():
+                table.recorder = None
 
     @property
     def journal(self) -> Journal | None:

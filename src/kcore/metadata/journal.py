@@ -86,6 +86,11 @@ class Journal:
         self._offsets.append(offset)
         self._begins.append(self._dropped + len(self._entries))
 
+    @property
+    def last_batch(self) -> int | None:
+        """The offset of the last batch that has begun and is kept."""
+        return self._offsets[-1] if self._offsets else None
+
     def add(self, undo: Callable[..., None], *arguments: Any) -> None:
         """Saves how to revert a change that is about to be made: undo(image, *arguments)."""
         self._entries.append((undo, *arguments))

@@ -125,10 +125,14 @@ class PartitionTable(PartitionQueries):
         self,
         changes: PartitionChanges,
         *,
+        leaving: Iterable[int] = (),
         controller_epoch: npt.ArrayLike | None = None,
         check_epochs: bool = True,
     ) -> None:
         """Makes changes: leader, ISR, epochs and recovery state, under one controller epoch or one a row.
+
+        `leaving`: the brokers that the decision was about, if they are lost. Later elections elect none of them until
+        `brokers.set_lost(ids, lost=False)`. Without it the table takes them for brokers that may lead.
 
         KRaft's that name more than these are made whole; they know no controller epoch. All is checked before anything
         changes: TableError if rows or brokers are unknown, lengths or ranges wrong, for changes that ZooKeeper has
@@ -138,13 +142,14 @@ class PartitionTable(PartitionQueries):
         """
         if not isinstance(changes, PartitionChanges):
             raise TableError(_reason_refused(changes))
-        rows = self.known_rows(changes.rows)
+        rows, lost = self.known_rows(changes.rows), self.brokers.checked(leaving)
         if check_epochs:
             self._check_decided_here(rows, changes)
         if (wider := changes.wider()) is not None:
             apply_kraft_changes(self, wider)
-            return
-        self.write_rows(rows, self._new_states(changes, rows.shape, controller_epoch))
+        else:
+            self.write_rows(rows, self._new_states(changes, rows.shape, controller_epoch))
+        self.brokers.set_lost(lost)
 
     def _new_states(
         self, changes: PartitionChanges, shape: tuple[int, ...], controller_epoch: npt.ArrayLike | None

@@ -1,6 +1,7 @@
 """A ZooKeeper tree as text, one node a line, read as a cluster.
 
 A line is `path TAB version=0 cversion=0 czxid=4 mzxid=4 [ephemeralOwner=0x1] TAB data`, where `<null>` is no data.
+Lines end by newlines alone: other line separators of Unicode are data. docs/guides/files.md documents the format.
 Kafka's layout of the nodes is ZkData.scala's (3.9).
 """
 
@@ -24,7 +25,9 @@ from kcore.metadata.znode_states import decode_states, texts_of
 from kcore.metadata.znodes import PartitionStateNode, TopicAssignment
 from kcore.types import ZERO_UUID
 
-_LINE: Final = r"(/[^\t]*)\tversion=(\d+) cversion=-?\d+ czxid=(\d+) mzxid=\d+(?: ephemeralOwner=\w+)?\t(.*)"
+_LINE: Final = (
+    r"(/[^\t]*)\tversion=([0-9]+) cversion=-?[0-9]+ czxid=([0-9]+) mzxid=[0-9]+(?: ephemeralOwner=\w+)?\t(.*)"
+)
 _NO_STATE: Final = znodes.encode_state(PartitionStateNode(NO_LEADER, NO_EPOCH, (), NO_EPOCH))
 
 
@@ -68,13 +71,19 @@ def _nodes(text: str) -> dict[str, Node]:
     if not isinstance(text, str):
         raise TableError(f"a ZooKeeper dump is text, not {type(text).__name__}")
     nodes = {}
-    for number, line in enumerate(text.splitlines(), start=1):
+    for number, line in enumerate(text.split("\n"), start=1):
+        line = line.removesuffix("\r")
         if not line:
             continue
-        if (match := re.fullmatch(_LINE, line)) is None:
+        if (match := re.fullmatch(_LINE, line, re.DOTALL)) is None:
             raise TableError(f"line {number} is not a ZooKeeper node: {line[:60]!r}")
         path, version, czxid, data = match.groups()
-        nodes[path] = Node(int(version), int(czxid), data.encode())
+        try:
+            path.encode()
+            nodes[path] = Node(int(version), int(czxid), data.encode())
+        except UnicodeEncodeError as error:
+            reason = f"a lone surrogate, {error.object[error.start]!r}: read the dump as UTF-8"
+            raise TableError(f"line {number}, {path!r:.60}: {reason}") from None
     return nodes
 
 

@@ -11,12 +11,11 @@ from base64 import b64decode, b64encode
 from collections.abc import Callable, Generator
 from typing import Final
 
+from kcore.controller.rules.scram import DIGESTS, LEAST_ITERATIONS
 from kcore.errors import AuthenticationError
 from kcore.net.sasl_mechanisms import (
     BASE64,
-    DIGESTS,
     EXTENSIONS,
-    LEAST_ITERATIONS,
     NONCE,
     VALUE,
     salted_credential,

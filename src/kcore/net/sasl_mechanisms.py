@@ -12,12 +12,11 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Final, Protocol
 
+from kcore.controller.rules.scram import DIGESTS, LEAST_ITERATIONS, keys_of
 from kcore.errors import AuthenticationError
 from kcore.metadata.principal import KafkaPrincipal
 
 PLAIN: Final = "PLAIN"
-DIGESTS: Final = {"SCRAM-SHA-256": "sha256", "SCRAM-SHA-512": "sha512"}
-LEAST_ITERATIONS: Final = 4096  # ScramMechanism
 SALT_BYTES: Final = 16
 
 _SASL_NAME: Final = r"(?:[\x01-\x2B\x2D-\x3C\x3E-\x7F]|=2C|=3D)+"
@@ -238,9 +237,7 @@ def salted_password(mechanism: str, password: bytes, salt: bytes, iterations: in
 
 def salted_credential(mechanism: str, salted: bytes, salt: bytes, iterations: int) -> ScramCredential:
     """As `scram_credential`, of a password that is salted already."""
-    digest = DIGESTS[mechanism]
-    stored_key = hashlib.new(digest, hmac.digest(salted, b"Client Key", digest)).digest()
-    return ScramCredential(salt, stored_key, hmac.digest(salted, b"Server Key", digest), iterations)
+    return ScramCredential(salt, *keys_of(mechanism, salted), iterations)
 
 
 class TokenCredentials:

@@ -17,13 +17,13 @@ from enum import Enum
 from struct import Struct
 from typing import Any, Final, NamedTuple
 
+from kcore.controller.rules.scram import DIGESTS
 from kcore.errors import DecodeError
 from kcore.java_hash import hash_map_order
 from kcore.metadata.principal import KafkaPrincipal
 from kcore.net.framed import Piece, frame_of
 from kcore.net.responses import framed_response
 from kcore.net.sasl_mechanisms import (
-    DIGESTS,
     PLAIN,
     Authenticated,
     Credentials,

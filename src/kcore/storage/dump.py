@@ -12,6 +12,7 @@ from kcore.printable import printable, printable_json
 from kcore.storage.continuity import gap_in_file
 from kcore.storage.coordinator_records import Types, coordinator_json
 from kcore.storage.dump_beside import beside_line, beside_rows, is_beside
+from kcore.storage.foreign import explained, is_old
 from kcore.storage.log import segment_files
 from kcore.storage.segment import LOG, Segment, map_file
 from kcore.storage.snapshot import BOOTSTRAP, SUFFIX, snapshot_id, snapshots_in
@@ -82,7 +83,7 @@ def batches_of(path: Path, with_records: bool) -> Iterator[tuple[RecordBatches, 
     for row in range(len(batches)):
         yield batches, row, of_batch.get(row, [])
     if problem:
-        raise problem
+        raise explained(problem, data)
 
 
 def dump_lines(path: Path, detail: Detail) -> Iterator[str]:
@@ -99,8 +100,9 @@ def dump_lines(path: Path, detail: Detail) -> Iterator[str]:
                 yield record_line(record, bool(batches.attributes[row] & LOG_APPEND_TIME), detail)
     except DecodeError as error:
         problem = error
-        yield f"Found {path.stat().st_size - error.offset} invalid bytes at the end of {path.name}"
-    if path.suffix == LOG:
+        if not is_old(error):
+            yield f"Found {path.stat().st_size - error.offset} invalid bytes at the end of {path.name}"
+    if path.suffix == LOG and not (problem and is_old(problem)):
         with Segment(path) as segment:
             problem = next(iter(segment.problems), problem)
     if problem := problem or gap_in_file(path):

@@ -10,7 +10,7 @@ from kcore.metadata.replay import replay
 from kcore.storage.files import checked_path
 from kcore.storage.log import partition_of, segment_files
 from kcore.storage.segment import SEGMENT_NAME, base_offset_of, map_file
-from kcore.storage.snapshot import SUFFIX, Snapshot, read_snapshot, snapshots_in
+from kcore.storage.snapshot import SUFFIX, Snapshot, read_snapshot, snapshots_in, why_damaged
 from kcore.wire.record_batch import gap_in, missing_offsets, scan_batches
 from kcore.wire.records import Records, decode_records
 
@@ -28,9 +28,12 @@ def load_metadata(path: str | Path, *, stop: bool = False) -> LoadedMetadata:
 
     A log directory that has such a folder stands for it. A folder is read from its newest snapshot on, and each offset
     must be there, from snapshot to segment and from batch to batch. Every record on disk is applied, committed or not:
-    the folder does not say which are. DecodeError with path and position for what cannot be read; with `stop`,
-    `problem` has it, and the image what comes before. StorageError for what is neither, for a replica of another topic,
-    and for an empty log whose folder does not say that it is one of the metadata log's.
+    the folder does not say which are.
+
+    DecodeError with path and position for what cannot be read, TableError for a record that does not fit those before
+    it, StorageError for a damaged snapshot. With `stop`, an older snapshot does in place of a damaged one, and what is
+    wrong in a segment raises no error: `problem` has it, and the image the batches before it. StorageError for what is
+    neither, for a replica of another topic, and for an empty log whose folder does not say that it is the metadata log.
     """
     path = metadata_folder_in(checked_path(path))
     partition = partition_of((path if path.is_dir() else path.parent).resolve())
@@ -39,7 +42,12 @@ def load_metadata(path: str | Path, *, stop: bool = False) -> LoadedMetadata:
     if partition is not None and not is_log:
         hint = f"it is a replica of {partition}, not of {METADATA_TOPIC}: `kcore dump` shows it"
     try:
-        image, has_snapshot = _load(path, stop)
+        try:
+            image, has_snapshot = _load(path, stop)
+        except (DecodeError, TableError):
+            if not stop:
+                raise
+            image, has_snapshot = _load(path, stop, is_careful=True)
     except (DecodeError, TableError) as error:
         if partition is None or is_log:
             raise
@@ -56,15 +64,21 @@ def metadata_folder_in(path: Path) -> Path:
     return folder if folder.is_dir() and not segment_files(path) else path
 
 
-def _load(path: Path, stop: bool) -> tuple[LoadedMetadata, bool]:
-    """The image, and whether a snapshot is part of it."""
+def _load(path: Path, stop: bool, *, is_careful: bool = False) -> tuple[LoadedMetadata, bool]:
+    """The image, and whether a snapshot is part of it.
+
+    `is_careful`: a batch that does not fit is taken back, and ends the reading. It takes longer.
+    """
     image = LoadedMetadata()
     segments: list[Path] = []
     snapshots: list[Path] = []
+    damage = ""
     if path.is_dir():
-        snapshots = [path / found.file_name for found in snapshots_in(path)[-1:]]
+        snapshots, damage = _newest_whole(path, stop)
         segments = segment_files(path)
         if not snapshots and not segments:
+            if damage:
+                raise StorageError(damage)
             raise StorageError(f"{path}: neither a segment nor a snapshot there")
     elif SEGMENT_NAME.fullmatch(path.name):
         segments = [path]
@@ -85,11 +99,33 @@ def _load(path: Path, stop: bool) -> tuple[LoadedMetadata, bool]:
             image.problem = text
             break
         records = _segment_records(segment, base_offset, stop)
-        _apply(image, records, segment)
-        if records.problem:
+        if is_careful:
+            image.problem = _apply_batches(image, records, segment)
+        else:
+            _apply(image, records, segment)
+        if records.problem and not image.problem:
             image.problem = f"{segment}: {records.problem}"
+        if image.problem:
             break
+    image.problem = "; ".join(each for each in (damage, image.problem) if each)
     return image, bool(snapshots)
+
+
+def _newest_whole(folder: Path, stop: bool) -> tuple[list[Path], str]:
+    """The newest snapshot that can be loaded, if there is one, and what is wrong with newer ones.
+
+    StorageError for the newest one where it is damaged, unless `stop` lets an older one do.
+    """
+    damage: list[str] = []
+    for found in reversed(snapshots_in(folder)):
+        snapshot = folder / found.file_name
+        why = why_damaged(snapshot)
+        if why is None:
+            return [snapshot], "; ".join(damage)
+        if not stop:
+            raise StorageError(f"{snapshot}: {why}")
+        damage.append(f"{snapshot} is left out: {why}")
+    return [], "; ".join(damage)
 
 
 def _segment_records(path: Path, base_offset: int, stop: bool) -> Records:
@@ -113,6 +149,21 @@ def _apply_snapshot(image: LoadedMetadata, path: Path) -> None:
     _apply(image, snapshot.records, path)
     if snapshot.id:
         image.end_offset, image.epoch = snapshot.id
+
+
+def _apply_batches(image: LoadedMetadata, records: Records, path: Path) -> str:
+    """As `_apply`, up to the first batch that does not fit: none of it is applied. What is wrong, or nothing."""
+    journal, before = image.keep_journal(), image.end_offset
+    try:
+        _apply(image, records, path)
+    except (DecodeError, TableError) as error:
+        image.revert_to(before if journal.last_batch is None else journal.last_batch)
+        is_applied = (records.offset >= before) & (records.offset < image.end_offset)
+        image.records += int((is_applied & ~records.is_control).sum())
+        return str(error)
+    finally:
+        image.drop_journal()
+    return ""
 
 
 def _apply(image: LoadedMetadata, records: Records, path: Path) -> None:

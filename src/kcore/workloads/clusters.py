@@ -14,6 +14,7 @@ from kcore.metadata.partition_table import PartitionTable
 from kcore.metadata.topics import TopicTable
 from kcore.replication.election import elect
 from kcore.schema.index import REQUESTS
+from kcore.storage.foreign import file_of_zookeeper
 from kcore.types import Int16s, Int64s, Uuid
 from kcore.wire.codec import decode
 from kcore.wire.column_codec import decode_columns
@@ -76,6 +77,8 @@ def cluster_size(file: bytes) -> tuple[int, int]:
 
 def table_of_file(file: bytes) -> PartitionTable:
     """The cluster that a file shows; ClusterFileError if it shows none."""
+    if (kind := file_of_zookeeper(file)) is not None:
+        raise ClusterFileError(f"it is {kind}")
     try:
         table = _of_dump(file) if file.startswith(b"/") else _of_request(file)
     except (KcoreError, UnicodeDecodeError) as error:

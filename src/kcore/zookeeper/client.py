@@ -32,6 +32,7 @@ from kcore.zookeeper.operations import (
     Operations,
     Results,
     check_of,
+    name_of_error,
     operations_of,
     reads_of,
     result_of,
@@ -203,16 +204,18 @@ class ZookeeperClient:
     # How
 
     async def _ask(self, request: Any) -> Any:
-        return await self._kept(self.session.ask(request))
+        return await self._kept(self.session.ask(request), f"{request.path}: ")
 
-    async def _kept(self, call: Coroutine[Any, Any, T]) -> T:
+    async def _kept(self, call: Coroutine[Any, Any, T], where: str = "") -> T:
         """What it returns; a refusal that means something to us as kazoo's error, others as ZookeeperError."""
         try:
             return await call
         except (NoNodeError, UnimplementedError):
             raise
         except KazooException as error:
-            raise ZookeeperError(f"ZooKeeper answers {type(error).__name__}") from error
+            code = getattr(error, "code", None)
+            name = type(error).__name__ if code is None else name_of_error(code)
+            raise ZookeeperError(f"{where}ZooKeeper answers {name}") from error
 
     async def _read_watched(self, path: str, on_watch: OnWatch) -> Node | None:
         full = self.session.full(path)
@@ -252,9 +255,10 @@ class ZookeeperClient:
             self._has_multi_read = False
             return await self._read_singly(reads, rows)
         results = results_of(answer.text, answer.begin, len(rows), answer.zxid)
-        for error in np.unique(results.errors).tolist():
-            if error not in (0, NO_NODE):
-                raise ZookeeperError(f"read: ZooKeeper's error {error}")
+        wrong = np.flatnonzero((results.errors != 0) & (results.errors != NO_NODE))
+        if len(wrong):
+            path = reads.paths.at(int(rows[wrong[0]])).decode()
+            result_of(int(results.errors[wrong[0]]), path)
         return results
 
     async def _read_singly(self, reads: Operations, rows: Int64s) -> Results:
@@ -296,7 +300,8 @@ class ZookeeperClient:
         batches = operations.batches()
         await _all(_in_turn(turns, self._write_apart(operations, rows, fence, errors)) for rows in batches)
         for error in np.unique(errors).tolist():
-            result_of(error, "write")
+            row = int(np.flatnonzero(errors == error)[0])
+            result_of(error, operations.paths.at(row).decode())
         return errors
 
     async def _write_apart(self, operations: Operations, rows: Int64s, fence: Fence | None, errors: Int32s) -> None:

@@ -31,6 +31,15 @@ RESULTS: Final = {
     -111: OperationResult.NOT_EMPTY,
 }
 NO_NODE, BAD_VERSION, NODE_EXISTS = -101, -103, -110
+_NAMES: Final = {  # KeeperException.Code of ZooKeeper 3.9.
+    **{-1: "SYSTEMERROR", -2: "RUNTIMEINCONSISTENCY", -3: "DATAINCONSISTENCY", -4: "CONNECTIONLOSS"},
+    **{-5: "MARSHALLINGERROR", -6: "UNIMPLEMENTED", -7: "OPERATIONTIMEOUT", -8: "BADARGUMENTS", -12: "UNKNOWNSESSION"},
+    **{-13: "NEWCONFIGNOQUORUM", -14: "RECONFIGINPROGRESS", -100: "APIERROR", -101: "NONODE", -102: "NOAUTH"},
+    **{-103: "BADVERSION", -108: "NOCHILDRENFOREPHEMERALS", -110: "NODEEXISTS", -111: "NOTEMPTY"},
+    **{-112: "SESSIONEXPIRED", -113: "INVALIDCALLBACK", -114: "INVALIDACL", -115: "AUTHFAILED", -118: "SESSIONMOVED"},
+    **{-119: "NOTREADONLY", -120: "EPHEMERALONLOCALSESSION", -121: "NOWATCHER", -122: "REQUESTTIMEOUT"},
+    **{-123: "RECONFIGDISABLED", -124: "SESSIONCLOSEDREQUIRESASLAUTH", -125: "QUOTAEXCEEDED", -127: "THROTTLEDOP"},
+}
 UNTRIED: Final = -2  # KeeperException.RuntimeInconsistency: the result in a multi of operations after the failed one
 
 Fence: TypeAlias = tuple[str, int]  # a path and the version that it must have
@@ -144,5 +153,17 @@ def results_of(answer: bytes, begin: int, count: int, zxid: int = -1) -> Results
 def result_of(error: int, what: str) -> OperationResult:
     """The result that an error code stands for; ZookeeperError if it is none of an ordinary operation."""
     if error not in RESULTS:
-        raise ZookeeperError(f"{what}: ZooKeeper's error {error}")
+        raise ZookeeperError(f"{what}: ZooKeeper answers {name_of_error(error)}")
     return RESULTS[error]
+
+
+def name_of_error(error: int) -> str:
+    """An error code's name in KeeperException.Code, with its number."""
+    return f"{_NAMES.get(error, 'an unknown error')} ({error})" if error else "OK"
+
+
+def first_error(errors: Int32s) -> tuple[int, str]:
+    """The row of the operation that made a transaction fail, and the error's name."""
+    rows = np.flatnonzero((errors != 0) & (errors != UNTRIED))
+    row = int(rows[0]) if len(rows) else int(np.flatnonzero(errors)[0])
+    return row, name_of_error(int(errors[row]))

@@ -6,7 +6,7 @@ from kcore.errors import ControllerMovedError, ZookeeperError
 from kcore.metadata import znodes
 from kcore.metadata.znode_operations import Create, Delete, SetData
 from kcore.zookeeper.client import ZookeeperClient
-from kcore.zookeeper.operations import BAD_VERSION, NO_NODE, NODE_EXISTS, Ephemeral, result_of
+from kcore.zookeeper.operations import BAD_VERSION, NO_NODE, NODE_EXISTS, Ephemeral, first_error, result_of
 
 _TRIES = 10  # Each is for another session that created and deleted a znode meanwhile.
 
@@ -76,7 +76,7 @@ async def take_over(client: ZookeeperClient, broker_id: int, timestamp_ms: int) 
         if BAD_VERSION in results.errors:
             return await _lost_answer(client, broker_id, epoch + 1)
         if not {NO_NODE, NODE_EXISTS} & set(results.errors.tolist()):
-            raise ZookeeperError(f"{znodes.CONTROLLER}: ZooKeeper's errors {results.errors.tolist()}")
+            raise ZookeeperError(f"{znodes.CONTROLLER}: ZooKeeper answers {first_error(results.errors)[1]}")
     raise ZookeeperError(f"{znodes.CONTROLLER}: comes and goes")
 
 

@@ -116,7 +116,7 @@ class Follower:
                 if each["type"] == "KRaftVersionRecord":
                     self.kraft_version = each["json"]["kRaftVersion"]
             context.image.end_offset = max(context.image.end_offset, batch["records"][-1]["offset"] + 1)
-        context.kraft_version = self.kraft_version
+        context.raft.kraft_version = self.kraft_version
 
     def differences(self, apis: frozenset[str] | None = None) -> Iterator[Difference]:
         """All of the story; of the requests in `apis` alone, if given."""

@@ -152,7 +152,7 @@ class StoryNode:
         )
         self.node = RaftNode(config, self.disk.log)
         self.driver = StateMachineDriver[Any](self.node, self.controller)
-        self.controller.kraft_version_problem = self._why_no_kraft_version
+        self.controller.raft.kraft_version_problem = self._why_no_kraft_version
         self.registration = Registration(config, self.node, self.controller, Random(1))
         self.front = ControllerFront(
             release,
@@ -213,7 +213,8 @@ class StoryNode:
             self._submit(outputs)
         while self.driver.has_more:
             self._submit(self.driver.catch_up())
-        self.controller.kraft_version = self.node.voter_history.kraft_version
+        self.controller.raft.kraft_version = self.node.voter_history.kraft_version
+        self.controller.raft.voter_ids = self.node.voters.ids
         self.front.show_decided(self.controller)
 
     def _submit(self, outputs: Sequence[Any]) -> None:

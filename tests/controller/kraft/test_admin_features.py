@@ -65,7 +65,7 @@ def test_kraft_version_is_asked_of_raft_only_if_all_updates_are_fine() -> None:
     assert refused.response.error_code == Errors.INVALID_UPDATE_VERSION
     checked = updated(context, ("kraft.version", 1, UPGRADE), check=True)
     assert (checked.kraft_version, names(checked)) == (None, [])
-    context.kraft_version = 1
+    context.raft.kraft_version = 1
     again = updated(context, ("kraft.version", 1, UPGRADE))
     assert (again.kraft_version, names(again)) == (None, ["NoOpRecord"])
     assert updated(context, ("kraft.version", 0, SAFE)).response.error_message == (
@@ -75,7 +75,7 @@ def test_kraft_version_is_asked_of_raft_only_if_all_updates_are_fine() -> None:
 
 def test_a_kraft_version_that_raft_cannot_write_is_refused() -> None:
     context = a_world()
-    context.kraft_version_problem = lambda version: f"no voter can do {version}"
+    context.raft.kraft_version_problem = lambda version: f"no voter can do {version}"
     refused = updated(context, ("kraft.version", 1, UPGRADE), ("group.version", 1, UPGRADE))
     assert (refused.kraft_version, refused.records) == (None, ())
     assert refused.response.error_code == Errors.INVALID_UPDATE_VERSION
@@ -163,7 +163,7 @@ def test_3_9_takes_kraft_version_for_a_feature_like_others() -> None:
     made = updated(context, ("kraft.version", 1, UPGRADE))
     assert (made.kraft_version, names(made)) == (None, ["FeatureLevelRecord"])
     applied(context, made)
-    assert context.kraft_version == 0
+    assert context.raft.kraft_version == 0
     again = updated(context, ("kraft.version", 0, UPGRADE))
     assert again.response.results[0].error_code == Errors.INVALID_UPDATE_VERSION
     assert updated(context, ("kraft.version", 0, SAFE)).records
@@ -193,3 +193,34 @@ def test_the_cluster_is_described_by_its_controllers() -> None:
 def test_an_old_cluster_is_described_by_brokers_alone() -> None:
     response = on_describe_cluster(a_world(14), DescribeClusterRequest(endpoint_type=2), INFO).response
     assert response.error_code == Errors.UNSUPPORTED_VERSION
+
+
+@pytest.mark.parametrize("by", ["log", "settings"])
+def test_a_removed_voters_registration_stops_no_upgrade(by: str) -> None:
+    """KAFKA-20295; the present voters come from raft, or from server.properties where there is no raft node."""
+    static = {"controller.quorum.voters": "3000@a:1,3001@b:1"} if by == "settings" else {}
+
+    def a_quorum(**settings: object) -> ControllerContext:
+        context = a_world(static_configs=static, **settings)
+        context.raft.voter_ids = frozenset({3000, 3001}) if by == "log" else frozenset()
+        for each in (registered(3001), registered(3002, 29)):  # 3002 was a voter.
+            context.image.apply(each)
+        return context
+
+    assert updated(a_quorum(), ("metadata.version", 30, UPGRADE)).records
+    kafka = updated(a_quorum(kafka_way=frozenset({"removed-voters-block"})), ("metadata.version", 30, UPGRADE))
+    assert kafka.response.error_message.endswith("Controller 3002 only supports versions 7-29")
+
+
+def test_a_voter_of_a_dynamic_quorum_that_has_not_registered_stops_an_upgrade() -> None:
+    for kafka_way in (frozenset[str](), frozenset({"removed-voters-block"})):
+        context = a_world(kafka_way=kafka_way)
+        context.raft.voter_ids = frozenset({3000, 3001})
+        decision = updated(context, ("metadata.version", 30, UPGRADE))
+        assert bool(decision.records) is bool(kafka_way)
+        if not kafka_way:
+            assert "controller 3001 has not registered" in decision.response.error_message
+    context = a_world()
+    context.raft.voter_ids = frozenset({3000, 3001})
+    context.image.apply(registered(3001))
+    assert updated(context, ("metadata.version", 30, UPGRADE)).records

@@ -110,7 +110,7 @@ def test_the_directories_of_a_forgotten_broker_are_free() -> None:
 @pytest.mark.parametrize(("level", "expected"), [(0, Errors.NONE), (1, Errors.UNSUPPORTED_VERSION)])
 def test_a_broker_must_support_the_quorums_kraft_version(level: int, expected: Errors) -> None:
     context = a_cluster()
-    context.kraft_version = level
+    context.raft.kraft_version = level
     of_metadata = Feature(name=FEATURE_NAME, min_supported_version=1, max_supported_version=99)
     of_raft = Feature(name="kraft.version", min_supported_version=0, max_supported_version=0)
     assert error_of(ask(context, a_registration(9, 90, features=[of_metadata, of_raft]))) is expected

@@ -104,7 +104,7 @@ def test_quotas_and_other_mechanisms_of_the_user_stay() -> None:
         (
             [upsertion("u", salt=b"s" * 1025)],
             "u",
-            (Errors.UNACCEPTABLE_CREDENTIAL, "A salt or salted password of more than 1024 bytes"),
+            (Errors.UNACCEPTABLE_CREDENTIAL, "A salt or salted password must not have more than 1024 bytes"),
         ),
         (
             [upsertion("u"), upsertion("u", iterations=5000)],

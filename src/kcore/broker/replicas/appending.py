@@ -41,7 +41,7 @@ def append_as_leader(
     known = log.producers.duplicate_of(validated.batches)
     if known is not None:
         return Appended(known.first_offset, known.last_offset, known.timestamp)
-    log.producers.check(validated.batches, guard)
+    log.producers.check(validated.batches, guard, is_new_log=offset == 0)
     log.append(validated.data, validated.batches)
     return Appended(offset, int(validated.batches.last_offset[0]), validated.log_append_time_ms)
 

@@ -102,8 +102,10 @@ class Producers:
             known.lowest_sequence = min(known.lowest_sequence, sequence)
         return known.guard
 
-    def check(self, batches: RecordBatches, guard: object | None = None) -> None:
+    def check(self, batches: RecordBatches, guard: object | None = None, *, is_new_log: bool = False) -> None:
         """ApiException if the one batch of a client may not be appended; `guard` is of `begin_verification`.
+
+        `is_new_log`: the log has never held a record.
 
         InvalidTxnStateException outside of the transaction that was verified, InvalidProducerEpochException,
         OutOfOrderSequenceException.
@@ -118,16 +120,20 @@ class Producers:
         if is_transactional and not is_open and not is_verified:
             Errors.INVALID_TXN_STATE.raise_for(f"producer {producer_id}: the batch belongs to no open transaction")
         self._check_epoch(producer_id, epoch)
-        self._check_sequence(producer_id, epoch, sequences_of(batches, 0)[0])
+        self._check_sequence(producer_id, epoch, sequences_of(batches, 0)[0], is_new_log=is_new_log)
         if is_open and not is_transactional:
             Errors.INVALID_TXN_STATE.raise_for(f"producer {producer_id}: the batch is not in its open transaction")
 
-    def _check_sequence(self, producer_id: int, epoch: int, first: int) -> None:
+    def _check_sequence(self, producer_id: int, epoch: int, first: int, *, is_new_log: bool) -> None:
         producer, verification = self.by_id.get(producer_id), self._verifications.get(producer_id)
         if verification is not None and first > verification.lowest_sequence:
             _out_of_order(producer_id, epoch, verification.lowest_sequence, first)
         if producer is None or producer.epoch == NO_PRODUCER_EPOCH:
-            return  # All that it wrote may have been deleted: any sequence will do.
+            # All that it wrote may have been deleted: any sequence will do, but in a log that never had a record. There
+            # a batch with a later sequence has overtaken the first one, which is still to come (KAFKA-15591).
+            if is_new_log and first != 0:
+                _out_of_order(producer_id, epoch, 0, first)
+            return
         is_new_epoch = epoch > producer.epoch or not producer.batches
         expected = 0 if is_new_epoch else (producer.batches[-1].last_sequence + 1) % SEQUENCES
         if first != expected:

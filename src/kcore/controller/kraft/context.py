@@ -1,6 +1,7 @@
 """All that handlers read: the state, the settings, and what no record of the log has."""
 
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
 from functools import lru_cache
 from types import MappingProxyType
 from typing import Any, NamedTuple, TypeAlias
@@ -49,6 +50,20 @@ class NotControllerError(KcoreError):
         self.refused = refused
 
 
+def _no_problem(kraft_version: int) -> str | None:
+    """For a context without a raft node."""
+    return None
+
+
+@dataclass(slots=True)
+class RaftView:
+    """What the rules ask of the raft node; the edge keeps it up to date."""
+
+    kraft_version: int = 0  # Finalized by raft's control records; the image has the other features.
+    kraft_version_problem: Callable[[int], str | None] = _no_problem  # Why raft cannot write a level.
+    voter_ids: frozenset[int] = frozenset()  # The latest ones, committed or not; none where there is no node.
+
+
 class ControllerContext:
     """Handlers read it and change nothing but the random numbers, the dice, the heartbeats' contact times and what is
     left of quotas on mutations.
@@ -66,8 +81,7 @@ class ControllerContext:
         self.random = random
         self.new_uuid = new_uuid
         self.is_standby = False  # Its handlers check as far as `call_controller`.
-        self.kraft_version = 0  # Finalized by raft's control records; the image has the other features.
-        self.kraft_version_problem: Callable[[int], str | None] = _no_problem  # Why raft cannot write a level.
+        self.raft = RaftView()
         one_by_one = FENCES_ONE_BY_ONE in config.kafka_way
         self.heartbeats = BrokerHeartbeats(config.broker_session_timeout_ms, config.release, one_by_one=one_by_one)
         self.election_settings = ElectionSettings(config)  # Of `image`; see `settings_of_topics.kraft_settings`.
@@ -127,11 +141,6 @@ class ControllerContext:
         """Applies a record of the log to the state and to the heartbeats."""
         self.image.apply(record, offset)
         self.heartbeats.on_record(record, self.image, now_ms)
-
-
-def _no_problem(kraft_version: int) -> str | None:
-    """For a context without a raft node."""
-    return None
 
 
 Handler: TypeAlias = Callable[[ControllerContext, Any, RequestInfo], Decision | Steps]

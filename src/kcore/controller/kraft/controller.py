@@ -19,7 +19,7 @@ from typing import ClassVar
 
 from kcore.controller.kraft.activation import Bootstrap, activation, check_level
 from kcore.controller.kraft.config import KraftControllerConfig
-from kcore.controller.kraft.context import ControllerContext, RequestInfo
+from kcore.controller.kraft.context import ControllerContext, RaftView, RequestInfo
 from kcore.controller.kraft.decision import Decision
 from kcore.controller.kraft.error_responses import not_controller
 from kcore.controller.kraft.following import Following
@@ -67,8 +67,7 @@ class KraftController:
         self.committed = 0  # All records below this offset are committed.
         self.snapshots = SnapshotNeed(config)
         self.epoch: int | None = None  # The epoch that it leads; None for a standby.
-        self.kraft_version_problem: Callable[[int], str | None] | None = None  # Set by the edge, as the context has it.
-        self._kraft_version = 0
+        self.raft = RaftView()
         self._held: int | None = None
         self.periodic = PeriodicTasks(tasks)
         self._notices = Notices()
@@ -90,19 +89,8 @@ class KraftController:
         self.context = ControllerContext(self.config, image, self._random, self._new_uuid)
         self.context.shadow = self._shadow
         self.context.is_standby = self.epoch is None
-        self.context.kraft_version = self._kraft_version
-        if self.kraft_version_problem is not None:
-            self.context.kraft_version_problem = self.kraft_version_problem
+        self.context.raft = self.raft
         self.context.wall_ahead_ms = self._clocks.wall_ms() - self._clocks.now_ms()
-
-    @property
-    def kraft_version(self) -> int:
-        """The level of kraft.version, as the edge knows it."""
-        return self._kraft_version
-
-    @kraft_version.setter
-    def kraft_version(self, version: int) -> None:
-        self._kraft_version = self.context.kraft_version = version
 
     @property
     def image(self) -> ClusterImage:

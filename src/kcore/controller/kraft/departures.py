@@ -22,6 +22,7 @@ RECOVERY_STATE: Final = "unknown-recovery-state"
 LISTENERS: Final = "unreadable-listeners"
 BROKER_SETTINGS: Final = "unreadable-broker-settings"
 REFUSED_KRAFT_VERSION: Final = "refused-kraft-version"
+REMOVED_VOTERS: Final = "removed-voters-block"
 STALE_ELIGIBLE: Final = "stale-eligible-replicas"
 SNAPSHOT_ENDS: Final = "transaction-behind-a-snapshot"
 ABORTED_RECORDS: Final = "aborted-records-return"
@@ -123,6 +124,12 @@ DEPARTURES: Final[Mapping[str, Departure]] = {
         "writes a new kraft.version with its next records though the UpdateFeatures that names it was refused",
         "writes none",
         "what was refused must not happen",
+    ),
+    REMOVED_VOTERS: Departure(
+        "refuses a new level of a feature that a controller does not support which has registered once and is no voter "
+        "any more, and does not ask whether each voter of a dynamic quorum has registered (KAFKA-20295)",
+        "asks the present voters alone, and refuses while one of them has not registered",
+        "a removed controller must not stop an upgrade, and one that cannot read the new records must",
     ),
     STALE_ELIGIBLE: Departure(
         "goes on taking a broker for an eligible leader replica once ELRs were cleared, and writes a change twice when "

@@ -12,7 +12,7 @@ import numpy as np
 
 from kcore.errors import TargetError
 from kcore.metadata.znode_operations import SetData
-from kcore.zookeeper.operations import Ephemeral, operations_of, results_of
+from kcore.zookeeper.operations import Ephemeral, first_error, name_of_error, operations_of, results_of
 
 _MULTI, _PING, _PING_XID = 14, 11, -2  # ZooDefs.OpCode, ClientCnxn.PING_XID
 _CONNECT: Final = struct.Struct(">iqiqi16s?")  # ConnectRequest with a password of 16 bytes
@@ -53,7 +53,8 @@ class BrokerSession:
         _, zxid, error = _REPLY.unpack_from(answer)
         results = results_of(answer, _REPLY.size, 2, zxid)
         if error or results.errors.any():
-            raise TargetError(f"{path}: ZooKeeper's errors {[error, *results.errors.tolist()]}")
+            name = name_of_error(error) if error else first_error(results.errors)[1]
+            raise TargetError(f"{path}: ZooKeeper answers {name}")
         return int(results.zxids[0, 1])
 
     def cut(self) -> None:

@@ -13,7 +13,7 @@ from kcore.metadata.znode_brokers import BrokerNode, encode_broker
 from kcore.metadata.znode_operations import Delete, SetData
 from kcore.metadata.znodes import broker_path
 from kcore.schema.structure import Message
-from kcore.zookeeper.operations import Ephemeral
+from kcore.zookeeper.operations import Ephemeral, first_error
 
 if TYPE_CHECKING:
     from kcore.hollow.zk.broker_session import BrokerSession
@@ -93,7 +93,7 @@ class HollowFleet:
         path = broker_path(broker_id)
         done = await self.client.transaction([Delete(path), Ephemeral(path), SetData(path, self._data(broker_id), 0)])
         if done.errors.any():
-            raise TargetError(f"{path}: ZooKeeper's errors {done.errors.tolist()}")
+            raise TargetError(f"{path}: ZooKeeper answers {first_error(done.errors)[1]}")
         self._is_live(broker_id, int(done.zxids[0, 2]))
 
     def _is_live(self, broker_id: int, epoch: int) -> None:

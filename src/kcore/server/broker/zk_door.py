@@ -6,9 +6,9 @@ Source: KafkaConfig (controlPlaneListenerName, validateValues) of 3.9.1.
 from collections.abc import Mapping
 from typing import Final, NamedTuple
 
+from kcore.controller.rules.scram import DIGESTS
 from kcore.controller.zk.admin.tokens import TokenRules
 from kcore.controller.zk.authorizer_settings import AUTHORIZER_NAMES, AclAuthorizerSettings, acl_authorizer_settings
-from kcore.net.sasl_mechanisms import DIGESTS
 from kcore.protocol_errors import ApiException
 from kcore.server.controller.door import CONTROL_PLANE, TOKEN_KEY
 from kcore.server.properties.listeners import BrokerListeners, listeners_of

@@ -10,7 +10,7 @@ import re
 from base64 import b64decode
 from typing import Final
 
-from kcore.controller.rules.scram import MECHANISMS
+from kcore.controller.rules.scram import MECHANISMS, is_stored_credential
 from kcore.controller.rules.tokens import secret_of
 from kcore.controller.zk.admin.scram import USERS
 from kcore.errors import TableError
@@ -90,7 +90,7 @@ class CredentialsFollower(NotesFollower):
             for mechanism in _NAMES:
                 self._users.pop((mechanism, user), None)
                 if mechanism in configs:
-                    credential = credential_in(configs[mechanism])
+                    credential = credential_in(configs[mechanism], mechanism)
                     if credential is None:
                         logger.warning("%s/%s: its %s is no credential", USERS, name, mechanism)
                     else:
@@ -112,8 +112,8 @@ class CredentialsFollower(NotesFollower):
             self._tokens[token_id] = Token(token.owner, token.expiry_timestamp, secret_of(self._key, token_id))
 
 
-def credential_in(text: str) -> ScramCredential | None:
-    """What a setting of a user says (ScramCredentialUtils.credentialFromString); None for one that cannot be read."""
+def credential_in(text: str, mechanism: str) -> ScramCredential | None:
+    """What a setting of a user says (ScramCredentialUtils.credentialFromString); None for one that cannot be used."""
     parts = dict(each.partition("=")[::2] for each in text.split(","))
     if parts.keys() != {*_PARTS} or not re.fullmatch(r"\d{1,9}", parts["iterations"], re.ASCII):
         return None
@@ -121,4 +121,7 @@ def credential_in(text: str) -> ScramCredential | None:
         salt, stored_key, server_key = (b64decode(parts[each], validate=True) for each in _PARTS[:-1])
     except (binascii.Error, ValueError):
         return None
-    return ScramCredential(salt, stored_key, server_key, int(parts["iterations"]))
+    iterations = int(parts["iterations"])
+    if not is_stored_credential(mechanism, stored_key, server_key, iterations):
+        return None
+    return ScramCredential(salt, stored_key, server_key, iterations)

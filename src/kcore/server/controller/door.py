@@ -12,13 +12,13 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Final, NamedTuple
 
+from kcore.controller.rules.scram import DIGESTS
 from kcore.controller.zk.authorizer_settings import AUTHORIZER_NAMES
 from kcore.controller.zk.config import ControllerConfig
 from kcore.metadata.broker_table import SECURITY_PROTOCOLS, Endpoint
 from kcore.net.limits import Limits
 from kcore.net.listener_security import ListenerSecurity
 from kcore.net.request_context import PLAINTEXT
-from kcore.net.sasl_mechanisms import DIGESTS
 from kcore.server.properties.limits import limits_of
 from kcore.server.properties.security import OF_BROKERS, security_of
 from kcore.server.properties.values import SettingsError, checked

@@ -6,7 +6,7 @@ Source: ScramPublisher, DelegationTokenPublisher, ScramServerCallbackHandler of 
 from collections.abc import Callable
 from typing import Final
 
-from kcore.controller.rules.scram import MECHANISMS
+from kcore.controller.rules.scram import MECHANISMS, is_stored_credential
 from kcore.controller.rules.tokens import secret_of
 from kcore.errors import DisconnectedError
 from kcore.metadata.image import ClusterImage
@@ -36,6 +36,8 @@ class LogCredentials:
         record = self._image().scram.get((_CODES[mechanism], username))
         if record is None:
             self._refuse_early()
+            return None
+        if not is_stored_credential(mechanism, record.stored_key, record.server_key, record.iterations):
             return None
         return ScramCredential(record.salt, record.stored_key, record.server_key, record.iterations)
 

@@ -195,7 +195,7 @@ class ControllerFront(QuorumFront):
         if image.feature_records != count or end_offset > image.end_offset:
             self._decided = image.feature_records, image.end_offset
         if controller.stable >= self._decided[1]:
-            level = controller.kraft_version
+            level = controller.raft.kraft_version
             if self._release == "3.9.1":  # It takes its own record for raft's level (KAFKA-18979).
                 level = level or image.written_kraft_version
             oldest = {} if image.features else {FEATURE_NAME: controller.context.version.feature_level}

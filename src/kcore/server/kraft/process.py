@@ -98,7 +98,7 @@ class KraftServer(QuorumServer):
             PROTOCOLS.index(security.protocol),
             self._outgoing,
         )
-        self.controller.kraft_version_problem = self._why_no_kraft_version
+        self.controller.raft.kraft_version_problem = self._why_no_kraft_version
 
     def _why_no_kraft_version(self, version: int) -> str | None:
         """Why the voters do not support that level of kraft.version, or None."""
@@ -209,7 +209,9 @@ class KraftServer(QuorumServer):
             self._control_timer = asyncio.get_running_loop().call_at(when_s, self._control_timed)
 
     def _show_features(self) -> None:
-        self.controller.kraft_version = self.node.voter_history.kraft_version
+        view = self.controller.raft
+        view.kraft_version = self.node.voter_history.kraft_version
+        view.voter_ids = self.node.voters.ids
         self._own_front.show_decided(self.controller)
 
     # Effects.

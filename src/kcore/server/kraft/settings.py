@@ -16,15 +16,16 @@ from kcore.server.kraft.apis import FEATURES
 from kcore.server.properties.limits import limits_of
 from kcore.server.properties.security import security_of
 from kcore.server.properties.values import (
+    ADVERTISED,
     EVERYWHERE,
+    LISTENERS,
     SettingsError,
     addresses,
     boolean_of,
     checked,
-    listed,
     listener_name_of,
-    listener_of,
     metadata_log_of,
+    places_of,
     raft_settings,
     read_all,
     static_voters_of,
@@ -141,12 +142,13 @@ def _log_dir(given: Mapping[str, str]) -> str:
 
 def _addresses_of(given: Mapping[str, str], listener: str, voter: Voter | None) -> tuple[Address, Address]:
     """Where it listens, and what others are told: without a host of its own, what it is as a static voter."""
-    listen = listener_of("listeners", given, listener)
-    if listen is None:
-        raise SettingsError(f"listeners={given.get('listeners', '')}: {listener} is missing")
-    if len(listed(given, "listeners")) > 1:
-        raise SettingsError(f"listeners={given['listeners']}: kcore has {listener} alone")
-    if advertised := listener_of("advertised.listeners", given, listener):
+    places = places_of(LISTENERS, given)
+    if listener not in places:
+        raise SettingsError(f"{LISTENERS}={given.get(LISTENERS, '')}: {listener} is missing")
+    if len(places) > 1:
+        raise SettingsError(f"{LISTENERS}={given[LISTENERS]}: kcore has {listener} alone")
+    listen = places[listener]
+    if advertised := places_of(ADVERTISED, given).get(listener):
         return listen, advertised if advertised.host else Address("localhost", advertised.port)
     if listen.host not in EVERYWHERE:
         return listen, listen

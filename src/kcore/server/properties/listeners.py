@@ -14,12 +14,10 @@ from kcore.net.request_context import PLAINTEXT
 from kcore.raft.replicas import Address
 from kcore.server.properties.limits import limits_of
 from kcore.server.properties.security import OF_BROKERS, security_of
-from kcore.server.properties.values import EVERYWHERE, LISTENER, SettingsError, listed
+from kcore.server.properties.values import ADVERTISED, EVERYWHERE, LISTENERS, SettingsError, places_of
 
 INTER_BROKER: Final = "inter.broker.listener.name"
 OF_PROTOCOL: Final = "security.inter.broker.protocol"
-_LISTENERS: Final = "listeners"
-_ADVERTISED: Final = "advertised.listeners"
 
 
 class BrokerListener(NamedTuple):
@@ -61,17 +59,15 @@ def plaintext_listeners(listen: Address, advertised: Address | None = None, name
 
 def listeners_of(given: Mapping[str, str], controllers: str | None = None) -> BrokerListeners:
     """Those of a broker; SettingsError, one line. `controllers`: the listener that controllers have, and no broker."""
-    places = _places(given, _LISTENERS) or {PLAINTEXT: Address("", 9092)}
+    places = places_of(LISTENERS, given) or {PLAINTEXT: Address("", 9092)}
     if controllers is not None and controllers.upper() in places:
-        raise SettingsError(f"{_LISTENERS}={given.get(_LISTENERS, '')}: {controllers} is the controllers'")
-    advertised = _places(given, _ADVERTISED)
+        raise SettingsError(f"{LISTENERS}={given.get(LISTENERS, '')}: {controllers} is the controllers'")
+    advertised = places_of(ADVERTISED, given)
     if unknown := sorted({*advertised} - {*places}):
-        raise SettingsError(f"{_ADVERTISED}={given[_ADVERTISED]}: {unknown[0]} is not among the {_LISTENERS}")
-    if any(each.host == "0.0.0.0" for each in advertised.values()):
-        raise SettingsError(f"{_ADVERTISED}={given[_ADVERTISED]}: nobody can connect to 0.0.0.0")
+        raise SettingsError(f"{ADVERTISED}={given[ADVERTISED]}: {unknown[0]} is not among the {LISTENERS}")
     inter_broker = _inter_broker(given, [*places])
     if inter_broker not in (advertised or places):
-        where = _ADVERTISED if advertised else _LISTENERS
+        where = ADVERTISED if advertised else LISTENERS
         raise SettingsError(f"{given.get(INTER_BROKER, inter_broker)}: it is not among the {where}")
     found = [
         BrokerListener(
@@ -89,22 +85,6 @@ def listeners_of(given: Mapping[str, str], controllers: str | None = None) -> Br
     if own.own_mechanism is not None and own.own_mechanism not in own.mechanisms:
         raise SettingsError(f"{OF_BROKERS}={own.own_mechanism}: it is not among sasl.enabled.mechanisms")
     return listeners
-
-
-def _places(given: Mapping[str, str], name: str) -> dict[str, Address]:
-    """Address by the listener's name, which Kafka has in capitals."""
-    found: dict[str, Address] = {}
-    for each in listed(given, name):
-        parts = LISTENER.fullmatch(each)
-        if parts is None or int(parts[3]) > 65535:
-            raise SettingsError(f"{name}={each}: give NAME://HOST:PORT")
-        if parts[1].upper() in found:
-            raise SettingsError(f"{name}={given[name]}: {parts[1].upper()} is there twice")
-        found[parts[1].upper()] = Address(parts[2].strip("[]"), int(parts[3]))
-    ports = [each.port for each in found.values() if each.port]
-    if name == _LISTENERS and len({*ports}) < len(ports):
-        raise SettingsError(f"{name}={given[name]}: each listener must have a different port")
-    return found
 
 
 def _inter_broker(given: Mapping[str, str], names: list[str]) -> str:

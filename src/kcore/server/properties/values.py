@@ -94,6 +94,8 @@ _NOT_DONE: Final = {  # Beginnings of names of settings that would be wrong to p
 }
 _SECURITY: Final = {"ssl.": PLAIN, "sasl.": PLAIN}  # Such, of a server that has neither.
 LISTENER_PREFIX: Final = "listener.name."
+LISTENERS: Final = "listeners"
+ADVERTISED: Final = "advertised.listeners"
 EVERYWHERE: Final = ("", "0.0.0.0", "::")
 
 
@@ -173,15 +175,22 @@ def items(text: str | None) -> list[str]:
     return [each.strip() for each in (text or "").split(",") if each.strip()]
 
 
-def listener_of(name: str, given: Mapping[str, str], wanted: str) -> Address | None:
-    """The address of one listener in `listeners` or `advertised.listeners`; None if it is not there."""
+def places_of(name: str, given: Mapping[str, str]) -> dict[str, Address]:
+    """`listeners` or `advertised.listeners`: addresses by the listener's name, which Kafka has in capitals."""
+    found: dict[str, Address] = {}
     for each in listed(given, name):
-        found = LISTENER.fullmatch(each)
-        if found is None or int(found[3]) > 65535:
+        parts = LISTENER.fullmatch(each)
+        if parts is None or int(parts[3]) > 65535:
             raise SettingsError(f"{name}={each}: give NAME://HOST:PORT")
-        if found[1] == wanted:
-            return Address(found[2].strip("[]"), int(found[3]))
-    return None
+        if parts[1].upper() in found:
+            raise SettingsError(f"{name}={given[name]}: {parts[1].upper()} is there twice")
+        found[parts[1].upper()] = Address(parts[2].strip("[]"), int(parts[3]))
+    ports = [each.port for each in found.values() if each.port]
+    if name == LISTENERS and len({*ports}) < len(ports):
+        raise SettingsError(f"{name}={given[name]}: each listener must have a different port")
+    if name == ADVERTISED and any(each.host == "0.0.0.0" for each in found.values()):
+        raise SettingsError(f"{name}={given[name]}: nobody can connect to 0.0.0.0")
+    return found
 
 
 def static_voters_of(text: str, listener: str) -> tuple[Voter, ...]:

@@ -7,7 +7,7 @@ also where an update behind it is refused.
 Source: FeatureControlManager, ConfigurationControlManager.updateFeatures, QuorumFeatures, Feature, MetadataVersion.
 """
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from typing import Final, NamedTuple
 
 from kcore.constants import (
@@ -22,7 +22,7 @@ from kcore.constants import (
 from kcore.controller.kraft.authorization import is_authorized
 from kcore.controller.kraft.context import ControllerContext, RequestInfo
 from kcore.controller.kraft.decision import Decision, Versioned
-from kcore.controller.kraft.departures import REFUSED_KRAFT_VERSION
+from kcore.controller.kraft.departures import REFUSED_KRAFT_VERSION, REMOVED_VOTERS
 from kcore.controller.rules.authorization import refusal
 from kcore.controller.rules.error_responses import refused
 from kcore.controller.rules.features import Supported
@@ -95,8 +95,8 @@ def on_update_features(context: ControllerContext, request: UpdateFeaturesReques
     kraft_version: int | None = None
     for each in updates:
         reason = _reason_refused(context, each, proposed)
-        if reason is None and each.name == KRAFT_VERSION and each.level != context.kraft_version:
-            reason = context.kraft_version_problem(each.level)
+        if reason is None and each.name == KRAFT_VERSION and each.level != context.raft.kraft_version:
+            reason = context.raft.kraft_version_problem(each.level)
             kraft_version = each.level if reason is None else None
         if reason is not None:
             asks = REFUSED_KRAFT_VERSION in context.config.kafka_way and not request.validate_only
@@ -198,38 +198,46 @@ def _reason_invalid(context: ControllerContext, update: Update) -> str | None:
 def _current(context: ControllerContext, name: str) -> int:
     """The level of a feature; 3.9.1 treats kraft.version as any other feature."""
     if name == KRAFT_VERSION:
-        return context.image.written_kraft_version if context.config.release == OLD else context.kraft_version
+        return context.image.written_kraft_version if context.config.release == OLD else context.raft.kraft_version
     return context.image.features.get(name, 0)
 
 
 def _reason_unsupported(context: ControllerContext, update: Update) -> str | None:
-    """Which node of the cluster cannot do that level (reasonNotSupported)."""
+    """Which node of the cluster cannot do that level (reasonNotSupported).
+
+    Of the controllers the present voters count, and each must have registered; in Kafka's way ("removed-voters-block")
+    all registrations count, and static voters alone must have registered.
+    """
     config, image = context.config, context.image
     nodes = {f"Local controller {config.node_id}": config.supported_features}
     brokers = timeline_order(image.brokers, replaced=True)  # An unfenced broker was put again.
     nodes |= {f"Broker {each}": image.brokers[each].supported_features for each in brokers}
     is_registered = context.version.controller_registration_supported
+    static = _static_voters(config.static_configs)
+    kafka_way = REMOVED_VOTERS in config.kafka_way
+    voters = [] if kafka_way else sorted(context.raft.voter_ids or static)
     if is_registered:
-        nodes |= _registered_controllers(config.node_id, image)
+        registered = [each for each in image.controllers if not voters or each in voters]
+        nodes |= _registered_controllers(config.node_id, image, registered)
     for what, supported in nodes.items():
         low, high = supported.get(update.name, (0, 0))
         if not low <= update.level <= high:
             only = f"{low}" if low == high else f"{low}-{high}"
             return f"{what} does not support this feature." if not high else f"{what} only supports versions {only}"
     if is_registered:
-        for voter in _static_voters(config.static_configs):
+        for voter in static if kafka_way else voters:
             if voter not in (config.node_id, *image.controllers):
                 return f"controller {voter} has not registered, and may not support this feature"
     return None
 
 
-def _registered_controllers(own_id: int, image: ClusterImage) -> dict[str, Supported]:
+def _registered_controllers(own_id: int, image: ClusterImage, ids: Iterable[int]) -> dict[str, Supported]:
     return {
         f"Controller {each}": {
             feature.name: (feature.min_supported_version, feature.max_supported_version)
             for feature in image.controllers[each].features
         }
-        for each in timeline_order(image.controllers)
+        for each in timeline_order(ids)
         if each != own_id
     }
 

@@ -4,17 +4,15 @@ A client sends a salted password; the two keys derived from it are stored. Neith
 logged or sent to anybody. Source: ScramControlManager, ScramImage, ScramFormatter.
 """
 
-import hashlib
-import hmac
 from collections import Counter
-from typing import Final, NamedTuple
+from typing import Final
 
 from kcore.controller.kraft.authorization import is_authorized
 from kcore.controller.kraft.context import ControllerContext, RequestInfo
 from kcore.controller.kraft.decision import Decision, Versioned
 from kcore.controller.rules.authorization import refusal
 from kcore.controller.rules.error_responses import refused
-from kcore.controller.rules.scram import LEAST_ITERATIONS, MECHANISMS, MOST_ITERATIONS, MOST_SALT
+from kcore.controller.rules.scram import MECHANISMS, Flaw, credential_flaw, keys_of, user_flaw
 from kcore.java_hash import hash_map_order
 from kcore.metadata.acl_codes import ALTER, DESCRIBE
 from kcore.metadata.image import ClusterImage
@@ -32,16 +30,8 @@ from kcore.schema.scram import (
     ScramCredentialUpsertion,
 )
 
-
-class Refusal(NamedTuple):
-    """Why a user's credentials stay as they are."""
-
-    error: Errors
-    message: str
-
-
-TWICE: Final = Refusal(Errors.DUPLICATE_RESOURCE, "A user credential cannot be altered twice in the same request")
-TOO_OLD: Final = Refusal(Errors.UNSUPPORTED_VERSION, "The current metadata.version does not support SCRAM")
+TWICE: Final = Flaw(Errors.DUPLICATE_RESOURCE, "A user credential cannot be altered twice in the same request")
+TOO_OLD: Final = Flaw(Errors.UNSUPPORTED_VERSION, "The current metadata.version does not support SCRAM")
 
 
 def on_alter_user_scram_credentials(
@@ -54,7 +44,7 @@ def on_alter_user_scram_credentials(
         context.call_controller()
     deletions: dict[str, ScramCredentialDeletion] = {}
     upsertions: dict[str, ScramCredentialUpsertion] = {}
-    refusals: dict[str, Refusal] = {}
+    refusals: dict[str, Flaw] = {}
     for deletion in request.deletions:
         if deletion.name in refusals:
             continue
@@ -80,41 +70,25 @@ def on_alter_user_scram_credentials(
     return Decision(AlterUserScramCredentialsResponse(results=results), records)
 
 
-def _result(user: str, refusal: Refusal | None = None) -> AlterUserScramCredentialsResult:
+def _result(user: str, refusal: Flaw | None = None) -> AlterUserScramCredentialsResult:
     error, message = refusal or (Errors.NONE, None)
     return AlterUserScramCredentialsResult(user=user, error_code=error, error_message=message)
 
 
-def _deletion_refusal(context: ControllerContext, deletion: ScramCredentialDeletion) -> Refusal | None:
-    found = _name_refusal(context, deletion.name, deletion.mechanism)
+def _deletion_refusal(context: ControllerContext, deletion: ScramCredentialDeletion) -> Flaw | None:
+    found = _user_refusal(context, deletion.name, deletion.mechanism)
     if found is None and (deletion.mechanism, deletion.name) not in context.image.scram:
-        return Refusal(Errors.RESOURCE_NOT_FOUND, "Attempt to delete a user credential that does not exist")
+        return Flaw(Errors.RESOURCE_NOT_FOUND, "Attempt to delete a user credential that does not exist")
     return found
 
 
-def _upsertion_refusal(context: ControllerContext, upsertion: ScramCredentialUpsertion) -> Refusal | None:
-    found = _name_refusal(context, upsertion.name, upsertion.mechanism)
-    if found is None and upsertion.iterations < LEAST_ITERATIONS:
-        return Refusal(Errors.UNACCEPTABLE_CREDENTIAL, "Too few iterations")
-    if found is None and upsertion.iterations > MOST_ITERATIONS:
-        return Refusal(Errors.UNACCEPTABLE_CREDENTIAL, "Too many iterations")
-    if found is None and not upsertion.salted_password:  # Kafka answers -1: Java's SecretKeySpec takes no empty key.
-        return Refusal(Errors.UNACCEPTABLE_CREDENTIAL, "Salted password must not be empty")
-    if found is None and max(len(upsertion.salt), len(upsertion.salted_password)) > MOST_SALT:
-        return Refusal(
-            Errors.UNACCEPTABLE_CREDENTIAL, f"A salt or salted password must not have more than {MOST_SALT} bytes"
-        )
-    return found
+def _upsertion_refusal(context: ControllerContext, upsertion: ScramCredentialUpsertion) -> Flaw | None:
+    found = _user_refusal(context, upsertion.name, upsertion.mechanism)
+    return found or credential_flaw(upsertion.salt, upsertion.salted_password, upsertion.iterations)
 
 
-def _name_refusal(context: ControllerContext, name: str, mechanism: int) -> Refusal | None:
-    if not context.version.scram_supported:
-        return TOO_OLD
-    if not name:
-        return Refusal(Errors.UNACCEPTABLE_CREDENTIAL, "Username must not be empty")
-    if mechanism not in MECHANISMS:
-        return Refusal(Errors.UNSUPPORTED_SASL_MECHANISM, "Unknown SCRAM mechanism")
-    return None
+def _user_refusal(context: ControllerContext, name: str, mechanism: int) -> Flaw | None:
+    return user_flaw(name, mechanism) if context.version.scram_supported else TOO_OLD
 
 
 def _removal(deletion: ScramCredentialDeletion) -> Versioned:
@@ -122,15 +96,14 @@ def _removal(deletion: ScramCredentialDeletion) -> Versioned:
 
 
 def _credential(upsertion: ScramCredentialUpsertion) -> Versioned:
-    """RFC 5802's StoredKey and ServerKey."""
-    digest = MECHANISMS[upsertion.mechanism].digest
-    client_key = hmac.digest(upsertion.salted_password, b"Client Key", digest)
+    """The record that is written."""
+    stored_key, server_key = keys_of(MECHANISMS[upsertion.mechanism].name, upsertion.salted_password)
     record = UserScramCredentialRecord(
         name=upsertion.name,
         mechanism=upsertion.mechanism,
         salt=upsertion.salt,
-        stored_key=hashlib.new(digest, client_key).digest(),
-        server_key=hmac.digest(upsertion.salted_password, b"Server Key", digest),
+        stored_key=stored_key,
+        server_key=server_key,
         iterations=upsertion.iterations,
     )
     return Versioned(record)

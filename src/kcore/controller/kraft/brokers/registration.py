@@ -168,7 +168,7 @@ def _has_room(context: ControllerContext, broker_id: int) -> bool:
 
 def _reason_features_refused(context: ControllerContext, request: BrokerRegistrationRequest) -> Errors | None:
     """The error where the broker does not support, or does not name, the finalized level of a feature."""
-    finalized = {**context.image.features, KRAFT_VERSION: context.kraft_version}
+    finalized = {**context.image.features, KRAFT_VERSION: context.raft.kraft_version}
     for each in request.features:
         if not each.min_supported_version <= finalized.get(each.name, 0) <= each.max_supported_version:
             return Errors.UNSUPPORTED_VERSION

@@ -6,13 +6,11 @@ Source: ZkAdminManager, ScramFormatter, ScramCredentialUtils and Sanitizer of 3.
 """
 
 import base64
-import hashlib
-import hmac
 from collections import Counter
 from collections.abc import Iterator
 from typing import Final
 
-from kcore.controller.rules.scram import LEAST_ITERATIONS, MECHANISMS, MOST_ITERATIONS, MOST_SALT
+from kcore.controller.rules.scram import MECHANISMS, credential_flaw, keys_of, user_flaw
 from kcore.controller.zk.admin.configs import CHANGE_PATH
 from kcore.controller.zk.context import ControllerContext
 from kcore.controller.zk.effects import Steps, read_children, read_nodes, write_nodes
@@ -94,37 +92,22 @@ def _illegal(request: AlterUserScramCredentialsRequest) -> dict[str, Refusal]:
     """Users whose credentials are not looked at any further."""
     refused = {each.name: why for each in request.deletions if (why := _refusal(each.name, each.mechanism))}
     for each in request.upsertions:
-        if why := _refusal(each.name, each.mechanism) or _weak(each):
+        why = _refusal(each.name, each.mechanism)
+        why = why or credential_flaw(each.salt, each.salted_password, each.iterations)
+        if why is not None:
             refused[each.name] = why
     return refused
 
 
 def _refusal(user: str, mechanism: int) -> Refusal | None:
-    if not user:
-        return EMPTY_NAME
-    if not is_znode_name(sanitized(user)):
+    if user and not is_znode_name(sanitized(user)):
         return Errors.UNACCEPTABLE_CREDENTIAL, f"No znode can be named {user!r}"
-    return None if mechanism in MECHANISMS else (Errors.UNSUPPORTED_SASL_MECHANISM, "Unknown SCRAM mechanism")
-
-
-def _weak(upsertion: ScramCredentialUpsertion) -> Refusal | None:
-    unacceptable = Errors.UNACCEPTABLE_CREDENTIAL
-    if upsertion.iterations < LEAST_ITERATIONS:
-        return unacceptable, "Too few iterations"
-    if upsertion.iterations > MOST_ITERATIONS:
-        return unacceptable, "Too many iterations"
-    if max(len(upsertion.salt), len(upsertion.salted_password)) > MOST_SALT:
-        return unacceptable, f"A salt or salted password of more than {MOST_SALT} bytes"
-    return None
+    return user_flaw(user, mechanism)
 
 
 def credential_of(upsertion: ScramCredentialUpsertion) -> str:
-    """The value of a user's setting (RFC 5802's StoredKey and ServerKey; ScramCredentialUtils.credentialToString)."""
-    digest = MECHANISMS[upsertion.mechanism].digest
-    client_key, server_key = (
-        hmac.digest(upsertion.salted_password, name, digest) for name in (b"Client Key", b"Server Key")
-    )
-    stored_key = hashlib.new(digest, client_key).digest()
+    """The value of a user's setting (ScramCredentialUtils.credentialToString)."""
+    stored_key, server_key = keys_of(MECHANISMS[upsertion.mechanism].name, upsertion.salted_password)
     named = {"salt": upsertion.salt, "stored_key": stored_key, "server_key": server_key}
     encoded = [f"{name}={base64.b64encode(value).decode()}" for name, value in named.items()]
     return ",".join([*encoded, f"iterations={upsertion.iterations}"])

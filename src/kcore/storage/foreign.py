@@ -1,0 +1,56 @@
+"""Files that are not Kafka's, or older than kcore reads: recognised by their first bytes, with what to do.
+
+Source: FileSnap and FileTxnLog of ZooKeeper, LegacyRecord of Kafka.
+"""
+
+from mmap import mmap
+from typing import Final
+
+from kcore.errors import DecodeError
+
+HEAD_BYTES: Final = 4096  # Enough to recognise a file.
+_DUMP: Final = 'kcore reads the tree as text ("ZooKeeper dumps" in docs/guides/files.md)'
+_OF_ZOOKEEPER: Final = {
+    b"ZKSN": f"a snapshot that ZooKeeper wrote for itself; {_DUMP}",
+    b"ZKLG": f"a transaction log of ZooKeeper; {_DUMP}",
+}
+_MAGIC_PLACE: Final = 16
+_LEAST_MESSAGE: Final = 14  # Bytes behind the size: CRC, magic, attributes, sizes of key and value.
+_OTHER_MAGIC: Final = "a record batch whose magic is not 2"
+_OLD: Final = "a message set of magic {}, from before Kafka 0.11"
+_AGAIN: Final = "kcore reads magic 2; have a newer Kafka write the records again"
+
+
+def file_of_zookeeper(head: bytes) -> str | None:
+    """Which file of ZooKeeper begins like that, and what to do; None for all others."""
+    return _OF_ZOOKEEPER.get(head[:4])
+
+
+def foreign_kind(head: bytes) -> str | None:
+    """What a file in place of a log is that begins like that, and what to do; None where kcore may read it."""
+    if (kind := file_of_zookeeper(head)) is not None:
+        return kind
+    magic = _old_magic(head)
+    return None if magic is None else f"{_OLD.format(magic)}; {_AGAIN}"
+
+
+def is_old(error: DecodeError) -> bool:
+    """Whether `explained` made the error: what cannot be read is whole, and of an older format."""
+    return error.message.endswith(_AGAIN)
+
+
+def explained(error: DecodeError, data: mmap | memoryview | bytes) -> DecodeError:
+    """The error of reading record batches; where a message set of an older format lies there, one that says so."""
+    begin = error.offset - _MAGIC_PLACE
+    magic = _old_magic(bytes(data[begin : begin + HEAD_BYTES])) if begin >= 0 else None
+    if error.message != _OTHER_MAGIC or magic is None:
+        return error
+    return DecodeError(f"{_OLD.format(magic)}; {_AGAIN}", begin)
+
+
+def _old_magic(head: bytes) -> int | None:
+    """0 or 1 where a message of that magic begins."""
+    if len(head) < _MAGIC_PLACE + 2 or head[_MAGIC_PLACE] > 1:
+        return None
+    offset, size = (int.from_bytes(head[begin:end], signed=True) for begin, end in ((0, 8), (8, 12)))
+    return head[_MAGIC_PLACE] if offset >= 0 and size >= _LEAST_MESSAGE and head[_MAGIC_PLACE + 1] < 16 else None
