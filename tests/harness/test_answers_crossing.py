@@ -265,6 +265,21 @@ def test_a_node_takes_records_once_though_two_answers_bring_them(grown: bytes) -
     assert whole(world.node.log) == before
 
 
+@pytest.mark.parametrize("response", [{"diverging": (1, 0)}, {"snapshot_id": (10, 1)}])
+def test_a_node_whose_log_has_another_last_epoch_by_now_drops_the_answer(response: dict[str, Any]) -> None:
+    """It ends where it did, but with a record of another epoch."""
+    world = Follower()
+    fetch = open_fetch(world.effects)
+    log = world.node.log
+    log.truncate_to_end_offset(OffsetAndEpoch(2, 0))
+    world.node.was_cut(2)
+    log.append_as_leader(values(b"y", base_offset=2, epoch=0), 0)
+    assert log.end_offset == 3 and log.last_epoch == 0
+    before = world.state
+    assert following.on_fetch_response(world.node, 2, fetch.request, fetch_response(**response), 20)
+    assert world.state == before
+
+
 def test_a_fetch_that_is_answered_while_a_snapshot_is_loaded_changes_nothing() -> None:
     world = Follower()
     fetch = open_fetch(world.effects)
@@ -295,6 +310,7 @@ def test_votes_of_an_earlier_round_elect_nobody() -> None:
 
 
 def test_a_pre_vote_of_an_earlier_round_is_no_vote() -> None:
+    """Whoever gave it is in the candidate's epoch by now, and the answer does not say which kind of vote it is."""
     node, effects = started(voters=(1, 2, 3, 4, 5))
     effects = node.on_timer(1_000)
     asked = sent(effects, VoteRequest)
@@ -302,7 +318,7 @@ def test_a_pre_vote_of_an_earlier_round_is_no_vote() -> None:
     assert node.state.name == "Candidate"
     before = _node_state(node)
     for send in asked[2:]:
-        node.on_response(send.correlation_id, vote_response(0, True), 1_000)
+        node.on_response(send.correlation_id, vote_response(node.epoch, True), 1_000)
     assert _node_state(node) == before
 
 

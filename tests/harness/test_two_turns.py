@@ -19,11 +19,13 @@ from kcore.broker.lifecycle import machine as lifecycle
 from kcore.broker.lifecycle.machine import Answered, BrokerLifecycle, LifecycleConfig, Send
 from kcore.broker.lifecycle.states import BrokerState
 from kcore.broker.replicas.isr_changes import RETRY_MS, IsrChanges
+from kcore.controller.kraft.activation import Bootstrap
 from kcore.controller.kraft.brokers.heartbeats import Contact
 from kcore.controller.kraft.config import KraftControllerConfig
 from kcore.controller.kraft.context import RequestInfo
-from kcore.controller.kraft.decision import Decision
+from kcore.controller.kraft.decision import Decision, Versioned
 from kcore.controller.kraft.handlers import HANDLERS
+from kcore.controller.kraft.periodic import UNCLEAN
 from kcore.controller.kraft.tasks import all_tasks
 from kcore.protocol_errors import Errors
 from kcore.raft.control_records import leader_change
@@ -34,10 +36,10 @@ from kcore.schema.broker_lifecycle import (
     UnregisterBrokerRequest,
     UnregisterBrokerResponse,
 )
+from kcore.schema.metadata_records_topics import PartitionChangeRecord, PartitionRecord, TopicRecord
 from kcore.types import Uuid
 
 ASK, GOOD = UnregisterBrokerRequest, UnregisterBrokerResponse()
-RELEASES = pytest.mark.parametrize("release", ["4.3.1", "3.9.1"])
 INTERVAL_MS = 2_000
 
 
@@ -48,8 +50,9 @@ class Timed(Active):
     """An active controller with its periodic work, and unfenced brokers."""
 
     def __init__(self, brokers: Iterable[int] = (1, 2, 3), release: str = "4.3.1", **settings: Any) -> None:
-        config = KraftControllerConfig(1, "AAAAAAAAAAAAAAAAAAAAAQ", release=release)
-        super().__init__(tasks=all_tasks(config), broker_session_timeout_ms=SESSION_MS, **settings)
+        config = KraftControllerConfig(1, "a cluster", release=release)
+        settings |= {"broker_session_timeout_ms": SESSION_MS, "release": release}
+        super().__init__(tasks=all_tasks(config), **settings)
         for each in brokers:
             self.answer(a_registration(each, each, cluster_id="a cluster"))
         self.beat(*brokers)
@@ -193,6 +196,26 @@ def test_registrations_whose_records_are_taken_back_are_looked_at_again() -> Non
     assert heartbeats.changed >= {1, 2}
 
 
+def test_3_9_1_looks_at_what_is_decided_again_behind_a_refused_append(handle: Any) -> None:
+    """The same offsets have other records by then: a partition lost its leader."""
+    active = Timed((1, 2), "3.9.1", bootstrap=Bootstrap.of_features({"metadata.version": 21}, "a test"))
+    topic_id = Uuid(b"t" * 16)
+    partition = PartitionRecord(topic_id=topic_id, partition_id=0, replicas=[1, 2], isr=[1, 2], leader=1, leader_epoch=0)
+    partition.partition_epoch = 0
+    handle(decides(GOOD, Versioned(TopicRecord(name="t", topic_id=topic_id)), Versioned(partition)))
+    active.ask(ASK())
+    active.commit()
+    lost = Versioned(PartitionChangeRecord(topic_id=topic_id, partition_id=0, leader=-1))
+    turns = iter([[setting("a"), setting("b")], [lost, setting("b")]])
+    handle(lambda context, request, info: Decision(GOOD, next(turns)))
+    [append] = active.controller.on_request(ASK(), _info(), "asked")
+    assert UNCLEAN not in active.controller.periodic._due_ms
+    active.controller.on_refused(append, append.expected_offset + 1)
+    handle(decides(GOOD, setting("c")))
+    active.controller.on_request(ASK(), _info(), "next")
+    assert UNCLEAN in active.controller.periodic._due_ms
+
+
 def _info() -> RequestInfo:
     return RequestInfo(4, BEGIN_MS, BEGIN_MS)
 
@@ -260,8 +283,8 @@ def test_a_new_entry_does_not_end_the_back_off_after_failures() -> None:
         queue.enqueue(p(failures), A, "more", now_ms)
         wait_ms = min(BATCHING_MS << failures, MAX_BACKOFF_MS)
         assert queue.next_deadline_ms == now_ms + wait_ms
-    queue.on_directory_failed(B)
     queue.enqueue(p(19), B, "urgent", now_ms)
+    queue.on_directory_failed(B)
     assert queue.next_deadline_ms == now_ms + MAX_BACKOFF_MS, "nor does a failed directory"
     now_ms += MAX_BACKOFF_MS
     queue.on_response(answer(queue.next_request(now_ms)), now_ms)
