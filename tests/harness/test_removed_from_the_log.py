@@ -295,3 +295,15 @@ def test_what_is_removed_while_a_broker_is_behind_is_gone(writer: Writer, kind: 
         assert outputs == [ImageChanged(end, is_new=True)]
 
     check_removed_while_away(_of(writer, node, kind), catch_up, away)
+
+
+def test_a_request_quota_is_off_where_another_image_has_none_after_as_many_changes(writer: Writer) -> None:
+    images = [ClusterImage(), ClusterImage()]
+    entity = [EntityData(entity_type="user", entity_name="alice")]
+    for image, key in zip(images, (REQUEST_PERCENTAGE, "producer_byte_rate"), strict=True):
+        image.apply(ClientQuotaRecord(entity=entity, key=key, value=5.0), 0)
+    shown = images[:1]
+    throttle = RequestThrottle(KnownByImage(lambda: shown[0]), lambda: BEGIN_MS, lambda *_: False)
+    assert throttle.is_on
+    shown[0] = images[1]
+    assert not throttle.is_on
