@@ -216,5 +216,3 @@ def at_every_crash(
             count += 1
     assert len(operations) >= least, f"too little to crash in between: {operations}"
     return operations
-
-

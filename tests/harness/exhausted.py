@@ -1,8 +1,8 @@
-"""Finds what happens when a retry is the last one, or when what is used again is broken: a write that others always win,
-a stream whose peer has gone, executors that come back and go once more.
+"""Finds what happens when a retry is the last one, or when what is used again is broken.
 
-Tests let an attempt fail once. Then a bound that is off by one, a counter that is never set back and a broken connection
-that is kept all look well.
+Such are a write that others always win, a stream whose peer has gone, executors that come back and go once more. Tests
+let an attempt fail once. Then a bound that is off by one, a counter that is never set back and a broken connection that
+is kept all look well.
 
 To apply it to a new place: let the resource fail `count` times in a row by `Failing`, for every count from none to one
 more than the code tries. Up to the bound it must succeed, and beyond it must end with the documented error and leave

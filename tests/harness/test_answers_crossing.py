@@ -372,9 +372,7 @@ def test_snapshots_are_taken_in_the_order_of_their_pieces() -> None:
 
 @pytest.mark.parametrize("count", [1, 3])
 def test_a_commit_of_the_next_leader_answers_nobody_a_second_time(monkeypatch: pytest.MonkeyPatch, count: int) -> None:
-    monkeypatch.setitem(
-        HANDLERS, UnregisterBrokerRequest, decides(UnregisterBrokerResponse(), setting("a"))
-    )
+    monkeypatch.setitem(HANDLERS, UnregisterBrokerRequest, decides(UnregisterBrokerResponse(), setting("a")))
     active = Active()
     active.commit()
     for place in range(count):

@@ -321,7 +321,7 @@ def test_a_majority_of_the_voters_commits_and_one_less_does_not(voters: int) -> 
 
 def test_a_follower_appends_what_begins_exactly_at_its_end() -> None:
     def appends(offset: int) -> bool:
-        node, effects = started()
+        node, _effects = started()
         open_ = open_fetch(node.on_request(begin_request(1), 1, "begin", 0))
         node.on_response(open_.correlation_id, fetch_response(values(b"a", base_offset=offset)), 10)
         return node.log.end_offset == offset + 1

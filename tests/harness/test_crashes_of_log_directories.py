@@ -1,4 +1,4 @@
-"""A broker's log directory after a crash between any two operations: logs, checkpoints, the clean-shutdown file, moves."""
+"""A broker's log directory after a crash between any two operations: logs, checkpoints, clean shutdowns, moves."""
 
 from pathlib import Path
 from typing import Any

@@ -265,4 +265,3 @@ def test_the_last_directory_that_fails_ends_the_broker_and_none_before() -> None
     failures = DirectoryFailures(directories, 3, timeout_ms=30_000)
     told = [[type(each).__name__ for each in failures.on_failed(each, 0)] for each in directories]
     assert ["ShutDown" in each for each in told] == [False, False, True]
-

@@ -7,7 +7,8 @@ from typing import Any
 import pytest
 
 from broker.directories.placements import A, B, C, a_queue, an_image, answer, asked, p, settled
-from broker.test_isr_changes import T, answer as isr_answer, change  # noqa: I001
+from broker.test_isr_changes import T, change
+from broker.test_isr_changes import answer as isr_answer
 from controller.kraft.active import Active
 from controller.kraft.broker_clusters import SESSION_MS, a_heartbeat, a_registration
 from controller.kraft.runtime import BEGIN_MS, Stage, controller_of, decides, setting, settings_of
@@ -200,7 +201,9 @@ def test_3_9_1_looks_at_what_is_decided_again_behind_a_refused_append(handle: An
     """The same offsets have other records by then: a partition lost its leader."""
     active = Timed((1, 2), "3.9.1", bootstrap=Bootstrap.of_features({"metadata.version": 21}, "a test"))
     topic_id = Uuid(b"t" * 16)
-    partition = PartitionRecord(topic_id=topic_id, partition_id=0, replicas=[1, 2], isr=[1, 2], leader=1, leader_epoch=0)
+    partition = PartitionRecord(
+        topic_id=topic_id, partition_id=0, replicas=[1, 2], isr=[1, 2], leader=1, leader_epoch=0
+    )
     partition.partition_epoch = 0
     handle(decides(GOOD, Versioned(TopicRecord(name="t", topic_id=topic_id)), Versioned(partition)))
     active.ask(ASK())
