@@ -10,6 +10,7 @@ from broker.directories.placements import A, a_queue, an_image, answer, asked, p
 from harness.boundary import check_limit
 from kcore.bench.compare import THRESHOLD, compare
 from kcore.bench.results import summarise
+from kcore.broker.directories import choosing
 from kcore.broker.directories.assignments import MAX_ASSIGNMENTS_PER_REQUEST, NOISY_FAILURE_MS
 from kcore.broker.directories.failures import DirectoryFailures
 from kcore.broker.directories.outputs import AssignmentsRefused
@@ -17,17 +18,31 @@ from kcore.broker.lifecycle.machine import BrokerLifecycle, LifecycleConfig, Sta
 from kcore.broker.lifecycle.states import BrokerState
 from kcore.broker.replicas import fetch_sessions
 from kcore.broker.replicas.followers import Follower
+from kcore.controller.kraft.acl_index import AclIndex
+from kcore.controller.rules.acls import key_of
 from kcore.errors import StorageError
+from kcore.metadata.image import ClusterImage
+from kcore.metadata.recent_keys import MOST_KEYS, RecentKeys
+from kcore.net.request_context import ClientSession
 from kcore.protocol_errors import ApiException, Errors
+from kcore.raft.accumulator import RECORD_OVERHEAD, Accumulator
+from kcore.raft.config import MAX_BATCH_BYTES
 from kcore.raft.leading import OBSERVER_SESSION_TIMEOUT_MS
 from kcore.report import earlier, noise
 from kcore.report.earlier import EarlierRun, EarlierRuns
 from kcore.report.history import history_section
 from kcore.report.noise import INTERVAL_OVER_MEDIAN, LOAD_A_CORE, P99_OVER_MEDIAN, P99_OVER_MIN, STOLEN, Spread
+from kcore.schema.envelope import EnvelopeRequest
+from kcore.schema.headers import RequestHeader
+from kcore.schema.metadata_records_security import AccessControlEntryRecord, RemoveAccessControlEntryRecord
+from kcore.schema.topics import DeleteTopicsRequest
+from kcore.server.broker.forwarding import principal_bytes
+from kcore.server.kraft.envelopes import Forwarded, unwrapped
 from kcore.storage.files import read_bytes
 from kcore.storage.live_log import LiveLog, Settings
 from kcore.types import Uuid
-from kcore.wire.record_batch import scan_batches
+from kcore.wire.codec import encode
+from kcore.wire.record_batch import HEADER_END, scan_batches
 from raft.nodes import begin_request, directory, follower, leader, started
 from raft.replication import committed_leader, fetch, fetch_request, fetch_response, flush, open_fetch, values
 from storage import building
@@ -327,3 +342,80 @@ def test_a_follower_appends_what_begins_exactly_at_its_end() -> None:
         return node.log.end_offset == offset + 1
 
     assert appends(0) and not appends(1)
+
+
+# Indexes, choices and envelopes.
+
+
+def test_an_index_that_missed_as_many_changes_as_are_remembered_catches_up() -> None:
+    """And one more has it look at all."""
+    assert MOST_KEYS == 1024
+
+    def knows(missed: int) -> bool:
+        recent = RecentKeys()
+        recent.add("before")
+        seen = recent.count
+        for number in range(missed):
+            recent.add(number)
+        found = recent.since(seen)
+        assert found is None or found == {*range(missed)}, "neither more nor less"
+        return found is not None
+
+    check_limit(knows, MOST_KEYS)
+    assert RecentKeys().since(0) == set()
+
+
+@pytest.mark.parametrize("missed", [MOST_KEYS - 1, MOST_KEYS, MOST_KEYS + 1])
+def test_acls_that_were_removed_among_many_changes_are_gone(missed: int) -> None:
+    image, index = ClusterImage(), AclIndex()
+    gone, kept = _acl("gone"), _acl("kept")
+    for record in (gone, kept):
+        image.apply(record)
+    assert key_of(gone) in index.of(image) and key_of(kept) in index.of(image)
+    image.apply(RemoveAccessControlEntryRecord(id=gone.id))
+    for number in range(missed - 1):
+        image.apply(_acl(f"other-{number}"))
+    found = index.of(image)
+    assert key_of(gone) not in found and key_of(kept) in found
+    assert missed == 1 or key_of(_acl(f"other-{missed - 2}")) in found
+
+
+def _acl(name: str) -> AccessControlEntryRecord:
+    resource = {"resource_type": 2, "resource_name": name, "pattern_type": 3}
+    entry = {"principal": "User:alice", "host": "*", "operation": 3, "permission_type": 3}
+    return AccessControlEntryRecord(id=Uuid(name.encode().ljust(16, b".")[:16]), **resource, **entry)
+
+
+def test_so_many_directories_that_were_chosen_are_remembered(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(choosing, "MOST_PREFERRED", 3)
+    other = Uuid(b"o" * 16)
+
+    def remembers_the_first(count: int) -> bool:
+        choice = choosing.DirectoryChoice()
+        for number in range(count):
+            choice.prefer(("t", number), A)
+        assert choice.take(("t", count - 1), other, [A, other], (), {}) == A, "the newest"
+        return count == 1 or choice.take(("t", 0), other, [A, other], (), {}) == A
+
+    check_limit(remembers_the_first, 3)
+
+
+def test_a_request_in_an_envelope_has_so_many_values_at_the_most() -> None:
+    def is_read(count: int) -> bool:
+        request = DeleteTopicsRequest(topic_names=[f"t{number}" for number in range(count)], timeout_ms=1)
+        head = RequestHeader(request_api_key=request.api_key, request_api_version=3, correlation_id=5, client_id="c")
+        data = bytes(encode(head, request.header_version(3)) + encode(request, 3))
+        principal = principal_bytes(ClientSession("PLAINTEXT", "127.0.0.1"))
+        envelope = EnvelopeRequest(request_data=data, request_principal=principal, client_host_address=bytes(4))
+        found = unwrapped(envelope, 10)
+        assert isinstance(found, Forwarded) or found is Errors.UNSUPPORTED_VERSION
+        return isinstance(found, Forwarded)
+
+    check_limit(is_read, 10)
+
+
+def test_a_batch_of_a_leader_is_filled_to_its_last_byte() -> None:
+    accumulator = Accumulator(0)
+    room = MAX_BATCH_BYTES - HEADER_END - 2 * RECORD_OVERHEAD
+    accumulator.add([b"x" * 100], 0, 10)
+    check_limit(lambda size: accumulator.has_room([b"y" * size]), room - 100)

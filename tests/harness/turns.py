@@ -4,7 +4,7 @@ A machine that is correct event by event may lose something when the events of t
 while the request with the older one is in flight, and the request fails. Tests that tell one story at a time never mix
 them. A clock that moves in small steps never shows a timer that comes late by three time-outs.
 
-To apply it to a new machine, write each story as a list of functions. `mixed` yields every order that keeps the order of
+To apply it to a new machine, write each story as a list of functions. `mixed` yields every order that keeps that of
 each story. Build the machine anew for each order, and assert what must hold at its end.
 For a standstill, let the clock jump by several time-outs and call the timer once.
 """
