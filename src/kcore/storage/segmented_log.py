@@ -259,10 +259,16 @@ class SegmentedLog:
         return is_cut
 
     def _cut(self, offset: int) -> None:
-        """From the end backwards, so that a crash in between leaves a log that is longer, but whole."""
+        """From the end backwards, so that a crash in between leaves a log that is longer, but whole.
+
+        The later segments are gone for good before the last one is cut: a power cut that brought them back would leave
+        them behind a hole.
+        """
         self._writer.abandon()
         self.let_go()
         *_, path = self._remove_segments(offset)
+        if path != self.segments[-1].path:
+            sync_folder(self.folder, self._files)
         remove_indexes(path, self._files)
         last = self._live(path)
         last.cut(offset)

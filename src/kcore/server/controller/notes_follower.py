@@ -76,9 +76,17 @@ class NotesFollower(ABC):
             ]
             await self._read_noted(notes)
         else:
-            await self._read_all()
-            self._is_read = True
+            await self._read_anew()
         self._seen = {*places}
+
+    async def _read_anew(self) -> None:
+        """A session that is lost before the last answer has come leaves `_is_read` False: all is read once more."""
+        self._is_read = True
+        try:
+            await self._read_all()
+        except BaseException:
+            self._is_read = False
+            raise
 
     def _fired(self, path: str, kind: str) -> None:
         self._changed.set()

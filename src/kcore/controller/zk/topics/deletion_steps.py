@@ -117,28 +117,31 @@ def _ordered_to_delete(context: ControllerContext, names: list[str], rows: Int32
 
 
 def _remove(context: ControllerContext) -> Steps[None]:
-    """Deletes znodes of partitions; of topics without any left the other znodes too, the deletion request last."""
+    """Deletes znodes of partitions; of topics without any left the other znodes too, the deletion request last.
+
+    The settings go before the topic: a later controller takes up the deletion of a topic that is there, and settings
+    that stayed behind would be those of the next topic of that name.
+    """
     rows, names = _next_to_remove(context)
     if len(rows):
         yield from delete_partitions(rows)
     if not names:
         return
-    paths = [path for name in names for path in (znodes.partitions_path(name), znodes.topic_path(name))]
+    paths = [path for name in names for path in _paths_of(name)]
     outcomes = yield from write_nodes([Delete(path) for path in paths])
-    kept = [name for name, outcome in zip(names, outcomes[1::2], strict=True) if outcome is OperationResult.NOT_EMPTY]
+    kept = [name for name, outcome in zip(names, outcomes[2::3], strict=True) if outcome is OperationResult.NOT_EMPTY]
     if kept:
         yield from _delete_trees([znodes.topic_path(name) for name in kept])
-    yield from write_nodes(
-        [
-            Delete(path)
-            for name in names
-            for path in (znodes.config_path("topics", name), znodes.delete_topic_path(name))
-        ]
-    )
+    yield from write_nodes([Delete(znodes.delete_topic_path(name)) for name in names])
     sizes = sizes_of(context, names)
     yield from topic_changes.remove_topics(context, names)
     yield from log_notice(Topics("deleted", sizes))
     yield from context.after_topics_deleted(names)
+
+
+def _paths_of(topic: str) -> tuple[str, str, str]:
+    """The znodes of a topic without partitions, in the order in which they go."""
+    return znodes.partitions_path(topic), znodes.config_path("topics", topic), znodes.topic_path(topic)
 
 
 def _next_to_remove(context: ControllerContext) -> tuple[Int32s, list[str]]:

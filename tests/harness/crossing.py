@@ -1,0 +1,43 @@
+"""Finds an old answer that is taken for a new one: the epoch, the leader or the offset moved while it was on its way.
+
+Whoever has one request in flight must compare the answer with what it would ask for now. A check that is left out shows
+only where the old answer looks good: no error, and the data of the state before.
+
+To apply it to a new place, write four functions: `ask` sends the request, `move` is what happens meanwhile, `answer`
+hands over the old answer, and `state` shows all that an answer may change, as a value. Nothing may change but what
+`passes` lets through. The old answer is tried without the move first: it must count then, or the test shows nothing.
+"""
+
+from collections.abc import Callable
+from typing import Any, NamedTuple, TypeVar
+
+World = TypeVar("World")
+
+
+class Crossing(NamedTuple):
+    """One request, and one good answer to it."""
+
+    ask: Callable[[Any], Any]  # Of the world; the request.
+    answer: Callable[[Any, Any], None]  # Of the world and the request.
+
+
+def check_old_answer_is_dropped(
+    make: Callable[[], World],
+    crossing: Crossing,
+    move: Callable[[World], object],
+    state: Callable[[World], Any],
+    passes: Callable[[Any], Any] = lambda state: state,
+) -> World:
+    """The world after the old answer. `passes`: the part of the state that no old answer may change."""
+    world = make()
+    request = crossing.ask(world)
+    before = state(world)
+    crossing.answer(world, request)
+    assert state(world) != before, "it counts where nothing has moved"
+    world = make()
+    request = crossing.ask(world)
+    move(world)
+    before = passes(state(world))
+    crossing.answer(world, request)
+    assert passes(state(world)) == before, "it is of before the move"
+    return world
