@@ -12,7 +12,8 @@ from kcore.report.charts import draw_legend, lane_label, lanes_inches, set_lanes
 from kcore.report.exits import Exit
 from kcore.report.noise import INTERVAL, LIMITS
 from kcore.report.page import bullets, charts, figure, folded_numbers, html_table, page, paragraphs
-from kcore.report.svg import BAD, FAINT, INK, SERIES, Chart, draw, time_axis
+from kcore.report.palette import BAD, FAINT, GOOD, INK
+from kcore.report.svg import Chart, draw, time_axis
 from kcore.report.units import duration
 
 _MARKS: Final = {"slower": "bad", "faster": "good", "another result": "bad"}
@@ -68,7 +69,7 @@ def _ratio_chart(workload: str, pairs: Sequence[Pair], threshold: float) -> str:
 
     def body(chart: Chart) -> None:
         for lane, pair in enumerate(pairs):
-            color = BAD if pair.is_regression(threshold) else SERIES[2] if pair.is_improvement(threshold) else FAINT
+            color = BAD if pair.is_regression(threshold) else GOOD if pair.is_improvement(threshold) else FAINT
             [line] = chart.axis.plot([pair.min_ratio, pair.median_ratio], [lane, lane], color=color, lw=3, alpha=0.6)
             chart.tip(line, _told(pair))
             chart.point(pair.median_ratio, lane, _told(pair), color=color, marker="o", ms=7)

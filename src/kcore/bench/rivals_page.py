@@ -10,21 +10,21 @@ import pyarrow as pa
 from kcore.bench.rival_peers import GROUPS
 from kcore.bench.rival_targets import KCORE, OBJECTS, RIVALS, Figures, TargetResult
 from kcore.bench.rival_words import TITLES, figure, short_name, view_of
-from kcore.report.charts import Axis, Bar, Part, bar_chart
+from kcore.report.charts import Axis, Bar, bar_chart
 from kcore.report.earlier import EarlierRun, ResultKind, earlier_runs
 from kcore.report.history import Figures as PastFigures
 from kcore.report.history import history_section
 from kcore.report.noise import LIMITS, about_the_machine
-from kcore.report.page import bullets, charts, fact_lists, html_table, navigation, page, paragraphs
+from kcore.report.page import about_the_run, bullets, charts, html_table, navigation, page, paragraphs
 from kcore.report.page import figure as html_figure
-from kcore.report.svg import BAD, SERIES
+from kcore.report.palette import BAD, KCORE as KCORE_COLOR
 from kcore.report.units import duration, three_digits
 
 _TOLD: Final = (
     "Every peer is a process of its own. Its results are compared before its times are believed; peers take turns, "
     "so that noise hits all alike. Each figure is the least of all runs of a case; a median stands beside it.",
-    "Bars: how many times as fast as the fastest rival library kcore is, by the least of all runs. A bar that goes "
-    "left of 1x is slower.",
+    "Bars: how many times as fast as the fastest rival library kcore is, by the least of all runs. Below 1x it is "
+    "slower.",
     LIMITS,
 )
 _KIND: Final = ResultKind(
@@ -61,10 +61,10 @@ def render(
         paragraphs(about_the_machine(facts), "warn"),
         bullets(notes, "note"),
         navigation(["targets", *(name for name, _ in sections), *(["history"] if past else []), "method"]),
-        fact_lists(facts),
         _targets(targets),
         *(_section(name, mine, figures) for name, mine in sections),
         past,
+        about_the_run(facts),
         f'<h2 id="method">How it was measured</h2>{paragraphs(_TOLD)}',
     ]
     return page("kcore rivals", body)
@@ -150,7 +150,7 @@ def _speed_chart(name: str, rows: Sequence[dict[str, Any]], figures: Figures) ->
             rival = next(peer for peer in RIVALS if figures.ns(peer, case) == theirs)
             tip = f"{short_name(case)}\n{mine} {figure(ours)} ns, {rival} {figure(theirs)} ns"
             speed = theirs / ours
-            color = SERIES[0] if speed >= 1 else BAD
-            bars.append(Bar(short_name(case), [Part(speed, color, tip)], f"{three_digits(speed)}x {rival}"))
+            color = KCORE_COLOR if speed >= 1 else BAD
+            bars.append(Bar(short_name(case), speed, color, tip, f"{three_digits(speed)}x {rival}"))
     axis = Axis("times as fast as the fastest rival", lambda value: f"{value:g}x")
     return bar_chart(f"{name}: against the fastest rival", bars, axis)

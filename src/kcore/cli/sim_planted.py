@@ -18,7 +18,7 @@ from kcore.report.earlier import EarlierRun, ResultKind, earlier_runs
 from kcore.report.exits import Exit
 from kcore.report.history import Figures, history_section
 from kcore.report.machine import Load, facts
-from kcore.report.page import fact_lists, html_table, page, paragraphs
+from kcore.report.page import about_the_run, html_table, page, paragraphs
 from kcore.sim.raft.hunting import BROKEN, CAUGHT, Hunt, hunt_all
 from kcore.sim.raft.planted import PLANTED
 
@@ -120,10 +120,10 @@ def render(found: list[Hunt], told: str, about: dict[str, Any], directory: Path 
         "<h1>kcore sim raft: planted bugs</h1>",
         paragraphs([about.get("when", "")], "lead"),
         paragraphs([told], "good" if good else "bad"),
-        fact_lists(about),
         "<h2>Planted bugs</h2>",
         html_table(_HEAD, lines, _TEXT, ["" if each.verdict == CAUGHT else "bad" for each in ordered]),
         _history(found, about, directory),
+        about_the_run(about),
     ]
     return page("kcore sim raft: planted bugs", body)
 
