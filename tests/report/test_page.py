@@ -107,6 +107,13 @@ def test_bars_on_a_log_axis_or_without_zero_are_refused(left: float):
         bar_chart("log", [Bar("b", 1.0, KCORE, "")], Axis("time", log=True))
 
 
+def test_the_figure_of_a_bar_stands_at_the_bar_and_not_behind_a_bound_beyond_it():
+    text = bar_chart("b", [Bar("direct", 1.0, KCORE, "", "13.7 ms", 20.0), Bar("one", 9.0, KCORE, "", "292 ms", 1.0)],
+                     Axis("time"))  # fmt: skip
+    assert ">direct: 13.7 ms<" in text and ">13.7 ms<" not in text
+    assert ">one<" in text and ">292 ms<" in text
+
+
 def test_what_needs_a_log_axis_is_points_with_their_spread_and_doubts():
     dots = [Dot("lost", 17e6, KCORE, "17 <ms>", "17 ms", (9e6, 2e7), doubts=["noisy"]), Dot("", 241e6, KAFKA, "", "241 ms")]
     text = dot_chart("Points", dots, Axis("time, log", log=True), legend={"kcore": (KCORE, "o")}, line=(1e7, "aim"))

@@ -35,7 +35,7 @@ class Part:
 
 @dataclass(frozen=True, slots=True)
 class Bar:
-    """A quantity, from zero. Its label stands above it, `note` behind its end."""
+    """A quantity, from zero. Its label stands above it; `note` behind its end, or at the label if the bound is there."""
 
     label: str
     value: float
@@ -81,9 +81,11 @@ def _bar(chart: Chart, lane: float, bar: Bar) -> None:
     chart.tip(mark, bar.tip)
     if bar.bound is not None:
         chart.axis.plot([bar.bound], [lane], color=INK, marker="D", ms=5, ls="", mec=PAGE)
-    lane_label(chart, lane, bar.label)
-    beyond = max(bar.value, bar.bound or 0.0)  # The note stands behind both.
-    lane_note(chart, beyond, lane, bar.note)
+    if (bar.bound or 0.0) > bar.value:  # Behind the bound the note would be taken for the bound's.
+        lane_label(chart, lane, f"{bar.label}: {bar.note}" if bar.note else bar.label)
+    else:
+        lane_label(chart, lane, bar.label)
+        lane_note(chart, bar.value, lane, bar.note)
 
 
 @dataclass(frozen=True, slots=True)
