@@ -115,7 +115,10 @@ def test_the_figure_of_a_bar_stands_at_the_bar_and_not_behind_a_bound_beyond_it(
 
 
 def test_what_needs_a_log_axis_is_points_with_their_spread_and_doubts():
-    dots = [Dot("lost", 17e6, KCORE, "17 <ms>", "17 ms", (9e6, 2e7), doubts=["noisy"]), Dot("", 241e6, KAFKA, "", "241 ms")]
+    dots = [
+        Dot("lost", 17e6, KCORE, "17 <ms>", "17 ms", (9e6, 2e7), doubts=["noisy"]),
+        Dot("", 241e6, KAFKA, "", "241 ms"),
+    ]
     text = dot_chart("Points", dots, Axis("time, log", log=True), legend={"kcore": (KCORE, "o")}, line=(1e7, "aim"))
     assert all(f">{told}<" in text for told in ("17 ms \u00b7 noisy", "241 ms", "lost", "aim", "kcore"))
     assert text.count("<title>17 &lt;ms&gt;</title>") == 2, "the point and its spread"

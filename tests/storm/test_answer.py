@@ -27,7 +27,9 @@ def row(target: str, work_ms: float, repetition: int = 0, scenario: str = "broke
 
 def storm(kafka: list[float], kcore: list[float], **given: Any) -> list[Row]:
     """A row a repetition; `given` is for kcore's."""
-    return [row(KAFKA, ms, at) for at, ms in enumerate(kafka)] + [row(KCORE, ms, at, **given) for at, ms in enumerate(kcore)]
+    return [row(KAFKA, ms, at) for at, ms in enumerate(kafka)] + [
+        row(KCORE, ms, at, **given) for at, ms in enumerate(kcore)
+    ]
 
 
 def told(rows: list[Row]) -> list[str]:
@@ -41,7 +43,9 @@ def test_the_page_begins_with_the_ratio_and_its_spread_in_one_sentence() -> None
         "(0.0500 to 0.0750 over the repetitions)."
     ]
     page = report.render(rows, FACTS | {"machine": {"host": "here"}}, [])
-    places = [page.index(part) for part in ('class="answer"', "Work over that of", "20 brokers, 10,000", "<dt>host</dt>")]
+    places = [
+        page.index(part) for part in ('class="answer"', "Work over that of", "20 brokers, 10,000", "<dt>host</dt>")
+    ]
     assert places == sorted(places), "the answer first, the machine last"
 
 
@@ -56,7 +60,10 @@ def test_a_target_without_a_valid_repetition_has_no_ratio_and_the_page_says_so()
     page = report.render(rows, FACTS, [])
     assert 'class="answer bad"' in page and "needs" not in page.split("<h2")[0]
     assert "2 of 2 repetitions do not count: 0 changes, of 900 to 1,100" in page and ">none<span" in page
-    failed = [*storm([200.0], []), failed_row(replace(CELL, target=Target.parse(KCORE)), "broker-lost", 1, 1, "the end")]
+    failed = [
+        *storm([200.0], []),
+        failed_row(replace(CELL, target=Target.parse(KCORE)), "broker-lost", 1, 1, "the end"),
+    ]
     assert told(failed)[0].startswith("No answer: no repetition on kcore 0.2.0")
 
 
@@ -85,7 +92,8 @@ def test_the_ratio_of_the_medians_lies_within_the_spread() -> None:
 def test_a_controller_alone_has_its_time_and_no_ratio() -> None:
     rows = [row(KCORE, ms, at) for at, ms in enumerate([10.0, 12.0])]
     assert told(rows) == [
-        "kcore 0.2.0 needs 11.0 ms until the last broker knows a lost broker's leaders (10.0 ms to 12.0 ms in 2 repetitions)."
+        "kcore 0.2.0 needs 11.0 ms until the last broker knows a lost broker's leaders "
+        "(10.0 ms to 12.0 ms in 2 repetitions)."
     ]
     assert "Work over that of" not in report.render(rows, FACTS, [])
 
@@ -104,5 +112,7 @@ def test_every_scenario_has_its_end_in_words(scenario: str) -> None:
 
 
 def test_a_work_of_nothing_is_drawn_without_a_ratio_of_nothing() -> None:
-    page = report.render(storm([200.0, 240.0], [0.0, 24.0]) + storm([0.0, 0.0], [5.0, 5.0], scenario="bounce"), FACTS, [])
+    page = report.render(
+        storm([200.0, 240.0], [0.0, 24.0]) + storm([0.0, 0.0], [5.0, 5.0], scenario="bounce"), FACTS, []
+    )
     assert not re.search(r"\bnan\b|\binf\b", page)

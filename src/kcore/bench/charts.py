@@ -59,7 +59,7 @@ def _memcpy_bounds(chart: Chart, lines: Sequence[Sequence[Summary]]) -> None:
 def median_chart(title: str, summaries: Sequence[Summary]) -> str:
     """The median of each operation at one size, and memcpy of the same bytes."""
     bars = [
-        Bar(each.action, each.median_ns, KCORE, told(each), _noted(duration(each.median_ns), each), each.memcpy_ns or None)
+        Bar(each.action, each.median_ns, KCORE, told(each), _noted_median(each), each.memcpy_ns or None)
         for each in summaries
     ]
     return bar_chart(title, bars, Axis("median time of a run"), bound=MEMCPY)
@@ -67,9 +67,7 @@ def median_chart(title: str, summaries: Sequence[Summary]) -> str:
 
 def spread_chart(title: str, summaries: Sequence[Summary]) -> str:
     """The distribution of each operation's times at one size."""
-    boxes = [
-        Box(f"{each.action}, {duration(each.median_ns)}", each.spread, KCORE, told(each)) for each in summaries
-    ]
+    boxes = [Box(f"{each.action}, {duration(each.median_ns)}", each.spread, KCORE, told(each)) for each in summaries]
     return box_chart(title, boxes)
 
 
@@ -111,16 +109,15 @@ def _distance_note(summary: Summary) -> str:
     return f"{three_digits(summary.times_memcpy or 0)}x, {each} each"
 
 
-def _noted(text: str, summary: Summary) -> str:
-    return f"{text} · noisy" if summary.noise else text
+def _noted_median(summary: Summary) -> str:
+    return f"{duration(summary.median_ns)}{' · noisy' if summary.noise else ''}"
 
 
 def shapes_charts(summaries: Sequence[Summary]) -> list[str]:
     """Bytes a partition of every shape: on the wire, as columns, as objects."""
     head, *rows = shape_rows(summaries)
-    return [
-        _shapes_chart(head[column], [(row[0].replace("Request", ""), row[column]) for row in rows]) for column in (1, 2, 3)
-    ]
+    names = [row[0].replace("Request", "") for row in rows]
+    return [_shapes_chart(head[at], [*zip(names, (row[at] for row in rows), strict=True)]) for at in (1, 2, 3)]
 
 
 def _shapes_chart(title: str, rows: Sequence[tuple[str, str]]) -> str:

@@ -25,6 +25,7 @@ from kcore.bench.tables import COLUMNS
 from kcore.report.keep import facts_of
 from kcore.report.noise import INTERVAL, LIMITS, about_the_machine
 from kcore.report.page import (
+    Cell,
     Mark,
     Marked,
     about_the_run,
@@ -104,9 +105,7 @@ def _answer(summaries: Sequence[Summary]) -> str:
     if not found:
         return ""
     times = [each.times_memcpy or 0.0 for each in found]
-    ends = " to ".join(
-        f"{three_digits(each.times_memcpy or 0.0)} ({each.workload}, {each.operation})" for each in (found[-1], found[0])
-    )
+    ends = " to ".join(f"{three_digits(times[at])} ({found[at].workload}, {found[at].operation})" for at in (-1, 0))
     sentence = (
         f"An operation needs {three_digits(median(times))} times what copying its bytes takes: the median of "
         f"{len(found)}, which lie from {ends}."
@@ -219,7 +218,7 @@ def _figures(summaries: Sequence[Summary]) -> str:
         name: len({getattr(each, name) for each in ordered}) > 1 for name in ("partitions", "brokers")
     }  # What is the same in all rows stands above the table.
     shown = [name for name, several in varies.items() if several]
-    rows = [
+    rows: list[tuple[Sequence[Cell], bool]] = [
         (
             (_marked(s), *(f"{getattr(s, name):,}" for name in shown), *(text(s) for text in COLUMNS.values())),
             id(s) in starts,

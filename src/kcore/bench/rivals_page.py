@@ -17,7 +17,8 @@ from kcore.report.history import history_section
 from kcore.report.noise import LIMITS, about_the_machine
 from kcore.report.page import about_the_run, bullets, charts, html_table, navigation, page, paragraphs
 from kcore.report.page import figure as html_figure
-from kcore.report.palette import BAD, KCORE as KCORE_COLOR
+from kcore.report.palette import BAD
+from kcore.report.palette import KCORE as KCORE_COLOR
 from kcore.report.units import duration, three_digits
 
 _TOLD: Final = (

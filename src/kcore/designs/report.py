@@ -162,7 +162,9 @@ def _answer(rows: Sequence[Row]) -> str:
     if not timed:
         return answer("No answer: no design was timed after the loss of a broker.", kind="bad")
     best, *others = timed
-    told = f'After the loss of a broker "{best.name}" needs {duration(best.ms * _NS)} until every replica knows its leader'
+    told = (
+        f'After the loss of a broker "{best.name}" needs {duration(best.ms * _NS)} until every replica knows its leader'
+    )
     ends = [f'{three_digits(row.ms / best.ms)} ("{row.name}")' for row in (others[:1] + others[-1:])]
     more = f"the other designs need {' to '.join(dict.fromkeys(ends))} times that"
     return answer(f"{told}; {more}." if others else f"{told}.")

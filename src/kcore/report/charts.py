@@ -35,7 +35,7 @@ class Part:
 
 @dataclass(frozen=True, slots=True)
 class Bar:
-    """A quantity, from zero. Its label stands above it; `note` behind its end, or at the label if the bound is there."""
+    """A quantity, from zero. Its label stands above it; `note` behind its end, or at the label if a bound is there."""
 
     label: str
     value: float

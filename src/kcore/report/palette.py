@@ -10,7 +10,7 @@ from zlib import crc32
 INK, FAINT, RULE, PAGE, BAD, GOOD = "#010101", "#020202", "#030303", "#050505", "#060606", "#060607"
 KCORE, KAFKA, KCORE_ZK, KAFKA_ZK = "#070701", "#070702", "#070703", "#070704"
 PHASES: Final = ("#080801", "#080802", "#080803", "#080804", "#080805")
-SERIES: Final = ("#040401", "#040402", "#040403", "#040404", "#040405", "#040406")
+SERIES: Final = ("#040401", "#040402", "#040403", "#040404", "#040405", "#040406", "#040407", "#040408")
 """Colours for anything that is neither a system nor a phase, such as the operations of one benchmark."""
 VARIABLES: Final = {
     **{INK: "--ink", FAINT: "--faint", RULE: "--rule", PAGE: "--page", BAD: "--bad", GOOD: "--good"},
@@ -25,7 +25,7 @@ LIGHT: Final = {
     "--phase-0": "#d3d9e0", "--phase-1": "#9aa5b1", "--phase-2": "#4c2a85", "--phase-3": "#8862c0",
     "--phase-4": "#c0a9e2",
     "--series-0": "#12805c", "--series-1": "#8a3ffc", "--series-2": "#6b6f00", "--series-3": "#b0126a",
-    "--series-4": "#007d9c", "--series-5": "#56616e",
+    "--series-4": "#007d9c", "--series-5": "#56616e", "--series-6": "#7a1f2b", "--series-7": "#3d5a1e",
 }  # fmt: skip
 DARK: Final = {
     "--page": "#14171b", "--ink": "#e8eaed", "--faint": "#a0a8b4", "--rule": "#343a42", "--panel": "#1d2126",
@@ -34,7 +34,7 @@ DARK: Final = {
     "--phase-0": "#343c45", "--phase-1": "#5d6874", "--phase-2": "#8a63cf", "--phase-3": "#b598e6",
     "--phase-4": "#e0d2f7",
     "--series-0": "#4fd1a5", "--series-1": "#c1a0ff", "--series-2": "#d6d14a", "--series-3": "#ff8cc6",
-    "--series-4": "#54d3f0", "--series-5": "#b4bfcb",
+    "--series-4": "#54d3f0", "--series-5": "#b4bfcb", "--series-6": "#ff9aa8", "--series-7": "#a5d36b",
 }  # fmt: skip
 _OTHERS: Final = (SERIES[1], SERIES[3], SERIES[4], SERIES[0])
 _MARKERS: Final = "osD^vPX*"

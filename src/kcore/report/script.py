@@ -1,4 +1,4 @@
-"""The script of the reports: hover, filter, copy as Markdown, save charts; without it the page shows the same figures."""
+"""The script of the reports: hover, filter, copy as Markdown, save charts; without it a page has the same figures."""
 
 SCRIPT = """
 "use strict";

@@ -2,10 +2,12 @@
 
 from kcore.report.palette import DARK, LIGHT, css
 
-STYLE = f"""
+STYLE = (
+    f"""
 :root {{ color-scheme: light dark; {css(LIGHT)} }}
 @media (prefers-color-scheme: dark) {{ :root {{ {css(DARK)} }} }}
-""" + """
+"""
+    + """
 * { box-sizing: border-box; }
 [hidden] { display: none !important; }
 body { margin: 0; background: var(--page); color: var(--ink);
@@ -95,3 +97,4 @@ summary { cursor: pointer; color: var(--kcore); font-size: .86rem; }
 }
 @media print { nav, .tools, .save, summary { display: none; } }
 """
+)

@@ -13,7 +13,7 @@ from kcore.hollow.histograms import NOT_KNOWN
 from kcore.report.charts import Axis
 from kcore.report.dots import Dot, dot_chart
 from kcore.report.noise import spread
-from kcore.report.page import Mark, Marked, answer, beside, figure, html_table, paragraphs
+from kcore.report.page import Cell, Mark, Marked, answer, beside, figure, html_table, paragraphs
 from kcore.report.palette import color_of, marker_of
 from kcore.report.units import duration, three_digits
 from kcore.storm.curves import name_of
@@ -195,16 +195,15 @@ def _compared(ratio: Ratio, facts: Mapping[str, Any]) -> str:
         without = [titled(each.target, facts) for each in (ratio.base, ratio.mine) if not each.works]
         why = f"no repetition on {' and on '.join(without)} is valid" if without else f"{base} had nothing to do"
         return f"No answer: {why}, in the scenario {ratio.mine.scenario}."
+    told = f"{three_digits(ratio.value)} times what {base} needs until {until(ratio.mine.scenario)}"
     if ratio.spread is None:
-        why = "one repetition each, which says little about the next one"
-        return f"{mine} needs {three_digits(ratio.value)} times what {base} needs until {until(ratio.mine.scenario)} ({why})."
+        return f"{mine} needs {told} (one repetition each, which says little about the next one)."
     low, high = (three_digits(each) for each in ratio.spread)
     if ratio.spread[0] <= 1 <= ratio.spread[1]:
         return (
             f"No difference is shown between {mine} and {base} until {until(ratio.mine.scenario)}: the ratio is "
             f"{three_digits(ratio.value)}, and repetitions lie on both sides of 1, from {low} to {high}."
         )
-    told = f"{three_digits(ratio.value)} times what {base} needs until {until(ratio.mine.scenario)}"
     return f"{mine} needs {told} ({low} to {high} over the repetitions)."
 
 
@@ -223,7 +222,7 @@ def first_screen(rows: Sequence[Row], facts: Mapping[str, Any]) -> str:
 
 def _table(ratios: Sequence[Ratio], facts: Mapping[str, Any]) -> str:
     head = ("until", "controller", "beside", "its work", "work beside", "ratio", "least to greatest")
-    lines = []
+    lines: list[tuple[Sequence[Cell], bool]] = []
     for each in ratios:
         works = (duration(side.median * _NS) if side.works else "" for side in (each.mine, each.base))
         between = "" if each.spread is None else f"{three_digits(each.spread[0])} to {three_digits(each.spread[1])}"
