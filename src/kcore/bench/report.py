@@ -25,7 +25,6 @@ from kcore.bench.tables import COLUMNS
 from kcore.report.keep import facts_of
 from kcore.report.noise import INTERVAL, LIMITS, about_the_machine
 from kcore.report.page import (
-    Cell,
     Mark,
     Marked,
     about_the_run,
@@ -218,7 +217,7 @@ def _figures(summaries: Sequence[Summary]) -> str:
         name: len({getattr(each, name) for each in ordered}) > 1 for name in ("partitions", "brokers")
     }  # What is the same in all rows stands above the table.
     shown = [name for name, several in varies.items() if several]
-    rows: list[tuple[Sequence[Cell], bool]] = [
+    rows: list[tuple[Sequence[str | Marked], bool]] = [
         (
             (_marked(s), *(f"{getattr(s, name):,}" for name in shown), *(text(s) for text in COLUMNS.values())),
             id(s) in starts,

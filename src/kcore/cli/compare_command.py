@@ -30,8 +30,8 @@ def command(
         list[str] | None,
         typer.Option(
             metavar="[NAME=]RATIO",
-            help="Slower by more than this ratio is a regression (default 1.25); with a name, of that operation, workload, "
-            "scenario or target alone. Repeatable.",
+            help="Slower by more than this ratio is a regression (default 1.25); with a name, of that operation, "
+            "workload, scenario or target alone. Repeatable.",
         ),
     ] = None,
     mapped: Annotated[

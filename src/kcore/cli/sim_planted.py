@@ -11,7 +11,7 @@ from rich.console import Console
 from rich.markup import escape
 
 from kcore.cli.console import fail, wide_console
-from kcore.cli.results_folder import results_directory
+from kcore.cli.results_folder import kept_whole, results_directory
 from kcore.extras import needs
 from kcore.report import keep
 from kcore.report.earlier import EarlierRun, ResultKind, earlier_runs
@@ -58,7 +58,8 @@ def run(seeds: range, events: int, processes: int, out: Path | None, as_json: bo
     console.print(told, soft_wrap=True)
     if found:
         about = facts(before) | {"events": events, "planted": "all"}
-        _keep(found, told, about, directory)
+        with kept_whole(directory):
+            _keep(found, told, about, directory)
         console.print(f"Results in {directory}: results.parquet, results.jsonl, report.html", soft_wrap=True)
     if len(found) < len(PLANTED):
         return Exit.INVALID
@@ -101,7 +102,7 @@ def _others(each: Hunt) -> str:
 def _keep(found: list[Hunt], told: str, about: dict[str, Any], directory: Path) -> None:
     rows = [asdict(each) | {"others": [*each.others.items()]} for each in found]
     keep.write(keep.with_facts(pa.Table.from_pylist(rows, schema=SCHEMA), about), directory)
-    (directory / "report.html").write_text(render(found, told, about, directory), encoding="utf-8")
+    keep.write_text(directory / "report.html", render(found, told, about, directory))
 
 
 def render(found: list[Hunt], told: str, about: dict[str, Any], directory: Path | None = None) -> str:
