@@ -128,9 +128,20 @@ def test_the_page_has_the_verdict_the_rule_and_all_ratios():
     assert "a: |new|" in page
 
 
+def test_the_ticks_of_the_ratios_do_not_touch():
+    old, new = run(samples_ns=[100_000]), run(samples_ns=[2_000])
+    svg = re.search(r"<svg.*?</svg>", compare_page.as_html(compare(old, new), ("a", "b")), re.DOTALL)
+    ticks = [float(text) for text in re.findall(r">([\d.]+)x<", svg[0] if svg else "")]
+    assert 1.0 in ticks and 0.02 in ticks and 0.9 not in ticks and len(ticks) <= 10
+
+
 def test_noise_of_either_run_stands_beside_its_figures():
     noisy = summarise([row(samples_ns=[100] * 90 + [900] * 10), row(operation="other", samples_ns=[50])])
-    [pair, _] = compare(run(), noisy).pairs
+    found = compare(run(), noisy)
+    [pair, _] = found.pairs
+    page = compare_page.as_html(found, ("a", "b"))
+    assert f'<span class="mark noisy" title="{pair.noise}">noisy</span>' in page and f">{pair.noise}<" not in page
+    assert "9.00 x" not in shown(found, everything=True) and "old, new" in shown(found, everything=True)
     assert pair.noise == "old median is known to 100% only; new p99 is 9.00 x median, p99 is 9.00 x min"
 
 

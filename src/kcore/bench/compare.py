@@ -195,7 +195,8 @@ class Comparison:
         sentence = (
             f"Slower: the smaller of two ratios, of the medians and of the best times, is above {threshold}. "
             "Faster: the larger of the two is below 1 over it. "
-            f"Doubtful: not slower by both, but {SHIFTED:.0%} more of the new times are above it times the old median."
+            "Doubtful: not slower by both, but the share of times above it times the old median grew by at least "
+            f"{100 * SHIFTED:.0f} points."
         )
         return f"{sentence} {self.about}".rstrip()
 

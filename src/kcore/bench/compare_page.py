@@ -1,6 +1,7 @@
 """A comparison as a page: the verdict, the rule, what changed, a chart of the ratios."""
 
 from collections.abc import Sequence
+from math import log
 from typing import Any, Final
 
 from matplotlib.lines import Line2D
@@ -33,7 +34,8 @@ _MARKS: Final = {
 }
 _DASHED: Final = (0, (4, 3))
 _MOST_LANES: Final = 20  # Of a chart.
-_RATIOS: Final = (0.1, 0.2, 0.33, 0.5, 0.67, 0.8, 0.9, 1, 1.1, 1.25, 1.5, 2, 3, 5, 10, 30, 100)
+_MOST_TICKS: Final = 9
+_RATIOS: Final = (0.1, 0.2, 0.33, 0.5, 0.67, 0.8, 0.9, 1, 1.1, 1.25, 1.5, 2, 3, 5, 10, 30, 100, 0.01, 0.02, 0.05)
 
 
 def as_html(comparison: Comparison, names: tuple[str, str]) -> str:
@@ -79,7 +81,7 @@ def _marked(word: str, pair: Pair, comparison: Comparison) -> list[str | Marked]
     """The verdict and the noise as one mark each, whose tips say why."""
     *cells, verdict, noisy = cells_of(word, pair, comparison.labels)
     doubt = Marked("", [Mark("doubtful", pair.doubt)]) if word == "doubtful" else verdict
-    return [*cells, doubt, Marked(noisy, [Mark("noisy", pair.noise)]) if noisy else ""]
+    return [*cells, doubt, Marked("", [Mark("noisy", pair.noise)]) if noisy else ""]
 
 
 def ratio_charts(comparison: Comparison) -> list[str]:
@@ -110,10 +112,10 @@ def _ratio_chart(workload: str, pairs: Sequence[Pair], comparison: Comparison) -
             chart.axis.vlines(edges, lane - 0.5, lane + 0.5, color=FAINT, ls=_DASHED, lw=1)
         ratios = [ratio for pair in pairs for ratio in (pair.min_ratio, pair.median_ratio)]
         time_axis(chart, log=True)
-        chart.axis.xaxis.set_major_locator(FixedLocator(_RATIOS))
         chart.axis.xaxis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:g}x"))
         widest, (old, new) = max(pair.threshold for pair in pairs), comparison.labels
         chart.axis.set_xlim(min(0.95 / widest, *ratios) * 0.97, max(1.05 * widest, *ratios) * 1.03)
+        chart.axis.xaxis.set_major_locator(FixedLocator(_ticks(*chart.axis.get_xlim())))
         set_lanes(chart, len(pairs), f"{new} run over {old} run, log")
         styles: list[dict[str, Any]] = [
             {"color": INK, "marker": "o", "ms": 7, "ls": ""},
@@ -124,6 +126,15 @@ def _ratio_chart(workload: str, pairs: Sequence[Pair], comparison: Comparison) -
         draw_legend(chart, marks, ["of the medians", "of the best times", "the rule's thresholds"])
 
     return draw(workload, lanes_inches(len(pairs), 3), body)
+
+
+def _ticks(low: float, high: float) -> list[float]:
+    """Of _RATIOS those in sight, from 1 outward, as far apart as their labels need."""
+    apart, found = log(high / low) / _MOST_TICKS, [1.0]
+    for ratio in sorted(_RATIOS, key=lambda each: abs(log(each))):
+        if low <= ratio <= high and all(abs(log(ratio / other)) >= apart for other in found):
+            found.append(ratio)
+    return found
 
 
 def _told(pair: Pair) -> str:

@@ -3,6 +3,7 @@
 from collections.abc import Sequence
 from html import escape
 from pathlib import Path
+from statistics import median
 from typing import Any, Final
 
 import pyarrow as pa
@@ -15,7 +16,7 @@ from kcore.report.earlier import EarlierRun, ResultKind, earlier_runs
 from kcore.report.history import Figures as PastFigures
 from kcore.report.history import history_section
 from kcore.report.noise import LIMITS, about_the_machine
-from kcore.report.page import about_the_run, bullets, charts, html_table, navigation, page, paragraphs
+from kcore.report.page import about_the_run, answer, bullets, charts, html_table, navigation, page, paragraphs
 from kcore.report.page import figure as html_figure
 from kcore.report.palette import BAD
 from kcore.report.palette import KCORE as KCORE_COLOR
@@ -58,6 +59,7 @@ def render(
     body = [
         "<h1>kcore rivals</h1>",
         f'<p class="lead">{escape(facts.get("when", ""))} · {escape(options)}</p>',
+        _answer(rows, figures),
         _verdict(rows, targets),
         paragraphs(about_the_machine(facts), "warn"),
         bullets(notes, "note"),
@@ -87,6 +89,24 @@ def _leasts(rows: Sequence[dict[str, Any]]) -> PastFigures:
     mine = [row for row in rows if row["peer"] in (KCORE, OBJECTS) and row["ns_min"]]
     sizes = [f"{row['partitions']:,}" if row["partitions"] else "" for row in mine]
     return {(row["case"], row["peer"], size): row["ns_min"] for row, size in zip(mine, sizes, strict=True)}
+
+
+def _answer(rows: Sequence[dict[str, Any]], figures: Figures) -> str:
+    """How kcore compares with the fastest rival library, over all cases that both have."""
+    if any(row["agrees"] is False for row in rows):
+        return answer("No answer: results differ, and times of different results do not compare.", kind="bad")
+    speeds = []
+    for case in dict.fromkeys(row["case"] for row in rows):
+        ours = figures.ns(KCORE, case) or figures.ns(OBJECTS, case)
+        if ours and (theirs := figures.fastest(case)):
+            speeds.append(theirs / ours)
+    if not speeds:
+        return ""
+    slower = sum(speed < 1 for speed in speeds)
+    cases = "1 case" if len(speeds) == 1 else f"{len(speeds)} cases"
+    ends = f"from {three_digits(min(speeds))} to {three_digits(max(speeds))}, slower in {slower or 'none'}"
+    told = f"kcore is {three_digits(median(speeds))} times as fast as the fastest rival library"
+    return answer(f"{told}: the median of {cases}, {ends}.")
 
 
 def _verdict(rows: Sequence[dict[str, Any]], targets: Sequence[TargetResult]) -> str:

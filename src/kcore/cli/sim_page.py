@@ -11,6 +11,7 @@ from kcore.report.earlier import EarlierRun, ResultKind, earlier_runs
 from kcore.report.history import Figures, history_section
 from kcore.report.page import (
     about_the_run,
+    answer,
     bullets,
     charts,
     figure,
@@ -44,7 +45,7 @@ def render(rows: Sequence[Row], summary: str, facts: dict[str, Any], directory: 
     body = [
         "<h1>kcore sim raft</h1>",
         paragraphs([f"{facts.get('when', '')} · {len(rows):,} seeds of {facts.get('events', 0):,} events"], "lead"),
-        paragraphs([verdict], "bad" if failed else "good"),
+        answer(verdict, kind="bad" if failed else "good"),
         paragraphs([summary]),
         navigation([*(["failures"] if failed else []), "seeds", "coverage", *(["history"] if past else [])]),
         _failures(failed),
