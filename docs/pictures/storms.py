@@ -42,18 +42,20 @@ LABELS = {
     "delete-topics": "topics are deleted",
 }
 
-WIDTH, LEFT, RIGHT, TOP = 860, 236, 132, 84
-ROW, BAR, HEADING = 34, 12, 46  # px: a scenario, one bar of it, the heading above a mode
+WIDTH, LEFT, RIGHT, TOP = 860, 236, 150, 84
+ROW, LINE, HEADING = 34, 13, 46  # px: a scenario, one controller of it, the heading above a mode
 LOWEST_MS, HIGHEST_MS = 1, 120_000
 TICKS = {1: "1 ms", 10: "10 ms", 100: "100 ms", 1_000: "1 s", 10_000: "10 s", 100_000: "100 s"}
+# The colours of the reports' pages (kcore.report.palette), which a test compares.
 STYLE = """
-  .page { fill: #ffffff; stroke: #d5dae0 } .ink { fill: #1b2530 } .faint { fill: #5a6673 } .rule { stroke: #e1e5ea }
-  .kafka { fill: #b4762b } .kcore { fill: #1f6fb5 } .spread { stroke: #5a6673; stroke-width: 1.5 }
+  .page { fill: #ffffff; stroke: #dde1e6 } .ink { fill: #1b1f24 } .faint { fill: #5d6673 } .rule { stroke: #dde1e6 }
+  .kafka { fill: #c2500a; stroke: #c2500a } .kcore { fill: #0b62c4; stroke: #0b62c4 }
+  .spread { stroke-width: 4; stroke-opacity: 0.35 } .lane { stroke-dasharray: 1 3 }
   text { font: 13px system-ui, sans-serif } .title { font-size: 17px; font-weight: 600 } .small { font-size: 12px }
   .head { font-weight: 600 } .end { text-anchor: end } .middle { text-anchor: middle }
   @media (prefers-color-scheme: dark) {
-    .page { fill: #12171d; stroke: #2c3640 } .ink { fill: #e6ebf0 } .faint { fill: #9aa7b4 } .rule { stroke: #27313b }
-    .kafka { fill: #d99a4e } .kcore { fill: #58a6e8 } .spread { stroke: #9aa7b4 }
+    .page { fill: #14171b; stroke: #343a42 } .ink { fill: #e8eaed } .faint { fill: #a0a8b4 } .rule { stroke: #343a42 }
+    .kafka { fill: #ff9e57; stroke: #ff9e57 } .kcore { fill: #6cb0ff; stroke: #6cb0ff }
   }
 """
 
@@ -94,19 +96,34 @@ def text(x: float, y: float, words: str, kind: str = "ink") -> str:
     return f'<text x="{x}" y="{y}" class="{kind}">{words}</text>'
 
 
-def bars_of(y: int, label: str, times: dict[str, list[float]], targets: list[str]) -> list[str]:
-    """One scenario: its label, a bar a target with the median in words and the spread as a line, and the ratio."""
+def points_of(y: int, label: str, works: dict[str, list[float]], targets: list[str]) -> list[str]:
+    """One scenario: its label, for each target a point at the median and a line of the spread, and the ratio.
+
+    A logarithmic axis has no zero, so there are no bars.
+    """
     drawn = [text(LEFT - 10, y + 19, label, "ink end")]
     for at, (target, kind) in enumerate(zip(targets, ("kafka", "kcore"), strict=True)):
-        middle, top = median(times[target]), y + 3 + at * (BAR + 1)
-        drawn.append(f'<rect x="{LEFT}" y="{top}" width="{x_of(middle) - LEFT:.1f}" height="{BAR}" class="{kind}"/>')
-        least, most, half = x_of(min(times[target])), x_of(max(times[target])), top + BAR / 2
-        if len(times[target]) > 1:
-            drawn.append(f'<line x1="{least}" y1="{half}" x2="{most}" y2="{half}" class="spread"/>')
-        drawn.append(text(max(x_of(middle), most) + 6, top + BAR - 1, shown(middle), "faint small"))
-    ratio = median(times[targets[0]]) / median(times[targets[1]])
-    drawn.append(text(WIDTH - 20, y + 19, f"{ratio:.0f}x" if ratio >= 10 else f"{ratio:.1f}x", "ink end"))
+        middle, half = median(works[target]), y + 9 + at * LINE
+        least, most = x_of(min(works[target])), x_of(max(works[target]))
+        drawn.append(f'<line x1="{LEFT}" y1="{half}" x2="{WIDTH - RIGHT}" y2="{half}" class="rule lane"/>')
+        if len(works[target]) > 1:
+            drawn.append(f'<line x1="{least}" y1="{half}" x2="{most}" y2="{half}" class="{kind} spread"/>')
+        drawn.append(f'<circle cx="{x_of(middle)}" cy="{half}" r="4" class="{kind}"/>')
+        drawn.append(text(max(x_of(middle), most) + 8, half + 4, shown(middle), "faint small"))
+    drawn.append(text(WIDTH - 20, y + 19, ratio_of(*(works[target] for target in targets)), "ink end"))
     return drawn
+
+
+def ratio_of(kafka: list[float], kcore: list[float]) -> str:
+    """Of the medians, with the least and the greatest of the repetitions that both have."""
+    ratios = [one / other for one, other in zip(kafka, kcore, strict=False)]
+    found = times(median(kafka) / median(kcore))
+    return f"{found} ({times(min(ratios))} to {times(max(ratios))})" if len(ratios) > 1 else found
+
+
+def times(ratio: float) -> str:
+    """Two digits at least: 1.3x, 12x."""
+    return f"{ratio:.0f}x" if ratio >= 10 else f"{ratio:.1f}x"
 
 
 def mode_of(y: int, name: str, data: dict[str, Any]) -> tuple[int, list[str]]:
@@ -114,13 +131,13 @@ def mode_of(y: int, name: str, data: dict[str, Any]) -> tuple[int, list[str]]:
     targets = list(MODES[name])
     work = data["work_ms"]
     runs = max(len(times) for scenario in work.values() for times in scenario.values())
-    of_runs = "one run" if runs == 1 else f"medians of {runs} runs, lines from the least to the most"
+    of_runs = "one run" if runs == 1 else f"medians of {runs} runs, lines: their spread"
     sizes = f"{data['brokers']} brokers, {data['partitions']:,} partitions, replication factor 3"
     drawn = [text(20, y + 24, f"{name}, {MODES[name][targets[0]]}", "ink head"),
              text(LEFT, y + 24, f"{sizes}; {of_runs}", "faint small")]  # fmt: skip
     y += HEADING
     for scenario in sorted(work, key=lambda each: median(work[each][targets[0]])):
-        drawn += bars_of(y, LABELS[scenario], work[scenario], targets)
+        drawn += points_of(y, LABELS[scenario], work[scenario], targets)
         y += ROW
     return y, drawn
 
@@ -133,12 +150,12 @@ def draw(data: dict[str, Any]) -> str:
         drawn += more
     rows = [
         text(20, 30, "Until the last broker knew: Kafka's controller and kcore's under the same storm", "ink title"),
-        text(20, 52, "Waiting for sessions of brokers to end is left out. The axis is logarithmic; a shorter bar is "
-             "better.", "faint"),
-        text(WIDTH - 20, 75, "Kafka / kcore", "faint small end"),
+        text(20, 52, "Waiting for sessions of brokers to end is left out. The axis is logarithmic; further left is "
+             "faster.", "faint"),
+        text(WIDTH - 20, 75, "Kafka / kcore (least to greatest)", "faint small end"),
     ]  # fmt: skip
     for at, (words, kind) in enumerate((("Kafka", "kafka"), ("kcore", "kcore"))):
-        rows.append(f'<rect x="{20 + 90 * at}" y="64" width="12" height="12" class="{kind}"/>')
+        rows.append(f'<circle cx="{26 + 90 * at}" cy="70" r="5" class="{kind}"/>')
         rows.append(text(38 + 90 * at, 75, words))
     for tick, words in TICKS.items():
         x = x_of(tick)

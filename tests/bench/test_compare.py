@@ -1,12 +1,14 @@
 import json
+import re
 from typing import Any
 
 import pytest
 from rich.console import Console
 
 from kcore.bench import compare_page, compare_views
-from kcore.bench.compare import Comparison, compare, remarks_on
+from kcore.bench.compare import Comparison, Thresholds, compare, remarks_on, unknown_names
 from kcore.bench.results import Summary, summarise
+from kcore.report import noise
 from kcore.report.exits import Exit
 from workloads.fakes import row
 
@@ -76,8 +78,8 @@ def test_the_verdict_is_one_line_and_comes_first():
     assert "1.25" in found.rule
     assert compare(run(), run()).verdict == "none of 2 operations is slower; all within the rule"
     assert compare([], run()).verdict == "no verdict: the runs have no operation in common"
-    assert compare(run(), run()[:1]).verdict.startswith("no verdict: 1 of the old run missing; none of 1 operation")
-    assert compare(run(), run(digest="bb")).verdict.startswith("no verdict: 1 with another result; none of 2")
+    assert compare(run(), run()[:1]).verdict == "no verdict: 1 of the old run missing; 1 operation compared"
+    assert compare(run(), run(digest="bb")).verdict == "no verdict: 1 with another result; 2 operations compared"
 
 
 def test_what_changed_is_shown_and_the_rest_if_asked():
@@ -120,15 +122,26 @@ def test_json_says_it_all():
 def test_the_page_has_the_verdict_the_rule_and_all_ratios():
     page = compare_page.as_html(mixed(), ("monday", "<tuesday>"))
     assert "monday" in page and "&lt;tuesday&gt;" in page
-    assert 'class="bad">slower: 1 of 3' in page and 'aria-label="codec"' in page
+    assert 'class="answer bad">slower: 1 of 3' in page and 'aria-label="codec"' in page
     assert page.index("slower: 1 of 3") < page.index("Slower: the smaller") < page.index("<table")
     assert '<tr class="bad">' in page and '<tr class="good">' in page
     assert "a: |new|" in page
 
 
+def test_the_ticks_of_the_ratios_do_not_touch():
+    old, new = run(samples_ns=[100_000]), run(samples_ns=[2_000])
+    svg = re.search(r"<svg.*?</svg>", compare_page.as_html(compare(old, new), ("a", "b")), re.DOTALL)
+    ticks = [float(text) for text in re.findall(r">([\d.]+)x<", svg[0] if svg else "")]
+    assert 1.0 in ticks and 0.02 in ticks and 0.9 not in ticks and len(ticks) <= 10
+
+
 def test_noise_of_either_run_stands_beside_its_figures():
     noisy = summarise([row(samples_ns=[100] * 90 + [900] * 10), row(operation="other", samples_ns=[50])])
-    [pair, _] = compare(run(), noisy).pairs
+    found = compare(run(), noisy)
+    [pair, _] = found.pairs
+    page = compare_page.as_html(found, ("a", "b"))
+    assert f'<span class="mark noisy" title="{pair.noise}">noisy</span>' in page and f">{pair.noise}<" not in page
+    assert "9.00 x" not in shown(found, everything=True) and "old, new" in shown(found, everything=True)
     assert pair.noise == "old median is known to 100% only; new p99 is 9.00 x median, p99 is 9.00 x min"
 
 
@@ -140,3 +153,83 @@ def test_runs_of_different_or_busy_machines_are_remarked():
         "The old run: the machine was busy before the run began: a load average of 3.00 on 2 cores.",
     ]
     assert remarks_on(there, there) == [] and remarks_on({}, here)[0].startswith("The new run")
+
+
+FAST, SLOW = 100_000, 300_000
+
+
+def parts(fast: int, slow: int) -> list[int]:
+    return [FAST] * fast + [SLOW] * slow
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "is_doubtful"),
+    [
+        (parts(20, 0), parts(9, 11), True),  # The median trebled, the best time is as good.
+        (parts(20, 0), parts(13, 7), True),  # The median is as good, too.
+        (parts(1000, 0), parts(450, 550), True),
+        (parts(3, 0), parts(1, 2), True),
+        (parts(9, 11), parts(9, 11), False),  # It was so before.
+        (parts(20, 0), parts(18, 2), False),  # A tail, which the noise mark names.
+        (parts(3, 0), parts(2, 1), False),  # One repetition of three is no part.
+        (parts(2, 1), parts(1, 2), False),  # Chance does that half of the time.
+        (parts(20, 0), parts(0, 20), False),  # A regression by both ratios.
+    ],
+)
+def test_a_run_that_became_slow_in_a_part_of_its_times_is_doubtful(old: list[int], new: list[int], is_doubtful: bool):
+    found = compare(run(samples_ns=old), run(samples_ns=new))
+    assert bool(found.doubtful) is is_doubtful
+    if is_doubtful:
+        assert found.exit is Exit.INVALID and "doubtful (codec / numbers: sort: " in found.verdict
+        assert "none of" not in found.verdict and "within the rule" not in found.verdict
+        for text in (shown(found), compare_views.as_markdown(found), compare_page.as_html(found, ("a", "b"))):
+            assert "doubtful" in text and "of the new times are above 1.25 times the old median" in text
+        assert json.loads(compare_views.as_json(found))["operations"][0]["verdict"] == "doubtful"
+
+
+def test_a_part_that_became_fast_is_named_and_no_reason_to_fail():
+    found = compare(run(samples_ns=parts(9, 11)), run(samples_ns=parts(20, 0)))
+    assert found.exit is Exit.GOOD and "faster in a part of the times: 1" in found.verdict
+    assert "partly faster" in shown(found)
+
+
+def test_chance_is_that_of_all_ways_to_draw_the_samples():
+    assert noise.chance(0, 3, 3, 3) == pytest.approx(1 / 20) and noise.chance(2, 4, 2, 4) > 0.5
+    assert noise.chance(0, 5, 0, 5) == 1.0
+
+
+@pytest.mark.parametrize("new", [[], run()[:1], run(digest="bb"), run(samples_ns=parts(9, 11))])
+def test_without_a_verdict_nothing_says_that_nothing_changed(new: list[Summary]):
+    found = compare(run(samples_ns=parts(20, 0)), new)
+    assert found.exit is Exit.INVALID
+    for text in (shown(found), compare_views.as_markdown(found), compare_page.as_html(found, ("a", "b"))):
+        assert "no verdict" in text and not re.search(r"none of|nothing changed|No operation changed|all within", text)
+
+
+def test_an_operation_has_the_threshold_of_its_most_exact_name():
+    own = Thresholds(1.25, {"codec": 2.0, "numbers": 3.0, "numbers: sort": 4.0, "codec / numbers: sort": 5.0})
+    names = [*own.own]
+    [sort, other] = run()
+    for at in range(4, 0, -1):
+        kept = Thresholds(1.25, {name: own.own[name] for name in names[:at]})
+        assert kept.of(sort) == kept.own[names[at - 1]] and kept.of(other) == 2.0
+    slow = run(samples_ns=[200, 400, 600])
+    assert compare(run(), slow, Thresholds(1.25, {"numbers: sort": 2.5})).exit is Exit.GOOD
+    assert compare(run(), slow, Thresholds(2.5, {"numbers: sort": 1.5})).exit is Exit.FAILED
+    assert own.unknown(run()) == [] and "did you mean 'codec'?" in Thresholds(1.25, {"codex": 2.0}).unknown(run())[0]
+    assert "(4 for numbers: sort)" in compare(run(), slow, Thresholds(1.25, {"numbers: sort": 4.0})).rule
+
+
+def test_operations_that_were_renamed_are_paired_and_both_names_shown():
+    old, new = run(operation="numbers: order"), run(samples_ns=[200, 400, 600])
+    assert compare(old, new).exit is Exit.INVALID
+    names = {"numbers: order": "numbers: sort"}
+    found = compare(old, new, names=names)
+    assert [pair.old.operation for pair in found.regressions] == ["numbers: order"] and found.only_old == []
+    assert "(old: codec / numbers: order)" in shown(found)
+    assert unknown_names(old, new, names) == ""
+    assert unknown_names(old, new, {"numbers: orders": "other"}) == (
+        "the old run has no 'numbers: orders'; did you mean 'numbers: order'?"
+    )
+    assert "the new run has no" in unknown_names(old, new, {"other": "numbers"})
+    assert "cannot become one" in unknown_names(old, new, {"numbers: order": "other", "other": "other"})

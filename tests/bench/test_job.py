@@ -25,7 +25,7 @@ def test_a_run_has_a_row_an_operation_a_cell_and_says_on_what_machine():
     assert isinstance(table, pa.Table) and table.schema.equals(ROW_SCHEMA)
     assert len(rows) == 2 * len(CELLS) and all(row["error"] is None for row in rows)
     assert results.verdict(rows, CELLS) is Exit.GOOD
-    assert seen[0] == Progress(0, 1, len(CELLS)) and seen[-1] == Progress(len(CELLS), 0, len(CELLS))
+    assert seen[0] == Progress(0, 1, len(CELLS), cell=str(CELLS[0])) and seen[-1] == Progress(len(CELLS), 0, len(CELLS))
     facts = keep.facts_of(table)
     assert facts["machine"]["cores"] >= 1 and facts["versions"]["numpy"]
     assert Plan.parse(facts["plan"]).cells() == CELLS

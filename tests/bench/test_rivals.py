@@ -302,11 +302,14 @@ def test_the_page_tells_the_speed_against_the_fastest_rival_what_is_missed_and_e
     rows = [row(KCORE, 4.0), row("go", 8.0), row("rust", 6.0)]
     page = rivals_page.render(rows, outcomes(rows), ["java: left out, <no> javac"], "100 partitions", {})
     assert 'aria-label="big: against the fastest rival"' in page and ">1.50x rust<" in page
+    assert "kcore is 1.50 times as fast as the fastest rival library: the median of 1 case" in page
     assert "kcore columns 4.00 ns, rust 6.00 ns" in page
     assert "0 of 1 targets met, all results agree." in page and '<tr class="bad">' in page
     assert "java: left out, &lt;no&gt; javac" in page and "kcore columns 1.50x, go 1.50x, rust 1.50x" in page
     wrong = [row(KCORE, 4.0), row("go", 8.0, agrees=False)]
-    assert f"go: {case} gives another result" in rivals_page.render(wrong, [], [], "", {})
+    page = rivals_page.render(wrong, [], [], "", {})
+    assert f"go: {case} gives another result" in page
+    assert "No answer: results differ" in page and "kcore is " not in page
     past = {"machine": {"host": "here"}, "when": "1"}
     keep.clear(tmp_path / "old")
     pq.write_table(keep.with_facts(pa.Table.from_pylist(rows), past), tmp_path / "old" / "rivals.parquet")

@@ -253,3 +253,11 @@ def test_exit_codes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
     fake(monkeypatch, [], TargetError("nobody there"))
     nobody = designs(*arguments)
     assert nobody.exit_code == 2 and "kcore: nobody there" in nobody.stderr
+
+
+def test_the_page_begins_with_the_quickest_design_or_says_that_none_was_timed():
+    slow = replace(V3, name="v1", ms=300.0)
+    page = report.render([*ROWS, slow], {})
+    assert "&quot;v3&quot; needs 30.0 ms until every replica knows its leader; the other designs need 10.0" in page
+    assert page.index('class="answer"') < page.index("<h2")
+    assert "No answer: no design was timed" in report.render([SLOW], {})

@@ -10,6 +10,7 @@ from xml.etree import ElementTree
 import pytest
 
 import kcore
+from kcore.report.palette import DARK, LIGHT
 from kcore.storm.kraft.scenarios import SCENARIOS
 from kcore.storm.zk.scenarios import SCENARIOS as ZK_SCENARIOS
 from pages.markdown import ROOT
@@ -44,9 +45,19 @@ def test_a_new_picture_is_made_of_the_medians_of_any_storm(tmp_path: Path) -> No
     drawn = script["draw"](taken)
     ElementTree.fromstring(drawn)
     assert all(words in drawn for words in ("ZooKeeper mode, Kafka 3.9.1", "KRaft mode, Kafka 4.3.1", "1.0x", "11 ms"))
+    assert "<rect" not in drawn.split("<circle", 1)[1], "a bar has no meaningful length on a logarithmic axis"
+    assert script["ratio_of"]([100.0, 300.0], [10.0, 10.0]) == "20x (10x to 30x)"
     (tmp_path / "medians.json").write_text(json.dumps({"medians": [*rows, rows[0] | {"brokers": 200}]}))
     with pytest.raises(SystemExit, match="the picture has one size"):
         script["taken"]([tmp_path])
+
+
+def test_the_picture_has_the_colours_of_the_pages() -> None:
+    style = runpy.run_path(str(PICTURES / "storms.py"))["STYLE"]
+    for part, colors in zip(style.split("@media"), (LIGHT, DARK), strict=True):
+        for name in ("kafka", "kcore"):
+            assert f".{name} {{ fill: {colors[f'--{name}']}; stroke: {colors[f'--{name}']} }}" in part
+        assert f".ink {{ fill: {colors['--ink']} }}" in part and f"fill: {colors['--page']};" in part
 
 
 def test_the_picture_knows_every_scenario_that_is_worth_a_bar() -> None:

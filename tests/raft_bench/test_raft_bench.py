@@ -126,3 +126,12 @@ def test_earlier_runs_are_beside_this_one(tmp_path: Path) -> None:
     now = [ROWS[1]._replace(measured=MEASURED._replace(p99_ms=15.0))]
     page = report.render(now, facts | {"when": "2"}, 1, tmp_path / "new")
     assert "old (1)" in page and ">30.0 ms</td>" in page and ">0.500x</td>" in page
+
+
+def test_the_page_begins_with_kcores_p99_beside_that_of_each_other_system() -> None:
+    slower = [row._replace(load=LOAD._replace(linger_ms=0)) for row in ROWS]
+    slower[1] = slower[1]._replace(measured=MEASURED._replace(p99_ms=19.1))
+    page = report.render([*ROWS, *slower, FAULT], {}, 5)
+    assert "kcore&#x27;s p99 until the commit is 0.500 to 0.785 times that of kafka-4.3.1 over 2 loads." in page
+    assert 'class="answer"' not in report.render([FAULT, ROWS[1]], {}, 2), "nothing to compare"
+    assert "var(--kafka)" in page and "var(--kcore)" in page

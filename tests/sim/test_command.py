@@ -58,10 +58,17 @@ def test_the_page_tells_failures_with_their_stories_and_what_happened() -> None:
     page = sim_page.render([a_row(1), failed], "told", {"when": "today", "events": 100})
     assert "1 seeds failed." in page and "seed 7: SingleLeader: two &lt;leaders&gt;" in page
     assert "event &lt;1&gt;\nevent 2\n\nagain: again 7" in page
-    assert 'aria-label="Seeds by records committed"' in page and "fault: &lt;x&gt;" in page
+    assert "<li>records committed: 1, 7</li>" in page and "fault: &lt;x&gt;" in page
     assert page.index(">7</td>") < page.index(">1</td>")  # Those that failed come first.
     good = sim_page.render([a_row(1), a_row(2)], "told", {})
     assert "All invariants held in 2 seeds." in good and 'class="bad"' not in good
+
+
+def test_a_histogram_is_drawn_of_many_values_and_few_are_listed() -> None:
+    six = sim_page.render([a_row(seed) for seed in (3, 1, 2, 6, 5, 4)], "told", {})
+    assert "<li>events: 101, 102, 103, 104, 105, 106</li>" in six and "<svg" not in six
+    many = sim_page.render([a_row(seed) for seed in range(40)], "told", {})
+    assert 'aria-label="Seeds by records committed"' in many and "<li>events" not in many
 
 
 def test_earlier_campaigns_of_the_same_worlds_are_beside_this_one(tmp_path: Path) -> None:

@@ -138,3 +138,59 @@ def test_figures_are_those_of_the_work() -> None:
     assert (steady.what, steady.median_ns) == ("heartbeat p99", 3_000_000)
     [lost] = compared.figures_of([row("broker-lost", ms, nth) for nth, ms in enumerate([0.0, 0.0, 5.0])])
     assert (lost.what, lost.median_ns, lost.high_ns) == ("work", 0, 5_000_000)  # A session may outlast all work.
+
+
+def on(target: str, kept: list[Row]) -> list[Row]:
+    return [each | {"target": target} for each in kept]
+
+
+def test_targets_with_other_names_are_compared_by_map_which_the_error_names() -> None:
+    keep_as("old", on("kafka-4.3.1", rows(lost=OLD, bounce=OLD)))
+    done = compare("old", "new")
+    assert done.exit_code == 3 and "no verdict: the runs have no scenario in common" in done.stdout
+    assert "--map kafka-4.3.1=kcore-kraft compares them." in done.stdout
+    done = compare("old", "new", "--map", "kafka-4.3.1=kcore-kraft", "--labels", "Kafka,kcore")
+    assert done.exit_code == 1 and "slower: 1 of 3 scenarios, up to 1.30x" in done.stdout
+    assert "Kafka median" in done.stdout and "(old: broker-lost / kafka-4.3.1)" in done.stdout
+
+
+def test_two_targets_of_one_run_are_compared_by_map() -> None:
+    keep_as("both", [*on("kafka-4.3.1", rows(lost=OLD, bounce=OLD)), *rows(lost=[9.0, 10.0, 11.0], bounce=OLD)])
+    done = compare("both", "both", "--map", "kafka-4.3.1=kcore-kraft")
+    assert done.exit_code == 0 and "faster: 1, up to 10.00x" in done.stdout and "missing" not in done.stdout
+
+
+def test_a_storm_that_became_slow_in_a_part_of_its_repetitions_is_doubtful() -> None:
+    keep_as("old", rows(lost=[100.0] * 20, bounce=OLD))
+    keep_as("new", rows(lost=[300.0] * 11 + [100.0] * 9, bounce=OLD))
+    done = compare("old", "new")
+    assert done.exit_code == 3, "it passed in silence"
+    assert done.stdout.startswith(
+        "no verdict: 1 doubtful (broker-lost / kcore-kraft: 55% of the new times are above 1.25 times the old median, "
+        "0% of the old ones); 3 scenarios compared"
+    )
+
+
+def test_a_scenario_has_a_threshold_of_its_own() -> None:
+    assert compare("old", "new", "--threshold", "broker-lost=1.5").exit_code == 0
+    assert compare("old", "new", "--threshold", "2", "--threshold", "broker-lost=1.2").exit_code == 1
+
+
+@pytest.mark.parametrize(
+    ("arguments", "told"),
+    [
+        (("--threshold", "0.5"), "--threshold 0.5: '0.5' is no ratio of at least 1"),
+        (("--threshold", "broker-lost=fast"), "--threshold broker-lost=fast: 'fast' is no ratio of at least 1"),
+        (("--threshold", "nan"), "--threshold nan: 'nan' is no ratio of at least 1"),
+        (("--threshold", "2", "--threshold", "3"), "--threshold 3: there is another one without a name"),
+        (("--threshold", "broker-los=2"), "--threshold: 'broker-los' is nowhere; did you mean 'broker-lost'?"),
+        (("--map", "kcore-kraft"), "--map kcore-kraft: give the name in the old run and that in the new one"),
+        (("--map", "kafka=kcore-kraft"), "--map: the old run has no 'kafka'"),
+        (("--labels", "one"), "--labels one: give two different names with a comma between them"),
+        (("--labels", "a,a"), "--labels a,a: give two different names"),
+    ],
+)
+def test_options_that_make_no_sense_are_one_line(arguments: tuple[str, ...], told: str) -> None:
+    done = compare("old", "new", *arguments)
+    assert (done.exit_code, done.stdout) == (2, "") and done.stderr.startswith(f"kcore: {told}")
+    assert len(done.stderr.splitlines()) == 1

@@ -43,7 +43,7 @@ def test_a_panel_a_scenario_figure_and_number_of_brokers_with_every_line_named_o
     for name in TARGETS.values():
         assert told.count(name) == 4, "in the last panel of time and of CPU, in each of the two scenarios"
     assert told.count("partitions") == 4 and {"create", "reassign"} <= {*told}
-    assert "var(--series-2)" in svg, "the colours are the page's"
+    assert all(f"var({name})" in svg for name in ("--kafka", "--kafka-zk", "--kcore-zk")), "a colour a system"
 
 
 def test_where_only_the_brokers_differ_they_lie_along() -> None:

@@ -7,8 +7,10 @@ from matplotlib.patches import Patch
 
 from kcore.bench.results import Row, Summary
 from kcore.bench.shapes_table import shape_rows
-from kcore.report.charts import Axis, Bar, Box, Part, bar_chart, box_chart
-from kcore.report.svg import FAINT, MARKERS, SERIES, Chart, count_axis, draw, time_axis
+from kcore.report.charts import Axis, Bar, Box, bar_chart, box_chart
+from kcore.report.dots import Dot, dot_chart
+from kcore.report.palette import FAINT, KCORE, SERIES
+from kcore.report.svg import MARKERS, Chart, count_axis, draw, time_axis
 from kcore.report.units import duration, size, three_digits
 
 MEMCPY = "memcpy of the bytes"
@@ -57,19 +59,15 @@ def _memcpy_bounds(chart: Chart, lines: Sequence[Sequence[Summary]]) -> None:
 def median_chart(title: str, summaries: Sequence[Summary]) -> str:
     """The median of each operation at one size, and memcpy of the same bytes."""
     bars = [
-        Bar(each.action, [Part(each.median_ns, SERIES[nth % len(SERIES)], told(each))], duration(each.median_ns),
-            each.memcpy_ns or None)
-        for nth, each in enumerate(summaries)
-    ]  # fmt: skip
+        Bar(each.action, each.median_ns, KCORE, told(each), _noted_median(each), each.memcpy_ns or None)
+        for each in summaries
+    ]
     return bar_chart(title, bars, Axis("median time of a run"), bound=MEMCPY)
 
 
 def spread_chart(title: str, summaries: Sequence[Summary]) -> str:
     """The distribution of each operation's times at one size."""
-    boxes = [
-        Box(f"{each.action}, {duration(each.median_ns)}", each.spread, SERIES[nth % len(SERIES)], told(each))
-        for nth, each in enumerate(summaries)
-    ]
+    boxes = [Box(f"{each.action}, {duration(each.median_ns)}", each.spread, KCORE, told(each)) for each in summaries]
     return box_chart(title, boxes)
 
 
@@ -95,14 +93,15 @@ def distance_of(summaries: Sequence[Summary]) -> list[Summary]:
     return sorted(largest.values(), key=lambda summary: summary.times_memcpy or 0, reverse=True)
 
 
-def distance_chart(workload: str, summaries: Sequence[Summary], color: str) -> str:
-    """How many times memcpy each operation costs."""
-    bars = [
-        Bar(each.operation, [Part((each.times_memcpy or 0) - 1, color, told(each))], _distance_note(each))
+def distance_chart(workload: str, summaries: Sequence[Summary]) -> str:
+    """How many times memcpy each operation costs: points on a logarithmic axis."""
+    dots = [
+        Dot(each.operation, each.times_memcpy, KCORE, told(each), _distance_note(each))
         for each in summaries
+        if each.times_memcpy
     ]
-    axis = Axis("best time as a multiple of memcpy, log", lambda value: f"{value:g}x", start=1.0, log=True)
-    return bar_chart(workload, bars, axis)
+    axis = Axis("best time as a multiple of memcpy, log", lambda value: f"{value:g}x", log=True)
+    return dot_chart(workload, dots, axis, ends=(1.0, 1.0))
 
 
 def _distance_note(summary: Summary) -> str:
@@ -110,18 +109,20 @@ def _distance_note(summary: Summary) -> str:
     return f"{three_digits(summary.times_memcpy or 0)}x, {each} each"
 
 
+def _noted_median(summary: Summary) -> str:
+    return f"{duration(summary.median_ns)}{' · noisy' if summary.noise else ''}"
+
+
 def shapes_charts(summaries: Sequence[Summary]) -> list[str]:
     """Bytes a partition of every shape: on the wire, as columns, as objects."""
     head, *rows = shape_rows(summaries)
-    return [
-        _shapes_chart(head[column], [(row[0].replace("Request", ""), row[column]) for row in rows], SERIES[column - 1])
-        for column in (1, 2, 3)
-    ]
+    names = [row[0].replace("Request", "") for row in rows]
+    return [_shapes_chart(head[at], [*zip(names, (row[at] for row in rows), strict=True)]) for at in (1, 2, 3)]
 
 
-def _shapes_chart(title: str, rows: Sequence[tuple[str, str]], color: str) -> str:
+def _shapes_chart(title: str, rows: Sequence[tuple[str, str]]) -> str:
     bars = [
-        Bar(name, [Part(float(text.replace(",", "")), color, f"{name} {title}: {text} bytes a partition")], text)
+        Bar(name, float(text.replace(",", "")), KCORE, f"{name} {title}: {text} bytes a partition", text)
         for name, text in rows
         if text
     ]

@@ -1,12 +1,13 @@
 """Two runs side by side: which named operations became slower, and whether that can be said at all."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, Protocol
 
 from kcore.report.earlier import is_same_machine
 from kcore.report.exits import Exit
-from kcore.report.noise import about_the_machine
+from kcore.report.noise import SHIFTED, about_the_machine, shift
+from kcore.suggestions import did_you_mean
 
 THRESHOLD = 1.25
 
@@ -40,6 +41,31 @@ class Compared(Protocol):
     def high_ns(self) -> int: ...
     @property
     def noise(self) -> list[str]: ...
+    @property
+    def times_ns(self) -> Sequence[float]: ...
+
+
+@dataclass(frozen=True, slots=True)
+class Thresholds:
+    """The ratio above which an operation is slower, and those of operations with one of their own."""
+
+    default: float = THRESHOLD
+    own: Mapping[str, float] = field(default_factory=dict)
+
+    def of(self, each: Compared) -> float:
+        """By the most exact of its names that has one."""
+        return next((self.own[name] for name in _names_of(each) if name in self.own), self.default)
+
+    def unknown(self, compared: Sequence[Compared]) -> list[str]:
+        """What is wrong with names of `own` that no operation has."""
+        known = {name for each in compared for name in _names_of(each)}
+        return [f"{name!r} is nowhere{did_you_mean(name, sorted(known))}" for name in self.own if name not in known]
+
+
+def _names_of(each: Compared) -> tuple[str, ...]:
+    """The most exact first: "codec / LeaderAndIsr v7: decode", the operation alone, its group, its workload."""
+    group = each.operation.partition(": ")[0]
+    return (f"{each.workload} / {each.operation}", each.operation, group, each.workload)
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,6 +74,13 @@ class Pair:
 
     old: Compared
     new: Compared
+    threshold: float = THRESHOLD
+
+    @property
+    def title(self) -> str:
+        """That of the new run; and the old one's operation where it has another name."""
+        same = (self.old.workload, self.old.operation) == (self.new.workload, self.new.operation)
+        return self.new.title if same else f"{self.new.title} (old: {self.old.workload} / {self.old.operation})"
 
     @property
     def median_ratio(self) -> float:
@@ -71,13 +104,25 @@ class Pair:
     def same_result(self) -> bool:
         return self.old.digest == self.new.digest
 
-    def is_regression(self, threshold: float) -> bool:
-        """Both the best and the median are slower by more than that."""
-        return self.slower > threshold
+    @property
+    def is_regression(self) -> bool:
+        """Both the best and the median are slower by more than the threshold."""
+        return self.slower > self.threshold
 
-    def is_improvement(self, threshold: float) -> bool:
+    @property
+    def is_improvement(self) -> bool:
         """Both are faster by more than that."""
-        return self.faster > threshold
+        return self.faster > self.threshold
+
+    @property
+    def doubt(self) -> str:
+        """Why it cannot be called unchanged although its best time is: a part of the new times is slower."""
+        return "" if self.is_regression else shift(self.old.times_ns, self.new.times_ns, self.threshold)
+
+    @property
+    def is_partly_faster(self) -> bool:
+        """The same the other way round: a part of the old times was slower than the new ones are."""
+        return not self.is_improvement and bool(shift(self.new.times_ns, self.old.times_ns, self.threshold))
 
     @property
     def noise(self) -> str:
@@ -93,22 +138,34 @@ class Comparison:
     pairs: Sequence[Pair]
     only_old: Sequence[str]
     only_new: Sequence[str]
-    threshold: float
+    thresholds: Thresholds
     remarks: Sequence[str] = ()  # What makes the comparison doubtful.
     what: str = "operation"  # In the singular.
     about: str = ""  # What the times are, where the name of an operation does not say it.
+    labels: tuple[str, str] = ("old", "new")
 
     @property
     def regressions(self) -> list[Pair]:
         """The slowest first."""
-        found = [pair for pair in self.pairs if pair.same_result and pair.is_regression(self.threshold)]
+        found = [pair for pair in self.pairs if pair.same_result and pair.is_regression]
         return sorted(found, key=lambda pair: -pair.slower)
+
+    @property
+    def doubtful(self) -> list[Pair]:
+        """Slower in a part of their times: neither a regression nor unchanged."""
+        return [pair for pair in self.pairs if pair.same_result and pair.doubt]
 
     @property
     def improvements(self) -> list[Pair]:
         """The fastest first."""
-        found = [pair for pair in self.pairs if pair.same_result and pair.is_improvement(self.threshold)]
+        found = [pair for pair in self.pairs if pair.same_result and pair.is_improvement and not pair.doubt]
         return sorted(found, key=lambda pair: -pair.faster)
+
+    @property
+    def partly_faster(self) -> list[Pair]:
+        """Faster in a part of their times."""
+        known = {id(pair) for pair in (*self.regressions, *self.doubtful)}
+        return [pair for pair in self.pairs if pair.same_result and pair.is_partly_faster and id(pair) not in known]
 
     @property
     def other_results(self) -> list[Pair]:
@@ -117,22 +174,29 @@ class Comparison:
     @property
     def unchanged(self) -> list[Pair]:
         """Those within the rule, slowest first."""
-        changed = {id(pair) for pair in (*self.regressions, *self.improvements, *self.other_results)}
+        changed = {id(pair) for pair in (*self.other_results, *self.regressions, *self.doubtful)}
+        changed |= {id(pair) for pair in (*self.improvements, *self.partly_faster)}
         return sorted((pair for pair in self.pairs if id(pair) not in changed), key=lambda pair: -pair.slower)
 
     @property
     def exit(self) -> Exit:
-        """INVALID where times compare different things: nothing in common, a cell lost, other results."""
+        """INVALID where times compare different things: nothing in common, a cell lost, other results; or a doubt."""
         if not self.pairs or self.only_old or self.other_results:
             return Exit.INVALID
-        return Exit.FAILED if self.regressions else Exit.GOOD
+        if self.regressions:
+            return Exit.FAILED
+        return Exit.INVALID if self.doubtful else Exit.GOOD
 
     @property
     def rule(self) -> str:
         """One sentence, and what the times are."""
+        others = ", ".join(f"{ratio:g} for {name}" for name, ratio in self.thresholds.own.items())
+        threshold = f"{self.thresholds.default:g}{f' ({others})' if others else ''}"
         sentence = (
-            f"Slower: the smaller of two ratios, of the medians and of the best times, is above {self.threshold:g}; "
-            f"faster: the larger of the two is below 1/{self.threshold:g}."
+            f"Slower: the smaller of two ratios, of the medians and of the best times, is above {threshold}. "
+            "Faster: the larger of the two is below 1 over it. "
+            "Doubtful: not slower by both, but the share of times above it times the old median grew by at least "
+            f"{100 * SHIFTED:.0f} points."
         )
         return f"{sentence} {self.about}".rstrip()
 
@@ -141,43 +205,82 @@ class Comparison:
         """One line."""
         if not self.pairs:
             return f"no verdict: the runs have no {self.what} in common"
-        parts = [self._no_verdict] if self._no_verdict else []
+        parts = [f"no verdict: {self._no_verdict}"] if self._no_verdict else []
         if slower := self.regressions:
             parts.append(f"slower: {len(slower)} of {self._counted(len(self.pairs))}, up to {slower[0].slower:.2f}x")
+        elif parts:
+            parts.append(f"{self._counted(len(self.pairs))} compared")
         else:
             parts.append(f"none of {self._counted(len(self.pairs))} is slower")
         if faster := self.improvements:
             parts.append(f"faster: {len(faster)}, up to {faster[0].faster:.2f}x")
-        changed = len(self.pairs) - len(self.unchanged)
-        rest = ("the rest" if changed else "all") + " within the rule"
-        return "; ".join([*parts, *([rest] if self.unchanged else [])])
+        if partly := self.partly_faster:
+            parts.append(f"faster in a part of the times: {len(partly)}")
+        if not self._no_verdict and self.unchanged:
+            changed = len(self.pairs) - len(self.unchanged)
+            parts.append(("the rest" if changed else "all") + " within the rule")
+        return "; ".join(parts)
 
     def _counted(self, count: int) -> str:
         return f"{count} {self.what}" if count == 1 else f"{count} {self.what}s"
 
     @property
     def _no_verdict(self) -> str:
-        """Why it is not valid; empty if it is."""
+        """Why there is none; empty if there is one. A regression is one, whatever else is doubtful."""
         why = [f"{len(self.other_results)} with another result"] if self.other_results else []
         why += [f"{len(self.only_old)} of the old run missing"] if self.only_old else []
-        return f"no verdict: {' and '.join(why)}" if why else ""
+        if doubtful := self.doubtful:
+            first = doubtful[0]
+            why.append(f"{len(doubtful)} doubtful ({first.new.workload} / {first.new.operation}: {first.doubt})")
+        return " and ".join(why)
 
 
 def compare(
     old: Sequence[Compared],
     new: Sequence[Compared],
-    threshold: float = THRESHOLD,
+    threshold: float | Thresholds = THRESHOLD,
     remarks: Sequence[str] = (),
+    names: Mapping[str, str] | None = None,
 ) -> Comparison:
-    """Pair the named operations of two runs; a ratio above `threshold` is a regression."""
-    before, after = ({each.key: each for each in run} for run in (old, new))
+    """Pair the named operations of two runs; a ratio above its threshold is a regression.
+
+    `names`: what the new run calls an operation, workload, scenario or target of the old run. A renamed one takes the
+    place of what the old run has by that name, and the new run's own by the old name is not compared.
+    """
+    renamed = names or {}
+    taken = {*renamed.values()}
+    before = {each.key: each for each in old if not (renamed.keys() | taken) & _words(each)}
+    before |= {_renamed(each.key, renamed): each for each in old if renamed.keys() & _words(each)}
+    after = {each.key: each for each in new if not (renamed.keys() - taken) & _words(each)}
+    thresholds = threshold if isinstance(threshold, Thresholds) else Thresholds(threshold)
     return Comparison(
-        pairs=[Pair(before[key], after[key]) for key in before if key in after],
-        only_old=[before[key].title for key in before if key not in after],
+        pairs=[Pair(each, after[key], thresholds.of(after[key])) for key, each in before.items() if key in after],
+        only_old=[each.title for key, each in before.items() if key not in after],
         only_new=[after[key].title for key in after if key not in before],
-        threshold=threshold,
+        thresholds=thresholds,
         remarks=remarks,
     )
+
+
+def _words(each: Compared) -> set[str]:
+    """The names in its key."""
+    return {part for part in each.key if isinstance(part, str)}
+
+
+def _renamed(key: tuple[Any, ...], names: Mapping[str, str]) -> tuple[Any, ...]:
+    return tuple(names.get(part, part) if isinstance(part, str) else part for part in key)
+
+
+def unknown_names(old: Sequence[Compared], new: Sequence[Compared], names: Mapping[str, str]) -> str:
+    """Why `names` cannot be applied, in one line; empty if it can."""
+    for run, wanted, which in ((old, names.keys(), "old"), (new, names.values(), "new")):
+        known = {word for each in run for word in _words(each)}
+        for name in wanted:
+            if name not in known:
+                return f"the {which} run has no {name!r}{did_you_mean(name, sorted(known))}"
+    if len({*names.values()}) < len(names):
+        return "two names of the old run cannot become one of the new run"
+    return ""
 
 
 def remarks_on(old: Mapping[str, Any], new: Mapping[str, Any]) -> list[str]:

@@ -6,7 +6,7 @@ from typing import Any, Final
 
 from kcore.bench.charts import history_chart
 from kcore.bench.compare import THRESHOLD, Comparison, compare
-from kcore.bench.compare_views import HEAD, TEXT, cells_of, pairs_of
+from kcore.bench.compare_views import TEXT, cells_of, head_of, pairs_of
 from kcore.bench.results import NEEDED, Summary, summarise
 from kcore.report.earlier import EarlierRun, ResultKind, earlier_runs
 from kcore.report.page import charts, figure, folded_numbers, html_table, paragraphs
@@ -45,7 +45,7 @@ class History:
             told = paragraphs(self.passed_over, "note")
             return f'<h2 id="history">Earlier runs</h2>{told}' if told else ""
         changed = pairs_of(found, everything=False)
-        table = html_table(HEAD, [(cells_of(*each), False) for each in changed], TEXT) if changed else ""
+        table = html_table(head_of(found), [(cells_of(*each), False) for each in changed], TEXT) if changed else ""
         names = ", ".join(run.name for run, _ in self.runs)
         return "".join(
             (

@@ -4,6 +4,7 @@ from collections.abc import Sequence
 from html import escape
 from itertools import groupby
 from pathlib import Path
+from statistics import median
 from typing import Any
 
 import pyarrow as pa
@@ -23,8 +24,19 @@ from kcore.bench.shapes_table import shape_rows
 from kcore.bench.tables import COLUMNS
 from kcore.report.keep import facts_of
 from kcore.report.noise import INTERVAL, LIMITS, about_the_machine
-from kcore.report.page import charts, fact_lists, figure, folded_numbers, html_table, navigation, page, paragraphs
-from kcore.report.svg import SERIES
+from kcore.report.page import (
+    Mark,
+    Marked,
+    about_the_run,
+    answer,
+    charts,
+    figure,
+    folded_numbers,
+    html_table,
+    navigation,
+    page,
+    paragraphs,
+)
 from kcore.report.units import duration, three_digits
 from kcore.workloads.catalog import WORKLOADS
 from kcore.workloads.cell import Cell
@@ -60,21 +72,22 @@ def render(table: pa.Table, cells: Sequence[Cell], directory: Path | None = None
     history = History(directory, facts, summaries)
     past = history.section()
     names = list(dict.fromkeys(summary.workload for summary in summaries))
-    anchors = [*names, *(["history"] if past else []), "workers", "plan", "method"]
+    anchors = [*names, *(["history"] if past else []), "workers", "plan", "machine", "method"]
     title = f"kcore bench: {facts.get('title', 'plan')}"
     body = (
         f"<h1>{escape(title)}</h1>",
         f'<p class="lead">{escape(facts.get("when", ""))} · {len(cells)} cells · {_where(facts)}</p>',
+        _answer(summaries),
         _verdict(rows, cells),
         paragraphs(history.verdict()),
         paragraphs([*about_the_machine(facts), *_noise(summaries)], "warn"),
         navigation(anchors),
-        fact_lists(facts),
         _overview(summaries),
         *(_workload(name, list(group)) for name, group in groupby(summaries, lambda summary: summary.workload)),
         past,
         _workers(rows),
         f'<h2 id="plan">Plan</h2><pre>{escape(facts.get("plan", ""))}</pre>',
+        about_the_run(facts),
         f'<h2 id="method">How it was measured</h2>{paragraphs(NOTES)}',
     )
     return page(title, body)
@@ -83,6 +96,22 @@ def render(table: pa.Table, cells: Sequence[Cell], directory: Path | None = None
 def _where(facts: dict[str, Any]) -> str:
     master, slots = facts.get("master"), facts.get("slots", 1)
     return "one after the other, without Spark" if master is None else f"Spark on {escape(master)}, {slots} at a time"
+
+
+def _answer(summaries: Sequence[Summary]) -> str:
+    """How far the operations are from copying the bytes that they must move."""
+    found = distance_of([summary for summary in summaries if summary.workload != "shapes"])
+    if not found:
+        return ""
+    times = [each.times_memcpy or 0.0 for each in found]
+    ends = " to ".join(f"{three_digits(times[at])} ({found[at].workload}, {found[at].operation})" for at in (-1, 0))
+    sentence = (
+        f"An operation needs {three_digits(median(times))} times what copying its bytes takes: the median of "
+        f"{len(found)}, which lie from {ends}."
+    )
+    noisy = [each for each in found if each.noise]
+    why = f"{len(noisy)} of these {len(found)} figures are noisy"
+    return answer(sentence, [Mark("noisy", why)] if noisy else [])
 
 
 def _verdict(rows: Sequence[Row], cells: Sequence[Cell]) -> str:
@@ -104,17 +133,15 @@ def _noise(summaries: Sequence[Summary]) -> list[str]:
     noisy = [summary for summary in summaries if summary.spread.noise]
     if not noisy:
         return []
-    return [f"{len(noisy)} of {len(summaries)} figures are noisy; the column noise says by what."]
+    return [f"{len(noisy)} of {len(summaries)} figures are noisy: their marks say by what."]
 
 
 def _overview(summaries: Sequence[Summary]) -> str:
     chosen = distance_of([summary for summary in summaries if summary.workload != "shapes"])
-    names = list(dict.fromkeys(summary.workload for summary in summaries))
     figures = []
     for name in dict.fromkeys(summary.workload for summary in chosen):
         mine = [summary for summary in chosen if summary.workload == name]
-        chart = distance_chart(name, mine, SERIES[names.index(name) % len(SERIES)])
-        figures.append(figure(chart, numbers=_distances(mine)))
+        figures.append(figure(distance_chart(name, mine), numbers=_distances(mine)))
     if not figures:
         return ""
     caption = (
@@ -190,17 +217,21 @@ def _figures(summaries: Sequence[Summary]) -> str:
         name: len({getattr(each, name) for each in ordered}) > 1 for name in ("partitions", "brokers")
     }  # What is the same in all rows stands above the table.
     shown = [name for name, several in varies.items() if several]
-    rows = [
+    rows: list[tuple[Sequence[str | Marked], bool]] = [
         (
-            (s.operation, *(f"{getattr(s, name):,}" for name in shown), *(text(s) for text in COLUMNS.values())),
+            (_marked(s), *(f"{getattr(s, name):,}" for name in shown), *(text(s) for text in COLUMNS.values())),
             id(s) in starts,
         )
         for s in ordered
     ]
     fixed = [f"{getattr(ordered[0], name):,} {name}" for name, several in varies.items() if not several]
-    table = html_table(("operation", *shown, *COLUMNS), rows, ("noise",))
+    table = html_table(("operation", *shown, *COLUMNS), rows)
     lead = paragraphs([". ".join([*([", ".join(fixed)] if fixed else []), COLUMNS_TOLD])], "note")
     return f"<details open><summary>The numbers</summary>{lead}{table}</details>"
+
+
+def _marked(summary: Summary) -> Marked:
+    return Marked(summary.operation, [Mark("noisy", "; ".join(summary.noise))] if summary.noise else [])
 
 
 def _workers(rows: Sequence[Row]) -> str:

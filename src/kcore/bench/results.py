@@ -2,7 +2,7 @@
 
 from collections import defaultdict
 from collections.abc import Iterable, Sequence
-from dataclasses import asdict, dataclass, fields
+from dataclasses import asdict, dataclass, field, fields
 from pathlib import Path
 from typing import Any, Final
 
@@ -49,6 +49,7 @@ class Summary:
     memory_bytes: int | None
     peak_bytes: int | None
     digest: str
+    times_ns: Sequence[int] = field(default=(), repr=False)  # Every sample, in order.
 
     @property
     def ns_per_partition(self) -> float:
@@ -103,7 +104,8 @@ class Summary:
         """For JSON: what is kept and what follows from it."""
         noise = {"noise": self.noise}
         derived = ("ns_per_partition", "partitions_per_s", "bytes_per_s", "times_memcpy")
-        return asdict(self) | {name: getattr(self, name) for name in derived} | noise
+        kept = {name: value for name, value in asdict(self).items() if name != "times_ns"}
+        return kept | {name: getattr(self, name) for name in derived} | noise
 
 
 def summarise(rows: Iterable[Row]) -> list[Summary]:
@@ -128,6 +130,7 @@ def _summary(rows: Sequence[Row]) -> Summary:
         min_ns=int(samples_ns[0]),
         memcpy_ns=min(row["memcpy_ns"] for row in rows),
         peak_bytes=max(peaks, default=None),
+        times_ns=tuple(samples_ns.tolist()),
     )
 
 

@@ -6,19 +6,17 @@ in turns, so that noise hits all of them alike.
 """
 
 import hashlib
-import json
 import statistics
 import subprocess
 import sys
 import tempfile
-from collections.abc import Callable, Iterable, Iterator, Sequence
-from contextlib import ExitStack
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import AbstractContextManager, ExitStack, nullcontext
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, Final
+from typing import Any, Final, TypeAlias
 
 import pyarrow as pa
-import pyarrow.parquet as pq
 from rich.console import Console
 from rich.table import Column, Table
 
@@ -346,18 +344,13 @@ def write(report: Report, directory: Path, about: dict[str, Any]) -> None:
 
     options = f"{report.options.partitions:,} partitions, {report.options.repeat} turns"
     keep.clear(directory)
-    _write_lines(directory / "rivals.jsonl", report.rows)
+    keep.write_lines(directory / "rivals.jsonl", report.rows)
     targets = [{name: getattr(each, name) for name in each.__slots__} for each in report.targets]
-    _write_lines(directory / "targets.jsonl", targets)
+    keep.write_lines(directory / "targets.jsonl", targets)
     if report.rows:
-        pq.write_table(with_facts(pa.Table.from_pylist(report.rows), about), directory / "rivals.parquet")
-    (directory / "report.html").write_text(
-        rivals_page.render(report.rows, report.targets, report.notes, options, about, directory), encoding="utf-8"
-    )
-
-
-def _write_lines(path: Path, rows: Iterable[dict[str, Any]]) -> None:
-    path.write_text("".join(json.dumps(row) + "\n" for row in rows), encoding="utf-8")
+        keep.write_table(directory / "rivals.parquet", with_facts(pa.Table.from_pylist(report.rows), about))
+    page = rivals_page.render(report.rows, report.targets, report.notes, options, about, directory)
+    keep.write_text(directory / "report.html", page)
 
 
 def show(report: Report, console: Console) -> None:
@@ -386,10 +379,19 @@ def _table(name: str, rows: list[dict[str, Any]], figures: Figures) -> Table:
     return table
 
 
-def main(options: Options, console: Console | None = None) -> int:
+Guard: TypeAlias = Callable[[Path], AbstractContextManager[None]]
+"""What is around the writing of a folder."""
+
+
+def main(
+    options: Options,
+    console: Console | None = None,
+    guard: Guard = lambda _: nullcontext(),
+) -> int:
     """Run, print, keep under `options.out`; the exit code: 0 good, 1 results disagree, 3 a peer failed.
 
-    Of several runs each is kept in a folder of its own, run-1 and so on, beside `ranges.jsonl`.
+    Of several runs each is kept in a folder of its own, run-1 and so on, beside `ranges.jsonl`. `guard` is around the
+    writing of each folder.
     """
     console = console or Console()
     reports = []
@@ -400,20 +402,24 @@ def main(options: Options, console: Console | None = None) -> int:
         show(report, console)
         if options.out is not None:
             out = options.out if options.runs == 1 else options.out / f"run-{number}"
-            write(report, out, facts(before) | ({"jvm": jvm_name(Path("java"))} if _has_java(report) else {}))
+            about = facts(before) | ({"jvm": jvm_name(Path("java"))} if _has_java(report) else {})
+            with guard(out):
+                write(report, out, about)
             console.print(f"written to {out}: rivals.jsonl, targets.jsonl, report.html", markup=False)
     if options.runs > 1:
-        _show_ranges(reports, options.out, console)
+        _show_ranges(reports, options.out, console, guard)
     codes = {report.exit_code for report in reports}
     return EXIT_DISAGREE if EXIT_DISAGREE in codes else max(codes)
 
 
-def _show_ranges(reports: Sequence[Report], out: Path | None, console: Console) -> None:
+def _show_ranges(reports: Sequence[Report], out: Path | None, console: Console, guard: Guard) -> None:
     """Print, and keep, between which figures each target lay."""
     found = rival_ranges.ranges([report.targets for report in reports])
     console.print(rival_ranges.table(found))
     console.print(rival_ranges.summary(found), markup=False)
     if out is not None:
         keep.clear(out)
-        _write_lines(out / "ranges.jsonl", [{name: getattr(each, name) for name in each.__slots__} for each in found])
+        rows = ({name: getattr(each, name) for name in each.__slots__} for each in found)
+        with guard(out):
+            keep.write_lines(out / "ranges.jsonl", rows)
         console.print(f"written to {out}: ranges.jsonl, and a folder a run", markup=False)

@@ -3,6 +3,7 @@
 from collections.abc import Sequence
 from html import escape
 from pathlib import Path
+from statistics import median
 from typing import Any, Final
 
 import pyarrow as pa
@@ -10,21 +11,22 @@ import pyarrow as pa
 from kcore.bench.rival_peers import GROUPS
 from kcore.bench.rival_targets import KCORE, OBJECTS, RIVALS, Figures, TargetResult
 from kcore.bench.rival_words import TITLES, figure, short_name, view_of
-from kcore.report.charts import Axis, Bar, Part, bar_chart
+from kcore.report.charts import Axis, Bar, bar_chart
 from kcore.report.earlier import EarlierRun, ResultKind, earlier_runs
 from kcore.report.history import Figures as PastFigures
 from kcore.report.history import history_section
 from kcore.report.noise import LIMITS, about_the_machine
-from kcore.report.page import bullets, charts, fact_lists, html_table, navigation, page, paragraphs
+from kcore.report.page import about_the_run, answer, bullets, charts, html_table, navigation, page, paragraphs
 from kcore.report.page import figure as html_figure
-from kcore.report.svg import BAD, SERIES
+from kcore.report.palette import BAD
+from kcore.report.palette import KCORE as KCORE_COLOR
 from kcore.report.units import duration, three_digits
 
 _TOLD: Final = (
     "Every peer is a process of its own. Its results are compared before its times are believed; peers take turns, "
     "so that noise hits all alike. Each figure is the least of all runs of a case; a median stands beside it.",
-    "Bars: how many times as fast as the fastest rival library kcore is, by the least of all runs. A bar that goes "
-    "left of 1x is slower.",
+    "Bars: how many times as fast as the fastest rival library kcore is, by the least of all runs. Below 1x it is "
+    "slower.",
     LIMITS,
 )
 _KIND: Final = ResultKind(
@@ -57,14 +59,15 @@ def render(
     body = [
         "<h1>kcore rivals</h1>",
         f'<p class="lead">{escape(facts.get("when", ""))} · {escape(options)}</p>',
+        _answer(rows, figures),
         _verdict(rows, targets),
         paragraphs(about_the_machine(facts), "warn"),
         bullets(notes, "note"),
         navigation(["targets", *(name for name, _ in sections), *(["history"] if past else []), "method"]),
-        fact_lists(facts),
         _targets(targets),
         *(_section(name, mine, figures) for name, mine in sections),
         past,
+        about_the_run(facts),
         f'<h2 id="method">How it was measured</h2>{paragraphs(_TOLD)}',
     ]
     return page("kcore rivals", body)
@@ -86,6 +89,24 @@ def _leasts(rows: Sequence[dict[str, Any]]) -> PastFigures:
     mine = [row for row in rows if row["peer"] in (KCORE, OBJECTS) and row["ns_min"]]
     sizes = [f"{row['partitions']:,}" if row["partitions"] else "" for row in mine]
     return {(row["case"], row["peer"], size): row["ns_min"] for row, size in zip(mine, sizes, strict=True)}
+
+
+def _answer(rows: Sequence[dict[str, Any]], figures: Figures) -> str:
+    """How kcore compares with the fastest rival library, over all cases that both have."""
+    if any(row["agrees"] is False for row in rows):
+        return answer("No answer: results differ, and times of different results do not compare.", kind="bad")
+    speeds = []
+    for case in dict.fromkeys(row["case"] for row in rows):
+        ours = figures.ns(KCORE, case) or figures.ns(OBJECTS, case)
+        if ours and (theirs := figures.fastest(case)):
+            speeds.append(theirs / ours)
+    if not speeds:
+        return ""
+    slower = sum(speed < 1 for speed in speeds)
+    cases = "1 case" if len(speeds) == 1 else f"{len(speeds)} cases"
+    ends = f"from {three_digits(min(speeds))} to {three_digits(max(speeds))}, slower in {slower or 'none'}"
+    told = f"kcore is {three_digits(median(speeds))} times as fast as the fastest rival library"
+    return answer(f"{told}: the median of {cases}, {ends}.")
 
 
 def _verdict(rows: Sequence[dict[str, Any]], targets: Sequence[TargetResult]) -> str:
@@ -150,7 +171,7 @@ def _speed_chart(name: str, rows: Sequence[dict[str, Any]], figures: Figures) ->
             rival = next(peer for peer in RIVALS if figures.ns(peer, case) == theirs)
             tip = f"{short_name(case)}\n{mine} {figure(ours)} ns, {rival} {figure(theirs)} ns"
             speed = theirs / ours
-            color = SERIES[0] if speed >= 1 else BAD
-            bars.append(Bar(short_name(case), [Part(speed, color, tip)], f"{three_digits(speed)}x {rival}"))
+            color = KCORE_COLOR if speed >= 1 else BAD
+            bars.append(Bar(short_name(case), speed, color, tip, f"{three_digits(speed)}x {rival}"))
     axis = Axis("times as fast as the fastest rival", lambda value: f"{value:g}x")
     return bar_chart(f"{name}: against the fastest rival", bars, axis)

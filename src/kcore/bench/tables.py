@@ -13,7 +13,7 @@ from kcore.bench.results import Summary, disagreements, failures
 from kcore.bench.shapes_table import shape_rows
 from kcore.report.units import duration, quantity, size, three_digits
 
-PAGE_ONLY = ("95%", "noise")  # On a terminal there is no room.
+PAGE_ONLY = ("95%",)  # On a terminal there is no room.
 
 
 def show(console: Console, summaries: Sequence[Summary], rows: Sequence[dict[str, Any]]) -> None:
@@ -25,7 +25,7 @@ def show(console: Console, summaries: Sequence[Summary], rows: Sequence[dict[str
         else:
             console.print(_timings(workload, timed))
     if noisy := [summary for summary in summaries if summary.spread.noise]:
-        console.print(f"{len(noisy)} of {len(summaries)} figures are noisy; report.html says by what")
+        console.print(f"{len(noisy)} of {len(summaries)} figures are noisy: report.html marks them")
     for row in failures(rows):
         cell = f"{row['workload']} {row['partitions']:,} partitions {row['brokers']:,} brokers #{row['repetition']}"
         console.print(f"[bold red]failed[/] {cell}: {escape(row['error'])}")
@@ -69,7 +69,6 @@ COLUMNS: Final[dict[str, Callable[[Summary], str]]] = {
     "each/s": lambda summary: quantity(summary.partitions_per_s),
     "x memcpy": _times_memcpy,
     "peak": lambda summary: size(summary.peak_bytes),
-    "noise": lambda summary: ", ".join(summary.spread.noise),
 }
 """The figures of one operation, as text."""
 

@@ -17,7 +17,7 @@ from kcore.bench.plan import Plan
 from kcore.cli import bench_options
 from kcore.cli.console import fail, say, wide_console
 from kcore.cli.progress import progress_display
-from kcore.cli.results_folder import Overwrite, results_directory
+from kcore.cli.results_folder import Overwrite, kept_whole, results_directory
 from kcore.cli.spark_options import Archives, Conf, SparkSettings, session_on, settings_of
 from kcore.errors import ClusterFileError, PlanError
 from kcore.report import keep
@@ -119,11 +119,17 @@ def run(plan: Plan, spark: SparkSettings | None, out: Path | None, as_json: bool
         table = _measure(plan, spark, console)
     except (PlanError, ClusterFileError) as error:
         fail(str(error))
-    exit_code = _keep_and_show(table, plan, directory, console)
-    if as_json:
-        for summary in results.summarise(table.to_pylist()):
-            sys.stdout.write(dumps(summary.as_row()) + "\n")
-    return exit_code
+    rows = table.to_pylist()
+    summaries = results.summarise(rows)
+    tables.show(console, summaries, rows)
+    for summary in summaries if as_json else ():
+        sys.stdout.write(dumps(summary.as_row()) + "\n")
+    if missing := results.missing(rows, plan.cells()):
+        console.print(f"[bold red]partial run[/] {len(missing)} of {len(plan.cells())} cells are missing")
+    with kept_whole(directory):
+        _keep(table, plan, directory)
+    console.print(f"Results in {directory}: results.parquet, results.jsonl, plan.toml, report.html", soft_wrap=True)
+    return results.verdict(rows, plan.cells())
 
 
 def _measure(plan: Plan, wanted: SparkSettings | None, console: Console) -> pa.Table:
@@ -144,15 +150,7 @@ def _measure(plan: Plan, wanted: SparkSettings | None, console: Console) -> pa.T
     return table
 
 
-def _keep_and_show(table: pa.Table, plan: Plan, directory: Path, console: Console) -> Exit:
-    rows = table.to_pylist()
-    summaries = results.summarise(rows)
-    tables.show(console, summaries, rows)
+def _keep(table: pa.Table, plan: Plan, directory: Path) -> None:
     keep.write(table, directory)
-    (directory / "plan.toml").write_text(plan.to_toml(), encoding="utf-8")
-    (directory / "report.html").write_text(report.render(table, plan.cells(), directory), encoding="utf-8")
-    missing = results.missing(rows, plan.cells())
-    if missing:
-        console.print(f"[bold red]partial run[/] {len(missing)} of {len(plan.cells())} cells are missing")
-    console.print(f"Results in {directory}: results.parquet, results.jsonl, plan.toml, report.html", soft_wrap=True)
-    return results.verdict(rows, plan.cells())
+    keep.write_text(directory / "plan.toml", plan.to_toml())
+    keep.write_text(directory / "report.html", report.render(table, plan.cells(), directory))

@@ -8,7 +8,7 @@ from typing import Annotated, Any
 import typer
 
 from kcore.cli.console import fail, say
-from kcore.cli.results_folder import Overwrite, results_directory
+from kcore.cli.results_folder import Overwrite, kept_whole, results_directory
 from kcore.raft_bench import run as raft_bench
 from kcore.raft_bench.nodes import Load
 from kcore.raft_bench.run import HEADER, KAFKA, KCORE, Row
@@ -92,7 +92,7 @@ def run(
             say(dumps(row.as_dict()) if as_json else _line(row.cells()))
             if row.fault:
                 say(f"kcore: {row.fault}", err=True)
-    if rows:
+    with kept_whole(directory):
         _keep(rows, systems, seconds, wanted, directory, machine.facts(before))
     if len(rows) < wanted:
         say(f"partial run: {len(rows)} of {wanted} measurements are done", err=True)
@@ -107,7 +107,7 @@ def _keep(
 
     about |= {"seconds": seconds} | ({"jvm": jvm()} if any(name != KCORE for name in systems) else {})
     keep.write(keep.with_facts(report.table_of(rows), about), directory)
-    (directory / "report.html").write_text(report.render(rows, about, wanted, directory), encoding="utf-8")
+    keep.write_text(directory / "report.html", report.render(rows, about, wanted, directory))
     say(f"Results in {directory}: results.parquet, results.jsonl, report.html", err=True)
 
 

@@ -1,15 +1,17 @@
 """`kcore compare`: two result files, a verdict, an exit code."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
+from math import inf
 from pathlib import Path
+from types import MappingProxyType
 from typing import Annotated, Any, Final, NamedTuple
 
 import pyarrow as pa
 import typer
 
 from kcore.bench import compare, compare_views, results
-from kcore.bench.compare import Compared, Comparison
+from kcore.bench.compare import Compared, Comparison, Thresholds
 from kcore.cli.console import fail, say, wide_console
 from kcore.cli.pipes import write_text
 from kcore.report import keep
@@ -24,7 +26,25 @@ def command(
         typer.Argument(help="A result folder, or its results.parquet or results.jsonl; what storm --json printed."),
     ],
     new: Annotated[Path, typer.Argument(help="The same of the run to judge.")],
-    threshold: Annotated[float, typer.Option(min=1.0, help="Slower by more than this ratio is a regression.")] = 1.25,
+    threshold: Annotated[
+        list[str] | None,
+        typer.Option(
+            metavar="[NAME=]RATIO",
+            help="Slower by more than this ratio is a regression (default 1.25); with a name, of that operation, "
+            "workload, scenario or target alone. Repeatable.",
+        ),
+    ] = None,
+    mapped: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--map",
+            metavar="OLD=NEW",
+            help="What the new run calls a target, scenario or operation of the old run. Repeatable.",
+        ),
+    ] = None,
+    labels: Annotated[
+        str, typer.Option(metavar="OLD,NEW", help="What the two runs are called in tables and on the page.")
+    ] = "old,new",
     everything: Annotated[bool, typer.Option("--all", help="Show what is within the rule, too.")] = False,
     markdown: Annotated[bool, typer.Option("--markdown", help="Markdown on stdout, for a pull request.")] = False,
     html: Annotated[Path | None, typer.Option(metavar="FILE", help="Write a page, with a chart of all ratios.")] = None,
@@ -32,14 +52,16 @@ def command(
 ) -> None:
     """Tell which named operations became slower between two runs of `kcore bench`, or scenarios of `kcore storm`.
 
-    One is slower if both ratios, of the medians and of the best times, are above the threshold. Of a storm the time is
-    the controllers' work until the last broker knew, without session time-outs, over the repetitions.
+    One is slower if both ratios, of the medians and of the best times, are above the threshold; it is doubtful if only
+    a part of its times is. Of a storm the time is the controllers' work until the last broker knew, without session
+    time-outs, over the repetitions.
 
-    Exit code: 0 none, 1 a regression, 2 usage, 3 no verdict: something is missing, or results differ.
+    Exit code: 0 none, 1 a regression, 2 usage, 3 no verdict: something is missing, results differ, or one is doubtful.
     """
     if markdown and json:
         fail("--markdown and --json both go to stdout: choose one")
-    comparison = run(old, new, threshold)
+    options = Options(_thresholds(threshold or []), _pairs("--map", mapped or []), _labels(labels))
+    comparison = run(old, new, options)
     if html is not None:
         from kcore.bench import compare_page  # With matplotlib, which takes a second to load.
 
@@ -53,6 +75,53 @@ def command(
     raise typer.Exit(comparison.exit)
 
 
+class Options(NamedTuple):
+    """How two runs are compared."""
+
+    thresholds: Thresholds = Thresholds()
+    names: Mapping[str, str] = MappingProxyType({})  # Of the old run, by what the new run calls them.
+    labels: tuple[str, str] = ("old", "new")
+
+
+def _thresholds(texts: Sequence[str]) -> Thresholds:
+    """From "1.5" and "broker-lost=2"."""
+    own: dict[str, float] = {}
+    for text in texts:
+        name, _, ratio = text.rpartition("=")
+        try:
+            value = float(ratio)
+        except ValueError:
+            value = 0.0
+        if not 1.0 <= value < inf:
+            fail(f"--threshold {text}: {ratio!r} is no ratio of at least 1")
+        if name in own:
+            fail(f"--threshold {text}: there is another one {f'for {name}' if name else 'without a name'}")
+        own[name] = value
+    return Thresholds(own.pop("", compare.THRESHOLD), own)
+
+
+def _pairs(option: str, texts: Sequence[str]) -> dict[str, str]:
+    """From "old=new"."""
+    found: dict[str, str] = {}
+    for text in texts:
+        old, _, new = text.partition("=")
+        if not old or not new:
+            fail(
+                f"{option} {text}: give the name in the old run and that in the new one, as in kafka-4.3.1=kcore-kraft"
+            )
+        if old in found:
+            fail(f"{option} {text}: {old} is {found[old]} already")
+        found[old] = new
+    return found
+
+
+def _labels(text: str) -> tuple[str, str]:
+    old, _, new = (part.strip() for part in text.partition(","))
+    if not old or not new or "," in new or old == new:
+        fail(f"--labels {text}: give two different names with a comma between them")
+    return old, new
+
+
 class _Run(NamedTuple):
     """The results of one run."""
 
@@ -62,23 +131,38 @@ class _Run(NamedTuple):
     profiled: bool = False
 
 
-def run(old: Path, new: Path, threshold: float) -> Comparison:
+def run(old: Path, new: Path, options: Options) -> Comparison:
     """Compare; ends the command with exit code 2 if a file cannot be read, or one is of a storm and one is not."""
     before, after = _read(old), _read(new)
-    remarks = compare.remarks_on(before.facts, after.facts)
     if before.of_storm != after.of_storm:
         storm, bench = (old, new) if before.of_storm else (new, old)
         fail(f"{storm} is of kcore storm, {bench} of kcore bench: give two of the same command")
-    if not before.of_storm:
-        return compare.compare(before.found, after.found, threshold, remarks)
+    if wrong := compare.unknown_names(before.found, after.found, options.names):
+        fail(f"--map: {wrong}")
+    if unknown := options.thresholds.unknown([*before.found, *after.found]):
+        fail(f"--threshold: {unknown[0]}")
+    remarks = compare.remarks_on(before.facts, after.facts)
+    if before.of_storm:
+        remarks += _remarks_on_storms(before, after, (old, new), options)
+    found = compare.compare(before.found, after.found, options.thresholds, remarks, options.names)
+    found = replace(found, labels=options.labels)
+    return replace(found, what="scenario", about=_about()) if before.of_storm else found
+
+
+def _about() -> str:
+    from kcore.storm import compared
+
+    return compared.ABOUT
+
+
+def _remarks_on_storms(before: _Run, after: _Run, paths: tuple[Path, Path], options: Options) -> list[str]:
     from kcore.storm import compared
 
     if before.profiled != after.profiled:
-        with_it, without = (old, new) if before.profiled else (new, old)
+        with_it, without = paths if before.profiled else paths[::-1]
         fail(f"{with_it} is of a storm with --profile, {without} is not: samplers take CPU time; give two of one kind")
-    remarks += compared.remarks_on(before.facts, after.facts)
-    comparison = compare.compare(before.found, after.found, threshold, remarks)
-    return replace(comparison, what="scenario", about=compared.ABOUT)
+    remarks = compared.remarks_on(before.facts, after.facts)
+    return remarks if options.names else [*remarks, *compared.map_hint(before.found, after.found)]
 
 
 def _read(path: Path) -> _Run:

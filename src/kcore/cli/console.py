@@ -14,7 +14,7 @@ from kcore.cli.pipes import drop
 from kcore.printable import printable, printable_lines
 from kcore.report.exits import Exit
 
-LOG_WIDTH = 120
+LOG_WIDTH = 10_000  # Characters: no line of a table is wrapped in a file or a pipe.
 _OS_ERROR = re.compile(r"\[Errno -?\d+\] ([^:\[]*[^:\[\s])(?:: '([^']*)')?(?: -> '([^']*)')?")
 
 
@@ -33,11 +33,11 @@ class _PatientConsole(Console):
         drop(sys.stderr if self.stderr else sys.stdout)
 
 
-def wide_console(stderr: bool = False, log_width: int = LOG_WIDTH) -> Console:
-    """As wide as the terminal; in a log as wide as the tables like to be."""
+def wide_console(stderr: bool = False) -> Console:
+    """As wide as the terminal; in a file or a pipe as wide as the tables need, so that each row is one line."""
     console = _PatientConsole(stderr=stderr)
     if not console.is_terminal:
-        console.width = max(console.width, log_width)
+        console.width = LOG_WIDTH
     return console
 
 

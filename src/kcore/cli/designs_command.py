@@ -13,7 +13,7 @@ from rich.console import Console
 from rich.markup import escape
 
 from kcore.cli.console import fail, wide_console
-from kcore.cli.results_folder import Overwrite, results_directory
+from kcore.cli.results_folder import Overwrite, kept_whole, results_directory
 from kcore.designs import report
 from kcore.designs import run as designs
 from kcore.designs.plan import QUICK, DesignsPlan
@@ -24,8 +24,6 @@ from kcore.report.exits import Exit
 from kcore.report.machine import Load, facts
 from kcore.report.units import duration, parse_counts
 from kcore.spark.java import NoJavaError, jvm
-
-LOG_WIDTH = 160
 
 
 def command(
@@ -89,19 +87,20 @@ def run(plan: DesignsPlan, zookeeper: str | None, out: Path | None, as_json: boo
             designs.check_listens(zookeeper)
         except TargetError as error:
             fail(str(error))
-    progress = wide_console(stderr=True, log_width=LOG_WIDTH)
+    progress = wide_console(stderr=True)
     directory = results_directory(out, "designs", overwrite)
     rows: list[Row] = []
     before = Load.now()
     is_whole = _run(plan, zookeeper, rows, progress)
     rows = predicted(rows)
-    _keep(plan, rows, directory, facts(before) | ({} if zookeeper else {"jvm": jvm()}))
-    console = progress if as_json else wide_console(log_width=LOG_WIDTH)
+    about = facts(before) | ({} if zookeeper else {"jvm": jvm()})
+    console = progress if as_json else wide_console()
     report.show(console, rows)
+    for row in rows if as_json else ():
+        sys.stdout.write(json.dumps(asdict(row)) + "\n")
+    with kept_whole(directory):
+        _keep(plan, rows, directory, about)
     console.print(f"Results in {directory}: results.parquet, results.jsonl, report.html", soft_wrap=True)
-    if as_json:
-        for row in rows:
-            sys.stdout.write(json.dumps(asdict(row)) + "\n")
     if not is_whole:
         return Exit.INVALID
     return Exit.FAILED if report.troubles(rows) else Exit.GOOD
@@ -135,4 +134,4 @@ def _run(plan: DesignsPlan, zookeeper: str | None, rows: list[Row], console: Con
 def _keep(plan: DesignsPlan, rows: list[Row], directory: Path, facts_of_run: dict[str, Any]) -> None:
     about = facts_of_run | {"plan": asdict(plan)}
     keep.write(keep.with_facts(table_of(rows), about), directory)
-    (directory / "report.html").write_text(report.render(rows, about, directory), encoding="utf-8")
+    keep.write_text(directory / "report.html", report.render(rows, about, directory))

@@ -5,9 +5,20 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 
 from rich.console import Console
-from rich.progress import BarColumn, MofNCompleteColumn, SpinnerColumn, TextColumn, TimeElapsedColumn
+from rich.markup import escape
+from rich.progress import (
+    BarColumn,
+    MofNCompleteColumn,
+    ProgressColumn,
+    SpinnerColumn,
+    Task,
+    TextColumn,
+    TimeElapsedColumn,
+)
 from rich.progress import Progress as Bar
+from rich.text import Text
 
+from kcore.report.units import time_left
 from kcore.spark.progress import OnProgress, Progress
 
 QUIET_S = 5.0  # Between two lines of a log.
@@ -22,14 +33,28 @@ def progress_display(console: Console, total: int, master: str | None) -> Iterat
         yield _LogLines(console)
         return
     text = TextColumn("{task.description}")
-    columns = (SpinnerColumn(), text, BarColumn(), MofNCompleteColumn(), TimeElapsedColumn())
+    columns = (SpinnerColumn(), text, BarColumn(), MofNCompleteColumn(), TimeElapsedColumn(), _Left())
     with Bar(*columns, console=console, transient=True) as bar:
         task = bar.add_task(f"starting {where}", total=total)
 
         def on_progress(progress: Progress) -> None:
-            bar.update(task, completed=progress.done, description=f"{where}, {progress.running} running")
+            bar.update(task, completed=progress.done, description=f"{where}: {_running(progress)}")
 
         yield on_progress
+
+
+def _running(progress: Progress) -> str:
+    """Which cell runs; of several how many run, and which one ended last."""
+    if progress.running <= 1:
+        return escape(progress.cell) or f"{progress.running} running"
+    return f"{progress.running} running" + (f", last {escape(progress.cell)}" if progress.cell else "")
+
+
+class _Left(ProgressColumn):
+    """How long the rest will take."""
+
+    def render(self, task: Task) -> Text:
+        return Text(time_left(int(task.completed), int(task.total or 0), task.elapsed or 0.0))
 
 
 class _LogLines:
@@ -46,5 +71,8 @@ class _LogLines:
         if progress.done == self._done or (now_s - self._last_s < QUIET_S and not is_end):
             return
         self._last_s, self._done = now_s, progress.done
-        elapsed = f"{now_s - self._start_s:.0f} s"
-        self._console.print(f"{progress.done}/{progress.total} cells, {progress.running} running, {elapsed}")
+        elapsed_s = now_s - self._start_s
+        left = time_left(progress.done, progress.total, elapsed_s)
+        running = "" if is_end else _running(progress)
+        parts = (f"{progress.done}/{progress.total} cells", running, f"{elapsed_s:.0f} s", left)
+        self._console.print(", ".join(filter(None, parts)), soft_wrap=True)

@@ -2,7 +2,8 @@
 
 import atexit
 import os
-from contextlib import suppress
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
 from datetime import datetime
 from pathlib import Path
 from tempfile import TemporaryFile
@@ -10,7 +11,8 @@ from typing import Annotated
 
 import typer
 
-from kcore.cli.console import fail
+from kcore.cli.console import fail, say
+from kcore.report.exits import Exit
 from kcore.report.keep import RESULT_FILES
 
 Overwrite = Annotated[
@@ -47,6 +49,21 @@ def results_directory(out: Path | None, command: str, overwrite: bool = False) -
     if folders := [name for name in present if (out / name).is_dir()]:
         fail(f"--out: {out / folders[0]} is a folder: name another one for the results")
     return out
+
+
+@contextmanager
+def kept_whole(directory: Path) -> Iterator[None]:
+    """Around the writing of results, which are printed before: ends the command with one line where that fails.
+
+    A disk may fill. Each file is there as a whole or not at all.
+    """
+    try:
+        yield
+    except OSError as error:
+        present = [name for name in RESULT_FILES if (directory / name).exists()]
+        kept = f"only {', '.join(present)} could be kept" if present else "nothing could be kept"
+        say(f"kcore: {directory}: {error.strerror or error}: {kept}", err=True)
+        raise typer.Exit(Exit.INVALID) from None
 
 
 def _no_folder(path: Path) -> Path:

@@ -15,7 +15,7 @@ from rich.table import Table
 
 from kcore.cli import sim_planted
 from kcore.cli.console import fail, say, wide_console
-from kcore.cli.results_folder import Overwrite, results_directory
+from kcore.cli.results_folder import Overwrite, kept_whole, results_directory
 from kcore.cli.spark_options import Archives, Conf, Gathered, SparkSettings, gather, session_on, settings_of
 from kcore.report import keep
 from kcore.report.exits import Exit
@@ -134,7 +134,8 @@ def run(
         _show(console, campaign, found, elapsed_s)
         if directory is not None:
             master = spark.master if spark else None
-            _keep(campaign, found, master, directory, console, facts(before), summary(found, elapsed_s))
+            with kept_whole(directory):
+                _keep(campaign, found, master, directory, console, facts(before), summary(found, elapsed_s))
     if gathered.is_partial:
         console.print(f"partial run: {len(found):,} of {len(campaign.seeds):,} seeds are done", soft_wrap=True)
         return Exit.INVALID
@@ -252,5 +253,5 @@ def _keep(
 
     about |= {"events": campaign.events, "planted": campaign.plant, "options": campaign.fixed, "master": master}
     keep.write(keep.with_facts(table_of(found), about), directory)
-    (directory / "report.html").write_text(sim_page.render(found, told, about, directory), encoding="utf-8")
+    keep.write_text(directory / "report.html", sim_page.render(found, told, about, directory))
     console.print(f"Results in {directory}: results.parquet, results.jsonl, report.html", soft_wrap=True)

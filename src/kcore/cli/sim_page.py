@@ -6,13 +6,14 @@ from html import escape
 from pathlib import Path
 from typing import Any, Final
 
-from kcore.report.charts import Axis, Bar, Part, bar_chart
+from kcore.report.charts import Axis, Bar, bar_chart
 from kcore.report.earlier import EarlierRun, ResultKind, earlier_runs
 from kcore.report.history import Figures, history_section
 from kcore.report.page import (
+    about_the_run,
+    answer,
     bullets,
     charts,
-    fact_lists,
     figure,
     folded_numbers,
     html_table,
@@ -20,7 +21,7 @@ from kcore.report.page import (
     page,
     paragraphs,
 )
-from kcore.report.svg import SERIES
+from kcore.report.palette import KCORE
 from kcore.report.units import three_digits
 from kcore.sim.raft.campaign import SCHEMA, Row
 from kcore.sim.raft.coverage import counted, never_seen
@@ -28,6 +29,7 @@ from kcore.sim.raft.coverage import counted, never_seen
 _MOST_STORIES: Final = 20
 _MOST_SEEDS: Final = 300  # In the table; all are in the results. Those that failed come first.
 _MOST_BARS: Final = 12
+_LEAST_SEEDS: Final = 20  # Of a histogram; the values of fewer are listed.
 _KIND: Final = ResultKind(
     SCHEMA, ("seed", "events", "committed", "seconds", "invariant"), own=("invariant", "coverage")
 )
@@ -43,14 +45,14 @@ def render(rows: Sequence[Row], summary: str, facts: dict[str, Any], directory: 
     body = [
         "<h1>kcore sim raft</h1>",
         paragraphs([f"{facts.get('when', '')} · {len(rows):,} seeds of {facts.get('events', 0):,} events"], "lead"),
-        paragraphs([verdict], "bad" if failed else "good"),
+        answer(verdict, kind="bad" if failed else "good"),
         paragraphs([summary]),
         navigation([*(["failures"] if failed else []), "seeds", "coverage", *(["history"] if past else [])]),
-        fact_lists(facts),
         _failures(failed),
         _seeds(rows),
         _coverage(rows),
         past,
+        about_the_run(facts),
     ]
     return page("kcore sim raft", body)
 
@@ -97,7 +99,11 @@ def _failures(failed: Sequence[Row]) -> str:
 
 def _seeds(rows: Sequence[Row]) -> str:
     """How even the worlds are, and the numbers of each."""
-    drawn = charts(figure(_histogram(title, [int(row[name]) for row in rows])) for name, title in _MEASURES.items())
+    values = {title: [int(row[name]) for row in rows] for name, title in _MEASURES.items()}
+    if len(rows) < _LEAST_SEEDS:
+        drawn = bullets(f"{title}: {', '.join(f'{each:,}' for each in sorted(own))}" for title, own in values.items())
+    else:
+        drawn = charts(figure(_histogram(title, own)) for title, own in values.items())
     head = ("seed", "events", "committed", "epochs", "simulated s", "seconds", "invariant")
     lines = [
         (
@@ -125,8 +131,8 @@ def _histogram(title: str, values: Sequence[int]) -> str:
     for at in range(max(counts) + 1):
         first, last = low + at * width, low + (at + 1) * width - 1
         label = f"{first:,} to {last:,}" if width > 1 else f"{first:,}"
-        part = Part(counts[at], SERIES[0], f"{title}: {label}\n{counts[at]:,} of {len(values):,} seeds")
-        bars.append(Bar(label, [part], f"{counts[at]:,}"))
+        tip = f"{title}: {label}\n{counts[at]:,} of {len(values):,} seeds"
+        bars.append(Bar(label, counts[at], KCORE, tip, f"{counts[at]:,}"))
     return bar_chart(f"Seeds by {title}", bars, Axis("seeds", lambda value: f"{value:,.0f}"))
 
 

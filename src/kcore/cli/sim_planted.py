@@ -10,14 +10,14 @@ from rich.console import Console
 from rich.markup import escape
 
 from kcore.cli.console import fail, say, wide_console
-from kcore.cli.results_folder import results_directory
+from kcore.cli.results_folder import kept_whole, results_directory
 from kcore.extras import needs
 from kcore.report import keep
 from kcore.report.earlier import EarlierRun, ResultKind, earlier_runs
 from kcore.report.exits import Exit
 from kcore.report.history import Figures, history_section
 from kcore.report.machine import Load, facts
-from kcore.report.page import fact_lists, html_table, page, paragraphs
+from kcore.report.page import about_the_run, html_table, page, paragraphs
 from kcore.sim.raft.hunting import BROKEN, CAUGHT, Hunt, hunt_all
 from kcore.sim.raft.planted import PLANTED
 
@@ -57,7 +57,8 @@ def run(seeds: range, events: int, processes: int, out: Path | None, as_json: bo
     console.print(told, soft_wrap=True)
     if found:
         about = facts(before) | {"events": events, "planted": "all"}
-        _keep(found, told, about, directory)
+        with kept_whole(directory):
+            _keep(found, told, about, directory)
         console.print(f"Results in {directory}: results.parquet, results.jsonl, report.html", soft_wrap=True)
     if len(found) < len(PLANTED):
         return Exit.INVALID
@@ -100,7 +101,7 @@ def _others(each: Hunt) -> str:
 def _keep(found: list[Hunt], told: str, about: dict[str, Any], directory: Path) -> None:
     rows = [asdict(each) | {"others": [*each.others.items()]} for each in found]
     keep.write(keep.with_facts(pa.Table.from_pylist(rows, schema=SCHEMA), about), directory)
-    (directory / "report.html").write_text(render(found, told, about, directory), encoding="utf-8")
+    keep.write_text(directory / "report.html", render(found, told, about, directory))
 
 
 def render(found: list[Hunt], told: str, about: dict[str, Any], directory: Path | None = None) -> str:
@@ -119,10 +120,10 @@ def render(found: list[Hunt], told: str, about: dict[str, Any], directory: Path 
         "<h1>kcore sim raft: planted bugs</h1>",
         paragraphs([about.get("when", "")], "lead"),
         paragraphs([told], "good" if good else "bad"),
-        fact_lists(about),
         "<h2>Planted bugs</h2>",
         html_table(_HEAD, lines, _TEXT, ["" if each.verdict == CAUGHT else "bad" for each in ordered]),
         _history(found, about, directory),
+        about_the_run(about),
     ]
     return page("kcore sim raft: planted bugs", body)
 

@@ -15,7 +15,7 @@ from rich.markup import escape
 
 from kcore.cli import storm_options
 from kcore.cli.console import fail, say, wide_console
-from kcore.cli.results_folder import Overwrite, results_directory
+from kcore.cli.results_folder import Overwrite, kept_whole, results_directory
 from kcore.cli.spark_options import Archives, Conf, SparkSettings, session_on, settings_of
 from kcore.errors import PlanError, TargetError
 from kcore.report import keep
@@ -36,8 +36,6 @@ from kcore.storm.zk.scenarios import SCENARIOS as ZK_SCENARIOS
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
-
-LOG_WIDTH = 170
 
 
 def command(
@@ -131,7 +129,7 @@ def run(
     except TargetError as error:
         say(f"kcore: {error}", err=True)
         return Exit.FAILED
-    progress = wide_console(stderr=True, log_width=LOG_WIDTH)
+    progress = wide_console(stderr=True)
     logging.getLogger("kazoo").setLevel(logging.ERROR)  # The end of a server at the end of the run is not logged.
     directory = results_directory(out, "storm", overwrite)
     for line in plan.left_out():
@@ -141,16 +139,16 @@ def run(
     before = Load.now()
     is_whole, left = _run(plan, rows, progress, spark, profiles if plan.profile else None)
     lacking = missing(rows, [(cell, name) for cell in plan.cells() for name in plan.scenarios_of(cell.target)])
-    found = _keep(plan, rows, lacking, directory, before, profiles)
-    console = progress if as_json else wide_console(log_width=LOG_WIDTH)
+    console = progress if as_json else wide_console()
     report_table.show(console, merged(rows), [*report_table.troubles(rows, lacking), *left])
+    for row in rows if as_json else ():
+        sys.stdout.write(json.dumps({name: value for name, value in row.items() if name not in BULKY}) + "\n")
+    with kept_whole(directory):
+        found = _keep(plan, rows, lacking, directory, before, profiles)
     _show_profile(console, found)
     kept = "results.parquet, results.jsonl, medians.json, plan.toml, report.html"
     kept += f", {profile_files.ROWS}, {profile_files.GRAPHS}" if plan.profile else ""
     console.print(f"Results in {directory}: {kept}", soft_wrap=True)
-    if as_json:
-        for row in rows:
-            sys.stdout.write(json.dumps({name: value for name, value in row.items() if name not in BULKY}) + "\n")
     return verdict(rows, lacking) if is_whole and not left else Exit.INVALID
 
 
@@ -205,13 +203,13 @@ def _keep(
 ) -> profile_files.Written:
     about = facts(before) | _jvm(plan) | {"plan": plan.to_toml(), "targets": list(dict.fromkeys(plan.targets))}
     keep.write(keep.with_facts(table_of(rows), about), directory)
-    (directory / "plan.toml").write_text(plan.to_toml(), encoding="utf-8")
+    keep.write_text(directory / "plan.toml", plan.to_toml())
     told = json.dumps({"facts": about, "medians": medians(rows)}, indent=1)
-    (directory / "medians.json").write_text(f"{told}\n", encoding="utf-8")
+    keep.write_text(directory / "medians.json", f"{told}\n")
     found = profile_files.write(profiles, directory) if plan.profile else profile_files.Written()
     section = profile_page.section(found.rows, found.drawn, found.costs)
     text = report.render(rows, about, lacking, directory, section)
-    (directory / "report.html").write_text(text, encoding="utf-8")
+    keep.write_text(directory / "report.html", text)
     return found
 
 

@@ -11,12 +11,12 @@ from rich.markup import escape as escape_markup
 from rich.table import Table
 
 from kcore.designs.rows import NEEDED, SCHEMA, Row, merged, one_write_ms, predicted
-from kcore.report.charts import Axis, Bar, Part, bar_chart
+from kcore.report.charts import Axis, Bar, bar_chart
 from kcore.report.earlier import EarlierRun, ResultKind, earlier_runs
 from kcore.report.history import Figures, history_section
 from kcore.report.noise import about_the_machine
-from kcore.report.page import charts, fact_lists, figure, html_table, page, paragraphs
-from kcore.report.svg import SERIES
+from kcore.report.page import about_the_run, answer, charts, figure, html_table, page, paragraphs
+from kcore.report.palette import SERIES
 from kcore.report.units import duration, size, three_digits
 
 _NS: Final = 1e6  # in a millisecond
@@ -151,8 +151,23 @@ def render(rows: Sequence[Row], facts: dict[str, Any], directory: Path | None = 
     lead = f'<p class="lead">{escape(facts.get("when", ""))} · {escape(headline(rows))}</p>'
     notes = "".join(f"<p>{escape(line)}</p>" for line in [*findings(rows), LEGEND])
     busy = paragraphs(about_the_machine(facts), "warn")
-    head = ["<h1>kcore bench designs</h1>", lead, failed, busy, fact_lists(facts)]
-    return page("kcore bench designs", [*head, *tables, notes, _history(rows, facts, directory)])
+    head = ["<h1>kcore bench designs</h1>", lead, _answer(rows), failed, busy]
+    end = [notes, _history(rows, facts, directory), about_the_run(facts)]
+    return page("kcore bench designs", [*head, *tables, *end])
+
+
+def _answer(rows: Sequence[Row]) -> str:
+    """Which design is the quickest after a broker's loss, and by how much."""
+    timed = sorted((row for row in merged(rows) if row.kind == "design" and row.ms > 0), key=lambda row: row.ms)
+    if not timed:
+        return answer("No answer: no design was timed after the loss of a broker.", kind="bad")
+    best, *others = timed
+    told = (
+        f'After the loss of a broker "{best.name}" needs {duration(best.ms * _NS)} until every replica knows its leader'
+    )
+    ends = [f'{three_digits(row.ms / best.ms)} ("{row.name}")' for row in (others[:1] + others[-1:])]
+    more = f"the other designs need {' to '.join(dict.fromkeys(ends))} times that"
+    return answer(f"{told}; {more}." if others else f"{told}.")
 
 
 def _history(rows: Sequence[Row], facts: dict[str, Any], directory: Path | None) -> str:
@@ -184,7 +199,7 @@ def _time_chart(rows: Sequence[Row], kind: str, title: str) -> str:
     """How long each took, and what the writes alone should take."""
     timed = [row for row in merged(predicted(rows)) if row.kind == kind and row.ms >= 0]
     bars = [
-        Bar(row.name, [Part(row.ms * _NS, SERIES[0], _told(row))], duration(row.ms * _NS),
+        Bar(row.name, row.ms * _NS, SERIES[0], _told(row), duration(row.ms * _NS),
             row.predicted_ms * _NS if row.predicted_ms > 0 else None)
         for row in timed
     ]  # fmt: skip
@@ -195,7 +210,7 @@ def _time_chart(rows: Sequence[Row], kind: str, title: str) -> str:
 def _writes_chart(rows: Sequence[Row], kind: str, title: str) -> str:
     """How many writes each took, where they are counted."""
     counted = [row for row in merged(rows) if row.kind == kind and row.writes >= 0]
-    bars = [Bar(row.name, [Part(row.writes, SERIES[1], _told(row))], f"{row.writes:,}") for row in counted]
+    bars = [Bar(row.name, row.writes, SERIES[4], _told(row), f"{row.writes:,}") for row in counted]
     return bar_chart(f"{title}: writes", bars, Axis("writes of znodes", lambda value: f"{value:,.0f}"))
 
 

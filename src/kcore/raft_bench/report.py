@@ -6,12 +6,13 @@ from typing import Any, Final
 
 from kcore.extras import needs
 from kcore.raft_bench.run import HEADER, KCORE, Row
-from kcore.report.charts import Axis, Bar, Part, bar_chart
+from kcore.report.charts import Axis, Bar, bar_chart
+from kcore.report.dots import Dot, dot_chart
 from kcore.report.earlier import EarlierRun, ResultKind, earlier_runs
 from kcore.report.history import Figures, history_section
 from kcore.report.noise import about_the_machine
-from kcore.report.page import charts, fact_lists, figure, html_table, navigation, page, paragraphs
-from kcore.report.svg import SERIES
+from kcore.report.page import about_the_run, answer, charts, figure, html_table, navigation, page, paragraphs
+from kcore.report.palette import FAINT, color_of
 from kcore.report.units import duration, three_digits
 
 with needs("report"):
@@ -40,7 +41,7 @@ _ABOUT: Final = (
     "to 249 ms): of the last half minute to a minute that the leader printed. CPU: processor seconds a second, of the "
     "three processes together. They share this machine, and its disk: every voter flushes what it appends."
 )
-_PARTS: Final = {"p75": (SERIES[0], False), "p99": (SERIES[5], False), "p99.9": (SERIES[1], False)}
+_MARKERS: Final = {"p75": "|", "p99": "o", "p99.9": "D"}
 
 
 def table_of(rows: Sequence[Row]) -> pa.Table:
@@ -58,10 +59,10 @@ def render(rows: Sequence[Row], facts: dict[str, Any], wanted: int, directory: P
     body = [
         "<h1>kcore bench quorum</h1>",
         paragraphs([f"{facts.get('when', '')} · three voters with fsync on loopback"], "lead"),
+        _answer(rows),
         _verdict(rows, wanted),
         paragraphs(about_the_machine(facts), "warn"),
-        navigation(["latency", "cost", "figures", *(["history"] if past else []), "method"]),
-        fact_lists(facts),
+        navigation(["latency", "cost", "figures", *(["history"] if past else []), "machine", "method"]),
         '<h2 id="latency">Latency until the commit</h2>',
         charts(figure(_latency_chart([row for row in rows if row.load == load])) for load in loads),
         '<h2 id="cost">Throughput and processor time</h2>',
@@ -69,6 +70,7 @@ def render(rows: Sequence[Row], facts: dict[str, Any], wanted: int, directory: P
         '<h2 id="figures">All figures</h2>',
         html_table(HEADER, [(row.cells(), False) for row in rows], _HEAD, ["bad" if row.fault else "" for row in rows]),
         past,
+        about_the_run(facts),
         f'<h2 id="method">How it was measured</h2>{paragraphs([_ABOUT])}',
     ]
     return page("kcore bench quorum", body)
@@ -86,20 +88,37 @@ def _load(row: Row) -> str:
     return f"{wanted}, {'its own linger' if linger == 'default' else f'linger {linger}'}"
 
 
+def _answer(rows: Sequence[Row]) -> str:
+    """How kcore's p99 compares with that of each other system, over the loads under which both were measured."""
+    p99s = {(row.system, row.load): row.measured.p99_ms for row in rows if row.measured is not None}
+    lines = []
+    for other in dict.fromkeys(row.system for row in rows if row.system != KCORE):
+        loads = [load for system, load in p99s if system == other and p99s.get((KCORE, load))]
+        ratios = sorted(p99s[KCORE, load] / p99s[other, load] for load in loads if p99s[other, load])
+        if ratios:
+            spread = " to ".join(dict.fromkeys(three_digits(each) for each in (ratios[0], ratios[-1])))
+            of_loads = "under one load" if len(ratios) == 1 else f"over {len(ratios)} loads"
+            lines.append(f"kcore's p99 until the commit is {spread} times that of {other} {of_loads}.")
+    return answer(" ".join(lines)) if lines else ""
+
+
 def _latency_chart(rows: Sequence[Row]) -> str:
-    """One load: a bar a system, to its p75, p99 and p99.9."""
-    bars = []
+    """One load: a line a system, with its p75, p99 and p99.9."""
+    dots = []
     for row in rows:
         if (its := row.measured) is None:
             continue
-        times = f"p75 {its.p75_ms:,.1f} ms, p99 {its.p99_ms:,.1f} ms, p99.9 {its.p999_ms:,.1f} ms"
-        tip = f"{row.system}\n{_load(row)}\n{times}"
-        ends = (its.p75_ms, max(its.p99_ms, its.p75_ms), max(its.p999_ms, its.p99_ms, its.p75_ms))
-        lengths = (ends[0], ends[1] - ends[0], ends[2] - ends[1])
-        parts = [Part(ms * _NS, color, tip) for ms, (color, _) in zip(lengths, _PARTS.values(), strict=True)]
+        times = {"p75": its.p75_ms, "p99": its.p99_ms, "p99.9": its.p999_ms}
+        tip = f"{row.system}\n{_load(row)}\n{', '.join(f'{name} {ms:,.1f} ms' for name, ms in times.items())}"
         is_cut = row.system != KCORE and its.p99_ms >= _MOST_COUNTED_MS
-        bars.append(Bar(row.system, parts, f"p99 {duration(its.p99_ms * _NS)}{' or more' if is_cut else ''}"))
-    return bar_chart(f"Latency: {_load(rows[0])}", bars, Axis("from append to commit"), legend=_PARTS)
+        note = f"p99 {duration(its.p99_ms * _NS)}{' or more' if is_cut else ''}"
+        color, ends = color_of(row.system), (its.p75_ms * _NS, max(times.values()) * _NS)
+        dots += [
+            Dot(row.system, its.p99_ms * _NS, color, tip, note, ends, _MARKERS["p99"]),
+            *(Dot("", times[name] * _NS, color, tip, marker=_MARKERS[name], above=True) for name in ("p75", "p99.9")),
+        ]
+    legend = {name: (FAINT, marker) for name, marker in _MARKERS.items()}
+    return dot_chart(f"Latency: {_load(rows[0])}", dots, Axis("from append to commit"), legend=legend)
 
 
 def _throughput_chart(rows: Sequence[Row]) -> str:
@@ -121,7 +140,7 @@ def _cpu_chart(rows: Sequence[Row]) -> str:
 
 def _bar(row: Row, value: float, unit: str, bound: float | None = None) -> Bar:
     tip = f"{row.system}\n{_load(row)}\n{three_digits(value)} {unit}"
-    return Bar(f"{row.system}: {_load(row)}", [Part(value, SERIES[0], tip)], three_digits(value), bound)
+    return Bar(f"{row.system}: {_load(row)}", value, color_of(row.system), tip, three_digits(value), bound)
 
 
 def _p99s(rows: Sequence[Row]) -> Figures:

@@ -1,4 +1,4 @@
-"""The forms of chart that several reports have: bars in parts, distributions, shares by time, timelines."""
+"""The forms of chart that several reports have: bars, distributions, shares by time, timelines; points: `dots`."""
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -6,7 +6,8 @@ from typing import Final
 
 from kcore.extras import needs
 from kcore.report.noise import Spread
-from kcore.report.svg import DASHES, FAINT, INK, PAGE, SERIES, Chart, draw, time_axis
+from kcore.report.palette import FAINT, INK, PAGE
+from kcore.report.svg import Chart, draw, time_axis
 from kcore.report.units import duration
 
 with needs("report"):
@@ -25,86 +26,66 @@ _MARKED_POINTS: Final = 32  # Of a line of shares by time; more would only hide 
 
 @dataclass(frozen=True, slots=True)
 class Part:
-    """Of a bar: how long it is, in which colour, and what it tells."""
+    """Of a lane of a timeline: how long it is, in which colour, and what it tells."""
 
     length: float
     color: str
     tip: str
-    faint: bool = False
 
 
 @dataclass(frozen=True, slots=True)
 class Bar:
-    """Its label stands above it, `note` behind its end."""
+    """A quantity, from zero. Its label stands above it; `note` behind its end, or at the label if a bound is there."""
 
     label: str
-    parts: Sequence[Part]
+    value: float
+    color: str
+    tip: str
     note: str = ""
     bound: float | None = None  # A figure to compare it with, on the same axis.
 
 
 @dataclass(frozen=True, slots=True)
 class Axis:
-    """Of a chart of bars: what lies along, where it starts; durations in ns unless `form` writes the values otherwise.
-
-    `end`: the same for charts that are to be compared; else as far as the bars go.
-    """
+    """What lies along; durations in ns unless `form` writes the values otherwise. `log`: for points alone."""
 
     along: str
     form: Callable[[float], str] | None = None
-    start: float = 0.0
     log: bool = False
-    end: float | None = None
 
 
-def bar_chart(
-    title: str,
-    bars: Sequence[Bar],
-    axis: Axis,
-    *,
-    legend: Mapping[str, tuple[str, bool]] | None = None,
-    bound: str = "",
-) -> str:
-    """Bars from the axis' start, the first on top; one without a label belongs to the one above it.
+def bar_chart(title: str, bars: Sequence[Bar], axis: Axis, *, bound: str = "") -> str:
+    """Bars from zero on a linear axis, the first on top; `bound`: what the bounds are.
 
-    `legend`: what each colour means, and whether it is a faint one; `bound`: what the bounds are.
+    A quantity that needs a logarithmic axis is a point: see `kcore.report.dots`.
     """
-    places, lane = [], -1.0
-    for bar in bars:
-        lane += 1.0 if bar.label else 0.45
-        places.append(lane)
+    assert not axis.log, "a bar on a logarithmic axis has no meaningful length: draw points"
 
     def body(chart: Chart) -> None:
-        for at, bar in zip(places, bars, strict=True):
-            _bar(chart, at, bar, axis.start)
-        time_axis(chart, axis.log)
+        for lane, bar in enumerate(bars):
+            _bar(chart, lane, bar)
+        time_axis(chart, log=False)
         if (form := axis.form) is not None:
             chart.axis.xaxis.set_major_formatter(FuncFormatter(lambda value, _: form(value)))
-        ends = (max(axis.start + sum(part.length for part in bar.parts), bar.bound or 0.0) for bar in bars)
-        longest = axis.end or max(ends)
-        room = longest * (longest / axis.start) ** 0.35 if axis.log else axis.start + (longest - axis.start) * 1.3
-        chart.axis.set_xlim(axis.start, room if room > axis.start else axis.start + 1.0)
-        set_lanes(chart, lane + 1, axis.along)
-        marks: list[Artist] = _patches(legend or {})
-        marks += [Line2D([], [], color=INK, marker="D", ms=5, ls="")] if bound else []
+        chart.axis.set_xlim(0, max(max(bar.value, bar.bound or 0.0) for bar in bars) * 1.3 or 1.0)
+        set_lanes(chart, len(bars), axis.along)
+        marks: list[Artist] = [Line2D([], [], color=INK, marker="D", ms=5, ls="")] if bound else []
         draw_legend(chart, marks, names)
 
-    names = [*(legend or {}), *([bound] if bound else [])]
-    return draw(title, _FRAME + _LANE * (lane + 1) + _legend_inches(names), body) if bars else ""
+    names = [bound] if bound else []
+    return draw(title, lanes_inches(len(bars), len(names)), body) if bars else ""
 
 
-def _bar(chart: Chart, lane: float, bar: Bar, start: float) -> None:
-    end = start
-    for part in bar.parts:
-        [mark] = chart.axis.barh([lane], [part.length], 0.34, left=end, color=part.color)
-        mark.set_alpha(0.4 if part.faint else 0.9)
-        chart.tip(mark, part.tip)
-        end += part.length
+def _bar(chart: Chart, lane: float, bar: Bar) -> None:
+    [mark] = chart.axis.barh([lane], [bar.value], 0.34, color=bar.color, alpha=0.9)
+    chart.tip(mark, bar.tip)
     if bar.bound is not None:
         chart.axis.plot([bar.bound], [lane], color=INK, marker="D", ms=5, ls="", mec=PAGE)
-    lane_label(chart, lane, bar.label)
-    beyond = max(end, bar.bound or end)  # The note stands behind both.
-    chart.axis.annotate(bar.note, (beyond, lane), (4, 0), textcoords="offset points", va="center", fontsize=9)
+    if (bar.bound or 0.0) > bar.value:  # Behind the bound the note would be taken for the bound's.
+        lane_label(chart, lane, f"{bar.label}: {bar.note}" if bar.note else bar.label)
+    else:
+        lane_label(chart, lane, bar.label)
+        lane_note(chart, bar.value, lane, bar.note)
 
 
 @dataclass(frozen=True, slots=True)
@@ -127,7 +108,7 @@ def box_chart(title: str, boxes: Sequence[Box]) -> str:
             reach = [its.least / unit, min(_FARTHEST, its.p99 / unit)]
             [line] = axis.plot(reach, [lane, lane], color=box.color, lw=2.5, alpha=0.5)
             first, third = (min(_FARTHEST, ns / unit) for ns in (its.quarter, its.three_quarters))
-            [bar] = axis.barh([lane], [third - first], 0.4, left=first, color=box.color, alpha=0.9)
+            [bar] = axis.plot([first, third], [lane, lane], color=box.color, lw=9, alpha=0.9, solid_capstyle="butt")
             [interval] = axis.plot([its.low / unit, its.high / unit], [lane] * 2, color=INK, lw=2.5, marker="|", ms=11)
             axis.plot([1], [lane], color=PAGE, mec=INK, marker="o", ms=5, ls="")
             for mark in (line, bar, interval):
@@ -135,7 +116,7 @@ def box_chart(title: str, boxes: Sequence[Box]) -> str:
             lane_label(chart, lane, box.label)
             end = min(_FARTHEST, its.p99 / unit)
             note = f"{its.p99 / unit:.2f}x" + (" \u25b8" if its.p99 / unit > _FARTHEST else "")
-            axis.annotate(note, (end, lane), (5, 0), textcoords="offset points", va="center", fontsize=9)
+            lane_note(chart, end, lane, note)
         axis.xaxis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:g}x"))
         axis.xaxis.set_major_locator(MaxNLocator(5, steps=[1, 2, 5, 10]))
         axis.grid(True, axis="x")
@@ -160,6 +141,8 @@ class Shares:
 
     name: str
     times: Sequence[float]
+    color: str
+    dash: str = "-"
     repetitions: Sequence[Sequence[float]] = field(default_factory=tuple)
     total: int = 0
 
@@ -174,13 +157,13 @@ def shares_chart(title: str, lines: Sequence[Shares], along: str, what: str, log
     """An empirical distribution function a line: which share of `what` knew by when; a band over repetitions."""
 
     def body(chart: Chart) -> None:
-        for nth, line in enumerate(lines):
-            color = SERIES[nth % len(SERIES)]
+        for line in lines:
+            color = line.color
             _band(chart, line, color)
             times = sorted(line.times)
             shares = [(at + 1) / len(times) for at in range(len(times))]
             x, y = [times[0], *times, max(max(each.times) for each in lines)], [0.0, *shares, 1.0]
-            chart.axis.step(x, y, where="post", color=color, ls=DASHES[nth % len(DASHES)], lw=1.8, label=line.name)
+            chart.axis.step(x, y, where="post", color=color, ls=line.dash, lw=1.8, label=line.name)
             step = -(-len(times) // _MARKED_POINTS)
             for at in sorted({*range(0, len(times), step), len(times) - 1}):
                 chart.point(times[at], shares[at], line.told(at, what), color=color, marker="o", ms=4)
@@ -222,16 +205,18 @@ class Lane:
 
 
 def timeline_chart(
-    title: str, lanes: Sequence[Lane], along: str, legend: Mapping[str, tuple[str, bool]], kinds: Mapping[str, str]
+    title: str, lanes: Sequence[Lane], along: str, legend: Mapping[str, str], kinds: Mapping[str, str]
 ) -> str:
-    """Parts as bars and events as marks, a lane each. `kinds`: the marker of each event's name."""
+    """Parts as bars and events as marks, a lane each, on a linear axis from 0.
+
+    `legend`: the colour of each part's name; `kinds`: the marker of each event's name.
+    """
 
     def body(chart: Chart) -> None:
         for nth, lane in enumerate(lanes):
             end = 0.0
             for part in lane.parts:
                 [bar] = chart.axis.barh([nth], [part.length], 0.3, left=end, color=part.color)
-                bar.set_alpha(0.4 if part.faint else 0.9)
                 chart.tip(bar, part.tip)
                 end += part.length
             for event in lane.events:
@@ -244,7 +229,8 @@ def timeline_chart(
         set_lanes(chart, len(lanes), along)
         seen = [name for name in kinds if any(event.name == name for lane in lanes for event in lane.events)]
         marks = [Line2D([], [], color=INK, marker=kinds[name], ms=7, ls="") for name in seen]
-        draw_legend(chart, [*_patches(legend), *marks], [*legend, *seen])
+        patches = [Patch(color=color) for color in legend.values()]
+        draw_legend(chart, [*patches, *marks], [*legend, *seen])
 
     inches = _legend_inches([*legend, *kinds])
     return draw(title, _FRAME + (_LANE + 0.06) * len(lanes) + inches, body) if lanes else ""
@@ -255,6 +241,11 @@ def lane_label(chart: Chart, lane: float, text: str) -> None:
     place = blended_transform_factory(chart.axis.transAxes, chart.axis.transData)
     label = chart.axis.text(0.0, lane - 0.27, text, transform=place, va="bottom", ha="left", fontsize=9, color=FAINT)
     label.set_in_layout(False)  # A long one makes no room for itself beside the axis.
+
+
+def lane_note(chart: Chart, end: float, lane: float, text: str) -> None:
+    """Behind the end of what the lane shows."""
+    chart.axis.annotate(text, (end, lane), (6, 0), textcoords="offset points", va="center", fontsize=9)
 
 
 def lanes_inches(count: float, legend_rows: int) -> float:
@@ -275,10 +266,6 @@ def draw_legend(chart: Chart, marks: Sequence[Artist], names: Sequence[str]) -> 
     if names:
         chart.figure.legend(list(marks), list(names), loc="outside lower left", ncols=2, handlelength=1.4,
                             columnspacing=1.2, borderaxespad=0.2)  # fmt: skip
-
-
-def _patches(legend: Mapping[str, tuple[str, bool]]) -> list[Artist]:
-    return [Patch(color=color, alpha=0.4 if faint else 0.9) for color, faint in legend.values()]
 
 
 def _legend_inches(names: Sequence[str]) -> float:

@@ -1,7 +1,8 @@
 """Results on disk: Arrow tables, with what the figures need beside them in the schema's metadata."""
 
 import json
-from collections.abc import Callable, Collection, Iterator
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, Final
 
@@ -92,11 +93,40 @@ def filled(table: pa.Table, schema: pa.Schema, needed: Collection[str]) -> pa.Ta
 
 
 def write(table: pa.Table, directory: Path) -> None:
-    """results.parquet and results.jsonl; the files of an earlier run are removed first."""
+    """results.parquet and results.jsonl, each whole; the files of an earlier run are removed first."""
     clear(directory)
-    pq.write_table(table, directory / "results.parquet")
-    with (directory / "results.jsonl").open("w", encoding="utf-8") as lines:
-        lines.writelines(json.dumps(row) + "\n" for row in table.to_pylist(maps_as_pydicts="strict"))
+    write_table(directory / "results.parquet", table)
+    write_lines(directory / "results.jsonl", table.to_pylist(maps_as_pydicts="strict"))
+
+
+@contextmanager
+def whole(path: Path) -> Iterator[Path]:
+    """Another name to write to; the file gets its own name when it is complete, and is removed if it cannot be."""
+    part = path.with_name(f".{path.name}.part")
+    try:
+        yield part
+        part.replace(path)
+    except BaseException:
+        part.unlink(missing_ok=True)
+        raise
+
+
+def write_text(path: Path, text: str) -> None:
+    """The file whole, or OSError and no file."""
+    with whole(path) as part:
+        part.write_text(text, encoding="utf-8")
+
+
+def write_lines(path: Path, rows: Iterable[Mapping[str, Any]]) -> None:
+    """The same of a JSON object a line."""
+    with whole(path) as part, part.open("w", encoding="utf-8") as lines:
+        lines.writelines(json.dumps(row) + "\n" for row in rows)
+
+
+def write_table(path: Path, table: pa.Table) -> None:
+    """The same of Parquet."""
+    with whole(path) as part:
+        pq.write_table(table, part)
 
 
 def clear(directory: Path) -> None:

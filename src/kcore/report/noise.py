@@ -16,6 +16,10 @@ STOLEN: Final = 0.02  # Of the time of all cores, by the host of a virtual machi
 _NORMAL: Final = 1.96  # Standard deviations on both sides of 95% of a normal distribution.
 _EXACT: Final = 1_000  # Samples up to which the binomial distribution is added up; beyond, it is normal enough.
 
+SHIFTED: Final = 0.25  # Of the new times, that lie beyond where the old ones did.
+_LEAST_SHIFTED: Final = 2
+_BY_CHANCE: Final = 0.2
+
 LIMITS: Final = (
     f"Noisy, by the limits of this report: the p99 above {P99_OVER_MEDIAN:g} times the median or "
     f"{P99_OVER_MIN:g} times the least; an interval of the median wider than {INTERVAL_OVER_MEDIAN:.0%} of it; a load "
@@ -97,6 +101,30 @@ def interval(count: int) -> tuple[int, int]:
             break
         low += 1
     return max(0, low), count - 1 - max(0, low)
+
+
+def shift(old: Sequence[float], new: Sequence[float], threshold: float) -> str:
+    """How many more of the new samples than of the old ones are above `threshold` times the old median, in words.
+
+    Empty unless they are at least SHIFTED of the samples and two more, and chance would rarely make them (Fisher's
+    exact test): it finds a run that has become slow in a part of its repetitions, whose best time is as good as before.
+    """
+    limit = threshold * quantile(sorted(old), 0.5)
+    before, after = (sum(value > limit for value in samples) for samples in (old, new))
+    shares = before / len(old), after / len(new)
+    if shares[1] - shares[0] < SHIFTED or after < _LEAST_SHIFTED:
+        return ""
+    if len(old) + len(new) <= _EXACT and chance(before, len(old), after, len(new)) > _BY_CHANCE:
+        return ""
+    told = f"{shares[1]:.0%} of the new times are above {threshold:g} times the old median"
+    return f"{told}, {shares[0]:.0%} of the old ones"
+
+
+def chance(before: int, of_old: int, after: int, of_new: int) -> float:
+    """That so many of those above the limit, or more, are among the new samples if old and new do not differ."""
+    above, count = before + after, of_old + of_new
+    ways = sum(comb(above, at) * comb(count - above, of_new - at) for at in range(after, min(above, of_new) + 1))
+    return ways / comb(count, of_new)
 
 
 def about_the_machine(facts: Mapping[str, Any]) -> list[str]:

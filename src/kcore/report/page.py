@@ -1,16 +1,42 @@
 """The pieces of a report's page: one HTML file that can be sent to a colleague."""
 
 from collections.abc import Collection, Iterable, Sequence
+from dataclasses import dataclass
 from html import escape
-from typing import Any, Final
+from typing import Any, Final, TypeAlias
 
 from kcore.report.noise import load_facts
 from kcore.report.script import SCRIPT
 from kcore.report.style import STYLE
 from kcore.report.units import size
 
+_SAVE: Final = (
+    '<div class="save" hidden><button data-save="svg">save SVG</button><button data-save="png">save PNG</button></div>'
+)
 FILTERED_FROM: Final = 8  # Rows; fewer are seen at once.
-Lines = Iterable[tuple[Sequence[str], bool]]
+
+
+@dataclass(frozen=True, slots=True)
+class Mark:
+    """A word behind a figure, such as noisy or invalid; the reason is its tip."""
+
+    word: str
+    why: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Marked:
+    """A cell of a table with marks behind its text."""
+
+    text: str
+    marks: Sequence[Mark] = ()
+
+    def __str__(self) -> str:
+        return " ".join(filter(None, (self.text, *(mark.word for mark in self.marks))))
+
+
+Cell: TypeAlias = str | Marked
+Lines: TypeAlias = Iterable[tuple[Sequence[Cell], bool]]
 """Rows of a table: cells as text, and whether the row begins a group."""
 
 
@@ -52,7 +78,7 @@ def html_table(head: Sequence[str], rows: Lines, text: Collection[str] = (), mar
     for at, (cells, starts) in enumerate(found):
         classes = " ".join(filter(None, ("size" if starts else "", marks[at] if marks else "")))
         columns = zip(head, kinds, cells, strict=True)
-        line = "".join(f'<td{kind} data-name="{escape(name)}">{escape(cell)}</td>' for name, kind, cell in columns)
+        line = "".join(f'<td{kind} data-name="{escape(name)}">{_cell(cell)}</td>' for name, kind, cell in columns)
         lines.append(f"<tr{_class(classes)}>{line}</tr>")
     search = '<input type="search" placeholder="filter rows" aria-label="filter rows">'
     tools = f"{search if len(found) >= FILTERED_FROM else ''}<button>copy as Markdown</button>"
@@ -62,13 +88,40 @@ def html_table(head: Sequence[str], rows: Lines, text: Collection[str] = (), mar
     )
 
 
+def _cell(cell: Cell) -> str:
+    return escape(cell) if isinstance(cell, str) else f"{escape(cell.text)}{marks_html(cell.marks)}"
+
+
+def marks_html(marks: Iterable[Mark]) -> str:
+    """Each as one word; its reason is shown when the pointer is on it."""
+    return "".join(
+        f'<span class="mark {escape(mark.word)}" title="{escape(mark.why)}">{escape(mark.word)}</span>'
+        for mark in marks
+    )
+
+
+def answer(sentence: str, marks: Iterable[Mark] = (), kind: str = "") -> str:
+    """The sentence that answers the page's question, in large type above everything else."""
+    return f'<p class="{f"answer {kind}".rstrip()}">{escape(sentence)}{marks_html(marks)}</p>'
+
+
+def beside(*parts: str) -> str:
+    """Tables and charts next to each other, as far as the screen is wide."""
+    return f'<div class="beside">{"".join(parts)}</div>'
+
+
+def about_the_run(facts: dict[str, Any]) -> str:
+    """The last section but the method: the machine and the versions."""
+    return f'<h2 id="machine">Machine and versions</h2>{fact_lists(facts)}'
+
+
 def figure(chart: str, caption: str = "", numbers: str = "") -> str:
     """A chart, if there is one, over its caption and the folded table of its numbers."""
     if not chart:
         return ""
     folded = folded_numbers(numbers) if numbers else ""
     words = f"<figcaption>{escape(caption)}</figcaption>" if caption else ""
-    return f"<figure>{chart}{words}{folded}</figure>"
+    return f"<figure>{chart}{_SAVE}{words}{folded}</figure>"
 
 
 def charts(figures: Iterable[str], packed: bool = False) -> str:

@@ -8,22 +8,18 @@ from math import ceil, floor, log10
 from typing import Any, Final
 
 from kcore.extras import needs
+from kcore.report.palette import FAINT, INK, RULE, VARIABLES
 from kcore.report.units import short_count, short_duration
 
 with needs("report"):
     from matplotlib import rc_context
     from matplotlib.artist import Artist
     from matplotlib.axes import Axes
+    from matplotlib.container import BarContainer
     from matplotlib.figure import Figure
     from matplotlib.layout_engine import ConstrainedLayoutEngine
     from matplotlib.ticker import FuncFormatter, Locator, MaxNLocator, NullFormatter
 
-# Stand-ins for colours of the page, which differ by light and dark: `svg` puts CSS variables in their place.
-INK, FAINT, RULE, PAGE, BAD = "#010101", "#020202", "#030303", "#050505", "#060606"
-SERIES: Final = ("#040401", "#040402", "#040403", "#040404", "#040405", "#040406", "#040407", "#040408")
-VARIABLES: Final = {INK: "--ink", FAINT: "--faint", RULE: "--rule", PAGE: "--page", BAD: "--bad"} | {
-    c: f"--series-{n}" for n, c in enumerate(SERIES)
-}
 MARKERS: Final = "osD^vPX*"
 DASHES: Final = ("-", "--", ":", "-.")
 WIDTH = 4.6  # Inches; text is as large on a phone's screen as in a column of the page.
@@ -136,6 +132,7 @@ def draw_grid(
 
 def svg(figure: Figure, title: str, tips: list[str]) -> str:
     """The figure as an element of the page; marks with the id tip-N get the Nth of `tips`."""
+    refuse_misleading_bars(figure)
     buffer = io.StringIO()
     figure.savefig(buffer, format="svg", metadata={"Date": None})
     text = buffer.getvalue()
@@ -147,6 +144,16 @@ def svg(figure: Figure, title: str, tips: list[str]) -> str:
     text = _smaller(text)
     text = _TIP.sub(lambda found: f'<g class="tip"><title>{escape(tips[int(found[1])])}</title>', text)
     return text.replace("<svg", f'<svg role="img" aria-label="{escape(title)}"', 1)
+
+
+def refuse_misleading_bars(figure: Figure) -> None:
+    """AssertionError for bars on a logarithmic axis, or on one without zero: there a bar's length is no quantity."""
+    for axis in figure.axes:
+        for bars in axis.containers:
+            if isinstance(bars, BarContainer):
+                along = axis.xaxis if bars.orientation == "horizontal" else axis.yaxis
+                low, high = sorted(along.get_view_interval())
+                assert along.get_scale() == "linear" and low <= 0 <= high, "bars need a linear axis with zero"
 
 
 def _smaller(text: str) -> str:

@@ -32,6 +32,17 @@ def short_duration(ns: float) -> str:
     return f"{ns:.4g} ns" if ns else "0"
 
 
+def time_left(done: int, total: int, elapsed_s: float) -> str:
+    """How long the rest will take if it is like what is done: about 40 s left; empty if nothing tells."""
+    if not 0 < done < total:
+        return ""
+    left_s = elapsed_s / done * (total - done)
+    for scale, unit in ((3_600, "h"), (60, "min")):
+        if left_s >= 1.5 * scale:
+            return f"about {left_s / scale:.0f} {unit} left"
+    return f"about {left_s:.0f} s left"
+
+
 def size(count: float | None) -> str:
     """Bytes as B, KiB, MiB or GiB."""
     return "" if count is None else _scaled(count, 1_024, ("B", "KiB", "MiB", "GiB"))

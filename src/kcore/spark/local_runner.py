@@ -21,7 +21,7 @@ class LocalRunner:
         batches: list[pa.RecordBatch] = []
         try:
             for done, cell in enumerate(cells):
-                on_progress(Progress(done, 1, len(cells)))
+                on_progress(Progress(done, 1, len(cells), cell=str(cell)))
                 batches.append(batch_of(row | place() for row in run_cell(cell, cluster)))
         except KeyboardInterrupt:
             pass  # The caller finds missing cells in the table, and sets the exit code.

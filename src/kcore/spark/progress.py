@@ -12,6 +12,7 @@ class Progress:
     running: int
     total: int
     trouble: str = ""
+    cell: str = ""  # The one that runs, or the last one that ended where several run at once.
 
 
 OnProgress = Callable[[Progress], None]

@@ -39,10 +39,11 @@ class SparkRunner:
         a row already.
         """
         batches: list[pa.RecordBatch] = []
+        last = ""
         total, sent = len(cells), self._session.sparkContext.broadcast(cluster)
 
         def on_running(running: int) -> None:
-            on_progress(Progress(len(batches), min(running, total - len(batches)), total))
+            on_progress(Progress(len(batches), min(running, total - len(batches)), total, cell=last))
 
         work = partial(run_task, sent)
         try:
@@ -52,6 +53,7 @@ class SparkRunner:
                         on_progress(Progress(len(batches), 0, total, each.error))
                     if each.again:
                         continue
+                    last = str(cells[each.number])
                     batches.append(_failed(cells[each.number], each.error) if each.error else each.result)
         except KeyboardInterrupt:
             pass  # The caller finds missing cells in the table, and sets the exit code.

@@ -1,18 +1,19 @@
 """The charts of a storm's report: how long it took in parts, who knew when, how heartbeats fared."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
 from typing import Final
 
 import numpy as np
 
 from kcore.hollow.histograms import NOT_KNOWN, percentile_ms
-from kcore.report.charts import Axis, Bar, Event, Lane, Part, Shares, bar_chart, shares_chart, timeline_chart
+from kcore.report.charts import Axis, Event, Lane, Part, Shares, shares_chart, timeline_chart
+from kcore.report.dots import Dot, dot_chart
 from kcore.report.noise import quantile
-from kcore.report.svg import FAINT, SERIES
+from kcore.report.palette import PHASES, color_of, dash_of, marker_of
 from kcore.report.units import duration
-from kcore.storm.phases import Phases, knew_after_ms, phases_of
-from kcore.storm.report_rows import Row
+from kcore.storm.curves import name_of
+from kcore.storm.phases import Phases, knew_after_ms, phases_of, work_ms
+from kcore.storm.report_rows import Row, is_good
 
 _NS: Final = 1e6  # in a millisecond
 _LEAST_NS: Final = 1e5  # Where log axes begin.
@@ -25,48 +26,46 @@ NOTICED: Final = "to the first record of the fencing"
 DECIDED: Final = "to the first change written"
 FIRST: Final = "to the first broker"
 SPREAD: Final = "to the last broker"
-PARTS: Final = {
-    SESSION: (FAINT, True),
-    NOTICED: (FAINT, False),
-    DECIDED: (SERIES[1], False),
-    FIRST: (SERIES[5], False),
-    SPREAD: (SERIES[0], False),
-}
+PARTS: Final = dict(zip((SESSION, NOTICED, DECIDED, FIRST, SPREAD), PHASES, strict=True))
+"""The colour of each part of a scenario's time."""
 ANSWERED: Final = "controller answered"
 HALF: Final = "half of the brokers"
 EVENTS: Final = {ANSWERED: "D", HALF: "v"}
 
 
 def work_charts(rows: Sequence[Row]) -> list[str]:
-    """A bar a scenario and target, some scenarios a chart: without the session, which is named behind it."""
+    """A point a scenario and target, some scenarios a chart: without the session, which is named behind it."""
     targets = list(dict.fromkeys(row["target"] for row in rows))
     timed = [row for row in rows if phases_of(row) is not None]
     scenarios = list(dict.fromkeys(row["scenario"] for row in timed))
-    longest = max((phases.work for row in timed if (phases := phases_of(row))), default=0.0) * _NS
-    axis = Axis("until the last broker knew, log", start=_LEAST_NS, log=True, end=max(longest, 2 * _LEAST_NS))
-    colors = {name: (SERIES[nth % len(SERIES)], False) for nth, name in enumerate(targets)}
+    works = [max(_LEAST_NS, work_ms(row) * _NS) for row in timed]
+    axis = Axis("work until the last broker knew, log", log=True)
+    legend = {name_of(name): (color_of(name), marker_of(name, targets)) for name in targets}
     found = []
     for first in range(0, len(scenarios), _SCENARIOS_A_CHART):
         names = scenarios[first : first + _SCENARIOS_A_CHART]
-        bars = [_work_bar(row, colors) for row in timed if row["scenario"] in names]
-        labels = {id(each[0]) for name in names if (each := [b for b, s in bars if s == name])}
-        shown = [bar if id(bar) in labels else replace(bar, label="") for bar, _ in bars]
+        dots, label = [], ""
+        for row in timed:
+            if row["scenario"] in names:
+                dots.append(_work_dot(row, "" if row["scenario"] == label else row["scenario"], targets))
+                label = row["scenario"]
         title = f"Work: {names[0]} to {names[-1]}" if len(names) > 1 else f"Work: {names[0]}"
-        found.append(bar_chart(title, shown, axis, legend=colors | {DECIDED: (FAINT, True)}))
+        found.append(dot_chart(title, dots, axis, legend=legend, ends=(min(works), max(works))))
     return found
 
 
-def _work_bar(row: Row, colors: Mapping[str, tuple[str, bool]]) -> tuple[Bar, str]:
-    """The bar and its scenario."""
+def _work_dot(row: Row, label: str, targets: Sequence[str]) -> Dot:
+    """With the spread of its repetitions, and a word where it is not valid."""
     phases = phases_of(row)
-    assert phases is not None, "only what was timed has a bar"
+    assert phases is not None, "only what was timed has a point"
     work = max(_LEAST_NS, phases.work * _NS)
     waited = (phases.session + phases.noticed) * _NS
     note = duration(work) + (f" + {duration(waited)} session" if waited else "")
-    color, text = colors[row["target"]][0], told(row, phases)
-    wrote = max(_LEAST_NS, min(work, phases.decided * _NS))
-    parts = [Part(wrote - _LEAST_NS, color, text, faint=True), Part(max(0.0, work - wrote), color, text)]
-    return Bar(row["scenario"], parts, note), row["scenario"]
+    ends = None
+    if "work_min_ms" in row:
+        ends = max(_LEAST_NS, row["work_min_ms"] * _NS), max(_LEAST_NS, row["work_max_ms"] * _NS)
+    target, doubts = row["target"], () if is_good(row) else ("invalid",)
+    return Dot(label, work, color_of(target), told(row, phases), note, ends, marker_of(target, targets), doubts)
 
 
 def told(row: Row, phases: Phases) -> str:
@@ -81,23 +80,23 @@ def _times(phases: Phases) -> tuple[float, ...]:
 
 
 def timeline(scenario: str, rows: Sequence[Row]) -> str:
-    """The parts one behind the other, true to scale, a lane a target."""
+    """The parts of the work one behind the other, true to scale, a lane a target; what came before is in its label."""
     lanes = []
     for row in rows:
         phases = phases_of(row)
         if phases is None:
             continue
-        times = _times(phases)
-        parts = [
-            Part(ms * _NS, color, f"{name}: {duration(ms * _NS)}", faint)
-            for (name, (color, faint)), ms in zip(PARTS.items(), times, strict=True)
-        ]
+        named = [(name, ms) for name, ms in zip(PARTS, _times(phases), strict=True) if name not in (SESSION, NOTICED)]
+        parts = [Part(ms * _NS, PARTS[name], f"{name}: {duration(ms * _NS)}") for name, ms in named]
+        waited = phases.session + phases.noticed
         marks = {ANSWERED: row["answered_ms"], HALF: row["p50_ms"]}
-        events = [Event(ms * _NS, name) for name, ms in marks.items() if ms != NOT_KNOWN]
-        lanes.append(Lane(f"{row['target']}: {duration(row['last_ms'] * _NS)}", parts, events))
-    has = {name for lane in lanes for name, part in zip(PARTS, lane.parts, strict=True) if part.length}
-    legend = {name: style for name, style in PARTS.items() if name in has}
-    return timeline_chart(f"{scenario}: timeline", lanes, "since the intended moment", legend, EVENTS)
+        events = [Event((ms - waited) * _NS, name) for name, ms in marks.items() if ms != NOT_KNOWN and ms >= waited]
+        label = f"{name_of(row['target'])}: {duration(phases.work * _NS)} of work"
+        lanes.append(Lane(f"{label} after {duration(waited * _NS)} of session" if waited else label, parts, events))
+    kinds = [name for name in PARTS if name not in (SESSION, NOTICED)]
+    has = {name for lane in lanes for name, part in zip(kinds, lane.parts, strict=True) if part.length}
+    legend = {name: color for name, color in PARTS.items() if name in has}
+    return timeline_chart(f"{scenario}: timeline", lanes, "since the controller's work began", legend, EVENTS)
 
 
 def knowing_lines(groups: Mapping[str, Sequence[Row]]) -> list[Shares]:
@@ -106,7 +105,7 @@ def knowing_lines(groups: Mapping[str, Sequence[Row]]) -> list[Shares]:
     for target, rows in groups.items():
         each = [[ms * _NS for ms in knew_after_ms(row)] for row in rows]
         if times := [ns for repetition in each for ns in repetition]:
-            lines.append(Shares(target, times, each))
+            lines.append(Shares(target, times, color_of(target), dash_of(target, [*groups]), each))
     return lines
 
 
@@ -127,7 +126,7 @@ def heartbeat_lines(groups: Mapping[str, Sequence[Row]]) -> list[Shares]:
         if (total := int(buckets.sum())) >= _LEAST_HEARTBEATS:
             shares = [(at + 1) / min(total, _QUANTILES) for at in range(min(total, _QUANTILES))]
             times = [percentile_ms(buckets, share) * _NS for share in shares]
-            lines.append(Shares(target, times, total=total))
+            lines.append(Shares(target, times, color_of(target), dash_of(target, [*groups]), total=total))
     return lines
 
 

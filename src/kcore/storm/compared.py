@@ -8,6 +8,7 @@ from typing import Any, Final
 
 import pyarrow as pa
 
+from kcore.bench.compare import Compared
 from kcore.hollow.histograms import NOT_KNOWN
 from kcore.report import keep
 from kcore.report.noise import Spread, spread
@@ -34,6 +35,7 @@ class ScenarioFigure:
     partitions: int
     what: str
     spread: Spread
+    times_ns: Sequence[float]
     digest: str = ""  # Two storms never write the same records.
 
     @property
@@ -112,9 +114,23 @@ def figures_of(rows: Sequence[Row]) -> list[ScenarioFigure]:
             what, times = _HEARTBEAT, [row["heartbeat_p99_ms"] for row in group]
             times = [ms for ms in times if ms != NOT_KNOWN]
         if times:
-            its = spread([ms * _NS for ms in times])
-            found.append(ScenarioFigure(scenario, target, brokers, partitions, what, its))
+            times_ns = [ms * _NS for ms in times]
+            found.append(ScenarioFigure(scenario, target, brokers, partitions, what, spread(times_ns), times_ns))
     return found
+
+
+def map_hint(old: Sequence[Compared], new: Sequence[Compared]) -> list[str]:
+    """Which --map would compare targets that only one of the runs has; empty if both have the same."""
+    before, after = ([*dict.fromkeys(str(figure.named["target"]) for figure in run)] for run in (old, new))
+    gone, come = (
+        [name for name in names if name not in others] for names, others in ((before, after), (after, before))
+    )
+    if not gone or not come:
+        return []
+    return [
+        f"The old run has the target {', '.join(gone)}, the new run {', '.join(come)}: "
+        f"--map {gone[0]}={come[0]} compares them."
+    ]
 
 
 def remarks_on(old: Mapping[str, Any], new: Mapping[str, Any]) -> list[str]:

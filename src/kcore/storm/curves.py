@@ -10,7 +10,8 @@ from typing import Any, Final, NamedTuple
 
 from kcore.processes.kcore_quorum import KCORE_KRAFT
 from kcore.processes.zk_controllers import KAFKA_ZK, KCORE_ZK
-from kcore.report.svg import FAINT, MARKERS, SERIES, Chart, count_axis, draw_grid, time_axis
+from kcore.report.palette import FAINT, color_of, dash_of, marker_of
+from kcore.report.svg import Chart, count_axis, draw_grid, time_axis
 from kcore.report.units import duration
 from kcore.storm.phases import phases_of, work_ms
 from kcore.storm.report_rows import Row
@@ -116,13 +117,13 @@ def _axes(panel: Chart, figure: Figure, rows: Sequence[Row], size: Size) -> None
 
 def _panel(panel: Chart, figure: Figure, size: Size, lines: Mapping[str, Sequence[Row]]) -> None:
     """A line a target."""
-    for nth, (target, rows) in enumerate(lines.items()):
+    for target, rows in lines.items():
         known = sorted((row for row in rows if figure.value(row) > 0), key=lambda row: int(row[size.along]))
         if not known:
             continue
-        color, marker = SERIES[nth % len(SERIES)], MARKERS[nth % len(MARKERS)]
+        color, marker = color_of(target), marker_of(target, [*lines])
         x, y = [row[size.along] for row in known], [max(_LEAST_NS, figure.value(row)) for row in known]
-        panel.axis.plot(x, y, color=color, lw=1.6)
+        panel.axis.plot(x, y, color=color, ls=dash_of(target, [*lines]), lw=1.6)
         for at, ns, row in zip(x, y, known, strict=True):
             _point(panel, (at, ns), row, figure, {"color": color, "marker": marker})
         panel.ends.append((x[-1], y[-1], name_of(target), color))

@@ -8,9 +8,9 @@ from typing import Any, Final
 from kcore.controller.kraft.departures import DEPARTURES
 from kcore.processes.kcore_quorum import KCORE_KRAFT
 from kcore.report.noise import LIMITS, about_the_machine
-from kcore.report.page import bullets, charts, fact_lists, figure, html_table, navigation, page, paragraphs
+from kcore.report.page import about_the_run, beside, bullets, charts, figure, html_table, navigation, page, paragraphs
 from kcore.report.units import duration
-from kcore.storm import history
+from kcore.storm import answer, history
 from kcore.storm.charts import (
     heartbeat_chart,
     heartbeat_lines,
@@ -82,15 +82,15 @@ def render(
     scenarios = list(dict.fromkeys(row["scenario"] for row in together))
     curves = _curve(together)
     later = [name for name, text in (("profile", profile), ("history", past)) if text]
-    anchors = [*(["curves"] if curves else []), *scenarios, *later, "plan", "method"]
+    anchors = [*(["curves"] if curves else []), *scenarios, *later, "plan", "machine", "method"]
     body = [
         "<h1>kcore storm</h1>",
         f'<p class="lead">{escape(facts.get("when", ""))} · {escape(", ".join(targets))}</p>',
+        answer.first_screen(rows, facts),
         _verdict(troubles(rows, missing)),
         paragraphs(about_the_machine(facts), "warn"),
         bullets(expected(together), "note"),
         navigation(anchors),
-        fact_lists(facts),
         *(_size(headline, group) for headline, group in sizes_of(together)),
         paragraphs(findings(together)),
         curves,
@@ -98,6 +98,7 @@ def render(
         profile,
         past,
         f'<h2 id="plan">Plan</h2><pre>{escape(facts.get("plan", ""))}</pre>',
+        about_the_run(facts),
         f'<h2 id="method">How it was measured</h2>{paragraphs(notes)}',
     ]
     return page("kcore storm", body)
@@ -110,14 +111,15 @@ def _verdict(lines: Sequence[str]) -> str:
 
 
 def _size(headline: str, rows: Sequence[Row]) -> str:
-    """The tables of one size, and the bars of its work."""
+    """The points of one size's work, and its tables."""
     caption = (
         "Work: from the intended moment until the last broker knew the last change; what session time-outs of brokers "
-        "took is not in the bars, but named behind them."
+        "took is not in the points, but named behind them. Lines are the spread over repetitions."
     )
-    drawn = paragraphs([caption], "note") + charts(figure(each) for each in work_charts(rows))
-    tables = [f"<h3>When brokers knew</h3>{_table(rows, TIMES)}", f"<h3>What it took</h3>{_table(rows, COSTS)}"]
-    return f"<h2>{escape(headline)}</h2>{drawn}{''.join(tables)}"
+    tables = {"When brokers knew": _table(rows, TIMES), "What it took": _table(rows, COSTS)}
+    sections = (f"<section><h3>{title}</h3>{table}</section>" for title, table in tables.items())
+    drawn = beside(*(figure(each) for each in work_charts(rows)), *sections)
+    return f"<h2>{escape(headline)}</h2>{paragraphs([caption], 'note')}{drawn}"
 
 
 def _table(rows: Sequence[Row], columns: Columns) -> str:

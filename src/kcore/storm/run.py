@@ -3,6 +3,7 @@
 import asyncio
 from collections.abc import Callable
 from random import Random
+from time import monotonic
 from typing import TYPE_CHECKING, Final
 
 from kcore.errors import KcoreError
@@ -10,6 +11,7 @@ from kcore.hollow.fleet import Fleet, Options
 from kcore.hollow.quorum import Quorum
 from kcore.processes.controller_quorum import ControllerQuorum
 from kcore.processes.machine import Usage
+from kcore.report.units import time_left
 from kcore.schema.index import METADATA_RECORDS
 from kcore.schema.metadata_records_log import NoOpRecord
 from kcore.storm.kraft.scenarios import ALL
@@ -52,8 +54,11 @@ def run(
     cells = plan.cells()
     if any(cell.target.in_zookeeper for cell in cells):
         from kcore.storm.zk import run as zk_run  # kazoo: a storm of a quorum does without it.
-    for cell in cells:
-        tell(f"{cell}: starting")
+    began_s = monotonic()
+    for at, cell in enumerate(cells):
+        place = f"{at + 1} of {len(cells)}" if len(cells) > 1 else ""
+        estimate = time_left(at, len(cells), monotonic() - began_s)
+        tell(", ".join(filter(None, (f"{cell}: starting", place, estimate))))
         try:
             with profiled(cell, profiles) as profile:
                 if cell.target.in_zookeeper:

@@ -1,12 +1,12 @@
 """The files of a profile beside a storm's results: shares, folded stacks, flame graphs."""
 
-import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Final
 
 from kcore.errors import TargetError
+from kcore.report.keep import write_lines, write_text
 from kcore.report.units import duration, short_count
 from kcore.spark.java import NoJavaError
 from kcore.storm.profile import flame
@@ -30,15 +30,14 @@ class Written:
 def write(profiles: Sequence[CellProfile], directory: Path) -> Written:
     """Writes them all into the folder of results."""
     rows = rows_of(profiles)
-    with (directory / ROWS).open("w", encoding="utf-8") as lines:
-        lines.writelines(json.dumps(row) + "\n" for row in rows)
+    write_lines(directory / ROWS, rows)
     drawn, troubles = {}, []
     for name, group in _by_size(profiles).items():
         stacks = flame.stacks_of(group)
         title = f"{group[0].cell}".partition(", repetition")[0]
-        (directory / f"{name}.folded").write_text(flame.folded_stacks(stacks), encoding="utf-8")
+        write_text(directory / f"{name}.folded", flame.folded_stacks(stacks))
         drawn[name] = flame.drawn(title, stacks)
-        (directory / f"{name}.svg").write_text(flame.standalone(drawn[name]), encoding="utf-8")
+        write_text(directory / f"{name}.svg", flame.standalone(drawn[name]))
         try:
             flame.write_page(title, directory / f"{name}.folded", directory / f"{name}.html")
         except (TargetError, NoJavaError) as error:

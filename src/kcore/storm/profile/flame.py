@@ -3,7 +3,6 @@
 In both a frame's width is CPU time. Outermost are the scenario and the thread.
 """
 
-import re
 from collections import defaultdict
 from collections.abc import Iterable
 from dataclasses import dataclass, field
@@ -12,8 +11,8 @@ from typing import Final
 
 from matplotlib.patches import Rectangle
 
-from kcore.report.style import STYLE
-from kcore.report.svg import FAINT, PAGE, SERIES, Chart, draw
+from kcore.report.palette import DARK, FAINT, LIGHT, PAGE, SERIES, css
+from kcore.report.svg import Chart, draw
 from kcore.report.units import duration
 from kcore.storm.profile.async_profiler import converter
 from kcore.storm.profile.cell import CellProfile
@@ -30,7 +29,6 @@ _ROW: Final = 0.19
 _LETTER: Final = 0.007  # Of the width.
 _ALPHA: Final = 0.55
 _COLORED: Final = dict(zip((NETWORK, REQUESTS, WIRE, RAFT, LOG, DECISION, STATE, LOGGING), SERIES, strict=True))
-_COLORS_OF_PAGE: Final = re.compile(r"--[\w-]+: ?[^;}]+")
 
 
 def stacks_of(profiles: Iterable[CellProfile]) -> dict[Stack, tuple[int, str]]:
@@ -103,15 +101,9 @@ def drawn(title: str, stacks: dict[Stack, tuple[int, str]]) -> str:
 
 def standalone(element: str) -> str:
     """The same as a file of its own, with the colours of the pages, light or dark."""
-    light, dark = _variables()
+    light, dark = css(LIGHT), css(DARK)
     style = f"svg {{ {light} font-family: sans-serif }} @media (prefers-color-scheme: dark) {{ svg {{ {dark} }} }}"
     return element.replace("><", f"><style>{style}</style><", 1) + "\n"
-
-
-def _variables() -> tuple[str, str]:
-    """Of the page's style sheet: by light, by dark."""
-    before, _, after = STYLE.partition("@media")
-    return tuple("".join(f"{each}; " for each in _COLORS_OF_PAGE.findall(part)) for part in (before, after))  # type: ignore[return-value]
 
 
 def _depth(node: _Node, whole: int) -> int:
