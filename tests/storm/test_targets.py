@@ -198,3 +198,19 @@ def test_a_target_at_which_nothing_listens_is_told_before_anything_runs() -> Non
     with pytest.raises(TargetError, match=f"no connection to 127.0.0.1:{port}: .*is a controller running there"):
         check_targets(StormPlan(targets=("kafka-4.3.1", f"127.0.0.1:{port}")))
     check_targets(StormPlan(targets=("kafka-4.3.1",)))  # The storm starts that one: nothing listens yet.
+
+
+@pytest.mark.parametrize(
+    ("options", "said"),
+    [
+        ({"session_timeout_ms": 9_000}, "--session-timeout is for controllers that run already: --target HOST:PORT"),
+        ({"pids": (1,)}, "--pid is for controllers that run already: --target HOST:PORT"),
+        ({"pids": (1,), "targets": ("a:1", "b:2")}, "--pid needs one --target HOST:PORT alone"),
+        ({"session_timeout_ms": -1, "targets": ("a:1",)}, "--session-timeout -1 is not from 1 to"),
+        ({"pids": (0,), "targets": ("a:1",)}, "--pid 0 is not a process id"),
+    ],
+)
+def test_options_of_controllers_that_run_already_are_for_them_alone(options: dict, said: str):
+    with pytest.raises(PlanError, match=said):
+        StormPlan(**options).check()
+    StormPlan(targets=("a:1", "kcore-kraft"), session_timeout_ms=9_000).check()

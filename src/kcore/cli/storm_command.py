@@ -59,6 +59,8 @@ def command(
     master: storm_options.Master = "",
     repeat: storm_options.Repeat = 1,
     seed: storm_options.Seed = 1,
+    session_timeout: storm_options.SessionTimeout = 0,
+    pid: storm_options.Pids = None,
     profile: storm_options.Profile = False,
     out: Annotated[Path | None, typer.Option(metavar="DIR", help="For the results; default out/storm-<time>.")] = None,
     overwrite: Overwrite = False,
@@ -69,7 +71,7 @@ def command(
 ) -> None:
     """Put a controller of Kafka or kcore under the load of hollow brokers; report when the last one has the change.
 
-    Exit code: 0 good, 1 a scenario failed, 2 usage, 3 a partial run, or one whose load generator was late.
+    Exit code: 0 good, 1 a scenario failed, 2 usage, 3 a partial run, or one with an invalid repetition.
     """
     if names:
         raise typer.Exit(list_scenarios())
@@ -79,6 +81,7 @@ def command(
         replication_factor=replication_factor, racks=racks,
         controllers=controllers, heap=heap, mind=mind, heartbeat_s=heartbeat_s, seconds=seconds,
         lost_share=lost_share, master=master, repeat=repeat, seed=seed, profile=profile,
+        session_timeout_ms=session_timeout, pids=tuple(pid or ()),
     )  # fmt: skip
     raise typer.Exit(run(plan, out, json, settings_of(master, conf, archives) if master else None, overwrite=overwrite))
 

@@ -17,6 +17,7 @@ from kcore.hollow.frames import fetch_frame, heartbeat_frame
 from kcore.hollow.observer import Observer
 from kcore.hollow.quorum import Quorum
 from kcore.hollow.timeline import Timeline
+from kcore.metadata.image import ClusterImage
 from kcore.protocol_errors import Errors
 from kcore.schema.broker_lifecycle import (
     BrokerHeartbeatRequest,
@@ -63,6 +64,7 @@ class HollowBroker:
     lookups: list[int] = field(default_factory=lambda: [0, 0])  # Of the quorum, by connection, when that began.
     begun_ns: list[int] = field(default_factory=lambda: [0, 0])  # When the connections began.
     reconnecting: set[int] = field(default_factory=set)
+    last_sent_ns: int = 0  # When the last heartbeat of the life before was sent; 0: not known.
     deaths: int = 0  # What was begun in an earlier life must not touch the next one.
     registering: bool = False
 
@@ -180,6 +182,7 @@ class Fleet:
     def kill(self, brokers: Iterable[HollowBroker]) -> None:
         """Ends them as kill -9 does: their connections close without a request."""
         for broker in brokers:
+            broker.last_sent_ns = self._loop.heartbeat_sent(broker.row)
             self._loop.rest(broker.row)
             self._loop.fetch(broker.row, False)
             self._loop.close(broker.row, kernel.HEARTBEATS)
@@ -226,10 +229,6 @@ class Fleet:
     async def sync(self) -> None:
         """Takes the events until now, in whatever process the brokers run."""
         self.drain()
-
-    def heartbeat_sent_ns(self, broker: HollowBroker) -> int:
-        """When its last heartbeat was sent, by `time.monotonic_ns`; 0 if none was, or where that is not known."""
-        return self._loop.heartbeat_sent(broker.row)
 
     def cpu_s(self) -> float:
         """What the hollow brokers have cost so far."""
@@ -424,6 +423,13 @@ class Fleet:
     def _on_done(self, task: asyncio.Task[None]) -> None:
         self._tasks.discard(task)
         self._ends = self._ends or (not task.cancelled() and task.exception() is not None)
+
+
+async def cluster_of(quorum: Quorum, random: Random, timeout_s: float = 30.0) -> ClusterImage:
+    """The cluster from its metadata log: controllers have no other API for brokers and topics."""
+    async with Fleet(quorum, random=random, options=Options(timeout_s=timeout_s)) as watcher:
+        await watcher.watch()
+        return watcher.observer.image
 
 
 def _client_id(broker_id: int) -> str:

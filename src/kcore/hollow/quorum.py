@@ -45,6 +45,7 @@ class Quorum:
         self.leader_id = -1
         self.controller_ids: set[int] = set()
         self.leader_address = ""  # "address:port", no name
+        self.addresses: list[str] = []  # "host:port" of all controllers
         self.lookups = 0  # How often the active controller was looked for.
         self.versions: PeerVersions | None = None
         self._random = random
@@ -165,6 +166,7 @@ class Quorum:
         self._connections = kept + await self._several(leader, _CONNECTIONS - len(kept))
         self.versions, self.cluster_id = self._connections[0].versions, answer.cluster_id
         self.leader_id, self.leader_address = answer.controller_id, leader
+        self.addresses = [address_text(node.host, node.port) for node in answer.brokers]
         self.controller_ids |= {node.broker_id for node in answer.brokers}
         gone = (each.close() for each in old if each not in kept)
         await asyncio.gather(*gone, return_exceptions=True)
