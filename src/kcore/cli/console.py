@@ -8,6 +8,8 @@ from rich.console import Console
 
 from kcore.cli.pipes import drop
 from kcore.report.exits import Exit
+from kcore.report.machine import Load, cores
+from kcore.report.noise import about_the_machine
 
 LOG_WIDTH = 120
 
@@ -26,6 +28,14 @@ def wide_console(stderr: bool = False, log_width: int = LOG_WIDTH) -> Console:
     if not console.is_terminal:
         console.width = max(console.width, log_width)
     return console
+
+
+def load_before() -> Load:
+    """How busy the machine is before a measurement; a busy one is told on stderr, before time is spent on it."""
+    before = Load.now()
+    for line in about_the_machine({"load": {"load_before": before.average}, "machine": {"cores": cores()}}):
+        typer.echo(f"kcore: {line} Figures will be noisy.", err=True)
+    return before
 
 
 def fail(message: str) -> NoReturn:

@@ -14,7 +14,7 @@ from rich.console import Console
 from rich.markup import escape
 
 from kcore.cli import storm_options
-from kcore.cli.console import fail, wide_console
+from kcore.cli.console import fail, load_before, wide_console
 from kcore.cli.results_folder import Overwrite, results_directory
 from kcore.cli.spark_options import Archives, Conf, SparkSettings, session_on, settings_of
 from kcore.errors import PlanError, TargetError
@@ -141,7 +141,7 @@ def run(
         progress.print(f"left out: {line}", soft_wrap=True)
     rows: list[Row] = []
     profiles: list[CellProfile] = []
-    before = Load.now()
+    before = load_before()
     is_whole, left = _run(plan, rows, progress, spark, profiles if plan.profile else None)
     lacking = missing(rows, [(cell, name) for cell in plan.cells() for name in plan.scenarios_of(cell.target)])
     found = _keep(plan, rows, lacking, directory, before, profiles)
