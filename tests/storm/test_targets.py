@@ -10,7 +10,7 @@ from kcore.schema.structure import Message
 from kcore.schema.topics import DeletableTopicResult, DeleteTopicsRequest, DeleteTopicsResponse
 from kcore.storm import targets
 from kcore.storm.kraft.scenarios import LIMITS, NEEDS_OWN_QUORUM, SCENARIOS
-from kcore.storm.plan import StormPlan
+from kcore.storm.plan import Cell, StormPlan
 from kcore.storm.run import check_targets
 from kcore.storm.targets import Left, Target, free_ids
 
@@ -104,6 +104,12 @@ def test_every_size_is_a_cell_with_the_targets_side_by_side():
     cells = [(cell.target.text, cell.brokers, cell.repetition) for cell in plan.cells()]
     assert cells[:4] == [("a:1", 20, 0), ("b:2", 20, 0), ("a:1", 100, 0), ("b:2", 100, 0)]
     assert len(cells) == 8
+
+
+def test_time_outs_follow_the_size():
+    target = Target.parse("kcore-kraft")
+    sizes = {(20, 10_000): 1.0, (1_000, 1_000_000): 1.0, (10_000, 10_000): 10.0, (20, 4_000_000): 4.0}
+    assert {size: Cell(target, *size, 0).patience for size in sizes} == sizes
 
 
 def test_counts_in_pairs_are_sizes_of_their_own():

@@ -251,10 +251,11 @@ class SparkFleet(Fleet):
         link.waiting[self._send_command(link, do, *ids, **more)] = waiting
         if self.lost:
             raise TargetError(self.lost)
+        answer_s = _ANSWER_S * self.options.patience
         try:
-            await asyncio.wait_for(waiting, _ANSWER_S)
+            await asyncio.wait_for(waiting, answer_s)
         except TimeoutError:
-            raise TargetError(f"task {link.number + 1} has not answered {do} within {_ANSWER_S:g} s") from None
+            raise TargetError(f"task {link.number + 1} has not answered {do} within {answer_s:g} s") from None
 
     def _send_command(self, link: _Link, do: str, *ids: int, **more: Any) -> int:
         self._order += 1

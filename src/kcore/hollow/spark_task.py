@@ -98,7 +98,7 @@ class Task:
     async def run(self) -> None:
         """Until the driver closes the connection."""
         reader, self._writer = await asyncio.open_connection(self.plan.host, self.plan.port)
-        quorum = Quorum(self.plan.bootstrap, random=self._random)
+        quorum = Quorum(self.plan.bootstrap, random=self._random, patience=self.plan.options.patience)
         try:
             await quorum.open()
             async with Fleet(quorum, random=self._random, options=self.plan.options) as self.fleet:

@@ -22,6 +22,8 @@ MOST_SECONDS: Final = 600  # A scenario ends after 15 minutes.
 MOST_REPETITIONS: Final = 1_000
 MOST_SEED: Final = 2**63 - 1
 MOST_SESSION_MS: Final = 2**31 - 1
+USUAL_BROKERS: Final = 1_000
+USUAL_PARTITIONS: Final = 1_000_000
 MOST_PARTITIONS: Final = 10_000_000
 MOST_A_TOPIC: Final = 9_899  # The most partitions that CreateTopics takes of one topic, with its own record.
 
@@ -34,6 +36,11 @@ class Cell:
     brokers: int
     partitions: int
     repetition: int
+
+    @property
+    def patience(self) -> float:
+        """Time-outs are so many times as long as for a cluster of a usual size."""
+        return max(1.0, self.brokers / USUAL_BROKERS, self.partitions / USUAL_PARTITIONS)
 
     def __str__(self) -> str:
         again = f", repetition {self.repetition + 1}" if self.repetition else ""

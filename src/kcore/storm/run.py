@@ -25,6 +25,7 @@ if TYPE_CHECKING:
 
 Tell = Callable[[str], None]
 
+_WAIT_S: Final = 120.0  # As all time-outs here for a usual size: `Cell.patience`.
 _SCENARIO_S: Final = 900.0  # All waits have shorter time-outs; this ends anything else that hangs.
 _PREFIX_BYTES: Final = 4
 
@@ -101,7 +102,7 @@ class _CellRun:
 
     async def run(self) -> None:
         bootstrap = self.processes.bootstrap if self.processes else self.cell.target.addresses
-        quorum = Quorum(bootstrap, random=self.jitter)
+        quorum = Quorum(bootstrap, random=self.jitter, patience=self.cell.patience)
         try:
             await quorum.open()
             others = set((await cluster_of(quorum, self.jitter)).brokers)
@@ -144,7 +145,8 @@ class _CellRun:
             self.tell(f"{self.cell}: CPU and memory of the controllers are not known: {error}")
 
     def _fleet(self, quorum: Quorum) -> Fleet:
-        options = Options(heartbeat_s=self.plan.heartbeat_s, counts_only=self.plan.mind == "count")
+        is_counting = self.plan.mind == "count"
+        options = Options(self.plan.heartbeat_s, counts_only=is_counting, patience=self.cell.patience)
         random = Random()  # Not from the seed: two brokers with the same directories are refused, on one cluster.
         if self.spark is None:
             return Fleet(quorum, random=random, options=options)
@@ -172,6 +174,7 @@ class _CellRun:
             processes=self.processes,
             usage=self._usage,
             prefix=self.prefix,
+            timeout_s=_WAIT_S * self.cell.patience,
             places=others,
             profile=self.profile,
         )
@@ -194,7 +197,7 @@ class _CellRun:
                 continue
             storm.random = self.plan.dice(self.cell.repetition, name)
             try:
-                async with asyncio.timeout(_SCENARIO_S):
+                async with asyncio.timeout(_SCENARIO_S * self.cell.patience):
                     result = await ALL[name](storm)
             except asyncio.CancelledError:
                 if storm.fleet.lost:

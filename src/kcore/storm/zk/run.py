@@ -20,6 +20,7 @@ from kcore.storm.zk.storm import QUIET_S, ZkStorm
 from kcore.workloads.generate import generate
 from kcore.zookeeper.client import ZookeeperClient
 
+_WAIT_S: Final = 180.0  # Time-outs for a usual size: `Cell.patience`.
 _SCENARIO_S: Final = 1800.0
 _ZOOKEEPER_HEAP: Final = "1g"
 
@@ -58,7 +59,7 @@ async def _run(
             with controller_of(cell.target.text, zookeeper, plan.heap, options) as controller:
                 if profile:
                     profile.pids = controller.pids
-                storm = ZkStorm(fleet, controller, table, Random(), doomed, profile=profile)
+                storm = ZkStorm(fleet, controller, table, Random(), doomed, _WAIT_S * cell.patience, profile)
                 if CREATE in names:
                     await fleet.quiet(QUIET_S, storm.timeout_s)
                 else:
@@ -87,12 +88,12 @@ async def _scenarios(plan: StormPlan, cell: Cell, storm: ZkStorm, rows: list[Row
             continue
         storm.random = plan.dice(cell.repetition, name)
         try:
-            async with asyncio.timeout(_SCENARIO_S):
+            async with asyncio.timeout(_SCENARIO_S * cell.patience):
                 result = await SCENARIOS[name](storm)
             result.end_state = await end_state(storm.fleet.client, storm.table)
         except (KcoreError, OSError) as error:
             broken = f"{name} failed"
-            why = str(error) or f"not within {_SCENARIO_S:g} s"
+            why = str(error) or f"not within {_SCENARIO_S * cell.patience:g} s"
             rows.append(failed_row(cell, name, 1, plan.seed, why))
             tell(f"{cell}: {name} failed: {why}")
             continue
