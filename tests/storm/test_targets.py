@@ -212,11 +212,12 @@ def test_a_target_at_which_nothing_listens_is_told_before_anything_runs() -> Non
         ({"session_timeout_ms": 9_000}, "--session-timeout is for controllers that run already: --target HOST:PORT"),
         ({"pids": (1,)}, "--pid is for controllers that run already: --target HOST:PORT"),
         ({"pids": (1,), "targets": ("a:1", "b:2")}, "--pid needs one --target HOST:PORT alone"),
+        ({"controllers": 3, "targets": ("a:1", "b:2")}, "--controllers 3 is for controllers that the run starts"),
         ({"session_timeout_ms": -1, "targets": ("a:1",)}, "--session-timeout -1 is not from 1 to"),
         ({"pids": (0,), "targets": ("a:1",)}, "--pid 0 is not a process id"),
     ],
 )
-def test_options_of_controllers_that_run_already_are_for_them_alone(options: dict, said: str):
+def test_options_of_controllers_that_run_already_and_of_ours_are_for_them_alone(options: dict, said: str):
     with pytest.raises(PlanError, match=said):
         StormPlan(**options).check()
     StormPlan(targets=("a:1", "kcore-kraft"), session_timeout_ms=9_000).check()

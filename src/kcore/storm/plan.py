@@ -119,7 +119,10 @@ class StormPlan:
 
     def _check_running(self) -> None:
         """The options that are for controllers that run already."""
-        running = [target for target in dict.fromkeys(map(Target.parse, self.targets)) if target.addresses]
+        targets = dict.fromkeys(map(Target.parse, self.targets))
+        running = [target for target in targets if target.addresses]
+        _must(self.controllers == 1 or len(running) < len(targets), f"--controllers {self.controllers} is for "
+              "controllers that the run starts, and these run already: leave it out")  # fmt: skip
         for option, value in (("--session-timeout", self.session_timeout_ms), ("--pid", len(self.pids))):
             _must(not value or bool(running), f"{option} is for controllers that run already: --target HOST:PORT")
         _must(not self.pids or len(running) == 1, "--pid needs one --target HOST:PORT alone: whose process is it?")
