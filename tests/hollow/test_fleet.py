@@ -2,7 +2,7 @@
 
 import asyncio
 from collections import Counter
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager, suppress
 from random import Random
 from types import SimpleNamespace
@@ -67,10 +67,11 @@ async def controllers(count: int) -> AsyncIterator[tuple[list[Controller], Quoru
 
 
 @asynccontextmanager
-async def quorum_of(nodes: list[Controller]) -> AsyncIterator[Quorum]:
+async def quorum_of(nodes: Sequence[Controller], patience: float = 1.0) -> AsyncIterator[Quorum]:
     for node in nodes:
         node.server = await serve("127.0.0.1", 0, node, APIS, limits=QUICK)
-    quorum = Quorum([f"localhost:{node.server.port}" for node in nodes if node.server], random=Random(1))
+    addresses = [f"localhost:{node.server.port}" for node in nodes if node.server]
+    quorum = Quorum(addresses, random=Random(1), patience=patience)
     await quorum.open()
     try:
         yield quorum
@@ -317,6 +318,22 @@ async def test_connections_beside_one_that_fails_are_closed(monkeypatch: pytest.
         with suppress(asyncio.CancelledError):
             await looking
         assert [each for each in opened[:9] if not each.closed] == []
+
+
+@story
+async def test_a_registration_that_is_given_up_says_how_many_had_registered() -> None:
+    class Slow(Controller):
+        async def __call__(self, context: RequestContext, message: Any) -> Message:
+            if isinstance(message, s.BrokerRegistrationRequest) and message.broker_id > 2:
+                return await asyncio.Event().wait()  # type: ignore[func-returns-value]
+            return await super().__call__(context, message)
+
+    async with quorum_of([Slow(3001)], patience=0.01) as quorum:
+        with pytest.raises(
+            TargetError, match=r"^2 of 5 brokers had registered: given up after 0\.6 s: no answer came$"
+        ):
+            async with Fleet(quorum, random=Random(1), options=OPTIONS) as fleet:
+                await fleet.start([fleet.add(broker_id) for broker_id in range(1, 6)])
 
 
 @story

@@ -13,12 +13,15 @@ from hollow.watched import FETCH_VERSION, Watched, answered, batch, beaten, fetc
 from kcore import schema as s
 from kcore._ext import hollow as kernel
 from kcore.hollow.frames import heartbeat_frame
+from kcore.hollow.histograms import histogram
 from kcore.net.server import RequestContext, serve
 from kcore.schema.structure import Message
 from net.loops import QUICK, raw_server, story, until
+from reference.heartbeat_latency import latencies
 
 APIS = {"BrokerHeartbeat": (1, 1), "Fetch": (17, 17)}
 MILLISECOND = 1_000_000  # In nanoseconds.
+INTERVAL_NS = 5 * MILLISECOND
 
 
 @story
@@ -178,6 +181,81 @@ async def test_the_loop_remembers_when_the_last_heartbeat_was_sent() -> None:
         watched.loop.rest(0)
         watched.loop.close(0, kernel.HEARTBEATS)
         assert watched.loop.heartbeat_sent(0) >= sent_ns  # Known after the broker's death, too.
+
+
+@story
+async def test_heartbeats_that_were_due_while_an_answer_was_missing_count() -> None:
+    """A client that waits for its answers measures one slow one where a hundred would have been slow."""
+    release = asyncio.Event()
+    asked: list[int] = []
+    async with answering_once(release, asked) as port, watching(port) as watched:
+        before_ns = time.monotonic_ns()
+        watched.beat(0, interval_ns=INTERVAL_NS)
+        await until(lambda: asked)
+        await asyncio.sleep(0.1)
+        released_ns = time.monotonic_ns()
+        release.set()
+        await until(lambda: watched.told("state"))
+        counted = int(histogram(watched.loop.histograms()[0]).sum())
+        at_least = len(latencies(asked[0], INTERVAL_NS, released_ns))
+        assert 10 < at_least <= counted <= len(latencies(before_ns, INTERVAL_NS, time.monotonic_ns()))
+
+
+@story
+async def test_heartbeats_that_were_due_while_there_was_no_connection_count() -> None:
+    release = asyncio.Event()
+    release.set()
+    asked: list[int] = []
+    async with raw_server(says(b"", then_closes=True)) as closing, watching(closing) as watched:
+        before_ns = time.monotonic_ns()
+        watched.beat(0, interval_ns=INTERVAL_NS)
+        await watched.first("closed")
+        lost_ns = time.monotonic_ns()
+        await asyncio.sleep(0.1)
+        back_ns = time.monotonic_ns()
+        async with answering_once(release, asked) as port:
+            watched.loop.connect(0, kernel.HEARTBEATS, f"127.0.0.1:{port}")
+            watched.beat(0, interval_ns=INTERVAL_NS)
+            await until(lambda: watched.told("state"))
+            counted = int(histogram(watched.loop.histograms()[0]).sum())
+        at_least = len(latencies(lost_ns, INTERVAL_NS, back_ns))
+        assert 10 < at_least <= counted <= len(latencies(before_ns, INTERVAL_NS, time.monotonic_ns()))
+
+
+@story
+async def test_no_heartbeat_is_due_between_a_rest_and_the_next_order() -> None:
+    async with served() as (port, asked), watching(port) as watched:
+        watched.beat(0, interval_ns=INTERVAL_NS)
+        await until(lambda: asked)
+        watched.loop.rest(0)
+        watched.loop.close(0, kernel.HEARTBEATS)
+        await asyncio.sleep(0.1)
+        watched.loop.histograms()
+        count = len(asked)
+        watched.loop.connect(0, kernel.HEARTBEATS, f"127.0.0.1:{port}")
+        watched.beat(0)
+        await until(lambda: len(asked) > count and watched.loop.counters()[0][1] > count)
+        assert int(histogram(watched.loop.histograms()[0]).sum()) == 1
+
+
+@pytest.mark.parametrize("interval_ns", [0, 1, 7, 10, 100])
+def test_the_twin_counts_each_due_time_before_the_answer(interval_ns: int) -> None:
+    found = latencies(100, interval_ns, 170)
+    assert found[0] == 70 and all(each > 0 for each in found)
+    assert len(found) == (max(1, -(-70 // interval_ns)) if interval_ns else 1)
+
+
+@asynccontextmanager
+async def answering_once(release: asyncio.Event, asked: list[int]) -> AsyncIterator[int]:
+    """A server that answers the first request once it is released, and no other; when requests came."""
+
+    async def handler(context: RequestContext, message: Any) -> Message:
+        asked.append(time.monotonic_ns())
+        await (release if len(asked) == 1 else asyncio.Event()).wait()
+        return s.BrokerHeartbeatResponse()
+
+    async with await serve("127.0.0.1", 0, handler, APIS, limits=QUICK) as server:
+        yield server.port
 
 
 @story

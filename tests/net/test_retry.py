@@ -86,11 +86,11 @@ async def test_time_is_bounded() -> None:
     async def call() -> None:
         raise DisconnectedError("the last straw")
 
-    with pytest.raises(RequestTimeoutError, match=r"given up after 0\.05 s and \d+ failures; the last: the last straw"):
+    with pytest.raises(RequestTimeoutError, match=r"given up after 0\.05 s: \d+ failures; the last: the last straw"):
         await retry(call, timeout_s=0.05, random=Random(1), backoff=QUICK)
 
 
 @story
 async def test_a_call_that_hangs_is_cancelled() -> None:
-    with pytest.raises(RequestTimeoutError, match=r"given up after 0\.05 s and 0 failures; the last: none"):
+    with pytest.raises(RequestTimeoutError, match=r"given up after 0\.05 s: no answer came"):
         await retry(asyncio.Event().wait, timeout_s=0.05, random=Random(1))

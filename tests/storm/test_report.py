@@ -2,13 +2,13 @@ import tomllib
 from dataclasses import replace
 from pathlib import Path
 
-import numpy as np
 import pyarrow.parquet as pq
 import pytest
 from rich.console import Console
 
-from kcore.hollow.histograms import percentile_ms
+from kcore.cli.storm_command import verdict
 from kcore.report import keep
+from kcore.report.exits import Exit
 from kcore.storm import report, report_table
 from kcore.storm.expected import EXPECTED_ERRORS
 from kcore.storm.kraft.scenarios import ALL as SCENARIOS
@@ -37,16 +37,71 @@ def row(cell: Cell = CELL, **figures: object) -> Row:
     return row_of(cell, result(**figures), 1)
 
 
-def test_repetitions_are_merged_by_their_samples_not_averaged():
-    first = row(known_ms=[10.0] * 99, heartbeats=counts(b100=99), errors={"A": 1}, last_ms=10.0, false_fencings=1)
-    again = row(known_ms=[1000.0], heartbeats=counts(b700=1), errors={"A": 2, "B": 1}, last_ms=1000.0, lag_max_ms=7.0)
-    [one] = merged([first, again])
-    assert one["p50_ms"] == 10.0  # The mean of the two medians would be 505.
-    assert one["p99_ms"] == pytest.approx(np.percentile([10.0] * 99 + [1000.0], 99))
-    assert one["heartbeat_p99_ms"] == percentile_ms(np.array(counts(b100=1)), 1)
-    assert one["heartbeat_p999_ms"] == percentile_ms(np.array(counts(b700=1)), 1)
-    assert (one["errors"], one["false_fencings"], one["lag_max_ms"]) == ({"A": 3, "B": 1}, 1, 7.0)
-    assert (one["last_ms"], one["repetitions"]) == (505.0, 2)
+def test_every_figure_of_a_row_is_the_median_of_the_repetitions_own_figures():
+    """Percentiles over all samples beside the median of the last gave a p99 of 9.38 s behind a last of 7.99 s."""
+    figures = [(30.0, 70.0, 80.0), (40.0, 60.0, 9000.0), (50.0, 50.0, 90.0)]
+    rows = [
+        row(replace(CELL, repetition=at), p50_ms=half, p99_ms=most, last_ms=last, changes=at, lag_max_ms=last,
+            heartbeat_p99_ms=half, controller_rss_mb=most, known_ms=[last] * 3, errors={"A": 1})
+        for at, (half, most, last) in enumerate(figures)
+    ]  # fmt: skip
+    [one] = merged(rows)
+    names = ("p50_ms", "p99_ms", "last_ms", "changes", "lag_max_ms", "heartbeat_p99_ms", "controller_rss_mb")
+    assert [one[name] for name in names] == [40.0, 60.0, 90.0, 1, 90.0, 40.0, 60.0]
+    assert (one["errors"], one["repetitions"]) == ({"A": 3}, 3)
+    rule = "each figure is the median over the repetitions that count"
+    console = Console(width=200, record=True, file=open("/dev/null", "w"))  # noqa: SIM115
+    report_table.show(console, [one], [])
+    text = console.export_text()
+    assert text.count(rule) == 2 and "errors, added up" in text
+    assert report.render(rows, {"targets": []}, []).count(rule) == 2
+    report_table.show(console, merged(rows[:1]), [])
+    assert rule not in console.export_text()
+
+
+def test_an_invalid_repetition_is_in_no_figure_and_is_named_with_its_reason():
+    rows = [row(replace(CELL, repetition=at), last_ms=40.0 + at, changes=7, known_ms=[40.0 + at]) for at in range(2)]
+    reason = "0 changes, and 5 to 9 were expected: a broker that leads 5 ends"
+    empty = row(replace(CELL, repetition=2), first_ms=-1.0, last_ms=-1.0, controller_cpu_s=99.0, known_ms=[77.0])
+    rows.append(empty | {"valid": False, "invalid": reason})
+    [one] = merged(rows)
+    assert (one["last_ms"], one["changes"], one["controller_cpu_s"]) == (40.5, 7, -1.0)
+    assert (one["repetitions"], one["tried"], one["excluded"]) == (2, 3, 1)
+    [told] = medians(rows)
+    assert told["last_ms"]["values"] == [40.0, 41.0] and told["excluded"] == {"2": reason}
+    line = f"invalid: broker-lost on kafka-4.3.1, 3 x 100, repetition 3: {reason}"
+    assert report_table.troubles(rows, []) == [line]
+    _, [(cells, _)] = report_table.cells_of([one], report_table.TIMES)
+    assert cells[0] == "broker-lost (1 of 3 invalid)"
+    page = report.render(rows, {"targets": ["kafka-4.3.1"]}, [])
+    assert line in page and "broker-lost (1 of 3 invalid)" in page
+    assert verdict(rows, []) is Exit.INVALID
+
+
+def test_a_scenario_none_of_whose_repetitions_counts_has_no_figures():
+    bad = [row(replace(CELL, repetition=at), changes=3) | {"valid": False, "invalid": "late"} for at in range(2)]
+    [one] = merged(bad)
+    for columns in (report_table.TIMES, report_table.COSTS):
+        _, [(cells, _)] = report_table.cells_of([one], columns)
+        assert cells[0] == "broker-lost (invalid)" and not any(cells[1:])
+    assert medians(bad) == []
+    assert "broker-lost (invalid)" in report.render(bad, {"targets": []}, [])
+
+
+def test_work_that_is_not_known_is_blank_with_the_reason():
+    unknown = row(last_ms=9400.0, work_unknown="controller 1 does not tell it: give --session-timeout MS")
+    other = row(Cell(Target.parse("here:9093"), 3, 100, 0), last_ms=9100.0, session_ms=9000.0)
+    rows = merged([unknown, other])
+    head, lines = report_table.cells_of(rows, report_table.TIMES)
+    shown = [dict(zip(head, cells, strict=True)) for cells, _ in lines]
+    assert [(each["work"], each["last"], each["ratio"]) for each in shown] == [
+        ("", "9.40 s", ""),
+        ("100 ms", "9.10 s", ""),
+    ]
+    line = ("broker-lost on kafka-4.3.1, 3 x 100: the work is not known: controller 1 does not tell it: "
+            "give --session-timeout MS")  # fmt: skip
+    assert report_table.findings(rows) == [line]
+    assert f"<p>{line}</p>" in report.render([unknown, other], {"targets": []}, [])
 
 
 def test_a_time_that_is_not_known_does_not_count_as_a_millisecond_before_nothing():
@@ -54,11 +109,6 @@ def test_a_time_that_is_not_known_does_not_count_as_a_millisecond_before_nothing
     assert one["answered_ms"] == 20.0
     [none] = merged([row(answered_ms=-1.0), row(answered_ms=-1.0)])
     assert none["answered_ms"] == -1.0
-
-
-def test_one_bad_repetition_marks_the_whole():
-    [one] = merged([row(), row(valid=False, note="late")])
-    assert (one["valid"], one["note"]) == (False, "late")
 
 
 def test_failed_ones_are_no_figures_but_troubles():

@@ -10,7 +10,7 @@ from kcore.schema.structure import Message
 from kcore.schema.topics import DeletableTopicResult, DeleteTopicsRequest, DeleteTopicsResponse
 from kcore.storm import targets
 from kcore.storm.kraft.scenarios import LIMITS, NEEDS_OWN_QUORUM, SCENARIOS
-from kcore.storm.plan import StormPlan
+from kcore.storm.plan import Cell, StormPlan
 from kcore.storm.run import check_targets
 from kcore.storm.targets import Left, Target, free_ids
 
@@ -106,6 +106,12 @@ def test_every_size_is_a_cell_with_the_targets_side_by_side():
     assert len(cells) == 8
 
 
+def test_time_outs_follow_the_size():
+    target = Target.parse("kcore-kraft")
+    sizes = {(20, 10_000): 1.0, (1_000, 1_000_000): 1.0, (10_000, 10_000): 10.0, (20, 4_000_000): 4.0}
+    assert {size: Cell(target, *size, 0).patience for size in sizes} == sizes
+
+
 def test_counts_in_pairs_are_sizes_of_their_own():
     plan = StormPlan(brokers=(3, 20), partitions=(100_000, 1_000_000), paired=True, lost_replicas=100_000)
     plan.check()
@@ -199,3 +205,20 @@ def test_a_target_at_which_nothing_listens_is_told_before_anything_runs() -> Non
     with pytest.raises(TargetError, match=f"no connection to 127.0.0.1:{port}: .*is a controller running there"):
         check_targets(StormPlan(targets=("kafka-4.3.1", f"127.0.0.1:{port}")))
     check_targets(StormPlan(targets=("kafka-4.3.1",)))  # The storm starts that one: nothing listens yet.
+
+
+@pytest.mark.parametrize(
+    ("options", "said"),
+    [
+        ({"session_timeout_ms": 9_000}, "--session-timeout is for controllers that run already: --target HOST:PORT"),
+        ({"pids": (1,)}, "--pid is for controllers that run already: --target HOST:PORT"),
+        ({"pids": (1,), "targets": ("a:1", "b:2")}, "--pid needs one --target HOST:PORT alone"),
+        ({"controllers": 3, "targets": ("a:1", "b:2")}, "--controllers 3 is for controllers that the run starts"),
+        ({"session_timeout_ms": -1, "targets": ("a:1",)}, "--session-timeout -1 is not from 1 to"),
+        ({"pids": (0,), "targets": ("a:1",)}, "--pid 0 is not a process id"),
+    ],
+)
+def test_options_of_controllers_that_run_already_and_of_ours_are_for_them_alone(options: dict, said: str):
+    with pytest.raises(PlanError, match=said):
+        StormPlan(**options).check()
+    StormPlan(targets=("a:1", "kcore-kraft"), session_timeout_ms=9_000).check()

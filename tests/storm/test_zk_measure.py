@@ -15,6 +15,7 @@ from kcore.hollow.zk.broker import Arrival
 from kcore.processes.zk_controllers import KAFKA_ZK, KCORE_ZK
 from kcore.report.exits import Exit
 from kcore.schema import LeaderAndIsrRequest
+from kcore.storm.expectations import Bounds
 from kcore.storm.phases import phases_of
 from kcore.storm.plan import Cell
 from kcore.storm.report_rows import different_ends, row_of
@@ -22,6 +23,8 @@ from kcore.storm.report_table import troubles
 from kcore.storm.result import ScenarioResult
 from kcore.storm.targets import Target
 from kcore.storm.zk.storm import ZkMeasure, ZkStorm
+
+ANY = Bounds(0, 1_000, "anything")
 
 
 class Fleet:
@@ -52,7 +55,7 @@ def test_requests_before_a_late_watch_count() -> None:
         forget=fleet.found.clear,
         timeout_s=1.0,
     )
-    measure = ZkMeasure(storm, "failover")
+    measure = ZkMeasure(storm, "failover", ANY)
     first_ns = time.monotonic_ns()
     for at, broker_id in enumerate(fleet.live):
         fleet.found.append((broker_id, arrival(first_ns + at * 2_000_000)))
@@ -61,7 +64,7 @@ def test_requests_before_a_late_watch_count() -> None:
     assert (result.requests, result.first_ms, result.last_ms) == (2, 0.0, 2.0)
 
 
-def a_measure(fleet: Fleet, scenario: str = "broker-lost") -> ZkMeasure:
+def a_measure(fleet: Fleet, scenario: str = "broker-lost", bounds: Bounds = ANY) -> ZkMeasure:
     storm: Any = SimpleNamespace(
         fleet=fleet,
         table=[],
@@ -70,7 +73,17 @@ def a_measure(fleet: Fleet, scenario: str = "broker-lost") -> ZkMeasure:
         forget=fleet.found.clear,
         timeout_s=1.0,
     )
-    return ZkMeasure(storm, scenario)
+    return ZkMeasure(storm, scenario, bounds)
+
+
+@pytest.mark.parametrize(("least", "valid"), [(2, True), (3, False)])
+def test_a_repetition_whose_requests_are_out_of_bounds_is_invalid_with_the_reason(least: int, valid: bool) -> None:
+    fleet = Fleet()
+    measure = a_measure(fleet, bounds=Bounds(least, 9, "a broker that leads 3"))
+    fleet.found += [(broker_id, arrival(time.monotonic_ns())) for broker_id in fleet.live]
+    result = asyncio.run(measure.end("all requests", lambda: True))
+    reason = "2 changes, and 3 to 9 were expected: a broker that leads 3"
+    assert (result.changes, result.valid, result.invalid) == (2, valid, "" if valid else reason)
 
 
 def test_the_work_begins_when_the_znode_of_a_broker_that_died_is_gone() -> None:

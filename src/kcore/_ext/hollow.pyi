@@ -81,7 +81,10 @@ class Loop:
         """What connections hold of answers that are not whole, of all brokers together."""
 
     def histograms(self) -> tuple[bytes, bytes]:
-        """Since the last call, int64 counts: latency of heartbeats from when they were due, and our own lag."""
+        """Since the last call, int64 counts: latency of heartbeats from when they were due, and our own lag.
+
+        Heartbeats that were due and not sent, because an answer or a connection was missing, count like those sent.
+        """
 
     def position(self, row: int) -> tuple[int, int, int, int]:
         """Offset to fetch next, epoch before it, high watermark, end of what the broker knows to be committed."""

@@ -12,6 +12,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
 
+from kcore.bench.rival_targets import MEMCPY, PLAIN_C
+
 GROUPS: Final = ("codec", "memory", "election", "divergence", "messages", "records")
 REPLY_TIMEOUT_S: Final = 600
 BUILD_TIMEOUT_S: Final = 1800
@@ -41,15 +43,36 @@ def _kcore(view: str) -> Callable[[Path, Path], list[str]]:
     return lambda sources, cache: [sys.executable, str(sources / "python" / "kcore_peer.py"), view]
 
 
+def _plain_c(sources: Path, cache: Path) -> list[str]:
+    need("cc")
+    source, binary = sources / "c" / "plain.c", cache / "c" / "plain"
+    with _Stamp(binary.with_suffix(".stamp"), [source]) as stamp:
+        if stamp.stale or not binary.exists():
+            binary.parent.mkdir(parents=True, exist_ok=True)
+            _build("cc", "-O2", "-Wall", "-Wextra", "-Werror", "-o", str(binary), str(source))
+    return [str(binary)]
+
+
+def java_tool(name: str) -> str:
+    """That of JAVA_HOME if it is set, else the one on the PATH. BuildError if JAVA_HOME has none: it is no other's."""
+    if not (home := os.environ.get("JAVA_HOME")):
+        return name
+    tool = Path(home) / "bin" / name
+    if not tool.is_file():
+        raise BuildError(f"JAVA_HOME={home} has no bin/{name}")
+    return str(tool)
+
+
 def _java(sources: Path, cache: Path) -> list[str]:
-    need("javac", "java", "mvn")
+    java_program, compiler = java_tool("java"), java_tool("javac")
+    need(compiler, java_program, "mvn")
     java, home = sources / "java", cache / "java"
     jars, classes = _jars(java / "pom.xml", home / "jars"), home / "classes"
     files = sorted(java.glob("*.java"))
     with _Stamp(home / "classes.stamp", [java / "pom.xml", *files]) as stamp:
         if stamp.stale:
-            _build("javac", "-d", str(classes), "-cp", f"{jars}/*", *map(str, files))
-    return ["java", *JAVA_OPTIONS, "-cp", os.pathsep.join([str(classes), f"{jars}/*"]), "Peer"]
+            _build(compiler, "-d", str(classes), "-cp", f"{jars}/*", *map(str, files))
+    return [java_program, *JAVA_OPTIONS, "-cp", os.pathsep.join([str(classes), f"{jars}/*"]), "Peer"]
 
 
 def _newest_java(sources: Path, cache: Path) -> list[str]:
@@ -98,7 +121,8 @@ def _kio(folder: str, requirements: str) -> Callable[[Path, Path], list[str]]:
 
 
 PEERS: Final = (
-    Peer("memcpy", ("codec",), 0.1, _kcore("memcpy")),
+    Peer(MEMCPY, ("codec",), 0.1, _kcore("memcpy")),
+    Peer(PLAIN_C, ("election",), 0.1, _plain_c),
     Peer("kcore columns", GROUPS, 0.2, _kcore("columns")),
     Peer("kcore objects", ("codec", "memory", "messages"), 0.2, _kcore("objects")),
     Peer("java", ("codec", "memory", "election", "divergence"), 2.0, _java),

@@ -28,12 +28,16 @@ from kcore.bench.rival_peers import (
     MissingToolchainError,
     Peer,
     PeerProcess,
+    java_tool,
 )
 from kcore.bench.rival_targets import (
     BIG_MESSAGES,
+    BOUNDS,
     KCORE,
+    MEMCPY,
     NEWEST_JAVA,
     OBJECTS,
+    PLAIN_C,
     SMALL_MESSAGES,
     Figures,
     TargetResult,
@@ -77,8 +81,9 @@ WRITERS: Final = {"messages": "messages.py", "records": "segment.py"}  # Of a gr
 BYTES: Final = ("codec", "messages")  # The results of these groups are the input's bytes.
 FIRST_CALL_CASES: Final = ("offline:uniform", "fence:uniform")
 ONLY: Final = {
-    "scan": (KCORE,),  # Kafka's loop asks every partition: that is `full`.
-    "fanout_copy": (KCORE, "memcpy"),
+    "scan": (KCORE, PLAIN_C),  # Kafka's loop asks every partition: that is `full`.
+    **dict.fromkeys(("full", "preferred"), (KCORE, "java")),  # Plain C reads what the others decide about.
+    "fanout_copy": (KCORE, MEMCPY),
     "decode_nogc": (OBJECTS, "kio"),
     "read_nogc": (OBJECTS, "kio"),
     "crc": (KCORE,),
@@ -251,8 +256,8 @@ class _Group:
         rows = {}
         for process in processes:
             row = self._row(process.peer, case)
-            if process.peer.name == "memcpy":
-                rows["memcpy"] = row
+            if process.peer.name in BOUNDS:
+                rows[process.peer.name] = row
                 continue
             self.scratch.unlink(missing_ok=True)
             if self._usable(process, case, process.ask("check", case, self.scratch)):
@@ -402,7 +407,7 @@ def main(
         show(report, console)
         if options.out is not None:
             out = options.out if options.runs == 1 else options.out / f"run-{number}"
-            about = facts(before) | ({"jvm": jvm_name(Path("java"))} if _has_java(report) else {})
+            about = facts(before) | ({"jvm": jvm_name(Path(java_tool("java")))} if _has_java(report) else {})
             with guard(out):
                 write(report, out, about)
             console.print(f"written to {out}: rivals.jsonl, targets.jsonl, report.html", markup=False)

@@ -15,7 +15,7 @@ from kcore.bench import job, report, results, tables
 from kcore.bench.builtin import BUILT_IN
 from kcore.bench.plan import Plan
 from kcore.cli import bench_options
-from kcore.cli.console import fail, say, wide_console
+from kcore.cli.console import fail, load_before, say, wide_console
 from kcore.cli.progress import progress_display
 from kcore.cli.results_folder import Overwrite, kept_whole, results_directory
 from kcore.cli.spark_options import Archives, Conf, SparkSettings, session_on, settings_of
@@ -115,6 +115,7 @@ def run(plan: Plan, spark: SparkSettings | None, out: Path | None, as_json: bool
     """Run, show and keep; without `spark` in this process."""
     console = wide_console(stderr=as_json)
     directory = results_directory(out, "bench", overwrite)
+    load_before()
     try:
         table = _measure(plan, spark, console)
     except (PlanError, ClusterFileError) as error:

@@ -7,7 +7,7 @@ from typing import Annotated, Any
 
 import typer
 
-from kcore.cli.console import fail, say
+from kcore.cli.console import fail, load_before, say
 from kcore.cli.results_folder import Overwrite, kept_whole, results_directory
 from kcore.raft_bench import run as raft_bench
 from kcore.raft_bench.nodes import Load
@@ -81,7 +81,7 @@ def run(
             java_home()  # Not after half of the measurements.
         except NoJavaError as error:
             fail(str(error))
-    directory, before = results_directory(out, "quorum", overwrite), machine.Load.now()
+    directory, before = results_directory(out, "quorum", overwrite), load_before()
     rows: list[Row] = []
     wanted = len(systems) * len(loads)
     if not as_json:

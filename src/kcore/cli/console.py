@@ -13,6 +13,8 @@ from rich.text import Text
 from kcore.cli.pipes import drop
 from kcore.printable import printable, printable_lines
 from kcore.report.exits import Exit
+from kcore.report.machine import Load, cores
+from kcore.report.noise import about_the_machine
 
 LOG_WIDTH = 10_000  # Characters: no line of a table is wrapped in a file or a pipe.
 _OS_ERROR = re.compile(r"\[Errno -?\d+\] ([^:\[]*[^:\[\s])(?:: '([^']*)')?(?: -> '([^']*)')?")
@@ -49,6 +51,14 @@ def say(text: str = "", *, err: bool = False) -> None:
 def cell(text: str | None) -> Text:
     """A name in a table: in one line, without markup."""
     return Text(printable(text or ""))
+
+
+def load_before() -> Load:
+    """How busy the machine is before a measurement; a busy one is told on stderr, before time is spent on it."""
+    before = Load.now()
+    for line in about_the_machine({"load": {"load_before": before.average}, "machine": {"cores": cores()}}):
+        say(f"kcore: {line} Figures will be noisy.", err=True)
+    return before
 
 
 def fail(message: str) -> NoReturn:

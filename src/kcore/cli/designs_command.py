@@ -12,7 +12,7 @@ import typer
 from rich.console import Console
 from rich.markup import escape
 
-from kcore.cli.console import fail, wide_console
+from kcore.cli.console import fail, load_before, wide_console
 from kcore.cli.results_folder import Overwrite, kept_whole, results_directory
 from kcore.designs import report
 from kcore.designs import run as designs
@@ -21,7 +21,7 @@ from kcore.designs.rows import Row, predicted, table_of
 from kcore.errors import KcoreError, PlanError, TargetError
 from kcore.report import keep
 from kcore.report.exits import Exit
-from kcore.report.machine import Load, facts
+from kcore.report.machine import facts
 from kcore.report.units import duration, parse_counts
 from kcore.spark.java import NoJavaError, jvm
 
@@ -90,7 +90,7 @@ def run(plan: DesignsPlan, zookeeper: str | None, out: Path | None, as_json: boo
     progress = wide_console(stderr=True)
     directory = results_directory(out, "designs", overwrite)
     rows: list[Row] = []
-    before = Load.now()
+    before = load_before()
     is_whole = _run(plan, zookeeper, rows, progress)
     rows = predicted(rows)
     about = facts(before) | ({} if zookeeper else {"jvm": jvm()})

@@ -7,7 +7,7 @@ from typing import Annotated
 import typer
 
 from kcore.bench import rivals
-from kcore.cli.console import fail, wide_console
+from kcore.cli.console import fail, load_before, wide_console
 from kcore.cli.results_folder import Overwrite, kept_whole, results_directory
 from kcore.errors import PlanError
 
@@ -37,6 +37,7 @@ def run(only: list[str], partitions: int, repeat: int, runs: int, out: Path | No
     """Run and show; ends the command with exit code 2 if that cannot be run."""
     try:
         options = rivals.Options(partitions=partitions, repeat=repeat, runs=runs, out=out)
+        load_before()
         return rivals.main(replace(options, only=tuple(only)) if only else options, wide_console(), kept_whole)
     except PlanError as error:
         fail(str(error))

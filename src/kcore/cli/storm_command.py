@@ -14,7 +14,7 @@ from rich.console import Console
 from rich.markup import escape
 
 from kcore.cli import storm_options
-from kcore.cli.console import fail, say, wide_console
+from kcore.cli.console import fail, load_before, say, wide_console
 from kcore.cli.results_folder import Overwrite, kept_whole, results_directory
 from kcore.cli.spark_options import Archives, Conf, SparkSettings, session_on, settings_of
 from kcore.errors import PlanError, TargetError
@@ -57,6 +57,8 @@ def command(
     master: storm_options.Master = "",
     repeat: storm_options.Repeat = 1,
     seed: storm_options.Seed = 1,
+    session_timeout: storm_options.SessionTimeout = 0,
+    pid: storm_options.Pids = None,
     profile: storm_options.Profile = False,
     out: Annotated[Path | None, typer.Option(metavar="DIR", help="For the results; default out/storm-<time>.")] = None,
     overwrite: Overwrite = False,
@@ -67,7 +69,7 @@ def command(
 ) -> None:
     """Put a controller of Kafka or kcore under the load of hollow brokers; report when the last one has the change.
 
-    Exit code: 0 good, 1 a scenario failed, 2 usage, 3 a partial run, or one whose load generator was late.
+    Exit code: 0 good, 1 a scenario failed, 2 usage, 3 a partial run, or one with an invalid repetition.
     """
     if names:
         raise typer.Exit(list_scenarios())
@@ -77,6 +79,7 @@ def command(
         replication_factor=replication_factor, racks=racks,
         controllers=controllers, heap=heap, mind=mind, heartbeat_s=heartbeat_s, seconds=seconds,
         lost_share=lost_share, master=master, repeat=repeat, seed=seed, profile=profile,
+        session_timeout_ms=session_timeout, pids=tuple(pid or ()),
     )  # fmt: skip
     raise typer.Exit(run(plan, out, json, settings_of(master, conf, archives) if master else None, overwrite=overwrite))
 
@@ -136,7 +139,7 @@ def run(
         progress.print(f"left out: {line}", soft_wrap=True)
     rows: list[Row] = []
     profiles: list[CellProfile] = []
-    before = Load.now()
+    before = load_before()
     is_whole, left = _run(plan, rows, progress, spark, profiles if plan.profile else None)
     lacking = missing(rows, [(cell, name) for cell in plan.cells() for name in plan.scenarios_of(cell.target)])
     console = progress if as_json else wide_console()

@@ -45,6 +45,21 @@ Master = Annotated[
     str, typer.Option(metavar="URL", help="Spark's master, whose executors run the brokers; default: this process.")
 ]
 Repeat = Annotated[int, typer.Option(help="Runs of everything; on Kafka of ours each with a fresh one.")]
+SessionTimeout = Annotated[
+    int,
+    typer.Option(
+        metavar="MS", help="broker.session.timeout.ms of controllers that run already; 0: the active one is asked."
+    ),
+]
+Pids = Annotated[
+    list[int] | None,
+    typer.Option(
+        "--pid",
+        metavar="PID",
+        help="A controller that runs already, whose CPU and memory are measured; default: found by its port, if here. "
+        "One --pid a controller.",
+    ),
+]
 Profile = Annotated[
     bool, typer.Option("--profile", help="Sample the controllers: where their CPU time went, by layer and by event.")
 ]

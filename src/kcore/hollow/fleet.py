@@ -12,11 +12,12 @@ from types import TracebackType
 from typing import Any, Final
 
 from kcore._ext import hollow as kernel
-from kcore.errors import KcoreError, TargetError
+from kcore.errors import KcoreError, NetworkError, TargetError
 from kcore.hollow.frames import fetch_frame, heartbeat_frame
 from kcore.hollow.observer import Observer
 from kcore.hollow.quorum import Quorum
 from kcore.hollow.timeline import Timeline
+from kcore.metadata.image import ClusterImage
 from kcore.protocol_errors import Errors
 from kcore.schema.broker_lifecycle import (
     BrokerHeartbeatRequest,
@@ -63,6 +64,7 @@ class HollowBroker:
     lookups: list[int] = field(default_factory=lambda: [0, 0])  # Of the quorum, by connection, when that began.
     begun_ns: list[int] = field(default_factory=lambda: [0, 0])  # When the connections began.
     reconnecting: set[int] = field(default_factory=set)
+    last_sent_ns: int = 0  # When the last heartbeat of the life before was sent; 0: not known.
     deaths: int = 0  # What was begun in an earlier life must not touch the next one.
     registering: bool = False
 
@@ -73,6 +75,7 @@ class Options:
 
     heartbeat_s: float = 2.0  # broker.heartbeat.interval.ms
     timeout_s: float = 30.0
+    patience: float = 1.0  # So many times the usual time-outs of requests: large clusters need longer.
     frame_bytes: int = 100 << 20
     counts_only: bool = False  # No image of the partitions is kept: `--mind count`.
 
@@ -96,7 +99,7 @@ class Fleet:
         self._by_row: list[HollowBroker] = []
         self._loop = kernel.Loop(
             frame_bytes=self.options.frame_bytes,
-            timeout_ns=int(self.options.timeout_s * _NANOS),
+            timeout_ns=int(self.options.timeout_s * self.options.patience * _NANOS),
         )
         self.observer = Observer(quorum, self._loop, counts_only=self.options.counts_only)
         self._thread = threading.Thread(target=self._loop.run, name="hollow brokers", daemon=True)
@@ -133,15 +136,16 @@ class Fleet:
         self._connect(watcher, kernel.FETCHES)
         self._loop.fetch(watcher.row, True)
         end = _NOT_KNOWN
+        timeout_s = self.options.timeout_s * self.options.patience
         try:
-            async with asyncio.timeout(self.options.timeout_s):
+            async with asyncio.timeout(timeout_s):
                 while end == _NOT_KNOWN or self.observer.end_offset < end:
                     await asyncio.sleep(_WATCH_S)
                     self.drain()
                     if end == _NOT_KNOWN:  # Nothing is answered yet, or by a leader that has only just become one.
                         end = self._loop.position(watcher.row)[2]
         except TimeoutError:
-            raise TargetError(f"the metadata log could not be read within {self.options.timeout_s:g} s") from None
+            raise TargetError(f"the metadata log could not be read within {timeout_s:g} s") from None
 
     # Lives.
 
@@ -169,9 +173,15 @@ class Fleet:
     async def start(self, brokers: Iterable[HollowBroker], *, clean: bool = False) -> None:
         """Registers them, all at once, and begins their heartbeats and fetches; `clean`: they remember their epochs.
 
-        TargetError if the controller refuses one for good.
+        TargetError if the controller refuses one for good, or answers too late: how many had registered by then.
         """
-        await asyncio.gather(*(self._register(broker, clean) for broker in brokers))
+        wanted = list(brokers)
+        registering = asyncio.gather(*(self._register(broker, clean) for broker in wanted))
+        try:
+            await registering
+        except NetworkError as error:
+            done = sum(broker.state in (State.FENCED, State.RUNNING) for broker in wanted)
+            raise TargetError(f"{done:,} of {len(wanted):,} brokers had registered: {error}") from error
 
     async def unfenced(self, brokers: Iterable[HollowBroker], timeout_s: float) -> None:
         """Returns when all of them are. TargetError when the time is over."""
@@ -180,6 +190,7 @@ class Fleet:
     def kill(self, brokers: Iterable[HollowBroker]) -> None:
         """Ends them as kill -9 does: their connections close without a request."""
         for broker in brokers:
+            broker.last_sent_ns = self._loop.heartbeat_sent(broker.row)
             self._loop.rest(broker.row)
             self._loop.fetch(broker.row, False)
             self._loop.close(broker.row, kernel.HEARTBEATS)
@@ -226,10 +237,6 @@ class Fleet:
     async def sync(self) -> None:
         """Takes the events until now, in whatever process the brokers run."""
         self.drain()
-
-    def heartbeat_sent_ns(self, broker: HollowBroker) -> int:
-        """When its last heartbeat was sent, by `time.monotonic_ns`; 0 if none was, or where that is not known."""
-        return self._loop.heartbeat_sent(broker.row)
 
     def cpu_s(self) -> float:
         """What the hollow brokers have cost so far."""
@@ -424,6 +431,13 @@ class Fleet:
     def _on_done(self, task: asyncio.Task[None]) -> None:
         self._tasks.discard(task)
         self._ends = self._ends or (not task.cancelled() and task.exception() is not None)
+
+
+async def cluster_of(quorum: Quorum, random: Random, timeout_s: float = 30.0) -> ClusterImage:
+    """The cluster from its metadata log: controllers have no other API for brokers and topics."""
+    async with Fleet(quorum, random=random, options=Options(timeout_s=timeout_s)) as watcher:
+        await watcher.watch()
+        return watcher.observer.image
 
 
 def _client_id(broker_id: int) -> str:

@@ -3,6 +3,7 @@
 import asyncio
 import socket
 from collections.abc import Sequence
+from dataclasses import replace
 from random import Random
 from typing import Any, Final
 
@@ -37,17 +38,22 @@ _TOPIC_LISTS: Final = ("topics", "responses", "results")  # Where an answer with
 class Quorum:
     """One KRaft quorum. Requests go to the active controller; where that has changed, they go again to the new one."""
 
-    def __init__(self, bootstrap: Sequence[str], *, random: Random, client_id: str = "kcore-storm") -> None:
-        """`bootstrap`: "host:port" of at least one controller."""
+    def __init__(
+        self, bootstrap: Sequence[str], *, random: Random, client_id: str = "kcore-storm", patience: float = 1.0
+    ) -> None:
+        """`bootstrap`: "host:port" of at least one controller. `patience`: so many times the usual time-outs."""
         self.bootstrap = list(bootstrap)
         self.client_id = client_id
         self.cluster_id = ""
         self.leader_id = -1
         self.controller_ids: set[int] = set()
         self.leader_address = ""  # "address:port", no name
+        self.addresses: list[str] = []  # "host:port" of all controllers
         self.lookups = 0  # How often the active controller was looked for.
         self.versions: PeerVersions | None = None
         self._random = random
+        self._retry_s = _RETRY_S * patience
+        self._limits = replace(_LIMITS, request_s=_LIMITS.request_s * patience)
         self._connections: list[Connection] = []
         self._turn = 0
         self._changing = asyncio.Lock()
@@ -108,7 +114,7 @@ class Quorum:
             return answer
 
         async with self._places:  # Time runs from when there is a place, however many ask at once.
-            return await retry(once, timeout_s=_RETRY_S, random=self._random, backoff=_BACKOFF)
+            return await retry(once, timeout_s=self._retry_s, random=self._random, backoff=_BACKOFF)
 
     async def describe(self) -> PartitionData:
         """The active controller's view of the metadata log: its high watermark, its voters and observers."""
@@ -122,7 +128,7 @@ class Quorum:
             Errors.of(found.error_code).raise_for("DescribeQuorum")  # NOT_LEADER_OR_FOLLOWER: one that just lost it.
             return found
 
-        return await retry(once, timeout_s=_RETRY_S, random=self._random, backoff=_BACKOFF)
+        return await retry(once, timeout_s=self._retry_s, random=self._random, backoff=_BACKOFF)
 
     async def find_leader(self, seen: int | None = None) -> None:
         """Looks for the active controller, unless that was done since `lookups` were `seen`: callers share one look.
@@ -131,7 +137,7 @@ class Quorum:
         """
         async with self._changing:
             if seen is None or seen == self.lookups:
-                await retry(self._find_leader, timeout_s=_RETRY_S, random=self._random, backoff=_BACKOFF)
+                await retry(self._find_leader, timeout_s=self._retry_s, random=self._random, backoff=_BACKOFF)
 
     async def _connection(self) -> tuple[int, Connection]:
         """One of those to the leader, in turn, and how many look-ups there were before."""
@@ -165,6 +171,7 @@ class Quorum:
         self._connections = kept + await self._several(leader, _CONNECTIONS - len(kept))
         self.versions, self.cluster_id = self._connections[0].versions, answer.cluster_id
         self.leader_id, self.leader_address = answer.controller_id, leader
+        self.addresses = [address_text(node.host, node.port) for node in answer.brokers]
         self.controller_ids |= {node.broker_id for node in answer.brokers}
         gone = (each.close() for each in old if each not in kept)
         await asyncio.gather(*gone, return_exceptions=True)
@@ -181,7 +188,7 @@ class Quorum:
 
     async def _connect(self, address: str) -> Connection:
         host, _, port = address.rpartition(":")
-        return await connect(host.strip("[]"), int(port), client_id=self.client_id, limits=_LIMITS)
+        return await connect(host.strip("[]"), int(port), client_id=self.client_id, limits=self._limits)
 
 
 async def _resolved(host: str, port: int) -> str:

@@ -166,10 +166,11 @@ class SparkFleet(Fleet):
             self._on_report(link, message, parts)
 
     def _on_report(self, link: _Link, report: Message, parts: list[bytes]) -> None:
-        for broker_id, state, epoch in report["states"]:
+        for broker_id, state, epoch, last_sent_ns in report["states"]:
             if link.brokers[broker_id] <= report["seen"]:  # Else it was ordered otherwise meanwhile.
-                self.brokers[broker_id].epoch = epoch
-                self._set(self.brokers[broker_id], State(state))
+                broker = self.brokers[broker_id]
+                broker.epoch, broker.last_sent_ns = epoch, last_sent_ns
+                self._set(broker, State(state))
         for name, count in report["errors"].items():
             self.errors[name] = self.errors.get(name, 0) + count
         self.false_fencings += report["false_fencings"]
@@ -203,6 +204,7 @@ class SparkFleet(Fleet):
         for link, ids in self._by_link(brokers):
             self._send_command(link, "kill", *ids)
         for broker in brokers:
+            broker.last_sent_ns = 0  # Until its task has reported it.
             self._set(broker, State.OFF)
 
     async def shut_down(self, brokers: Sequence[HollowBroker], timeout_s: float) -> None:
@@ -225,9 +227,6 @@ class SparkFleet(Fleet):
         found = self._latency.tobytes(), self._lag.tobytes()
         self._latency, self._lag = np.zeros(0, np.int64), np.zeros(0, np.int64)
         return found
-
-    def heartbeat_sent_ns(self, broker: HollowBroker) -> int:
-        return 0  # The tasks do not report it.
 
     def cpu_s(self) -> float:
         return super().cpu_s() + sum(link.cpu_s for link in self._links.values())
@@ -252,10 +251,11 @@ class SparkFleet(Fleet):
         link.waiting[self._send_command(link, do, *ids, **more)] = waiting
         if self.lost:
             raise TargetError(self.lost)
+        answer_s = _ANSWER_S * self.options.patience
         try:
-            await asyncio.wait_for(waiting, _ANSWER_S)
+            await asyncio.wait_for(waiting, answer_s)
         except TimeoutError:
-            raise TargetError(f"task {link.number + 1} has not answered {do} within {_ANSWER_S:g} s") from None
+            raise TargetError(f"task {link.number + 1} has not answered {do} within {answer_s:g} s") from None
 
     def _send_command(self, link: _Link, do: str, *ids: int, **more: Any) -> int:
         self._order += 1

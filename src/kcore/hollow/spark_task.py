@@ -98,7 +98,7 @@ class Task:
     async def run(self) -> None:
         """Until the driver closes the connection."""
         reader, self._writer = await asyncio.open_connection(self.plan.host, self.plan.port)
-        quorum = Quorum(self.plan.bootstrap, random=self._random)
+        quorum = Quorum(self.plan.bootstrap, random=self._random, patience=self.plan.options.patience)
         try:
             await quorum.open()
             async with Fleet(quorum, random=self._random, options=self.plan.options) as self.fleet:
@@ -168,7 +168,9 @@ class Task:
         fleet.drain()
         now = {broker.broker_id: (broker.state.value, broker.epoch) for broker in fleet.brokers.values()}
         changed = [
-            [each, *state] for each, state in now.items() if self._reported.get(each, (State.OFF.value, -1)) != state
+            [each, *state, self._driver_ns(fleet.brokers[each].last_sent_ns)]
+            for each, state in now.items()
+            if self._reported.get(each, (State.OFF.value, -1)) != state
         ]
         self._reported = now
         message = {
@@ -183,6 +185,10 @@ class Task:
         self._send(message, *self._arrivals.taken(self.clock.offset_ns, self._rows), *fleet.histograms())
         fleet.errors, fleet.false_fencings = {}, 0
         fleet.observer.forget()
+
+    def _driver_ns(self, ns: int) -> int:
+        """A time by the driver's clock; 0 stays 0: not known."""
+        return ns + self.clock.offset_ns if ns else 0
 
     def _send(self, message: Message, *parts: bytes) -> None:
         self._writer.write(pack(message, *parts))

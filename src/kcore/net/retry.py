@@ -44,7 +44,7 @@ async def retry(
 
     When `timeout_s` are over, RequestTimeoutError with the last error in its text; a call that runs then is cancelled.
     """
-    failures, last = 0, "none"
+    failures, last = 0, ""
     try:
         async with asyncio.timeout(timeout_s) as time:
             for delay_s in (backoff or Backoff()).delays_s(random):
@@ -58,5 +58,6 @@ async def retry(
     except TimeoutError as error:
         if not time.expired():
             raise  # Of the call, and not retriable.
-        raise RequestTimeoutError(f"given up after {timeout_s} s and {failures} failures; the last: {last}") from error
+        why = f"{failures} failures; the last: {last}" if failures else "no answer came"
+        raise RequestTimeoutError(f"given up after {timeout_s:g} s: {why}") from error
     raise AssertionError("delays have no end")

@@ -57,7 +57,7 @@ def facts(start: Load | None = None) -> dict[str, Any]:
         "machine": {
             "host": platform.node(),
             "processor": _processor(),
-            "cores": _cores(),
+            "cores": cores(),
             "memory_bytes": _memory_bytes(),
             "system": f"{platform.system()} {platform.release()} {platform.machine()}",
         },
@@ -85,7 +85,8 @@ def described_jvm(properties: Iterable[tuple[str, str]]) -> str | None:
     return f"{told['vm.name'].strip()} {told.get('vm.version', '').strip()}{vendor}"
 
 
-def _cores() -> int | None:
+def cores() -> int | None:
+    """How many this process may use."""
     return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count()
 
 

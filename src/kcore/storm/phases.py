@@ -29,12 +29,12 @@ class Phases:
 
 
 def phases_of(row: Mapping[str, Any]) -> Phases | None:
-    """None where nothing changed. `row` is a row of the report; those of repetitions bring their own."""
+    """None where nothing changed, or the work cannot be told from a wait. Rows of repetitions bring their own."""
     if "phases" in row:
         known: Phases | None = row["phases"]
         return known
     last = float(row["last_ms"])
-    if last == NOT_KNOWN:
+    if last == NOT_KNOWN or row.get("work_unknown"):  # Results of older versions do not have the reason.
         return None
     session = min(last, max(0.0, row["session_ms"]))
     seen, gap = row["first_ms"] or 0.0, row["append_gap_ms"]
@@ -56,7 +56,8 @@ def work_ms(row: Mapping[str, Any]) -> float:
 
 
 def knew_after_ms(row: Mapping[str, Any]) -> list[float]:
-    """When each broker knew the last change, from where the controller's work begins."""
+    """When each broker knew the last change, from where the controller's work begins; empty where that is not known."""
     phases = phases_of(row)
-    waited = 0.0 if phases is None else phases.session + phases.noticed
-    return [max(0.0, known - waited) for known in row["known_ms"]]
+    if phases is None:
+        return []
+    return [max(0.0, known - phases.session - phases.noticed) for known in row["known_ms"]]

@@ -4,6 +4,7 @@ import json
 from collections.abc import Iterable
 from dataclasses import dataclass, fields
 from itertools import product
+from random import Random
 from typing import Any, Final
 
 from kcore.constants import MAX_BROKERS
@@ -20,6 +21,9 @@ FIRST: Final = ("register", "create")  # Without brokers and partitions there is
 MOST_SECONDS: Final = 600  # A scenario ends after 15 minutes.
 MOST_REPETITIONS: Final = 1_000
 MOST_SEED: Final = 2**63 - 1
+MOST_SESSION_MS: Final = 2**31 - 1
+USUAL_BROKERS: Final = 1_000
+USUAL_PARTITIONS: Final = 1_000_000
 MOST_PARTITIONS: Final = 10_000_000
 MOST_A_TOPIC: Final = 9_899  # The most partitions that CreateTopics takes of one topic, with its own record.
 
@@ -32,6 +36,11 @@ class Cell:
     brokers: int
     partitions: int
     repetition: int
+
+    @property
+    def patience(self) -> float:
+        """Time-outs are so many times as long as for a cluster of a usual size."""
+        return max(1.0, self.brokers / USUAL_BROKERS, self.partitions / USUAL_PARTITIONS)
 
     def __str__(self) -> str:
         again = f", repetition {self.repetition + 1}" if self.repetition else ""
@@ -60,6 +69,8 @@ class StormPlan:
     repeat: int = 1
     seed: int = 1
     master: str = ""  # Spark's; none: the brokers run in this process
+    session_timeout_ms: int = 0  # of controllers that run already; 0: they are asked
+    pids: tuple[int, ...] = ()  # of controllers that run already; none: found by their ports
     profile: bool = False  # Samplers take CPU time: never compared with a run without.
 
     def check(self) -> None:
@@ -81,6 +92,7 @@ class StormPlan:
                   f"{target.text}; give --target kafka-4.3.1 or kcore-kraft")  # fmt: skip
             _must(one, f"--target {target.text} has one controller, and its brokers live in this process: leave out "
                   "--controllers and --master")  # fmt: skip
+        self._check_running()
         least = self.replication_factor
         _must(1 <= least <= MAX_BROKERS, f"--replication-factor {least} is not from 1 to {MAX_BROKERS}")
         for count in self.brokers:
@@ -107,6 +119,19 @@ class StormPlan:
         _must(0 <= self.seed <= MOST_SEED, f"--seed {self.seed} is not from 0 to {MOST_SEED}")
         _must(self.heap[:-1].isdecimal() and self.heap[-1:] in "kmgKMG", f"--heap {self.heap!r} is not such as 2g")
 
+    def _check_running(self) -> None:
+        """The options that are for controllers that run already."""
+        targets = dict.fromkeys(map(Target.parse, self.targets))
+        running = [target for target in targets if target.addresses]
+        _must(self.controllers == 1 or len(running) < len(targets), f"--controllers {self.controllers} is for "
+              "controllers that the run starts, and these run already: leave it out")  # fmt: skip
+        for option, value in (("--session-timeout", self.session_timeout_ms), ("--pid", len(self.pids))):
+            _must(not value or bool(running), f"{option} is for controllers that run already: --target HOST:PORT")
+        _must(not self.pids or len(running) == 1, "--pid needs one --target HOST:PORT alone: whose process is it?")
+        _must(0 <= self.session_timeout_ms <= MOST_SESSION_MS, f"--session-timeout {self.session_timeout_ms} is not "
+              f"from 1 to {MOST_SESSION_MS:,} ms")  # fmt: skip
+        _must(all(pid > 0 for pid in self.pids), f"--pid {min(self.pids, default=1)} is not a process id")
+
     def sizes(self) -> list[tuple[int, int]]:
         """Brokers and partitions, in order."""
         counts = self.brokers, self.partitions
@@ -123,6 +148,10 @@ class StormPlan:
             return [name for name in ZK_SCENARIOS if name in (self.scenarios or ZK_SCENARIOS)]
         wanted = self.scenarios or tuple(SCENARIOS)
         return [name for name in ALL if name in FIRST or (name in wanted and not self._why_not(name, target))]
+
+    def dice(self, repetition: int, scenario: str) -> Random:
+        """For the choices of one scenario: the same under every target of a repetition."""
+        return Random(f"{self.seed} {repetition} {scenario}")
 
     def left_out(self) -> list[str]:
         """What was asked for and will not run, with the reasons."""

@@ -34,6 +34,7 @@ from kcore.storm.report_table import (
     expected,
     findings,
     sizes_of,
+    titles,
     troubles,
 )
 from kcore.storm.zk.scenarios import SCENARIOS as ZK_SCENARIOS
@@ -45,10 +46,11 @@ NOTES: Final = (
     "their load generator; where the controllers run on it too, they share its processors.",
     "With --master the brokers live in other processes; their times are put on the driver's clock by the quickest of "
     "many round trips, and clock_ms in the results says by how much they may be off.",
-    "A run in which the load generator itself was late with heartbeats measures the wrong thing and is marked "
-    "invalid. Percentiles of repetitions are those of all their samples together.",
-    "With --repeat every figure is the median of the repetitions, and min to max is their whole spread. Targets take "
-    "turns within each repetition, so that what else the machine does is spread over all of them.",
+    "A repetition is invalid if the load generator itself was late with heartbeats, or if it changed fewer or more "
+    "partitions than the state before it allows. An invalid repetition is in no figure, and is named above.",
+    "With --repeat every figure of a table is the median over the repetitions of each one's own figure, percentiles "
+    "included; min to max is their whole spread. Only errors are added up. Targets take turns within each repetition, "
+    "with the same brokers and topics, so that what else the machine does is spread over all of them.",
     LIMITS,
 )
 CURVES: Final = (
@@ -116,9 +118,9 @@ def _size(headline: str, rows: Sequence[Row]) -> str:
         "Work: from the intended moment until the last broker knew the last change; what session time-outs of brokers "
         "took is not in the points, but named behind them. Lines are the spread over repetitions."
     )
-    tables = {"When brokers knew": _table(rows, TIMES), "What it took": _table(rows, COSTS)}
-    sections = (f"<section><h3>{title}</h3>{table}</section>" for title, table in tables.items())
-    drawn = beside(*(figure(each) for each in work_charts(rows)), *sections)
+    named = zip(titles(rows), (TIMES, COSTS), strict=True)
+    tables = [f"<section><h3>{title.capitalize()}</h3>{_table(rows, columns)}</section>" for title, columns in named]
+    drawn = beside(*(figure(each) for each in work_charts(rows)), *tables)
     return f"<h2>{escape(headline)}</h2>{paragraphs([caption], 'note')}{drawn}"
 
 
@@ -155,7 +157,8 @@ def _waves(rows: Sequence[Row]) -> str:
 def _whose(groups: Mapping[str, Sequence[Row]]) -> str:
     """What the steps of the chart are."""
     brokers = max((len(row["known_ms"]) for rows in groups.values() for row in rows), default=0)
-    band = "; the band reaches from the soonest to the latest repetition" if max(map(len, groups.values())) > 1 else ""
+    is_repeated = max(map(len, groups.values()), default=0) > 1
+    band = "; the band reaches from the soonest to the latest repetition" if is_repeated else ""
     return f"Each step is a broker, of {brokers:,} a run{band}."
 
 

@@ -6,15 +6,14 @@ from dataclasses import fields, replace
 from statistics import median
 from typing import Any, Final
 
-import numpy as np
 import pyarrow as pa
 
-from kcore.hollow.histograms import NOT_KNOWN, percentile_ms
+from kcore.hollow.histograms import NOT_KNOWN
 from kcore.storm.phases import Phases, phases_of, work_ms
 from kcore.storm.plan import Cell
 from kcore.storm.result import ScenarioResult
 
-Row = dict[str, Any]  # What `row_of` makes; merged ones have `repetitions`, and what is told of those.
+Row = dict[str, Any]  # What `row_of` makes; merged ones have `repetitions`, `tried`, `excluded`, and their spread.
 
 BULKY: Final = ("known_ms", "heartbeats")
 """What JSON on stdout leaves out: a figure a broker, or a bucket."""
@@ -40,12 +39,7 @@ ROW_SCHEMA: Final = pa.schema(
     [(name, _ARROW[kind]) for name, kind in _OF_CELL.items()]
     + [(each.name, _SPECIAL.get(each.name) or _ARROW[each.type]) for each in fields(ScenarioResult)]
 )
-_SHARES: Final = {"p50": 0.5, "p99": 0.99, "p999": 0.999}
-_TYPICAL: Final = (
-    *("seconds", "answered_ms", "first_ms", "last_ms", "session_ms", "append_gap_ms"),
-    *("controller_cpu_s", "own_cpu_s"),
-)
-_WORST: Final = ("lag_max_ms", "clock_ms", "controller_rss_mb")
+_NUMBERS: Final = tuple(each for each in fields(ScenarioResult) if each.type in (int, float))
 MEDIANS: Final = (
     *("first_ms", "last_ms", "p50_ms", "p99_ms", "answered_ms", "heartbeat_p99_ms"),
     *("controller_cpu_s", "controller_rss_mb", "own_cpu_s", "changes", "requests", "log_bytes"),
@@ -86,17 +80,18 @@ def is_profiled(rows: Iterable[Row]) -> bool:
 
 
 def is_good(row: Row) -> bool:
-    """Whether its figures are valid."""
+    """Whether it counts: it did not fail, and measured what it says."""
     return row["error"] is None and row["valid"] and not row["partial"]
 
 
 def merged(rows: Sequence[Row]) -> list[Row]:
     """Repetitions of the same put together, in the order of size, scenario and target; failed ones are left out.
 
-    Percentiles are those of all samples together: histograms are added, never averaged. Times of a whole scenario
-    are medians of the repetitions, counts of what should not happen are added, lag and memory are the worst.
+    One rule for every figure: the median over the repetitions of each one's own figure. Only errors and false fencings
+    are added up. A repetition that does not count is in no figure; `excluded` says how many there are of `tried`. Where
+    none counts, there are no figures.
     """
-    groups = repetitions(rows)
+    groups = _groups([row for row in rows if row["error"] is None])
     scenarios = list(dict.fromkeys(row["scenario"] for row in rows))
     targets = list(dict.fromkeys(row["target"] for row in rows))
     order = sorted(groups, key=lambda key: (*key[:2], scenarios.index(key[2]), targets.index(key[3])))
@@ -104,28 +99,30 @@ def merged(rows: Sequence[Row]) -> list[Row]:
 
 
 def _merged(rows: Sequence[Row]) -> Row:
-    if len(rows) == 1:
-        return rows[0] | {"repetitions": 1}
-    one = rows[0] | {"repetitions": len(rows), "phases": _typical_phases(rows)}
-    one |= {name: _typical([row[name] for row in rows]) for name in _TYPICAL}
-    if times := works(rows):
+    good = [row for row in rows if is_good(row)]
+    told = {"repetitions": len(good), "tried": len(rows), "excluded": len(rows) - len(good)}
+    if not good:
+        return rows[0] | _no_figures(rows[0]) | told | {"partial": any(row["partial"] for row in rows)}
+    if len(good) == 1:
+        return good[0] | told
+    one = good[0] | told | {"phases": _typical_phases(good), "known_ms": [], "heartbeats": []}
+    one |= {each.name: each.type(_typical([row[each.name] for row in good])) for each in _NUMBERS}  # type: ignore[operator]
+    if times := works(good):
         one |= {"work_min_ms": times[0], "work_max_ms": times[-1]}
-    if cpus := [row["controller_cpu_s"] for row in rows if row["controller_cpu_s"] != NOT_KNOWN]:
+    if cpus := [row["controller_cpu_s"] for row in good if row["controller_cpu_s"] != NOT_KNOWN]:
         one |= {"cpu_min_s": min(cpus), "cpu_max_s": max(cpus)}
-    one |= {name: max(row[name] for row in rows) for name in _WORST}
-    one["waves_ms"] = {name: median(values) for name, values in _waves(rows).items()}
-    one["false_fencings"] = sum(row["false_fencings"] for row in rows)
-    one["errors"] = dict(sum((Counter(row["errors"]) for row in rows), Counter()))
-    one["known_ms"] = [each for row in rows for each in row["known_ms"]]
-    counts = [row["heartbeats"] for row in rows if row["heartbeats"]]
-    one["heartbeats"] = np.sum(counts, axis=0).tolist() if counts else []
-    for name, share in _SHARES.items():
-        one[f"{name}_ms"] = float(np.percentile(one["known_ms"], share * 100)) if one["known_ms"] else NOT_KNOWN
-        one[f"heartbeat_{name}_ms"] = percentile_ms(np.array(one["heartbeats"], np.int64), share)
-    one["heartbeat_max_ms"] = max(row["heartbeat_max_ms"] for row in rows)
-    one["valid"], one["partial"] = all(row["valid"] for row in rows), any(row["partial"] for row in rows)
-    one["note"] = "; ".join(dict.fromkeys(row["note"] for row in rows if row["note"]))
+    one["waves_ms"] = {name: median(values) for name, values in _waves(good).items()}
+    one["false_fencings"] = sum(row["false_fencings"] for row in good)
+    one["errors"] = dict(sum((Counter(row["errors"]) for row in good), Counter()))
+    for name in ("note", "work_unknown"):
+        one[name] = "; ".join(dict.fromkeys(row[name] for row in good if row[name]))
     return one
+
+
+def _no_figures(row: Row) -> Row:
+    """What a scenario says that measured nothing."""
+    kept = ("valid", "invalid", "controllers", "profiled")
+    return ScenarioResult(row["scenario"], 0, 0, 0).as_row() | {name: row[name] for name in kept}
 
 
 def _typical_phases(rows: Sequence[Row]) -> Phases | None:
@@ -154,10 +151,12 @@ def works(rows: Sequence[Row]) -> list[float]:
 def medians(rows: Sequence[Row]) -> list[Row]:
     """A dict a size, scenario and target, as JSON takes it: of each figure the median, the spread and every value.
 
-    Repetitions that failed, or do not count, are left out. Values are in the order of the repetitions.
+    Repetitions that failed, or do not count, are left out: `excluded` has the reasons of the latter by repetition.
+    Values are in the order of the repetitions.
     """
     found = []
-    for (brokers, partitions, scenario, target), group in repetitions([row for row in rows if is_good(row)]).items():
+    excluded = _groups([row for row in rows if row["error"] is None and not is_good(row)])
+    for (brokers, partitions, scenario, target), group in repetitions(rows).items():
         ordered = sorted(group, key=lambda row: row["repetition"])
         phases = [phases_of(row) for row in ordered]
         figures: dict[str, list[float]] = {
@@ -167,6 +166,9 @@ def medians(rows: Sequence[Row]) -> list[Row]:
         names = {"scenario": scenario, "target": target, "brokers": brokers, "partitions": partitions}
         figures |= _waves(ordered)
         told = {name: _told(values) for name, values in figures.items() if values}
+        told["excluded"] = {
+            str(row["repetition"]): row["invalid"] for row in excluded.get((brokers, partitions, scenario, target), [])
+        }
         found.append({**names, "repetitions": len(group), "controllers": group[0]["controllers"], **told})
     return found
 
@@ -183,11 +185,14 @@ def _told(values: Sequence[float]) -> dict[str, Any]:
 
 
 def repetitions(rows: Sequence[Row]) -> dict[tuple[Any, ...], list[Row]]:
-    """The rows that did not fail by KEY, each a repetition."""
+    """The rows that count by KEY, each a repetition."""
+    return _groups([row for row in rows if is_good(row)])
+
+
+def _groups(rows: Sequence[Row]) -> dict[tuple[Any, ...], list[Row]]:
     groups: dict[tuple[Any, ...], list[Row]] = {}
     for row in rows:
-        if row["error"] is None:
-            groups.setdefault(tuple(row[name] for name in KEY), []).append(row)
+        groups.setdefault(tuple(row[name] for name in KEY), []).append(row)
     return groups
 
 

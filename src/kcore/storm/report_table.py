@@ -85,23 +85,23 @@ _SPREADS: Final[Columns] = {
     "work": _spread("work_min_ms", "work_max_ms", _NS),
     "CPU": _spread("cpu_min_s", "cpu_max_s", 1e9),
 }
-TEXT: Final = ("scenario", "target", "errors")
+ALL_ERRORS: Final = "errors, added up"
+TEXT: Final = ("scenario", "target", "errors", ALL_ERRORS)
 LEGEND: Final = (
-    "session: waiting for the sessions of brokers to end, which is not the controller's work: from the death until 9 s "
-    "after the last heartbeat that was sent, or while the controller refused a registration because of the session "
-    "before; in ZooKeeper mode until ZooKeeper removed the broker's znode. noticed: from then until the controller "
-    "wrote the first record of the fencing (the time stamp of its batch), mostly the wait for its next look at all "
-    "sessions; in ZooKeeper mode a watch tells it at once, and what it takes is work. work: from that first record, "
-    "or the znode's removal, or else from the intended moment, until the last broker knew: the controller, the log, "
-    "the brokers' fetches. wrote: how much of the work went by until the controller wrote the first change. With "
-    "repetitions these are medians, min to max their spread. first, last: "
-    "when the first broker knew the first change, and the last broker the last one, from the intended moment; p50, "
-    "p99, p99.9: over brokers, when each knew the last change. answer: when the controller had answered all that it "
-    "was asked. changes: records of the kinds that the scenario is about, in ZooKeeper mode partitions in "
-    "LeaderAndIsr; a second: how many of them until the last answer; log: bytes of all records, or requests. beat p99: "
-    "latency of heartbeats meanwhile. CPU, RSS: what the controllers' processes took (time in the scenario, peak so "
-    "far), where they can be seen. own: the load "
-    "generator. errors: counts by name."
+    "session: waiting for the sessions of brokers to end, which is not the controller's work: from the death until the "
+    "session time-out after the last heartbeat that was sent, or while the controller refused a registration because "
+    "of the session before; in ZooKeeper mode until ZooKeeper removed the broker's znode. noticed: from then until the "
+    "controller wrote the first record of the fencing (the time stamp of its batch), mostly the wait for its next look "
+    "at all sessions; in ZooKeeper mode a watch tells it at once, and what it takes is work. work: from that first "
+    "record, or the znode's removal, or else from the intended moment, until the last broker knew: the controller, the "
+    "log, the brokers' fetches; blank where the wait for a session is not known. wrote: how much of the work went by "
+    "until the controller wrote the first change. first, last: when the first broker knew the first change, and the "
+    "last broker the last one, from the intended moment; p50, p99, p99.9: over brokers, when each knew the last. "
+    "answer: when the controller had answered all that it was asked. changes: records of the kinds that the scenario "
+    "is about, in ZooKeeper mode partitions in LeaderAndIsr, or in StopReplica where topics are deleted; a second: how "
+    "many of them until the last answer; log: bytes of all records, or requests. beat p99: latency of heartbeats "
+    "meanwhile. CPU, RSS: what the controllers' processes took (time in the scenario, peak so far), where they can be "
+    "seen. own: the load generator. errors: counts by name."
 )
 
 
@@ -125,9 +125,9 @@ def cells_of(rows: Sequence[Row], columns: Columns) -> tuple[list[str], list[tup
     """Head and lines for rows of one size: TIMES with a ratio of work where there are several targets, or COSTS."""
     several = len({row["target"] for row in rows}) > 1
     shown: Columns = {}
-    has_repetitions = any(row.get("repetitions", 1) > 1 for row in rows)
+    has_repetitions = are_medians(rows)
     for name, text in columns.items():
-        shown[name] = text
+        shown[ALL_ERRORS if name == "errors" and has_repetitions else name] = text
         if has_repetitions and name in _SPREADS:
             shown[f"{name}, {SPREAD}"] = _SPREADS[name]
     if columns is TIMES and several:
@@ -137,10 +137,28 @@ def cells_of(rows: Sequence[Row], columns: Columns) -> tuple[list[str], list[tup
     for row in rows:
         starts = row["scenario"] != before
         before = row["scenario"]
-        mark = "" if is_good(row) else " (partial)" if row["partial"] else " (invalid)"
-        cells = [f"{row['scenario']}{mark}", *([row["target"]] if several else [])]
-        lines.append((cells + [text(row) for text in shown.values()], starts))
+        cells = [f"{row['scenario']}{_mark(row)}", *([row["target"]] if several else [])]
+        has_figures = row.get("repetitions", 1) > 0
+        lines.append((cells + [text(row) if has_figures else "" for text in shown.values()], starts))
     return head, lines
+
+
+def are_medians(rows: Sequence[Row]) -> bool:
+    """Whether figures of these merged rows are medians over repetitions."""
+    return any(row.get("repetitions", 1) > 1 for row in rows)
+
+
+def titles(rows: Sequence[Row]) -> tuple[str, str]:
+    """Of the tables TIMES and COSTS of these merged rows: what they show, and by which statistic."""
+    rule = ": each figure is the median over the repetitions that count" if are_medians(rows) else ""
+    return f"when brokers knew{rule}", f"what it took{rule}"
+
+
+def _mark(row: Row) -> str:
+    """Behind the name of a scenario that does not count, or some of whose repetitions do not."""
+    if not is_good(row):
+        return " (partial)" if row["partial"] else " (invalid)"
+    return f" ({row['excluded']} of {row['tried']} invalid)" if row.get("excluded") else ""
 
 
 def curve(rows: Sequence[Row]) -> tuple[list[str], list[tuple[list[str], bool]]]:
@@ -159,19 +177,23 @@ def curve(rows: Sequence[Row]) -> tuple[list[str], list[tuple[list[str], bool]]]
 
 
 def findings(rows: Sequence[Row]) -> list[str]:
-    """The notes of good rows, a line each."""
-    return list(dict.fromkeys(f"{row['scenario']}: {row['note']}" for row in rows if is_good(row) and row["note"]))
+    """The notes of good rows, and whose work is not known, a line each."""
+    good = [row for row in rows if is_good(row)]
+    lines = [f"{row['scenario']}: {row['note']}" for row in good if row["note"]]
+    unknown = [f"{_what(row)}: the work is not known: {row['work_unknown']}" for row in good if row["work_unknown"]]
+    return list(dict.fromkeys([*lines, *unknown]))
 
 
 def troubles(rows: Sequence[Row], missing: Sequence[str]) -> list[str]:
     """What went wrong, a line each: failed, invalid, partial, fencings that should not be, and what never ran."""
     lines = []
+    is_repeated = any(row["repetition"] for row in rows)
     for row in rows:
-        what = _what(row)
+        what = _what(row) + (f", repetition {row['repetition'] + 1}" if is_repeated else "")
         if row["error"] is not None:
             lines.append(f"failed: {what}: {row['error']}")
-        elif row["partial"] or not row["valid"]:
-            lines.append(f"{'partial' if row['partial'] else 'invalid'}: {what}: {row['note']}")
+        elif not is_good(row):
+            lines.append(f"{'partial' if row['partial'] else 'invalid'}: {what}: {row['invalid']}")
         if row["false_fencings"]:
             lines.append(f"false fencings: {what}: {row['false_fencings']:,} running brokers")
         if found := unexpected_of(row["scenario"], row["errors"]):
@@ -196,8 +218,8 @@ def expected(rows: Sequence[Row]) -> list[str]:
 def show(console: Console, rows: Sequence[Row], found_troubles: Sequence[str]) -> None:
     """Merged rows, a table a size; the curve over sizes; what was found; then what went wrong."""
     for headline, group in sizes_of(rows):
-        console.print(_table(f"[bold]{headline}[/]: when brokers knew", *cells_of(group, TIMES)))
-        console.print(_table(f"[bold]{headline}[/]: what it took", *cells_of(group, COSTS)))
+        for title, columns in zip(titles(group), (TIMES, COSTS), strict=True):
+            console.print(_table(f"[bold]{headline}[/]: {title}", *cells_of(group, columns)))
     head, lines = curve(rows)
     if lines:
         console.print(_table("[bold]work until the last broker knew, by partitions[/]", head, lines))
@@ -213,7 +235,10 @@ def _table(title: str, head: Sequence[str], lines: Sequence[tuple[Sequence[str],
     table = Table(title=title, title_justify="left", header_style="dim", box=box.SIMPLE_HEAD, padding=(0, 1, 0, 0))
     for name in head:
         is_left = name in TEXT or name == head[0]
-        folds = name == "errors"  # One word of up to 40 letters may be wider than what is left of a terminal.
+        folds = name in (
+            "errors",
+            ALL_ERRORS,
+        )  # One word of up to 40 letters may be wider than what is left of a terminal.
         justify: Any = "left" if is_left else "right"
         table.add_column(name, justify=justify, no_wrap=not folds, min_width=len(name), overflow="fold")
     for cells, _ in lines:

@@ -29,6 +29,8 @@ class ScenarioResult:
     known_ms: list[float] = field(default_factory=list)  # until each broker knew the last change, one by one
     append_gap_ms: float = NOT_KNOWN  # the first change's time at the first broker, behind the controller's own
     changes: int = 0  # records of the kinds that the scenario is about
+    expected_least: int = 0  # changes, by the state before
+    expected_most: int = 0
     records: dict[str, int] = field(default_factory=dict)  # all records by type
     log_begin: int = 0  # the part of the metadata log that all this is about
     log_end: int = 0
@@ -48,8 +50,14 @@ class ScenarioResult:
     own_cpu_s: float = 0.0
     end_state: str = ""  # In ZooKeeper mode: a digest of what the scenario left in ZooKeeper.
     profiled: bool = False  # Samplers took CPU time, too.
-    valid: bool = True
-    note: str = ""
+    work_unknown: str = ""  # why the controller's work cannot be told from the wait for a session
+    valid: bool = True  # Figures of an invalid repetition are in no median.
+    invalid: str = ""  # why it is
+    note: str = ""  # what a scenario has found
+
+    def invalidate(self, reason: str) -> None:
+        """The repetition does not count; several reasons are all named."""
+        self.valid, self.invalid = False, f"{self.invalid}; {reason}" if self.invalid else reason
 
     def as_row(self) -> dict[str, Any]:
         """Plain values by name."""

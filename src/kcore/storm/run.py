@@ -6,26 +6,28 @@ from random import Random
 from time import monotonic
 from typing import TYPE_CHECKING, Final
 
-from kcore.errors import KcoreError
-from kcore.hollow.fleet import Fleet, Options
+from kcore.errors import KcoreError, TargetError
+from kcore.hollow.fleet import Fleet, Options, cluster_of
 from kcore.hollow.quorum import Quorum
 from kcore.processes.controller_quorum import ControllerQuorum
-from kcore.processes.machine import Usage
+from kcore.processes.machine import Usage, usage_of
 from kcore.report.units import time_left
 from kcore.schema.index import METADATA_RECORDS
 from kcore.schema.metadata_records_log import NoOpRecord
 from kcore.storm.kraft.scenarios import ALL
+from kcore.storm.kraft.seen import controller_pids, session_timeout_ms
 from kcore.storm.kraft.storm import Sizes, Storm
 from kcore.storm.plan import FIRST, Cell, StormPlan
 from kcore.storm.profile.cell import CellProfile, profiled
 from kcore.storm.report_rows import Row, failed_row, row_of
-from kcore.storm.targets import Left, clear_away, cluster_of, free_ids
+from kcore.storm.targets import Left, clear_away, free_ids
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 Tell = Callable[[str], None]
 
+_WAIT_S: Final = 120.0  # As all time-outs here for a usual size: `Cell.patience`.
 _SCENARIO_S: Final = 900.0  # All waits have shorter time-outs; this ends anything else that hangs.
 _PREFIX_BYTES: Final = 4
 
@@ -95,8 +97,9 @@ class _CellRun:
         profile: CellProfile | None,
     ) -> None:
         self.plan, self.cell, self.processes, self.rows, self.tell = plan, cell, processes, rows, tell
-        self.random, self.spark, self.left = Random(plan.seed), spark, left
+        self.jitter, self.spark, self.left = Random(), spark, left  # Jitter is not from the dice of the scenarios.
         self.profile = profile
+        self.pids: list[int] = []  # Of controllers that run already.
         if profile and processes:
             profile.pids = processes.pids
         # Not from the seed: two runs may meet on one cluster.
@@ -104,10 +107,10 @@ class _CellRun:
 
     async def run(self) -> None:
         bootstrap = self.processes.bootstrap if self.processes else self.cell.target.addresses
-        quorum = Quorum(bootstrap, random=self.random)
+        quorum = Quorum(bootstrap, random=self.jitter, patience=self.cell.patience)
         try:
             await quorum.open()
-            others = set((await cluster_of(quorum, self.random)).brokers)
+            others = set((await cluster_of(quorum, self.jitter)).brokers)
             ids = free_ids(self.cell.brokers, quorum.controller_ids | others)
             try:
                 await self._with_brokers(quorum, ids, bool(others))
@@ -118,13 +121,37 @@ class _CellRun:
             await quorum.close()
 
     async def _with_brokers(self, quorum: Quorum, ids: range, others: bool) -> None:
+        session_ms, unknown = await self._session(quorum)
+        self._find_processes(quorum)
         async with self._fleet(quorum) as fleet:
             for at, broker_id in enumerate(ids):
                 fleet.add(broker_id, rack=f"rack-{at % self.plan.racks}" if self.plan.racks else None)
-            await self._scenarios(self._storm(quorum, fleet, others))
+            storm = self._storm(quorum, fleet, others)
+            storm.session_ms, storm.session_unknown = session_ms, unknown
+            await self._scenarios(storm)
+
+    async def _session(self, quorum: Quorum) -> tuple[int, str]:
+        """The time-out of brokers' sessions in ms, or 0 and why it is not known."""
+        if given := self.plan.session_timeout_ms if self.cell.target.addresses else 0:
+            return given, ""
+        try:
+            return await session_timeout_ms(quorum), ""
+        except TargetError as error:
+            self.tell(f"{self.cell}: the work of lost brokers will not be known: {error}")
+            return 0, str(error)
+
+    def _find_processes(self, quorum: Quorum) -> None:
+        """Of controllers that run already, if they are on this machine."""
+        if self.processes is not None:
+            return
+        try:
+            self.pids = controller_pids(quorum, self.plan.pids)
+        except TargetError as error:
+            self.tell(f"{self.cell}: CPU and memory of the controllers are not known: {error}")
 
     def _fleet(self, quorum: Quorum) -> Fleet:
-        options = Options(heartbeat_s=self.plan.heartbeat_s, counts_only=self.plan.mind == "count")
+        is_counting = self.plan.mind == "count"
+        options = Options(self.plan.heartbeat_s, counts_only=is_counting, patience=self.cell.patience)
         random = Random()  # Not from the seed: two brokers with the same directories are refused, on one cluster.
         if self.spark is None:
             return Fleet(quorum, random=random, options=options)
@@ -147,20 +174,24 @@ class _CellRun:
                 lost_share=plan.lost_share,
                 lost_replicas=plan.lost_replicas,
             ),
-            self.random,
+            Random(),  # Each scenario gets dice of its own.
             controllers=len(quorum.controller_ids),
             processes=self.processes,
             usage=self._usage,
             prefix=self.prefix,
+            timeout_s=_WAIT_S * self.cell.patience,
             places=others,
             profile=self.profile,
         )
 
     def _usage(self) -> Usage | None:
-        """Of all controllers together, as far as they run."""
-        found = [usage for node in self.processes.nodes if (usage := node.usage())] if self.processes else []
-        sums = [sum(column) for column in zip(*((u.cpu_s, u.rss_bytes, u.peak_rss_bytes) for u in found), strict=True)]
-        return Usage(sums[0], int(sums[1]), int(sums[2])) if found else None
+        """Of all controllers together; of those that the run has started, as far as they run."""
+        found = [usage_of(pid) for pid in (self.processes.pids() if self.processes else self.pids)]
+        known = [usage for usage in found if usage]
+        if not known or len(known) < len(found):
+            return None
+        sums = [sum(column) for column in zip(*((u.cpu_s, u.rss_bytes, u.peak_rss_bytes) for u in known), strict=True)]
+        return Usage(sums[0], int(sums[1]), int(sums[2]))
 
     async def _scenarios(self, storm: Storm) -> None:
         """One after the other; a failed one is a row with its error, and the run goes on if the cluster recovers."""
@@ -169,8 +200,9 @@ class _CellRun:
             if broken:
                 self._failed(storm, name, f"not run: {broken}")
                 continue
+            storm.random = self.plan.dice(self.cell.repetition, name)
             try:
-                async with asyncio.timeout(_SCENARIO_S):
+                async with asyncio.timeout(_SCENARIO_S * self.cell.patience):
                     result = await ALL[name](storm)
             except asyncio.CancelledError:
                 if storm.fleet.lost:
@@ -181,6 +213,8 @@ class _CellRun:
                 broken = f"{name} failed" if name in FIRST else await self._recovered(storm)
                 continue
             self.rows.append(row_of(self.cell, result, self.plan.seed))
+            if result.invalid:
+                self.tell(f"{self.cell}: {name}: invalid: {result.invalid}")
             last = f"last broker after {result.last_ms:,.0f} ms" if result.last_ms >= 0 else "nothing changed"
             waves = "".join(f", {wave} {ms:,.0f} ms" for wave, ms in result.waves_ms.items())
             self.tell(f"{self.cell}: {name}: {last}{waves}, {result.changes:,} changes, {result.seconds:.1f} s in all")
@@ -192,7 +226,7 @@ class _CellRun:
             return
         kinds = {record.__name__ for record in METADATA_RECORDS.values()} - {NoOpRecord.__name__}
         result = measure.so_far(*kinds)
-        result.valid, result.note = False, storm.fleet.lost
+        result.invalidate(storm.fleet.lost)
         self.rows.append(row_of(self.cell, result, self.plan.seed, partial=True))
         self.tell(f"{self.cell}: {name}: partial: {storm.fleet.lost}")
 
@@ -214,7 +248,7 @@ class _CellRun:
     async def _clear_away(self, quorum: Quorum, ids: range) -> None:
         """Also after Ctrl-C: on a cluster that is not ours nothing of the storm may stay."""
         try:
-            problems = await clear_away(quorum, self.random, self.prefix, ids)
+            problems = await clear_away(quorum, self.jitter, self.prefix, ids)
         except (KcoreError, OSError) as error:
             maybe = Left(quorum.bootstrap[0], [f"{self.prefix}*"], list(ids))
             problems = [f"may be left behind: {maybe}: {_text_of(error)}"]

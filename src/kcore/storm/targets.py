@@ -10,9 +10,8 @@ from typing import Final
 
 from kcore.constants import MAX_BROKERS
 from kcore.errors import NetworkError, TargetError
-from kcore.hollow.fleet import Fleet
+from kcore.hollow.fleet import cluster_of
 from kcore.hollow.quorum import Quorum
-from kcore.metadata.image import ClusterImage
 from kcore.net.address import address_flaw
 from kcore.processes.controller_quorum import ControllerQuorum
 from kcore.processes.jars import releases
@@ -134,13 +133,6 @@ def free_ids(count: int, taken: Collection[int]) -> range:
     if count > MAX_BROKERS or ids[-1] > _MOST_ID:
         raise TargetError(f"there are no {count:,} broker ids in a row behind {max(taken, default=0):,}")
     return ids
-
-
-async def cluster_of(quorum: Quorum, random: Random) -> ClusterImage:
-    """The cluster from its metadata log: controllers have no other API for brokers and topics."""
-    async with Fleet(quorum, random=random) as watcher:
-        await watcher.watch()
-        return watcher.observer.image
 
 
 @dataclass(frozen=True, slots=True)

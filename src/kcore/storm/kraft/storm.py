@@ -11,15 +11,16 @@ import numpy as np
 
 from kcore.errors import TargetError
 from kcore.hollow import isr
-from kcore.hollow.fleet import Fleet, HollowBroker, State
-from kcore.hollow.histograms import NOT_KNOWN, histogram, percentile_ms
+from kcore.hollow.fleet import Fleet, HollowBroker, State, cluster_of
+from kcore.hollow.histograms import histogram, percentile_ms
 from kcore.hollow.quorum import Quorum
 from kcore.metadata.partition_table import PartitionTable
-from kcore.processes.controller_quorum import SESSION_TIMEOUT_MS, ControllerQuorum
+from kcore.processes.controller_quorum import ControllerQuorum
 from kcore.processes.machine import Usage
 from kcore.replication.placement import place
 from kcore.schema.index import METADATA_RECORDS
 from kcore.schema.topics import CreatableReplicaAssignment, CreateTopicsRequest
+from kcore.storm.expectations import Bounds, Held, Holdings
 from kcore.storm.profiling import Profiling
 from kcore.storm.result import ScenarioResult
 from kcore.types import Int32s, Int64s
@@ -54,10 +55,12 @@ class Storm:
     quorum: Quorum
     fleet: Fleet
     sizes: Sizes
-    random: Random
+    random: Random  # for the scenarios' choices alone: seeded for each, so that all targets get the same
     controllers: int = 1
     processes: ControllerQuorum | None = None  # where we started the controllers, and may kill them
     usage: Callable[[], Usage | None] = lambda: None  # of the controllers' processes, together
+    session_ms: int = 0  # broker.session.timeout.ms of the controllers; 0: not known
+    session_unknown: str = ""  # why
     timeout_s: float = 120.0
     topics: list[str] = field(default_factory=list)  # ours that are there
     prefix: str = "storm-"  # of their names
@@ -72,6 +75,28 @@ class Storm:
         if self.fleet.options.counts_only:
             raise TargetError("this scenario needs hollow brokers that know the partitions: --mind full")
         return self.fleet.observer.image.table
+
+    async def state(self) -> PartitionTable:
+        """The partitions as they are now; where the brokers only count, the log is read once more for that."""
+        if not self.fleet.options.counts_only:
+            return self.table
+        return (await cluster_of(self.quorum, Random(), self.timeout_s)).table
+
+    async def pick(self, count: int = 1, what: str = "leaders") -> tuple[list[HollowBroker], Holdings]:
+        """Brokers by the dice, and what they hold together: only those that lead (or `what` of Holdings) anything.
+
+        The dice order all brokers, so that targets get the same ones as far as these hold anything there.
+        """
+        held, live = Held(await self.state()), self.live()
+        ordered = [each.broker_id for each in self.random.sample(live, len(live))]
+        chosen = [each for each in ordered if getattr(held.of([each]), what)][:count]
+        if not chosen:
+            raise TargetError(f"no live broker has any {what}: there is nothing to measure")
+        return [self.fleet.brokers[each] for each in chosen], held.of(chosen)
+
+    async def holdings(self, brokers: Sequence[HollowBroker]) -> Holdings:
+        """What these brokers hold now."""
+        return Held(await self.state()).of([broker.broker_id for broker in brokers])
 
     def live(self) -> list[HollowBroker]:
         """Those that are not off, by id."""
@@ -109,28 +134,31 @@ class Storm:
         await self.fleet.start(off, clean=clean)
         await self.fleet.unfenced(off, self.timeout_s)
         await self.settled()
-        if not self.fleet.options.counts_only:
-            await self.fill_isrs(brokers)
+        await self.fill_isrs(brokers)
 
     async def fill_isrs(self, brokers: Sequence[HollowBroker]) -> None:
         """The leaders take these brokers into the ISRs of all partitions of which they have a replica."""
         ids = [broker.broker_id for broker in brokers]
-        await self.alter_isrs("to lack a member of their ISR", lambda: isr.lacking(self.table, ids), self.replicas)
+        await self.alter_isrs("to lack a member of their ISR", lambda table: isr.lacking(table, ids), replicas_of)
 
-    async def alter_isrs(self, what: str, rows: Callable[[], Int32s], wanted: Callable[[int], list[int]]) -> None:
+    async def alter_isrs(
+        self,
+        what: str,
+        rows: Callable[[PartitionTable], Int32s],
+        wanted: Callable[[PartitionTable, int], list[int]],
+    ) -> None:
         """The leaders ask for the wanted ISRs, by row, until no rows are left; TargetError after the time-out."""
         end = time.monotonic() + self.timeout_s
-        while len(found := rows()):
+        while len(found := rows(table := await self.state())):
             if time.monotonic() > end:
                 raise TargetError(f"{len(found)} partitions have not ceased {what} after {self.timeout_s:g} s")
-            isrs = [wanted(row) for row in found.tolist()]
-            await isr.alter(self.quorum, self.table, found, isrs, self.fleet.brokers)
+            isrs = [wanted(table, row) for row in found.tolist()]
+            await isr.alter(self.quorum, table, found, isrs, self.fleet.brokers)
             await self.settled()
 
     def replicas(self, row: int) -> list[int]:
         """Ids of a partition's brokers."""
-        table = self.table
-        return [int(table.brokers.ids[each]) for each in table.replicas__ps[row] if each >= 0]
+        return replicas_of(self.table, row)
 
     async def until(self, what: str, done: Callable[[], bool]) -> None:
         """Returns when the condition holds. TargetError after the storm's time-out."""
@@ -157,6 +185,11 @@ class Storm:
         return np.array([broker.row for broker in self.live()], np.int64)
 
 
+def replicas_of(table: PartitionTable, row: int) -> list[int]:
+    """Ids of the brokers of one partition."""
+    return [int(table.brokers.ids[each]) for each in table.replicas__ps[row] if each >= 0]
+
+
 class Measure:
     """One scenario between its beginning and its end. `begin` settles first, so that what it sees is its own."""
 
@@ -164,10 +197,13 @@ class Measure:
         self.storm = storm
         self.result = ScenarioResult(scenario, 0, 0, storm.controllers)
         self.intended_ns = 0
+        self._lost: Sequence[HollowBroker] = ()
 
-    async def begin(self) -> None:
-        """Forgets all that was before; the intended moment is now."""
+    async def begin(self, bounds: Bounds) -> None:
+        """Forgets all that was before; the intended moment is now. Changes out of bounds make the result invalid."""
         storm, fleet = self.storm, self.storm.fleet
+        self._bounds = bounds
+        self.result.expected_least, self.result.expected_most = bounds.least, bounds.most
         storm.measure = self
         await storm.settled()
         fleet.timeline.forget()
@@ -207,14 +243,12 @@ class Measure:
         self._wave_offset, self._wave_ns = self.storm.fleet.observer.end_offset, time.monotonic_ns()
 
     def waits_for_sessions(self, lost: Sequence[HollowBroker]) -> None:
-        """The controller notices the loss of these brokers when their sessions end: when that is.
+        """The controller notices the loss of these brokers when their sessions end."""
+        self._lost = lost
 
-        A session lasts from when the controller reads the last heartbeat; when that was sent is a little earlier. Not
-        known for controllers that this run did not start, whose time-out is theirs, and where the brokers run on Spark.
-        """
-        sent_ns = [self.storm.fleet.heartbeat_sent_ns(broker) for broker in lost]
-        if self.storm.processes is not None and all(sent_ns):
-            self.result.session_ms = (max(sent_ns) - self.intended_ns) / _MILLIS + SESSION_TIMEOUT_MS
+    def waits_no_more(self) -> None:
+        """The controller went to work without waiting for the sessions."""
+        self._lost = ()
 
     def answered(self) -> None:
         """The controller has answered all that was asked of it."""
@@ -229,7 +263,14 @@ class Measure:
     async def end(self, *names: str) -> ScenarioResult:
         """Waits until every live broker knows the last record of these types, and returns the measured result."""
         await self.storm.settled()
-        return self.so_far(*names)
+        result = self.so_far(*names)
+        if flaw := self.flaw(*names):
+            result.invalidate(flaw)
+        return result
+
+    def flaw(self, *names: str) -> str:
+        """Why so many changes as there are now are no measurement; empty within the bounds."""
+        return self._bounds.flaw(len(self.changes(*names)))
 
     def so_far(self, *names: str) -> ScenarioResult:
         """What there is to see by now, of a scenario that may not have come to its end."""
@@ -270,9 +311,22 @@ class Measure:
         result.log_bytes = int(fleet.timeline.batches(self.start_offset, result.log_end).bytes.sum())
         counters = fleet.counters()
         result.requests = sum(counters[name] - self._counters[name] for name in ("heartbeats", "fetches"))
-        if fleet.refused_ns and result.session_ms == NOT_KNOWN:
-            result.session_ms = fleet.refused_ns / _MILLIS
+        self._wait_for_sessions()
         result.errors, result.false_fencings = dict(fleet.errors), fleet.false_fencings
+
+    def _wait_for_sessions(self) -> None:
+        """How long the controller waited for the sessions of lost brokers to end, or why that is not known.
+
+        A session lasts from when the controller reads the last heartbeat; when that was sent is a little earlier.
+        """
+        storm, result = self.storm, self.result
+        sent_ns = [broker.last_sent_ns for broker in self._lost]
+        if self._lost and storm.session_ms and all(sent_ns):
+            result.session_ms = (max(sent_ns) - self.intended_ns) / _MILLIS + storm.session_ms
+        elif storm.fleet.refused_ns:
+            result.session_ms = storm.fleet.refused_ns / _MILLIS
+        elif self._lost:
+            result.work_unknown = storm.session_unknown or "it is not known when the lost brokers sent their last beat"
 
     def _weigh(self) -> None:
         """Heartbeats, our own lag, and what both sides took of the machine."""
@@ -290,4 +344,4 @@ class Measure:
             result.controller_cpu_s = usage.cpu_s - self._usage.cpu_s
             result.controller_rss_mb = usage.peak_rss_bytes / 1e6
         if result.lag_max_ms > _LATE_MS:
-            result.valid, result.note = False, f"the load generator itself was {result.lag_max_ms:.0f} ms late"
+            result.invalidate(f"the load generator itself was {result.lag_max_ms:.0f} ms late")

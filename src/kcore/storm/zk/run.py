@@ -20,6 +20,7 @@ from kcore.storm.zk.storm import QUIET_S, ZkStorm
 from kcore.workloads.generate import generate
 from kcore.zookeeper.client import ZookeeperClient
 
+_WAIT_S: Final = 180.0  # Time-outs for a usual size: `Cell.patience`.
 _SCENARIO_S: Final = 1800.0
 _ZOOKEEPER_HEAP: Final = "1g"
 
@@ -53,12 +54,12 @@ async def _run(
         fleet = HollowFleet(client, table.brokers.ids.tolist())
         await fleet.open()
         try:
-            doomed = await _register(fleet, names, plan.seed)
+            doomed = await _register(fleet, names, plan.dice(cell.repetition, BROKER_LOST))
             options = profile.java_options if profile else ()
             with controller_of(cell.target.text, zookeeper, plan.heap, options) as controller:
                 if profile:
                     profile.pids = controller.pids
-                storm = ZkStorm(fleet, controller, table, Random(plan.seed), doomed, profile=profile)
+                storm = ZkStorm(fleet, controller, table, Random(), doomed, _WAIT_S * cell.patience, profile)
                 if CREATE in names:
                     await fleet.quiet(QUIET_S, storm.timeout_s)
                 else:
@@ -68,10 +69,10 @@ async def _run(
             await fleet.close()
 
 
-async def _register(fleet: HollowFleet, names: list[str], seed: int) -> int | None:
+async def _register(fleet: HollowFleet, names: list[str], dice: Random) -> int | None:
     """All brokers; the one that is to die, if one is, has a session of its own. It is not the witness, the first."""
     ids = sorted(fleet.brokers)
-    doomed = Random(seed).choice(ids[1:]) if BROKER_LOST in names and len(ids) > 1 else None
+    doomed = dice.choice(ids[1:]) if BROKER_LOST in names and len(ids) > 1 else None
     await fleet.register([broker_id for broker_id in ids if broker_id != doomed])
     if doomed is not None:
         await fleet.register_to_die(doomed)
@@ -85,17 +86,20 @@ async def _scenarios(plan: StormPlan, cell: Cell, storm: ZkStorm, rows: list[Row
         if broken:
             rows.append(failed_row(cell, name, 1, plan.seed, f"not run: {broken}"))
             continue
+        storm.random = plan.dice(cell.repetition, name)
         try:
-            async with asyncio.timeout(_SCENARIO_S):
+            async with asyncio.timeout(_SCENARIO_S * cell.patience):
                 result = await SCENARIOS[name](storm)
             result.end_state = await end_state(storm.fleet.client, storm.table)
         except (KcoreError, OSError) as error:
             broken = f"{name} failed"
-            why = str(error) or f"not within {_SCENARIO_S:g} s"
+            why = str(error) or f"not within {_SCENARIO_S * cell.patience:g} s"
             rows.append(failed_row(cell, name, 1, plan.seed, why))
             tell(f"{cell}: {name} failed: {why}")
             continue
         rows.append(row_of(cell, result, plan.seed))
+        if result.invalid:
+            tell(f"{cell}: {name}: invalid: {result.invalid}")
         session = f" (of which {result.session_ms:,.0f} ms a session's time-out)" if result.session_ms > 0 else ""
         tell(
             f"{cell}: {name}: first broker after {result.first_ms:,.0f} ms, last after {result.last_ms:,.0f} ms"

@@ -10,8 +10,9 @@ from kcore.metadata.znode_operations import Delete
 from kcore.metadata.znodes import CONTROLLER
 from kcore.net.connect import connect
 from kcore.schema import ControlledShutdownRequest, UpdateMetadataRequest
+from kcore.storm.expectations import Bounds
 from kcore.storm.result import ScenarioResult
-from kcore.storm.zk.storm import ZkMeasure, ZkStorm
+from kcore.storm.zk.storm import MOST_WAVES, ZkMeasure, ZkStorm
 from kcore.storm.zk.topics import create, delete_topics, reassign
 
 CREATE: Final = "create"  # Without it the cluster is written to ZooKeeper before the controller starts.
@@ -23,7 +24,7 @@ Scenario = Callable[[ZkStorm], Awaitable[ScenarioResult]]
 async def failover(storm: ZkStorm) -> ScenarioResult:
     """`/controller` is removed; timed from its new creation until the last broker has everything again."""
     created = asyncio.Event()
-    measure = ZkMeasure(storm, "failover")
+    measure = ZkMeasure(storm, "failover", storm.sent_whole())
 
     def changed(path: str, kind: str) -> None:
         if kind == "created":
@@ -46,7 +47,7 @@ async def broker_lost(storm: ZkStorm) -> ScenarioResult:
     Timed from the death; the session is over, and the controller's work begins, when the broker's znode is gone.
     """
     lost = storm.pick() if storm.doomed is None else storm.doomed
-    measure = ZkMeasure(storm, BROKER_LOST)
+    measure = ZkMeasure(storm, BROKER_LOST, storm.sent_about(lost))
     if not storm.fleet.kill(lost):
         raise TargetError(f"broker {lost} has no session that could end")
     async with asyncio.timeout(storm.timeout_s):
@@ -59,7 +60,9 @@ async def broker_back(storm: ZkStorm) -> ScenarioResult:
     away = sorted(storm.fleet.brokers.keys() - storm.fleet.live)
     if not away:
         raise TargetError("broker-back needs a broker that was lost: run it after broker-lost")
-    measure = ZkMeasure(storm, "broker-back")
+    held = len(storm.held(away[0]))
+    most = MOST_WAVES * held * storm.table.replicas__ps.shape[1]
+    measure = ZkMeasure(storm, "broker-back", Bounds(max(1, held), max(1, most), f"a broker with {held:,} replicas"))
     await storm.fleet.register(away[:1])
     return await measure.end("it to be told of everything", lambda: storm.knows_all(away[0]))
 
@@ -68,7 +71,7 @@ async def controlled_shutdown(storm: ZkStorm) -> ScenarioResult:
     """A broker asks to stop; until the answer, and the last request that follows from it. Then its znode goes."""
     leaving = storm.pick()
     epoch = storm.fleet.brokers[leaving].epoch
-    measure = ZkMeasure(storm, "controlled-shutdown")
+    measure = ZkMeasure(storm, "controlled-shutdown", storm.sent_about(leaving))
     controller = storm.controller
     async with await connect(controller.host, controller.port, client_id=str(leaving)) as connection:
         request = ControlledShutdownRequest(broker_id=leaving, broker_epoch=epoch)
@@ -86,7 +89,8 @@ async def controlled_shutdown(storm: ZkStorm) -> ScenarioResult:
 async def bounce(storm: ZkStorm) -> ScenarioResult:
     """A broker's znode is deleted and created again in one transaction. Timed until it knows all partitions."""
     bounced = storm.pick()
-    measure = ZkMeasure(storm, "bounce")
+    held, away = len(storm.held(bounced)), storm.sent_about(bounced, times=MOST_WAVES)
+    measure = ZkMeasure(storm, "bounce", Bounds(max(1, held), away.most + MOST_WAVES * held, away.because))
     await storm.fleet.bounce(bounced)
     return await measure.end("it to be told of everything", lambda: storm.knows_all(bounced))
 

@@ -19,11 +19,14 @@ from kcore.net.versions import api_name
 from kcore.processes.machine import Usage
 from kcore.processes.zk_controllers import ControllerProcess
 from kcore.schema import LeaderAndIsrRequest, UpdateMetadataRequest
+from kcore.schema.structure import Message
+from kcore.storm.expectations import Bounds, Held
 from kcore.storm.profiling import Profiling
 from kcore.storm.result import ScenarioResult
 from kcore.types import Int32s
 
 _MILLIS: Final = 1e6
+MOST_WAVES: Final = 3  # of one state, as Kafka's controller sends it
 QUIET_S: Final = 1.5  # Kafka's controller sends in waves, up to a second apart.
 
 
@@ -88,6 +91,20 @@ class ZkStorm:
         others = self.fleet.live - {self.witness.broker_id}
         return self.random.choice(sorted(others - {self.doomed} or others))
 
+    def sent_about(self, broker_id: int, times: int = 1) -> Bounds:
+        """LeaderAndIsr when a broker ends: each partition that it leads goes to another leader at least.
+
+        At most the new leaders and the smaller ISRs go to every replica of its partitions. `times`: it also comes back.
+        """
+        held = Held(self.witness.view()).of([broker_id])
+        most = (held.leaders + held.replicas) * self.table.replicas__ps.shape[1]
+        return Bounds(max(1, held.leaders), times * most, f"a broker that {held} ends")
+
+    def sent_whole(self) -> Bounds:
+        """LeaderAndIsr when every live broker is sent all its replicas: once at least, and in a few waves at most."""
+        count = sum(len(self.held(broker_id)) for broker_id in self.fleet.live)
+        return Bounds(max(1, count), max(1, MOST_WAVES * count), f"{count:,} replicas on live brokers")
+
     def forget(self) -> None:
         """What came so far is no part of what is measured next."""
         self.fleet.forget()
@@ -132,9 +149,13 @@ class ZkStorm:
 class ZkMeasure:
     """One scenario between its beginning and its end."""
 
-    def __init__(self, storm: ZkStorm, scenario: str) -> None:
-        self.storm = storm
+    def __init__(
+        self, storm: ZkStorm, scenario: str, bounds: Bounds, counted: type[Message] = LeaderAndIsrRequest
+    ) -> None:
+        """`counted`: the request whose partitions are the changes; changes out of bounds make the result invalid."""
+        self.storm, self._bounds, self._counted = storm, bounds, counted
         self.result = ScenarioResult(scenario, len(storm.fleet.live), len(storm.table), controllers=1)
+        self.result.expected_least, self.result.expected_most = bounds.least, bounds.most
         storm.forget()
         if storm.profile:
             storm.profile.begin(scenario)
@@ -185,7 +206,9 @@ class ZkMeasure:
         result.p50_ms, result.p99_ms, result.p999_ms = map(float, np.percentile(result.known_ms, [50, 99, 99.9]))
         result.records = dict(Counter(api_name(each.message) for _, each in arrivals))
         result.requests, result.log_bytes = len(arrivals), sum(each.bytes for _, each in arrivals)
-        result.changes = sum(each.partitions for _, each in arrivals if each.message is LeaderAndIsrRequest)
+        result.changes = sum(each.partitions for _, each in arrivals if each.message is self._counted)
+        if flaw := self._bounds.flaw(result.changes):
+            result.invalidate(flaw)
         self._weigh()
         result.seconds = (time.monotonic_ns() - self._begun_ns) / 1e9
         return result

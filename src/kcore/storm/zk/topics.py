@@ -11,10 +11,11 @@ from kcore.metadata.znodes import DELETE_TOPICS, TOPICS
 from kcore.net.connect import connect
 from kcore.net.connection import Connection
 from kcore.protocol_errors import Errors
-from kcore.schema import DeleteTopicsRequest
+from kcore.schema import DeleteTopicsRequest, StopReplicaRequest
 from kcore.schema import partitions as schema
 from kcore.schema.structure import Message
 from kcore.schema.topics import DeleteTopicState
+from kcore.storm.expectations import Bounds
 from kcore.storm.moves import replaced
 from kcore.storm.result import ScenarioResult
 from kcore.storm.zk.storm import ZkMeasure, ZkStorm
@@ -22,6 +23,7 @@ from kcore.storm.zk.storm import ZkMeasure, ZkStorm
 WORK_S: Final = 1750.0  # Within the half hour that a scenario has: Kafka's controller takes minutes.
 _POLL_S: Final = 0.02
 _MOVES_POLL_S: Final = 0.1
+_SENT_A_MOVE: Final = 6  # At most, to each replica.
 
 
 async def create(storm: ZkStorm) -> ScenarioResult:
@@ -29,7 +31,7 @@ async def create(storm: ZkStorm) -> ScenarioResult:
 
     The tool writes a topic's settings and its assignment; the controller makes all other znodes.
     """
-    measure = ZkMeasure(storm, "create")
+    measure = ZkMeasure(storm, "create", storm.sent_whole())
     await write_topics(storm.fleet.client, storm.table)
     measure.wave("written by the tool")
     return await measure.end("the brokers to be told of all partitions", storm.everyone_knows_all, WORK_S)
@@ -52,7 +54,7 @@ async def reassign(storm: ZkStorm) -> ScenarioResult:
     controller = storm.controller
     async with IsrLeaders(storm.fleet.brokers, controller.host, controller.port) as leaders:
         async with await connect(controller.host, controller.port, client_id="storm") as connection:
-            measure = ZkMeasure(storm, "reassign")
+            measure = ZkMeasure(storm, "reassign", _of_moves(len(rows), storm.table.replicas__ps.shape[1]))
             answer = await connection.send(request, timeout_s=WORK_S)
             measure.answered()
             codes = (each.error_code for topic in answer.responses for each in topic.partitions)
@@ -62,6 +64,11 @@ async def reassign(storm: ZkStorm) -> ScenarioResult:
         result = await measure.end("the last request", lambda: True, WORK_S)
     storm.table.set_replicas(rows, after)
     return result
+
+
+def _of_moves(count: int, factor: int) -> Bounds:
+    """LeaderAndIsr goes to old and new replicas when a move begins, and to the new ones when it ends."""
+    return Bounds(max(1, count * factor), max(1, count * (factor + 1) * _SENT_A_MOVE), f"{count:,} partitions move")
 
 
 def _moves(storm: ZkStorm, rows: list[int], replicas: list[list[int]]) -> Message:
@@ -98,7 +105,7 @@ async def delete_topics(storm: ZkStorm) -> ScenarioResult:
     comparable.
     """
     await storm.everyone_back()
-    measure = ZkMeasure(storm, "delete-topics")
+    measure = ZkMeasure(storm, "delete-topics", storm.sent_whole(), StopReplicaRequest)
     deletion = asyncio.create_task(_delete_all(storm, measure))
     try:
         await _until_gone(storm)

@@ -5,6 +5,7 @@ from typing import Final
 
 from kcore.errors import TargetError
 from kcore.processes.controller_quorum import ControllerQuorum, Node
+from kcore.storm.expectations import exactly
 from kcore.storm.kraft.scenarios.topics import make_topics
 from kcore.storm.kraft.storm import Measure, Storm
 from kcore.storm.result import ScenarioResult
@@ -24,7 +25,7 @@ async def controller_killed(storm: Storm) -> ScenarioResult:
     processes = _own_processes(storm, "controller-killed")
     active, *_ = _active_first(storm, processes)
     measure = Measure(storm, "controller-killed")
-    await measure.begin()
+    await measure.begin(exactly(1, "a topic of one partition"))
     epoch = storm.fleet.observer.epoch
     processes.kill(active)
     await _make_a_topic(storm)
@@ -49,7 +50,7 @@ async def standby_takes_over(storm: Storm) -> ScenarioResult:
     active, standby, third, *_ = _active_first(storm, processes)
     processes.stop_node(standby)
     measure = Measure(storm, "standby-takes-over")
-    await measure.begin()
+    await measure.begin(exactly(_MISSED + 1, "topics of one partition"))
     await _register_again(storm, processes, standby)
     await measure.wave("restarted", _REGISTERED)
     await _caught_up(storm, third)

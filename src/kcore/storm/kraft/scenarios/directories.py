@@ -6,6 +6,7 @@ from typing import Final
 from kcore.hollow.fleet import HollowBroker
 from kcore.schema import log_dirs as schema
 from kcore.schema.log_dirs import AssignReplicasToDirsRequest
+from kcore.storm.expectations import Bounds, exactly
 from kcore.storm.kraft.scenarios.topics import check
 from kcore.storm.kraft.storm import Measure, Sizes, Storm
 from kcore.storm.result import ScenarioResult
@@ -21,13 +22,13 @@ async def assign(storm: Storm) -> ScenarioResult:
     One request after the other, of at most 2,250 partitions each, as Kafka's brokers send them. Timed from the first
     one; afterwards the replicas are assigned to the first directory again.
     """
-    broker = storm.random.choice(storm.live())
+    [broker], _ = await storm.pick(what="replicas")
     first, second = await _restart_with_two(storm, broker)
     await storm.fill_isrs([broker])
     mine = _replicas_of(storm, broker)
     requests = _requests(broker, second, mine)
     measure = Measure(storm, "assign")
-    await measure.begin()
+    await measure.begin(exactly(len(mine), "replicas in another directory"))
     await _send(storm, requests)
     measure.answered()
     result = await measure.end(_CHANGE)
@@ -43,24 +44,26 @@ async def dir_lost(storm: Storm) -> ScenarioResult:
     one in the place of the lost: the wave "assigned" is timed from when the broker is back and sends
     AssignReplicasToDirs for its replicas, until the last broker knows that.
     """
-    broker = storm.random.choice(storm.live())
+    [broker], _ = await storm.pick(what="replicas")
     _, second = await _restart_with_two(storm, broker)
     mine = lost_of(_replicas_of(storm, broker), storm.sizes)
     await _send(storm, _requests(broker, second, mine))
     await storm.fill_isrs([broker])
     rows = _rows_of(storm, mine)
     measure = Measure(storm, "dir-lost")
-    await measure.begin()
+    await measure.begin(Bounds(_in_isr(storm, broker, rows), len(rows), "replicas in the lost directory"))
     storm.fleet.lose_directories(broker, [second])
     await storm.until("the directory's replicas to leave the ISRs", lambda: not _in_isr(storm, broker, rows))
     result = await measure.end(_CHANGE)
     _, fresh = await _restart_with_two(storm, broker)
     requests = _requests(broker, fresh, mine)
     again = Measure(storm, "dir-lost")
-    await again.begin()
+    await again.begin(exactly(len(mine), "replicas in another directory"))
     await _send(storm, requests)
     await again.wave("assigned", _CHANGE)
     result.waves_ms |= again.result.waves_ms
+    if flaw := again.flaw(_CHANGE):
+        result.invalidate(flaw)
     await storm.fill_isrs(storm.live())
     return result
 
@@ -94,10 +97,10 @@ def _rows_of(storm: Storm, partitions: list[tuple[Uuid, int]]) -> Int32s:
     return storm.table.rows_of([row_of[topic_id] for topic_id, _ in partitions], [index for _, index in partitions])
 
 
-def _in_isr(storm: Storm, broker: HollowBroker, rows: Int32s) -> bool:
-    """Whether the broker is in the ISR of one of these."""
+def _in_isr(storm: Storm, broker: HollowBroker, rows: Int32s) -> int:
+    """Of how many of these the broker is in the ISR."""
     table = storm.table
-    return bool((table.isr__pi[rows] == table.brokers.row(broker.broker_id)).any())
+    return int((table.isr__pi[rows] == table.brokers.row(broker.broker_id)).sum())
 
 
 async def _send(storm: Storm, requests: Sequence[AssignReplicasToDirsRequest]) -> None:

@@ -5,6 +5,8 @@ from functools import partial
 import numpy as np
 
 from kcore.hollow.fleet import HollowBroker
+from kcore.metadata.partition_table import PartitionTable
+from kcore.storm.expectations import exactly
 from kcore.storm.kraft.storm import Measure, Storm
 from kcore.storm.result import ScenarioResult
 from kcore.types import Int32s
@@ -17,11 +19,13 @@ async def isr_storm(storm: Storm) -> ScenarioResult:
 
     Each direction is a wave, timed from the leaders' requests until the last broker knows the last change.
     """
-    leaders = storm.random.sample(storm.live(), min(storm.sizes.leaders, len(storm.live())))
+    leaders, _ = await storm.pick(storm.sizes.leaders)
     measure = Measure(storm, "isr-storm")
-    await measure.begin()
+    await storm.fill_isrs(storm.live())
+    followed = len(_followed(leaders, storm.table))
+    await measure.begin(exactly(2 * followed * storm.sizes.rounds, f"{followed:,} ISRs shrink and expand"))
     for round_ in range(1, storm.sizes.rounds + 1):
-        await storm.alter_isrs("to have followers", partial(_followed, storm, leaders), partial(_alone, storm))
+        await storm.alter_isrs("to have followers", partial(_followed, leaders), _alone)
         await measure.wave(f"shrink {round_}", _CHANGE)
         await storm.fill_isrs(storm.live())
         await measure.wave(f"expand {round_}", _CHANGE)
@@ -29,14 +33,13 @@ async def isr_storm(storm: Storm) -> ScenarioResult:
     return await measure.end(_CHANGE)
 
 
-def _followed(storm: Storm, leaders: list[HollowBroker]) -> Int32s:
+def _followed(leaders: list[HollowBroker], table: PartitionTable) -> Int32s:
     """Rows of the partitions that these lead, and of whose ISRs others are members."""
-    table = storm.table
     led = np.isin(table.leader__p, table.brokers.rows([broker.broker_id for broker in leaders]))
     followed: Int32s = np.flatnonzero(led & ((table.isr__pi >= 0).sum(axis=1) > 1)).astype(np.int32)
     return followed
 
 
-def _alone(storm: Storm, row: int) -> list[int]:
+def _alone(table: PartitionTable, row: int) -> list[int]:
     """The ISR of the leader only."""
-    return [int(storm.table.brokers.ids[storm.table.leader__p[row]])]
+    return [int(table.brokers.ids[table.leader__p[row]])]

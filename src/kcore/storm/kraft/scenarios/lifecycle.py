@@ -1,19 +1,23 @@
 """Brokers come and go."""
 
 import asyncio
+from typing import Final
 
 from kcore.errors import TargetError
 from kcore.hollow.fleet import HollowBroker
-from kcore.hollow.histograms import NOT_KNOWN
+from kcore.storm.expectations import Bounds, Holdings, leaving
 from kcore.storm.kraft.storm import Measure, Storm
 from kcore.storm.result import ScenarioResult
+
+_MOST_AGAIN: Final = 5  # Brokers whose sessions end meanwhile are fenced and unfenced again.
 
 
 async def register(storm: Storm) -> ScenarioResult:
     """All brokers register at once; until all are unfenced and know it."""
     measure = Measure(storm, "register")
-    await measure.begin()
     brokers = list(storm.fleet.brokers.values())
+    least = 2 * len(brokers)
+    await measure.begin(Bounds(least, _MOST_AGAIN * least, f"{len(brokers):,} brokers register and are unfenced"))
     await storm.fleet.start(brokers)
     await storm.fleet.unfenced(brokers, storm.timeout_s)
     measure.answered()
@@ -23,9 +27,12 @@ async def register(storm: Storm) -> ScenarioResult:
 async def heartbeat(storm: Storm) -> ScenarioResult:
     """Nothing happens for `sizes.seconds`: what heartbeats take, and what idle brokers cost both sides."""
     measure = Measure(storm, "heartbeat")
-    await measure.begin()
+    await measure.begin(Bounds(0, 0, "nothing is to happen"))
     await asyncio.sleep(storm.sizes.seconds)
-    return await measure.end()
+    result = await measure.end("PartitionChangeRecord", "BrokerRegistrationChangeRecord", "RegisterBrokerRecord")
+    if not sum(result.heartbeats):
+        result.invalidate(f"no heartbeat was answered within {storm.sizes.seconds:g} s")
+    return result
 
 
 async def broker_lost(storm: Storm) -> ScenarioResult:
@@ -34,7 +41,8 @@ async def broker_lost(storm: Storm) -> ScenarioResult:
     Timed from the death: the controller notices when the session ends. Afterwards the broker comes back, and its
     partitions' leaders take it into their ISRs again.
     """
-    return await _lost(storm, "broker-lost", [storm.random.choice(storm.live())])
+    lost, held = await storm.pick()
+    return await _lost(storm, "broker-lost", lost, held)
 
 
 async def rack_lost(storm: Storm) -> ScenarioResult:
@@ -42,13 +50,14 @@ async def rack_lost(storm: Storm) -> ScenarioResult:
     racks = sorted({broker.rack for broker in storm.live() if broker.rack is not None})
     if len(racks) < 2:
         raise TargetError(f"rack-lost needs brokers in two racks or more, and there are {len(racks)}")
-    rack = storm.random.choice(racks)
-    return await _lost(storm, "rack-lost", [broker for broker in storm.live() if broker.rack == rack])
+    [first], _ = await storm.pick()
+    lost = [broker for broker in storm.live() if broker.rack == first.rack]
+    return await _lost(storm, "rack-lost", lost, await storm.holdings(lost))
 
 
-async def _lost(storm: Storm, scenario: str, lost: list[HollowBroker]) -> ScenarioResult:
+async def _lost(storm: Storm, scenario: str, lost: list[HollowBroker], held: Holdings) -> ScenarioResult:
     measure = Measure(storm, scenario)
-    await measure.begin()
+    await measure.begin(leaving(held))
     storm.fleet.kill(lost)
     measure.waits_for_sessions(lost)
     await storm.until("the brokers to be fenced", lambda: all(map(storm.is_fenced, lost)))
@@ -62,13 +71,13 @@ async def controlled_shutdown(storm: Storm) -> ScenarioResult:
 
     Afterwards it comes back, which a controller refuses until the old session has ended.
     """
-    leaving = storm.random.choice(storm.live())
+    stopped, held = await storm.pick()
     measure = Measure(storm, "controlled-shutdown")
-    await measure.begin()
-    await storm.fleet.shut_down([leaving], storm.timeout_s)
+    await measure.begin(leaving(held))
+    await storm.fleet.shut_down(stopped, storm.timeout_s)
     measure.answered()
     result = await measure.end("PartitionChangeRecord")
-    await storm.restore([leaving], clean=True)
+    await storm.restore(stopped, clean=True)
     return result
 
 
@@ -77,9 +86,10 @@ async def rolling_restart(storm: Storm) -> ScenarioResult:
 
     Timed from the first one's request to stop until the last one is back and all brokers know; a wave is one broker.
     """
-    brokers = storm.random.sample(storm.live(), min(storm.sizes.restarts, len(storm.live())))
+    brokers, held = await storm.pick(storm.sizes.restarts, "isrs")
     measure = Measure(storm, "rolling-restart")
-    await measure.begin()
+    least = 2 * (held.isrs - held.alone)  # Out of the ISR, and back into it.
+    await measure.begin(Bounds(max(1, least), leaving(held, times=2).most, f"brokers that {held} restart"))
     for broker in brokers:
         await storm.fleet.shut_down([broker], storm.timeout_s)
         await storm.restore([broker], clean=True)
@@ -94,16 +104,16 @@ async def bounce(storm: Storm) -> ScenarioResult:
     Timed from the death until it is unfenced, and until the last broker knows the last change of its partitions. A
     controller may refuse the new incarnation while the old one's session lasts: the errors count how often.
     """
-    broker = storm.random.choice(storm.live())
+    [broker], held = await storm.pick()
     measure = Measure(storm, "bounce")
-    await measure.begin()
+    await measure.begin(leaving(held, times=2))
     storm.fleet.kill([broker])
     measure.waits_for_sessions([broker])
     await storm.fleet.start([broker])
     await storm.fleet.unfenced([broker], storm.timeout_s)
     measure.answered()
     if not storm.fleet.refused_ns:
-        measure.result.session_ms = NOT_KNOWN  # It was taken in at once.
+        measure.waits_no_more()
     result = await measure.end("PartitionChangeRecord")
     await storm.restore([broker])
     return result

@@ -12,6 +12,7 @@ from kcore.hollow import isr
 from kcore.protocol_errors import Errors
 from kcore.schema import partitions as schema
 from kcore.schema import topics as topic_schema
+from kcore.storm.expectations import Bounds
 from kcore.storm.kraft.scenarios.topics import ask_to_move, by_topic, check, make_topics
 from kcore.storm.kraft.storm import Measure, Storm
 from kcore.storm.result import ScenarioResult
@@ -41,7 +42,7 @@ async def limit_create(storm: Storm) -> ScenarioResult:
         taken = not any(code for code, _ in await _create(storm, middle, validate_only=True))
         low, high = (middle, high) if taken else (low, middle)
     measure = Measure(storm, "limit-create")
-    await measure.begin()
+    await measure.begin(Bounds(low, low + high, f"partitions of two topics, of {low:,} and {high:,}"))
     refused = await _create(storm, high) if high < _PROBED else []
     await storm.settled()
     made = len(measure.changes("PartitionRecord"))
@@ -62,7 +63,7 @@ async def limit_partitions(storm: Storm) -> ScenarioResult:
     more = [schema.CreatePartitionsAssignment(broker_ids=pair)] * (EDGE + 1)
     wanted = schema.CreatePartitionsTopic(name=name, count=EDGE + 2, assignments=more)
     measure = Measure(storm, "limit-partitions")
-    await measure.begin()
+    await measure.begin(Bounds(0, EDGE + 1, "partitions asked for"))
     answer = await storm.quorum.ask(schema.CreatePartitionsRequest(topics=[wanted], timeout_ms=_TIMEOUT_MS))
     measure.answered()
     result = await measure.end("PartitionRecord")
@@ -77,7 +78,7 @@ async def limit_reassign(storm: Storm) -> ScenarioResult:
     names = await _make_pairs(storm, EDGE + 1)
     rows = _rows(storm, names)
     measure = Measure(storm, "limit-reassign")
-    await measure.begin()
+    await measure.begin(Bounds(0, EDGE + 1, "partitions asked for"))
     answer = await _reordered(storm, rows)
     measure.answered()
     result = await measure.end(_CHANGE)
@@ -94,7 +95,7 @@ async def limit_delete(storm: Storm) -> ScenarioResult:
     await make_topics(storm, [(f"{storm.prefix}{first + at:06}", 1) for at in range(EDGE + 1)])
     names = storm.topics[-(EDGE + 1) :]
     measure = Measure(storm, "limit-delete")
-    await measure.begin()
+    await measure.begin(Bounds(0, EDGE + 1, "topics asked for"))
     answer = await _delete(storm, names)
     measure.answered()
     result = await measure.end("RemoveTopicRecord")
@@ -171,7 +172,7 @@ async def _exactly(
     await storm.settled()
     await prepare(_rows(storm, names))
     measure = Measure(storm, scenario)
-    await measure.begin()
+    await measure.begin(Bounds(0, EDGE, "changes asked for"))
     epoch = (await storm.quorum.describe()).leader_epoch
     errors = await ask(_rows(storm, names))
     measure.answered()
@@ -189,7 +190,7 @@ async def limit_fence(storm: Storm) -> ScenarioResult:
     missing = (EDGE - 1 - mine) % EDGE  # One record is of the broker itself.
     await _make_pairs(storm, missing, follower=lost.broker_id)
     measure = Measure(storm, "limit-fence")
-    await measure.begin()
+    await measure.begin(Bounds(0, mine + missing, "partitions of the lost broker"))
     epoch = (await storm.quorum.describe()).leader_epoch
     storm.fleet.kill([lost])
     await storm.until("the broker to be fenced", lambda: storm.is_fenced(lost))

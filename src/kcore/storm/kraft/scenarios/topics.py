@@ -7,10 +7,12 @@ from typing import Final
 import numpy as np
 
 from kcore.errors import TargetError
+from kcore.metadata.partition_table import PartitionTable
 from kcore.protocol_errors import Errors
 from kcore.schema import partitions as schema
 from kcore.schema.topics import CreatableTopic, CreateTopicsRequest, DeleteTopicsRequest, DeleteTopicState
-from kcore.storm.kraft.storm import Measure, Storm
+from kcore.storm.expectations import Bounds, exactly
+from kcore.storm.kraft.storm import Measure, Storm, replicas_of
 from kcore.storm.moves import replaced
 from kcore.storm.result import ScenarioResult
 from kcore.types import Int32s
@@ -26,7 +28,7 @@ async def create(storm: Storm) -> ScenarioResult:
     Requests go one after the other, each when the one before is answered.
     """
     measure = Measure(storm, "create")
-    await measure.begin()
+    await measure.begin(exactly(storm.sizes.partitions, "partitions to create"))
     await make_topics(storm, storm.fresh_topics())
     measure.answered()
     return await measure.end("PartitionRecord")
@@ -49,12 +51,13 @@ async def preferred_election(storm: Storm) -> ScenarioResult:
     If there is none, a broker is lost and comes back first. Timed from the first request; they go one after the other.
     """
     if not len(_not_preferred(storm)):
-        away = storm.random.choice(storm.live())
-        await storm.fleet.shut_down([away], storm.timeout_s)
-        await storm.restore([away], clean=True)
+        away, _ = await storm.pick()
+        await storm.fleet.shut_down(away, storm.timeout_s)
+        await storm.restore(away, clean=True)
     measure = Measure(storm, "preferred-election")
-    await measure.begin()
-    for rows in _portions(_not_preferred(storm)):
+    wanted = _not_preferred(storm)
+    await measure.begin(exactly(len(wanted), "partitions whose preferred leader could lead and does not"))
+    for rows in _portions(wanted):
         topics = [schema.TopicPartitions(topic=name, partitions=found) for name, found in by_topic(storm, rows)]
         answer = await storm.quorum.ask(schema.ElectLeadersRequest(topic_partitions=topics, timeout_ms=_TIMEOUT_MS))
         codes = (each.error_code for topic in answer.replica_election_results for each in topic.partition_result)
@@ -70,12 +73,13 @@ async def reassign(storm: Storm) -> ScenarioResult:
     last move is finished: the leaders take the new replicas into the ISRs as soon as they know of them.
     """
     table, live = storm.table, [broker.broker_id for broker in storm.live()]
-    leaving = storm.random.choice(live)
+    [broker], _ = await storm.pick()
+    leaving = broker.broker_id
     rows = table.index.rows(table.brokers.row(leaving)).copy()
     before = [storm.replicas(row) for row in rows.tolist()]
     after = [replaced(replicas, leaving, live, at) for at, replicas in enumerate(before)]
     measure = Measure(storm, "reassign")
-    await measure.begin()
+    await measure.begin(Bounds(max(1, 2 * len(rows)), 4 * len(rows), f"{len(rows):,} partitions begin and end a move"))
     await _move(storm, rows, after)
     measure.answered()
     await _finish_moves(storm)
@@ -91,7 +95,7 @@ async def delete_topics(storm: Storm) -> ScenarioResult:
         raise TargetError("delete-topics needs topics that this run has made")
     gone = storm.random.sample(storm.topics, max(1, int(len(storm.topics) * storm.sizes.deleted_share)))
     measure = Measure(storm, "delete-topics")
-    await measure.begin()
+    await measure.begin(exactly(len(gone), "topics to delete"))
     for at in range(0, len(gone), MOST_RECORDS):
         states = [DeleteTopicState(name=name) for name in gone[at : at + MOST_RECORDS]]
         answer = await storm.quorum.ask(DeleteTopicsRequest(topics=states, timeout_ms=_TIMEOUT_MS))
@@ -173,8 +177,8 @@ async def ask_to_move(
 async def _finish_moves(storm: Storm) -> None:
     """The leaders take new replicas into the ISRs until no partition moves any more."""
     await storm.settled()
-    await storm.alter_isrs("to move", lambda: _moving(storm), storm.replicas)
+    await storm.alter_isrs("to move", _moving, replicas_of)
 
 
-def _moving(storm: Storm) -> Int32s:
-    return np.array(sorted(storm.table.adding.keys() | storm.table.removing.keys()), np.int32)
+def _moving(table: PartitionTable) -> Int32s:
+    return np.array(sorted(table.adding.keys() | table.removing.keys()), np.int32)

@@ -29,9 +29,10 @@ pub struct Broker {
     pub epoch: i64,
     pub beats: bool,
     pub fetches: bool,
-    pub due: i64,      // nanoseconds: of the next heartbeat
-    pub sent_due: i64, // when the one under way was due
-    pub interval: i64, // nanoseconds between an answer and the next heartbeat
+    pub due: i64,          // nanoseconds: of the next heartbeat
+    pub sent_due: i64,     // when the one under way was due
+    pub owed: Option<i64>, // when the first one was due that came to nothing with its connection
+    pub interval: i64,     // nanoseconds between an answer and the next heartbeat
     pub want_shut_down: bool,
     pub asks_at_once: bool, // once the heartbeat under way is answered
     pub sent: i64,          // when the last heartbeat was sent (ns); 0: none was
@@ -51,6 +52,7 @@ impl Broker {
             fetches: false,
             due: 0,
             sent_due: 0,
+            owed: None,
             interval,
             want_shut_down: false,
             asks_at_once: false,
@@ -61,6 +63,19 @@ impl Broker {
             high_watermark: -1,
             committed: 0,
         }
+    }
+
+    /// The connection for heartbeats ends: the one under way, or the next one, has no answer until there is another.
+    pub fn owe(&mut self) {
+        if self.beats {
+            let is_under_way = self.links[HEARTBEATS].phase == Phase::Waiting;
+            self.owed.get_or_insert(if is_under_way { self.sent_due } else { self.due });
+        }
+    }
+
+    /// When the first heartbeat was due that the answer to the one under way ends the wait of.
+    pub fn answered_due(&mut self) -> i64 {
+        self.owed.take().map_or(self.sent_due, |due| due.min(self.sent_due))
     }
 
     pub fn is_ready_to_beat(&self, now: i64) -> bool {

@@ -48,7 +48,7 @@ pub struct Engine {
     pub arrivals: Vec<Arrival>,
     pub notices: Vec<Notice>,
     pub counters: Counters,
-    pub latency: Histogram, // of a heartbeat, from when it was due to its answer
+    pub latency: Histogram, // of heartbeats, from when they were due to the answer that ended their wait
     pub lag: Histogram,     // of a heartbeat, from when it was due to when it was sent
     limits: Limits,
     dues: BinaryHeap<Reverse<(i64, usize)>>,
@@ -218,7 +218,8 @@ impl Engine {
     fn on_heartbeat(&mut self, row: usize, found: Heartbeat, now: i64) {
         self.counters.heartbeats += 1;
         let broker = &mut self.brokers[row];
-        self.latency.add(now - broker.sent_due);
+        let due = broker.answered_due();
+        self.latency.add_due(due, broker.interval, now);
         let asks_at_once = std::mem::take(&mut broker.asks_at_once);
         if broker.due == broker.sent_due {
             broker.due = if asks_at_once { now } else { now + broker.interval };
@@ -305,7 +306,16 @@ impl Engine {
         }
     }
 
+    /// No more heartbeats: none is due any more.
+    pub fn rest(&mut self, row: usize) {
+        let broker = &mut self.brokers[row];
+        (broker.beats, broker.owed) = (false, None);
+    }
+
     fn fail(&mut self, row: usize, which: usize, why: String, now: i64) {
+        if which == HEARTBEATS {
+            self.brokers[row].owe();
+        }
         self.brokers[row].links[which].close();
         self.counters.closed += 1;
         self.notices.push((row, which, "closed", now, why.into_bytes()));

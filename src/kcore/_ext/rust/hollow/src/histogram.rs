@@ -19,6 +19,17 @@ impl Histogram {
         self.counts[bucket_of(duration_ns.max(0) as u64).min(BUCKETS - 1)] += 1;
     }
 
+    /// Counts the latency of every request that was due from `due` to `now`, one an interval: the first was answered now,
+    /// and the others were not sent, because their sender waited for that answer.
+    pub fn add_due(&mut self, due: i64, interval: i64, now: i64) {
+        self.add(now - due);
+        let mut next = due.saturating_add(interval);
+        while interval > 0 && next < now {
+            self.add(now - next);
+            next += interval;
+        }
+    }
+
     /// The counts since the last call, as the bytes of int64 in the machine's order.
     pub fn take(&mut self) -> Vec<u8> {
         let taken = self.counts.iter().flat_map(|count| count.to_ne_bytes()).collect();

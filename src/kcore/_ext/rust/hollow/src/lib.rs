@@ -261,7 +261,7 @@ impl Loop {
 
     /// No more heartbeats; the connection stays.
     fn rest(&self, py: Python<'_>, row: usize) -> PyResult<()> {
-        self.order(py, row, |engine, _| engine.brokers[row].beats = false)
+        self.order(py, row, |engine, _| engine.rest(row))
     }
 
     /// Other offline directories, say: the frame of all heartbeats from now on.

@@ -1,0 +1,43 @@
+"""What a storm must know of controllers that run already: their session time-out, and their processes if here."""
+
+from collections.abc import Sequence
+from typing import Final
+
+from kcore.errors import KcoreError, TargetError
+from kcore.hollow.quorum import Quorum
+from kcore.processes.listening import listening_pids
+from kcore.processes.machine import usage_of
+from kcore.protocol_errors import Errors
+from kcore.schema.configs import ConfigResourceType, DescribeConfigsRequest, DescribeConfigsResource
+
+SESSION_TIMEOUT: Final = "broker.session.timeout.ms"
+
+
+async def session_timeout_ms(quorum: Quorum) -> int:
+    """What the active controller has of it. TargetError, which says what to do, where it does not tell."""
+    resource = DescribeConfigsResource(
+        resource_type=ConfigResourceType.BROKER,
+        resource_name=str(quorum.leader_id),
+        configuration_keys=[SESSION_TIMEOUT],
+    )
+    try:
+        answer = await quorum.ask(DescribeConfigsRequest(resources=[resource]))
+        [result] = answer.results
+        Errors.of(result.error_code).raise_for(result.error_message or "DescribeConfigs")
+        [found] = [each.value for each in result.configs if each.name == SESSION_TIMEOUT]
+        return int(found)
+    except (KcoreError, ValueError, TypeError) as error:
+        why = str(error) if isinstance(error, KcoreError) else "it does not name the setting"
+        raise TargetError(
+            f"controller {quorum.leader_id} does not tell its {SESSION_TIMEOUT} ({why}): give --session-timeout MS"
+        ) from None
+
+
+def controller_pids(quorum: Quorum, given: Sequence[int]) -> list[int]:
+    """The controllers' processes: those given, else those that listen at the quorum's addresses.
+
+    TargetError where one is not to be seen from here: figures of some controllers only would be taken for all.
+    """
+    if gone := [pid for pid in given if usage_of(pid) is None]:
+        raise TargetError(f"--pid {gone[0]}: there is no such process, or it is not to be seen by this user")
+    return list(given) or listening_pids(quorum.addresses)
