@@ -16,8 +16,8 @@ from kcore.schema.structure import Data
 from kcore.storage.files import OS, FileSystem, naming, write_atomically
 from kcore.storage.segment import map_file
 from kcore.wire.codec import encode
-from kcore.wire.record_batch import RecordBatches, gap_in, scan_batches
-from kcore.wire.record_building import CONTROL, encode_records
+from kcore.wire.record_batch import CONTROL, RecordBatches, gap_in, scan_batches
+from kcore.wire.record_building import encode_records
 from kcore.wire.records import CONTROL_TYPES, Record, Records, control_message, decode_records, records_of
 
 BOOTSTRAP: Final = "bootstrap.checkpoint"

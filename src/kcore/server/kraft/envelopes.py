@@ -123,8 +123,9 @@ def is_refused_by_raft(response: Message) -> bool:
     if isinstance(response, DescribeQuorumResponse):
         errors = {each.error_code for topic in response.topics for each in topic.partitions}
         return Errors.NOT_LEADER_OR_FOLLOWER in errors
-    is_change = isinstance(response, AddRaftVoterResponse | RemoveRaftVoterResponse)
-    return is_change and response.error_code == Errors.NOT_LEADER_OR_FOLLOWER
+    if isinstance(response, AddRaftVoterResponse | RemoveRaftVoterResponse):
+        return bool(response.error_code == Errors.NOT_LEADER_OR_FOLLOWER)
+    return False
 
 
 def names_another_controller(response: Message) -> bool:
