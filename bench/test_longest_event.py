@@ -1,0 +1,31 @@
+"""How long events hold the loop of a controller of a million partitions, under storms and at its start.
+
+Run with `pytest bench/test_longest_event.py --benchmark-enable`. `extra_info`: by kind of event, the longest in ms. The
+CPU time of the loop's thread counts, which a busy machine does not lengthen; a controller of its own process counts the
+wall clock.
+"""
+
+import asyncio
+import time
+from pathlib import Path
+from types import SimpleNamespace
+
+import pytest
+from pytest_benchmark.fixture import BenchmarkFixture
+
+from kcore.collector import rare_collections
+from kcore.net.durations import Duration
+from kcore.server.quorum import process
+from server.test_longest_event import Load, measured
+
+
+def test_a_million_partitions(benchmark: BenchmarkFixture, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    clock = SimpleNamespace(monotonic=time.thread_time, monotonic_ns=time.monotonic_ns, time_ns=time.time_ns)
+    monkeypatch.setattr(process, "time", clock)
+
+    def run() -> dict[str, Duration]:
+        with rare_collections():
+            return asyncio.run(measured(tmp_path, Load(partitions=1_000_000, many=50_000)))
+
+    found = benchmark.pedantic(run, rounds=1, iterations=1)
+    benchmark.extra_info["longest_ms"] = {kind: round(each.longest_s * 1e3, 1) for kind, each in found.items()}
