@@ -13,7 +13,7 @@ from kcore.hollow.fleet import HollowBroker, Options, State
 from kcore.metadata.broker_table import BrokerTable
 from kcore.metadata.partition_table import PartitionTable
 from kcore.storm.expectations import Bounds, Held, Holdings, exactly, leaving
-from kcore.storm.kraft.storm import Sizes, Storm
+from kcore.storm.kraft.storm import Sizes, Storm, replicas_of
 from kcore.storm.plan import StormPlan
 from kcore.types import ZERO_UUID
 
@@ -89,6 +89,28 @@ def test_all_targets_of_a_repetition_get_the_same_brokers_and_each_repetition_it
     assert all(chosen(repetition) == chosen(repetition) for repetition in range(10))
     assert len({tuple(chosen(repetition)) for repetition in range(10)}) > 1
     assert len({tuple(chosen(0, scenario)) for scenario in ("broker-lost", "bounce", "reassign", "assign")}) > 1
+
+
+def test_requests_for_isrs_are_made_a_part_of_the_partitions_at_a_time(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A million requests at once would take gigabytes."""
+    table = a_table(Random(1), 60)
+    storm = a_storm(table, Random(1))
+    asked: list[list[int]] = []
+
+    async def alter(quorum: Any, table: Any, rows: Any, isrs: list[list[int]], brokers: Any) -> int:
+        assert isrs == [replicas_of(table, row) for row in rows.tolist()]
+        asked.append(rows.tolist())
+        return 0
+
+    async def settled(_: Storm) -> None:
+        wanted.clear()
+
+    wanted = [1, 4, 9, 16, 25]
+    monkeypatch.setattr("kcore.storm.kraft.storm.isr.alter", alter)
+    monkeypatch.setattr("kcore.storm.kraft.storm._ALTERED_AT_ONCE", 2)
+    monkeypatch.setattr(Storm, "settled", settled)
+    asyncio.run(storm.alter_isrs("to lack", lambda _: np.array(wanted, np.int32), replicas_of))
+    assert asked == [[1, 4], [9, 16], [25]]
 
 
 def test_a_broker_that_has_nothing_to_lose_is_not_chosen() -> None:

@@ -159,7 +159,7 @@ class SparkFleet(Fleet):
         elif "done" in message:
             waiting = link.waiting.pop(message["done"])
             if not waiting.done() and message["error"]:
-                waiting.set_exception(TargetError(message["error"]))
+                waiting.set_exception(TargetError(f"task {link.number + 1} of {len(self._links)}: {message['error']}"))
             elif not waiting.done():
                 waiting.set_result(None)
         else:

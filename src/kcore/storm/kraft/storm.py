@@ -26,6 +26,7 @@ from kcore.storm.result import ScenarioResult
 from kcore.types import Int32s, Int64s
 
 _POLL_S: Final = 0.02
+_ALTERED_AT_ONCE: Final = 100_000  # Partitions whose requests are in memory.
 _LATE_MS: Final = 500.0  # A load generator later than this with its heartbeats is no measure of the controller.
 _MILLIS: Final = 1e6
 
@@ -152,8 +153,10 @@ class Storm:
         while len(found := rows(table := await self.state())):
             if time.monotonic() > end:
                 raise TargetError(f"{len(found)} partitions have not ceased {what} after {self.timeout_s:g} s")
-            isrs = [wanted(table, row) for row in found.tolist()]
-            await isr.alter(self.quorum, table, found, isrs, self.fleet.brokers)
+            for first in range(0, len(found), _ALTERED_AT_ONCE):
+                part = found[first : first + _ALTERED_AT_ONCE]
+                isrs = [wanted(table, row) for row in part.tolist()]
+                await isr.alter(self.quorum, table, part, isrs, self.fleet.brokers)
             await self.settled()
 
     def replicas(self, row: int) -> list[int]:
