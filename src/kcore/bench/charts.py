@@ -9,8 +9,8 @@ from kcore.bench.results import Row, Summary
 from kcore.bench.shapes_table import shape_rows
 from kcore.report.charts import Axis, Bar, Box, bar_chart, box_chart
 from kcore.report.dots import Dot, dot_chart
-from kcore.report.palette import FAINT, KCORE, SERIES
-from kcore.report.svg import MARKERS, Chart, count_axis, draw, time_axis
+from kcore.report.palette import FAINT, KCORE, MARKERS, SERIES
+from kcore.report.svg import Chart, count_axis, draw, time_axis
 from kcore.report.units import duration, size, three_digits
 
 MEMCPY = "memcpy of the bytes"

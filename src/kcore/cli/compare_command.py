@@ -1,17 +1,17 @@
 """`kcore compare`: two result files, a verdict, an exit code."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
-from math import inf
 from pathlib import Path
-from types import MappingProxyType
 from typing import Annotated, Any, Final, NamedTuple
 
 import pyarrow as pa
 import typer
 
 from kcore.bench import compare, compare_views, results
-from kcore.bench.compare import Compared, Comparison, Thresholds
+from kcore.bench.compare import Compared, Comparison
+from kcore.cli import compare_options
+from kcore.cli.compare_options import Options, options_of
 from kcore.cli.console import fail, say, wide_console
 from kcore.cli.pipes import write_text
 from kcore.report import keep
@@ -26,25 +26,9 @@ def command(
         typer.Argument(help="A result folder, or its results.parquet or results.jsonl; what storm --json printed."),
     ],
     new: Annotated[Path, typer.Argument(help="The same of the run to judge.")],
-    threshold: Annotated[
-        list[str] | None,
-        typer.Option(
-            metavar="[NAME=]RATIO",
-            help="Slower by more than this ratio is a regression (default 1.25); with a name, of that operation, "
-            "workload, scenario or target alone. Repeatable.",
-        ),
-    ] = None,
-    mapped: Annotated[
-        list[str] | None,
-        typer.Option(
-            "--map",
-            metavar="OLD=NEW",
-            help="What the new run calls a target, scenario or operation of the old run. Repeatable.",
-        ),
-    ] = None,
-    labels: Annotated[
-        str, typer.Option(metavar="OLD,NEW", help="What the two runs are called in tables and on the page.")
-    ] = "old,new",
+    threshold: compare_options.Threshold = None,
+    mapped: compare_options.Map = None,
+    labels: compare_options.Labels = "old,new",
     everything: Annotated[bool, typer.Option("--all", help="Show what is within the rule, too.")] = False,
     markdown: Annotated[bool, typer.Option("--markdown", help="Markdown on stdout, for a pull request.")] = False,
     html: Annotated[Path | None, typer.Option(metavar="FILE", help="Write a page, with a chart of all ratios.")] = None,
@@ -60,66 +44,18 @@ def command(
     """
     if markdown and json:
         fail("--markdown and --json both go to stdout: choose one")
-    options = Options(_thresholds(threshold or []), _pairs("--map", mapped or []), _labels(labels))
-    comparison = run(old, new, options)
-    if html is not None:
-        from kcore.bench import compare_page  # With matplotlib, which takes a second to load.
-
-        _write(html, compare_page.as_html(comparison, (str(old), str(new))))
+    comparison = run(old, new, options_of(threshold, mapped, labels))
     if markdown:
         write_text(compare_views.as_markdown(comparison, everything))
     elif json:
         write_text(compare_views.as_json(comparison) + "\n")
     else:
         compare_views.show(wide_console(), comparison, everything)
+    if html is not None:
+        from kcore.bench import compare_page  # With matplotlib, which takes a second to load.
+
+        _write(html, compare_page.as_html(comparison, (str(old), str(new))))
     raise typer.Exit(comparison.exit)
-
-
-class Options(NamedTuple):
-    """How two runs are compared."""
-
-    thresholds: Thresholds = Thresholds()
-    names: Mapping[str, str] = MappingProxyType({})  # Of the old run, by what the new run calls them.
-    labels: tuple[str, str] = ("old", "new")
-
-
-def _thresholds(texts: Sequence[str]) -> Thresholds:
-    """From "1.5" and "broker-lost=2"."""
-    own: dict[str, float] = {}
-    for text in texts:
-        name, _, ratio = text.rpartition("=")
-        try:
-            value = float(ratio)
-        except ValueError:
-            value = 0.0
-        if not 1.0 <= value < inf:
-            fail(f"--threshold {text}: {ratio!r} is no ratio of at least 1")
-        if name in own:
-            fail(f"--threshold {text}: there is another one {f'for {name}' if name else 'without a name'}")
-        own[name] = value
-    return Thresholds(own.pop("", compare.THRESHOLD), own)
-
-
-def _pairs(option: str, texts: Sequence[str]) -> dict[str, str]:
-    """From "old=new"."""
-    found: dict[str, str] = {}
-    for text in texts:
-        old, _, new = text.partition("=")
-        if not old or not new:
-            fail(
-                f"{option} {text}: give the name in the old run and that in the new one, as in kafka-4.3.1=kcore-kraft"
-            )
-        if old in found:
-            fail(f"{option} {text}: {old} is {found[old]} already")
-        found[old] = new
-    return found
-
-
-def _labels(text: str) -> tuple[str, str]:
-    old, _, new = (part.strip() for part in text.partition(","))
-    if not old or not new or "," in new or old == new:
-        fail(f"--labels {text}: give two different names with a comma between them")
-    return old, new
 
 
 class _Run(NamedTuple):
@@ -198,7 +134,7 @@ def _read_storm(path: Path) -> _Run:
 
 def _write(path: Path, text: str) -> None:
     try:
-        path.write_text(text, encoding="utf-8")
+        keep.write_text(path, text)
     except OSError as error:
-        fail(f"--html: {error}")
+        fail(f"--html: {path}: {error.strerror or error}")
     say(f"kcore: the page is {path}", err=True)

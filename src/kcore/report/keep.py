@@ -102,6 +102,9 @@ def write(table: pa.Table, directory: Path) -> None:
 @contextmanager
 def whole(path: Path) -> Iterator[Path]:
     """Another name to write to; the file gets its own name when it is complete, and is removed if it cannot be."""
+    if path.exists() and not path.is_file():  # A device or a pipe has no other name.
+        yield path
+        return
     part = path.with_name(f".{path.name}.part")
     try:
         yield part

@@ -37,7 +37,8 @@ DARK: Final = {
     "--series-4": "#54d3f0", "--series-5": "#b4bfcb", "--series-6": "#ff9aa8", "--series-7": "#a5d36b",
 }  # fmt: skip
 _OTHERS: Final = (SERIES[1], SERIES[3], SERIES[4], SERIES[0])
-_MARKERS: Final = "osD^vPX*"
+MARKERS: Final = "osD^vPX*"
+_DASHES: Final = ("-", "--", ":", "-.")
 
 
 def color_of(system: str) -> str:
@@ -56,14 +57,17 @@ def color_of(system: str) -> str:
 
 def marker_of(system: str, systems: Sequence[str]) -> str:
     """A marker that tells systems of one colour apart."""
-    same = [name for name in dict.fromkeys(systems) if color_of(name) == color_of(system)]
-    return _MARKERS[same.index(system) % len(_MARKERS)]
+    return MARKERS[_place(system, systems) % len(MARKERS)]
 
 
 def dash_of(system: str, systems: Sequence[str]) -> str:
     """The same for lines."""
-    same = [name for name in dict.fromkeys(systems) if color_of(name) == color_of(system)]
-    return ("-", "--", ":", "-.")[same.index(system) % 4]
+    return _DASHES[_place(system, systems) % len(_DASHES)]
+
+
+def _place(system: str, systems: Sequence[str]) -> int:
+    """Among those of its colour."""
+    return [name for name in dict.fromkeys(systems) if color_of(name) == color_of(system)].index(system)
 
 
 def css(variables: dict[str, str]) -> str:

@@ -20,8 +20,6 @@ with needs("report"):
     from matplotlib.layout_engine import ConstrainedLayoutEngine
     from matplotlib.ticker import FuncFormatter, Locator, MaxNLocator, NullFormatter
 
-MARKERS: Final = "osD^vPX*"
-DASHES: Final = ("-", "--", ":", "-.")
 WIDTH = 4.6  # Inches; text is as large on a phone's screen as in a column of the page.
 STYLE: Final[dict[str, Any]] = {
     "svg.fonttype": "none",  # Text stays text, in the page's font.

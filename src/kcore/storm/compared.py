@@ -99,7 +99,8 @@ def left_out(rows: Sequence[Row]) -> list[str]:
     lines = []
     for row in rows:
         if not is_good(row):
-            why = row["error"] or ("only a part of it ran" if row["partial"] else "its load generator was late")
+            late = row["note"] or "its load generator was late"
+            why = row["error"] or ("only a part of it ran" if row["partial"] else late)
             size = f"{row['wanted_partitions']:,} partitions, {row['wanted_brokers']:,} brokers"
             lines.append(f"{row['scenario']} on {row['target']}, {size}, is left out: {why.splitlines()[0]}")
     return lines

@@ -55,7 +55,7 @@ NOTES: Final = (
 )
 CURVES: Final = (
     "Each line is a controller. Left: the time until the last broker knew the last change, without waiting for "
-    "sessions to end; right: the CPU time that the controller took for it. Bars at the points are the spread over "
+    "sessions to end; right: the CPU time that the controller took for it. Lines at the points are the spread over "
     "repetitions. The data is in medians.json."
 )
 OF_KCORE: Final = (
