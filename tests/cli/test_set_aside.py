@@ -14,7 +14,8 @@ from storage.building import batches
 
 def with_a_hole(directory: Path) -> Path:
     """A formatted directory whose log lacks offset 3."""
-    format_directory(directory, node_id=1, features={"metadata.version": 30}, cluster_id="Y2x1c3RlcmNsdXN0ZXJjbA", now_ms=0)
+    features = {"metadata.version": 30}
+    format_directory(directory, node_id=1, features=features, cluster_id="Y2x1c3RlcmNsdXN0ZXJjbA", now_ms=0)
     folder = directory / METADATA_FOLDER
     folder.mkdir(exist_ok=True)
     found = batches(6, epoch=1)
