@@ -251,7 +251,6 @@ class KraftServer(QuorumServer):
             if is_written:
                 controller.snapshots.has_size(self.metrics.snapshots.latest_bytes)
 
-
     def _why_a_better_one(self) -> str | None:
         """Kafka's followers cannot go on from a snapshot that ends within a batch."""
         latest, controller = self.node.log.latest_snapshot, self.controller
