@@ -14,7 +14,7 @@ from kcore.raft.context import NodeContext
 from kcore.raft.effects import Committed, SnapshotLoaded
 from kcore.raft.fetching import BOOTSTRAP_SNAPSHOT
 from kcore.raft.loading import LoadingSnapshot
-from kcore.raft.log import gives_way_to
+from kcore.raft.log import RaftLog, gives_way_to
 from kcore.raft.replicas import ReplicaKey
 from kcore.raft.responses import (
     PARTITION,
@@ -39,6 +39,13 @@ from kcore.schema.fetch_snapshot import (
 
 MOST_OFFSET: Final = 1 << 62  # No log reaches that offset; at 2^63 - 1 a leader could not append any more.
 ENDPOINTS_VERSION: Final = 1  # From then on it names the leader's listener (KIP-853).
+
+
+def ends_within_a_batch(log: RaftLog, snapshot: OffsetAndEpoch) -> bool:
+    """Whether the log has a batch that reaches over the snapshot's end: releases up to 4.0 write such snapshots."""
+    if not log.start_offset <= snapshot.offset < log.end_offset:
+        return False
+    return int.from_bytes(log.read(snapshot.offset, 1, log.end_offset)[:8]) < snapshot.offset
 
 
 def delete_before(node: NodeContext, snapshot: OffsetAndEpoch) -> bool:

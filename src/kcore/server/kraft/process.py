@@ -31,6 +31,7 @@ from kcore.raft.config import RaftConfig
 from kcore.raft.driver import MachineEffect
 from kcore.raft.effects import Effect, LeaderChanged
 from kcore.raft.log import RaftLog
+from kcore.raft.snapshots import ends_within_a_batch
 from kcore.replication.java_random import JavaRandom
 from kcore.replication.raft_log import OffsetAndEpoch
 from kcore.schema.structure import Message
@@ -245,7 +246,7 @@ class KraftServer(QuorumServer):
         while True:
             await asyncio.sleep(SNAPSHOT_CHECK_S)
             controller, wall_ms = self.controller, _wall_ms()
-            why = controller.snapshots.why(controller.stable, wall_ms)
+            why = controller.snapshots.why(controller.stable, wall_ms) or self._why_a_better_one()
             if why is None or (offset := controller.snapshot_offset()) is None or self.node.log.end_offset < offset:
                 continue
             controller.snapshots.begin(offset, wall_ms)
@@ -260,6 +261,14 @@ class KraftServer(QuorumServer):
                 controller.release()
             if is_written:
                 controller.snapshots.has_size(self.metrics.snapshots.latest_bytes)
+
+    def _why_a_better_one(self) -> str | None:
+        """Kafka's followers cannot go on from a snapshot that ends within a batch."""
+        latest, controller = self.node.log.latest_snapshot, self.controller
+        if latest is None or controller.epoch is None or controller.stable <= controller.snapshots.offset:
+            return None
+        is_within = ends_within_a_batch(self.node.log, latest)
+        return f"the last one, up to offset {latest.offset}, ends within a batch" if is_within else None
 
 
 def _wall_ms() -> int:
