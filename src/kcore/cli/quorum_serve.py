@@ -11,6 +11,7 @@ import typer
 
 from kcore.cli.audit_option import AuditOption, audit_log
 from kcore.cli.console import fail, say
+from kcore.cli.files_option import SharedFilesOption, keep_private
 from kcore.cli.front_option import FrontOption
 from kcore.cli.kraft_settings import read_quorum_door
 from kcore.cli.metrics_option import QUORUM, MetricsOption, metrics_page, serving
@@ -110,12 +111,14 @@ def command(
     metrics: MetricsOption = None,
     front: FrontOption = "compiled",
     verbose: Annotated[bool, typer.Option("--verbose", help="More of what happens.")] = False,
+    shared_files: SharedFilesOption = False,
 ) -> None:
     """Be a voter or an observer of a quorum of controllers; with --append measure how fast it commits.
 
     As a leader it appends what a leader must, and these records; it controls no brokers. SIGTERM and Ctrl-C stop it
     cleanly. Exit code: 0 stopped so, 1 it failed, 2 usage, or the address or the directory cannot be had.
     """
+    keep_private(shared_files)
     begin_log(verbose=verbose)
     use_all_descriptors()
     plan = Plan(
