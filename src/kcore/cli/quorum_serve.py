@@ -86,8 +86,7 @@ def command(
         str | None, typer.Option(metavar="ID@HOST:PORT,...", help="Static voters, as controller.quorum.voters.")
     ] = None,
     bootstrap_controller: Annotated[
-        str | None,
-        typer.Option(metavar="HOST:PORT,...", help="Where voters are that the log names (KIP-853)."),
+        str | None, typer.Option(metavar="HOST:PORT,...", help="Where voters are that the log names (KIP-853).")
     ] = None,
     listen: Annotated[
         str | None, typer.Option(metavar="HOST:PORT", help="Default: as the voters name it, or any port of loopback.")
