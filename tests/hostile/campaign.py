@@ -33,6 +33,7 @@ MOST_GROWTH_OVER_TLS = 256 << 20
 MOST_LEFT = 40  # Descriptors and threads beyond those before: pools that stay.
 MOST_THREADS = 60
 SETTLES_S = 15.0
+STEADY_S = 1.0
 MOST_LINES_PER_S = 20.0
 MOST_LINES = 200
 MUST_BE_REFUSED = ("forged principals", "foreign clusters", "last epochs", "replayed registrations")
@@ -204,7 +205,7 @@ def measured(running: Running, attack: str, *, seconds: float, rounds: int, seed
     row = Row(running.target.server, attack, ATTACKS[attack][0])
     lines_before, faults_before = _lines(running.log), len(running.faults())
     row.rss_before = row.rss_peak = _rss(running.pid)
-    row.held_before = row.held_peak = _held(running.pid)
+    row.held_before = row.held_peak = _steady(running.pid)
     with Attackers(attack, running.target, seed) as attackers:
         asyncio.run(_rounds(running, row, attackers, seconds, rounds))
     _settle(running.pid, row)
@@ -266,6 +267,16 @@ def _held(pid: int) -> tuple[int, int]:
     with suppress(OSError):
         return len(os.listdir(f"/proc/{pid}/fd")), len(os.listdir(f"/proc/{pid}/task"))
     return 0, 0
+
+
+def _steady(pid: int) -> tuple[int, int]:
+    """The same, once they have not changed for a while: a broker may have logs to open."""
+    end, found, since = time.monotonic() + SETTLES_S, _held(pid), time.monotonic()
+    while time.monotonic() < min(end, since + STEADY_S):
+        time.sleep(0.05)
+        if (now := _held(pid)) != found:
+            found, since = now, time.monotonic()
+    return found
 
 
 def _larger(one: tuple[int, int], other: tuple[int, int]) -> tuple[int, int]:

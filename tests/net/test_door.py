@@ -28,6 +28,9 @@ ALICE = {each: Sasl(each, "alice", PASSWORD) for each in MECHANISMS}
 
 
 class Users:
+    def secret(self) -> bytes | None:
+        return None
+
     def scram(self, mechanism: str, username: str) -> ScramCredential | None:
         return scram_credential(mechanism, PASSWORD.encode(), bytes(16), 4096) if username == "alice" else None
 

@@ -7,7 +7,14 @@ import pytest
 from kcore.errors import AuthenticationError
 from kcore.metadata.principal import KafkaPrincipal
 from kcore.net.sasl_client import MOST_ITERATIONS, Exchange
-from kcore.net.sasl_mechanisms import NoCredentials, Scram, ScramCredential, TokenCredentials, scram_credential
+from kcore.net.sasl_mechanisms import (
+    NoCredentials,
+    Scram,
+    ScramCredential,
+    TokenCredentials,
+    UnknownUsers,
+    scram_credential,
+)
 from kcore.net.security import Sasl
 
 NONCE = "rOprNGfwEbeRWgbNEkqO"
@@ -34,6 +41,9 @@ class OneUser(NoCredentials):
     def __init__(self, credential: ScramCredential) -> None:
         self.credential = credential
 
+    def secret(self) -> bytes | None:
+        return None
+
     def scram(self, mechanism: str, username: str) -> ScramCredential:
         return self.credential
 
@@ -45,7 +55,7 @@ def test_a_salt_may_have_any_length_and_a_password_is_as_it_was_written(
     mechanism: str, salt: bytes, password: str
 ) -> None:
     credential = scram_credential(mechanism, password.encode(), salt, 4096)
-    server = Scram(mechanism, OneUser(credential), TokenCredentials(bytes), lambda: SERVER_NONCE)
+    server = Scram(mechanism, OneUser(credential), TokenCredentials(bytes), lambda: SERVER_NONCE, UnknownUsers())
     exchange = begun(mechanism, password=password)
     final = exchange.next_token(server.evaluate(f"n,,n=user,r={NONCE}".encode(), 0))
     assert final is not None

@@ -296,6 +296,9 @@ SESSION_MS = 1_300  # A client may begin anew once a second.
 class Users(NoCredentials):
     """Knows one."""
 
+    def secret(self) -> bytes | None:
+        return None
+
     def scram(self, mechanism: str, username: str) -> ScramCredential | None:
         return scram_credential(mechanism, b"geheim", bytes(16), 4096) if username == "a" else None
 

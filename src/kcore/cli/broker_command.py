@@ -11,6 +11,7 @@ import typer
 from kcore.broker.replicas.config import BrokerConfig
 from kcore.cli.audit_option import AuditOption, audit_log
 from kcore.cli.console import fail
+from kcore.cli.files_option import SharedFilesOption, keep_private
 from kcore.cli.kraft_settings import option_value, read_broker_door
 from kcore.cli.processes import address_of, begin_log, stop_signal, use_all_descriptors
 from kcore.cli.set_aside_option import SetAsideOption
@@ -77,6 +78,7 @@ def command(
     audit: AuditOption = None,
     set_aside: SetAsideOption = False,
     verbose: Annotated[bool, typer.Option("--verbose", help="More of what happens.")] = False,
+    shared_files: SharedFilesOption = False,
 ) -> None:
     """Hold replicas beside real Kafka brokers up to 3.9, over ZooKeeper.
 
@@ -85,6 +87,7 @@ def command(
     SIGTERM and Ctrl-C stop it cleanly, its leaders moved away first. Exit code: 0 stopped so, 1 it failed or its disks
     did, 2 usage, or ZooKeeper, the address or all log directories cannot be had, or one is another broker's.
     """
+    keep_private(shared_files)
     begin_log(verbose=verbose)
     use_all_descriptors()
     others, authorizer = _authorizer_of(config or [])

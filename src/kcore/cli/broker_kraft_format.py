@@ -7,6 +7,7 @@ from typing import Annotated
 import typer
 
 from kcore.cli.console import fail, say
+from kcore.cli.files_option import SharedFilesOption, keep_private
 from kcore.cli.kraft_settings import read_broker_settings
 from kcore.errors import StorageError
 from kcore.storage.raft_format import format_log_directories
@@ -19,11 +20,13 @@ def command(
         bool,
         typer.Option("--ignore-formatted", "-g", help="Leave directories alone that are formatted for this broker."),
     ] = False,
+    shared_files: SharedFilesOption = False,
 ) -> None:
     """Make the directories of a broker, as `kafka-storage.sh format` does; prints their ids.
 
     All of log.dirs, and metadata.log.dir. Exit code: 0 good, 2 usage, or a directory is formatted already.
     """
+    keep_private(shared_files)
     settings = read_broker_settings(config)
     paths = [*dict.fromkeys([*settings.log_dirs, settings.metadata_dir])]
     try:

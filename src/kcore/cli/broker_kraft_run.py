@@ -8,6 +8,7 @@ import typer
 
 from kcore.cli.audit_option import AuditOption, audit_log
 from kcore.cli.console import fail
+from kcore.cli.files_option import SharedFilesOption, keep_private
 from kcore.cli.kraft_settings import read_broker_settings
 from kcore.cli.metrics_option import KRAFT_BROKER, MetricsOption, metrics_page, serving
 from kcore.cli.processes import begin_log, stop_signal, until_first, use_all_descriptors
@@ -35,6 +36,7 @@ def command(
     audit: AuditOption = None,
     set_aside: SetAsideOption = False,
     verbose: Annotated[bool, typer.Option("--verbose", help="More of what happens.")] = False,
+    shared_files: SharedFilesOption = False,
 ) -> None:
     """Hold replicas beside real Kafka brokers, in a KRaft cluster of Kafka's controllers or kcore's.
 
@@ -45,6 +47,7 @@ def command(
     SIGTERM and Ctrl-C stop it cleanly, its leaders moved away first. Exit code: 0 stopped so, 1 it failed, its disks
     did, or no controller has registered it, 2 usage, or the address or the directories cannot be had.
     """
+    keep_private(shared_files)
     begin_log(verbose=verbose)
     use_all_descriptors()
     if release not in FEATURES:

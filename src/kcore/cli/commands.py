@@ -5,6 +5,7 @@ options, its docstring is the help, and it ends by `typer.Exit` with an exit cod
 line on stderr; its exit code is 2.
 """
 
+import os
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from importlib import import_module
@@ -137,6 +138,8 @@ GROUPS: Final = {
 @contextmanager
 def _told_in_one_line() -> Iterator[None]:
     """Ends the command with one line on stderr for wrong arguments, errors of kcore and files, and Ctrl-C."""
+    umask = os.umask(0o077)
+    os.umask(umask)
     try:
         yield
     except _UsageError as error:
@@ -151,6 +154,8 @@ def _told_in_one_line() -> Iterator[None]:
         _end(in_one_style(str(error)), _FAILED)
     except KeyboardInterrupt:
         _end("interrupted", INTERRUPTED)
+    finally:
+        os.umask(umask)
 
 
 def _end(message: str, code: int) -> NoReturn:

@@ -10,6 +10,7 @@ import typer
 
 from kcore.cli.audit_option import AuditOption, audit_log
 from kcore.cli.console import fail
+from kcore.cli.files_option import SharedFilesOption, keep_private
 from kcore.cli.kraft_settings import option_value, read_door
 from kcore.cli.metrics_option import ZOOKEEPER, MetricsOption, metrics_page, serving
 from kcore.cli.processes import address_of, begin_log, stop_signal, use_all_descriptors
@@ -73,6 +74,7 @@ def command(
     audit: AuditOption = None,
     metrics: MetricsOption = None,
     verbose: Annotated[bool, typer.Option("--verbose", help="A line for every event, too.")] = False,
+    shared_files: SharedFilesOption = False,
 ) -> None:
     """Take part in the controller election in ZooKeeper, and control real Kafka brokers up to 3.9.
 
@@ -81,6 +83,7 @@ def command(
     migrating the cluster, or where a znode is unreadable. Exit code: 0 stopped by a signal, 1 it failed or must not
     control any more, 2 usage, or the cluster, ZooKeeper or the address is not available.
     """
+    keep_private(shared_files)
     begin_log(verbose=verbose)
     use_all_descriptors()
     where, found = address_of("--listen", listen), _door_of(security, listener_name)

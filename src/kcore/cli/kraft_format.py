@@ -7,6 +7,7 @@ from typing import Annotated, Final
 import typer
 
 from kcore.cli.console import fail, say
+from kcore.cli.files_option import SharedFilesOption, keep_private
 from kcore.cli.kraft_settings import read_settings
 from kcore.cli.quorum_format import controllers_of
 from kcore.cli.scram_option import FORM, scram_records
@@ -66,12 +67,14 @@ def command(
         list[str] | None, typer.Option("--add-scram", "-S", metavar=FORM, help="A user whom the cluster begins with.")
     ] = None,
     release: Annotated[str, typer.Option(help="The release of Kafka whose rules are followed.")] = DEFAULT_RELEASE,
+    shared_files: SharedFilesOption = False,
 ) -> None:
     """Make the directory of a controller, as `kafka-storage.sh format` does; prints its ids.
 
     Neither --standalone nor --initial-controllers: for static voters (controller.quorum.voters), or for a node that
     joins a dynamic quorum later. Exit code: 0 good, 2 usage, or the directory is formatted already.
     """
+    keep_private(shared_files)
     if standalone and initial_controllers:
         fail("give either --standalone or --initial-controllers")
     settings = read_settings(config)

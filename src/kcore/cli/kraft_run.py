@@ -9,6 +9,7 @@ import typer
 
 from kcore.cli.audit_option import AuditOption, audit_log
 from kcore.cli.console import fail
+from kcore.cli.files_option import SharedFilesOption, keep_private
 from kcore.cli.front_option import FrontOption
 from kcore.cli.kraft_settings import read_settings
 from kcore.cli.metrics_option import KRAFT, MetricsOption, metrics_page, serving
@@ -57,12 +58,14 @@ def command(
     front: FrontOption = "compiled",
     set_aside: SetAsideOption = False,
     verbose: Annotated[bool, typer.Option("--verbose", help="More of what happens.")] = False,
+    shared_files: SharedFilesOption = False,
 ) -> None:
     """Be a KRaft controller: a voter of the quorum, and while it leads the controller of real Kafka brokers.
 
     The directory must be formatted. SIGTERM and Ctrl-C stop it cleanly. Exit code: 0 stopped so, 1 it failed, 2 usage,
     or the address or the directory cannot be had.
     """
+    keep_private(shared_files)
     if release not in RELEASES:
         fail(f"--release {release}: {', '.join(RELEASES)}")
     begin_log(verbose=verbose)

@@ -8,6 +8,7 @@ from typing import Annotated, Final
 import typer
 
 from kcore.cli.console import fail, say
+from kcore.cli.files_option import SharedFilesOption, keep_private
 from kcore.cli.processes import address_of
 from kcore.constants import KRAFT_VERSION
 from kcore.errors import StorageError
@@ -43,12 +44,14 @@ def command(
     ] = None,
     listener_name: Annotated[str, typer.Option(help="The first of controller.listener.names.")] = "CONTROLLER",
     level: Annotated[str, typer.Option(help="The release whose features a new cluster gets: 4.3 or 3.9.")] = "4.3",
+    shared_files: SharedFilesOption = False,
 ) -> None:
     """Make a directory that `kcore quorum serve`, or a controller of Kafka, takes as its own; prints its ids.
 
     Neither --initial-controllers nor --standalone: for static voters, or one that joins a dynamic quorum later.
     Exit code: 0 good, 2 usage, or the directory is formatted already.
     """
+    keep_private(shared_files)
     run(
         id,
         data,

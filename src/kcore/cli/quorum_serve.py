@@ -11,6 +11,7 @@ import typer
 
 from kcore.cli.audit_option import AuditOption, audit_log
 from kcore.cli.console import fail, say
+from kcore.cli.files_option import SharedFilesOption, keep_private
 from kcore.cli.front_option import FrontOption
 from kcore.cli.kraft_settings import option_value, read_quorum_door
 from kcore.cli.metrics_option import QUORUM, MetricsOption, metrics_page, serving
@@ -89,8 +90,7 @@ def command(
         str | None, typer.Option(metavar="ID@HOST:PORT,...", help="Static voters, as controller.quorum.voters.")
     ] = None,
     bootstrap_controller: Annotated[
-        str | None,
-        typer.Option(metavar="HOST:PORT,...", help="Where voters are that the log names (KIP-853)."),
+        str | None, typer.Option(metavar="HOST:PORT,...", help="Where voters are that the log names (KIP-853).")
     ] = None,
     listen: Annotated[
         str | None, typer.Option(metavar="HOST:PORT", help="Default: as the voters name it, or any port of loopback.")
@@ -115,12 +115,14 @@ def command(
     front: FrontOption = "compiled",
     set_aside: SetAsideOption = False,
     verbose: Annotated[bool, typer.Option("--verbose", help="More of what happens.")] = False,
+    shared_files: SharedFilesOption = False,
 ) -> None:
     """Be a voter or an observer of a quorum of controllers; with --append measure how fast it commits.
 
     As a leader it appends what a leader must, and these records; it controls no brokers. SIGTERM and Ctrl-C stop it
     cleanly. Exit code: 0 stopped so, 1 it failed, 2 usage, or the address or the directory cannot be had.
     """
+    keep_private(shared_files)
     begin_log(verbose=verbose)
     use_all_descriptors()
     plan = Plan(

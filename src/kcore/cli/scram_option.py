@@ -11,7 +11,7 @@ from typing import Final
 from kcore.cli.console import fail
 from kcore.controller.rules.scram import LEAST_ITERATIONS, MECHANISMS, MOST_ITERATIONS, credential_flaw, user_flaw
 from kcore.metadata.metadata_version import MetadataVersion
-from kcore.net.sasl_mechanisms import SALT_BYTES, salted_credential, salted_password
+from kcore.net.sasl_mechanisms import SALT_BYTES, salt_of, salted_credential, salted_password
 from kcore.schema.metadata_records_security import UserScramCredentialRecord
 
 SALTED: Final = b"salted"  # In place of a password that is not salted yet.
@@ -41,7 +41,7 @@ def _record(text: str) -> UserScramCredentialRecord:
     if "name" not in found or ("password" not in found and not {"salt", "saltedpassword"} <= {*found}):
         fail("--add-scram: give a name, and a password or a saltedpassword with its salt")
     iterations = _iterations(found.get("iterations", str(LEAST_ITERATIONS)))
-    salt = _bytes_of("salt", found["salt"]) if "salt" in found else secrets.token_bytes(SALT_BYTES)
+    salt = _bytes_of("salt", found["salt"]) if "salt" in found else salt_of(secrets.token_bytes(SALT_BYTES + 1))
     password = found.get("password")
     if password == "":
         fail("--add-scram: password must not be empty")

@@ -7,6 +7,7 @@ What a failure says is never the client's text: that may be a password.
 import hashlib
 import hmac
 import re
+import secrets
 from base64 import b64decode, b64encode
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
@@ -18,6 +19,9 @@ from kcore.metadata.principal import KafkaPrincipal
 
 PLAIN: Final = "PLAIN"
 SALT_BYTES: Final = 16
+_KEY_BYTES: Final = 32
+_SALT_NUMBER_BYTES: Final = 17
+_BASE_36: Final = "0123456789abcdefghijklmnopqrstuvwxyz"
 
 _SASL_NAME: Final = r"(?:[\x01-\x2B\x2D-\x3C\x3E-\x7F]|=2C|=3D)+"
 VALUE: Final = r"[\x01-\x2B\x2D-\x7F]+"
@@ -69,6 +73,9 @@ class Credentials(Protocol):
     def token(self, token_id: str) -> Token | None:
         """The delegation token of that id, or None."""
 
+    def secret(self) -> bytes | None:
+        """One that all nodes of the cluster share and nobody else has; None where there is none."""
+
 
 class NoCredentials:
     """For a listener without SCRAM."""
@@ -80,6 +87,39 @@ class NoCredentials:
     def token(self, token_id: str) -> Token | None:
         """None."""
         return None
+
+    def secret(self) -> bytes | None:
+        """None."""
+        return None
+
+
+class UnknownUsers:
+    """Credentials of users that there are none of: their exchanges look like those of a user with a wrong password.
+
+    A user has the same salt whenever it is asked for: at all nodes that share `Credentials.secret`, else at one node
+    until it restarts.
+    """
+
+    def __init__(self, new_key: Callable[[int], bytes] = secrets.token_bytes) -> None:
+        self._key = new_key(_KEY_BYTES)
+
+    def credential(self, mechanism: str, username: str, secret: bytes | None) -> ScramCredential:
+        """As Kafka's tools make them: with the least iterations, and a salt of a random number's digits."""
+        text = f"unknown {mechanism} {username}".encode("utf-8", "surrogatepass")
+        made = hmac.digest(self._key if secret is None else secret, text, "sha512")
+        stored = hmac.digest(made, b"stored", DIGESTS[mechanism])
+        return ScramCredential(
+            salt_of(made), stored, hmac.digest(made, b"server", DIGESTS[mechanism]), LEAST_ITERATIONS
+        )
+
+
+def salt_of(random_bytes: bytes) -> bytes:
+    """The digits of 130 random bits to base 36 (ScramFormatter.secureRandomString)."""
+    number, digits = int.from_bytes(random_bytes[:_SALT_NUMBER_BYTES]) >> 6, ""
+    while number:
+        number, digit = divmod(number, 36)
+        digits = _BASE_36[digit] + digits
+    return digits.encode()
 
 
 class PlainUsers:
@@ -158,11 +198,18 @@ class Scram:
     """SCRAM: the client's first and final message. A client that says `tokenauth=true` shows a delegation token."""
 
     def __init__(
-        self, mechanism: str, credentials: Credentials, tokens: "TokenCredentials", new_nonce: Callable[[], str]
+        self,
+        mechanism: str,
+        credentials: Credentials,
+        tokens: "TokenCredentials",
+        new_nonce: Callable[[], str],
+        unknown: UnknownUsers,
     ) -> None:
         self.authenticated: Authenticated | None = None
         self._mechanism, self._digest = mechanism, DIGESTS[mechanism]
         self._credentials, self._tokens, self._new_nonce = credentials, tokens, new_nonce
+        self._unknown = unknown
+        self._why_refused = ""  # In the end, whatever the client shows.
         self._found: tuple[Authenticated, ScramCredential] | None = None  # Behind the first message.
         self._messages = self._nonce = ""  # The client's first and the server's, as the proof has them.
 
@@ -183,20 +230,28 @@ class Scram:
         if extensions.get("tokenauth", "").lower() == "true":
             found = self._of_token(username, wall_ms)
         else:
-            found = Authenticated(KafkaPrincipal(username)), self._credentials.scram(self._mechanism, username)
+            found = Authenticated(KafkaPrincipal(username)), self._of_user(username)
         who, credential = found
-        if credential is None:
-            raise SaslFailure("invalid user credentials")
         _check_authorization_id(parts["authzid"], username)
-        if credential.iterations < LEAST_ITERATIONS:
-            raise SaslFailure(f"{credential.iterations} iterations are less than {LEAST_ITERATIONS}")
         self._nonce = parts["nonce"] + self._new_nonce()
         first = f"r={self._nonce},s={b64encode(credential.salt).decode()},i={credential.iterations}"
         self._messages = f"{parts['bare']},{first}"
         self._found = who, credential
         return first.encode()
 
-    def _of_token(self, token_id: str, wall_ms: int) -> tuple[Authenticated, ScramCredential | None]:
+    def _of_user(self, username: str) -> ScramCredential:
+        """The user's; of one that cannot come, something that looks the same, after the same work."""
+        found = self._credentials.scram(self._mechanism, username)
+        instead = self._unknown.credential(self._mechanism, username, self._credentials.secret())
+        if found is None:
+            self._why_refused = "invalid user credentials"
+        elif found.iterations < LEAST_ITERATIONS:
+            self._why_refused = f"{found.iterations} iterations are less than {LEAST_ITERATIONS}"
+        else:
+            return found
+        return instead
+
+    def _of_token(self, token_id: str, wall_ms: int) -> tuple[Authenticated, ScramCredential]:
         token = self._credentials.token(token_id)
         if token is None or token.expiration_ms < wall_ms:
             raise SaslFailure("invalid token")
@@ -214,8 +269,9 @@ class Scram:
         if len(proof) != len(signature):
             raise SaslFailure("invalid client credentials")
         client_key = bytes(one ^ other for one, other in zip(signature, proof, strict=True))
-        if not hmac.compare_digest(hashlib.new(self._digest, client_key).digest(), credential.stored_key):
-            raise SaslFailure("invalid client credentials")
+        is_equal = hmac.compare_digest(hashlib.new(self._digest, client_key).digest(), credential.stored_key)
+        if self._why_refused or not is_equal:
+            raise SaslFailure(self._why_refused or "invalid client credentials")
         self.authenticated = who
         return b"v=" + b64encode(hmac.digest(credential.server_key, signed, self._digest))
 

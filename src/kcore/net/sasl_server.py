@@ -34,6 +34,7 @@ from kcore.net.sasl_mechanisms import (
     SaslFailure,
     Scram,
     TokenCredentials,
+    UnknownUsers,
 )
 from kcore.net.versions import api_name, for_version, names_itself, refusal, response_of
 from kcore.protocol_errors import Errors
@@ -98,6 +99,7 @@ class SaslListener:
     failure_delay_s: float = FAILURE_DELAY_S
     new_nonce: Callable[[], str] = _nonce
     tokens: TokenCredentials = field(default_factory=lambda: TokenCredentials(secrets.token_bytes))
+    unknown: UnknownUsers = field(default_factory=UnknownUsers)
 
     @property
     def listed(self) -> list[str]:
@@ -109,7 +111,7 @@ class SaslListener:
         if mechanism == PLAIN:
             return Plain(self.users)
         assert mechanism in DIGESTS
-        return Scram(mechanism, self.credentials, self.tokens, self.new_nonce)
+        return Scram(mechanism, self.credentials, self.tokens, self.new_nonce, self.unknown)
 
 
 class Step(NamedTuple):

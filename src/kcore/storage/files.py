@@ -52,7 +52,9 @@ class FileSystem(Protocol):
         """How many bytes of `data` were written."""
 
     def ftruncate(self, file: int, size: int) -> None: ...
-    def fchmod(self, file: int, mode: int) -> None: ...
+    def protect(self, file: int) -> None:
+        """Nobody may write to it from now on; whoever may read it still may."""
+
     def fsync(self, file: int) -> None: ...
     def lock(self, file: int) -> bool:
         """Holds the file for this process until it is closed; False if another process does."""
@@ -97,8 +99,8 @@ class OsFileSystem:
     def ftruncate(self, file: int, size: int) -> None:
         os.ftruncate(file, size)
 
-    def fchmod(self, file: int, mode: int) -> None:
-        os.fchmod(file, mode)
+    def protect(self, file: int) -> None:
+        os.fchmod(file, os.fstat(file).st_mode & 0o444)
 
     def fsync(self, file: int) -> None:
         os.fsync(file)

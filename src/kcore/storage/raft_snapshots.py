@@ -100,7 +100,7 @@ class RaftSnapshots:
         """Read only from here on, as Kafka has it, and durable, its name too."""
         file = self._begun_file(snapshot)
         self._files.fsync(file)
-        self._files.fchmod(file, 0o444)
+        self._files.protect(file)
         self._files.replace(self._path(snapshot, PARTIAL), self._path(snapshot))
         sync_folder(self._folder, self._files)
         self._close(snapshot)

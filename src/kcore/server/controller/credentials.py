@@ -45,6 +45,10 @@ class CredentialsFollower(NotesFollower):
         """The user's credential for a mechanism."""
         return self._users.get((mechanism, username))
 
+    def secret(self) -> bytes | None:
+        """Of `delegation.token.secret.key`, which all nodes have."""
+        return None if self._key is None else secret_of(self._key, "unknown users")
+
     def token(self, token_id: str) -> Token | None:
         """The token of that id."""
         return self._tokens.get(token_id)

@@ -41,6 +41,10 @@ class LogCredentials:
             return None
         return ScramCredential(record.salt, record.stored_key, record.server_key, record.iterations)
 
+    def secret(self) -> bytes | None:
+        """Of `delegation.token.secret.key`, which all nodes have."""
+        return None if self._secret_key is None else secret_of(self._secret_key, "unknown users")
+
     def token(self, token_id: str) -> Token | None:
         """The token; none where this node has no `delegation.token.secret.key`."""
         if self._secret_key is None:

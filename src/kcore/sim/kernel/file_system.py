@@ -400,7 +400,7 @@ class SimFileSystem:
         elif size > len(found.data):
             self._change(found, len(found.data), b"", bytes(size - len(found.data)))
 
-    def fchmod(self, file: int, mode: int) -> None:
+    def protect(self, file: int) -> None:
         """There are no rights."""
 
     def fsync(self, file: int) -> None:
