@@ -179,6 +179,29 @@ def test_what_is_not_committed_is_not_deleted(tmp_path: Path) -> None:
     assert stays(1) and not stays(2)
 
 
+@pytest.mark.parametrize("offset", [2, 3, 4, 100])
+def test_a_log_begins_at_its_end_at_the_latest(tmp_path: Path, offset: int) -> None:
+    with _log(tmp_path / "log", segment_bytes=1) as log:
+        _append(log, building.TIME_MS, building.TIME_MS, building.TIME_MS)
+        log.high_watermark = 1
+        log.raise_start_offset(offset)
+        assert (log.start_offset, log.end_offset) == (min(offset, 3), 3)
+        assert log.high_watermark == log.start_offset
+        _append(log, building.TIME_MS)
+        assert log.end_offset == 4
+
+
+@pytest.mark.parametrize("offset", [0, 1, 2, 3, 4])
+def test_nothing_of_a_log_lies_behind_the_end_of_a_cut(tmp_path: Path, offset: int) -> None:
+    with _log(tmp_path / "log") as log:
+        _append(log, building.TIME_MS, building.TIME_MS, building.TIME_MS)
+        log.high_watermark = 3
+        log.raise_start_offset(2)
+        log.truncate_to(offset)
+        end = min(offset, 3)
+        assert (log.end_offset, log.high_watermark, log.start_offset) == (end, end, min(2, end))
+
+
 def test_a_file_has_so_many_bytes_at_the_most(tmp_path: Path) -> None:
     def reads(size: int) -> bool:
         path = tmp_path / "f"

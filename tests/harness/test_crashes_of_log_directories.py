@@ -57,11 +57,16 @@ def _offsets(log: LiveLog) -> list[int]:
     return found
 
 
+def _check_offsets(log: LiveLog) -> None:
+    assert log.start_offset <= log.high_watermark <= log.end_offset, "whatever the checkpoints say"
+
+
 def _check_log(log: LiveLog, least_end: int, most_start: int = 0, most_end: int = COUNT) -> None:
     """Without a hole, from at most `most_start` on, to `least_end` at least; its producers are those of its batches."""
     offsets = _offsets(log)
     assert least_end <= log.end_offset <= most_end
     assert log._log.first_offset <= most_start
+    _check_offsets(log)
     assert offsets == [*range(log._log.first_offset, log.end_offset)], "there is a hole"
     if offsets:
         [producer] = log.producers.by_id.values()
@@ -121,7 +126,7 @@ def test_records_that_were_appended_outlive_a_kill_and_rolled_ones_a_power_cut(t
     def check(root: Path, is_done: bool) -> None:
         _check_log(_directory(root).logs[KEY], least_end=COUNT, most_end=COUNT + 3)
 
-    at_every_crash(tmp_path, lambda root: _filled(root).logs[KEY], act, check)
+    at_every_crash(tmp_path, lambda root: _filled(root).logs[KEY], act, check, (Fate.KILLED, Fate.ALL_LOST))
 
 
 def test_retention_leaves_a_log_that_can_be_opened(tmp_path: Path) -> None:
@@ -155,6 +160,8 @@ def test_a_deleted_log_is_whole_or_gone(tmp_path: Path) -> None:
 def test_the_clean_shutdown_file_says_that_all_is_on_the_disk(tmp_path: Path) -> None:
     def check(root: Path, is_done: bool) -> None:
         directory = _directory(root)
+        for log in directory.logs.values():
+            _check_offsets(log)
         is_clean = directory.take_clean_shutdown() == 9
         assert is_clean or not is_done
         for key in (KEY, OTHER) if is_clean else ():

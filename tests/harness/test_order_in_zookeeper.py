@@ -9,7 +9,7 @@ from controller.zk.admin import alter_partition, answer_stops, small
 from controller.zk.tree import Cluster
 from kcore.controller.zk import events
 from kcore.metadata import znodes
-from kcore.metadata.znode_operations import Delete, ReadNodes, WriteNodes
+from kcore.metadata.znode_operations import ReadNodes, WriteNodes
 
 
 class DiedError(BaseException):
@@ -17,14 +17,17 @@ class DiedError(BaseException):
 
 
 def _dies_after(cluster: Cluster, count: int) -> None:
-    """Before the effect behind so many; each notice counts, too."""
+    """Before the step behind so many: an effect, or one operation of several that are written one by one."""
     left = count
 
     def before(effect: object) -> None:
         nonlocal left
-        if not left:
+        several = effect.operations if isinstance(effect, WriteNodes) and not effect.atomic else [None]
+        if left < len(several):
+            for operation in several[:left]:
+                cluster.tree.apply(operation)  # type: ignore[arg-type]
             raise DiedError
-        left -= 1
+        left -= len(several)
 
     cluster.before = before
 
@@ -35,7 +38,7 @@ def at_every_death(
     go_on: Callable[[Cluster], None],
     check: Callable[[Cluster], None],
 ) -> int:
-    """`act`, by a controller that dies after each number of effects; `go_on` with the next one, over the same tree."""
+    """`act`, by a controller that dies after each number of steps; `go_on` with the next one, over the same tree."""
     count = 0
     while True:
         cluster = make()
@@ -54,7 +57,7 @@ def at_every_death(
         try:
             check(later)
         except BaseException as error:
-            error.add_note(f"the first controller died after {count} effects")
+            error.add_note(f"the first controller died after {count} steps")
             raise
         if is_done:
             return count
@@ -84,9 +87,6 @@ def test_a_deletion_that_is_cut_short_is_ended_by_the_next_controller() -> None:
             answer_stops(cluster)
 
     def go_on(cluster: Cluster) -> None:
-        if znodes.topic_path("t") in cluster.tree.nodes:
-            cluster.tree.create(znodes.delete_topic_path("t"), parents=True)
-            cluster.run()
         for _ in range(3):
             answer_stops(cluster)
 
@@ -163,18 +163,27 @@ def test_a_reassignment_that_is_cut_short_is_ended_by_the_next_controller() -> N
 # Between a read and the delete behind it.
 
 
-def _once_before_the_delete(cluster: Cluster, parent: str, do: Callable[[], None]) -> None:
-    """Others act when the controller has read the children of that znode, and is about to delete them."""
+def _between_all_effects(story: Callable[[Callable[[Cluster], None]], None]) -> None:
+    """`story` is told once for each effect of its controller: what it is given has others act before that effect."""
+    place, is_reached = 0, True
+    while is_reached:
+        is_reached = False
 
-    def before(effect: Any) -> None:
-        deletes = isinstance(effect, WriteNodes) and any(
-            isinstance(each, Delete) and each.path.startswith(f"{parent}/") for each in effect.operations
-        )
-        if deletes:
-            cluster.before = lambda effect: None
-            do()
+        def others_act(cluster: Cluster, do: Callable[[], object], place: int = place) -> None:
+            left = place
 
-    cluster.before = before
+            def before(effect: object) -> None:
+                nonlocal left, is_reached
+                if not left:
+                    is_reached, cluster.before = True, lambda effect: None
+                    do()
+                left -= 1
+
+            cluster.before = before
+
+        story(others_act)  # type: ignore[arg-type]
+        place += 1
+    assert place > 4, "it has more effects than that"
 
 
 def _note(cluster: Cluster, partition: int) -> None:
@@ -183,40 +192,53 @@ def _note(cluster: Cluster, partition: int) -> None:
 
 
 @pytest.mark.parametrize("is_failover", [False, True], ids=["while it leads", "while it takes over"])
-def test_a_change_of_an_isr_that_is_noted_while_others_are_deleted_is_seen(is_failover: bool) -> None:
-    cluster = small([1, 2, 3], [2, 3, 1], brokers=(1, 2, 3))
+def test_a_change_of_an_isr_that_is_noted_while_others_are_looked_at_is_seen(is_failover: bool) -> None:
+    def story(others_act: Any) -> None:
+        cluster = small([1, 2, 3], [2, 3, 1], brokers=(1, 2, 3))
 
-    def second() -> None:
-        cluster.write_state("t", 1, 2, [2], leader_epoch=0, controller_epoch=cluster.active.decisions.controller_epoch)
-        _note(cluster, 1)
+        def second() -> None:
+            cluster.write_state("t", 1, 2, [2], leader_epoch=0, controller_epoch=1)
+            _note(cluster, 1)
 
-    cluster.write_state("t", 0, 1, [1, 2], leader_epoch=0, controller_epoch=1)
-    _note(cluster, 0)
-    if is_failover:
-        cluster = Cluster(controller_id=1001, tree=cluster.tree)
-        _once_before_the_delete(cluster, znodes.ISR_CHANGE_NOTIFICATION, second)
-        cluster.elect()
-    else:
-        _once_before_the_delete(cluster, znodes.ISR_CHANGE_NOTIFICATION, second)
-        cluster.run()
-    assert cluster.state("t", 0)[1] == (1, 2) and cluster.state("t", 1)[1] == (2,)
-    assert cluster.tree.children[znodes.ISR_CHANGE_NOTIFICATION] == set()
+        cluster.write_state("t", 0, 1, [1, 2], leader_epoch=0, controller_epoch=1)
+        _note(cluster, 0)
+        if is_failover:
+            cluster = Cluster(controller_id=1001, tree=cluster.tree)
+        others_act(cluster, second)
+        if is_failover:
+            cluster.elect()
+        else:
+            cluster.run()
+        states = [cluster.state("t", index)[1] for index in (0, 1)]
+        assert states[0] == (1, 2) and states[1] in ((2,), (2, 3, 1))
+        node = znodes.decode_state("", cluster.tree.nodes[znodes.state_path("t", 1)].data)
+        assert node.isr == states[1], "the table has what ZooKeeper has"
+        assert cluster.tree.children[znodes.ISR_CHANGE_NOTIFICATION] == set()
+
+    _between_all_effects(story)
 
 
-def test_a_failed_directory_that_is_noted_while_others_are_deleted_is_looked_at() -> None:
+def test_a_failed_directory_that_is_noted_while_others_are_looked_at_is_looked_at() -> None:
     """Both brokers are sent their states again."""
-    cluster = small([1, 2, 3], [2, 3, 1], brokers=(1, 2, 3))
-    prefix = f"{znodes.LOG_DIR_EVENT_NOTIFICATION}/log_dir_event_"
-    cluster.tree.create_sequential(prefix, znodes.encode_log_dir_event(1))
-    _once_before_the_delete(
-        cluster,
-        znodes.LOG_DIR_EVENT_NOTIFICATION,
-        lambda: cluster.tree.create_sequential(prefix, znodes.encode_log_dir_event(2)),  # type: ignore[arg-type, return-value]
-    )
-    cluster.run()
-    told = [to for kind, to, _ in cluster.requests() if kind == "LeaderAndIsr"]
-    assert [each for to in told for each in to] == [1, 2]
-    assert cluster.tree.children[znodes.LOG_DIR_EVENT_NOTIFICATION] == set()
+
+    def story(others_act: Any) -> None:
+        cluster = small([1, 2, 3], [2, 3, 1], brokers=(1, 2, 3))
+        prefix = f"{znodes.LOG_DIR_EVENT_NOTIFICATION}/log_dir_event_"
+        cluster.tree.create_sequential(prefix, znodes.encode_log_dir_event(1))
+        is_noted = False
+
+        def second() -> None:
+            nonlocal is_noted
+            is_noted = True
+            cluster.tree.create_sequential(prefix, znodes.encode_log_dir_event(2))
+
+        others_act(cluster, second)
+        cluster.run()
+        told = {each for kind, to, _ in cluster.requests() if kind == "LeaderAndIsr" for each in to}
+        assert told == ({1, 2} if is_noted else {1})
+        assert cluster.tree.children[znodes.LOG_DIR_EVENT_NOTIFICATION] == set()
+
+    _between_all_effects(story)
 
 
 def test_a_reassignment_that_is_asked_for_while_the_last_one_is_struck_out_begins() -> None:

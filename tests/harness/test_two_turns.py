@@ -28,7 +28,7 @@ from kcore.controller.kraft.decision import Decision, Versioned
 from kcore.controller.kraft.handlers import HANDLERS
 from kcore.controller.kraft.periodic import UNCLEAN
 from kcore.controller.kraft.tasks import all_tasks
-from kcore.protocol_errors import Errors
+from kcore.protocol_errors import ApiException, Errors
 from kcore.raft.control_records import leader_change
 from kcore.schema.broker_lifecycle import (
     BrokerHeartbeatRequest,
@@ -37,6 +37,7 @@ from kcore.schema.broker_lifecycle import (
     UnregisterBrokerRequest,
     UnregisterBrokerResponse,
 )
+from kcore.schema.metadata_records_brokers import RegisterBrokerRecord
 from kcore.schema.metadata_records_topics import PartitionChangeRecord, PartitionRecord, TopicRecord
 from kcore.types import Uuid
 
@@ -67,6 +68,10 @@ class Timed(Active):
         self.now_ms = now_ms
         self.take(self.controller.on_timer())
         self.commit()
+
+    def turn_without_leading(self, now_ms: int) -> None:
+        self.now_ms = now_ms
+        assert self.controller.on_timer() == []
 
     def pass_time(self, until_ms: int, *beating: int) -> None:
         """A loop that turns whenever something is due, and often."""
@@ -119,6 +124,18 @@ def test_a_new_leader_gives_every_broker_a_whole_session_however_late_it_looks()
     second = Timed((), log=first.log, epoch=2)
     second.turn(second.now_ms + 2 * SESSION_MS)
     assert second.fenced == set()
+
+
+def test_a_new_incarnation_has_no_session_until_it_is_heard_of() -> None:
+    """That of the incarnation before ends with it, however lately it was heard of."""
+    active = Timed((1,))
+    active.turn(active.now_ms + 10)
+    active.beat(1)
+    context = active.controller.context
+    assert context.heartbeats.has_session(1, context.image, active.now_ms)
+    record = RegisterBrokerRecord(broker_id=1, incarnation_id=Uuid(b"n" * 16), broker_epoch=10**6, fenced=True)
+    context.apply(record, context.next_offset, active.now_ms)
+    assert not context.heartbeats.has_session(1, context.image, active.now_ms)
 
 
 # Refused appends, and what was decided behind them.
@@ -295,6 +312,19 @@ def test_a_new_entry_does_not_end_the_back_off_after_failures() -> None:
     assert queue.next_deadline_ms == now_ms, "a success does"
 
 
+def test_a_replica_that_went_and_came_back_elsewhere_is_what_the_image_says() -> None:
+    """What the controller was sent of it before is of no interest any more."""
+    image = an_image(1, C)
+    queue = a_queue(image)
+    queue.enqueue(p(0), A, "first", 0)
+    queue.on_response(answer(queue.next_request(1_000)), 1_000)
+    del image[p(0)]
+    queue.on_image([p(0)], [None])
+    image[p(0)] = B
+    queue.enqueue(p(0), B, "it is there", 2_000)
+    assert queue.next_request(10_000) is None and queue.queued == 0
+
+
 # ISR changes.
 
 
@@ -390,6 +420,28 @@ def test_a_timer_that_comes_late_sends_one_heartbeat() -> None:
     late_ms = 60_000 + 10 * INTERVAL_MS
     assert len(machine.on_event(lifecycle.Timer(), late_ms)) == 1
     assert machine.on_event(lifecycle.Timer(), late_ms) == [] and machine.next_deadline_ms is None
+
+
+def test_a_controller_that_resigned_waits_for_no_time() -> None:
+    """Its edge would wake it again and again for work that is not its own."""
+    active = Timed((1,))
+    assert active.controller.next_due_ms is not None
+    active.resign()
+    assert active.controller.next_due_ms is None
+    active.turn_without_leading(active.now_ms + 10 * SESSION_MS)
+    active.take(active.controller.on_leader(2, active.controller.image.end_offset))
+    assert (active.controller.next_due_ms or 0) > active.now_ms, "every period begins anew"
+
+
+def test_what_a_client_used_of_its_quota_counts_for_the_next_leadership_of_the_node() -> None:
+    active = Timed((1,))
+    quotas = active.controller.context.mutation_quotas
+    rates = {(("user", "alice"),): {"controller_mutation_rate": 1.0}}
+    quotas.of(rates, "alice", None, 0, is_strict=True).record(1_000)
+    active.resign()
+    active.take(active.controller.on_leader(2, active.controller.image.end_offset))
+    with pytest.raises(ApiException):
+        active.controller.context.mutation_quotas.of(rates, "alice", None, 0, is_strict=True).record(1)
 
 
 def test_controllers_that_begin_have_nobody_to_fence() -> None:
