@@ -18,7 +18,6 @@ from kcore.storage.checkpoints import read_leader_epochs, read_offsets
 from kcore.storage.files import OsFileSystem
 from kcore.storage.log import Log
 from kcore.storage.raft_log import DiskRaftLog
-from kcore.storage.segmented_log import Settings
 from raft.batches import WHOLE_SNAPSHOT, batch
 from storage import building
 from storage.raft_logs import END, FOLDER, SMALL, crashed, files, fill, opened, read_all, snapshot
@@ -471,21 +470,6 @@ def test_flushing_beside_appending(tmp_path: Path) -> None:
     log.close()
     with opened(tmp_path, SMALL) as again:
         assert read_all(again) == b"".join(batches)
-
-
-def test_a_segment_that_is_too_old_gets_no_more_batches(tmp_path: Path) -> None:
-    """metadata.log.segment.ms: by the timestamp of the segment's first batch and of what is appended."""
-    with opened(tmp_path, Settings(segment_ms=1_000)) as log:
-        for timestamp in (10_000, 10_500, 11_000, 11_001, 11_500, 50_000):
-            log.append_as_leader(building.batch(log.end_offset, [b"a"], epoch=1, time_ms=timestamp), 1)
-        assert sorted(int(path.stem) for path in log.folder.glob("*.log")) == [0, 3, 5]
-    with opened(tmp_path, Settings(segment_ms=1_000)) as log:  # The age is read from the file.
-        log.append_as_leader(building.batch(log.end_offset, [b"a"], epoch=1, time_ms=50_900), 1)
-        log.append_as_leader(building.batch(log.end_offset, [b"a"], epoch=1, time_ms=51_001), 1)
-        assert sorted(int(path.stem) for path in log.folder.glob("*.log")) == [0, 3, 5, 7]
-    with opened(tmp_path, Settings()) as log:
-        log.append_as_leader(building.batch(log.end_offset, [b"a"], epoch=1, time_ms=10**12), 1)
-        assert len([*log.folder.glob("*.log")]) == 4
 
 
 def test_a_log_that_begins_within_a_batch_is_opened_again(tmp_path: Path) -> None:

@@ -82,8 +82,7 @@ def command(
 ) -> None:
     """Hold replicas beside real Kafka brokers up to 3.9, over ZooKeeper.
 
-    It leads and follows, and serves stock producers, transactional ones too, and consumers; it coordinates no groups
-    and no transactions.
+    It leads and follows, and serves stock producers, transactional ones too, and consumers. It coordinates neither.
     SIGTERM and Ctrl-C stop it cleanly, its leaders moved away first. Exit code: 0 stopped so, 1 it failed or its disks
     did, 2 usage, or ZooKeeper, the address or all log directories cannot be had, or one is another broker's.
     """
@@ -97,10 +96,10 @@ def command(
     door = _door_of(security, listen, advertise, listener_name, control_plane, authorizer)
     if migration is not None and door.listeners.of_brokers.security.protocol != PLAINTEXT:
         fail(f"--config {ENABLE}=true: brokers that migrate are plaintext among themselves, as their controllers are")
-    options: dict[str, Any] = {"door": door, "rack": rack, "migration": migration, "ordinary_topics": ordinary}
-    options["settings"] = Settings(set_aside=set_aside)
-    told = audit_log(audit)
-    raise typer.Exit(asyncio.run(_run(made, zookeeper, log_dir, told, session_timeout_ms=session_timeout, **options)))
+    logs, told = Settings(set_aside=set_aside), audit_log(audit)
+    options: dict[str, Any] = {"rack": rack, "migration": migration, "ordinary_topics": ordinary, "settings": logs}
+    options |= {"door": door, "session_timeout_ms": session_timeout}
+    raise typer.Exit(asyncio.run(_run(made, zookeeper, log_dir, told, **options)))
 
 
 def _authorizer_of(given: list[str]) -> tuple[list[str], AclAuthorizerSettings | None]:

@@ -125,11 +125,11 @@ def command(
     keep_private(shared_files)
     begin_log(verbose=verbose)
     use_all_descriptors()
+    door = QuorumDoor() if security is None else read_quorum_door(security, listener_name)
     plan = Plan(
-        id, data, voters, bootstrap_controller, listen, advertise, listener_name, level, cluster_id, config or []
-    )._replace(set_aside=set_aside)
-    if security is not None:
-        plan = plan._replace(door=read_quorum_door(security, listener_name))
+        *(id, data, voters, bootstrap_controller, listen, advertise, listener_name, level, cluster_id, config or []),
+        *(door, set_aside),
+    )
     raise typer.Exit(run(plan, append, record_bytes, metrics_page(metrics), front, audit_log(audit)))
 
 

@@ -150,15 +150,12 @@ class DiskRaftLog:
 
     def _check_snapshots(self) -> None:
         """StorageError unless whole snapshots and the log hold all that there was; damaged snapshots are renamed."""
-        snapshots = self._snapshots
-        needed = [each for each in snapshots.damaged if each.offset > self.end_offset]
+        snapshots, missing = self._snapshots, ""
+        if needed := [each for each in snapshots.damaged if each.offset > self.end_offset]:
+            missing = f"the log ends at {self.end_offset}, before the snapshot does"
         if self.start_offset > (snapshots.latest or OffsetAndEpoch(0, 0)).offset:
             needed = [*snapshots.damaged]
             missing = f"{self.folder}: the log begins at {self.start_offset}, and no snapshot there or later"
-        elif needed:
-            missing = f"the log ends at {self.end_offset}, before the snapshot does"
-        else:
-            missing = ""
         if missing:
             self._log.abandon()
             raise StorageError("; ".join([*map(snapshots.why_damaged, needed), missing]))

@@ -126,11 +126,10 @@ class StoryNode:
         release = story["release"]
         ids = Random(f"{placement_seed}/{settings.node_id}")
         own_config = settings.controller_config(story["clusterId"], release, kafka_way)
+        features = features_of(release, story["format"]["releaseVersion"], story["format"]["features"])
         self.controller = KraftController(
             own_config,
-            Bootstrap.of_features(
-                features_of(release, story["format"]["releaseVersion"], story["format"]["features"]), "a story"
-            ),
+            Bootstrap.of_features(features, "a story"),
             all_tasks(own_config),
             Clocks(lambda: self._clocks.now_ms, lambda: self._clocks.wall_ms),
             JavaRandom(placement_seed),
