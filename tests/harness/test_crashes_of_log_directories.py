@@ -20,6 +20,7 @@ KEY, OTHER = TopicPartition("t", 0), TopicPartition("u", 0)
 TOPIC_ID = Uuid(b"t" * 16)
 SETTINGS = Settings(segment_bytes=200, index_interval_bytes=1)
 COUNT = 6  # Records, of which a segment has two.
+MOVED = 3  # Records of a replica that moves.
 POWER = (Fate.ALL_LOST, Fate.NAMES_KEPT, Fate.CONTENTS_KEPT)
 
 
@@ -260,7 +261,7 @@ class Two:
         """Begins as a future log, catches up, and takes the place of the current one."""
         log = self.source.logs[KEY]
         future = self.target.create_future(KEY, TOPIC_ID, 0, SETTINGS.segment_bytes)
-        _append(future, 0, COUNT)
+        _append(future, 0, MOVED)
         future.take_over(log)
         self.target.promote(KEY)
         self.source.set_aside(KEY)
@@ -269,7 +270,7 @@ class Two:
 
 def _two(root: Path) -> Two:
     two = Two(root)
-    _append(two.source.create(KEY), 0, COUNT)
+    _append(two.source.create(KEY), 0, MOVED)
     two.source.assign_topic_id(KEY, TOPIC_ID)
     return two
 
@@ -280,7 +281,7 @@ def test_a_replica_that_moves_is_whole_in_one_of_its_directories(tmp_path: Path)
         there = [each for each in (two.source, two.target) if KEY in each.logs]
         assert there, "neither directory has it"
         for each in there:
-            _check_log(each.logs[KEY], least_end=COUNT)
+            _check_log(each.logs[KEY], least_end=MOVED, most_end=MOVED)
             assert each.topic_id(KEY) == TOPIC_ID
         if is_done:
             assert there == [two.target] and not two.target.futures
@@ -293,7 +294,7 @@ def test_a_replica_that_moves_is_whole_in_one_of_its_directories(tmp_path: Path)
 def test_a_future_log_that_was_begun_says_of_which_topic_it_is_or_goes(tmp_path: Path) -> None:
     def check(root: Path, is_done: bool) -> None:
         two = Two(root)
-        _check_log(two.source.logs[KEY], least_end=COUNT)
+        _check_log(two.source.logs[KEY], least_end=MOVED, most_end=MOVED)
         if KEY in two.target.futures:
             assert two.target.future_topic_id(KEY) in (TOPIC_ID, Uuid())
             two.target.delete_future(KEY)
