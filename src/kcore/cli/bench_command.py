@@ -115,8 +115,10 @@ def run(plan: Plan, spark: SparkSettings | None, out: Path | None, as_json: bool
     """Run, show and keep; without `spark` in this process."""
     console = wide_console(stderr=as_json)
     directory = results_directory(out, "bench", overwrite)
-    load_before()
     try:
+        if plan.cluster is not None:
+            job.read_cluster(plan.cluster)  # What is wrong with the invocation is told alone.
+        load_before()
         table = _measure(plan, spark, console)
     except (PlanError, ClusterFileError) as error:
         fail(str(error))

@@ -82,9 +82,8 @@ def command(
 ) -> None:
     """Hold replicas beside real Kafka brokers up to 3.9, over ZooKeeper.
 
-    It leads and follows, and serves stock producers, transactional ones too, and consumers. It coordinates neither.
-    SIGTERM and Ctrl-C stop it cleanly, its leaders moved away first. Exit code: 0 stopped so, 1 it failed or its disks
-    did, 2 usage, or ZooKeeper, the address or all log directories cannot be had, or one is another broker's.
+    It serves stock producers and consumers, and coordinates neither. SIGTERM and Ctrl-C stop it once its leaders are
+    moved away. Exit code: 0 stopped, 1 it or its disks failed, 2 usage, or a resource cannot be had.
     """
     keep_private(shared_files)
     begin_log(verbose=verbose)
@@ -98,8 +97,8 @@ def command(
         fail(f"--config {ENABLE}=true: brokers that migrate are plaintext among themselves, as their controllers are")
     logs, told = Settings(set_aside=set_aside), audit_log(audit)
     options: dict[str, Any] = {"rack": rack, "migration": migration, "ordinary_topics": ordinary, "settings": logs}
-    options |= {"door": door, "session_timeout_ms": session_timeout}
-    raise typer.Exit(asyncio.run(_run(made, zookeeper, log_dir, told, **options)))
+    run = _run(made, zookeeper, log_dir, told, door=door, session_timeout_ms=session_timeout, **options)
+    raise typer.Exit(asyncio.run(run))
 
 
 def _authorizer_of(given: list[str]) -> tuple[list[str], AclAuthorizerSettings | None]:

@@ -126,10 +126,8 @@ def command(
     begin_log(verbose=verbose)
     use_all_descriptors()
     door = QuorumDoor() if security is None else read_quorum_door(security, listener_name)
-    plan = Plan(
-        *(id, data, voters, bootstrap_controller, listen, advertise, listener_name, level, cluster_id, config or []),
-        *(door, set_aside),
-    )
+    where = (id, data, voters, bootstrap_controller, listen, advertise, listener_name)
+    plan = Plan(*where, level, cluster_id, config or [], door, set_aside)
     raise typer.Exit(run(plan, append, record_bytes, metrics_page(metrics), front, audit_log(audit)))
 
 

@@ -37,7 +37,8 @@ def run(only: list[str], partitions: int, repeat: int, runs: int, out: Path | No
     """Run and show; ends the command with exit code 2 if that cannot be run."""
     try:
         options = rivals.Options(partitions=partitions, repeat=repeat, runs=runs, out=out)
+        options = replace(options, only=tuple(only)) if only else options
         load_before()
-        return rivals.main(replace(options, only=tuple(only)) if only else options, wide_console(), kept_whole)
+        return rivals.main(options, wide_console(), kept_whole)
     except PlanError as error:
         fail(str(error))
