@@ -47,6 +47,7 @@ def test_the_page_begins_with_the_ratio_and_its_spread_in_one_sentence() -> None
         page.index(part) for part in ('class="answer"', "Work over that of", "20 brokers, 10,000", "<dt>host</dt>")
     ]
     assert places == sorted(places), "the answer first, the machine last"
+    assert "up to 20 brokers and 10,000 partitions." in page.split("<h2")[0], "a ratio holds for a size"
 
 
 def test_the_order_of_the_targets_does_not_turn_the_ratio_round() -> None:

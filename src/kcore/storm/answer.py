@@ -214,8 +214,12 @@ def first_screen(rows: Sequence[Row], facts: Mapping[str, Any]) -> str:
     ]
     ratios = ratios_of(measured(rows))
     if ratios:
-        about = "Of the controllers' work, without session time-outs: the ratio of the medians, and its least and "
-        about += "greatest within a repetition; each scenario at its largest size."
+        brokers, partitions = (max(row[name] for row in rows) for name in ("wanted_brokers", "wanted_partitions"))
+        about = (
+            "Of the controllers' work, without session time-outs: the ratio of the medians, and its least and greatest "
+            f"within a repetition; each scenario at its largest size, up to {brokers:,} brokers and {partitions:,} "
+            "partitions."
+        )
         parts += [paragraphs([about], "note"), beside(_table(ratios, facts), figure(ratio_chart(ratios, facts)))]
     return "".join(parts)
 
