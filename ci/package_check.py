@@ -17,7 +17,8 @@ def archives(tree: Path, sdist: Path, wheel: Path) -> None:
         packed = {name.partition("/")[2] for name in archive.getnames()}
     wanted = {name for name in files if not name.startswith((".", "build/")) and "egg-info" not in name}
     assert wanted <= packed, f"not in the sdist: {sorted(wanted - packed)}"
-    assert not [name for name in packed if name.endswith((".so", ".c"))]
+    made = [name for name in packed if name.endswith(".so") or (name.startswith("src/") and name.endswith(".c"))]
+    assert not made, f"built here, and in the sdist: {made}"
 
     kernels = {f"{name[4:-4]}{sysconfig.get_config_var('EXT_SUFFIX')}" for name in files if name.endswith(".pyx")}
     crates = {f"kcore/_ext/{path.parent.name}.abi3.so" for path in tree.glob("src/kcore/_ext/rust/*/Cargo.toml")}
