@@ -238,6 +238,22 @@ async def test_no_heartbeat_is_due_between_a_rest_and_the_next_order() -> None:
         assert int(histogram(watched.loop.histograms()[0]).sum()) == 1
 
 
+@pytest.mark.parametrize("interval_ns", [0, 1, 3, 7, 1000, 2_500_001])
+@pytest.mark.parametrize("waited_ns", [0, 1, 31, 33, 1_151, 1_153, 5_000, 40_000, 2_000_003])
+def test_due_heartbeats_are_counted_as_the_twin_lists_them(waited_ns: int, interval_ns: int) -> None:
+    counted = histogram(kernel.due_latencies(50, interval_ns, 50 + waited_ns))
+    listed = np.zeros_like(counted)
+    for each in latencies(50, interval_ns, 50 + waited_ns):
+        listed += histogram(kernel.due_latencies(0, 0, each))
+    assert counted.tolist() == listed.tolist()
+
+
+def test_the_work_does_not_grow_with_the_heartbeats_that_were_due() -> None:
+    """A minute at one a nanosecond, and a time that no run lasts."""
+    assert int(histogram(kernel.due_latencies(0, 1, 60 * 10**9)).sum()) == 60 * 10**9
+    assert int(histogram(kernel.due_latencies(0, 1, 2**62)).sum()) == 2**62
+
+
 @pytest.mark.parametrize("interval_ns", [0, 1, 7, 10, 100])
 def test_the_twin_counts_each_due_time_before_the_answer(interval_ns: int) -> None:
     found = latencies(100, interval_ns, 170)

@@ -12,6 +12,9 @@ STEP_BITS: Final[int]  # A histogram has 2**STEP_BITS steps between a power of t
 Frame = tuple[bytes, list[int | None]]
 """A request, size and all, and the places of what changes in it; None for what its version lacks."""
 
+def due_latencies(due_ns: int, interval_ns: int, answered_ns: int) -> bytes:
+    """A histogram of latencies: of the request due at `due_ns`, and of each that was due until the answer came."""
+
 class Loop:
     """Hollow brokers of one process: their heartbeats and fetches, answered without Python.
 

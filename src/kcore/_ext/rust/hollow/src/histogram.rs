@@ -21,12 +21,27 @@ impl Histogram {
 
     /// Counts the latency of every request that was due from `due` to `now`, one an interval: the first was answered now,
     /// and the others were not sent, because their sender waited for that answer.
+    ///
+    /// The work is that of the buckets at most, however many requests were due.
     pub fn add_due(&mut self, due: i64, interval: i64, now: i64) {
         self.add(now - due);
-        let mut next = due.saturating_add(interval);
-        while interval > 0 && next < now {
-            self.add(now - next);
-            next += interval;
+        let longest = now.saturating_sub(due);
+        if interval <= 0 || longest <= interval {
+            return;
+        }
+        let count = (longest - 1) / interval; // of the others: each is later by an interval, and due before now
+        if count <= BUCKETS as i64 {
+            (1..=count).for_each(|later| self.add(longest - later * interval));
+            return;
+        }
+        let at_least = |floor: i64| ((longest - floor) / interval).clamp(0, count);
+        for bucket in 0..BUCKETS {
+            let floor = floor_of(bucket);
+            if floor >= longest {
+                break;
+            }
+            let above = if bucket + 1 < BUCKETS { at_least(floor_of(bucket + 1)) } else { 0 };
+            self.counts[bucket] += (at_least(floor) - above) as u64;
         }
     }
 
@@ -36,6 +51,14 @@ impl Histogram {
         self.counts.fill(0);
         taken
     }
+}
+
+/// The shortest duration of a bucket.
+fn floor_of(bucket: usize) -> i64 {
+    if bucket < STEPS {
+        return bucket as i64;
+    }
+    ((bucket % STEPS + STEPS) as i64) << (bucket / STEPS - 1)
 }
 
 /// Below STEPS a bucket a nanosecond; from there on STEPS buckets a power of two.

@@ -360,6 +360,14 @@ impl Loop {
     }
 }
 
+/// The histogram of the requests that were due from `due_ns` on and waited for the answer at `answered_ns`.
+#[pyfunction]
+fn due_latencies(py: Python<'_>, due_ns: i64, interval_ns: i64, answered_ns: i64) -> Bound<'_, PyBytes> {
+    let mut found = histogram::Histogram::new();
+    found.add_due(due_ns, interval_ns, answered_ns);
+    PyBytes::new(py, &found.take())
+}
+
 #[pymodule]
 fn hollow(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add("HEARTBEATS", broker::HEARTBEATS)?;
@@ -368,6 +376,7 @@ fn hollow(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add("FENCED", engine::FENCED)?;
     module.add("SHOULD_SHUT_DOWN", engine::SHOULD_SHUT_DOWN)?;
     module.add("STEP_BITS", histogram::STEP_BITS)?;
+    module.add_function(wrap_pyfunction!(due_latencies, module)?)?;
     module.add_class::<Loop>()?;
     module.add_class::<receivers::Receivers>()
 }
