@@ -9,6 +9,7 @@ from kcore.controller.kraft.controller import KraftController
 from kcore.controller.kraft.outputs import LogLine, Outputs, ReadSnapshotSlice, RequestAnswer, WorkOn
 from kcore.metadata.image import ClusterImage
 from kcore.metadata.replay import replay
+from kcore.raft.batches import restamped, split_batches
 from kcore.raft.log import SnapshotPiece
 from kcore.raft.state_machine import AppendBatches, Resign, SnapshotReader, UpgradeKraftVersion
 from kcore.replication.raft_log import OffsetAndEpoch
@@ -82,14 +83,23 @@ class Active:
 
 
 def read_snapshot(controller: KraftController, data: bytes, offset: int) -> int:
-    """The controller of a standby loads it; how many calls that took."""
-    snapshot = OffsetAndEpoch(offset, 1)
+    """The controller of a standby loads it; how many calls that took. `data`: slices, each from any offset on."""
+    snapshot, data = OffsetAndEpoch(offset, 1), counted_from_zero(data)
     reader = SnapshotReader(snapshot, lambda at, size: SnapshotPiece(data[at : at + size], len(data)))
     outputs, calls = controller.on_snapshot(reader), 0
     while any(isinstance(each, ReadSnapshotSlice) for each in outputs):
         outputs = controller.on_read_slice()
         calls += 1
     return calls
+
+
+def counted_from_zero(data: bytes) -> bytes:
+    """The batches with the offsets of a snapshot, as the node writes them (SnapshotWriter)."""
+    parts, next_offset = [], 0
+    for batch in split_batches(data)[0]:
+        parts.append(restamped(batch, next_offset, batch.epoch))
+        next_offset += batch.last_offset - batch.base_offset + 1
+    return b"".join(parts)
 
 
 def _end_of(log: bytes) -> int:
