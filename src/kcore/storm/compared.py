@@ -12,7 +12,7 @@ from kcore.bench.compare import Compared
 from kcore.hollow.histograms import NOT_KNOWN
 from kcore.report import keep
 from kcore.report.noise import Spread, spread
-from kcore.storm.report_rows import KEY, ROW_SCHEMA, Row, is_good, repetitions, table_of, works
+from kcore.storm.report_rows import KEY, ROW_SCHEMA, Row, is_good, repetitions, table_of, why_left_out, works
 
 NEEDED: Final = (*KEY, "last_ms", "session_ms", "heartbeat_p99_ms", "error", "valid", "partial")
 ABOUT: Final = (
@@ -99,10 +99,8 @@ def left_out(rows: Sequence[Row]) -> list[str]:
     lines = []
     for row in rows:
         if not is_good(row):
-            late = row["note"] or "its load generator was late"
-            why = row["error"] or ("only a part of it ran" if row["partial"] else late)
             size = f"{row['wanted_partitions']:,} partitions, {row['wanted_brokers']:,} brokers"
-            lines.append(f"{row['scenario']} on {row['target']}, {size}, is left out: {why.splitlines()[0]}")
+            lines.append(f"{row['scenario']} on {row['target']}, {size}, is left out: {why_left_out(row)}")
     return lines
 
 

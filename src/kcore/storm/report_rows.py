@@ -84,6 +84,14 @@ def is_good(row: Row) -> bool:
     return row["error"] is None and row["valid"] and not row["partial"]
 
 
+def why_left_out(row: Row) -> str:
+    """Why a row that is not good does not count, in one line."""
+    if row["error"] is not None:
+        lines = row["error"].splitlines()
+        return f"failed: {lines[0] if lines else 'without a reason'}"
+    return row["invalid"] or ("only a part of it ran" if row["partial"] else "its file does not say why")
+
+
 def merged(rows: Sequence[Row]) -> list[Row]:
     """Repetitions of the same put together, in the order of size, scenario and target; failed ones are left out.
 
