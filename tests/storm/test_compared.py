@@ -93,6 +93,22 @@ def test_a_scenario_that_failed_or_ran_in_part_is_left_out_and_then_missing() ->
     assert f"kcore: new: bounce {told} 0 changes, of 9 to 11\n" in done.stderr
 
 
+def test_repetitions_that_do_not_count_are_named_wherever_the_verdict_stands() -> None:
+    kept = rows(lost=OLD, bounce=OLD)
+    keep_as("new", [*kept, failed_row(replace(CELL, repetition=3), "bounce", 1, 1, "the end")])
+    line = "The new run: bounce on kcore-kraft, 5,000 partitions, 20 brokers, is left out: failed: the end."
+    assert line in compare("old", "new").stdout
+    assert line in compare("old", "new", "--markdown", "--html", "page.html").stdout
+    assert line in json.loads(compare("old", "new", "--json").stdout)["remarks"]
+    assert line in Path("page.html").read_text()
+
+
+def test_what_the_files_do_not_say_about_machine_and_plan_is_named() -> None:
+    told = json.loads(compare("old", "new", "--json").stdout)["remarks"]
+    assert "The old run does not say on which machine it ran: its times may not compare." in told
+    assert "The old and the new run kept no plan: whether the options were the same is not known." in told
+
+
 def test_plans_that_differ_and_single_repetitions_are_told() -> None:
     plans = ['[storm]\nmind = "full"\nseed = 1\n', '[storm]\nmind = "count"\nseed = 2\n']
     for folder, plan in zip(("old", "new"), plans, strict=True):

@@ -289,5 +289,7 @@ def remarks_on(old: Mapping[str, Any], new: Mapping[str, Any]) -> list[str]:
     if old.get("machine") and new.get("machine") and not is_same_machine(old, new):
         found.append("The runs are of different machines: their times do not compare.")
     for name, facts in (("old", old), ("new", new)):
+        if not facts.get("machine"):
+            found.append(f"The {name} run does not say on which machine it ran: its times may not compare.")
         found += [f"The {name} run: {line[:1].lower()}{line[1:]}" for line in about_the_machine(facts)]
     return found

@@ -136,7 +136,8 @@ def remarks_on(old: Mapping[str, Any], new: Mapping[str, Any]) -> list[str]:
     """How the plans of two storms differ, but for what names a figure and how often it is measured."""
     plans = [tomllib.loads(facts.get("plan", "")).get("storm", {}) for facts in (old, new)]
     if not all(plans):
-        return []
+        unknown = [name for name, plan in zip(("old", "new"), plans, strict=True) if not plan]
+        return [f"The {' and the '.join(unknown)} run kept no plan: whether the options were the same is not known."]
     flat = [{name: value for name, value in plan.items() if name not in _PLANNED} for plan in plans]
     lines = []
     for name in sorted(flat[0].keys() | flat[1].keys()):
