@@ -103,6 +103,13 @@ def test_repetitions_that_do_not_count_are_named_wherever_the_verdict_stands() -
     assert line in Path("page.html").read_text()
 
 
+def test_a_run_that_was_interrupted_is_named_with_how_often_it_ran() -> None:
+    keep_as("new", rows(lost=OLD, bounce=OLD[:1]), plan="[storm]\nrepeat = 3\n")
+    told = json.loads(compare("old", "new", "--json").stdout)["remarks"]
+    assert "The new run: bounce on kcore-kraft, 5,000 partitions, 20 brokers, ran 1 of 3 times." in told
+    assert not any("broker-lost" in line for line in told)
+
+
 def test_what_the_files_do_not_say_about_machine_and_plan_is_named() -> None:
     told = json.loads(compare("old", "new", "--json").stdout)["remarks"]
     assert "The old run does not say on which machine it ran: its times may not compare." in told

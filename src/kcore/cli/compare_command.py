@@ -79,7 +79,11 @@ def run(old: Path, new: Path, options: Options) -> Comparison:
     if unknown := options.thresholds.unknown([*before.found, *after.found]):
         fail(f"--threshold: {unknown[0]}")
     remarks = compare.remarks_on(before.facts, after.facts)
-    remarks += [f"The {name} run: {line.rstrip('.')}." for name, each in (("old", before), ("new", after)) for line in each.left_out]
+    remarks += [
+        f"The {name} run: {line.rstrip('.')}."
+        for name, each in (("old", before), ("new", after))
+        for line in each.left_out
+    ]
     if before.of_storm:
         remarks += _remarks_on_storms(before, after, (old, new), options)
     found = compare.compare(before.found, after.found, options.thresholds, remarks, options.names)
@@ -127,9 +131,9 @@ def _read_storm(path: Path) -> _Run:
     from kcore.storm.report_rows import is_profiled
 
     table = compared.read(path)
-    rows = table.to_pylist(maps_as_pydicts="strict")
-    left_out = _told(path, compared.left_out(rows))
-    return _Run(True, compared.figures_of(rows), keep.facts_of(table), is_profiled(rows), left_out)
+    rows, facts = table.to_pylist(maps_as_pydicts="strict"), keep.facts_of(table)
+    left_out = _told(path, [*compared.left_out(rows), *compared.never_ran(rows, facts)])
+    return _Run(True, compared.figures_of(rows), facts, is_profiled(rows), left_out)
 
 
 def _told(path: Path, lines: Sequence[str]) -> Sequence[str]:

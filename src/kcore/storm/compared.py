@@ -1,6 +1,7 @@
 """Results of `kcore storm` for `kcore compare`: what was kept, a named figure a scenario, target and size."""
 
 import tomllib
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -102,6 +103,17 @@ def left_out(rows: Sequence[Row]) -> list[str]:
             size = f"{row['wanted_partitions']:,} partitions, {row['wanted_brokers']:,} brokers"
             lines.append(f"{row['scenario']} on {row['target']}, {size}, is left out: {why_left_out(row)}")
     return lines
+
+
+def never_ran(rows: Sequence[Row], facts: Mapping[str, Any]) -> list[str]:
+    """Scenarios with fewer repetitions than the plan has, a line each: the run was interrupted."""
+    wanted = tomllib.loads(facts.get("plan", "")).get("storm", {}).get("repeat", 1)
+    ran = Counter(tuple(row[name] for name in KEY) for row in rows)
+    return [
+        f"{scenario} on {target}, {partitions:,} partitions, {brokers:,} brokers, ran {count} of {wanted} times"
+        for (brokers, partitions, scenario, target), count in ran.items()
+        if count < wanted
+    ]
 
 
 def figures_of(rows: Sequence[Row]) -> list[ScenarioFigure]:

@@ -177,7 +177,8 @@ def medians(rows: Sequence[Row]) -> list[Row]:
         figures |= _waves(ordered)
         told = {name: _told(values) for name, values in figures.items() if values}
         told["excluded"] = {
-            str(row["repetition"]): why_left_out(row) for row in excluded.get((brokers, partitions, scenario, target), [])
+            str(row["repetition"]): why_left_out(row)
+            for row in excluded.get((brokers, partitions, scenario, target), [])
         }
         found.append({**names, "repetitions": len(group), "controllers": group[0]["controllers"], **told})
     return found
