@@ -87,7 +87,7 @@ class StormPlan:
         _must(bool(self.targets), "name a --target")
         for option, given in (("--target", [*map(_known_as, self.targets)]), ("--pid", self.pids)):
             twice = next((each for at, each in enumerate(given) if each in given[:at]), None)
-            _must(twice is None, f"{option} {twice} is given twice, and would be one of two with its name: leave one out"
+            _must(twice is None, f"{option} {twice} is given twice: leave one out"
                   f"{'; --repeat 2 measures again' if option == '--target' else ''}")  # fmt: skip
         for target in map(Target.parse, self.targets):
             _must(bool(self.scenarios_of(target)), f"nothing is left to run: {'; '.join(self.left_out())}")

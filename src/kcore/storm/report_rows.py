@@ -93,7 +93,7 @@ def why_left_out(row: Row) -> str:
 
 
 def merged(rows: Sequence[Row]) -> list[Row]:
-    """Repetitions of the same put together, in the order of size, scenario and target; where all failed there is no row.
+    """Repetitions of the same put together, in the order of size, scenario and target; no row where all failed.
 
     One rule for every figure: the median over the repetitions of each one's own figure. Only errors and false fencings
     are added up. A repetition that does not count is in no figure; `excluded` says how many there are of `tried`. Where
