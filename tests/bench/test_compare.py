@@ -1,5 +1,6 @@
 import json
 import re
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -152,7 +153,21 @@ def test_runs_of_different_or_busy_machines_are_remarked():
         "The runs are of different machines: their times do not compare.",
         "The old run: the machine was busy before the run began: a load average of 3.00 on 2 cores.",
     ]
-    assert remarks_on(there, there) == [] and remarks_on({}, here)[0].startswith("The new run")
+    assert remarks_on(there, there) == []
+    assert remarks_on({}, there) == ["The old run does not say on which machine it ran: its times may not compare."]
+
+
+def test_a_pair_of_runs_that_may_be_swapped_is_remarked():
+    first, second = ({"machine": {"host": "here"}, "when": f"2026-01-0{day} 10:00"} for day in (1, 2))
+    assert remarks_on(first, second) == remarks_on(first, first) == []
+    [line] = remarks_on(second, first)
+    assert line == "The old run is later than the new one, 2026-01-02 10:00 and 2026-01-01 10:00: are the two swapped?"
+
+
+def test_labels_say_which_run_is_judged():
+    found = replace(mixed(), labels=("Kafka", "kcore"))
+    assert found.rule.startswith("Kafka is the old run, kcore the new one, which is judged. Slower:")
+    assert mixed().rule.startswith("Slower:")
 
 
 FAST, SLOW = 100_000, 300_000

@@ -56,7 +56,7 @@ def test_the_order_of_the_targets_does_not_turn_the_ratio_round() -> None:
 
 
 def test_a_target_without_a_valid_repetition_has_no_ratio_and_the_page_says_so() -> None:
-    rows = storm([200.0, 240.0], [0.1, 0.1], valid=False, note="0 changes, of 900 to 1,100 that it expects")
+    rows = storm([200.0, 240.0], [0.1, 0.1], valid=False, invalid="0 changes, of 900 to 1,100 that it expects")
     assert told(rows) == ["No answer: no repetition on kcore 0.2.0 is valid, in the scenario broker-lost."]
     page = report.render(rows, FACTS, [])
     assert 'class="answer bad"' in page and "needs" not in page.split("<h2")[0]
@@ -69,11 +69,24 @@ def test_a_target_without_a_valid_repetition_has_no_ratio_and_the_page_says_so()
 
 
 def test_an_invalid_repetition_is_in_no_ratio_and_is_one_mark() -> None:
-    rows = [*storm([200.0, 240.0, 220.0], [20.0, 24.0]), row(KCORE, 0.0, 2, valid=False, note="0 changes")]
+    rows = [*storm([200.0, 240.0, 220.0], [20.0, 24.0]), row(KCORE, 0.0, 2, valid=False, invalid="0 changes")]
     [(text, marks)] = answer.sentences(rows, FACTS)
     assert "needs 0.100 times" in text and "(0.100 to 0.100 over" in text
     [invalid] = [mark for mark in marks if mark.word == "invalid"]
     assert invalid.why == "kcore-kraft: 1 of 3 repetitions do not count: 0 changes"
+
+
+def test_the_reason_of_an_invalid_repetition_is_its_own_and_no_finding_of_the_scenario() -> None:
+    odd = row(KCORE, 1.0, 1, valid=False, invalid="0 changes, of 9 to 11", note="a finding")
+    page = report.render([*storm([200.0, 210.0], [20.0]), odd], FACTS, [])
+    assert "1 of 2 repetitions do not count: 0 changes, of 9 to 11" in page
+    assert "load generator was late" not in page.split("<h2")[0] and "not count: a finding" not in page
+
+
+def test_one_repetition_each_is_said_only_of_one_repetition_each() -> None:
+    odd = [row(KCORE, 1.0, at, valid=False, invalid="0 changes") for at in (1, 2)]
+    [text] = told([*storm([200.0, 240.0, 220.0], [20.0]), *odd])
+    assert "one repetition each" not in text and "fewer than two repetitions count on both" in text
 
 
 def test_repetitions_on_both_sides_of_1_and_single_ones_are_no_claim() -> None:

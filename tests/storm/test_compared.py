@@ -82,14 +82,38 @@ def test_the_lines_that_the_storm_printed_are_read_like_its_folder() -> None:
 
 
 def test_a_scenario_that_failed_or_ran_in_part_is_left_out_and_then_missing() -> None:
-    late, odd = row("bounce", 50.0, valid=False), row("bounce", 50.0, 1, valid=False, note="0 changes, of 9 to 11")
+    late = row("bounce", 50.0, valid=False, invalid="the load generator itself was 900 ms late")
+    odd = row("bounce", 50.0, 1, valid=False, invalid="0 changes, of 9 to 11")
     keep_as("new", [failed_row(CELL, "broker-lost", 1, 1, "the end\nof it"), late, odd, row("steady", -1.0)])
     done = compare("old", "new")
     assert done.exit_code == 3 and "no verdict: 2 of the old run missing" in done.stdout
     told = "on kcore-kraft, 5,000 partitions, 20 brokers, is left out:"
-    assert f"kcore: new: broker-lost {told} the end\n" in done.stderr
-    assert f"kcore: new: bounce {told} its load generator was late\n" in done.stderr
+    assert f"kcore: new: broker-lost {told} failed: the end\n" in done.stderr
+    assert f"kcore: new: bounce {told} the load generator itself was 900 ms late\n" in done.stderr
     assert f"kcore: new: bounce {told} 0 changes, of 9 to 11\n" in done.stderr
+
+
+def test_repetitions_that_do_not_count_are_named_wherever_the_verdict_stands() -> None:
+    kept = rows(lost=OLD, bounce=OLD)
+    keep_as("new", [*kept, failed_row(replace(CELL, repetition=3), "bounce", 1, 1, "the end")])
+    line = "The new run: bounce on kcore-kraft, 5,000 partitions, 20 brokers, is left out: failed: the end."
+    assert line in compare("old", "new").stdout
+    assert line in compare("old", "new", "--markdown", "--html", "page.html").stdout
+    assert line in json.loads(compare("old", "new", "--json").stdout)["remarks"]
+    assert line in Path("page.html").read_text()
+
+
+def test_a_run_that_was_interrupted_is_named_with_how_often_it_ran() -> None:
+    keep_as("new", rows(lost=OLD, bounce=OLD[:1]), plan="[storm]\nrepeat = 3\n")
+    told = json.loads(compare("old", "new", "--json").stdout)["remarks"]
+    assert "The new run: bounce on kcore-kraft, 5,000 partitions, 20 brokers, ran 1 of 3 times." in told
+    assert not any("broker-lost" in line for line in told)
+
+
+def test_what_the_files_do_not_say_about_machine_and_plan_is_named() -> None:
+    told = json.loads(compare("old", "new", "--json").stdout)["remarks"]
+    assert "The old run does not say on which machine it ran: its times may not compare." in told
+    assert "The old and the new run kept no plan: whether the options were the same is not known." in told
 
 
 def test_plans_that_differ_and_single_repetitions_are_told() -> None:

@@ -72,9 +72,9 @@ def test_an_invalid_repetition_is_in_no_figure_and_is_named_with_its_reason():
     line = f"invalid: broker-lost on kafka-4.3.1, 3 x 100, repetition 3: {reason}"
     assert report_table.troubles(rows, []) == [line]
     _, [(cells, _)] = report_table.cells_of([one], report_table.TIMES)
-    assert cells[0] == "broker-lost (1 of 3 invalid)"
+    assert cells[0] == "broker-lost (1 of 3 do not count)"
     page = report.render(rows, {"targets": ["kafka-4.3.1"]}, [])
-    assert line in page and "broker-lost (1 of 3 invalid)" in page
+    assert line in page and "broker-lost (1 of 3 do not count)" in page
     assert verdict(rows, []) is Exit.INVALID
 
 
@@ -94,7 +94,7 @@ def test_work_that_is_not_known_is_blank_with_the_reason():
     rows = merged([unknown, other])
     head, lines = report_table.cells_of(rows, report_table.TIMES)
     shown = [dict(zip(head, cells, strict=True)) for cells, _ in lines]
-    assert [(each["work"], each["last"], each["ratio"]) for each in shown] == [
+    assert [(each["work"], each["last"], each["ratio to kafka-4.3.1"]) for each in shown] == [
         ("", "9.40 s", ""),
         ("100 ms", "9.10 s", ""),
     ]
@@ -117,6 +117,21 @@ def test_failed_ones_are_no_figures_but_troubles():
     assert "failed: rack-lost on kafka-4.3.1, 3 x 100: the end" in report_table.troubles([failed], [])
 
 
+def test_a_failed_repetition_is_counted_where_the_others_have_figures():
+    rows = [row(), failed_row(replace(CELL, repetition=1), "broker-lost", 1, 1, "the end\nof it")]
+    _, [(cells, _)] = report_table.cells_of(merged(rows), report_table.TIMES)
+    assert cells[0] == "broker-lost (1 of 2 do not count)"
+    assert medians(rows)[0]["excluded"] == {"1": "failed: the end"}
+
+
+def test_a_ratio_has_one_base_which_its_column_names():
+    first, second, third = (Cell(Target.parse(name), 3, 100, 0) for name in ("a:1", "b:2", "c:3"))
+    whole = [row(cell, scenario="create") for cell in (first, second, third)]
+    rows = merged([*whole, row(second), row(third)])  # broker-lost failed on a:1.
+    head, lines = report_table.cells_of(rows, report_table.TIMES)
+    assert head[-1] == "ratio to a:1" and [cells[-1] for cells, _ in lines] == ["", "1.00x", "1.00x", "", ""]
+
+
 def test_what_never_ran_is_missing():
     expected = [(CELL, "broker-lost"), (CELL, "bounce")]
     assert missing([row()], expected) == ["bounce on kafka-4.3.1, 3 brokers, 100 partitions"]
@@ -126,7 +141,7 @@ def test_targets_stand_side_by_side_with_a_ratio():
     other = Cell(Target.parse("here:9093"), 3, 100, 0)
     rows = merged([row(), row(other, last_ms=100.0)])
     head, lines = report_table.cells_of(rows, report_table.TIMES)
-    assert (head[1], head[-1]) == ("target", "ratio")
+    assert (head[1], head[-1]) == ("target", "ratio to kafka-4.3.1")
     assert [(cells[0], cells[1], cells[-1]) for cells, _ in lines] == [
         ("broker-lost", "kafka-4.3.1", ""),
         ("broker-lost", "here:9093", "2.50x"),
@@ -184,7 +199,7 @@ def test_the_session_time_out_is_told_apart_from_the_controllers_work():
     assert phases_of(other) == Phases(8000.0, 0.0, 400.0, 0.0, 400.0)  # As in ZooKeeper mode: no time of writing.
     head, lines = report_table.cells_of(merged([lost, other]), report_table.TIMES)
     shown = [dict(zip(head, cells, strict=True)) for cells, _ in lines]
-    assert [(each["session"], each["noticed"], each["work"], each["ratio"]) for each in shown] == [
+    assert [(each["session"], each["noticed"], each["work"], each[head[-1]]) for each in shown] == [
         ("9.00 s", "250 ms", "150 ms", ""),
         ("8.00 s", "", "800 ms", "5.33x"),
     ]

@@ -94,6 +94,13 @@ def test_a_controller_that_does_not_tell_its_session_time_out_leaves_the_work_bl
     assert 0 < rows[-1]["session_ms"] <= SESSION_MS and not rows[-1]["work_unknown"]
 
 
+def test_a_session_time_out_that_the_controller_does_not_have_is_refused(controller: KcoreQuorum) -> None:
+    rows, _ = ran(controller, scenarios=("broker-lost",), session_timeout_ms=SESSION_MS // 2)
+    leader_id = controller.nodes[0].node_id
+    told = f"--session-timeout {SESSION_MS // 2}: controller {leader_id} has {SESSION_MS} ms: leave it out"
+    assert {row["error"] for row in rows} == {told}
+
+
 def test_what_is_asked_for_is_refused_where_it_cannot_be_known(controller: KcoreQuorum) -> None:
     async def body() -> None:
         quorum = Quorum(controller.bootstrap, random=Random())
@@ -102,6 +109,8 @@ def test_what_is_asked_for_is_refused_where_it_cannot_be_known(controller: Kcore
             assert await session_timeout_ms(quorum) == SESSION_MS
             assert controller_pids(quorum, ()) == controller.pids()
             assert controller_pids(quorum, controller.pids()) == controller.pids()
+            with pytest.raises(TargetError, match=rf"^--pid {os.getpid()} is not what listens .*: process \d+$"):
+                controller_pids(quorum, [os.getpid()])
             with pytest.raises(TargetError, match=r"^--pid 4194305: there is no such process"):
                 controller_pids(quorum, [4_194_305])
             quorum.leader_id = 7  # It answers for itself alone.

@@ -140,6 +140,9 @@ def test_counts_in_pairs_are_sizes_of_their_own():
         ({"lost_replicas": 1_501, "partitions": (10_000, 100_000)}, "--lost-replicas 1501 is not from 0 to 1,500"),
         ({"brokers": (3, 20), "paired": True}, "as many --brokers as --partitions, and has 2 and 1"),
         ({"repeat": 0}, "--repeat 0"),
+        ({"targets": ("kcore-kraft", "kcore-kraft")}, "--target kcore-kraft is given twice.*--repeat 2"),
+        ({"targets": ("h:1,h:2", "h:2, h:1")}, "--target h:1,h:2 is given twice"),
+        ({"targets": ("h:1",), "pids": (7, 7)}, "--pid 7 is given twice"),
         ({"profile": True, "targets": ("h:1",)}, "kcore does not start the controllers at h:1"),
     ],
 )

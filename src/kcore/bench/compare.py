@@ -198,7 +198,10 @@ class Comparison:
             "Doubtful: not slower by both, but the share of times above it times the old median grew by at least "
             f"{100 * SHIFTED:.0f} points."
         )
-        return f"{sentence} {self.about}".rstrip()
+        (old, new), names = self.labels, ""
+        if self.labels != ("old", "new"):
+            names = f"{old} is the old run, {new} the new one, which is judged. "
+        return f"{names}{sentence} {self.about}".rstrip()
 
     @property
     def verdict(self) -> str:
@@ -288,6 +291,10 @@ def remarks_on(old: Mapping[str, Any], new: Mapping[str, Any]) -> list[str]:
     found = []
     if old.get("machine") and new.get("machine") and not is_same_machine(old, new):
         found.append("The runs are of different machines: their times do not compare.")
+    if str(old.get("when", "")) > str(new.get("when", "")) > "":
+        found.append(f"The old run is later than the new one, {old['when']} and {new['when']}: are the two swapped?")
     for name, facts in (("old", old), ("new", new)):
+        if not facts.get("machine"):
+            found.append(f"The {name} run does not say on which machine it ran: its times may not compare.")
         found += [f"The {name} run: {line[:1].lower()}{line[1:]}" for line in about_the_machine(facts)]
     return found

@@ -65,6 +65,7 @@ class _Run(NamedTuple):
     found: Sequence[Compared]
     facts: dict[str, Any]
     profiled: bool = False
+    left_out: Sequence[str] = ()  # Repetitions that failed or do not count, a line each.
 
 
 def run(old: Path, new: Path, options: Options) -> Comparison:
@@ -78,6 +79,11 @@ def run(old: Path, new: Path, options: Options) -> Comparison:
     if unknown := options.thresholds.unknown([*before.found, *after.found]):
         fail(f"--threshold: {unknown[0]}")
     remarks = compare.remarks_on(before.facts, after.facts)
+    remarks += [
+        f"The {name} run: {line.rstrip('.')}."
+        for name, each in (("old", before), ("new", after))
+        for line in each.left_out
+    ]
     if before.of_storm:
         remarks += _remarks_on_storms(before, after, (old, new), options)
     found = compare.compare(before.found, after.found, options.thresholds, remarks, options.names)
@@ -116,9 +122,8 @@ def _read(path: Path) -> _Run:
 def _read_bench(path: Path) -> _Run:
     table = results.read(path)
     rows = table.to_pylist()
-    for row in results.failures(rows):
-        say(f"kcore: {path}: a failed cell of {row['workload']} is left out: {row['error']}", err=True)
-    return _Run(False, results.summarise(rows), keep.facts_of(table))
+    failed = [f"a failed cell of {row['workload']} is left out: {row['error']}" for row in results.failures(rows)]
+    return _Run(False, results.summarise(rows), keep.facts_of(table), left_out=_told(path, failed))
 
 
 def _read_storm(path: Path) -> _Run:
@@ -126,10 +131,15 @@ def _read_storm(path: Path) -> _Run:
     from kcore.storm.report_rows import is_profiled
 
     table = compared.read(path)
-    rows = table.to_pylist(maps_as_pydicts="strict")
-    for line in compared.left_out(rows):
+    rows, facts = table.to_pylist(maps_as_pydicts="strict"), keep.facts_of(table)
+    left_out = _told(path, [*compared.left_out(rows), *compared.never_ran(rows, facts)])
+    return _Run(True, compared.figures_of(rows), facts, is_profiled(rows), left_out)
+
+
+def _told(path: Path, lines: Sequence[str]) -> Sequence[str]:
+    for line in lines:
         say(f"kcore: {path}: {line}", err=True)
-    return _Run(True, compared.figures_of(rows), keep.facts_of(table), is_profiled(rows))
+    return lines
 
 
 def _write(path: Path, text: str) -> None:

@@ -18,7 +18,7 @@ from kcore.report.palette import color_of, marker_of
 from kcore.report.units import duration, three_digits
 from kcore.storm.curves import name_of
 from kcore.storm.phases import work_ms
-from kcore.storm.report_rows import KEY, Row, is_good
+from kcore.storm.report_rows import KEY, Row, is_good, why_left_out
 
 UNTIL: Final = {
     "register": "all brokers are registered and know it",
@@ -114,17 +114,10 @@ def measured(rows: Sequence[Row]) -> list[Measured]:
     found = []
     for (_, _, scenario, target), group in groups.items():
         works = {row["repetition"]: work_ms(row) for row in group if is_good(row) and work_ms(row) != NOT_KNOWN}
-        invalid = [_why(row) for row in group if not is_good(row)]
+        invalid = [why_left_out(row) for row in group if not is_good(row)]
         if works or invalid:
             found.append(Measured(scenario, target, works, invalid))
     return found
-
-
-def _why(row: Row) -> str:
-    """Why a repetition does not count."""
-    if row["error"] is not None:
-        return f"failed: {row['error'].splitlines()[0]}"
-    return row["note"] or ("only a part of it ran" if row["partial"] else "its load generator was late")
 
 
 def base_of(target: str, targets: Sequence[str]) -> str | None:
@@ -197,7 +190,9 @@ def _compared(ratio: Ratio, facts: Mapping[str, Any]) -> str:
         return f"No answer: {why}, in the scenario {ratio.mine.scenario}."
     told = f"{three_digits(ratio.value)} times what {base} needs until {until(ratio.mine.scenario)}"
     if ratio.spread is None:
-        return f"{mine} needs {told} (one repetition each, which says little about the next one)."
+        is_one = len(ratio.mine.works) == len(ratio.base.works) == 1
+        few = "one repetition each" if is_one else "fewer than two repetitions count on both"
+        return f"{mine} needs {told} ({few}, which says little about the next one)."
     low, high = (three_digits(each) for each in ratio.spread)
     if ratio.spread[0] <= 1 <= ratio.spread[1]:
         return (

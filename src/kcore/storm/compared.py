@@ -1,6 +1,7 @@
 """Results of `kcore storm` for `kcore compare`: what was kept, a named figure a scenario, target and size."""
 
 import tomllib
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -12,7 +13,7 @@ from kcore.bench.compare import Compared
 from kcore.hollow.histograms import NOT_KNOWN
 from kcore.report import keep
 from kcore.report.noise import Spread, spread
-from kcore.storm.report_rows import KEY, ROW_SCHEMA, Row, is_good, repetitions, table_of, works
+from kcore.storm.report_rows import KEY, ROW_SCHEMA, Row, is_good, repetitions, table_of, why_left_out, works
 
 NEEDED: Final = (*KEY, "last_ms", "session_ms", "heartbeat_p99_ms", "error", "valid", "partial")
 ABOUT: Final = (
@@ -99,11 +100,20 @@ def left_out(rows: Sequence[Row]) -> list[str]:
     lines = []
     for row in rows:
         if not is_good(row):
-            late = row["note"] or "its load generator was late"
-            why = row["error"] or ("only a part of it ran" if row["partial"] else late)
             size = f"{row['wanted_partitions']:,} partitions, {row['wanted_brokers']:,} brokers"
-            lines.append(f"{row['scenario']} on {row['target']}, {size}, is left out: {why.splitlines()[0]}")
+            lines.append(f"{row['scenario']} on {row['target']}, {size}, is left out: {why_left_out(row)}")
     return lines
+
+
+def never_ran(rows: Sequence[Row], facts: Mapping[str, Any]) -> list[str]:
+    """Scenarios with fewer repetitions than the plan has, a line each: the run was interrupted."""
+    wanted = tomllib.loads(facts.get("plan", "")).get("storm", {}).get("repeat", 1)
+    ran = Counter(tuple(row[name] for name in KEY) for row in rows)
+    return [
+        f"{scenario} on {target}, {partitions:,} partitions, {brokers:,} brokers, ran {count} of {wanted} times"
+        for (brokers, partitions, scenario, target), count in ran.items()
+        if count < wanted
+    ]
 
 
 def figures_of(rows: Sequence[Row]) -> list[ScenarioFigure]:
@@ -138,7 +148,8 @@ def remarks_on(old: Mapping[str, Any], new: Mapping[str, Any]) -> list[str]:
     """How the plans of two storms differ, but for what names a figure and how often it is measured."""
     plans = [tomllib.loads(facts.get("plan", "")).get("storm", {}) for facts in (old, new)]
     if not all(plans):
-        return []
+        unknown = [name for name, plan in zip(("old", "new"), plans, strict=True) if not plan]
+        return [f"The {' and the '.join(unknown)} run kept no plan: whether the options were the same is not known."]
     flat = [{name: value for name, value in plan.items() if name not in _PLANNED} for plan in plans]
     lines = []
     for name in sorted(flat[0].keys() | flat[1].keys()):

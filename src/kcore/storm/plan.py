@@ -85,6 +85,10 @@ class StormPlan:
             others = f"`kcore storm --list` names them: {', '.join(known)}"
             _must(name in known, f"no scenario {name!r}{did_you_mean(name, known, others)}")
         _must(bool(self.targets), "name a --target")
+        for option, given in (("--target", [*map(_known_as, self.targets)]), ("--pid", self.pids)):
+            twice = next((each for at, each in enumerate(given) if each in given[:at]), None)
+            _must(twice is None, f"{option} {twice} is given twice: leave one out"
+                  f"{'; --repeat 2 measures again' if option == '--target' else ''}")  # fmt: skip
         for target in map(Target.parse, self.targets):
             _must(bool(self.scenarios_of(target)), f"nothing is left to run: {'; '.join(self.left_out())}")
             one = not target.in_zookeeper or (self.controllers == 1 and not self.master)
@@ -171,6 +175,11 @@ class StormPlan:
     def to_toml(self) -> str:
         """The plan as a file: a line an option."""
         return "[storm]\n" + "".join(f"{each.name} = {_toml(getattr(self, each.name))}\n" for each in fields(self))
+
+
+def _known_as(target: str) -> str:
+    """The same text for the same controllers, in whatever order they are named."""
+    return ",".join(sorted(Target.parse(target).addresses)) or target
 
 
 def _toml(value: Any) -> str:

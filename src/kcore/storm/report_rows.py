@@ -84,14 +84,23 @@ def is_good(row: Row) -> bool:
     return row["error"] is None and row["valid"] and not row["partial"]
 
 
+def why_left_out(row: Row) -> str:
+    """Why a row that is not good does not count, in one line."""
+    if row["error"] is not None:
+        lines = row["error"].splitlines()
+        return f"failed: {lines[0] if lines else 'without a reason'}"
+    return row["invalid"] or ("only a part of it ran" if row["partial"] else "its file does not say why")
+
+
 def merged(rows: Sequence[Row]) -> list[Row]:
-    """Repetitions of the same put together, in the order of size, scenario and target; failed ones are left out.
+    """Repetitions of the same put together, in the order of size, scenario and target; no row where all failed.
 
     One rule for every figure: the median over the repetitions of each one's own figure. Only errors and false fencings
     are added up. A repetition that does not count is in no figure; `excluded` says how many there are of `tried`. Where
     none counts, there are no figures.
     """
-    groups = _groups([row for row in rows if row["error"] is None])
+    tried = _groups(rows)
+    groups = {key: group for key, group in tried.items() if any(row["error"] is None for row in group)}
     scenarios = list(dict.fromkeys(row["scenario"] for row in rows))
     targets = list(dict.fromkeys(row["target"] for row in rows))
     order = sorted(groups, key=lambda key: (*key[:2], scenarios.index(key[2]), targets.index(key[3])))
@@ -102,6 +111,7 @@ def _merged(rows: Sequence[Row]) -> Row:
     good = [row for row in rows if is_good(row)]
     told = {"repetitions": len(good), "tried": len(rows), "excluded": len(rows) - len(good)}
     if not good:
+        rows = [row for row in rows if row["error"] is None]
         return rows[0] | _no_figures(rows[0]) | told | {"partial": any(row["partial"] for row in rows)}
     if len(good) == 1:
         return good[0] | told
@@ -151,11 +161,11 @@ def works(rows: Sequence[Row]) -> list[float]:
 def medians(rows: Sequence[Row]) -> list[Row]:
     """A dict a size, scenario and target, as JSON takes it: of each figure the median, the spread and every value.
 
-    Repetitions that failed, or do not count, are left out: `excluded` has the reasons of the latter by repetition.
+    Repetitions that failed, or do not count, are left out: `excluded` has their reasons by repetition.
     Values are in the order of the repetitions.
     """
     found = []
-    excluded = _groups([row for row in rows if row["error"] is None and not is_good(row)])
+    excluded = _groups([row for row in rows if not is_good(row)])
     for (brokers, partitions, scenario, target), group in repetitions(rows).items():
         ordered = sorted(group, key=lambda row: row["repetition"])
         phases = [phases_of(row) for row in ordered]
@@ -167,7 +177,8 @@ def medians(rows: Sequence[Row]) -> list[Row]:
         figures |= _waves(ordered)
         told = {name: _told(values) for name, values in figures.items() if values}
         told["excluded"] = {
-            str(row["repetition"]): row["invalid"] for row in excluded.get((brokers, partitions, scenario, target), [])
+            str(row["repetition"]): why_left_out(row)
+            for row in excluded.get((brokers, partitions, scenario, target), [])
         }
         found.append({**names, "repetitions": len(group), "controllers": group[0]["controllers"], **told})
     return found

@@ -114,11 +114,11 @@ def sizes_of(rows: Sequence[Row]) -> list[tuple[str, list[Row]]]:
 
 
 def ratio(row: Row, rows: Sequence[Row]) -> str:
-    """Its work over that of the first target, same scenario and size; empty for the first itself."""
-    same = [each for each in rows if each["scenario"] == row["scenario"]]
-    if same[0] is row or min(work_ms(row), work_ms(same[0])) <= 0:
+    """Its work over that of the first target of the table, same scenario and size; empty for that target itself."""
+    first = {each["scenario"]: each for each in rows if each["target"] == rows[0]["target"]}.get(row["scenario"])
+    if first is None or first is row or min(work_ms(row), work_ms(first)) <= 0:
         return ""
-    return f"{three_digits(work_ms(row) / work_ms(same[0]))}x"
+    return f"{three_digits(work_ms(row) / work_ms(first))}x"
 
 
 def cells_of(rows: Sequence[Row], columns: Columns) -> tuple[list[str], list[tuple[list[str], bool]]]:
@@ -131,7 +131,7 @@ def cells_of(rows: Sequence[Row], columns: Columns) -> tuple[list[str], list[tup
         if has_repetitions and name in _SPREADS:
             shown[f"{name}, {SPREAD}"] = _SPREADS[name]
     if columns is TIMES and several:
-        shown["ratio"] = lambda row: ratio(row, rows)
+        shown[f"ratio to {rows[0]['target']}"] = lambda row: ratio(row, rows)
     head = ["scenario", *(["target"] if several else []), *shown]
     lines, before = [], ""
     for row in rows:
@@ -158,7 +158,7 @@ def _mark(row: Row) -> str:
     """Behind the name of a scenario that does not count, or some of whose repetitions do not."""
     if not is_good(row):
         return " (partial)" if row["partial"] else " (invalid)"
-    return f" ({row['excluded']} of {row['tried']} invalid)" if row.get("excluded") else ""
+    return f" ({row['excluded']} of {row['tried']} do not count)" if row.get("excluded") else ""
 
 
 def curve(rows: Sequence[Row]) -> tuple[list[str], list[tuple[list[str], bool]]]:

@@ -132,13 +132,17 @@ class _CellRun:
 
     async def _session(self, quorum: Quorum) -> tuple[int, str]:
         """The time-out of brokers' sessions in ms, or 0 and why it is not known."""
-        if given := self.plan.session_timeout_ms if self.cell.target.addresses else 0:
-            return given, ""
+        given = self.plan.session_timeout_ms if self.cell.target.addresses else 0
         try:
-            return await session_timeout_ms(quorum), ""
+            told = await session_timeout_ms(quorum)
         except TargetError as error:
+            if given:
+                return given, ""
             self.tell(f"{self.cell}: the work of lost brokers will not be known: {error}")
             return 0, str(error)
+        if given and given != told:
+            raise TargetError(f"--session-timeout {given}: controller {quorum.leader_id} has {told} ms: leave it out")
+        return told, ""
 
     def _find_processes(self, quorum: Quorum) -> None:
         """Of controllers that run already, if they are on this machine."""

@@ -1,6 +1,7 @@
 """What a storm must know of controllers that run already: their session time-out, and their processes if here."""
 
 from collections.abc import Sequence
+from pathlib import Path
 from typing import Final
 
 from kcore.errors import KcoreError, TargetError
@@ -40,4 +41,21 @@ def controller_pids(quorum: Quorum, given: Sequence[int]) -> list[int]:
     """
     if gone := [pid for pid in given if usage_of(pid) is None]:
         raise TargetError(f"--pid {gone[0]}: there is no such process, or it is not to be seen by this user")
-    return list(given) or listening_pids(quorum.addresses)
+    if not given:
+        return listening_pids(quorum.addresses)
+    try:
+        found = listening_pids(quorum.addresses)
+    except TargetError:  # Only the user knows the processes.
+        return list(given)
+    if {*given} != {*found} and all(map(_has_our_network, given)):
+        told = (", ".join(map(str, pids)) for pids in (given, found))
+        raise TargetError("--pid {} is not what listens at the controllers' addresses: process {}".format(*told))
+    return list(given)
+
+
+def _has_our_network(pid: int) -> bool:
+    """Not so in a container, for which another process may listen here."""
+    try:
+        return Path(f"/proc/{pid}/ns/net").readlink() == Path("/proc/self/ns/net").readlink()
+    except OSError:
+        return False
