@@ -10,7 +10,15 @@ from kcore.metadata.replay import replay
 from kcore.storage.files import checked_path
 from kcore.storage.log import partition_of, segment_files
 from kcore.storage.segment import SEGMENT_NAME, base_offset_of, map_file
-from kcore.storage.snapshot import SUFFIX, Snapshot, read_snapshot, snapshots_in, why_damaged
+from kcore.storage.snapshot import (
+    SUFFIX,
+    Snapshot,
+    age,
+    check_one_history,
+    read_snapshot,
+    snapshots_in,
+    why_damaged,
+)
 from kcore.wire.record_batch import gap_in, missing_offsets, scan_batches
 from kcore.wire.records import Records, decode_records
 
@@ -117,7 +125,15 @@ def _newest_whole(folder: Path, stop: bool) -> tuple[list[Path], str]:
     StorageError for the newest one where it is damaged, unless `stop` lets an older one do.
     """
     damage: list[str] = []
-    for found in reversed(snapshots_in(folder)):
+    by_age = sorted(snapshots_in(folder), key=age)
+    try:
+        check_one_history(folder, by_age)
+    except StorageError as error:
+        whole = [each for each in by_age if why_damaged(folder / each.file_name) is None]
+        if not stop:
+            check_one_history(folder, whole)
+        damage += [str(error)] * (len(whole) == len(by_age))
+    for found in reversed(by_age):
         snapshot = folder / found.file_name
         why = why_damaged(snapshot)
         if why is None:
