@@ -1,15 +1,27 @@
 """Files of other logs or of another time in a folder: they are refused, or what gives way to them is kept."""
 
 import logging
+import shutil
 from pathlib import Path
 
 import pytest
 
+from kcore.constants import UNKNOWN_BROKER_EPOCH
 from kcore.errors import StorageError
+from kcore.protocol_errors import ApiException
 from kcore.raft.control_records import snapshot_batches
 from kcore.replication.raft_log import OffsetAndEpoch
+from kcore.server.broker.logs import BrokerLogs
+from kcore.storage.checkpoints import TopicPartition, read_leader_epochs
+from kcore.storage.clean_shutdown import CLEAN_SHUTDOWN, take_clean_shutdown
+from kcore.storage.live_log import LiveLog
+from kcore.storage.log_directory import LogDirectory
 from kcore.storage.metadata_log import load_metadata
-from storage.raft_logs import FOLDER, fill, opened, snapshot
+from kcore.wire.record_batch import scan_batches
+from storage import building
+from storage.raft_logs import FOLDER, SMALL, fill, opened, snapshot
+
+KEY = TopicPartition("t", 0)
 
 
 def whole(epoch: int) -> bytes:
@@ -70,3 +82,86 @@ def test_a_snapshot_that_is_damaged_again_does_not_replace_the_first(tmp_path: P
         path.write_bytes(data)
         opened(directory).close()
     assert {*contents(directory, "*.damaged*").values()} == {b"first", b"second"}
+
+
+def broker_directory(path: Path) -> Path:
+    """A broker's log directory with t-0: offsets 0 to 39, epoch 3 from 20 on, all committed."""
+    directory = LogDirectory(path, SMALL).open()
+    directory.claim(1, "cluster")
+    log = directory.create(KEY)
+    for data in [*building.batches(20, epoch=1), *building.batches(20, first=20, epoch=3)]:
+        log.append(data, scan_batches(data))
+    log.high_watermark = 40
+    directory.close()
+    return path
+
+
+def segments(path: Path, pattern: str = "*.log") -> dict[str, bytes]:
+    return {each.name: each.read_bytes() for each in (path / str(KEY)).glob(pattern)}
+
+
+def test_a_start_offset_beyond_the_end_deletes_no_segment(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    path = broker_directory(tmp_path)
+    before = segments(path)
+    (path / "log-start-offset-checkpoint").write_text("0\n1\nt 0 1000\n")
+    with pytest.raises(ApiException, match="t-0 starts at offset 1000, but the log ends at 40: correct the entry"):
+        LogDirectory(path, SMALL).open()
+    assert segments(path) == before
+    with caplog.at_level(logging.WARNING):
+        directory = LogDirectory(path, SMALL._replace(set_aside=True)).open()
+    assert "its segments are renamed to *.aside" in caplog.text
+    assert (directory.logs[KEY].start_offset, directory.logs[KEY].end_offset) == (40, 40)
+    assert {name.removesuffix(".aside"): data for name, data in segments(path, "*.aside").items()} == before
+    directory.close()
+    LogDirectory(path, SMALL).open().close()
+
+
+def test_an_end_below_what_was_committed_is_logged(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    path = broker_directory(tmp_path)
+    (path / str(KEY) / f"{32:020}.log").unlink()
+    with caplog.at_level(logging.WARNING):
+        LogDirectory(path, SMALL).open().close()
+    assert "t-0: committed up to offset 40 by replication-offset-checkpoint, but the log ends at 32" in caplog.text
+    caplog.clear()
+    LogDirectory(path, SMALL).open().close()
+    assert not caplog.records
+
+
+def test_a_compaction_that_was_cut_short_is_refused(tmp_path: Path) -> None:
+    path = broker_directory(tmp_path)
+    for each in sorted((path / str(KEY)).glob("*.log"))[:-1]:
+        each.rename(f"{each}.{'swap' if each.name == f'{0:020}.log' else 'deleted'}")
+    before = segments(path, "*.log*")
+    with pytest.raises(ApiException, match=r"0.log.swap: a Kafka broker did not finish this compaction"):
+        LogDirectory(path, SMALL).open()
+    assert segments(path, "*.log*") == before
+
+
+@pytest.mark.parametrize("text", [None, "", "0\n2\n1 0\n7 5\n", "0\n2\n3 20\n1 0\n", "0\n1\n1 0\n"])
+def test_leader_epochs_of_another_log_are_made_anew(
+    text: str | None, tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    path = broker_directory(tmp_path)
+    epochs = path / str(KEY) / "leader-epoch-checkpoint"
+    if text is None:
+        epochs.unlink()
+    else:
+        epochs.write_text(text)
+    with caplog.at_level(logging.WARNING), LiveLog(path / str(KEY), settings=SMALL) as log:
+        assert log.epochs.entries == [(1, 0), (3, 20)]
+    assert read_leader_epochs(epochs) == [(1, 0), (3, 20)]
+    assert f"{epochs} does not fit the log" in caplog.text
+
+
+def test_a_partition_in_two_directories_of_zookeeper_mode_is_refused(tmp_path: Path) -> None:
+    path = broker_directory(tmp_path / "a")
+    shutil.copytree(path, tmp_path / "b")
+    logs = BrokerLogs([path, tmp_path / "b"], SMALL)
+    with pytest.raises(StorageError, match=r"a/t-0 and .*b/t-0 are of the same replica: delete one"):
+        logs.claim(1, "cluster")
+    logs.close()
+
+
+def test_a_broker_epoch_that_no_controller_gives_is_no_clean_shutdown(tmp_path: Path) -> None:
+    (tmp_path / CLEAN_SHUTDOWN).write_text('{"version":0,"brokerEpoch":9223372036854775808}')
+    assert take_clean_shutdown(tmp_path) == UNKNOWN_BROKER_EPOCH
