@@ -165,3 +165,18 @@ def test_a_partition_in_two_directories_of_zookeeper_mode_is_refused(tmp_path: P
 def test_a_broker_epoch_that_no_controller_gives_is_no_clean_shutdown(tmp_path: Path) -> None:
     (tmp_path / CLEAN_SHUTDOWN).write_text('{"version":0,"brokerEpoch":9223372036854775808}')
     assert take_clean_shutdown(tmp_path) == UNKNOWN_BROKER_EPOCH
+
+
+def test_a_log_of_no_replica_is_kept_under_another_name(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    path = broker_directory(tmp_path)
+    before = segments(path)
+    logs = BrokerLogs([path], SMALL)
+    logs.set_stray(KEY)
+    assert [*logs.keys()] == []
+    logs.close()
+    [stray] = path.glob("t-0.*-stray")
+    assert {each.name: each.read_bytes() for each in stray.glob("*.log")} == before
+    assert f"t-0 in {path} is of no replica of this broker: its folder is renamed to {stray.name}" in caplog.text
+    again = BrokerLogs([path], SMALL)
+    assert [*again.keys()] == []
+    again.close()

@@ -36,6 +36,7 @@ from kcore.types import ZERO_UUID, Uuid
 logger = logging.getLogger(__name__)
 HIGH_WATERMARKS, _, LOG_STARTS, _ = OFFSETS
 DELETED: Final = "-delete"  # Ends the name of a partition's folder that goes.
+STRAY: Final = "-stray"  # Ends the name of a folder that has the log of no replica of this broker.
 _DELETED: Final = re.compile(r"\S+-\S+\.\S+-delete")  # UnifiedLog.DeleteDirPattern
 SWAP: Final = ".swap"  # Ends the names of compacted segments before they take the place of others.
 FUTURE: Final = "-future"  # Ends the name of a future log's folder: topic-partition.32 hexadecimal digits-future.
@@ -164,12 +165,26 @@ class LogDirectory:
             return
         log.abandon()
         with disk_failures(self.path):
-            ends = f"-{key.partition}.{uuid.uuid4().hex}{DELETED}"
-            going = self.path / f"{key.topic[: MAX_FOLDER_NAME - len(ends)]}{ends}"
+            going = self._other_folder(key, DELETED)
             log.folder.rename(going)
             if sync:
                 sync_folder(self.path)
             shutil.rmtree(going)
+
+    def set_stray(self, key: TopicPartition) -> None:
+        """Keeps a log of no replica under a name that no broker reads (UnifiedLog.logStrayDirName)."""
+        if (log := self.logs.pop(key, None)) is not None:
+            log.abandon()
+            with disk_failures(self.path):
+                stray = self._other_folder(key, STRAY)
+                log.folder.rename(stray)
+                sync_folder(self.path)
+            text = "%s-%s in %s is of no replica of this broker: its folder is renamed to %s"
+            logger.warning(text, *key, self.path, stray.name)
+
+    def _other_folder(self, key: TopicPartition, suffix: str) -> Path:
+        ends = f"-{key.partition}.{uuid.uuid4().hex}{suffix}"
+        return self.path / f"{key.topic[: MAX_FOLDER_NAME - len(ends)]}{ends}"
 
     # Replicas that move (KIP-113).
 

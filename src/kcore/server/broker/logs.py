@@ -134,6 +134,11 @@ class BrokerLogs:
             with self._used(directory, key):
                 directory.delete(TopicPartition(*key))
 
+    def set_stray(self, key: Key) -> None:
+        if (directory := self._directory(key)) is not None:
+            with self._used(directory, key):
+                directory.set_stray(TopicPartition(*key))
+
     @contextmanager
     def _used(self, directory: LogDirectory, key: Key) -> Iterator[None]:
         """Who refuses something is remembered: the log may not be in it, not yet or not any more."""
