@@ -1,6 +1,7 @@
 """Files of other logs or of another time in a folder: they are refused, or what gives way to them is kept."""
 
 import logging
+import re
 import shutil
 from pathlib import Path
 
@@ -10,13 +11,17 @@ from kcore.constants import UNKNOWN_BROKER_EPOCH
 from kcore.errors import StorageError
 from kcore.protocol_errors import ApiException
 from kcore.raft.control_records import snapshot_batches
+from kcore.raft.replicas import ElectionState
 from kcore.replication.raft_log import OffsetAndEpoch
 from kcore.server.broker.logs import BrokerLogs
 from kcore.storage.checkpoints import TopicPartition, read_leader_epochs
 from kcore.storage.clean_shutdown import CLEAN_SHUTDOWN, take_clean_shutdown
 from kcore.storage.live_log import LiveLog
 from kcore.storage.log_directory import LogDirectory
+from kcore.storage.meta_properties import parse_meta_properties
 from kcore.storage.metadata_log import load_metadata
+from kcore.storage.raft_dir import RaftDirectory
+from kcore.storage.raft_format import format_directory
 from kcore.wire.record_batch import scan_batches
 from storage import building
 from storage.raft_logs import FOLDER, SMALL, fill, opened, snapshot
@@ -180,3 +185,31 @@ def test_a_log_of_no_replica_is_kept_under_another_name(tmp_path: Path, caplog: 
     again = BrokerLogs([path], SMALL)
     assert [*again.keys()] == []
     again.close()
+
+
+def test_an_empty_cluster_id_is_refused() -> None:
+    for needs_cluster_id in (True, False):
+        with pytest.raises(StorageError, match=r"cluster\.id is empty"):
+            parse_meta_properties(b"version=1\nnode.id=1\ncluster.id=\n", needs_cluster_id=needs_cluster_id)
+
+
+def test_a_lost_directory_id_is_refused_where_voters_are_known_by_it(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    for kraft_version in (0, 1):
+        path = tmp_path / str(kraft_version)
+        format_directory(path, node_id=1, features={"metadata.version": 30})
+        directory = RaftDirectory(path)
+        log, _ = directory.open()
+        directory.store_election(ElectionState(1), kraft_version)
+        log.close()
+        meta = path / "meta.properties"
+        lost = re.sub(rb"directory.id=.*\n", b"", meta.read_bytes())
+        meta.write_bytes(lost)
+        if kraft_version:
+            with pytest.raises(StorageError, match=r"directory.id was not found, by which the quorum knows this node"):
+                RaftDirectory(path)
+            assert meta.read_bytes() == lost
+        else:
+            made = RaftDirectory(path).directory_id
+            assert f"directory.id was not found: it is {made} from now on" in caplog.text
