@@ -79,6 +79,24 @@ def test_a_log_that_gives_way_to_a_snapshot_at_the_start_is_kept(
     assert kept == before
 
 
+@pytest.mark.parametrize(
+    ("foreign", "said"),
+    [
+        ((100, 3), "the log ends at offset 40, before snapshot 100-3"),
+        ((30, 2), "the log has epoch 3 before the end of snapshot 30-2"),
+    ],
+)
+def test_an_image_of_a_snapshot_that_the_log_does_not_lead_to_says_so(
+    foreign: tuple[int, int], said: str, tmp_path: Path
+) -> None:
+    folder = metadata_log(tmp_path) / FOLDER
+    add_snapshot(tmp_path, *foreign)
+    with pytest.raises(StorageError, match=said):
+        load_metadata(folder)
+    image = load_metadata(folder, stop=True)
+    assert said in image.problem and image.end_offset == foreign[0]
+
+
 def test_a_snapshot_that_is_damaged_again_does_not_replace_the_first(tmp_path: Path) -> None:
     directory = metadata_log(tmp_path)
     path = directory / FOLDER / f"{20:020}-{1:010}.checkpoint"
