@@ -231,3 +231,16 @@ def test_a_lost_directory_id_is_refused_where_voters_are_known_by_it(
         else:
             made = RaftDirectory(path).directory_id
             assert f"directory.id was not found: it is {made} from now on" in caplog.text
+
+
+def test_a_lost_vote_is_logged(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    format_directory(tmp_path, node_id=1, features={"metadata.version": 30})
+    for _ in range(2):
+        log, election = RaftDirectory(tmp_path).open(SMALL)
+        assert election is None and not caplog.records, "a new node has not voted"
+        log.close()
+    log, _ = RaftDirectory(tmp_path).open(SMALL)
+    fill(log, 3)
+    log.close()
+    RaftDirectory(tmp_path).open(SMALL)[0].close()
+    assert "quorum-state: there is none, but the log has records" in caplog.text

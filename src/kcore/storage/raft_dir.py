@@ -119,7 +119,11 @@ class RaftDirectory:
         try:
             with Refusals(self.folder):
                 self._check_topic_id()
-                return log, self.read_election()
+                election = self.read_election()
+                if election is None and log.end_offset > 0:
+                    text = "%s: there is none, but the log has records: this node does not know for whom it voted"
+                    logger.warning(text, self._quorum_state)
+                return log, election
         except BaseException:
             log.abandon()
             raise
