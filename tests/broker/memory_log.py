@@ -113,6 +113,7 @@ class MemoryLogs:
     def __init__(self) -> None:
         self.by_key: dict[Key, MemoryLog] = {}
         self.topic_ids: dict[Key, Uuid] = {}
+        self.strays: list[Key] = []
 
     def keys(self) -> list[Key]:
         return [*self.by_key]
@@ -124,6 +125,10 @@ class MemoryLogs:
         if topic_id != ZERO_UUID:
             self.topic_ids[key] = topic_id
         return self.by_key.setdefault(key, MemoryLog())
+
+    def set_stray(self, key: Key) -> None:
+        self.strays.append(key)
+        self.delete(key)
 
     def delete(self, key: Key) -> None:
         self.by_key.pop(key, None)

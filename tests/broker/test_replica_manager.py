@@ -457,6 +457,7 @@ def test_a_full_request_removes_strays() -> None:
     cluster.epoch += 1
     cluster.leader_and_isr(2, type_=2)
     assert [*cluster.logs[2].by_key] == [KEY]
+    assert cluster.logs[2].strays == [("stray", 3)], "kept under another name"
 
 
 @pytest.mark.covers("article 9.2", "article E.3.1", "article E.3.3")

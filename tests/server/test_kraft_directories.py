@@ -371,7 +371,7 @@ async def test_of_two_logs_that_the_metadata_log_does_not_name_none_counts(tmp_p
 
 
 @story
-async def test_a_stray_beside_the_replica_is_deleted(tmp_path: Path) -> None:
+async def test_a_stray_beside_the_replica_is_kept_under_another_name(tmp_path: Path) -> None:
     async with cluster_in(tmp_path, brokers=1, **of(1)) as cluster:
         await cluster.create("t", [1])
         await cluster.until_led("t", 1, 1)
@@ -389,6 +389,7 @@ async def test_a_stray_beside_the_replica_is_deleted(tmp_path: Path) -> None:
         assert await cluster.values(1, "t") == [b"a"]
         assert not (other.path / "t-0").exists()
         assert not (other.path / "gone-0").exists() and not (right.path / "gone-0").exists()
+        assert [len([*other.path.glob(pattern)]) for pattern in ("t-0.*-stray", "gone-0.*-stray")] == [1, 1]
 
 
 @contextmanager

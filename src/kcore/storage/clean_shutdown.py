@@ -12,6 +12,7 @@ from kcore.constants import UNKNOWN_BROKER_EPOCH
 from kcore.storage.files import OS, FileSystem, is_there, read_bytes, remove, write_atomically
 
 CLEAN_SHUTDOWN: Final = ".kafka_cleanshutdown"  # The file, in a log directory.
+_MOST: Final = 2**63 - 1
 _EPOCH: Final = re.compile(rb'\{\s*"version"\s*:\s*0\s*,\s*"brokerEpoch"\s*:\s*(\d{1,19})\s*\}\s*')
 
 
@@ -22,7 +23,7 @@ def take_clean_shutdown(directory: Path, files: FileSystem = OS) -> int:
         return UNKNOWN_BROKER_EPOCH
     found = _EPOCH.fullmatch(read_bytes(path, files=files))
     remove(path, files)
-    return int(found[1]) if found else UNKNOWN_BROKER_EPOCH
+    return int(found[1]) if found and int(found[1]) <= _MOST else UNKNOWN_BROKER_EPOCH
 
 
 def write_clean_shutdown(directory: Path, broker_epoch: int, files: FileSystem = OS) -> None:

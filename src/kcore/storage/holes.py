@@ -112,6 +112,13 @@ def mend(damage: Damage, later: Sequence[Path], *, set_aside: bool, is_lost: boo
             files.fsync(file)
 
 
+def rename(path: Path, suffix: str = ASIDE, files: FileSystem = OS) -> Path:
+    """Keeps a file that is not to be read any more under a longer name, which no other file has; that name."""
+    target = _free_name(path, files, suffix)
+    files.replace(path, target)
+    return target
+
+
 def _log_cut(path: Path, begin: int, end: int, offset: int, reason: str) -> None:
     logger.warning("%s: cut from byte %s to %s, from offset %s on: %s", path, begin, end, offset, reason)
 
@@ -142,11 +149,11 @@ def _hole(damage: Damage, behind: Whole, *, hint: bool = True) -> str:
     return f"{said}; {REMEDY}" if hint else said
 
 
-def _free_name(path: Path, files: FileSystem) -> Path:
-    target, number = path.with_name(path.name + ASIDE), 1
+def _free_name(path: Path, files: FileSystem, suffix: str = ASIDE) -> Path:
+    target, number = path.with_name(path.name + suffix), 1
     while is_there(target, files):
         number += 1
-        target = path.with_name(f"{path.name}{ASIDE}{number}")
+        target = path.with_name(f"{path.name}{suffix}{number}")
     return target
 
 

@@ -18,8 +18,9 @@ from kcore.protocol_errors import exception_of
 from kcore.storage.checkpoints import OFFSETS, TopicPartition, read_offsets, write_offsets
 from kcore.storage.clean_shutdown import take_clean_shutdown, write_clean_shutdown
 from kcore.storage.files import is_there, sync_folder
+from kcore.storage.holes import ASIDE, rename
 from kcore.storage.live_log import LiveLog, Settings, disk_failures
-from kcore.storage.log import partition_of
+from kcore.storage.log import partition_of, segment_files
 from kcore.storage.meta_properties import (
     META_PROPERTIES,
     MetaProperties,
@@ -29,12 +30,15 @@ from kcore.storage.meta_properties import (
 )
 from kcore.storage.partition_metadata import PARTITION_METADATA, read_partition_metadata, write_partition_metadata
 from kcore.storage.raft_dir import METADATA_FOLDER
+from kcore.storage.segmented_log import remove_indexes
 from kcore.types import ZERO_UUID, Uuid
 
 logger = logging.getLogger(__name__)
 HIGH_WATERMARKS, _, LOG_STARTS, _ = OFFSETS
 DELETED: Final = "-delete"  # Ends the name of a partition's folder that goes.
+STRAY: Final = "-stray"  # Ends the name of a folder that has the log of no replica of this broker.
 _DELETED: Final = re.compile(r"\S+-\S+\.\S+-delete")  # UnifiedLog.DeleteDirPattern
+SWAP: Final = ".swap"  # Ends the names of compacted segments before they take the place of others.
 FUTURE: Final = "-future"  # Ends the name of a future log's folder: topic-partition.32 hexadecimal digits-future.
 _FUTURE: Final = re.compile(r"(\S+-\S+)\.\S+-future")  # UnifiedLog.FutureDirPattern
 
@@ -61,14 +65,32 @@ class LogDirectory:
                 shutil.rmtree(folder)  # A deletion that a crash cut short.
             high_watermarks, starts = self._offsets(HIGH_WATERMARKS), self._offsets(LOG_STARTS)
             for logs, key, folder in self._folders():
+                _check_compacted(folder)
                 topic_id_in(folder)  # One that cannot be read is found here, not by the controller's first request.
                 if key in logs:
                     raise StorageError(f"{folder} and {logs[key].folder.name} are of the same replica: delete one")
                 log = logs[key] = LiveLog(folder, settings=self._settings)
-                log.raise_start_offset(starts.get(key, 0))
+                self._begin_at(log, starts.get(key, 0))
                 wanted = min(high_watermarks.get(key, log.start_offset), log.end_offset)
+                if wanted < high_watermarks.get(key, 0):
+                    text = "%s: committed up to offset %d by %s, but the log ends at %d: its end is missing"
+                    logger.warning(text, folder, high_watermarks[key], HIGH_WATERMARKS, log.end_offset)
                 log.high_watermark = max(wanted, log.start_offset)
         return self
+
+    def _begin_at(self, log: LiveLog, start: int) -> None:
+        """Where the checkpoint lets a log start. StorageError beyond its end, unless its segments are set aside."""
+        if start <= (end := log.end_offset):
+            log.raise_start_offset(start)
+            return
+        said = f"{self.path / LOG_STARTS}: {log.folder.name} starts at offset {start}, but the log ends at {end}"
+        if not self._settings.set_aside:
+            raise StorageError(f"{said}: correct the entry, or start with --set-aside, which renames all segments")
+        logger.warning("%s: its segments are renamed to *%s", said, ASIDE)
+        for path in reversed(segment_files(log.folder)):
+            remove_indexes(path)
+            rename(path)
+        log.truncate_fully_and_start_at(end)
 
     def _offsets(self, name: str) -> dict[TopicPartition, int]:
         path = self.path / name
@@ -143,12 +165,26 @@ class LogDirectory:
             return
         log.abandon()
         with disk_failures(self.path):
-            ends = f"-{key.partition}.{uuid.uuid4().hex}{DELETED}"
-            going = self.path / f"{key.topic[: MAX_FOLDER_NAME - len(ends)]}{ends}"
+            going = self._other_folder(key, DELETED)
             log.folder.rename(going)
             if sync:
                 sync_folder(self.path)
             shutil.rmtree(going)
+
+    def set_stray(self, key: TopicPartition) -> None:
+        """Keeps a log of no replica under a name that no broker reads (UnifiedLog.logStrayDirName)."""
+        if (log := self.logs.pop(key, None)) is not None:
+            log.abandon()
+            with disk_failures(self.path):
+                stray = self._other_folder(key, STRAY)
+                log.folder.rename(stray)
+                sync_folder(self.path)
+            text = "%s-%s in %s is of no replica of this broker: its folder is renamed to %s"
+            logger.warning(text, *key, self.path, stray.name)
+
+    def _other_folder(self, key: TopicPartition, suffix: str) -> Path:
+        ends = f"-{key.partition}.{uuid.uuid4().hex}{suffix}"
+        return self.path / f"{key.topic[: MAX_FOLDER_NAME - len(ends)]}{ends}"
 
     # Replicas that move (KIP-113).
 
@@ -243,6 +279,12 @@ class LogDirectory:
 def _place_of(path: Path) -> tuple[int, int]:
     found = path.stat()
     return found.st_dev, found.st_ino
+
+
+def _check_compacted(folder: Path) -> None:
+    """StorageError for the files of a compaction that was cut short: they have what segments had (LogLoader)."""
+    if swapped := sorted(each for each in folder.iterdir() if each.suffix == SWAP):
+        raise StorageError(f"{swapped[0]}: a Kafka broker did not finish this compaction; start it once to do so")
 
 
 def topic_id_in(folder: Path) -> Uuid:

@@ -1,5 +1,6 @@
 """Appending to a partition's log: batches as they are, indexes and leader epochs as Kafka would have them beside."""
 
+import logging
 import os
 from collections.abc import Sequence
 from pathlib import Path
@@ -21,8 +22,10 @@ from kcore.wire.record_batch import (
     RecordBatches,
     index_entries,
     scan_batches,
+    steps_of,
 )
 
+logger = logging.getLogger(__name__)
 SEGMENT_BYTES: Final = 1 << 30  # log.segment.bytes
 
 
@@ -39,6 +42,18 @@ def write_indexes(path: Path, interval_bytes: int = INDEX_INTERVAL_BYTES, files:
     for suffix, data in written.items():
         write_file(beside(path, suffix), data, files)
     sync_folder(path.parent, files)
+
+
+def epochs_of(segments: Sequence[Path], files: FileSystem = OS) -> EpochCache:
+    """The leader epochs that the segments' batches have."""
+    entries: list[tuple[int, int]] = []
+    for path in segments:
+        with Segment(path, files) as segment:
+            batches = scan_batches(segment.data, check_crc=False, stop=True)
+        epochs = batches.partition_leader_epoch
+        rows = np.flatnonzero(steps_of(epochs, -1))
+        entries += zip(epochs[rows].tolist(), batches.base_offset[rows].tolist(), strict=True)
+    return EpochCache(entries)
 
 
 class LogWriter:
@@ -92,9 +107,16 @@ class LogWriter:
             mend(damage, (), set_aside=self._set_aside, is_lost=False, files=self._files)
         known = len(self._epochs.entries)
         self._epochs.truncate_from_end(end_offset)  # One may have been written just before its first record was not.
-        if len(self._epochs.entries) < known:
+        if last.size and not self._knows_epoch(int(batches.partition_leader_epoch[kept][-1]), end_offset - 1):
+            self._epochs, known = epochs_of(segment_files(self.folder, self._files), self._files), -1
+            logger.warning("%s does not fit the log, and is made anew", self.folder / LEADER_EPOCHS)
+        if len(self._epochs.entries) != known:
             write_leader_epochs(path_in(self.folder, LEADER_EPOCHS), self._epochs.entries, self._files)
         return end_offset
+
+    def _knows_epoch(self, epoch: int, last_offset: int) -> bool:
+        """Whether the epoch of the last batch is the one that the file gives that offset; a batch may have none."""
+        return epoch < 0 or self._epochs.epoch_for_offset(last_offset) == epoch
 
     def _open(self, path: Path) -> None:
         self._file = self._files.open(path, os.O_WRONLY | os.O_CREAT | os.O_APPEND)

@@ -48,6 +48,8 @@ def parse_meta_properties(data: bytes, *, needs_cluster_id: bool = True) -> Meta
     version = _integer(properties, "version") or 0
     if version == 1 and needs_cluster_id and "cluster.id" not in properties:
         raise StorageError("cluster.id was not found")
+    if properties.get("cluster.id") == "":
+        raise StorageError("cluster.id is empty")
     directory_id = properties.get("directory.id")
     return MetaProperties(
         version,

@@ -3,6 +3,8 @@
 from dataclasses import dataclass, replace
 from pathlib import Path
 
+import numpy as np
+
 from kcore.constants import METADATA_TOPIC
 from kcore.errors import DecodeError, StorageError, TableError
 from kcore.metadata.image import ClusterImage
@@ -10,8 +12,16 @@ from kcore.metadata.replay import replay
 from kcore.storage.files import checked_path
 from kcore.storage.log import partition_of, segment_files
 from kcore.storage.segment import SEGMENT_NAME, base_offset_of, map_file
-from kcore.storage.snapshot import SUFFIX, Snapshot, read_snapshot, snapshots_in, why_damaged
-from kcore.wire.record_batch import gap_in, missing_offsets, scan_batches
+from kcore.storage.snapshot import (
+    SUFFIX,
+    Snapshot,
+    age,
+    check_one_history,
+    read_snapshot,
+    snapshots_in,
+    why_damaged,
+)
+from kcore.wire.record_batch import RecordBatches, gap_in, missing_offsets, scan_batches
 from kcore.wire.records import Records, decode_records
 
 
@@ -31,9 +41,10 @@ def load_metadata(path: str | Path, *, stop: bool = False) -> LoadedMetadata:
     the folder does not say which are.
 
     DecodeError with path and position for what cannot be read, TableError for a record that does not fit those before
-    it, StorageError for a damaged snapshot. With `stop`, an older snapshot does in place of a damaged one, and what is
-    wrong in a segment raises no error: `problem` has it, and the image the batches before it. StorageError for what is
-    neither, for a replica of another topic, and for an empty log whose folder does not say that it is the metadata log.
+    it, StorageError for a snapshot that is damaged, or that the log does not lead to. With `stop`, an older snapshot
+    does in place of a damaged one, and what is wrong in a segment raises no error: `problem` has it, and the image the
+    batches before it. StorageError for what is neither, for a replica of another topic, and for an empty log whose
+    folder does not say that it is the metadata log.
     """
     path = metadata_folder_in(checked_path(path))
     partition = partition_of((path if path.is_dir() else path.parent).resolve())
@@ -99,6 +110,11 @@ def _load(path: Path, stop: bool, *, is_careful: bool = False) -> tuple[LoadedMe
             image.problem = text
             break
         records = _segment_records(segment, base_offset, stop)
+        if not number and snapshots and (text := _why_apart(records.batches, image)):
+            image.problem = f"{segment}: {text}"
+            if not stop:
+                raise StorageError(image.problem)
+            break
         if is_careful:
             image.problem = _apply_batches(image, records, segment)
         else:
@@ -111,13 +127,33 @@ def _load(path: Path, stop: bool, *, is_careful: bool = False) -> tuple[LoadedMe
     return image, bool(snapshots)
 
 
+def _why_apart(batches: RecordBatches, image: LoadedMetadata) -> str:
+    """What shows that a segment does not lead to the snapshot that `image` has now; nothing if it does."""
+    below = np.flatnonzero(batches.base_offset < image.end_offset)
+    if not below.size:
+        return ""
+    end, epoch = int(batches.last_offset[below[-1]]) + 1, int(batches.partition_leader_epoch[below[-1]])
+    snapshot = f"snapshot {image.end_offset}-{image.epoch}, which may be of another log"
+    if end < image.end_offset:
+        return f"the log ends at offset {end}, before {snapshot}"
+    return "" if epoch == image.epoch else f"the log has epoch {epoch} before the end of {snapshot}"
+
+
 def _newest_whole(folder: Path, stop: bool) -> tuple[list[Path], str]:
     """The newest snapshot that can be loaded, if there is one, and what is wrong with newer ones.
 
     StorageError for the newest one where it is damaged, unless `stop` lets an older one do.
     """
     damage: list[str] = []
-    for found in reversed(snapshots_in(folder)):
+    by_age = sorted(snapshots_in(folder), key=age)
+    try:
+        check_one_history(folder, by_age)
+    except StorageError as error:
+        whole = [each for each in by_age if why_damaged(folder / each.file_name) is None]
+        if not stop:
+            check_one_history(folder, whole)
+        damage += [str(error)] * (len(whole) == len(by_age))
+    for found in reversed(by_age):
         snapshot = folder / found.file_name
         why = why_damaged(snapshot)
         if why is None:

@@ -3,6 +3,7 @@
 Source: KRaft's `metadata.log.dir`: MetaPropertiesEnsemble, FileQuorumStateStore, KafkaRaftManager.
 """
 
+import logging
 import secrets
 from collections.abc import Sequence
 from dataclasses import replace
@@ -24,6 +25,7 @@ from kcore.storage.raft_log import DiskRaftLog, Refusals
 from kcore.storage.segmented_log import Settings
 from kcore.types import METADATA_TOPIC_ID, Uuid
 
+logger = logging.getLogger(__name__)
 METADATA_FOLDER: Final = f"{METADATA_TOPIC}-0"
 QUORUM_STATE: Final = "quorum-state"
 _UNKNOWN: Final = -1
@@ -73,9 +75,22 @@ class RaftDirectory:
             if cluster_id is not None and meta.cluster_id not in (None, cluster_id):
                 raise StorageError(f"cluster.id is {meta.cluster_id}, not {cluster_id}")
         if meta.directory_id is None:  # Formatted by a release before KIP-858: it gets one, as in Kafka.
+            self._check_static(path)
             meta = replace(meta, directory_id=random_directory_id())
+            logger.warning("%s: directory.id was not found: it is %s from now on", path, meta.directory_id)
             write_meta_properties(path, meta, self._files)
         return meta
+
+    def _check_static(self, meta_path: Path) -> None:
+        """StorageError in a dynamic quorum, whose voters are known by their directory.id (KIP-853)."""
+        if not is_there(self._quorum_state, self._files):
+            return
+        with naming(self._quorum_state):
+            _, version = parse_quorum_state(read_bytes(self._quorum_state, files=self._files))
+        if version:
+            raise StorageError(
+                f"{meta_path}: directory.id was not found, by which the quorum knows this node: restore it"
+            )
 
     @property
     def directory_id(self) -> Uuid:
@@ -104,7 +119,11 @@ class RaftDirectory:
         try:
             with Refusals(self.folder):
                 self._check_topic_id()
-                return log, self.read_election()
+                election = self.read_election()
+                if election is None and log.end_offset > 0:
+                    text = "%s: there is none, but the log has records: this node does not know for whom it voted"
+                    logger.warning(text, self._quorum_state)
+                return log, election
         except BaseException:
             log.abandon()
             raise

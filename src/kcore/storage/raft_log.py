@@ -93,12 +93,11 @@ class DiskRaftLog:
         it, with file and position for damage that is no crash's, and for a log whose beginning no snapshot holds.
         """
         self.folder, self._settings, self._files = folder, settings or Settings(SEGMENT_BYTES), files
-        partition = partition_of(folder)
-        if partition is None:
+        if (partition := partition_of(folder)) is None:
             raise StorageError(f"{folder}: not named as a partition's folder")
         self._partition, self._level, self._above = partition, level, folder.parent
         self._writing = _Writing(folder)
-        self._newest = NOTHING_NEW  # First offset, end offset and bytes of the last append.
+        self._is_opening, self._newest = True, NOTHING_NEW  # First offset, end offset and bytes of the last append.
         self._valid = ValidOffsetAndEpoch("VALID", OffsetAndEpoch(-1, -1))  # The end of a fetcher's log that was last.
         self._last_reads, self._last_appends = LastReads(), LastAppends()
         with Refusals(folder):
@@ -146,6 +145,7 @@ class DiskRaftLog:
         self._check_snapshots()
         self._snapshots.forget(self._snapshots.below(self.start_offset))
         self.truncate_to_latest_snapshot()
+        self._is_opening = False
         self._find_end()
 
     def _check_snapshots(self) -> None:
@@ -281,10 +281,8 @@ class DiskRaftLog:
                 self._last_appends.clear()
                 self._raise_recovery_point()
         self._last_appends.put(first_offset, self.end_offset, data)
-        if len(data) <= MOST_NEWEST_BYTES:  # No fetch asks for more, and it would stay in memory until the next append.
-            self._newest = first_offset, self.end_offset, data
-        else:
-            self._newest = NOTHING_NEW
+        is_asked = len(data) <= MOST_NEWEST_BYTES  # Larger appends would stay in memory until the next one.
+        self._newest = (first_offset, self.end_offset, data) if is_asked else NOTHING_NEW
         return Appended(first_offset, self.end_offset - 1)
 
     def _raise_recovery_point(self) -> None:
@@ -420,6 +418,8 @@ class DiskRaftLog:
             self._lower_recovery_point(self._log.first_offset)
             self._last_appends.clear()
             self._last_reads.clear()
+            if self._is_opening:  # The snapshot may be foreign.
+                self._snapshots.set_aside_older(latest, [each.path for each in self._log.segments], self.end_offset)
             self._log.start_anew(latest.offset)
             self.start_offset = self.high_watermark = latest.offset
             self._find_end()

@@ -24,7 +24,7 @@ from kcore.storage.files import OS, FileSystem, is_there, path_in, sync_file
 from kcore.storage.holes import Damage, lost, mend
 from kcore.storage.indexes import OffsetIndex, TimeIndex
 from kcore.storage.log import segment_files
-from kcore.storage.log_writer import write_indexes
+from kcore.storage.log_writer import epochs_of, write_indexes
 from kcore.storage.segment import Segment, base_offset_of
 from kcore.storage.segmented_log import remove_indexes
 from kcore.wire.record_batch import Integer, RecordBatches, scan_batches, steps_of
@@ -243,21 +243,9 @@ def _recover_epochs(folder: Path, seen: list[tuple[int, int]], end_offset: int, 
     epochs.truncate_from_end(end_offset)
     begun = {start_offset: epoch for epoch, start_offset in epochs.entries}
     if any(begun.get(offset) != epoch != epochs.epoch_for_offset(offset) for offset, epoch in seen):
-        epochs = _epochs_of(segments, files)
+        epochs = epochs_of(segments, files)
     elif epochs.entries and epochs.entries[0].start_offset > base_offset_of(segments[0]):
-        epochs = EpochCache([*_epochs_of(segments[:1], files).entries, *epochs.entries])
+        epochs = EpochCache([*epochs_of(segments[:1], files).entries, *epochs.entries])
     if epochs.entries != entries:
         write_leader_epochs(path, epochs.entries, files)
     return epochs
-
-
-def _epochs_of(segments: list[Path], files: FileSystem) -> EpochCache:
-    """As their batches have them."""
-    entries: list[tuple[int, int]] = []
-    for path in segments:
-        with Segment(path, files) as segment:
-            batches = scan_batches(segment.data, check_crc=False, stop=True)
-        epochs = batches.partition_leader_epoch
-        rows = np.flatnonzero(steps_of(epochs, -1))
-        entries += zip(epochs[rows].tolist(), batches.base_offset[rows].tolist(), strict=True)
-    return EpochCache(entries)

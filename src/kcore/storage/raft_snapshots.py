@@ -3,6 +3,7 @@
 A snapshot that is damaged when the folder is opened does not count: an older one and the log may do without it.
 """
 
+import logging
 import os
 from pathlib import Path
 from typing import Final
@@ -11,21 +12,20 @@ from kcore.errors import RaftLogError
 from kcore.raft.log import SnapshotPiece
 from kcore.replication.raft_log import OffsetAndEpoch
 from kcore.storage.files import OS, FileSystem, opened, path_in, remove, sync_folder, write_all
-from kcore.storage.snapshot import SnapshotId, snapshots_in, why_damaged
+from kcore.storage.holes import ASIDE, rename
+from kcore.storage.snapshot import SnapshotId, age, check_one_history, snapshots_in, why_damaged
 
+logger = logging.getLogger(__name__)
 PARTIAL: Final = ".part"
 DAMAGED: Final = ".damaged"
 DELETED: Final = ".deleted"
 
 
-def age(snapshot: tuple[int, int]) -> tuple[int, int]:
-    """What (offset, epoch) are ordered by: the epoch goes first (OffsetAndEpoch)."""
-    offset, epoch = snapshot
-    return epoch, offset
-
-
 class RaftSnapshots:
-    """A folder's snapshots. OSError where the disk fails; RaftLogError for one that was not begun."""
+    """A folder's snapshots. OSError where the disk fails; RaftLogError for one that was not begun.
+
+    StorageError if two of them cannot be of one log.
+    """
 
     def __init__(self, folder: Path, files: FileSystem = OS) -> None:
         self._folder, self._files = folder, files
@@ -33,6 +33,7 @@ class RaftSnapshots:
         reasons = {each: why_damaged(self._path(each), files) for each in found}
         self.damaged = {each: why for each, why in reasons.items() if why is not None}  # By snapshot: what is wrong.
         self._set(sorted((each for each in found if each not in self.damaged), key=age))
+        check_one_history(folder, self._by_age)
         self._begun: dict[OffsetAndEpoch, int] = {}  # File descriptors.
 
     def why_damaged(self, snapshot: OffsetAndEpoch) -> str:
@@ -42,9 +43,23 @@ class RaftSnapshots:
     def rename_damaged(self) -> None:
         """Gives the damaged ones another name, so that nobody else loads them."""
         for snapshot in self.damaged:
-            self._files.replace(self._path(snapshot), self._path(snapshot, DAMAGED))
+            rename(self._path(snapshot), DAMAGED, self._files)
         if self.damaged:
             sync_folder(self._folder, self._files)
+
+    def set_aside_older(self, latest: OffsetAndEpoch, segments: list[Path], end_offset: int) -> None:
+        """Keeps the segments of a log that gives way to `latest`, and older snapshots, under other names."""
+        if not any(map(self._files.size_of, segments)):
+            return
+        older = self.older_than(latest)
+        for path in [*reversed(segments), *map(self._path, sorted(older, reverse=True))]:
+            rename(path, files=self._files)
+        self._set([each for each in self._by_age if each not in older])
+        logger.warning(
+            "%s: the log up to offset %d gives way to snapshot %d-%d, which it does not lead to. Its files are renamed "
+            "to *%s: delete them, unless the snapshot is foreign",
+            *(self._folder, end_offset, *latest, ASIDE),
+        )
 
     def __contains__(self, snapshot: object) -> bool:
         return snapshot in self._by_age

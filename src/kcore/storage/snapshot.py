@@ -4,6 +4,7 @@ import re
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
+from itertools import pairwise
 from mmap import mmap
 from pathlib import Path
 from typing import Any, Final, NamedTuple
@@ -49,6 +50,20 @@ def snapshot_id(name: str) -> SnapshotId | None:
     match = _NAME.fullmatch(name)
     found = SnapshotId(int(match[1]), int(match[2])) if match else None
     return found if found and found.end_offset <= _MOST_OFFSET and found.epoch <= _MOST_EPOCH else None
+
+
+def age(snapshot: tuple[int, int]) -> tuple[int, int]:
+    """Orders snapshots (offset, epoch): the epoch goes first (OffsetAndEpoch)."""
+    offset, epoch = snapshot
+    return epoch, offset
+
+
+def check_one_history(folder: Path, snapshots: Iterable[tuple[int, int]]) -> None:
+    """StorageError if two snapshots (offset, epoch) cannot be of one log: a later epoch has a later offset."""
+    for older, newer in pairwise(sorted(snapshots, key=age)):
+        if older[0] >= newer[0]:
+            names = f"{SnapshotId(*older).file_name} and {SnapshotId(*newer).file_name}"
+            raise StorageError(f"{folder}: {names} cannot be of one log: move away the one that is foreign")
 
 
 def snapshots_in(folder: Path, files: FileSystem = OS) -> list[SnapshotId]:

@@ -88,7 +88,7 @@ class MetadataPublisher:
         for key in self._held.keys() - keys.keys():
             self._drop(key)
         self._replicas.hold_only({*keys})
-        self._delete_logs_of_another_id(rows)
+        self._remove_logs_of_another_id(rows)
         return self._become(rows, now_ms)
 
     def _changes(self, delta: MetadataDelta, now_ms: int) -> dict[Key, Errors]:
@@ -113,14 +113,14 @@ class MetadataPublisher:
             if self._held.get(key := self._key(row), topic_id) != topic_id:
                 self._drop(key)
 
-    def _delete_logs_of_another_id(self, rows: Iterable[int]) -> None:
+    def _remove_logs_of_another_id(self, rows: Iterable[int]) -> None:
         """The same happened while this broker was down: what lies there is a stray (LogManager.isStrayReplica)."""
         table, replicas = self._image.table, self._replicas
         for row in rows:
             key = self._key(row)
             with suppress(exception_of(Errors.KAFKA_STORAGE_ERROR)):  # The directory is offline from then on.
                 if replicas.topic_id_on_disk(key) not in (ZERO_UUID, table.topics.ids[table.topic_row__p[row]]):
-                    replicas.stop(key, delete=True)
+                    replicas.remove(key)
 
     def _drop(self, key: Key) -> None:
         """Nothing of it is left, unless its log directory has failed: then it is a stray where that comes back."""

@@ -48,6 +48,9 @@ class Logs(Protocol):
     def delete(self, key: Key) -> None:
         """Nothing of it is left."""
 
+    def set_stray(self, key: Key) -> None:
+        """A log of no replica is kept, under another name."""
+
 
 class ReplicaManager:
     """The replicas of one broker, and the requests that wait for them."""
@@ -103,10 +106,20 @@ class ReplicaManager:
             raise
 
     def hold_only(self, keys: set[Key]) -> None:
-        """Delete every other replica, and every other log in the log directories: it is a stray."""
-        offline = {key for key, partition in self.partitions.items() if partition.role is Role.OFFLINE}
-        for key in {*self.partitions, *self.logs.keys()} - keys - offline:
+        """Delete every other replica; every other log in the log directories is a stray."""
+        for key in {*self.partitions, *self.logs.keys()} - keys:
+            self.remove(key)
+
+    def remove(self, key: Key) -> None:
+        """Delete a replica; a log of none may be there by damaged files, and is kept (LogManager.addStrayLog)."""
+        partition = self.partitions.get(key)
+        if partition is not None:
             self.stop(key, delete=True)
+            return
+        try:
+            self.logs.set_stray(key)
+        except exception_of(Errors.KAFKA_STORAGE_ERROR) as error:
+            self.log_failed(key, error)
 
     def cluster_changed(self) -> None:
         """`cluster` has changed: DeleteRecords does not wait for brokers that are not live."""

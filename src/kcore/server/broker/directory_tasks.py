@@ -134,7 +134,7 @@ class DirectoryTasks:
         self.perform()
 
     def _look(self, topic_ids: Mapping[Key, Uuid]) -> dict[Key, list[FoundLog]]:
-        """The logs of these partitions. Those of other topics are strays: where there are several, they go here."""
+        """The logs of these partitions. Those of other topics are strays, and renamed where there are several."""
         by_key: dict[TopicPartition, list[LogDirectory]] = {}
         for directory in self._logs.online:
             for key in directory.logs:
@@ -163,8 +163,7 @@ class DirectoryTasks:
         if topic_id is not None and (not is_there or directory.topic_id(key) in (topic_id, ZERO_UUID)):
             found.setdefault(key, []).append(FoundLog(directory.directory_id, is_future=False))
         elif is_there and not is_alone:
-            logger.warning("%s-%s in %s is a stray, and deleted", *key, directory.path)
-            directory.delete(key)
+            directory.set_stray(key)
 
     def prepare(self, topic_ids: Mapping[Key, Uuid]) -> None:
         """Makes new logs; what the image has otherwise than it is, the controller is told."""

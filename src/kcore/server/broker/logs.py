@@ -51,8 +51,16 @@ class BrokerLogs:
         return [each for each in self.directories if each.failed is None]
 
     def claim(self, broker_id: int, cluster_id: str) -> None:
-        """StorageError if a directory is another broker's; one with an unreadable meta.properties goes offline."""
+        """StorageError if a directory is another broker's, or two have the same partition (LogManager.loadLog).
+
+        One with an unreadable meta.properties goes offline.
+        """
         self._at_start(lambda directory: directory.claim(broker_id, cluster_id))
+        found: dict[TopicPartition, LiveLog] = {}
+        for directory in self.online:
+            for key, log in directory.logs.items():
+                if (other := found.setdefault(key, log)) is not log:
+                    raise StorageError(f"{other.folder} and {log.folder} are of the same replica: delete one")
 
     def identify_migrating(self, metadata_dir: Path) -> None:
         """Behind `claim`, while the broker migrates to KRaft: each directory has an id. StorageError."""
@@ -125,6 +133,11 @@ class BrokerLogs:
         if (directory := self._directory(key)) is not None:
             with self._used(directory, key):
                 directory.delete(TopicPartition(*key))
+
+    def set_stray(self, key: Key) -> None:
+        if (directory := self._directory(key)) is not None:
+            with self._used(directory, key):
+                directory.set_stray(TopicPartition(*key))
 
     @contextmanager
     def _used(self, directory: LogDirectory, key: Key) -> Iterator[None]:
