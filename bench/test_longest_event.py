@@ -18,7 +18,6 @@ from kcore.net.durations import Duration
 from kcore.server.quorum import process
 from server.test_longest_event import Load, measured
 
-
 WHOLE = Load(partitions=1_000_000, many=50_000)
 ONCE = Load(partitions=20_000, many=1_000)  # Where nothing is timed.
 
