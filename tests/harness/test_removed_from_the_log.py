@@ -6,7 +6,7 @@ from typing import Any, NamedTuple
 import numpy as np
 import pytest
 
-from controller.kraft.active import Active, read_snapshot
+from controller.kraft.active import Active, counted_from_zero, read_snapshot
 from controller.kraft.runtime import BEGIN_MS, controller_of, decides
 from harness.away import GONE, KEPT, Kind, check_removed_while_away
 from kcore.broker.metadata_delta.loader import ImageChanged, MetadataLoader, ReadSnapshotSlice
@@ -112,7 +112,7 @@ def _no_acl(name: str) -> list[MetadataRecord]:
 
 
 def _user(name: str) -> list[MetadataRecord]:
-    keys = {"salt": b"s", "stored_key": b"k", "server_key": b"k"}
+    keys = {"salt": b"s", "stored_key": b"k" * 32, "server_key": b"k" * 32}
     return [UserScramCredentialRecord(name=name, mechanism=1, iterations=4096, **keys)]
 
 
@@ -175,7 +175,8 @@ class Writer(Active):
 
     def snapshot(self) -> tuple[bytes, int]:
         end = self.controller.image.end_offset
-        return b"".join(snapshot_slices(self.controller.image, end, 1, 0, lambda: None)), end
+        slices = snapshot_slices(self.controller.image, end, 1, 0, lambda: None)
+        return counted_from_zero(b"".join(slices)), end
 
 
 @pytest.fixture

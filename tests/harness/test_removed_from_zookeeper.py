@@ -21,7 +21,8 @@ from kcore.server.controller.credentials import CredentialsFollower
 from kcore.server.controller.notes_follower import NotesFollower
 from server.zookeepers import Client, Zookeeper
 
-CREDENTIAL = "salt=AAAA,stored_key=AAAA,server_key=AAAA,iterations=4096"
+KEY = "a2tra2tra2tra2tra2tra2tra2tra2tra2tra2tra2s="
+CREDENTIAL = f"salt=AAAA,stored_key={KEY},server_key={KEY},iterations=4096"
 ALICE = KafkaPrincipal("alice")
 
 

@@ -1,6 +1,7 @@
 """Several kinds side by side: one odd topic, znode, replica or directory costs its neighbours nothing."""
 
 import asyncio
+from base64 import b64encode
 from pathlib import Path
 from typing import Any
 
@@ -157,12 +158,13 @@ def test_a_broker_whose_registration_was_overwritten_stays_while_others_come() -
 
 @pytest.mark.parametrize("names", at_every_place(["alice", "carol"], "broken"))
 def test_a_user_whose_znode_cannot_be_read_keeps_no_other_out(names: list[str]) -> None:
-    credential = "salt=AAAA,stored_key=AAAA,server_key=AAAA,iterations=4096"
+    keys = [b64encode(b"k" * size).decode() for size in (32, 64)]
+    short, long = (f"salt=AAAA,stored_key={key},server_key={key},iterations=4096" for key in keys)
 
     async def story() -> None:
         zookeeper = Zookeeper()
         for name in names:
-            mechanisms = {"SCRAM-SHA-256": "none" if name == "alice" else credential, "SCRAM-SHA-512": credential}
+            mechanisms = {"SCRAM-SHA-256": "none" if name == "alice" else short, "SCRAM-SHA-512": long}
             data = b"{" if name == "broken" else znodes.encode_config(mechanisms)
             zookeeper.tree.create(f"/config/users/{name}", data, parents=True)
         follower = CredentialsFollower(Client(zookeeper, on_session=print), None)  # type: ignore[arg-type]

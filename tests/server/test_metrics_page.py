@@ -303,7 +303,15 @@ def test_clients_that_ask_and_hang_up_hold_threads_and_descriptors_within_the_bo
         await asking
         assert most[0] <= pages.MOST_CONNECTIONS + 2, "threads"
         assert most[1] <= pages.MOST_CONNECTIONS + 4, "descriptors"
-        assert (await samples(page))["kcore_loop_answers", ()] == 1
+        assert (await once_there_is_a_place(page))["kcore_loop_answers", ()] == 1
+
+    async def once_there_is_a_place(page: MetricsPage) -> Any:
+        """The figures; those who hung up may have all places for a while."""
+        while True:
+            try:
+                return await samples(page)
+            except OSError:
+                await asyncio.sleep(0.05)
 
     measured(story)
 

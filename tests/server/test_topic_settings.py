@@ -54,7 +54,7 @@ def test_levels(compression: str, level: str, taken: int | None) -> None:
     assert settings_of("t", config, DEFAULTS).log.compression_level == taken
 
 
-@pytest.mark.parametrize("number", ["-1", "2147483648", "1_0", "9" * 5000, "", "1.5", "\u0662"])
+@pytest.mark.parametrize("number", ["-1", "2147483648", "1_0", "9" * 5000, "", "1.5"])
 @pytest.mark.parametrize("name", ["min.insync.replicas", "max.message.bytes"])
 def test_13_numbers_that_no_setting_may_have_are_left_out(name: str, number: str) -> None:
     assert settings_of("t", {name: number}, DEFAULTS) == settings_of("t", {}, DEFAULTS)

@@ -5,7 +5,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from controller.kraft.active import Active
+from controller.kraft.active import Active, counted_from_zero
 from controller.kraft.runtime import BEGIN_MS, Stage, controller_of, decides, setting, settings_of
 from kcore.controller.kraft.activation import Bootstrap
 from kcore.controller.kraft.context import RequestInfo
@@ -328,7 +328,7 @@ def test_a_snapshot_is_the_state_at_the_last_commit(handle: Any) -> None:
     parts = [next(slices)]  # The memory is being made ready, while the log goes on.
     stage.commit()
     stage.ask(ASK(), "later")
-    data = b"".join([*parts, *slices])
+    data = counted_from_zero(b"".join([*parts, *slices]))
     reader = SnapshotReader(OffsetAndEpoch(stable, 1), lambda at, size: SnapshotPiece(data[at : at + size], len(data)))
     standby = controller_of()
     outputs = standby.on_snapshot(reader)
