@@ -305,7 +305,7 @@ def test_clients_that_ask_and_hang_up_hold_threads_and_descriptors_within_the_bo
         assert most[1] <= pages.MOST_CONNECTIONS + 4, "descriptors"
         assert (await once_there_is_a_place(page))["kcore_loop_answers", ()] == 1
 
-    async def once_there_is_a_place(page: MetricsPage) -> Any:
+    async def once_there_is_a_place(page: MetricsPage) -> dict[tuple[str, tuple[str, ...]], float]:
         """The figures; those who hung up may have all places for a while."""
         while True:
             try:
