@@ -6,6 +6,7 @@
 #include <semaphore.h>
 #include <stdlib.h>
 #include <sys/time.h>
+#include <threads.h>
 #include <time.h>
 
 #define NEXT(name) ((typeof(&name))dlsym(RTLD_NEXT, #name))
@@ -54,8 +55,17 @@ int sem_timedwait(sem_t *restrict semaphore, const struct timespec *restrict dea
 
 int pthread_cond_timedwait(pthread_cond_t *restrict condition, pthread_mutex_t *restrict mutex,
                            const struct timespec *restrict deadline) {
+    static typeof(&pthread_cond_timedwait) next;
     struct timespec room;
-    return NEXT(pthread_cond_timedwait)(condition, mutex, real(deadline, &room));
+    /* Without a version dlsym() finds glibc's first one on x86-64, which takes another kind of condition. */
+    if (!next) next = dlvsym(RTLD_NEXT, "pthread_cond_timedwait", "GLIBC_2.3.2");
+    if (!next) next = NEXT(pthread_cond_timedwait);
+    return next(condition, mutex, real(deadline, &room));
+}
+
+int cnd_timedwait(cnd_t *restrict condition, mtx_t *restrict mutex, const struct timespec *restrict deadline) {
+    struct timespec room;
+    return NEXT(cnd_timedwait)(condition, mutex, real(deadline, &room));
 }
 
 int pthread_mutex_timedlock(pthread_mutex_t *restrict mutex, const struct timespec *restrict deadline) {
