@@ -1,5 +1,6 @@
 """Which departure of kcore's explains a difference between a recorded step and kcore's: narrowly, or none."""
 
+import re
 from collections.abc import Callable, Iterator
 from typing import Any, Final
 
@@ -327,7 +328,16 @@ def _moved_again(story: Json, place: int) -> set[int]:
     }
 
 
+def _removed_voters(difference: Difference, story: Json, step: Json) -> bool:
+    """Kafka refuses a feature because of a controller that is registered and no voter, and looks at nothing else."""
+    if step["kind"] != "request" or step["api"] != "UpdateFeatures":
+        return False
+    said = (step["response"] or {}).get("errorMessage") or ""
+    return re.search(r"Controller \d+ (does not support|only supports)", said) is not None
+
+
 EXPLANATIONS: Final[dict[str, Explains]] = {
+    departures.REMOVED_VOTERS: _removed_voters,
     departures.CONFIG_OPERATION: _config_operation,
     departures.RECOVERY_STATE: _recovery_state,
     departures.STALE_ELIGIBLE: _stale_eligible,
