@@ -123,11 +123,6 @@ class WatchedLog(DiskRaftLog):
         # The file system's count of changes, the log's end, and what was durable then: of the log, and with a snapshot.
         self._known = -1, 0, 0, 0
 
-    @property
-    def damaged_snapshots(self) -> list[str]:
-        """What is wrong with those that were found damaged: each is on the disk before it has its name."""
-        return [self._snapshots.why_damaged(each) for each in self._snapshots.damaged]
-
     def _find_segments(self) -> None:
         """Behind a change of which there are."""
         self._last = self._log.segments[-1]
