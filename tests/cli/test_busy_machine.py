@@ -1,4 +1,4 @@
-"""A busy machine is told before anything is measured on it."""
+"""Each command names a busy machine before it measures."""
 
 import os
 from pathlib import Path

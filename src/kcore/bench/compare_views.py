@@ -34,7 +34,7 @@ def pairs_of(comparison: Comparison, everything: bool) -> list[tuple[str, Pair]]
 
 
 def head_of(comparison: Comparison) -> tuple[str, ...]:
-    """Of the columns of `cells_of`."""
+    """The headings of the columns of `cells_of`."""
     old, new = comparison.labels
     return (comparison.what, f"{old} median", f"{new} median", "medians", "bests", "verdict", "noisy")
 

@@ -54,7 +54,7 @@ def cell(text: str | None) -> Text:
 
 
 def load_before() -> Load:
-    """How busy the machine is before a measurement; a busy one is told on stderr, before time is spent on it."""
+    """How busy the machine is before a measurement; stderr names a busy one before time is spent on it."""
     before = Load.now()
     for line in about_the_machine({"load": {"load_before": before.average}, "machine": {"cores": cores()}}):
         say(f"kcore: {line} Figures will be noisy.", err=True)

@@ -29,7 +29,7 @@ from kcore.sim.raft.coverage import counted, never_seen
 _MOST_STORIES: Final = 20
 _MOST_SEEDS: Final = 300  # In the table; all are in the results. Those that failed come first.
 _MOST_BARS: Final = 12
-_LEAST_SEEDS: Final = 20  # Of a histogram; the values of fewer are listed.
+_LEAST_SEEDS: Final = 20  # A histogram needs so many; fewer values are listed.
 _KIND: Final = ResultKind(
     SCHEMA, ("seed", "events", "committed", "seconds", "invariant"), own=("invariant", "coverage")
 )

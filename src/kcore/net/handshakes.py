@@ -27,7 +27,7 @@ class Beginner(Protocol):
 
     @property
     def address(self) -> str:
-        """Of the host at its other end."""
+        """The address of the client's host."""
 
     socket: socket.socket
 

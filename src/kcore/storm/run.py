@@ -99,7 +99,7 @@ class _CellRun:
         self.plan, self.cell, self.processes, self.rows, self.tell = plan, cell, processes, rows, tell
         self.jitter, self.spark, self.left = Random(), spark, left  # Jitter is not from the dice of the scenarios.
         self.profile = profile
-        self.pids: list[int] = []  # Of controllers that run already.
+        self.pids: list[int] = []  # The processes of controllers that run already.
         if profile and processes:
             profile.pids = processes.pids
         # Not from the seed: two runs may meet on one cluster.

@@ -46,7 +46,7 @@ class CredentialsFollower(NotesFollower):
         return self._users.get((mechanism, username))
 
     def secret(self) -> bytes | None:
-        """Of `delegation.token.secret.key`, which all nodes have."""
+        """The value of `delegation.token.secret.key`, which all nodes have."""
         return None if self._key is None else secret_of(self._key, "unknown users")
 
     def token(self, token_id: str) -> Token | None:

@@ -42,7 +42,7 @@ class LogCredentials:
         return ScramCredential(record.salt, record.stored_key, record.server_key, record.iterations)
 
     def secret(self) -> bytes | None:
-        """Of `delegation.token.secret.key`, which all nodes have."""
+        """The value of `delegation.token.secret.key`, which all nodes have."""
         return None if self._secret_key is None else secret_of(self._secret_key, "unknown users")
 
     def token(self, token_id: str) -> Token | None:

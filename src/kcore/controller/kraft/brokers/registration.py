@@ -24,7 +24,7 @@ from kcore.replication import kraft_events
 from kcore.schema.broker_lifecycle import BrokerRegistrationRequest, BrokerRegistrationResponse
 from kcore.schema.metadata_records_brokers import BrokerEndpoint, BrokerFeature, RegisterBrokerRecord
 
-MOST_DIRECTORIES: Final = 1_000  # Of one broker.
+MOST_DIRECTORIES: Final = 1_000  # For each broker.
 _CLEAN_SHUTDOWN_FROM: Final = 3  # The version of the request from which on previousBrokerEpoch is asked for.
 
 
