@@ -27,7 +27,7 @@ HUNTED = (
     *("restart-counts-what-is-not-flushed", "follower-fetches-before-it-flushed"),
     *("small-file-is-written-in-place", "damaged-tail-is-counted"),
     *("append-at-another-offset", "resigned-machine-is-not-told"),
-    "done-before-it-is-committed",
+    *("done-before-it-is-committed", "snapshot-is-frozen-before-it-is-synced"),
 )
 
 

@@ -282,6 +282,11 @@ class WatchedLog(DiskRaftLog):
         self._find_segments()
         return True
 
+    @property
+    def damaged_snapshots(self) -> Sequence[OffsetAndEpoch]:
+        """Those that were found damaged when the log was opened, and do not count."""
+        return [*self._snapshots.damaged]
+
     def freeze_snapshot(self, snapshot: OffsetAndEpoch) -> None:
         super().freeze_snapshot(snapshot)
         self._watcher.on_frozen(snapshot)

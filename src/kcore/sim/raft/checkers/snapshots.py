@@ -26,6 +26,8 @@ class Snapshots(Checker):
     def on_open(self, machine: Machine) -> None:
         """Each snapshot that is found is whole, and the same as elsewhere; the log begins where one ends, or before."""
         log = machine.log
+        for snapshot in log.damaged_snapshots:  # No crash damages a snapshot that is durable before it has its name.
+            raise Violation("SameSnapshots", f"node {machine.index} finds {snapshot} damaged")
         for snapshot in log.snapshots:
             piece = log.snapshot_piece(snapshot, 0, WHOLE)
             assert piece is not None
