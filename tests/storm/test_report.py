@@ -59,6 +59,15 @@ def test_every_figure_of_a_row_is_the_median_of_the_repetitions_own_figures():
     assert rule not in console.export_text()
 
 
+@pytest.mark.parametrize(("brokers", "shown"), [(99, ""), (100, "p99"), (999, "p99"), (1_000, "p99 p99.9")])
+def test_a_percentile_over_too_few_brokers_is_blank(brokers: int, shown: str) -> None:
+    """The p99 of five brokers is the time of the last one, and nothing about brokers in general."""
+    cell = replace(CELL, brokers=brokers)
+    head, [(cells, _)] = report_table.cells_of([row(cell, p99_ms=50.0, p999_ms=60.0)], report_table.TIMES)
+    by_name = dict(zip(head, cells, strict=True))
+    assert " ".join(name for name in ("p99", "p99.9") if by_name[name]) == shown
+
+
 def test_an_invalid_repetition_is_in_no_figure_and_is_named_with_its_reason():
     rows = [row(replace(CELL, repetition=at), last_ms=40.0 + at, changes=7, known_ms=[40.0 + at]) for at in range(2)]
     reason = "0 changes, and 5 to 9 were expected: a broker that leads 5 ends"

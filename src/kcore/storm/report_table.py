@@ -56,6 +56,12 @@ def _rate(row: Row) -> str:
     return "" if row["answered_ms"] <= 0 else f"{row['changes'] / row['answered_ms'] * 1e3:,.0f}"
 
 
+def _over_brokers(name: str, fewest: int) -> Callable[[Row], str]:
+    """A percentile over brokers; blank for fewer than `fewest`, where it would be the time of the last one."""
+    text = _ms(name)
+    return lambda row: text(row) if row["wanted_brokers"] >= fewest else ""
+
+
 Columns = dict[str, Callable[[Row], str]]
 TIMES: Final[Columns] = {
     "session": _waiting("session"),
@@ -64,8 +70,8 @@ TIMES: Final[Columns] = {
     "wrote": _waiting("decided"),
     "first": _ms("first_ms"),
     "p50": _ms("p50_ms"),
-    "p99": _ms("p99_ms"),
-    "p99.9": _ms("p999_ms"),
+    "p99": _over_brokers("p99_ms", 100),
+    "p99.9": _over_brokers("p999_ms", 1_000),
     "last": _ms("last_ms"),
     "answer": _ms("answered_ms"),
 }
@@ -96,11 +102,12 @@ LEGEND: Final = (
     "record, or the znode's removal, or else from the intended moment, until the last broker knew: the controller, the "
     "log, the brokers' fetches; blank where the wait for a session is not known. wrote: how much of the work went by "
     "until the controller wrote the first change. first, last: when the first broker knew the first change, and the "
-    "last broker the last one, from the intended moment; p50, p99, p99.9: over brokers, when each knew the last. "
-    "answer: when the controller had answered all that it was asked. changes: records of the kinds that the scenario "
-    "is about, in ZooKeeper mode partitions in LeaderAndIsr, or in StopReplica where topics are deleted; a second: how "
-    "many of them until the last answer; log: bytes of all records, or requests. beat p99: latency of heartbeats "
-    "meanwhile. CPU, RSS: what the controllers' processes took (time in the scenario, peak so far), where they can be "
+    "last broker the last one, from the intended moment; p50, p99, p99.9: over brokers, when each knew the last; "
+    "blank with fewer than 100 or 1,000 brokers. answer: when the controller had answered all that it was asked. "
+    "changes: records of the kinds that the scenario is about, in ZooKeeper mode partitions in LeaderAndIsr, or in "
+    "StopReplica where topics are deleted; a second: how many of them until the last answer; log: bytes of all "
+    "records, or requests. beat p99: latency of heartbeats meanwhile. CPU, RSS: what the controllers' processes took "
+    "(time in the scenario, peak so far), where they can be "
     "seen. own: the load generator. errors: counts by name."
 )
 
