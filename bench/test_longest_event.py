@@ -19,7 +19,7 @@ from kcore.server.quorum import process
 from server.test_longest_event import Load, measured
 
 WHOLE = Load(partitions=1_000_000, many=50_000)
-ONCE = Load(partitions=20_000, many=1_000)  # Where nothing is timed.
+ONCE = Load(partitions=20_000, many=1_000)  # Without --benchmark-enable.
 
 
 def test_a_million_partitions(benchmark: BenchmarkFixture, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

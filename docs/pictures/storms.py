@@ -115,7 +115,7 @@ def points_of(y: int, label: str, works: dict[str, list[float]], targets: list[s
 
 
 def ratio_of(kafka: list[float], kcore: list[float]) -> str:
-    """Of the medians, with the least and the greatest of the repetitions that both have."""
+    """The ratio of the medians, with the least and the greatest ratio of a repetition that both have."""
     ratios = [one / other for one, other in zip(kafka, kcore, strict=False)]
     found = times(median(kafka) / median(kcore))
     return f"{found} ({times(min(ratios))} to {times(max(ratios))})" if len(ratios) > 1 else found

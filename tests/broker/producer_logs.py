@@ -48,7 +48,7 @@ def random_log(dice: Random, length: int = 30) -> list[bytes]:
             if dice.random() < 0.2:
                 made = emptied(made)
         if dice.random() < 0.05:
-            made = batch(offset, [b"v"])  # Of no producer.
+            made = batch(offset, [b"v"])  # Without a producer.
         found.append(made)
         offset += 1 + int.from_bytes(made[23:27]) + dice.choice([0, 0, 3])
     return found

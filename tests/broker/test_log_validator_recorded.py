@@ -25,7 +25,7 @@ VERSIONS = pytest.mark.parametrize("version", ["3.9.1", "4.3.1"])
 
 
 class ProducersOfOldLog(Producers):
-    """The recordings are of logs that have had records, also where their next offset is 0."""
+    """The recorded logs have had records, also where their next offset is 0."""
 
     def check(self, batches: RecordBatches, guard: object | None = None, *, is_new_log: bool = False) -> None:
         super().check(batches, guard)

@@ -42,7 +42,7 @@ def usual_umask() -> Iterator[None]:
 
 
 def modes(folder: Path) -> tuple[set[int], set[int]]:
-    """Of the files and of the folders that were made."""
+    """The modes of the files and of the folders that were made."""
     made = [folder, *folder.rglob("*")]
     found = [(each.is_dir(), stat.S_IMODE(each.stat().st_mode)) for each in made]
     return {mode for is_folder, mode in found if not is_folder}, {mode for is_folder, mode in found if is_folder}

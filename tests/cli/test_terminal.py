@@ -36,7 +36,7 @@ SOURCES = Path(consoles.__file__).parent
 
 
 def is_clean(text: str) -> bool:
-    """No control but line feeds and tabs of our own, nothing that turns text, no line that a name began."""
+    """No controls except our own line feeds and tabs, no change of direction, no line that begins with a name."""
     unsafe = [each for each in text if unicodedata.category(each) in ("Cc", "Cf", "Zl", "Zp", "Cs")]
     return {*unsafe} <= {"\n", "\t"} and not re.search(r"^\s*kcore: all is well", text, re.MULTILINE)
 

@@ -1,7 +1,7 @@
 """Folders as a controller and a broker leave them, and what must hold when one of their files is damaged.
 
-Each reader refuses the folder with one line, or reads what is right and names what is missing. No whole batch is gone
-from the disk afterwards, whatever the file is called that has it. What recovery cut is in the log.
+Each reader refuses the folder with one line, or reads what is right and names what is missing. No whole batch
+is gone from the disk afterwards, in whatever file it is. The node's log names what recovery cut.
 """
 
 import logging

@@ -47,7 +47,7 @@ class Disk:
         self.operations: list[str] = []
         self._real = {name: getattr(os, name) for name in (*_BY_FILE, *_BY_PATH, "open")}
         self._crash_at, self._has_crashed = NEVER, False
-        self._contents: dict[int, bytes] = {}  # By inode, as of the last fsync.
+        self._contents: dict[int, bytes] = {}  # By inode, at the last fsync.
         self._names: dict[int, dict[str, int]] = {}  # By inode of the folder: inodes by name.
         self._kinds: dict[int, int] = {}
         self._held: list[int] = []  # One descriptor an inode, so that none is used again.
@@ -61,7 +61,7 @@ class Disk:
 
     @contextmanager
     def crashing(self, after: int = NEVER) -> Iterator[None]:
-        """The process meets a CrashError instead of its next operation after so many; NEVER: it goes on."""
+        """After so many operations the next one raises CrashError; NEVER: none does."""
         self._crash_at, self._has_crashed = after, False
         self.operations.clear()
         calls: dict[str, Callable[..., Any]] = {name: self._by_file(name) for name in _BY_FILE}
@@ -182,7 +182,7 @@ def at_every_crash(
     fates: tuple[Fate, ...] = (*Fate,),
     least: int = 2,
 ) -> list[str]:
-    """`check` is given the folder and whether the action came to its end. The operations of the whole action.
+    """Calls `check` with the folder and whether the action was complete. Returns the operations of the whole action.
 
     `prepare` opens what `act` works with. `least`: so many operations the action has at least, or nothing is tested.
     """

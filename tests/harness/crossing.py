@@ -5,7 +5,7 @@ only where the old answer looks good: no error, and the data of the state before
 
 To apply it to a new place, write four functions: `ask` sends the request, `move` is what happens meanwhile, `answer`
 hands over the old answer, and `state` shows all that an answer may change, as a value. Nothing may change but what
-`passes` lets through. The old answer is tried without the move first: it must count then, or the test shows nothing.
+`passes` lets through. The old answer first comes without the move: it must count then, or the test shows nothing.
 """
 
 from collections.abc import Callable
@@ -17,8 +17,8 @@ World = TypeVar("World")
 class Crossing(NamedTuple):
     """One request, and one good answer to it."""
 
-    ask: Callable[[Any], Any]  # Of the world; the request.
-    answer: Callable[[Any, Any], None]  # Of the world and the request.
+    ask: Callable[[Any], Any]  # Takes the world, returns the request.
+    answer: Callable[[Any, Any], None]  # Takes the world and the request.
 
 
 def check_old_answer_is_dropped(

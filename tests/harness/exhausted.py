@@ -1,6 +1,6 @@
 """Finds what happens when a retry is the last one, or when what is used again is broken.
 
-Such are a write that others always win, a stream whose peer has gone, executors that come back and go once more. Tests
+Examples: a write that others always win, a stream whose peer has gone, executors that come back and go again. Tests
 let an attempt fail once. Then a bound that is off by one, a counter that is never set back and a broken connection that
 is kept all look well.
 

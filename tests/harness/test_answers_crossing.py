@@ -310,7 +310,7 @@ def test_votes_of_an_earlier_round_elect_nobody() -> None:
 
 
 def test_a_pre_vote_of_an_earlier_round_is_no_vote() -> None:
-    """Whoever gave it is in the candidate's epoch by now, and the answer does not say which kind of vote it is."""
+    """The voter is in the candidate's epoch by now, and the answer does not say which kind of vote it is."""
     node, effects = started(voters=(1, 2, 3, 4, 5))
     effects = node.on_timer(1_000)
     asked = sent(effects, VoteRequest)
@@ -323,7 +323,7 @@ def test_a_pre_vote_of_an_earlier_round_is_no_vote() -> None:
 
 
 def test_a_leader_of_a_later_epoch_hears_nothing_of_answers_to_its_earlier_one() -> None:
-    """The voter that acknowledged epoch 1 has still to hear of the next one."""
+    """The voter acknowledged epoch 1, and not yet the next one."""
     node, effects = leader()
     begun = sent(effects, BeginQuorumEpochRequest)
     assert len(begun) == 2

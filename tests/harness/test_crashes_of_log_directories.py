@@ -19,7 +19,7 @@ from storage import building
 KEY, OTHER = TopicPartition("t", 0), TopicPartition("u", 0)
 TOPIC_ID = Uuid(b"t" * 16)
 SETTINGS = Settings(segment_bytes=200, index_interval_bytes=1)
-COUNT = 6  # Records, of which a segment has two.
+COUNT = 6  # Records; a segment has two.
 MOVED = 3  # Records of a replica that moves.
 POWER = (Fate.ALL_LOST, Fate.NAMES_KEPT, Fate.CONTENTS_KEPT)
 
@@ -47,7 +47,7 @@ def _filled(root: Path) -> LogDirectory:
 
 
 def _offsets(log: LiveLog) -> list[int]:
-    """Of all batches, read one after the other."""
+    """The offsets of all batches, read one after the other."""
     found: list[int] = []
     offset = log._log.first_offset
     while data := log.read(offset, 1 << 20, log.end_offset, at_least_one=True):
@@ -63,7 +63,7 @@ def _check_offsets(log: LiveLog) -> None:
 
 
 def _check_log(log: LiveLog, least_end: int, most_start: int = 0, most_end: int = COUNT) -> None:
-    """Without a hole, from at most `most_start` on, to `least_end` at least; its producers are those of its batches."""
+    """No hole, from `most_start` at most to `least_end` at least, and the producers of its batches."""
     offsets = _offsets(log)
     assert least_end <= log.end_offset <= most_end
     assert log._log.first_offset <= most_start

@@ -1,4 +1,4 @@
-"""What a broker hands on while the controller moves: no answer of the last controller counts, no request is lost."""
+"""What a broker forwards while the controller moves: no answer of the last controller counts, no request is lost."""
 
 import asyncio
 from types import SimpleNamespace
@@ -68,7 +68,7 @@ class World:
         self.known: Endpoint | None = self.first.where
         connections: Any = Connections(self.first, self.second)
         self.client = ControllerClient("broker-1", lambda: self.known, connections)
-        self.epoch = 1  # Of the broker: each try names the newest.
+        self.epoch = 1  # The broker's epoch: each try names the newest.
         self.sent: list[int] = []
 
     async def ask(self) -> str:

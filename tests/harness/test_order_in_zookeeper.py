@@ -164,7 +164,7 @@ def test_a_reassignment_that_is_cut_short_is_ended_by_the_next_controller() -> N
 
 
 def _between_all_effects(story: Callable[[Callable[[Cluster], None]], None]) -> None:
-    """`story` is told once for each effect of its controller: what it is given has others act before that effect."""
+    """Runs `story` once for each effect of its controller; its argument has others act before that effect."""
     place, is_reached = 0, True
     while is_reached:
         is_reached = False

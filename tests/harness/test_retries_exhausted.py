@@ -84,7 +84,7 @@ def test_a_block_of_producer_ids_is_refused_after_so_many_lost_writes(count: int
 
 @pytest.mark.parametrize("count", [0, ACL_TRIES - 1, ACL_TRIES])
 def test_acls_that_others_write_are_refused_after_so_many_lost_writes(count: int) -> None:
-    """And what is refused is not known here as if it were written."""
+    """The node does not keep what was refused as if it were written."""
     made = small()
     acls = ZkAcls()
     made.active.acls = acls

@@ -127,7 +127,7 @@ def _cluster() -> ZkCluster:
 
 @pytest.mark.parametrize("broken", [1, 2, 3])
 def test_a_broker_whose_new_incarnation_cannot_be_read_is_gone_and_the_others_are_not(broken: int) -> None:
-    """Its czxid is another one: what is known of it is of the incarnation before."""
+    """Its czxid is a new one: what the node has belongs to the incarnation before."""
     made = _cluster()
     others = {1, 2, 3} - {broken}
     path = znodes.broker_path(broken)

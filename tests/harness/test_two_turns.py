@@ -98,7 +98,7 @@ def test_nobody_is_fenced_by_the_first_turn_after_a_standstill() -> None:
 
 
 def test_a_second_standstill_right_after_the_first_fences_nobody() -> None:
-    """Each look says when it was, also the one that fenced nobody."""
+    """Each check of the sessions records its time, also one that fences nobody."""
     active = Timed()
     for _ in range(3):
         active.turn(active.now_ms + 3 * SESSION_MS)
@@ -127,7 +127,7 @@ def test_a_new_leader_gives_every_broker_a_whole_session_however_late_it_looks()
 
 
 def test_a_new_incarnation_has_no_session_until_it_is_heard_of() -> None:
-    """That of the incarnation before ends with it, however lately it was heard of."""
+    """The session of the previous incarnation ends with it, however recent its last heartbeat is."""
     active = Timed((1,))
     active.turn(active.now_ms + 10)
     active.beat(1)
@@ -203,7 +203,7 @@ def test_a_resignation_answers_what_was_refused_and_decided_again(handle: Any) -
 
 
 def test_registrations_whose_records_are_taken_back_are_looked_at_again() -> None:
-    """Whoever keeps something by broker hears of all of them: connections adopted by the compiled front, for one."""
+    """Whatever is kept by broker must follow all of them, such as connections that the compiled front has adopted."""
     active = Timed((1, 2))
     heartbeats = active.controller.context.heartbeats
     heartbeats.changed.clear()
@@ -313,7 +313,7 @@ def test_a_new_entry_does_not_end_the_back_off_after_failures() -> None:
 
 
 def test_a_replica_that_went_and_came_back_elsewhere_is_what_the_image_says() -> None:
-    """What the controller was sent of it before is of no interest any more."""
+    """Earlier assignments that the controller got for it do not matter any more."""
     image = an_image(1, C)
     queue = a_queue(image)
     queue.enqueue(p(0), A, "first", 0)
@@ -392,7 +392,7 @@ def _running() -> BrokerLifecycle:
 
 @pytest.mark.parametrize(("wish", "failure"), [*product(WISHES, [None, Errors.NOT_CONTROLLER, Errors.NONE])])
 def test_a_wish_that_comes_while_a_heartbeat_is_in_flight_is_sent_next(wish: str, failure: Errors | None) -> None:
-    """At once behind an answer; behind a failure after the interval, and never at once."""
+    """At once after an answer; after a failure only when the interval is over."""
     machine, now_ms = _running(), 50_000
     assert machine.on_event(WISHES[wish], now_ms) == (
         [lifecycle.StateChanged(BrokerState.PENDING_CONTROLLED_SHUTDOWN)] if wish == "shut down" else []

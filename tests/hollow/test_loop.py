@@ -185,7 +185,7 @@ async def test_the_loop_remembers_when_the_last_heartbeat_was_sent() -> None:
 
 @story
 async def test_heartbeats_that_were_due_while_an_answer_was_missing_count() -> None:
-    """A client that waits for its answers measures one slow one where a hundred would have been slow."""
+    """A client that waits for each answer measures one slow request where a hundred would have been slow."""
     release = asyncio.Event()
     asked: list[int] = []
     async with answering_once(release, asked) as port, watching(port) as watched:

@@ -215,7 +215,7 @@ class Idle(Attack):
                 each.close()
 
     def connected(self, each: socket.socket) -> None:
-        """It was begun to be connected."""
+        """Called when the connection attempt has begun."""
 
 
 def _state(connection: socket.socket) -> str:

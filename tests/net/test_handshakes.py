@@ -157,7 +157,7 @@ def parts_of_tls() -> int:
 
 @story
 async def test_half_handshakes_are_bounded_and_keep_nobody_out(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Those that wait cost a socket; of those that are over nothing is left, though the collector does not run."""
+    """Waiting ones cost a socket; nothing is left of ended ones, although the collector does not run."""
     monkeypatch.setattr(handshakes, "AT_ONCE", 6)
     authority = Authority(tmp_path / "authority")
     context = TlsSettings(str(authority.keystore("server"))).server_context()
@@ -211,7 +211,7 @@ async def test_a_client_that_says_nothing_behind_its_handshake_is_charged_and_ha
 
 @story
 async def test_the_room_of_tls_is_shared_by_connections(tmp_path: Path) -> None:
-    """What one is sent goes to no other one, whatever comes at once."""
+    """Bytes for one connection reach no other one, whatever arrives at the same time."""
     authority = Authority(tmp_path / "authority")
     context = TlsSettings(str(authority.keystore("server"))).server_context()
     security = Security(client_tls(authority.trusted))

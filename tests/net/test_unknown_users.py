@@ -1,4 +1,4 @@
-"""SCRAM of users that there are none of: what an attacker learns is what a wrong password tells."""
+"""SCRAM of unknown users: an attacker learns no more than from a wrong password."""
 
 import re
 

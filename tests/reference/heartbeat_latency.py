@@ -2,7 +2,7 @@
 
 
 def latencies(due_ns: int, interval_ns: int, answered_ns: int) -> list[int]:
-    """Of the heartbeat that was due first, and of each that was due before the answer and not sent because of it."""
+    """The latencies of the heartbeat that was due first, and of all that were due and not sent before the answer."""
     found = [answered_ns - due_ns]
     while interval_ns > 0 and due_ns + interval_ns < answered_ns:
         due_ns += interval_ns

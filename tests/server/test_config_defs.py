@@ -126,7 +126,7 @@ def test_values_of_nodes_are_those_that_kafka_takes() -> None:
 
 @pytest.mark.parametrize("role", ["controller", "broker"])
 def test_a_node_does_not_start_with_a_value_that_kafka_refuses(role: str) -> None:
-    """Of every setting, whether the node reads it or not."""
+    """For every setting, whether the node reads it or not."""
     read, least = (settings_of, CONTROLLER) if role == "controller" else (broker_settings_of, BROKER)
     for name, fact in config_facts("4.3.1", "server").items():
         if fact.kind == CLASSES or name in COMMON:

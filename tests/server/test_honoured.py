@@ -32,7 +32,7 @@ from kcore.server.properties.values import SettingsError
 from server.test_config_defs import BROKER, CONTROLLER
 
 SOURCES = Path(kcore.__file__).parent
-READ_BY_NAME = {  # Read while the node runs, of what server.properties says: in which file.
+READ_BY_NAME = {  # Settings that are read while the node runs, and the file that reads them.
     "delete.topic.enable": "controller/kraft/topics/deletion.py",
     "remote.log.storage.system.enable": "controller/kraft/admin/topic_config_checks.py",
     "unstable.feature.versions.enable": "cli/kraft_format.py",

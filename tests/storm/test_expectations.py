@@ -1,4 +1,4 @@
-"""What brokers hold, whom the dice choose, and what a scenario must change."""
+"""What brokers hold, which brokers the dice choose, and what a scenario must change."""
 
 import asyncio
 from random import Random

@@ -72,7 +72,7 @@ def test_a_session_ends_its_time_out_after_the_last_heartbeat() -> None:
             broker.last_sent_ns = measure.intended_ns - ago_ms * MS if ago_ms else 0
         measure.waits_for_sessions(brokers[:2])
 
-    assert measured(storm, body).session_ms == 8_500  # Of the last of them.
+    assert measured(storm, body).session_ms == 8_500  # The last broker's session.
 
     async def refused(measure: Measure) -> None:
         storm.fleet.refused_ns = 700 * MS
@@ -83,7 +83,7 @@ def test_a_session_ends_its_time_out_after_the_last_heartbeat() -> None:
 
 @pytest.mark.parametrize("session_ms", [0, 9_000])
 def test_the_work_is_not_known_where_the_end_of_a_session_is_not(session_ms: int) -> None:
-    """Else the 9 s of the session would be the work of any controller."""
+    """Otherwise the 9 s of the session would count as the controller's work."""
     storm, _ = made_up(2)
     storm.session_ms, storm.session_unknown = session_ms, "" if session_ms else "give --session-timeout MS"
 

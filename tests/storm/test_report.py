@@ -38,7 +38,7 @@ def row(cell: Cell = CELL, **figures: object) -> Row:
 
 
 def test_every_figure_of_a_row_is_the_median_of_the_repetitions_own_figures():
-    """Percentiles over all samples beside the median of the last gave a p99 of 9.38 s behind a last of 7.99 s."""
+    """Percentiles over all samples and a median of the last changes gave a p99 of 9.38 s and a last of 7.99 s."""
     figures = [(30.0, 70.0, 80.0), (40.0, 60.0, 9000.0), (50.0, 50.0, 90.0)]
     rows = [
         row(replace(CELL, repetition=at), p50_ms=half, p99_ms=most, last_ms=last, changes=at, lag_max_ms=last,

@@ -127,7 +127,7 @@ def test_what_is_asked_for_is_refused_where_it_cannot_be_known(controller: Kcore
 
 
 def test_brokers_that_only_count_come_back_into_their_isrs(controller: KcoreQuorum) -> None:
-    """Else the next scenario may choose a broker that has nothing to lose."""
+    """Otherwise the next scenario may choose a broker that has nothing to lose."""
 
     async def body(storm: Storm) -> None:
         await SCENARIOS["create"](storm)

@@ -53,7 +53,7 @@ class Thresholds:
     own: Mapping[str, float] = field(default_factory=dict)
 
     def of(self, each: Compared) -> float:
-        """By the most exact of its names that has one."""
+        """The threshold of its most exact name that has one, or the default."""
         return next((self.own[name] for name in _names_of(each) if name in self.own), self.default)
 
     def unknown(self, compared: Sequence[Compared]) -> list[str]:
@@ -78,7 +78,7 @@ class Pair:
 
     @property
     def title(self) -> str:
-        """That of the new run; and the old one's operation where it has another name."""
+        """The title in the new run, followed by the name in the old run where that differs."""
         same = (self.old.workload, self.old.operation) == (self.new.workload, self.new.operation)
         return self.new.title if same else f"{self.new.title} (old: {self.old.workload} / {self.old.operation})"
 
@@ -111,17 +111,17 @@ class Pair:
 
     @property
     def is_improvement(self) -> bool:
-        """Both are faster by more than that."""
+        """Both the best and the median are faster by more than the threshold."""
         return self.faster > self.threshold
 
     @property
     def doubt(self) -> str:
-        """Why it cannot be called unchanged although its best time is: a part of the new times is slower."""
+        """Why the pair is doubtful: a part of the new times is slower. Empty if it is not."""
         return "" if self.is_regression else shift(self.old.times_ns, self.new.times_ns, self.threshold)
 
     @property
     def is_partly_faster(self) -> bool:
-        """The same the other way round: a part of the old times was slower than the new ones are."""
+        """True if only a part of the old times was slower than the new times."""
         return not self.is_improvement and bool(shift(self.new.times_ns, self.old.times_ns, self.threshold))
 
     @property
@@ -229,7 +229,7 @@ class Comparison:
 
     @property
     def _no_verdict(self) -> str:
-        """Why there is none; empty if there is one. A regression is one, whatever else is doubtful."""
+        """Why there is no verdict; empty if there is one. A regression is a verdict, whatever else is doubtful."""
         why = [f"{len(self.other_results)} with another result"] if self.other_results else []
         why += [f"{len(self.only_old)} of the old run missing"] if self.only_old else []
         if doubtful := self.doubtful:
@@ -247,8 +247,8 @@ def compare(
 ) -> Comparison:
     """Pair the named operations of two runs; a ratio above its threshold is a regression.
 
-    `names`: what the new run calls an operation, workload, scenario or target of the old run. A renamed one takes the
-    place of what the old run has by that name, and the new run's own by the old name is not compared.
+    `names`: the new name of an operation, workload, scenario or target, by its name in the old run. A renamed entry
+    replaces an entry of the old run with the new name; entries of the new run with an old name are not compared.
     """
     renamed = names or {}
     taken = {*renamed.values()}

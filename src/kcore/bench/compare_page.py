@@ -61,7 +61,7 @@ def as_html(comparison: Comparison, names: tuple[str, str]) -> str:
 
 
 def _unchanged(comparison: Comparison) -> str:
-    """What an empty table means: without a verdict, nothing."""
+    """What an empty table means; without a verdict it means nothing."""
     if comparison.exit is Exit.GOOD:
         return f"No {comparison.what} changed by more than the rule allows."
     return f"There is {comparison.verdict}."
@@ -129,7 +129,7 @@ def _ratio_chart(workload: str, pairs: Sequence[Pair], comparison: Comparison) -
 
 
 def _ticks(low: float, high: float) -> list[float]:
-    """Of _RATIOS those in sight, from 1 outward, as far apart as their labels need."""
+    """The _RATIOS in sight, from 1 outward, as far apart as their labels need."""
     apart, found = log(high / low) / _MOST_TICKS, [1.0]
     for ratio in sorted(_RATIOS, key=lambda each: abs(log(each))):
         if low <= ratio <= high and all(abs(log(ratio / other)) >= apart for other in found):

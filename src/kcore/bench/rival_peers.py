@@ -54,7 +54,7 @@ def _plain_c(sources: Path, cache: Path) -> list[str]:
 
 
 def java_tool(name: str) -> str:
-    """That of JAVA_HOME if it is set, else the one on the PATH. BuildError if JAVA_HOME has none: it is no other's."""
+    """The tool of JAVA_HOME if that is set, otherwise the one on the PATH. BuildError if JAVA_HOME lacks it."""
     if not (home := os.environ.get("JAVA_HOME")):
         return name
     tool = Path(home) / "bin" / name

@@ -12,13 +12,13 @@ RIVALS: Final = ("java", NEWEST_JAVA, "rust", "go", "kio", NEWEST_KIO)
 KCORE: Final = "kcore columns"
 MEMCPY: Final = "memcpy"
 PLAIN_C: Final = "plain C"
-BOUNDS: Final = (MEMCPY, PLAIN_C)  # Peers that only touch the data: a bound, and no rival.
+BOUNDS: Final = (MEMCPY, PLAIN_C)  # Peers that only touch the data: they are bounds, not rivals.
 OBJECTS: Final = "kcore objects"
 WARM: Final = 4
 FIRST_CALL: Final = 12
 SCANS: Final = {"uniform": 4, "x10": 4, "x100": 14}
-"""Of decisions, in plain C passes: ratios hold on any machine, nanoseconds on one. A call of 10 million partitions has
-fresh memory for its masks."""
+"""The bounds of decisions, in plain C passes: a ratio holds on any machine, a time on one. A call of 10 million
+partitions has fresh memory for its masks."""
 OPERATIONS: Final = ("decode", "encode", "encode_fresh", "fanout", "fanout_copy")
 SHORT_MESSAGES: Final = ("BrokerHeartbeatRequest:2:small",)  # At most 50 bytes: most of the time is the call's.
 SMALL_MESSAGES: Final = (

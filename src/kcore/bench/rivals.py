@@ -395,8 +395,8 @@ def main(
 ) -> int:
     """Run, print, keep under `options.out`; the exit code: 0 good, 1 results disagree, 3 a peer failed.
 
-    Of several runs each is kept in a folder of its own, run-1 and so on, beside `ranges.jsonl`. `guard` is around the
-    writing of each folder.
+    Each of several runs has a folder of its own, run-1 and so on, beside `ranges.jsonl`. `guard` wraps the writing of
+    each folder.
     """
     console = console or Console()
     reports = []

@@ -117,7 +117,7 @@ def run(plan: Plan, spark: SparkSettings | None, out: Path | None, as_json: bool
     directory = results_directory(out, "bench", overwrite)
     try:
         if plan.cluster is not None:
-            job.read_cluster(plan.cluster)  # What is wrong with the invocation is told alone.
+            job.read_cluster(plan.cluster)  # A wrong invocation ends here, with one line.
         load_before()
         table = _measure(plan, spark, console)
     except (PlanError, ClusterFileError) as error:

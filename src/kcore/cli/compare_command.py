@@ -37,7 +37,7 @@ def command(
     """Tell which named operations became slower between two runs of `kcore bench`, or scenarios of `kcore storm`.
 
     One is slower if both ratios, of the medians and of the best times, are above the threshold; it is doubtful if only
-    a part of its times is. Of a storm the time is the controllers' work until the last broker knew, without session
+    a part of its times is. The time of a storm is the controllers' work until the last broker knew, without session
     time-outs, over the repetitions.
 
     Exit code: 0 none, 1 a regression, 2 usage, 3 no verdict: something is missing, results differ, or one is doubtful.

@@ -33,17 +33,17 @@ class Options(NamedTuple):
     """How two runs are compared."""
 
     thresholds: Thresholds = Thresholds()
-    names: Mapping[str, str] = MappingProxyType({})  # Of the old run, by what the new run calls them.
+    names: Mapping[str, str] = MappingProxyType({})  # New names by the names in the old run.
     labels: tuple[str, str] = ("old", "new")
 
 
 def options_of(threshold: Sequence[str] | None, mapped: Sequence[str] | None, labels: str) -> Options:
-    """From the texts; ends the command with exit code 2 where one makes no sense."""
+    """Parses the texts; ends the command with exit code 2 for one that makes no sense."""
     return Options(_thresholds(threshold or ()), _names(mapped or ()), _labels(labels))
 
 
 def _thresholds(texts: Sequence[str]) -> Thresholds:
-    """From "1.5" and "broker-lost=2"."""
+    """Parses "1.5" and "broker-lost=2"."""
     own: dict[str, float] = {}
     for text in texts:
         name, _, ratio = text.rpartition("=")
@@ -60,7 +60,7 @@ def _thresholds(texts: Sequence[str]) -> Thresholds:
 
 
 def _names(texts: Sequence[str]) -> dict[str, str]:
-    """From "old=new"."""
+    """Parses "old=new"."""
     found: dict[str, str] = {}
     for text in texts:
         old, _, new = text.partition("=")

@@ -44,7 +44,7 @@ def wide_console(stderr: bool = False) -> Console:
 
 
 def say(text: str = "", *, err: bool = False) -> None:
-    """A line or more to stdout, or one to stderr. What comes from peers and files has no controls then."""
+    """Print lines to stdout, or one to stderr, with escapes in place of the controls of peers and files."""
     typer.echo(printable(text) if err else printable_lines(text), err=err)
 
 

@@ -44,7 +44,7 @@ def progress_display(console: Console, total: int, master: str | None) -> Iterat
 
 
 def _running(progress: Progress) -> str:
-    """Which cell runs; of several how many run, and which one ended last."""
+    """Names the cell that runs; for several, how many run and which one ended last."""
     if progress.running <= 1:
         return escape(progress.cell) or f"{progress.running} running"
     return f"{progress.running} running" + (f", last {escape(progress.cell)}" if progress.cell else "")

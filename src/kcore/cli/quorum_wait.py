@@ -53,7 +53,7 @@ async def _wait(addresses: list[Address], timeout_s: float, security: Callable[[
 async def _problem(
     addresses: Sequence[Address], timeout_s: float, security: Callable[[], Security] | None
 ) -> str | None:
-    """Why the controllers are not ready; None when they are. Each one is asked itself: it must answer."""
+    """Why the controllers are not ready; None when they are. Each controller must answer a request of its own."""
     for address in addresses:
         try:
             found = await describe_quorum(
@@ -69,7 +69,7 @@ async def _problem(
 
 
 def why_not_ready(found: QuorumDescription, address: Address) -> str | None:
-    """What the leader says of the voter at `address`; of all voters where the leader does not name their addresses."""
+    """Why the voter at `address` is not ready, by the leader's answer; all voters count if it names no addresses."""
     partition = found.partition
     ids = {node.node_id for node in found.nodes if _listens_at(node, address)}
     voters = [each for each in partition.current_voters if not ids or each.replica_id in ids]

@@ -53,7 +53,7 @@ def results_directory(out: Path | None, command: str, overwrite: bool = False) -
 
 @contextmanager
 def kept_whole(directory: Path) -> Iterator[None]:
-    """Around the writing of results, which are printed before: ends the command with one line where that fails.
+    """Wraps the writing of results, which are printed before: a failure ends the command with one line.
 
     A disk may fill. Each file is there as a whole or not at all.
     """

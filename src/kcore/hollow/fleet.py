@@ -64,7 +64,7 @@ class HollowBroker:
     lookups: list[int] = field(default_factory=lambda: [0, 0])  # Of the quorum, by connection, when that began.
     begun_ns: list[int] = field(default_factory=lambda: [0, 0])  # When the connections began.
     reconnecting: set[int] = field(default_factory=set)
-    last_sent_ns: int = 0  # When the last heartbeat of the life before was sent; 0: not known.
+    last_sent_ns: int = 0  # When the previous incarnation sent its last heartbeat; 0: not known.
     deaths: int = 0  # What was begun in an earlier life must not touch the next one.
     registering: bool = False
 

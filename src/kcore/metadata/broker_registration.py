@@ -27,7 +27,7 @@ class LiveBroker(NamedTuple):
 class BrokerRegistration:
     """One broker as it registered, and what became of it (Kafka's BrokerRegistration).
 
-    The orders of listeners and of directories have no meaning: registrations are equal whatever they are.
+    The order of listeners and of directories has no meaning, and equality ignores it.
     """
 
     id: int
@@ -48,7 +48,7 @@ class BrokerRegistration:
     __hash__ = None  # type: ignore[assignment]
 
     def _key(self) -> tuple[object, ...]:
-        """What is compared."""
+        """The values that equality compares."""
         cordoned = self.cordoned_directories
         return (
             *(self.id, self.epoch, self.incarnation_id, sorted(self.listeners, key=lambda each: each.listener)),

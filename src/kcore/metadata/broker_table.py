@@ -54,7 +54,7 @@ class BrokerTable:
 
     ids: Int32s  # b
     registered__b: Bools  # In ZooKeeper, or with the KRaft controller.
-    fenced__b: Bools  # KRaft: has not caught up or has fallen silent, so it leads nothing. Else: by `set_lost` alone.
+    fenced__b: Bools  # KRaft: has not caught up or is silent, so it leads nothing. Otherwise set by `set_lost` alone.
     in_controlled_shutdown__b: Bools  # Has asked for controlled shutdown.
     is_migrating_zk_broker__b: Bools  # KIP-866.
     lists_directories__b: Bools  # Its registration lists at least one log directory (KIP-858).

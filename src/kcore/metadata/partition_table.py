@@ -134,11 +134,11 @@ class PartitionTable(PartitionQueries):
         `leaving`: the brokers that the decision was about, if they are lost. Later elections elect none of them until
         `brokers.set_lost(ids, lost=False)`. Without it the table takes them for brokers that may lead.
 
-        KRaft's that name more than these are made whole; they know no controller epoch. All is checked before anything
-        changes: TableError if rows or brokers are unknown, lengths or ranges wrong, for changes that ZooKeeper has
-        yet to take (`UnwrittenChanges.written`), and for changes that were decided on another state: partition epochs
-        must be one above the table's, leader epochs the table's or one above. `check_epochs=False` takes states with
-        any epochs, such as those that were read from ZooKeeper.
+        KRaft's changes may also name replicas, directories and ELRs; they have no controller epoch. All is checked
+        before anything changes: TableError if rows or brokers are unknown, lengths or ranges wrong, for changes that
+        ZooKeeper has yet to take (`UnwrittenChanges.written`), and for changes that were decided on another state:
+        partition epochs must be one above the table's, leader epochs the table's or one above. `check_epochs=False`
+        takes states with any epochs, such as those that were read from ZooKeeper.
         """
         if not isinstance(changes, PartitionChanges):
             raise TableError(_reason_refused(changes))

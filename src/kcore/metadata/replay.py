@@ -39,8 +39,8 @@ from kcore.wire.metadata_frames import FRAME_BYTES, decode_metadata_record
 from kcore.wire.records import Records
 
 AT_ONCE: Final = 1 << 14  # Records: their bytes and what is handed back stay in the caches.
-ONE_BY_ONE_AT_ONCE: Final = 256  # Records that no kernel takes.
-BATCHES_AT_ONCE: Final = 32  # Each costs a tenth of a millisecond or two, however small it is.
+ONE_BY_ONE_AT_ONCE: Final = 256  # Records for which there is no kernel.
+BATCHES_AT_ONCE: Final = 32  # Each costs 0.1 to 0.2 ms, however small it is.
 IN_TRANSACTION_AT_ONCE: Final = 2_048  # Records: some milliseconds.
 REMOVED_AT_ONCE: Final = 4_096  # Topics: each part looks at the lists of all brokers once.
 FEW_TOPICS: Final = 4  # So many are done sooner one by one.

@@ -34,7 +34,7 @@ G = TypeVar("G", bound=Guest)
 
 
 def kept_for_files() -> int:
-    """How many descriptors no connection of a listener may have."""
+    """How many descriptors are kept from the connections of listeners."""
     most, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
     return sys.maxsize if most == resource.RLIM_INFINITY else most // KEPT_FOR_FILES
 
@@ -105,7 +105,7 @@ class Admission(Generic[G]):
                 del addresses[guest.address]
 
     def end(self, guest: G) -> None:
-        """A connection ends: it gives way to nobody, and counts until it leaves."""
+        """A connection begins to end: it cannot give way any more, and counts until `leave`."""
         self._take_out(guest)
 
     def leave(self, guest: G) -> None:

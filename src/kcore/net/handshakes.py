@@ -1,8 +1,8 @@
 """TLS handshakes of a server: few run at once, and the others wait, at the cost of a socket each.
 
 A handshake takes OpenSSL's state before anybody is authenticated. While all places are taken, the address with the
-most running handshakes gives its oldest one up for an address that has fewer; within one address the oldest gives way
-once it has had its time.
+most running handshakes loses its oldest one to an address that has fewer; within one address the oldest gives way
+after LEAST_S.
 """
 
 import asyncio
@@ -39,24 +39,24 @@ B = TypeVar("B", bound=Beginner)
 
 
 class Handshakes(Generic[B]):
-    """Those of one server."""
+    """The handshakes of one server."""
 
     def __init__(self, begin: Callable[[B], None], wait_s: float, ends: Callable[[B, str], None]) -> None:
-        """`begin` starts a handshake; `ends` has one that waited and was not begun, and why, its socket closed.
+        """`begin` starts a handshake. `ends` gets a connection that waited in vain, its socket closed, and the reason.
 
         `wait_s`: how long one may wait.
         """
         self.room = memoryview(bytearray(_ROOM_BYTES))  # For all connections of the event loop.
         self._begin, self._ends, self._loop = begin, ends, asyncio.get_running_loop()
         self._running: dict[B, float] = {}  # Since when; the oldest first.
-        self._ended: set[B] = set()  # Of these, those that were ended and still have their state.
-        self._of_address: Counter[str] = Counter()  # The running ones that were not ended.
+        self._ended: set[B] = set()  # Running ones that were aborted, and still have their state.
+        self._of_address: Counter[str] = Counter()  # The running ones that were not aborted.
         self._quiet: Quiet[B] = Quiet(wait_s, lambda each: self.end(each, "idle"))
         self._waiting: dict[str, OrderedDict[B, None]] = {}
         self._timer: asyncio.TimerHandle | None = None
 
     def __len__(self) -> int:
-        """How many run: from the first byte of OpenSSL's state to the last."""
+        """How many run, which is how many have state in OpenSSL."""
         return len(self._running)
 
     @property
@@ -74,7 +74,7 @@ class Handshakes(Generic[B]):
         self._give_way()
 
     def leave(self, connection: B) -> None:
-        """The connection waits no more, or its handshake is over and holds nothing."""
+        """Forgets a connection that waits, or whose handshake has ended and holds nothing."""
         if self._leave_waiting(connection) or self._running.pop(connection, None) is None:
             return
         if connection in self._ended:
@@ -86,7 +86,7 @@ class Handshakes(Generic[B]):
             self._start(following)
 
     def end(self, connection: B, why: str) -> None:
-        """Closes a connection that waits; nothing where it does not."""
+        """Closes a connection that waits; does nothing for others."""
         if self._leave_waiting(connection):
             connection.socket.close()
             self._ends(connection, why)
@@ -119,7 +119,7 @@ class Handshakes(Generic[B]):
         return True
 
     def _following(self) -> B | None:
-        """Of the address with the fewest that run, the one that has waited longest."""
+        """The oldest waiting connection of the address with the fewest running handshakes."""
         address = min(self._waiting, key=self._of_address.__getitem__, default=None)
         return None if address is None else next(iter(self._waiting[address]))
 
@@ -146,7 +146,7 @@ class Handshakes(Generic[B]):
 
 
 class _Connection(SSLProtocol):
-    """asyncio's own keeps room of 256 KiB for each connection; it fills the room and empties it within one call."""
+    """asyncio's own keeps 256 KiB for each connection, although it fills and empties them within one call."""
 
     max_size = 0
 
@@ -158,7 +158,7 @@ class _Connection(SSLProtocol):
         return self._room
 
     def connection_lost(self, exc: BaseException | None) -> None:
-        """Without a circle through the protocol above: OpenSSL's state is free at once."""
+        """Leaves no reference cycle through the protocol above, so that OpenSSL's state is free at once."""
         super().connection_lost(exc)
         self._app_protocol_get_buffer = self._app_protocol_buffer_updated = _over
 

@@ -74,7 +74,7 @@ class Credentials(Protocol):
         """The delegation token of that id, or None."""
 
     def secret(self) -> bytes | None:
-        """One that all nodes of the cluster share and nobody else has; None where there is none."""
+        """A secret that only the cluster's nodes share; None without one."""
 
 
 class NoCredentials:
@@ -94,10 +94,10 @@ class NoCredentials:
 
 
 class UnknownUsers:
-    """Credentials of users that there are none of: their exchanges look like those of a user with a wrong password.
+    """Makes credentials for unknown users: their exchanges look like those of a known user with a wrong password.
 
-    A user has the same salt whenever it is asked for: at all nodes that share `Credentials.secret`, else at one node
-    until it restarts.
+    An unknown user gets the same salt each time: at all nodes that share `Credentials.secret`, or, without a secret,
+    at one node until it restarts.
     """
 
     def __init__(self, new_key: Callable[[int], bytes] = secrets.token_bytes) -> None:
@@ -209,7 +209,7 @@ class Scram:
         self._mechanism, self._digest = mechanism, DIGESTS[mechanism]
         self._credentials, self._tokens, self._new_nonce = credentials, tokens, new_nonce
         self._unknown = unknown
-        self._why_refused = ""  # In the end, whatever the client shows.
+        self._why_refused = ""  # The exchange ends so, whatever proof the client sends.
         self._found: tuple[Authenticated, ScramCredential] | None = None  # Behind the first message.
         self._messages = self._nonce = ""  # The client's first and the server's, as the proof has them.
 
@@ -240,7 +240,7 @@ class Scram:
         return first.encode()
 
     def _of_user(self, username: str) -> ScramCredential:
-        """The user's; of one that cannot come, something that looks the same, after the same work."""
+        """The user's credential; for a user who cannot authenticate, a made-up one after the same work."""
         found = self._credentials.scram(self._mechanism, username)
         instead = self._unknown.credential(self._mechanism, username, self._credentials.secret())
         if found is None:

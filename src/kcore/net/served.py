@@ -109,7 +109,7 @@ class ServedConnection(Framed):
 
     @property
     def may_end(self) -> bool:
-        """Whether no request of its own runs: what that holds would not be free with the connection.
+        """False while a request of its own runs, which would hold memory after the connection has ended.
 
         A request may run when its client is gone.
         """
@@ -117,7 +117,7 @@ class ServedConnection(Framed):
 
     @property
     def _is_unknown(self) -> bool:
-        """Whether TLS has cost memory, and its client has neither asked nor shown who it is."""
+        """True for a connection over TLS whose client has sent no request, or is not authenticated."""
         is_silent = self.rank is Rank.SILENT or (self._sasl is not None and not self._sasl.is_complete)
         return self._server.tls is not None and is_silent
 

@@ -292,7 +292,7 @@ class Server:
             asyncio.get_running_loop().call_soon(self._move, arrival)
 
     def _move(self, arrival: "Arrival") -> None:
-        """Out of the descriptors that are kept for files: by now the victim's is free, and the lowest."""
+        """Moves the socket out of the descriptors that are kept for files: the victim's descriptor is free by now."""
         if arrival.socket.fileno() >= 0:  # It was not closed.
             arrival.socket = _lowered(arrival.socket)
             if may_be_connections(arrival.socket.fileno()) and not self.closing:

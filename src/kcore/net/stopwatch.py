@@ -56,5 +56,5 @@ class Stopwatch:
 
 
 def timed(watch: Stopwatch | None, work: Awaitable[T]) -> Awaitable[T]:
-    """The same work, which the watch measures where there is one."""
+    """Wraps the work so that the watch, if there is one, measures it."""
     return work if watch is None else watch.timed(work)

@@ -106,7 +106,7 @@ def stamped_again(batch: StoredBatch, base_offset: int, epoch: int) -> StoredBat
 
 
 def begins_inside(batches: Sequence[StoredBatch], start_offset: int, end_offset: int) -> bool:
-    """Whether a log that begins and ends at a snapshot takes these, of which the first one reaches over its start.
+    """Whether a log that begins and ends at a snapshot takes these although the first one begins before it.
 
     The leader's snapshot ends within that batch, and a leader sends whole batches. Source:
     Partition.doAppendRecordsToFollowerOrFutureReplica; Kafka's raft nodes refuse such a batch.

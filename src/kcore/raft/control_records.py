@@ -110,7 +110,7 @@ def kraft_version_record(kraft_version: int) -> KRaftVersionRecord:
 def replay_batches(
     history: VoterHistory, batches: Iterable[StoredBatch], at: int | None = None, begin: int = 0
 ) -> None:
-    """Takes versions and voters out of control batches; `at`: the offset where all of them count, for a snapshot's.
+    """Takes versions and voters out of control batches. `at`: the offset where all of a snapshot's count.
 
     `begin`: records below it are left out, a snapshot has them. DecodeError and NewerReleaseError as of
     `control_messages`.

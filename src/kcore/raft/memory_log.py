@@ -143,14 +143,14 @@ class MemoryLog:
     def truncate_to_end_offset(self, end: OffsetAndEpoch) -> int:
         offset = self._rules().truncation_offset(end)
         row = bisect_right(self._base_offsets, offset) - 1
-        wanted = offset  # A batch goes whole, or not at all.
+        wanted = offset  # A batch is removed whole, or not at all.
         if row >= 0 and self._batches[row].last_offset >= offset:
             wanted = self._base_offsets[row]
         offset = max(wanted, self.start_offset)
         if offset < self.high_watermark:
             raise RaftLogError(f"a cut at {offset}, below the high watermark {self.high_watermark}")
         self._cut(wanted)
-        self.end_offset = offset  # A first batch that the snapshot ends in goes, and what the snapshot has stays.
+        self.end_offset = offset  # The log may lose a batch of which the snapshot has a part.
         return offset
 
     def _cut(self, offset: int) -> None:

@@ -113,7 +113,7 @@ class SnapshotReader:
         self.is_done = False
         self.is_lost = False
         self._piece, self._position, self._unread = piece, 0, b""
-        self._next_offset = 0  # Of the snapshot's own offsets, which have no gap.
+        self._next_offset = 0  # The next of the snapshot's own offsets, which have no gap.
 
     @classmethod
     def of_log(cls, log: RaftLog, snapshot: OffsetAndEpoch) -> Self:

@@ -26,7 +26,7 @@ _MARKED_POINTS: Final = 32  # Of a line of shares by time; more would only hide 
 
 @dataclass(frozen=True, slots=True)
 class Part:
-    """Of a lane of a timeline: how long it is, in which colour, and what it tells."""
+    """A part of a timeline's lane: its length, its colour and its tip."""
 
     length: float
     color: str
@@ -47,7 +47,7 @@ class Bar:
 
 @dataclass(frozen=True, slots=True)
 class Axis:
-    """What lies along; durations in ns unless `form` writes the values otherwise. `log`: for points alone."""
+    """The horizontal axis: durations in ns unless `form` writes the values otherwise. `log`: for points alone."""
 
     along: str
     form: Callable[[float], str] | None = None
@@ -244,7 +244,7 @@ def lane_label(chart: Chart, lane: float, text: str) -> None:
 
 
 def lane_note(chart: Chart, end: float, lane: float, text: str) -> None:
-    """Behind the end of what the lane shows."""
+    """Writes text behind the end of a lane."""
     chart.axis.annotate(text, (end, lane), (6, 0), textcoords="offset points", va="center", fontsize=9)
 
 

@@ -85,7 +85,7 @@ def _dot(chart: Chart, lane: float, dot: Dot) -> None:
 
 
 def _set_ends(chart: Chart, values: Sequence[float], log: bool) -> None:
-    """With room for the notes on the right."""
+    """Sets the ends of the axis, with room for the notes on the right."""
     low, high = min(values), max(values)
     if log:
         low, high = low / 1.4, max(high, low * 2)

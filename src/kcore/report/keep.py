@@ -121,13 +121,13 @@ def write_text(path: Path, text: str) -> None:
 
 
 def write_lines(path: Path, rows: Iterable[Mapping[str, Any]]) -> None:
-    """The same of a JSON object a line."""
+    """Writes JSON objects, one a line: the whole file, or OSError and no file."""
     with whole(path) as part, part.open("w", encoding="utf-8") as lines:
         lines.writelines(json.dumps(row) + "\n" for row in rows)
 
 
 def write_table(path: Path, table: pa.Table) -> None:
-    """The same of Parquet."""
+    """Writes Parquet: the whole file, or OSError and no file."""
     with whole(path) as part:
         pq.write_table(table, part)
 

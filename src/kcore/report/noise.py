@@ -16,7 +16,7 @@ STOLEN: Final = 0.02  # Of the time of all cores, by the host of a virtual machi
 _NORMAL: Final = 1.96  # Standard deviations on both sides of 95% of a normal distribution.
 _EXACT: Final = 1_000  # Samples up to which the binomial distribution is added up; beyond, it is normal enough.
 
-SHIFTED: Final = 0.25  # Of the new times, that lie beyond where the old ones did.
+SHIFTED: Final = 0.25  # The share of the times by which new ones above the limit exceed old ones.
 _LEAST_SHIFTED: Final = 2
 _BY_CHANCE: Final = 0.2
 
@@ -104,10 +104,10 @@ def interval(count: int) -> tuple[int, int]:
 
 
 def shift(old: Sequence[float], new: Sequence[float], threshold: float) -> str:
-    """How many more of the new samples than of the old ones are above `threshold` times the old median, in words.
+    """In words, which shares of new and old samples are above `threshold` times the old median.
 
-    Empty unless they are at least SHIFTED of the samples and two more, and chance would rarely make them (Fisher's
-    exact test): it finds a run that has become slow in a part of its repetitions, whose best time is as good as before.
+    Empty unless the share grew by SHIFTED or more, and chance rarely does that (Fisher's exact test). This finds a run
+    that became slow in a part of its repetitions, although its best time is as good as before.
     """
     limit = threshold * quantile(sorted(old), 0.5)
     before, after = (sum(value > limit for value in samples) for samples in (old, new))
@@ -121,7 +121,7 @@ def shift(old: Sequence[float], new: Sequence[float], threshold: float) -> str:
 
 
 def chance(before: int, of_old: int, after: int, of_new: int) -> float:
-    """That so many of those above the limit, or more, are among the new samples if old and new do not differ."""
+    """The probability that so many new samples, or more, are above the limit if old and new do not differ."""
     above, count = before + after, of_old + of_new
     ways = sum(comb(above, at) * comb(count - above, of_new - at) for at in range(after, min(above, of_new) + 1))
     return ways / comb(count, of_new)

@@ -61,15 +61,15 @@ def marker_of(system: str, systems: Sequence[str]) -> str:
 
 
 def dash_of(system: str, systems: Sequence[str]) -> str:
-    """The same for lines."""
+    """A dash that tells the lines of systems of one colour apart."""
     return _DASHES[_place(system, systems) % len(_DASHES)]
 
 
 def _place(system: str, systems: Sequence[str]) -> int:
-    """Among those of its colour."""
+    """Its number among the systems of its colour."""
     return [name for name in dict.fromkeys(systems) if color_of(name) == color_of(system)].index(system)
 
 
 def css(variables: dict[str, str]) -> str:
-    """As declarations of a style sheet."""
+    """The colours as declarations of a style sheet."""
     return " ".join(f"{name}: {value};" for name, value in variables.items())

@@ -33,7 +33,7 @@ def short_duration(ns: float) -> str:
 
 
 def time_left(done: int, total: int, elapsed_s: float) -> str:
-    """How long the rest will take if it is like what is done: about 40 s left; empty if nothing tells."""
+    """Says "about 40 s left" if the rest takes as long as what is done; empty while nothing is done."""
     if not 0 < done < total:
         return ""
     left_s = elapsed_s / done * (total - done)

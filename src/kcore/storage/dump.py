@@ -237,5 +237,5 @@ def coordinator_text(record: Record, types: Types) -> list[str]:
 
 
 def compact(value: Any) -> str:
-    """JSON as Kafka's tools print it: no blanks, and no escapes but of what would control a terminal."""
+    """JSON as Kafka's tools print it, without blanks; only controls of a terminal become escapes."""
     return printable_json(json.dumps(value, separators=(",", ":"), ensure_ascii=False))

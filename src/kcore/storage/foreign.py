@@ -22,12 +22,12 @@ _AGAIN: Final = "kcore reads magic 2; have a newer Kafka write the records again
 
 
 def file_of_zookeeper(head: bytes) -> str | None:
-    """Which file of ZooKeeper begins like that, and what to do; None for all others."""
+    """Which file of ZooKeeper this is, by its first bytes, and what to do; None for other files."""
     return _OF_ZOOKEEPER.get(head[:4])
 
 
 def foreign_kind(head: bytes) -> str | None:
-    """What a file in place of a log is that begins like that, and what to do; None where kcore may read it."""
+    """What is in place of a log, by its first bytes, and what to do; None where kcore may read it."""
     if (kind := file_of_zookeeper(head)) is not None:
         return kind
     magic = _old_magic(head)
@@ -35,12 +35,12 @@ def foreign_kind(head: bytes) -> str | None:
 
 
 def is_old(error: DecodeError) -> bool:
-    """Whether `explained` made the error: what cannot be read is whole, and of an older format."""
+    """Whether `explained` made the error: the data is whole, and of an older format."""
     return error.message.endswith(_AGAIN)
 
 
 def explained(error: DecodeError, data: mmap | memoryview | bytes) -> DecodeError:
-    """The error of reading record batches; where a message set of an older format lies there, one that says so."""
+    """The error of reading record batches, or one that names an older message set, if that is the cause."""
     begin = error.offset - _MAGIC_PLACE
     magic = _old_magic(bytes(data[begin : begin + HEAD_BYTES])) if begin >= 0 else None
     if error.message != _OTHER_MAGIC or magic is None:

@@ -41,7 +41,7 @@ class Whole(NamedTuple):
 
 
 class Damage(NamedTuple):
-    """Where a log ceases to be whole: its first `end_offset` offsets are."""
+    """Where a log is damaged: it is whole below `end_offset`."""
 
     path: Path
     position: int
@@ -80,9 +80,9 @@ def _whole_at(data: bytes | mmap, position: int) -> tuple[int, int, int] | None:
 
 
 def mend(damage: Damage, later: Sequence[Path], *, set_aside: bool, is_lost: bool, files: FileSystem = OS) -> None:
-    """Cuts what lies behind damage, if there is no whole batch in it; else StorageError, or it is set aside.
+    """Cuts what follows damage if no whole batch is in it. Otherwise it is set aside, or StorageError is raised.
 
-    `later`: the segments behind that of the damage. `is_lost`: what is damaged was on the disk, so no crash did it.
+    `later`: the segments behind the damaged one. `is_lost`: the damaged bytes were durable, so no crash did it.
     """
     behind = _first_whole(damage, later, files)
     if behind is not None and not set_aside:
@@ -113,7 +113,7 @@ def mend(damage: Damage, later: Sequence[Path], *, set_aside: bool, is_lost: boo
 
 
 def rename(path: Path, suffix: str = ASIDE, files: FileSystem = OS) -> Path:
-    """Keeps a file that is not to be read any more under a longer name, which no other file has; that name."""
+    """Gives a file that must not be read any more a longer name that is free; returns that name."""
     target = _free_name(path, files, suffix)
     files.replace(path, target)
     return target
@@ -124,7 +124,7 @@ def _log_cut(path: Path, begin: int, end: int, offset: int, reason: str) -> None
 
 
 def _first_whole(damage: Damage, later: Iterable[Path], files: FileSystem) -> Whole | None:
-    """Of the damaged batch's own bytes none counts: a value in it may hold a batch, of lower offsets mostly."""
+    """The first whole batch behind the damaged one, whose own values may hold batches, usually of lower offsets."""
     with Segment(damage.path, files) as segment:
         for found in whole_batches(segment.data, damage.position):
             if found[0] == damage.position or found[1] >= damage.end_offset:
@@ -158,7 +158,7 @@ def _free_name(path: Path, files: FileSystem, suffix: str = ASIDE) -> Path:
 
 
 def _copy_aside(damage: Damage, behind: Whole, files: FileSystem) -> None:
-    """The rest of a segment, under a name of its own; on the disk when this returns."""
+    """Copies the rest of a segment to a file of its own, which is durable when this returns."""
     target = _free_name(damage.path, files)
     logger.warning("%s: set aside from byte %s on as %s: %s", damage.path, damage.position, target.name, damage.reason)
     with opened(target, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, files=files) as file:

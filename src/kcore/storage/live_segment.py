@@ -311,7 +311,7 @@ class LiveSegment:
 
 
 def _rows_in_order(batches: RecordBatches, base_offset: int) -> int:
-    """How many batches come before the first one that has a lower offset behind it, or that of the one before."""
+    """How many leading batches end below all later offsets; the first of two copies of a batch still counts."""
     if len(batches) and batches.base_offset[0] < base_offset:
         return 0
     lowest_behind = np.minimum.accumulate(batches.base_offset[::-1])[::-1][1:]

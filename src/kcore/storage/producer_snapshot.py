@@ -48,7 +48,7 @@ class ProducerState(NamedTuple):
 
     @property
     def first_sequence(self) -> int:
-        """Of the last batch; -1 where it has none."""
+        """The first sequence of the last batch; -1 where it has none."""
         return -1 if self.last_sequence < 0 else (self.last_sequence - self.offset_delta) % _SEQUENCES
 
 

@@ -384,7 +384,7 @@ class DiskRaftLog:
 
     def truncate_to_end_offset(self, end: OffsetAndEpoch) -> int:
         wanted = self._batch_at(self._rules().truncation_offset(end))
-        is_all = wanted < self.start_offset  # The log's first batch, which the snapshot ends in, goes whole.
+        is_all = wanted < self.start_offset  # The snapshot ends in the log's first batch, which is removed whole.
         offset = max(wanted, self.start_offset)
         if offset < self.high_watermark:
             raise RaftLogError(f"a cut at {offset} is below the high watermark {self.high_watermark}")
@@ -481,7 +481,7 @@ class DiskRaftLog:
 def _is_whole(data: bytes, offset: int) -> bool:
     """Whether these are batches with the right CRC, from that offset on without a gap.
 
-    Of a few, headers one by one are read sooner than columns.
+    For a few batches, reading header by header is faster than columns.
     """
     if len(data) <= FEW_BYTES:
         batches, problem = split_batches(data)

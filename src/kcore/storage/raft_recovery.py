@@ -1,10 +1,10 @@
-"""What a crash left of a metadata log: cut behind the last whole batch, its indexes and epochs right again.
+"""Recovers a metadata log after a crash: cuts it behind the last whole batch, and rebuilds its indexes and epochs.
 
-What was written behind the recovery point is checked byte by byte, and ends at the first batch that is damaged. What
-is below was durable before that point was: damage there is no crash's work, and to cut it off silently would be to lose
-what this replica has acknowledged. A whole batch behind damage is never cut off (`holes.py`). A log that is whole and
-only ends below the recovery point has been cut by a process that keeps no recovery point: a Kafka controller does so in
-a directory that it takes over. As Kafka's, that point then moves down.
+Bytes behind the recovery point are all checked, and the log ends at the first damaged batch. Bytes below that point
+were durable before it was written, so that no crash damages them. Cutting them off silently would lose what this
+replica has acknowledged. A whole batch behind damage is never cut off (`holes.py`). A whole log that ends below the
+recovery point was cut by a process that keeps no such point, such as a Kafka controller that took the directory over.
+The recovery point then moves down, as Kafka's does.
 
 Source: LogLoader (recoverLog), LogSegment.recover.
 """
@@ -110,7 +110,7 @@ class _Recovery:
                 return
 
     def _mend(self, at: int, position: int, reason: str, *, is_lost: bool) -> None:
-        """The log ends at that position of the segment in that row of the paths, unless there is a hole."""
+        """Ends the log at this position of the segment in row `at` of the paths, unless there is a hole."""
         damage = Damage(self._paths[at], position, self.end_offset, reason, self._recovery_point)
         mend(damage, self._paths[at + 1 :], set_aside=self._set_aside, is_lost=is_lost, files=self._files)
         self.last = None
@@ -124,7 +124,7 @@ class _Recovery:
             begin = int(index.positions[-1]) if index is not None and len(index.positions) else 0
             known = self.end_offset, self._epoch
             batches, position = self._go_through(segment, begin)
-            if position == begin > 0:  # The batch that the index ends with is damaged: where the log ends is before it.
+            if position == begin > 0:  # The last batch in the index is damaged: the log ends before it.
                 index, (self.end_offset, self._epoch) = None, known
                 batches, position = self._go_through(segment, 0)
             size = len(segment)

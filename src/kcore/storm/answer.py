@@ -1,4 +1,4 @@
-"""The question of a storm's page, answered: how many times as long as the controller beside it each one needs.
+"""Answers the question of a storm's page: the time of each controller as a multiple of another controller's.
 
 A ratio is that of the medians of the valid repetitions; its spread is that of the ratios within each repetition. The
 ratio of the medians always lies inside that spread. Where nothing valid was measured there is no ratio, and no answer.
@@ -43,7 +43,7 @@ UNTIL: Final = {
 _FIRST_ASKED: Final = "broker-lost"
 _ALWAYS: Final = ("register", "create")  # They prepare every storm: the answer is about another scenario, if any.
 _NS: Final = 1e6  # in a millisecond
-_LEAST_MS: Final = 1e-3  # A work of nothing has no ratio.
+_LEAST_MS: Final = 1e-3  # Less work has no ratio.
 
 
 @dataclass(frozen=True, slots=True)
@@ -102,7 +102,7 @@ class Ratio:
 
 
 def measured(rows: Sequence[Row]) -> list[Measured]:
-    """Of the largest size of each scenario, in the order of the rows; scenarios that change nothing are left out."""
+    """The scenarios at their largest size, in the order of the rows, without those that change nothing."""
     sizes: dict[str, tuple[int, int]] = {}
     for row in rows:
         size = row["wanted_partitions"], row["wanted_brokers"]
@@ -121,7 +121,7 @@ def measured(rows: Sequence[Row]) -> list[Measured]:
 
 
 def base_of(target: str, targets: Sequence[str]) -> str | None:
-    """What a target is compared with: the first Kafka of its mode, else the first Kafka, else the first target."""
+    """What a target is compared with: the first Kafka of its mode, or the first Kafka, or the first target."""
     others = [each for each in targets if each.startswith("kafka")] or list(targets[:1])
     same_mode = [each for each in others if each.endswith("-zk") == target.endswith("-zk")]
     base = (same_mode or others)[0]
@@ -160,7 +160,7 @@ def titled(target: str, facts: Mapping[str, Any]) -> str:
 
 
 def sentences(rows: Sequence[Row], facts: Mapping[str, Any]) -> list[tuple[str, list[Mark]]]:
-    """One for each target that is compared, or about the only one; each with its marks."""
+    """One sentence for each compared target, or one about the only target; each with its marks."""
     found = measured(rows)
     scenario = asked(list(dict.fromkeys(each.scenario for each in found)))
     if scenario is None:
@@ -211,9 +211,9 @@ def first_screen(rows: Sequence[Row], facts: Mapping[str, Any]) -> str:
     if ratios:
         brokers, partitions = (max(row[name] for row in rows) for name in ("wanted_brokers", "wanted_partitions"))
         about = (
-            "Of the controllers' work, without session time-outs: the ratio of the medians, and its least and greatest "
-            f"within a repetition; each scenario at its largest size, up to {brokers:,} brokers and {partitions:,} "
-            "partitions."
+            "Ratios of the controllers' work, without session time-outs: the ratio of the medians, and the least and "
+            f"greatest one within a repetition; each scenario at its largest size, up to {brokers:,} brokers and "
+            f"{partitions:,} partitions."
         )
         parts += [paragraphs([about], "note"), beside(_table(ratios, facts), figure(ratio_chart(ratios, facts)))]
     return "".join(parts)
@@ -240,7 +240,7 @@ def ratio_chart(ratios: Sequence[Ratio], facts: Mapping[str, Any]) -> str:
             continue
         spread_of, scenario, target = each.spread, each.mine.scenario, each.mine.target
         tip = f"{scenario}: {target} over {each.base.target}: {three_digits(each.value)}x"
-        low_end = max(spread_of[0], each.value * 1e-3) if spread_of else 0.0  # A work of nothing is 0 times the other.
+        low_end = max(spread_of[0], each.value * 1e-3) if spread_of else 0.0  # No work is 0 times the other.
         ends = (low_end, spread_of[1]) if spread_of else None
         note, words = f"{three_digits(each.value)}x", [mark.word for mark in each.marks]
         color, marker = color_of(target), marker_of(target, targets)

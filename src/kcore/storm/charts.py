@@ -34,7 +34,7 @@ EVENTS: Final = {ANSWERED: "D", HALF: "v"}
 
 
 def work_charts(rows: Sequence[Row]) -> list[str]:
-    """A point a scenario and target, some scenarios a chart: without the session, which is named behind it."""
+    """Charts of some scenarios each, a point for each target; a note names the session, which no point has."""
     targets = list(dict.fromkeys(row["target"] for row in rows))
     timed = [row for row in rows if phases_of(row) is not None]
     scenarios = list(dict.fromkeys(row["scenario"] for row in timed))
@@ -55,7 +55,7 @@ def work_charts(rows: Sequence[Row]) -> list[str]:
 
 
 def _work_dot(row: Row, label: str, targets: Sequence[str]) -> Dot:
-    """With the spread of its repetitions, and a word where it is not valid."""
+    """The point of a row, with the spread of its repetitions, and a word if it is invalid."""
     phases = phases_of(row)
     assert phases is not None, "only what was timed has a point"
     work = max(_LEAST_NS, phases.work * _NS)
@@ -80,7 +80,7 @@ def _times(phases: Phases) -> tuple[float, ...]:
 
 
 def timeline(scenario: str, rows: Sequence[Row]) -> str:
-    """The parts of the work one behind the other, true to scale, a lane a target; what came before is in its label."""
+    """The parts of the work in order, true to scale, a lane for each target; its label has the time before."""
     lanes = []
     for row in rows:
         phases = phases_of(row)

@@ -21,7 +21,7 @@ class Bounds:
     because: str
 
     def flaw(self, changes: int) -> str:
-        """Why so many changes are no measurement; empty within the bounds."""
+        """Why this number of changes is no measurement; empty within the bounds."""
         if self.least <= changes <= self.most:
             return ""
         wanted = f"{self.least:,}" if self.least == self.most else f"{self.least:,} to {self.most:,}"
@@ -58,13 +58,13 @@ class Held:
 
 
 def leaving(found: Holdings, times: int = 1) -> Bounds:
-    """Brokers end: every partition that they lead changes, and no more than they have replicas of.
+    """The changes when brokers end: at least the partitions that they lead, at most those that have replicas on them.
 
-    An only member of an ISR changes twice: it stops to lead, and stays in the ISR. `times`: they also come back.
+    The only member of an ISR changes twice: it stops leading, and stays in the ISR. `times`: they also come back.
     """
     return Bounds(max(1, found.leaders), times * (found.replicas + found.alone), f"brokers that {found} end")
 
 
 def exactly(count: int, because: str) -> Bounds:
-    """So many changes, and one at least."""
+    """Exactly this number of changes, but at least one."""
     return Bounds(max(1, count), max(1, count), because)

@@ -29,7 +29,7 @@ class Phases:
 
 
 def phases_of(row: Mapping[str, Any]) -> Phases | None:
-    """None where nothing changed, or the work cannot be told from a wait. Rows of repetitions bring their own."""
+    """None where nothing changed, or where work and wait cannot be separated. Merged rows have their own."""
     if "phases" in row:
         known: Phases | None = row["phases"]
         return known

@@ -39,7 +39,7 @@ class Cell:
 
     @property
     def patience(self) -> float:
-        """Time-outs are so many times as long as for a cluster of a usual size."""
+        """The factor of time-outs; 1 for a cluster of a usual size."""
         return max(1.0, self.brokers / USUAL_BROKERS, self.partitions / USUAL_PARTITIONS)
 
     def __str__(self) -> str:

@@ -130,7 +130,7 @@ def _merged(rows: Sequence[Row]) -> Row:
 
 
 def _no_figures(row: Row) -> Row:
-    """What a scenario says that measured nothing."""
+    """The text for a scenario that measured nothing."""
     kept = ("valid", "invalid", "controllers", "profiled")
     return ScenarioResult(row["scenario"], 0, 0, 0).as_row() | {name: row[name] for name in kept}
 
@@ -159,7 +159,7 @@ def works(rows: Sequence[Row]) -> list[float]:
 
 
 def medians(rows: Sequence[Row]) -> list[Row]:
-    """A dict a size, scenario and target, as JSON takes it: of each figure the median, the spread and every value.
+    """A dict for JSON for each size, scenario and target: median, spread and every value of each figure.
 
     Repetitions that failed, or do not count, are left out: `excluded` has their reasons by repetition.
     Values are in the order of the repetitions.

@@ -156,13 +156,13 @@ def are_medians(rows: Sequence[Row]) -> bool:
 
 
 def titles(rows: Sequence[Row]) -> tuple[str, str]:
-    """Of the tables TIMES and COSTS of these merged rows: what they show, and by which statistic."""
+    """The titles of TIMES and COSTS for these merged rows: what they show, and by which statistic."""
     rule = ": each figure is the median over the repetitions that count" if are_medians(rows) else ""
     return f"when brokers knew{rule}", f"what it took{rule}"
 
 
 def _mark(row: Row) -> str:
-    """Behind the name of a scenario that does not count, or some of whose repetitions do not."""
+    """The mark behind a scenario that does not count, or that has repetitions that do not."""
     if not is_good(row):
         return " (partial)" if row["partial"] else " (invalid)"
     return f" ({row['excluded']} of {row['tried']} do not count)" if row.get("excluded") else ""
@@ -184,7 +184,7 @@ def curve(rows: Sequence[Row]) -> tuple[list[str], list[tuple[list[str], bool]]]
 
 
 def findings(rows: Sequence[Row]) -> list[str]:
-    """The notes of good rows, and whose work is not known, a line each."""
+    """A line for each note of a good row, and for each row whose work is not known."""
     good = [row for row in rows if is_good(row)]
     lines = [f"{row['scenario']}: {row['note']}" for row in good if row["note"]]
     unknown = [f"{_what(row)}: the work is not known: {row['work_unknown']}" for row in good if row["work_unknown"]]

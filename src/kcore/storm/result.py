@@ -50,7 +50,7 @@ class ScenarioResult:
     own_cpu_s: float = 0.0
     end_state: str = ""  # In ZooKeeper mode: a digest of what the scenario left in ZooKeeper.
     profiled: bool = False  # Samplers took CPU time, too.
-    work_unknown: str = ""  # why the controller's work cannot be told from the wait for a session
+    work_unknown: str = ""  # why work and the wait for a session cannot be separated
     valid: bool = True  # Figures of an invalid repetition are in no median.
     invalid: str = ""  # why it is
     note: str = ""  # what a scenario has found

@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
 Tell = Callable[[str], None]
 
-_WAIT_S: Final = 120.0  # As all time-outs here for a usual size: `Cell.patience`.
+_WAIT_S: Final = 120.0  # For a usual size, as all time-outs here; see `Cell.patience`.
 _SCENARIO_S: Final = 900.0  # All waits have shorter time-outs; this ends anything else that hangs.
 _PREFIX_BYTES: Final = 4
 
@@ -145,7 +145,7 @@ class _CellRun:
         return told, ""
 
     def _find_processes(self, quorum: Quorum) -> None:
-        """Of controllers that run already, if they are on this machine."""
+        """Finds the controllers that run already, if they are on this machine."""
         if self.processes is not None:
             return
         try:
@@ -189,7 +189,7 @@ class _CellRun:
         )
 
     def _usage(self) -> Usage | None:
-        """Of all controllers together; of those that the run has started, as far as they run."""
+        """The sums over all controllers; over those that still run, if the run has started them."""
         found = [usage_of(pid) for pid in (self.processes.pids() if self.processes else self.pids)]
         known = [usage for usage in found if usage]
         if not known or len(known) < len(found):

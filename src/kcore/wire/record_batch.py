@@ -147,9 +147,9 @@ def steps_of(values: npt.NDArray[Integer], before: int) -> npt.NDArray[Integer]:
 
 
 class Gap(NamedTuple):
-    """Where batches do not go on from one to the next, as those of a metadata log or a snapshot must."""
+    """A place where offsets do not continue from batch to batch, as they must in a metadata log or a snapshot."""
 
-    row: int  # The first batch that does not.
+    row: int  # The batch behind the gap.
     problem: DecodeError
 
 
@@ -170,7 +170,7 @@ def gap_in(batches: RecordBatches, next_offset: int, *, inside: bool = False) ->
 
 
 def missing_offsets(next_offset: int, found: int) -> str:
-    """What a log lacks that goes on with offset `found` in place of `next_offset`."""
+    """Names what a log lacks if it continues with offset `found` instead of `next_offset`."""
     if found <= next_offset:
         return f"offset {found} does not follow offset {next_offset - 1}"
     if found == next_offset + 1:

@@ -134,7 +134,7 @@ class Records:
     timestamp: Int64s  # milliseconds; that of the append, where the batch has LogAppendTime
     timestamp_delta: Int64s  # as stored: milliseconds after the batch's base timestamp
     sequence: Int32s  # -1: none
-    control_type: Int16s  # of a record of data -1, which a control record may have, too: `is_control` tells
+    control_type: Int16s  # -1 for data; a control record may have -1, too: see `is_control`
     key_offset: Int64s
     key_length: Int32s
     value_offset: Int64s
@@ -155,7 +155,7 @@ class Records:
 
     @property
     def is_control(self) -> Bools:
-        """Of each record, whether its batch is a control batch: the type in its key, unknown types included, is not."""
+        """True for each record of a control batch, also of a type unknown here."""
         is_control__t: Bools = (self.batches.attributes & CONTROL) != 0
         return is_control__t[self.batch]
 

@@ -108,7 +108,7 @@ def test_a_broker_that_has_shut_down_is_fenced_in_one_line(log: Log) -> None:
 
 
 def test_the_operator_is_warned_when_the_last_directory_is_cordoned(log: Log) -> None:
-    """Then no topic can be created, and CreateTopics alone would tell its client so."""
+    """No topic can be created then, and otherwise only the answer to CreateTopics says so."""
     warned = []
     for broker_id in (1, 2, 3, 4):
         directories = log.context.image.brokers[broker_id].directories

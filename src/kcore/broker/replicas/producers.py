@@ -129,8 +129,8 @@ class Producers:
         if verification is not None and first > verification.lowest_sequence:
             _out_of_order(producer_id, epoch, verification.lowest_sequence, first)
         if producer is None or producer.epoch == NO_PRODUCER_EPOCH:
-            # All that it wrote may have been deleted: any sequence will do, but in a log that never had a record. There
-            # a batch with a later sequence has overtaken the first one, which is still to come (KAFKA-15591).
+            # All that the producer wrote may have been deleted, so any sequence will do. In a log that never had a
+            # record, a batch with a later sequence has overtaken the first one (KAFKA-15591).
             if is_new_log and first != 0:
                 _out_of_order(producer_id, epoch, 0, first)
             return

@@ -49,7 +49,7 @@ class Logs(Protocol):
         """Nothing of it is left."""
 
     def set_stray(self, key: Key) -> None:
-        """A log of no replica is kept, under another name."""
+        """Keeps a log without a replica, under another name."""
 
 
 class ReplicaManager:
@@ -111,7 +111,7 @@ class ReplicaManager:
             self.remove(key)
 
     def remove(self, key: Key) -> None:
-        """Delete a replica; a log of none may be there by damaged files, and is kept (LogManager.addStrayLog)."""
+        """Delete a replica. A log without one may come from damaged files, and is kept (LogManager.addStrayLog)."""
         partition = self.partitions.get(key)
         if partition is not None:
             self.stop(key, delete=True)

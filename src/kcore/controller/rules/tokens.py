@@ -32,8 +32,8 @@ MAX_LIFETIME_MS: Final = 7 * 24 * 3600 * 1000  # delegation.token.max.lifetime.m
 EXPIRY_TIME_MS: Final = 24 * 3600 * 1000  # delegation.token.expiry.time.ms
 # What users without any right may write. Kafka has no such limits.
 MOST_RENEWERS: Final = 100  # For each token.
-MOST_RENEWER_BYTES: Final = 4096  # Of their names together: whoever renews a token writes them again.
-MOST_TOKENS: Final = 1_000  # Of one owner; those that have expired are removed within the hour.
+MOST_RENEWER_BYTES: Final = 4096  # Their names together: each renewal writes them again.
+MOST_TOKENS: Final = 1_000  # For each owner. Expired tokens are removed within the hour.
 MUTATIONS_STRICT_FROM: Final = 0  # All versions can be refused.
 OfTokens: TypeAlias = (
     CreateDelegationTokenRequest

@@ -18,7 +18,7 @@ INTEGERS: Final[Mapping[int, tuple[str, int]]] = {
     ConfigType.INT: ("INT", 2**31),
     ConfigType.LONG: ("LONG", 2**63),
 }
-_LARGEST_UNIT: Final = "\uffff"  # Java reads a number by its UTF-16 units, of which no half is a digit.
+_LARGEST_UNIT: Final = "\uffff"  # Java reads a number by UTF-16 units; half of a pair is no digit.
 TRUE: Final = "true"
 _JAVA_DOUBLE: Final = r"[+-]?(NaN|Infinity|(\d+\.?\d*|\.\d+)([eE][+-]?\d+)?[fFdD]?)"
 _THROTTLED: Final = "[partitionId]:[brokerId],[partitionId]:[brokerId],..."

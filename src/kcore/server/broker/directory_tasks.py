@@ -134,7 +134,7 @@ class DirectoryTasks:
         self.perform()
 
     def _look(self, topic_ids: Mapping[Key, Uuid]) -> dict[Key, list[FoundLog]]:
-        """The logs of these partitions. Those of other topics are strays, and renamed where there are several."""
+        """The logs of these partitions. Those of other topics are strays, and renamed if a partition has several."""
         by_key: dict[TopicPartition, list[LogDirectory]] = {}
         for directory in self._logs.online:
             for key in directory.logs:

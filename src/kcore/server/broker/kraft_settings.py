@@ -54,7 +54,7 @@ _OF_LIFECYCLE: Final = {  # By Kafka's names: fields of LifecycleConfig.
     "broker.heartbeat.interval.ms": "heartbeat_interval_ms",
     "initial.broker.registration.timeout.ms": "registration_timeout_ms",
 }
-_OF_NODE: Final = (  # Of the metadata log, and of quotas.
+_OF_NODE: Final = (  # Settings of the metadata log and of quotas.
     "metadata.log.max.record.bytes.between.snapshots",
     "metadata.log.max.snapshot.interval.ms",
     *OF_QUOTAS,

@@ -117,7 +117,7 @@ class CredentialsFollower(NotesFollower):
 
 
 def credential_in(text: str, mechanism: str) -> ScramCredential | None:
-    """What a setting of a user says (ScramCredentialUtils.credentialFromString); None for one that cannot be used."""
+    """The credential in a user's setting (ScramCredentialUtils.credentialFromString); None for an unusable one."""
     parts = dict(each.partition("=")[::2] for each in text.split(","))
     if parts.keys() != {*_PARTS} or not re.fullmatch(r"\d{1,9}", parts["iterations"], re.ASCII):
         return None

@@ -117,8 +117,8 @@ async def wrapped(forwarded: Forwarded, response: Message) -> Message | Encoded:
 def is_refused_by_raft(response: Message) -> bool:
     """Whether a node that does not lead answered a request of the quorum.
 
-    Without NOT_CONTROLLER in the envelope a broker hands that answer on and stays with this node: its client asks the
-    same node again until its time is over. Kafka's standby does so ("standbys-name-no-leader").
+    Without NOT_CONTROLLER in the envelope a broker forwards that answer and stays with this node: its client asks the
+    same node again until its time-out. Kafka's standby does so ("standbys-name-no-leader").
     """
     if isinstance(response, DescribeQuorumResponse):
         errors = {each.error_code for topic in response.topics for each in topic.partitions}

@@ -92,7 +92,7 @@ class _Pages:
         return [b"ready\n" if is_ready else b"not ready\n"]
 
     def _page(self, kind: str, write: Callable[[Collector], bytes]) -> bytes:
-        """A page that was begun after this call: the one that somebody else waited for, where there is one."""
+        """A page that was begun after this call; clients that wait at the same time share one."""
         called_s = time.monotonic()
         with self._lock:
             if self._begun_s < called_s or kind not in self._last:
@@ -103,7 +103,7 @@ class _Pages:
 
 
 class _GivesWay(Collector):
-    """The same figures; between two families the event loop, which shares the interpreter's lock, has its turn."""
+    """Gives the same figures, and lets the event loop have the interpreter's lock between two families."""
 
     def __init__(self, registry: CollectorRegistry) -> None:
         self._registry = registry
@@ -198,7 +198,7 @@ class _Server(WSGIServer):
             self._threads[-1].start()
 
     def _has_place(self) -> bool:
-        """Takes a place; where there is none, the oldest connection is ended, and its place waited for."""
+        """Takes a place. If none is free, ends the oldest connection and waits for its place."""
         if self._places.acquire(blocking=False):
             return True
         with self._lock:

@@ -59,7 +59,7 @@ READ_OF_TOPICS: Final = """
 
 
 def _defaults_of_topics(names: Iterable[str]) -> set[str]:
-    """The settings of nodes that stand behind those of topics."""
+    """The settings of nodes that are the defaults of topics' settings."""
     known = TOPIC_CONFIGS_OF["4.3.1"]
     return {server for name in names for server, _ in synonyms(known[name])} & KNOWN_NAMES
 

@@ -102,7 +102,7 @@ class QuorumFront:
     ) -> None:
         """`take` gets a request that is not answered here, its version, and what `answer` is to be called with.
 
-        `listener`: the name that requests are told to have come in at. `super_users`: who alone is answered.
+        `listener`: the name of the listener in the requests' context. `super_users`: the only users that are answered.
         """
         self.metrics = Metrics()
         self._listener, self._super_users = listener, super_users
@@ -126,7 +126,7 @@ class QuorumFront:
         limits: Limits | None = None,
         before_listening: Callable[[], None] | None = None,
     ) -> int:
-        """Listens; the port, also where 0 was asked for. OSError if it cannot be had.
+        """Listens; returns the port, also where 0 was asked for. OSError if it cannot be had.
 
         `before_listening` runs once the address is had, before any request comes.
         """

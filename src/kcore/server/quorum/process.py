@@ -179,7 +179,7 @@ class QuorumServer:
         return self
 
     def _begin(self) -> None:
-        """Starts the node, which may store an epoch and win an election: only once its address is had."""
+        """Starts the node once its address is bound: it may then store an epoch and win an election."""
         self._has_begun = True
         if self.directory is not None:
             self._watching = asyncio.get_running_loop().create_task(self.directory.run())

@@ -15,7 +15,7 @@ SESSION_TIMEOUT: Final = "broker.session.timeout.ms"
 
 
 async def session_timeout_ms(quorum: Quorum) -> int:
-    """What the active controller has of it. TargetError, which says what to do, where it does not tell."""
+    """The setting of the active controller. If it does not answer, a TargetError that says what to do."""
     resource = DescribeConfigsResource(
         resource_type=ConfigResourceType.BROKER,
         resource_name=str(quorum.leader_id),
@@ -37,7 +37,7 @@ async def session_timeout_ms(quorum: Quorum) -> int:
 def controller_pids(quorum: Quorum, given: Sequence[int]) -> list[int]:
     """The controllers' processes: those given, else those that listen at the quorum's addresses.
 
-    TargetError where one is not to be seen from here: figures of some controllers only would be taken for all.
+    TargetError if one is not visible from here: figures of some controllers would look like those of all.
     """
     if gone := [pid for pid in given if usage_of(pid) is None]:
         raise TargetError(f"--pid {gone[0]}: there is no such process, or it is not to be seen by this user")
@@ -54,7 +54,7 @@ def controller_pids(quorum: Quorum, given: Sequence[int]) -> list[int]:
 
 
 def _has_our_network(pid: int) -> bool:
-    """Not so in a container, for which another process may listen here."""
+    """False in a container, for which another process may listen here."""
     try:
         return Path(f"/proc/{pid}/ns/net").readlink() == Path("/proc/self/ns/net").readlink()
     except OSError:

@@ -78,15 +78,15 @@ class Storm:
         return self.fleet.observer.image.table
 
     async def state(self) -> PartitionTable:
-        """The partitions as they are now; where the brokers only count, the log is read once more for that."""
+        """The partitions as they are now. If the brokers only count, this reads the log once more."""
         if not self.fleet.options.counts_only:
             return self.table
         return (await cluster_of(self.quorum, Random(), self.timeout_s)).table
 
     async def pick(self, count: int = 1, what: str = "leaders") -> tuple[list[HollowBroker], Holdings]:
-        """Brokers by the dice, and what they hold together: only those that lead (or `what` of Holdings) anything.
+        """Brokers that lead partitions (or `what` of Holdings), chosen by the dice, and what they hold together.
 
-        The dice order all brokers, so that targets get the same ones as far as these hold anything there.
+        The dice order all brokers, so that all targets get the same ones, unless one holds nothing under a target.
         """
         held, live = Held(await self.state()), self.live()
         ordered = [each.broker_id for each in self.random.sample(live, len(live))]
@@ -272,7 +272,7 @@ class Measure:
         return result
 
     def flaw(self, *names: str) -> str:
-        """Why so many changes as there are now are no measurement; empty within the bounds."""
+        """Why the present number of changes is no measurement; empty within the bounds."""
         return self._bounds.flaw(len(self.changes(*names)))
 
     def so_far(self, *names: str) -> ScenarioResult:
@@ -320,7 +320,7 @@ class Measure:
     def _wait_for_sessions(self) -> None:
         """How long the controller waited for the sessions of lost brokers to end, or why that is not known.
 
-        A session lasts from when the controller reads the last heartbeat; when that was sent is a little earlier.
+        A session begins when the controller reads the last heartbeat, a little after that was sent.
         """
         storm, result = self.storm, self.result
         sent_ns = [broker.last_sent_ns for broker in self._lost]

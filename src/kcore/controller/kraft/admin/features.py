@@ -205,7 +205,7 @@ def _current(context: ControllerContext, name: str) -> int:
 def _reason_unsupported(context: ControllerContext, update: Update) -> str | None:
     """Which node of the cluster cannot do that level (reasonNotSupported).
 
-    Of the controllers the present voters count, and each must have registered; in Kafka's way ("removed-voters-block")
+    The present voters count, and each must have registered. In Kafka's way ("removed-voters-block")
     all registrations count, and static voters alone must have registered.
     """
     config, image = context.config, context.image

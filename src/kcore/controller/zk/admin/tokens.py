@@ -66,7 +66,7 @@ class TokenNode(NamedTuple):
     rules: TokenRules
     new_uuid: Callable[[], Uuid]
     passed_over: set[str]  # Unreadable znodes that were logged.
-    quota_of: Callable[[Asking], Steps[MutationQuota]] | None = None  # On mutations; None: of a broker, which has none.
+    quota_of: Callable[[Asking], Steps[MutationQuota]] | None = None  # The quota on mutations; a broker has none.
 
 
 def on_token_request(context: ControllerContext, event: TokenRequest) -> Steps[None]:

@@ -117,10 +117,10 @@ def _ordered_to_delete(context: ControllerContext, names: list[str], rows: Int32
 
 
 def _remove(context: ControllerContext) -> Steps[None]:
-    """Deletes znodes of partitions; of topics without any left the other znodes too, the deletion request last.
+    """Deletes znodes of partitions. A topic without partitions loses its other znodes too, the deletion request last.
 
-    The settings go before the topic: a later controller takes up the deletion of a topic that is there, and settings
-    that stayed behind would be those of the next topic of that name.
+    The settings go before the topic: a later controller resumes the deletion of a topic that still exists, and
+    settings that stayed behind would apply to the next topic of that name.
     """
     rows, names = _next_to_remove(context)
     if len(rows):

@@ -98,7 +98,7 @@ def _rows_of(storm: Storm, partitions: list[tuple[Uuid, int]]) -> Int32s:
 
 
 def _in_isr(storm: Storm, broker: HollowBroker, rows: Int32s) -> int:
-    """Of how many of these the broker is in the ISR."""
+    """How many of these partitions have the broker in their ISR."""
     table = storm.table
     return int((table.isr__pi[rows] == table.brokers.row(broker.broker_id)).sum())
 

@@ -29,9 +29,9 @@ pub struct Broker {
     pub epoch: i64,
     pub beats: bool,
     pub fetches: bool,
-    pub due: i64,          // nanoseconds: of the next heartbeat
-    pub sent_due: i64,     // when the one under way was due
-    pub owed: Option<i64>, // when the first one was due that came to nothing with its connection
+    pub due: i64,          // nanoseconds: when the next heartbeat is due
+    pub sent_due: i64,     // when the current heartbeat was due
+    pub owed: Option<i64>, // when the first heartbeat was due that was lost with its connection
     pub interval: i64,     // nanoseconds between an answer and the next heartbeat
     pub want_shut_down: bool,
     pub asks_at_once: bool, // once the heartbeat under way is answered
@@ -65,7 +65,7 @@ impl Broker {
         }
     }
 
-    /// The connection for heartbeats ends: the one under way, or the next one, has no answer until there is another.
+    /// The connection for heartbeats ends: the current or next heartbeat has no answer until there is another one.
     pub fn owe(&mut self) {
         if self.beats {
             let is_under_way = self.links[HEARTBEATS].phase == Phase::Waiting;
@@ -73,7 +73,7 @@ impl Broker {
         }
     }
 
-    /// When the first heartbeat was due that the answer to the one under way ends the wait of.
+    /// When the oldest heartbeat was due that waits for the answer to the current one.
     pub fn answered_due(&mut self) -> i64 {
         self.owed.take().map_or(self.sent_due, |due| due.min(self.sent_due))
     }
