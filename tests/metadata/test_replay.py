@@ -395,3 +395,36 @@ def test_records_that_no_kernel_takes_are_applied_in_parts(monkeypatch: pytest.M
     ]
     _, one_by_one = parts_of(log_of(values), monkeypatch)
     assert sum(one_by_one) == 2_000 and max(one_by_one) <= bulk.ONE_BY_ONE_AT_ONCE
+
+
+def test_batches_of_records_that_no_kernel_takes_are_replayed_in_parts_of_few_records(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """A batch of at most that many is never cut, a larger one is alone in its parts."""
+    values = [
+        encode_metadata_record(
+            ClientQuotaRecord(entity=[EntityData(entity_type="user", entity_name=f"u{k}")], key="a", value=1.0), 0
+        )
+        for k in range(2_000)
+    ]
+    rows = [
+        encode_records([Record(first + at, TIME_MS, None, values[first + at]) for at in range(200)])
+        for first in range(0, 2_000, 200)
+    ]
+    _, one_by_one = parts_of(decode_records(b"".join(rows)), monkeypatch)
+    assert sum(one_by_one) == 2_000 and max(one_by_one) <= bulk.IN_BATCHES_AT_ONCE
+
+
+def test_settings_in_a_row_are_applied_in_parts(monkeypatch: pytest.MonkeyPatch) -> None:
+    setting = s.ConfigRecord(resource_type=16, resource_name="x", name="interval.ms", value="1000")
+    sizes: list[int] = []
+    apply = bulk._Replay._set_configs
+
+    def counted(replaying: Any, begin: int, end: int) -> bool:
+        sizes.append(end - begin)
+        return apply(replaying, begin, end)
+
+    monkeypatch.setattr(bulk._Replay, "_set_configs", counted)
+    parts = [len(sizes) for _ in bulk.replaying(ClusterImage(), log_of([encode_metadata_record(setting, 0)] * 5_000))]
+    assert sum(sizes) == 5_000 and max(sizes) <= bulk.SETTINGS_AT_ONCE
+    assert {*range(len(sizes))} <= {0, *parts}, "between two of them other events have their turn"

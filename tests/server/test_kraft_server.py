@@ -43,6 +43,7 @@ from kcore.schema.partitions import (
     TopicPartitions,
 )
 from kcore.schema.principal import DefaultPrincipalData
+from kcore.schema.raft_voters import RemoveRaftVoterRequest
 from kcore.schema.sasl import SaslAuthenticateRequest, SaslHandshakeRequest
 from kcore.schema.structure import Message
 from kcore.schema.topics import CreatableTopic, CreateTopicsRequest, DeleteTopicsRequest
@@ -258,21 +259,25 @@ def test_a_version_that_the_controller_does_not_have_comes_in_no_envelope_either
     served(story, port)
 
 
-@pytest.mark.parametrize(
-    ("kafka_way", "error"),
-    [(frozenset[str](), Errors.NOT_CONTROLLER), (frozenset({LEADERS_NAMED}), Errors.NONE)],
+DESCRIBE_METADATA = DescribeQuorumRequest(
+    topics=[
+        DescribeQuorumRequestTopicData(
+            topic_name="__cluster_metadata", partitions=[DescribeQuorumRequestPartitionData()]
+        )
+    ]
 )
-def test_a_standby_sends_a_broker_with_a_question_about_the_quorum_elsewhere(
-    kafka_way: frozenset[str], error: Errors, port: int
+REMOVE_VOTER = RemoveRaftVoterRequest(cluster_id=CLUSTER, voter_id=8, voter_directory_id=OWN)
+AS_KAFKA = frozenset({LEADERS_NAMED})
+
+
+@pytest.mark.parametrize("kafka_way", [frozenset[str](), AS_KAFKA], ids=("kcore", "kafka"))
+def test_a_standby_sends_a_broker_with_a_request_about_the_quorum_elsewhere(
+    kafka_way: frozenset[str], port: int
 ) -> None:
-    """Otherwise the broker hands the refusal on, and asks the same standby whenever its client tries again."""
-    asked = DescribeQuorumRequest(
-        topics=[
-            DescribeQuorumRequestTopicData(
-                topic_name="__cluster_metadata", partitions=[DescribeQuorumRequestPartitionData()]
-            )
-        ]
-    )
+    """Otherwise the broker hands the refusal on, and asks the same standby whenever its client tries again.
+
+    Kafka's standby does so for a change of the voters.
+    """
     own, other = ({"CONTROLLER": Address("127.0.0.1", each)} for each in (port, free_ports(1)[0]))
     voters = Voter(ReplicaKey(7), own), Voter(ReplicaKey(8), other)
 
@@ -282,8 +287,10 @@ def test_a_standby_sends_a_broker_with_a_question_about_the_quorum_elsewhere(
         bootstrap = Bootstrap.of_features(LEVELS, "a test")
         server = KraftServer(config, raft, MemoryLog(), MemoryElections(), bootstrap, host="127.0.0.1", port=port)
         async with server, asyncio.timeout(30), await connect("127.0.0.1", server.port) as connection:
-            assert Errors((await connection.send(enveloped(asked, 2))).error_code) is error
-            refused_here = await connection.send(asked)
+            requests = (DESCRIBE_METADATA, 2), (REMOVE_VOTER, 0)
+            told = [Errors((await connection.send(enveloped(*each))).error_code) for each in requests]
+            assert told == [Errors.NOT_CONTROLLER, Errors.NONE if kafka_way else Errors.NOT_CONTROLLER]
+            refused_here = await connection.send(DESCRIBE_METADATA)
             assert refused_here.topics[0].partitions[0].error_code == Errors.NOT_LEADER_OR_FOLLOWER
 
     asyncio.run(run())

@@ -41,6 +41,8 @@ from kcore.wire.records import Records
 AT_ONCE: Final = 1 << 14  # Records: their bytes and what is handed back stay in the caches.
 ONE_BY_ONE_AT_ONCE: Final = 256  # Records for which there is no kernel.
 BATCHES_AT_ONCE: Final = 32  # Each costs 0.1 to 0.2 ms, however small it is.
+IN_BATCHES_AT_ONCE: Final = 512  # Records of several batches: those that no kernel takes cost 10 to 50 us each.
+SETTINGS_AT_ONCE: Final = 1_024  # ConfigRecords: some milliseconds.
 IN_TRANSACTION_AT_ONCE: Final = 2_048  # Records: some milliseconds.
 REMOVED_AT_ONCE: Final = 4_096  # Topics: each part looks at the lists of all brokers once.
 FEW_TOPICS: Final = 4  # So many are done sooner one by one.
@@ -88,9 +90,12 @@ def replaying(image: ClusterImage, records: Records, start_offset: int = 0) -> I
                 yield from apply(begin, end)
         else:
             batches = _batches_of(records, rows, start_offset)
-            for number, (offset, epoch, begin, end) in enumerate(batches, 1):
-                if number % BATCHES_AT_ONCE == 0:
+            in_part, part_begin = 0, 0
+            for offset, epoch, begin, end in batches:
+                if in_part == BATCHES_AT_ONCE or (in_part and end - part_begin > IN_BATCHES_AT_ONCE):
                     yield
+                    in_part, part_begin = 0, begin
+                in_part += 1
                 image.begin(offset, epoch)
                 if begin < end:  # A batch lies in one buffer.
                     yield from apply(begin, end)
@@ -193,6 +198,7 @@ class _Replay:
         """A record that is not for the kernel, together with those behind it, if it is a setting; what comes then."""
         behind = place + 1
         if self.types[place] == ConfigRecord.api_key:
+            end = min(end, place + SETTINGS_AT_ONCE)
             while behind < end and self.types[behind] == ConfigRecord.api_key:
                 behind += 1
         if behind - place == 1 or not self._set_configs(place, behind):

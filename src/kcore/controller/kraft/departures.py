@@ -172,9 +172,10 @@ DEPARTURES: Final[Mapping[str, Departure]] = {
     ),
     LEADERS_NAMED: Departure(
         "names no leader in a standby's answer to DescribeQuorum, and does not say why it changes no voters; a broker "
-        "that asks a standby hands such an answer on to its client, and asks the same standby the next time",
+        "that asks a standby to change voters hands the refusal on to its client, and stays with that standby until "
+        "another request is answered NOT_CONTROLLER",
         "names the leader, as KIP-595 has it, and says that the node does not lead; a broker is answered "
-        "NOT_CONTROLLER, and looks for the active controller",
+        "NOT_CONTROLLER to a change of voters, too, and looks for the active controller",
         "a client finds the leader at once",
     ),
     KILLED_LEADERS: Departure(

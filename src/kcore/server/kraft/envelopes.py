@@ -114,25 +114,26 @@ async def wrapped(forwarded: Forwarded, response: Message) -> Message | Encoded:
     return Encoded(EnvelopeResponse(), [varint(size + 1) + head, *body, empty[1:]])
 
 
-def is_refused_by_raft(response: Message) -> bool:
-    """Whether a node that does not lead answered a request of the quorum.
+def is_refused_change_of_voters(response: Message) -> bool:
+    """Whether a node that does not lead refused to change the voters.
 
     Without NOT_CONTROLLER in the envelope a broker forwards that answer and stays with this node: its client asks the
     same node again until its time-out. Kafka's standby does so ("standbys-name-no-leader").
     """
-    if isinstance(response, DescribeQuorumResponse):
-        errors = {each.error_code for topic in response.topics for each in topic.partitions}
-        return Errors.NOT_LEADER_OR_FOLLOWER in errors
-    if isinstance(response, AddRaftVoterResponse | RemoveRaftVoterResponse):
-        return bool(response.error_code == Errors.NOT_LEADER_OR_FOLLOWER)
-    return False
+    is_change = isinstance(response, AddRaftVoterResponse | RemoveRaftVoterResponse)
+    return is_change and bool(response.error_code == Errors.NOT_LEADER_OR_FOLLOWER)
 
 
 def names_another_controller(response: Message) -> bool:
-    """Whether NOT_CONTROLLER is an `error_code` of the response or of its items.
+    """Whether the node that answered is not the active controller.
 
-    Either all items have it or none, except those of CreateAcls (`kcore.controller.kraft.standby`).
+    DescribeQuorum says so by NOT_LEADER_OR_FOLLOWER, all others by NOT_CONTROLLER as an `error_code` of the response or
+    of its items. Either all items have it or none, except those of CreateAcls (`kcore.controller.kraft.standby`).
+    Source: RequestChannel.Request.shouldReturnNotController.
     """
+    if isinstance(response, DescribeQuorumResponse):
+        partitions = (each for topic in response.topics for each in topic.partitions)
+        return any(each.error_code == Errors.NOT_LEADER_OR_FOLLOWER for each in partitions)
     if getattr(response, "error_code", Errors.NONE) == Errors.NOT_CONTROLLER:
         return True
     names: list[str] = [*type(response).__slots__]

@@ -52,7 +52,7 @@ from kcore.schema.structure import Message
 from kcore.server.answers import in_turns
 from kcore.server.kraft.apis import APIS
 from kcore.server.kraft.credentials import NOT_LOADED
-from kcore.server.kraft.envelopes import Forwarded, is_refused_by_raft, unwrapped, wrapped
+from kcore.server.kraft.envelopes import Forwarded, is_refused_change_of_voters, unwrapped, wrapped
 from kcore.server.kraft.heartbeat_feed import HeartbeatFeed
 from kcore.server.quorum.clock import Clock
 from kcore.server.quorum.compiled import CompiledFront, Feed
@@ -330,7 +330,7 @@ class ControllerFront(QuorumFront):
         if response is None:
             return EnvelopeResponse(error_code=Errors.UNKNOWN_SERVER_ERROR.value)
         self.throttle.answered_through(context.session, asked.principal, asked.client_id, response)
-        if LEADERS_NAMED not in self._context().config.kafka_way and is_refused_by_raft(response):
+        if LEADERS_NAMED not in self._context().config.kafka_way and is_refused_change_of_voters(response):
             return EnvelopeResponse(error_code=Errors.NOT_CONTROLLER.value)
         return await wrapped(found, response)
 
