@@ -8,7 +8,7 @@ once it has had its time.
 import asyncio
 import socket
 import ssl
-from asyncio.sslproto import SSLProtocol
+from asyncio.sslproto import SSLProtocol, SSLProtocolState
 from collections import Counter, OrderedDict
 from collections.abc import Callable
 from typing import Any, Final, Generic, Protocol, TypeVar
@@ -156,6 +156,37 @@ class _Connection(SSLProtocol):
 
     def get_buffer(self, n: int) -> memoryview:
         return self._room
+
+    def _write_appdata(self, list_of_data: Any) -> None:
+        """Drops what cannot be sent any more: asyncio's own logs a line for each answer of such a connection."""
+        if self._state is not SSLProtocolState.WRAPPED or self._transport is None or self._transport.is_closing():
+            if self._app_transport is not None:
+                self._app_transport._closed = True  # The protocol above looks at it before it answers.
+            return
+        super()._write_appdata(list_of_data)
+
+    def _control_ssl_reading(self) -> None:
+        """Reads nothing that the protocol above does not read, and nothing whose answer by OpenSSL cannot leave.
+
+        asyncio's own keeps up to 256 KiB that wait to be read, and as many answers to KeyUpdate as the client asks for.
+        """
+        is_to_wait = self._app_reading_paused or self._ssl_writing_paused
+        if self._state is not SSLProtocolState.WRAPPED or not is_to_wait:
+            super()._control_ssl_reading()
+        elif not self._ssl_reading_paused:
+            self._ssl_reading_paused = True
+            self._transport.pause_reading()
+
+    def _pause_reading(self) -> None:
+        super()._pause_reading()
+        if self._state is SSLProtocolState.WRAPPED:
+            self._control_ssl_reading()
+
+    def resume_writing(self) -> None:
+        """What OpenSSL has to say may leave again, and more may be read."""
+        super().resume_writing()
+        if self._transport is not None:
+            self._control_ssl_reading()
 
     def connection_lost(self, exc: BaseException | None) -> None:
         """Without a circle through the protocol above: OpenSSL's state is free at once."""
