@@ -440,6 +440,13 @@ async def test_a_stranger_may_send_fewer_values_than_a_node_of_the_cluster(monke
                     await ask(server, request, 4)
 
 
+def test_a_request_for_no_coordinator_is_not_relayed() -> None:
+    """A stranger would have the controller connect to a broker, as itself, for each connection that it opens."""
+    for version in (4, 6):
+        request = s.FindCoordinatorRequest(key_type=0, coordinator_keys=[])
+        assert refusal_of(a_gate(), request, version) == s.FindCoordinatorResponse()
+
+
 @pytest.mark.parametrize(
     ("rights", "most"), [(None, REQUEST_VALUES), ((CLUSTER_ACTION,), REQUEST_VALUES), ((ALTER,), CLIENT_VALUES)]
 )
