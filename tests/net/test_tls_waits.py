@@ -6,7 +6,6 @@ import socket
 import ssl
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager, suppress
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -92,7 +91,7 @@ async def test_nothing_is_read_whose_answer_by_tls_cannot_leave(authority: Autho
 async def test_answers_that_nobody_takes_have_no_lines(
     authority: Authority, caplog: pytest.LogCaptureFixture, ends: int
 ) -> None:
-    """asyncio logs each write to a connection over TLS whose other half is closed: a line for each request sent ahead."""
+    """asyncio logs each write to a TLS connection whose other half is closed: a line for each request sent ahead."""
     caplog.set_level(logging.WARNING)
     answered, may_answer = 0, asyncio.Event()
 

@@ -145,10 +145,18 @@ class Handshakes(Generic[B]):
             self._give_way()
 
 
+_OF_ASYNCIO: Final[Any] = SSLProtocol  # Its methods that have no types.
+
+
 class _Connection(SSLProtocol):
     """asyncio's own keeps room of 256 KiB for each connection; it fills the room and empties it within one call."""
 
     max_size = 0
+    # Attributes of asyncio's own.
+    _state: SSLProtocolState
+    _app_reading_paused: bool
+    _ssl_writing_paused: bool
+    _ssl_reading_paused: bool
 
     def __init__(self, room: memoryview, *args: Any, **options: Any) -> None:
         super().__init__(*args, **options)
@@ -172,13 +180,14 @@ class _Connection(SSLProtocol):
         """
         is_to_wait = self._app_reading_paused or self._ssl_writing_paused
         if self._state is not SSLProtocolState.WRAPPED or not is_to_wait:
-            super()._control_ssl_reading()
+            _OF_ASYNCIO._control_ssl_reading(self)
         elif not self._ssl_reading_paused:
             self._ssl_reading_paused = True
-            self._transport.pause_reading()
+            transport: Any = self._transport
+            transport.pause_reading()
 
     def _pause_reading(self) -> None:
-        super()._pause_reading()
+        _OF_ASYNCIO._pause_reading(self)
         if self._state is SSLProtocolState.WRAPPED:
             self._control_ssl_reading()
 

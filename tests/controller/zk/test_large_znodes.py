@@ -56,7 +56,10 @@ def test_settings_that_grow(cluster: Cluster) -> None:
         [response] = admin.ask(cluster, events.IncrementalAlterConfigs, request).responses
         outcomes.append((response.error_code, response.error_message))
     first, last = outcomes[0], outcomes[-1]
-    assert (first, last) == ((0, None), (Errors.UNKNOWN_SERVER_ERROR, "Not written: ZooKeeper takes no znode of that size"))
+    assert (first, last) == (
+        (0, None),
+        (Errors.UNKNOWN_SERVER_ERROR, "Not written: ZooKeeper takes no znode of that size"),
+    )
 
 
 def test_partitions_of_a_new_topic_and_another_beside_it(cluster: Cluster) -> None:

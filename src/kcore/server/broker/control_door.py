@@ -43,7 +43,9 @@ class ControlDoor:
     def check_size(self, message: type[Message], size: int) -> None:
         """DecodeError for a request that is large and may not be sent at all: reading it would take too long."""
         if size > CLIENT_VALUES and self._unwelcome() is not Errors.NONE:  # A value takes a byte at least.
-            raise DecodeError(f"{api_name(message)} of {size:,} bytes: this principal, on this listener, may not send it", 0)
+            raise DecodeError(
+                f"{api_name(message)} of {size:,} bytes: this principal, on this listener, may not send it", 0
+            )
 
     async def refusal(self, request: Columns) -> Errors:
         """Why nothing of the request is done; NONE otherwise. A ZookeeperError costs the connection."""
