@@ -122,6 +122,16 @@ def test_epochs_begin_anew_behind_the_last() -> None:
     assert [next_epoch(each) for each in (0, 1, 2**31 - 2, 2**31 - 1, -1)] == [1, 2, 2**31 - 1, 1, -1]
 
 
+@pytest.mark.parametrize("refused", [0, 1, 2, 3])
+def test_a_client_that_may_read_nothing_has_no_session(refused: int) -> None:
+    """As a stranger: 48 bytes would have a hundred thousand refusals made, again and again."""
+    cache = FetchSessionCache(10, Random(1).randrange)
+    names = [("a", index) for index in range(3)]
+    state: State = {name: (place < refused, False, 0, 0) for place, name in enumerate(names)}
+    session, answered = answer_of(cache, request_of(names), VERSION, state)
+    assert ((session is None), len(cache.sessions), answered) == (refused == 3, refused < 3, names)
+
+
 def test_sessions_are_bounded_by_their_partitions_and_names(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(fetch_sessions, "MOST_PARTITIONS", 5)
     cache = FetchSessionCache(10, Random(1).randrange)

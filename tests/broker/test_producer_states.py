@@ -2,8 +2,11 @@
 
 from pathlib import Path
 
+import pytest
+
 import cases
 from broker.producer_logs import emptied, states_of
+from kcore.broker.replicas import producers
 from kcore.storage.live_log import LiveLog
 from kcore.wire.record_batch import CONTROL, TRANSACTIONAL, scan_batches
 from storage.building import batch
@@ -35,3 +38,18 @@ def test_producers_without_sequences_have_none_after_a_restart(tmp_path: Path) -
                 log.append(data, scan_batches(data))
             [kept] = log.producers.by_id[7].batches
             assert (kept.first_sequence, kept.last_sequence) == (-1, -1)
+
+
+def test_the_producers_that_wrote_last_are_known_and_those_in_transactions(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Whoever may write may say a new id with each batch; nothing would ever forget them."""
+    monkeypatch.setattr(producers, "MOST_PRODUCERS", 3, raising=False)
+    with LiveLog(tmp_path / "t-0") as log:
+        for offset, number in enumerate([1, 2, 3, 4, 5, 3, 6]):
+            open_ = TRANSACTIONAL if number == 1 else 0
+            data = batch(offset, [b"v"], attributes=open_, producer=(number, 0, 1 if offset == 5 else 0))
+            log.append(data, scan_batches(data))
+        assert [*log.producers.by_id] == [1, 3, 6]
+    with LiveLog(tmp_path / "t-0") as log:
+        assert [*log.producers.by_id] == [1, 3, 6], "after a restart"

@@ -308,7 +308,8 @@ def test_producers_are_described() -> None:
     cluster = led()
     write(cluster, b"a", b"b")
     cluster.end(1, (8, 2), commit=True, coordinator_epoch=3)
-    request = DescribeProducersRequest(topics=[TopicRequest(name="t", partition_indexes=[0, 9])])
+    again = TopicRequest(name="t", partition_indexes=[9, 0])
+    request = DescribeProducersRequest(topics=[TopicRequest(name="t", partition_indexes=[0, 9, 0]), again])
     [topic] = on_describe_producers(cluster.brokers[1], request).topics
     told, unknown = topic.partitions
     assert unknown.error_code == Errors.UNKNOWN_TOPIC_OR_PARTITION

@@ -134,11 +134,14 @@ def heartbeat_answer(correlation_id: int, more: bytes = b"", **fields: Any) -> b
     return framed(correlation_id.to_bytes(4, "big") + b"\0" + body + more)
 
 
-def request_frame(message: Any, version: int, correlation_id: int, *, says_version: int | None = None) -> bytes:
+def request_frame(
+    message: Any, version: int, correlation_id: int, *, says_version: int | None = None, **header_fields: Any
+) -> bytes:
     header = s.RequestHeader(
         request_api_key=message.api_key,
         request_api_version=version if says_version is None else says_version,
         correlation_id=correlation_id,
         client_id="raw",
+        **header_fields,
     )
     return framed(encode(header, message.header_version(version)) + encode(message, version))

@@ -1,22 +1,28 @@
 """Which control requests a broker takes: from whom, on which listener, and of which controller."""
 
+import asyncio
 from collections.abc import AsyncIterator
 from contextlib import AsyncExitStack, asynccontextmanager
 from pathlib import Path
 from typing import Any
 
+import pytest
+
 import kcore
 from kcore.controller.zk.authorizer_settings import AclAuthorizerSettings
+from kcore.errors import DisconnectedError
 from kcore.metadata import znode_acls, znodes
 from kcore.metadata.acl_codes import ALLOW, CLUSTER, CLUSTER_ACTION, CLUSTER_NAME, LITERAL
 from kcore.metadata.znode_acls import AclBinding
 from kcore.metadata.znode_brokers import decode_broker
 from kcore.net.connect import connect
+from kcore.net.limits import CLIENT_VALUES, HEADER_VALUES
 from kcore.protocol_errors import Errors
 from kcore.schema import LeaderAndIsrRequest, StopReplicaRequest, UpdateMetadataRequest
+from kcore.server.broker import zk_process
 from kcore.server.broker.zk_door import BrokerDoor
 from kcore.server.properties.listeners import BrokerListener, BrokerListeners
-from net.loops import story, until
+from net.loops import request_frame, story, until
 from server.replicas import CONTROLLER, TOPIC_ID, Brokers
 
 STRANGER = 66
@@ -129,6 +135,27 @@ async def test_control_requests_need_cluster_action(tmp_path: Path) -> None:
         brokers.tree.fire(znode_acls.CHANGES[LITERAL])
         await until(lambda: brokers.servers[1]._acls.resources)
         assert await ask(brokers, order(CONTROLLER, 1)) is Errors.NONE
+
+
+@story
+async def test_a_large_request_of_a_stranger_is_not_read(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A hundred MiB of partitions, or of tags in the header, would hold the event loop for seconds."""
+    read: list[int] = []
+    decode = zk_process.decode_columns
+    monkeypatch.setattr(zk_process, "decode_columns", lambda *given: read.append(len(given[2])) or decode(*given))
+    request = order(CONTROLLER, 1)
+    request.topic_states[0].partition_states *= CLIENT_VALUES // 40
+    async with brokers_in(tmp_path, door=BrokerDoor(authorizer=AclAuthorizerSettings())) as brokers:
+        with pytest.raises(DisconnectedError):
+            await ask(brokers, request)
+        assert not read
+        assert await ask(brokers, order(CONTROLLER, 1)) is Errors.CLUSTER_AUTHORIZATION_FAILED
+        for count in (HEADER_VALUES, HEADER_VALUES + 1):
+            reader, writer = await asyncio.open_connection("127.0.0.1", brokers.servers[1].port)
+            tags = [(10 + tag, b"") for tag in range(count)]
+            writer.write(request_frame(order(CONTROLLER, 1), 7, 7, unknown_tagged_fields=tags))
+            assert bool(await reader.read(4)) == (count == HEADER_VALUES)
+            writer.transport.abort()
 
 
 @story

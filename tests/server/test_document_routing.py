@@ -17,6 +17,7 @@ from kcore.metadata import znodes
 from kcore.metadata.broker_table import Endpoint
 from kcore.metadata.principal import KafkaPrincipal
 from kcore.net.connect import connect
+from kcore.net.limits import CLIENT_VALUES
 from kcore.net.request_context import SESSION, ClientSession
 from kcore.net.security import Security
 from kcore.net.server import Relay, RequestContext, serve
@@ -448,6 +449,14 @@ def test_a_name_that_is_no_string_is_refused(tag: bytes) -> None:
         read_request(frame_of(MUTATIONS[4], 1, tag))
 
 
+def test_a_mutation_of_a_stranger_has_fewer_values_than_one_of_a_node() -> None:
+    resource = IncrementalAlterConfigsRequestAlterConfigsResource(**TOPIC)
+    frame = frame_of(IncrementalAlterConfigsRequest(resources=[resource] * (CLIENT_VALUES + 1)), 0)
+    assert read_request(frame, is_node=True)
+    with pytest.raises(DecodeError):
+        read_request(frame, is_node=False)
+
+
 def test_a_long_name_is_read_as_it_was_written() -> None:
     frame = read_request(frame_of(MUTATIONS[4], 0))
     for name in ("", "é" * 63, "x" * 126, "x" * 127, "x" * 20_000):
@@ -470,7 +479,7 @@ async def test_a_broker_shows_the_controller_who_it_is(request_: Message) -> Non
         raise AssertionError("all mutations are the door's")
 
     apis = {"SaslHandshake": (0, 1), "SaslAuthenticate": (0, 2)}
-    door = DocumentDoor(decide, lambda: True, Nothing())
+    door = DocumentDoor(decide, lambda: True, Nothing(), lambda session: True)
     async with await serve("127.0.0.1", 0, handle, apis, relay=door, sasl=listener()) as server:
         where = Endpoint(server.port, "127.0.0.1", "SECURE", 2)
         dialer = Dialer(lambda: Security(sasl=ALICE["PLAIN"]))

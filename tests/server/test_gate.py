@@ -184,13 +184,17 @@ def test_topics_grow_and_go_by_who_may() -> None:
     unknown = DeleteTopicState(name=None, topic_id=Uuid(b"u" * 16))
     deletion = s.DeleteTopicsRequest(topics=[*states, unknown])
     checked = a_gate(binding(DELETE, "a", TOPIC)).check(deletion, names_by_id)
-    assert [each.name or each.topic_id for each in checked.request.topics] == ["a", unknown.topic_id]  # type: ignore[attr-defined]
+    assert [each.name for each in checked.request.topics] == ["a"]  # type: ignore[attr-defined]
     gone = s.DeleteTopicsResponse()
     checked.complete(gone)
     assert [(each.name, each.topic_id, each.error_code) for each in gone.responses] == [
         ("b", ZERO_UUID, DENIED),
         (None, ID, DENIED),
+        (None, unknown.topic_id, Errors.UNKNOWN_TOPIC_ID),
     ]
+    guess = s.DeleteTopicsRequest(topics=[unknown])
+    assert a_gate().check(guess, names_by_id).is_empty, "no event is made for a stranger"
+    assert not a_gate().check(guess, None).is_empty, "where no topic is known it is answered NOT_CONTROLLER"
     checked = a_gate(binding(DESCRIBE, "id", TOPIC)).check(s.DeleteTopicsRequest(topics=[states[2]]), names_by_id)
     gone = s.DeleteTopicsResponse()
     checked.complete(gone)
@@ -438,6 +442,13 @@ async def test_a_stranger_may_send_fewer_values_than_a_node_of_the_cluster(monke
             else:
                 with pytest.raises(DisconnectedError):
                     await ask(server, request, 4)
+
+
+def test_a_request_for_no_coordinator_is_not_relayed() -> None:
+    """A stranger would have the controller connect to a broker, as itself, for each connection that it opens."""
+    for version in (4, 6):
+        request = s.FindCoordinatorRequest(key_type=0, coordinator_keys=[])
+        assert refusal_of(a_gate(), request, version) == s.FindCoordinatorResponse()
 
 
 @pytest.mark.parametrize(

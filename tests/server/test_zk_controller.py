@@ -3,6 +3,7 @@
 import asyncio
 import logging
 import time
+from collections import Counter
 from collections.abc import AsyncIterator
 from contextlib import AsyncExitStack, asynccontextmanager
 from typing import Any
@@ -17,6 +18,7 @@ from kcore.errors import ZookeeperError
 from kcore.metadata import znodes
 from kcore.net.connect import connect
 from kcore.protocol_errors import Errors
+from kcore.schema.partitions import TopicPartitions
 from kcore.schema.topics import CreatableTopic
 from kcore.server.controller import process
 from kcore.server.controller.event_queue import Stop
@@ -59,6 +61,20 @@ async def cluster() -> AsyncIterator[tuple[Zookeeper, ControllerServer, FakeBrok
 async def shutdown_asked_of(server: ControllerServer) -> Errors:
     async with await connect("127.0.0.1", server.port) as connection:
         return Errors((await connection.send(SHUTDOWN)).error_code)
+
+
+@story
+async def test_requests_that_change_nothing_do_not_fill_the_log(caplog: pytest.LogCaptureFixture) -> None:
+    caplog.set_level(logging.INFO)
+    topics = [TopicPartitions(topic="t", partitions=[0])]
+    unclean = s.ElectLeadersRequest(election_type=1, topic_partitions=topics, timeout_ms=1)
+    async with cluster() as (_, server, _), await connect("127.0.0.1", server.port) as connection:
+        for _ in range(40):
+            await connection.send(s.ControlledShutdownRequest(broker_id=77, broker_epoch=5), 3)
+            await connection.send(unclean, 2)
+    said = Counter(record.getMessage().split(":")[0].split(" (epoch")[0] for record in caplog.records)
+    assert 10 <= said["controlled shutdown of broker 77"] < 30, "the same again and again"
+    assert max(said.values()) < 30
 
 
 @pytest.mark.covers("article F.2", "article B.1")

@@ -6,11 +6,13 @@ addressed by row of the table: a million of them are columns, not objects.
 from collections.abc import Sequence
 from dataclasses import dataclass
 from enum import Enum
-from typing import NamedTuple, TypeAlias
+from typing import Final, NamedTuple, TypeAlias
 
 from kcore.errors import TableError
 from kcore.metadata.changes import PartitionChanges, UnwrittenChanges
 from kcore.types import Int32s
+
+MOST_BYTES: Final = 900_000  # Of a znode's data: ZooKeeper closes the session for a request above 1 MiB.
 
 
 class Node(NamedTuple):
@@ -55,6 +57,7 @@ class OperationResult(Enum):
     NODE_EXISTS = "the znode exists"
     BAD_VERSION = "the znode has another version"
     NOT_EMPTY = "the znode has children"
+    TOO_LARGE = "ZooKeeper takes no znode of that size"
     NOT_TRIED = "another operation of the same transaction failed"
 
 

@@ -8,7 +8,7 @@ after LEAST_S.
 import asyncio
 import socket
 import ssl
-from asyncio.sslproto import SSLProtocol
+from asyncio.sslproto import SSLProtocol, SSLProtocolState
 from collections import Counter, OrderedDict
 from collections.abc import Callable
 from typing import Any, Final, Generic, Protocol, TypeVar
@@ -145,10 +145,18 @@ class Handshakes(Generic[B]):
             self._give_way()
 
 
+_OF_ASYNCIO: Final[Any] = SSLProtocol  # Its methods that have no types.
+
+
 class _Connection(SSLProtocol):
     """asyncio's own keeps 256 KiB for each connection, although it fills and empties them within one call."""
 
     max_size = 0
+    # Attributes of asyncio's own.
+    _state: SSLProtocolState
+    _app_reading_paused: bool
+    _ssl_writing_paused: bool
+    _ssl_reading_paused: bool
 
     def __init__(self, room: memoryview, *args: Any, **options: Any) -> None:
         super().__init__(*args, **options)
@@ -156,6 +164,38 @@ class _Connection(SSLProtocol):
 
     def get_buffer(self, n: int) -> memoryview:
         return self._room
+
+    def _write_appdata(self, list_of_data: Any) -> None:
+        """Drops what cannot be sent any more: asyncio's own logs a line for each answer of such a connection."""
+        if self._state is not SSLProtocolState.WRAPPED or self._transport is None or self._transport.is_closing():
+            if self._app_transport is not None:
+                self._app_transport._closed = True  # The protocol above looks at it before it answers.
+            return
+        super()._write_appdata(list_of_data)
+
+    def _control_ssl_reading(self) -> None:
+        """Reads nothing that the protocol above does not read, and nothing whose answer by OpenSSL cannot leave.
+
+        asyncio's own keeps up to 256 KiB that wait to be read, and as many answers to KeyUpdate as the client asks for.
+        """
+        is_to_wait = self._app_reading_paused or self._ssl_writing_paused
+        if self._state is not SSLProtocolState.WRAPPED or not is_to_wait:
+            _OF_ASYNCIO._control_ssl_reading(self)
+        elif not self._ssl_reading_paused:
+            self._ssl_reading_paused = True
+            transport: Any = self._transport
+            transport.pause_reading()
+
+    def _pause_reading(self) -> None:
+        _OF_ASYNCIO._pause_reading(self)
+        if self._state is SSLProtocolState.WRAPPED:
+            self._control_ssl_reading()
+
+    def resume_writing(self) -> None:
+        """What OpenSSL has to say may leave again, and more may be read."""
+        super().resume_writing()
+        if self._transport is not None:
+            self._control_ssl_reading()
 
     def connection_lost(self, exc: BaseException | None) -> None:
         """Leaves no reference cycle through the protocol above, so that OpenSSL's state is free at once."""

@@ -7,6 +7,8 @@ from typing import Final
 REQUEST_VALUES: Final = 1_000_000  # In all arrays of a request: objects are far larger than their bytes.
 CLIENT_VALUES: Final = 100_000  # The same, of who is no node of the cluster: rights to each are looked up.
 
+HEADER_VALUES: Final = 1_000  # Unknown tags of a header that is read by itself.
+
 
 @dataclass(frozen=True, slots=True)
 class Limits:

@@ -5,16 +5,39 @@ from collections import deque
 from typing import Final
 from weakref import WeakKeyDictionary
 
+SHARE_S: Final = 0.001
 
-async def next_turn() -> None:
-    """Between two parts, in place of `sleep(0)`: with that, each turn would have a part of every such request."""
+
+async def next_turn(of: str = "large work") -> None:
+    """Between two parts, in place of `sleep(0)`: with that, each turn would have a part of every such request.
+
+    `of`: a kind of work; each kind has its own part of a turn.
+    """
     loop = asyncio.get_running_loop()
-    waiting = _WAITING.setdefault(loop, deque())
+    waiting = _WAITING.setdefault(loop, {}).setdefault(of, deque())
     mine = loop.create_future()
     waiting.append(mine)
     if len(waiting) == 1:
         loop.call_soon(_wake_first, loop, waiting)
     await mine
+
+
+class Share:
+    """Of the event loop, what one client's requests take that are here before the last one is answered."""
+
+    def __init__(self) -> None:
+        self._loop = asyncio.get_running_loop()
+        self._ends_s = 0.0
+
+    def begin(self) -> None:
+        """The client has sent a request after it had all answers."""
+        self._ends_s = self._loop.time() + SHARE_S
+
+    async def go_on(self) -> None:
+        """Before the next request: others come first once the share is used up, and all such clients have one turn."""
+        if self._loop.time() >= self._ends_s:
+            await next_turn("requests before answers")
+            self.begin()
 
 
 def _wake_first(loop: asyncio.AbstractEventLoop, waiting: deque[asyncio.Future[None]]) -> None:
@@ -27,4 +50,6 @@ def _wake_first(loop: asyncio.AbstractEventLoop, waiting: deque[asyncio.Future[N
         loop.call_soon(_wake_first, loop, waiting)
 
 
-_WAITING: Final[WeakKeyDictionary[asyncio.AbstractEventLoop, deque[asyncio.Future[None]]]] = WeakKeyDictionary()
+_WAITING: Final[WeakKeyDictionary[asyncio.AbstractEventLoop, dict[str, deque[asyncio.Future[None]]]]] = (
+    WeakKeyDictionary()
+)

@@ -1,7 +1,7 @@
 """Requests out of their frames, and the frames of their answers, whatever kind of connection a server has them of."""
 
 import asyncio
-from collections.abc import Callable, Mapping
+from collections.abc import Awaitable, Callable, Mapping
 from copy import copy
 from struct import Struct
 from typing import Any, Final, Protocol, TypeAlias
@@ -102,16 +102,27 @@ def read_request(
 
 
 async def read_any_request(
-    server: Serving, session: ClientSession, frame: bytes, api_key: int, version: int
+    server: Serving,
+    session: ClientSession,
+    frame: bytes,
+    api_key: int,
+    version: int,
+    place: Callable[[], Awaitable[None]],
 ) -> tuple[RequestHeader, Message | None]:
-    """As `read_request`, of as many values as the session may send. Many are read in a thread, one frame at a time."""
+    """As `read_request`, of as many values as the session may send. Many are read in a thread, one frame at a time.
+
+    `place`: waits until a large request of a client that is no node may be read.
+    """
     limits, few = server.limits, _few(server.limits)
     try:
         return read_request(server, frame, api_key, version)
     except DecodeError:
         if len(frame) <= few:  # A value takes a byte at least.
             raise
-    most = limits.request_values if server.is_node(session) else min(limits.request_values, limits.client_values)
+    most = limits.request_values
+    if not server.is_node(session):
+        most = min(most, limits.client_values)
+        await place()
     async with server.reading:
         return await asyncio.to_thread(read_request, server, frame, api_key, version, most, gives_way=True)
 

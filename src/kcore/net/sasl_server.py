@@ -22,6 +22,7 @@ from kcore.errors import DecodeError
 from kcore.java_hash import hash_map_order
 from kcore.metadata.principal import KafkaPrincipal
 from kcore.net.framed import Piece, frame_of
+from kcore.net.limits import HEADER_VALUES
 from kcore.net.responses import framed_response
 from kcore.net.sasl_mechanisms import (
     PLAIN,
@@ -205,7 +206,8 @@ class SaslServer:
         if self.state is State.INITIAL_REQUEST:
             self._go(State.HANDSHAKE_OR_VERSIONS_REQUEST)
         if version not in ApiVersionsRequest.versions:
-            header, _ = decode_from(RequestHeader, ApiVersionsRequest.header_version(version), frame)
+            of_header = ApiVersionsRequest.header_version(version)
+            header, _ = decode_from(RequestHeader, of_header, frame, most_values=HEADER_VALUES)
             return Step(framed_response(refusal(ApiVersionsRequest.versions), 0, header))
         header, request = _read(ApiVersionsRequest, frame, version)
         if not names_itself(request, version):
@@ -331,5 +333,5 @@ def _illegal(frame: bytes) -> list[Piece] | None:
 
 
 def _read(kind: type[Message], frame: bytes, version: int) -> tuple[RequestHeader, Any]:
-    header, at = decode_from(RequestHeader, kind.header_version(version), frame)
-    return header, decode_from(kind, version, frame, at)[0]
+    header, at = decode_from(RequestHeader, kind.header_version(version), frame, most_values=HEADER_VALUES)
+    return header, decode_from(kind, version, frame, at, most_values=HEADER_VALUES)[0]

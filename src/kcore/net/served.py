@@ -11,7 +11,9 @@ from kcore.net.admission import Rank
 from kcore.net.adoption import AdoptedConnection, Direct, Identity, Returned, descriptor_of
 from kcore.net.framed import PIECE_BYTES, Encoded, Framed, Piece, encoded, frame_of
 from kcore.net.handshakes import TLS_BYTES
+from kcore.net.large_requests import Place
 from kcore.net.letting_go import let_go, long_lists
+from kcore.net.one_by_one import Share
 from kcore.net.principal import principal_of_certificate
 from kcore.net.request_context import SESSION, ClientSession, RequestContext
 from kcore.net.requests import (
@@ -77,6 +79,8 @@ class ServedConnection(Framed):
         self._muted: asyncio.Future[None] | None = None  # Done when its client is no longer throttled.
         self._reading_paused = False
         self._handling = False
+        self._place = Place(server.large_requests, arrival.address, self._gone)
+        self._share = Share()
         self._running_bytes = 0  # Of the frame whose request runs.
         self._active_s = self._loop.time()
         self._idle_timer: asyncio.TimerHandle | None = None
@@ -109,11 +113,8 @@ class ServedConnection(Framed):
 
     @property
     def may_end(self) -> bool:
-        """False while a request of its own runs, which would hold memory after the connection has ended.
-
-        A request may run when its client is gone.
-        """
-        return not self._handling
+        """False while a request of its own runs, which would hold memory after the connection has ended."""
+        return not self._handling or self._place.is_awaited
 
     @property
     def _is_unknown(self) -> bool:
@@ -156,6 +157,7 @@ class ServedConnection(Framed):
                     if self._done_with:  # Before the answer leaves: its client may be slow to take it.
                         done_with, self._done_with = self._done_with, []
                         await let_go(done_with)
+                    self._place.leave()
                     if answer is not None:
                         await timed(watch, self._write(answer))
                         del answer
@@ -167,6 +169,7 @@ class ServedConnection(Framed):
             self._refuse(error)
         finally:
             self._handling = False
+            self._place.leave()
             self._server.received.hold(self, 0)
             self._server.unsent.hold(self, 0)
             self._forget_relay()
@@ -213,12 +216,14 @@ class ServedConnection(Framed):
         await self._drain()
         if self._server.closing or self.closed:
             return None
-        frame = self._splitter.next_frame()
-        if frame is not None:
-            return frame
-        self._next = self._loop.create_future()
-        self._rest()
-        return await self._next
+        if (frame := self._splitter.next_frame()) is None:
+            self._next = self._loop.create_future()
+            self._rest()
+            following = await self._next
+            self._share.begin()
+            return following
+        await self._share.go_on()
+        return None if self._server.closing or self.closed else frame
 
     def _rest(self) -> None:
         """The connection waits for its client from now on."""
@@ -255,7 +260,8 @@ class ServedConnection(Framed):
             if relay is not None and relay.takes(api_key, version):
                 self.metrics.requests += 1
                 return frame_of(None, 0, await relay.ask(self._id, frame))
-            header, message = await read_any_request(self._server, self._session, frame, api_key, version)
+            what = frame, api_key, version, self._place.enter
+            header, message = await read_any_request(self._server, self._session, *what)
             self.metrics.requests += 1
             return await self._serve(header, message)
         except (NetworkError, DecodeError) as error:
@@ -302,13 +308,10 @@ class ServedConnection(Framed):
         if not isinstance(response, Encoded | FetchResponse):
             check_kind(message, response)
             response = await encoded(response, header.request_api_version)
-        answer = self._response_frame(header, message, response)
+        answer = response_frame(self._server, header, message, response, self._active_s, self._loop.time())
         if isinstance(response, Encoded) and self._running_bytes + sum(map(len, answer)) > PIECE_BYTES:
             self._done_with = [*long_lists(message), *long_lists(response.response)]
         return answer
-
-    def _response_frame(self, header: RequestHeader, message: Message, answer: Message | Encoded) -> list[Piece]:
-        return response_frame(self._server, header, message, answer, self._active_s, self._loop.time())
 
     async def _write(self, frame: list[Piece]) -> None:
         rest = sum(map(len, frame))
@@ -365,7 +368,7 @@ class ServedConnection(Framed):
             self._end_directly(None)
             return
         try:
-            frame = self._response_frame(header, direct.request, response)
+            frame = response_frame(self._server, header, direct.request, response, self._active_s, self._loop.time())
         except Exception as error:
             self._blame_us(error, header.request_api_key, header.request_api_version)
             self._end_directly(None)

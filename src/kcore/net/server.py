@@ -22,6 +22,7 @@ from kcore.net.connection_quotas import ConnectionQuotas, Refused
 from kcore.net.framed import Piece
 from kcore.net.handshakes import HANDSHAKE_BYTES, Handshakes, accept_tls
 from kcore.net.held_bytes import HeldBytes
+from kcore.net.large_requests import LargeRequests
 from kcore.net.limits import Limits
 from kcore.net.listener import Listener, bound_sockets
 from kcore.net.lobby import Lobby
@@ -136,6 +137,7 @@ class Server:
         self.unsent: HeldBytes[ServedConnection] = HeldBytes(limits.unsent_bytes, _takes_too_little)
         self.turns = Turns()
         self.reading = asyncio.Lock()
+        self.large_requests = LargeRequests()
         self.is_node: Callable[[ClientSession], bool] = _anybody
         self._listener: Listener | None = None
         self._lobby: Lobby[Arrival] | None = None

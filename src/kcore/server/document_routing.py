@@ -14,7 +14,7 @@ from kcore.controller.rules import error_responses, tokens
 from kcore.controller.zk.requests.versions import at_least
 from kcore.errors import DecodeError
 from kcore.metadata.principal import ANONYMOUS
-from kcore.net.limits import REQUEST_VALUES
+from kcore.net.limits import CLIENT_VALUES, HEADER_VALUES, REQUEST_VALUES
 from kcore.net.versions import answer_of, response_of
 from kcore.protocol_errors import Errors
 from kcore.schema.acls import CreateAclsRequest, DeleteAclsRequest
@@ -85,12 +85,16 @@ def layout_of(kind: type[Message], version: int) -> int:
     return min(version, kind.versions.highest)
 
 
-def read_request(frame: bytes) -> RoutedRequest:
-    """Of a frame that `is_mutation`. DecodeError."""
+def read_request(frame: bytes, *, is_node: bool = True) -> RoutedRequest:
+    """Of a frame that `is_mutation`. DecodeError, also for more values than the sender may send.
+
+    `is_node`: the sender may do what nodes of the cluster do.
+    """
+    most_values = REQUEST_VALUES if is_node else CLIENT_VALUES
     kind = REQUESTS[int.from_bytes(frame[:2])]
     layout = layout_of(kind, int.from_bytes(frame[2:4]))
-    header, at = decode_from(RequestHeader, kind.header_version(layout), frame, most_values=REQUEST_VALUES)
-    request, _ = decode_from(kind, layout, frame, at, most_values=REQUEST_VALUES)
+    header, at = decode_from(RequestHeader, kind.header_version(layout), frame, most_values=HEADER_VALUES)
+    request, _ = decode_from(kind, layout, frame, at, most_values=most_values)
     tags = dict(header.unknown_tagged_fields)
     name, address = (_text_in(tags.get(each)) for each in (PRINCIPAL_NAME, CLIENT_ADDRESS))
     return RoutedRequest(header, request, name, address)

@@ -5,6 +5,7 @@ from functools import cache
 from typing import Any, Final, TypeAlias
 
 from kcore.errors import KcoreError
+from kcore.net.limits import HEADER_VALUES
 from kcore.net.request_context import SESSION, ClientSession, RequestContext
 from kcore.net.requests import Relay
 from kcore.net.served import Handler
@@ -72,7 +73,7 @@ class ThrottledRelay:
     def _told(self, session: ClientSession, kind: type[Message], frame: bytes, answer: bytes) -> bytes:
         version, used_ms = int.from_bytes(frame[2:4]), 0
         if self._throttle.is_on:
-            header, _ = decode_from(RequestHeader, kind.header_version(version), frame)
+            header, _ = decode_from(RequestHeader, kind.header_version(version), frame, most_values=HEADER_VALUES)
             used_ms = self._throttle.used_by(session, header.client_id)
         answer, session.mute_ms = with_time(answer, response_of(kind), version, used_ms)
         return answer

@@ -10,7 +10,7 @@ from controller.zk import admin
 from controller.zk.admin import small
 from controller.zk.tree import Cluster
 from kcore.controller.zk.acls import AclAuthorizer, ZkAcls
-from kcore.controller.zk.admin.acls import FAILED, MOST_BYTES, TOO_LARGE, describe_acls
+from kcore.controller.zk.admin.acls import FAILED, TOO_LARGE, describe_acls
 from kcore.controller.zk.admin_events import CreateAcls, DeleteAcls
 from kcore.controller.zk.authorizer_settings import ACL_AUTHORIZER, AclAuthorizerSettings, acl_authorizer_settings
 from kcore.errors import TableError
@@ -35,7 +35,7 @@ from kcore.metadata.acl_codes import (
 )
 from kcore.metadata.principal import KafkaPrincipal
 from kcore.metadata.znode_acls import AclBinding
-from kcore.metadata.znode_operations import WriteNodes
+from kcore.metadata.znode_operations import MOST_BYTES, WriteNodes
 from kcore.protocol_errors import ApiException, Errors
 from kcore.schema.acls import (
     AclCreation,

@@ -192,6 +192,15 @@ def describe(
     return kcore.decode("DescribeConfigsResponse", version, kcore.encode(response, version)).results
 
 
+def test_a_resource_that_is_named_again_is_described_once() -> None:
+    """A few bytes of the request would be five kilobytes of the response, as often as they fit into it."""
+    results = describe(with_settings(), "t", "unknown", "t", "t", "unknown")
+    assert [(each.resource_name, each.error_code) for each in results] == [
+        ("t", Errors.NONE),
+        ("unknown", Errors.UNKNOWN_TOPIC_OR_PARTITION),
+    ]
+
+
 @pytest.mark.parametrize("version", range(5))
 def test_settings_are_described(version: int) -> None:
     [result] = describe(with_settings(retention_ms="1"), "t", version=version)

@@ -18,12 +18,12 @@ if TYPE_CHECKING:
 
 
 def on_describe_producers(manager: "ReplicaManager", request: DescribeProducersRequest) -> DescribeProducersResponse:
-    """Every replica answers, also one that follows."""
-    topics = []
-    for topic in request.topics:
-        partitions = [_partition(manager, (topic.name, index)) for index in topic.partition_indexes]
-        topics.append(TopicResponse(name=topic.name, partitions=partitions))
-    return DescribeProducersResponse(topics=topics)
+    """Every replica answers, also one that follows. A partition that is named again is answered once."""
+    topics = {topic.name: TopicResponse(name=topic.name, partitions=[]) for topic in request.topics}
+    keys = dict.fromkeys((topic.name, index) for topic in request.topics for index in topic.partition_indexes)
+    for key in keys:
+        topics[key[0]].partitions.append(_partition(manager, key))
+    return DescribeProducersResponse(topics=[*topics.values()])
 
 
 def _partition(manager: "ReplicaManager", key: Key) -> PartitionResponse:

@@ -261,7 +261,10 @@ class SessionlessFetchContext:
 
 
 class FullFetchContext(SessionlessFetchContext):
-    """All that is asked for is answered, and is in a session from then on."""
+    """All that is asked for is answered, and is in a session from then on.
+
+    A client that may read none of it gets no session: a few bytes would have thousands of refusals made again.
+    """
 
     def __init__(self, wanted: Partitions, cache: FetchSessionCache, by_id: bool, is_privileged: bool) -> None:
         super().__init__(wanted)
@@ -271,6 +274,8 @@ class FullFetchContext(SessionlessFetchContext):
         rows = [*rows]
         for asked, data in rows:
             asked.answered(data)
+        if rows and all(data.error_code != Errors.NONE for _, data in rows):
+            return _response(NO_SESSION, rows)
         session_id = self._cache.maybe_create(self._wanted, by_id=self._by_id, is_privileged=self._is_privileged)
         return _response(session_id, rows)
 

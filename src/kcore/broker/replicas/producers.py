@@ -17,6 +17,7 @@ NO_PRODUCER_ID: Final = -1
 NO_PRODUCER_EPOCH: Final = -1
 NO_SEQUENCE: Final = -1
 SEQUENCES: Final = 2**31  # After the largest comes 0.
+MOST_PRODUCERS: Final = 10_000  # Of a partition; Kafka forgets a producer after a day (producer.id.expiration.ms).
 MOST_VERIFICATIONS: Final = 10_000  # Kept of producers that have not written since; the oldest go first.
 
 
@@ -63,7 +64,7 @@ class Producers:
     """The producers of one partition, by id."""
 
     def __init__(self) -> None:
-        self.by_id: dict[int, Producer] = {}
+        self.by_id: dict[int, Producer] = {}  # The one that wrote last at the end.
         self.transactions = Transactions()
         self._verifications: dict[int, Verification] = {}
 
@@ -166,9 +167,8 @@ class Producers:
         aborted = []
         for row in (batches.producer_id > NO_PRODUCER_ID).nonzero()[0].tolist():
             producer_id, epoch = int(batches.producer_id[row]), int(batches.producer_epoch[row])
-            producer = self.by_id.get(producer_id)
-            if producer is None:
-                producer = self.by_id[producer_id] = Producer(NO_PRODUCER_EPOCH)
+            producer = self.by_id.pop(producer_id, None) or Producer(NO_PRODUCER_EPOCH)
+            self.by_id[producer_id] = producer  # As the last that wrote.
             self._verifications.pop(producer_id, None)
             if not batches.attributes[row] & CONTROL:
                 producer.begin_epoch(epoch)
@@ -178,7 +178,19 @@ class Producers:
                 producer.last_timestamp = int(batches.max_timestamp[row])
                 ended = self._end(producer_id, producer, int(batches.base_offset[row]), markers[row])
                 aborted += [ended] if ended is not None else []
+        self._forget_oldest()
         return aborted
+
+    def _forget_oldest(self) -> None:
+        """Of too many producers the one that wrote longest ago, unless its transaction is open.
+
+        Should it write again it may begin with any sequence, as one whose records were deleted.
+        """
+        for _ in range(len(self.by_id) - MOST_PRODUCERS):
+            oldest = next((key for key, each in self.by_id.items() if each.transaction_offset is None), None)
+            if oldest is None:
+                return
+            del self.by_id[oldest]
 
     def _take_data(self, producer_id: int, producer: Producer, batches: RecordBatches, row: int) -> None:
         offset, last_offset = int(batches.base_offset[row]), int(batches.last_offset[row])

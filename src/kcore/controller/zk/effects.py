@@ -15,6 +15,8 @@ from kcore.controller.zk.notices import Notice
 from kcore.controller.zk.requests.builder import ControlRequest
 from kcore.metadata.changes import UnwrittenChanges
 from kcore.metadata.znode_operations import (
+    MOST_BYTES,
+    Delete,
     DeletePartitions,
     Node,
     Operation,
@@ -92,9 +94,17 @@ def read_states(rows: Int32s) -> Steps[States]:
 
 
 def write_nodes(operations: Sequence[Operation], *, atomic: bool = False) -> Steps[list[OperationResult]]:
-    """The result of each operation."""
-    outcomes: list[OperationResult] = yield WriteNodes(operations, atomic)
-    return outcomes
+    """The result of each operation. One that is too large for ZooKeeper is not tried: it would cost the session."""
+    tried = [each for each in operations if isinstance(each, Delete) or len(each.data) <= MOST_BYTES]
+    outcomes: list[OperationResult]
+    if len(tried) == len(operations):
+        outcomes = yield WriteNodes(operations, atomic)
+        return outcomes
+    outcomes = [OperationResult.NOT_TRIED] * len(tried)
+    if tried and not atomic:
+        outcomes = yield WriteNodes(tried, atomic)
+    results = dict(zip(map(id, tried), outcomes, strict=True))
+    return [results.get(id(each), OperationResult.TOO_LARGE) for each in operations]
 
 
 def delete_partitions(rows: Int32s) -> Steps[None]:

@@ -62,6 +62,7 @@ class TextNotice(Notice):
 
     text: str
     level: Level = "info"
+    request: str = ""  # The API whose request asks for the line, though it may change nothing: at a bounded rate.
 
     def __str__(self) -> str:
         return self.text

@@ -8,12 +8,16 @@ from collections.abc import Callable
 
 from kcore.broker.zk_control.senders import KnownController, controller_of, doubt
 from kcore.controller.zk.acls import AclAuthorizer
+from kcore.errors import DecodeError
 from kcore.metadata import znodes
 from kcore.metadata.acl_codes import CLUSTER_ACTION
 from kcore.net.bounded_log import BoundedLog
+from kcore.net.limits import CLIENT_VALUES
 from kcore.net.request_context import SESSION
 from kcore.net.served import PEER
+from kcore.net.versions import api_name
 from kcore.protocol_errors import Errors
+from kcore.schema.structure import Message
 from kcore.wire.columns import Columns
 from kcore.zookeeper.client import ZookeeperClient
 
@@ -35,6 +39,13 @@ class ControlDoor:
         self._obeyed, self._zookeeper = obeyed, zookeeper
         self._authorizer, self._listener = authorizer, listener
         self._log = BoundedLog(logger)
+
+    def check_size(self, message: type[Message], size: int) -> None:
+        """DecodeError for a request that is large and may not be sent at all: reading it would take too long."""
+        if size > CLIENT_VALUES and self._unwelcome() is not Errors.NONE:  # A value takes a byte at least.
+            raise DecodeError(
+                f"{api_name(message)} of {size:,} bytes: this principal, on this listener, may not send it", 0
+            )
 
     async def refusal(self, request: Columns) -> Errors:
         """Why nothing of the request is done; NONE otherwise. A ZookeeperError costs the connection."""

@@ -8,7 +8,7 @@ from kcore.controller.rules.tokens import OfTokens
 from kcore.errors import DisconnectedError, FrameError
 from kcore.metadata.broker_table import Endpoint
 from kcore.net.address import check_address
-from kcore.net.request_context import SESSION
+from kcore.net.request_context import SESSION, ClientSession
 from kcore.net.server import Relay
 from kcore.protocol_errors import Errors
 from kcore.schema.structure import Message
@@ -32,9 +32,19 @@ MOST_PROXIED: Final = 64  # At a time, of all clients: each has a connection of 
 class DocumentRelay:
     """Before all else of a broker that routes as the document says."""
 
-    def __init__(self, controller: Callable[[], Endpoint | None], others: Relay, dialer: Dialer | None = None) -> None:
-        """`dialer`: how the controller is connected to; by default in plaintext."""
+    def __init__(
+        self,
+        controller: Callable[[], Endpoint | None],
+        others: Relay,
+        dialer: Dialer | None = None,
+        is_node: Callable[[ClientSession], bool] = lambda session: True,
+    ) -> None:
+        """`dialer`: how the controller is connected to; by default in plaintext.
+
+        `is_node`: whether the sender may do what nodes of the cluster do.
+        """
         self._controller, self._others, self._dialer = controller, others, dialer or Dialer()
+        self._is_node = is_node
         self._proxying = asyncio.Semaphore(MOST_PROXIED)
 
     def takes(self, api_key: int, version: int) -> bool:
@@ -46,7 +56,9 @@ class DocumentRelay:
         """The controller's answer; NOT_CONTROLLER to the new version. DisconnectedError where no controller answers."""
         api_key, version = int.from_bytes(frame[:2]), int.from_bytes(frame[2:4])
         if is_mutation(api_key, version, bumped=True):
-            return self._refused(read_request(frame), Errors.NOT_CONTROLLER)
+            session = SESSION.get()
+            is_node = session is not None and self._is_node(session)
+            return self._refused(read_request(frame, is_node=is_node), Errors.NOT_CONTROLLER)
         if is_mutation(api_key, version, bumped=False):
             return await self._proxied(frame)
         return await self._others.ask(connection_id, frame)
@@ -61,9 +73,9 @@ class DocumentRelay:
         return response_bytes(routed.header, type(routed.request), answer)
 
     async def _proxied(self, frame: bytes) -> bytes:
-        routed, session = read_request(frame), SESSION.get()
-        if session is None:
+        if (session := SESSION.get()) is None:
             raise DisconnectedError("nobody asks")
+        routed = read_request(frame, is_node=self._is_node(session))
         if session.is_token_authenticated and isinstance(routed.request, OfTokens):
             # The controller is told no more than a name and an address.
             return self._refused(routed, Errors.DELEGATION_TOKEN_REQUEST_NOT_ALLOWED)

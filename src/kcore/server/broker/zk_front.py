@@ -11,6 +11,7 @@ from kcore.broker.zk_control.control_requests import CONTROL_REQUESTS
 from kcore.controller.zk.admin.configs import is_of_all_brokers
 from kcore.metadata.broker_registration import LiveBroker
 from kcore.metadata.broker_table import Endpoint
+from kcore.net.limits import HEADER_VALUES
 from kcore.net.server import RequestContext
 from kcore.net.versions import answer_of, response_of
 from kcore.schema import DescribeConfigsRequest, IncrementalAlterConfigsRequest
@@ -65,7 +66,7 @@ class ControlPath:
         """The answer's header and body. DecodeError for other bytes."""
         api_key, version = int.from_bytes(frame[:2]), int.from_bytes(frame[2:4])
         message = CONTROL_REQUESTS[api_key]
-        header, at = decode_from(RequestHeader, message.header_version(version), frame)
+        header, at = decode_from(RequestHeader, message.header_version(version), frame, most_values=HEADER_VALUES)
         body = await self._answer(message, version, memoryview(frame)[at:])
         head = ResponseHeader(correlation_id=header.correlation_id)
         return bytes(encode(head, response_of(message).header_version(version))) + bytes(body)

@@ -170,7 +170,7 @@ class ZkBrokerServer(BrokerServer):
         """All listeners serve the same APIs; control requests come in at one alone, where there is one for them."""
         frames: Relay = Frames(ControlPath(self._control), self._forwarded())
         if self._is_routed:
-            frames = DocumentRelay(self._controller, frames, self._dialer)
+            frames = DocumentRelay(self._controller, frames, self._dialer, self.front.is_node)
         await self._listen(stack, APIS, frames)
         for server in self._servers:
             if self._to_migrate is not None:
@@ -302,6 +302,7 @@ class ZkBrokerServer(BrokerServer):
         self._topics.keep_only({topic for topic, _ in self.manager.partitions})
 
     async def _control(self, message: type[Message], version: int, body: memoryview) -> bytes:
+        self._door.check_size(message, len(body))
         request = decode_columns(message, version, body)
         refused = await self._door.refusal(request)
         if refused is not Errors.NONE:

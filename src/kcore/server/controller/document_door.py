@@ -3,7 +3,7 @@
 from collections.abc import Awaitable, Callable
 
 from kcore.errors import DisconnectedError
-from kcore.net.request_context import SESSION, RequestContext
+from kcore.net.request_context import SESSION, ClientSession, RequestContext
 from kcore.net.served import PEER
 from kcore.net.server import Relay
 from kcore.protocol_errors import Errors
@@ -16,8 +16,11 @@ Decide = Callable[[RequestContext, RoutedRequest], Awaitable[Message | None]]
 class DocumentDoor:
     """Before what the controller relays. A node that does not control answers NOT_CONTROLLER: nothing goes on twice."""
 
-    def __init__(self, decide: Decide, is_active: Callable[[], bool], others: Relay) -> None:
-        self._decide, self._is_active, self._others = decide, is_active, others
+    def __init__(
+        self, decide: Decide, is_active: Callable[[], bool], others: Relay, is_node: Callable[[ClientSession], bool]
+    ) -> None:
+        """`is_node`: whether the sender may do what nodes of the cluster do."""
+        self._decide, self._is_active, self._others, self._is_node = decide, is_active, others, is_node
 
     def takes(self, api_key: int, version: int) -> bool:
         """Mutations of the new version, and what others take."""
@@ -28,9 +31,9 @@ class DocumentDoor:
         api_key, version = int.from_bytes(frame[:2]), int.from_bytes(frame[2:4])
         if not is_mutation(api_key, version, bumped=True):
             return await self._others.ask(connection_id, frame)
-        routed, session = read_request(frame), SESSION.get()
-        if session is None:
+        if (session := SESSION.get()) is None:
             raise DisconnectedError("nobody asks")
+        routed = read_request(frame, is_node=self._is_node(session))
         context = RequestContext(PEER.get(), connection_id, routed.header, session)
         answer: Message | None = refused(routed.request, version, Errors.NOT_CONTROLLER)
         if self._is_active():

@@ -223,7 +223,7 @@ class Front:
             handler = throttled(handler, self._throttle, self._is_node)
         if self._audit is not None:
             relay = AuditedRelay(relay, self._audit, self._wall_ms)
-        routed = DocumentDoor(self._handle_routed, lambda: self._view() is not None, relay)
+        routed = DocumentDoor(self._handle_routed, lambda: self._view() is not None, relay, self._is_node)
         taken = routed if self._routes_as_documented else relay
         options: dict[str, Any] = {"tls": tls, "sasl": sasl, "limits": limits}
         self._server = await serve(*(host, port, handler, APIS), relay=taken, listener_name=listener_name, **options)
@@ -306,7 +306,7 @@ class Front:
         if gate.refuses(api_name(type(request))):
             return self._refused(context, request, Errors.CLUSTER_AUTHORIZATION_FAILED)
         names = cache(self._names)  # All topics are looked through once, and only where one is asked for by id.
-        checked = gate.check(request, lambda topic_id: names().get(topic_id))
+        checked = gate.check(request, None if self._view() is None else lambda topic_id: names().get(topic_id))
         if checked.is_empty:
             response: Message | None = response_of(type(request))()
         else:

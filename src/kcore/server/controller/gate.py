@@ -50,8 +50,8 @@ class Gate(Rights):
             return True
         return self.may_make_token(owner_of(request, self._who))
 
-    def check(self, request: Message, name_of: NameOf) -> Checked:
-        """What of a request about topics or settings is left; `name_of` knows topics by id."""
+    def check(self, request: Message, name_of: NameOf | None) -> Checked:
+        """What of a request about topics or settings is left; `name_of` knows topics by id, None: nobody here does."""
         match request:
             case CreateTopicsRequest():
                 return self._create_topics(request)
@@ -98,13 +98,21 @@ class Gate(Rights):
         left = CreatePartitionsRequest(topics=kept, timeout_ms=request.timeout_ms, validate_only=request.validate_only)
         return Checked(left, not kept, lambda response: response.results.extend(refused))
 
-    def _delete_topics(self, request: DeleteTopicsRequest, name_of: NameOf) -> Checked:
-        """Needs DELETE of each topic, and DESCRIBE of those that are named by their ids: else no name is told."""
+    def _delete_topics(self, request: DeleteTopicsRequest, name_of: NameOf | None) -> Checked:
+        """Needs DELETE of each topic, and DESCRIBE of those that are named by their ids: else no name is told.
+
+        An id that no topic has is refused here: whoever may do nothing is to have no event made.
+        """
         kept_names = [name for name in request.topic_names if self._of_topic(DELETE, name)]
         kept: list[DeleteTopicState] = []
         refused: list[DeletableTopicResult] = []
         for each in request.topics:
-            name = each.name if each.topic_id == ZERO_UUID else name_of(each.topic_id)
+            has_id = each.topic_id != ZERO_UUID
+            name = each.name if not has_id or name_of is None else name_of(each.topic_id)
+            if has_id and each.name is None and name is None and name_of is not None:
+                error = Errors.UNKNOWN_TOPIC_ID
+                refused.append(DeletableTopicResult(name=None, topic_id=each.topic_id, error_code=error))
+                continue
             if name is None or (
                 self._of_topic(DELETE, name) and (each.topic_id == ZERO_UUID or self._of_topic(DESCRIBE, name))
             ):

@@ -7,7 +7,8 @@ import asyncio
 import logging
 import time
 import uuid
-from collections.abc import Sequence
+from collections import defaultdict
+from collections.abc import Mapping, Sequence
 from contextlib import AsyncExitStack, suppress
 from dataclasses import replace
 from typing import Final, Self
@@ -20,7 +21,7 @@ from kcore.controller.zk.active import ActiveController
 from kcore.controller.zk.admin_events import ExpireTokens
 from kcore.controller.zk.config import ControllerConfig
 from kcore.controller.zk.effects import Effect, HandleLater, LogNotice, Send, SendResponse
-from kcore.controller.zk.notices import Level, Notice
+from kcore.controller.zk.notices import Level, Notice, TextNotice
 from kcore.controller.zk.requests.builder import ControlRequest
 from kcore.controller.zk.watches import Kind, event_of
 from kcore.controller.zk.znode_reading import read_broker
@@ -43,6 +44,7 @@ from kcore.metadata.znode_operations import (
     WriteNodes,
     WriteStates,
 )
+from kcore.net.bounded_log import BoundedLog
 from kcore.schema import UpdateMetadataResponse
 from kcore.schema.structure import Message
 from kcore.server.audit import AuditLog
@@ -80,8 +82,11 @@ STOP_S: Final = 5.0
 _LEVELS: Final[dict[Level, int]] = {"detail": logging.DEBUG, "info": logging.INFO, "warning": logging.WARNING}
 
 
-def _log(notice: Notice) -> None:
+def _log(notice: Notice, of_requests: Mapping[str, BoundedLog]) -> None:
     """Logs a notice's line, and with --verbose a line for each partition or topic."""
+    if isinstance(notice, TextNotice) and notice.request:
+        of_requests[notice.request].info("%s", notice)
+        return
     logger.log(_LEVELS[notice.level], "%s", notice)
     if logger.isEnabledFor(logging.DEBUG):
         for line in notice.details():
@@ -131,6 +136,7 @@ class ControllerServer:
         """
         self.config, self.port, self.metrics = config, port, ControllerMetrics()
         self._acls = ZkAcls()
+        self._of_requests = defaultdict[str, BoundedLog](lambda: BoundedLog(logger))  # Lines that clients ask for.
         self.active = ActiveController(config, random_topic_id, self._acls)
         self._host, self._take_over, self._door = host, take_over, door
         self._queue = EventQueue(self.metrics)
@@ -382,7 +388,7 @@ class ControllerServer:
             case HandleLater(event):
                 self._queue.put(event)
             case LogNotice(notice):
-                _log(notice)
+                _log(notice, self._of_requests)
         return None
 
     # The controller's id.

@@ -15,7 +15,7 @@ from kcore.net.admission import may_be_connections
 from kcore.net.bounded_log import BoundedLog
 from kcore.net.connect import connect
 from kcore.net.connection import Connection
-from kcore.net.limits import Limits
+from kcore.net.limits import HEADER_VALUES, Limits
 from kcore.net.security import Security
 from kcore.net.versions import answer_of, response_of
 from kcore.schema.api_versions import ApiVersion, ApiVersionsResponse
@@ -94,7 +94,7 @@ class BrokerRelay:
     async def _ask_known(self, connection_id: int, frame: bytes) -> bytes:
         """A broker's answer to a request of this node."""
         kind, version = REQUESTS[int.from_bytes(frame[:2])], int.from_bytes(frame[2:4])
-        header, at = decode_from(RequestHeader, kind.header_version(version), frame)
+        header, at = decode_from(RequestHeader, kind.header_version(version), frame, most_values=HEADER_VALUES)
         connection = self._connections.get(connection_id)
         if connection is None or connection.closed or connection.ends_soon:
             self.forget(connection_id)

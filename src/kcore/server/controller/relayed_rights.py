@@ -32,6 +32,8 @@ def _no_coordinator(rights: Rights, request: FindCoordinatorRequest, version: in
     kind = GROUP if is_group else TRANSACTIONAL_ID
     error = Errors.GROUP_AUTHORIZATION_FAILED if is_group else Errors.TRANSACTIONAL_ID_AUTHORIZATION_FAILED
     keys = request.coordinator_keys if version >= KEYS_SINCE else [request.key]
+    if not keys:
+        return FindCoordinatorResponse()  # No broker is asked for nothing: no right was looked at.
     refused = {key for key in keys if not rights.allows(DESCRIBE, kind, key)}
     if not refused:
         return None

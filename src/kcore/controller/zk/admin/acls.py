@@ -35,7 +35,7 @@ from kcore.metadata.znode_acls import (
     resource_text,
 )
 from kcore.metadata.znode_names import is_znode_name
-from kcore.metadata.znode_operations import Create, Delete, Node, Operation, OperationResult, SetData
+from kcore.metadata.znode_operations import MOST_BYTES, Create, Delete, Node, Operation, OperationResult, SetData
 from kcore.protocol_errors import Errors
 from kcore.schema.acls import (
     AclCreation,
@@ -52,7 +52,6 @@ from kcore.schema.acls import (
 from kcore.schema.structure import Message
 
 MOST_TRIES: Final = 10  # AclAuthorizer.maxUpdateRetries
-MOST_BYTES: Final = 900_000  # Of one resource's entries: ZooKeeper closes the session for a request above 1 MiB.
 NO_AUTHORIZER: Final = "No Authorizer is configured."
 FAILED: Final = "Failed to create ACL"  # AclAuthorizer.createAcls
 TOO_LARGE: Final = "A resource with so many ACLs does not fit into ZooKeeper."

@@ -237,10 +237,15 @@ def _written(entity: str, known: Known, configs: Configs) -> list[Operation]:
 
 
 def describe_configs(node: ConfigNode, request: DescribeConfigsRequest, version: int) -> Steps[DescribeConfigsResponse]:
-    """Settings that are asked for, or all; Kafka's documentation of them is left out."""
+    """Settings that are asked for, or all; Kafka's documentation of them is left out.
+
+    A resource that is named again is answered once: some bytes of a request would be kilobytes of the response.
+    """
     known = yield from _known_configs(node, request.resources)
-    results = []
-    for resource in request.resources:
+    results, distinct = [], dict[tuple[int, str], DescribeConfigsResource]()
+    for each in request.resources:
+        distinct.setdefault((each.resource_type, each.resource_name), each)
+    for resource in distinct.values():
         result = DescribeConfigsResult(
             resource_type=resource.resource_type, resource_name=resource.resource_name, error_message=None
         )

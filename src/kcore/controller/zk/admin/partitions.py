@@ -14,7 +14,7 @@ from kcore.controller.zk.context import ControllerContext
 from kcore.controller.zk.effects import Steps, read_nodes, write_nodes
 from kcore.controller.zk.events import CreatePartitions
 from kcore.controller.zk.topics import topic_changes
-from kcore.controller.zk.topics.new_partitions import check_znode_holds
+from kcore.controller.zk.topics.new_partitions import NO_ROOM, check_znode_holds
 from kcore.errors import TableError
 from kcore.metadata import znodes
 from kcore.metadata.replica_assignment import ReplicaAssignment
@@ -133,6 +133,8 @@ def _grow(
     for name, outcome in zip(growths, outcomes, strict=True):
         if outcome is OperationResult.DONE:
             yield from topic_changes.take_modified(context, [name])
+        elif outcome is OperationResult.TOO_LARGE:
+            results[name].error_code, results[name].error_message = Errors.INVALID_PARTITIONS, NO_ROOM
         else:
             results[name].error_code = Errors.UNKNOWN_SERVER_ERROR
             results[name].error_message = f"The assignment of topic '{name}' was changed by somebody else meanwhile."

@@ -25,7 +25,7 @@ from kcore.controller.zk.events import CreateTopics, DeleteTopics, TopicChange
 from kcore.controller.zk.requests.versions import at_least
 from kcore.controller.zk.topics import deletion, topic_changes
 from kcore.controller.zk.topics.deletion_progress import AwaitedDeletion
-from kcore.controller.zk.topics.new_partitions import check_znode_holds
+from kcore.controller.zk.topics.new_partitions import NO_ROOM, check_znode_holds
 from kcore.metadata import znodes
 from kcore.metadata.partition_table import PartitionTable
 from kcore.metadata.replica_assignment import ReplicaAssignment
@@ -191,7 +191,9 @@ def _make(
         operations.append(Create(znodes.topic_path(name), znodes.encode_topic(TopicAssignment(topic_id, assignment))))
     outcomes = (yield from write_nodes(operations)) if operations else []
     for name, outcome in zip(made, outcomes[1::2], strict=True):
-        if outcome is not OperationResult.DONE:
+        if outcome is OperationResult.TOO_LARGE:
+            results[name].error_code, results[name].error_message = Errors.INVALID_PARTITIONS, NO_ROOM
+        elif outcome is not OperationResult.DONE:
             results[name].error_code = Errors.TOPIC_ALREADY_EXISTS
             results[name].error_message = f"Topic '{name}' already exists."
     if OperationResult.DONE in outcomes[1::2]:

@@ -19,5 +19,5 @@ def on_controlled_shutdown(context: ControllerContext, event: events.ControlledS
         text = f"{why} (epoch {event.request.broker_epoch}) is refused: {Errors(response.error_code).name}"
     else:
         text = f"{why}: it still leads {counted(len(response.remaining_partitions), 'partition')}"
-    yield from log_notice(TextNotice(text))
+    yield from log_notice(TextNotice(text, request="ControlledShutdown"))
     yield from context.answer(event.request_id, response)

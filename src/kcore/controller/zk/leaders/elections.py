@@ -111,7 +111,7 @@ def _elected(context: ControllerContext, rows: Int32s, election_type: int, by: s
     why = f"{kind} election of {counted(len(rows), 'partition')}, {by}"
     decision = yield from carry_out(context, decide, why)
     if not len(decision.changes):
-        yield from log_notice(TextNotice(f"{why}: no replica can be elected"))
+        yield from log_notice(TextNotice(f"{why}: no replica can be elected", request="ElectLeaders"))
     yield from context.send_decision(decision)
     return {*decision.changes.rows[decision.changes.leaders != NO_LEADER].tolist()}
 

@@ -11,6 +11,7 @@ from kcore.protocol_errors import Errors
 from kcore.types import Bools, Int32s
 
 MAX_PARTITIONS: Final = 100_000  # Of one topic: a znode holds 1 MiB.
+NO_ROOM: Final = "The topic's partitions and replicas do not fit into its znode in ZooKeeper."
 
 
 def check_znode_holds(partitions: int) -> None:

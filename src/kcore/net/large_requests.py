@@ -1,0 +1,81 @@
+"""Requests of many values, of clients that are no nodes of the cluster: few at once, and each address in turn.
+
+Such a request takes a hundred times the memory of its bytes, from when it is read until its answer is encoded. Those
+that wait cost their bytes alone, and end with their connections.
+"""
+
+import asyncio
+from collections import deque
+from typing import Final
+
+from kcore.errors import DisconnectedError
+
+AT_ONCE: Final = 8
+
+
+class LargeRequests:
+    """The places for the large requests of one server."""
+
+    def __init__(self, at_once: int = AT_ONCE) -> None:
+        self._free = at_once
+        self._waiting: dict[str, deque[asyncio.Future[None]]] = {}  # By address; the first has the next place.
+
+    async def enter(self, address: str, gone: "asyncio.Future[None]") -> None:
+        """Takes a place, once there is one for that address. DisconnectedError once `gone` is done."""
+        if self._free:
+            self._free -= 1
+            return
+        place: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+
+        def give_up(_: object) -> None:
+            if not place.done():
+                place.set_exception(DisconnectedError("it disconnected before its large request was read"))
+
+        self._waiting.setdefault(address, deque()).append(place)
+        gone.add_done_callback(give_up)
+        try:
+            await place
+        except asyncio.CancelledError:
+            if not place.cancelled() and place.exception() is None:
+                self.leave()  # The task was cancelled when it had the place already.
+            raise
+        finally:
+            gone.remove_done_callback(give_up)
+
+    def leave(self) -> None:
+        """Gives the place to a request of the next address."""
+        while self._waiting:
+            address = next(iter(self._waiting))
+            places = self._waiting.pop(address)
+            place = places.popleft()
+            if places:
+                self._waiting[address] = places  # Behind all others.
+            if not place.done():
+                place.set_result(None)
+                return
+        self._free += 1
+
+
+class Place:
+    """Of one connection among them."""
+
+    def __init__(self, requests: LargeRequests, address: str, gone: "asyncio.Future[None]") -> None:
+        """`gone`: done once the connection has ended."""
+        self.is_awaited = False
+        self._requests, self._address, self._gone = requests, address, gone
+        self._is_taken = False
+
+    async def enter(self) -> None:
+        """Waits for a place. DisconnectedError once the connection has ended."""
+        self.is_awaited = True
+        try:
+            await self._requests.enter(self._address, self._gone)
+            self._is_taken = True
+        finally:
+            self.is_awaited = False
+
+    def leave(self) -> None:
+        """The request is over; nothing if it took no place."""
+        if self._is_taken:
+            self._is_taken = False
+            self._requests.leave()

@@ -1,0 +1,121 @@
+"""Clients that send more than their share: others are answered meanwhile, and wait for no more than one turn."""
+
+import asyncio
+from contextlib import suppress
+from typing import Any
+
+import pytest
+
+from kcore import schema as s
+from kcore.errors import DisconnectedError
+from kcore.net import one_by_one
+from kcore.net.connect import connect
+from kcore.net.large_requests import LargeRequests
+from kcore.net.limits import Limits
+from kcore.net.requests import FEW_VALUES
+from kcore.net.server import RequestContext, serve
+from kcore.schema.cluster_metadata import MetadataRequestTopic
+from net.loops import request_frame, story, until
+
+APIS = {"Metadata": (0, 12)}
+
+
+async def empty(context: RequestContext, request: Any) -> Any:
+    return s.MetadataResponse(topics=[])
+
+
+@story
+async def test_requests_before_answers_leave_turns_to_others(monkeypatch: pytest.MonkeyPatch) -> None:
+    """However many are in the socket, and however many clients do so: one share of them in a turn of the loop."""
+    monkeypatch.setattr(one_by_one, "SHARE_S", 0.0)
+    answered = most = 0
+
+    async def counted(context: RequestContext, request: Any) -> Any:
+        nonlocal answered
+        answered += 1
+        return await empty(context, request)
+
+    async with await serve("127.0.0.1", 0, counted, APIS) as server:
+        clients = [await asyncio.open_connection("127.0.0.1", server.port) for _ in range(3)]
+        for _, writer in clients:
+            writer.write(request_frame(s.MetadataRequest(topics=[]), 9, 7) * 300)
+        while answered < 900:
+            before = answered
+            await asyncio.sleep(0)
+            most = max(most, answered - before)
+        for _, writer in clients:
+            writer.transport.abort()
+    assert most <= 4, "one that wakes each of the three, and one that goes on"
+
+
+@story
+async def test_large_requests_of_an_address_wait_behind_those_of_others() -> None:
+    large, gone = LargeRequests(at_once=1), asyncio.get_running_loop().create_future()
+    order: list[str] = []
+
+    async def one(address: str) -> None:
+        await large.enter(address, gone)
+        order.append(address)
+
+    await one("holder")
+    tasks = [asyncio.create_task(one(address)) for address in ("a", "a", "a", "b", "c")]
+    await asyncio.sleep(0)
+    for _ in range(6):
+        large.leave()
+        await asyncio.sleep(0)
+    await asyncio.gather(*tasks)
+    assert order == ["holder", "a", "b", "c", "a", "a"]
+
+
+@story
+async def test_one_that_disconnects_takes_no_place() -> None:
+    loop = asyncio.get_running_loop()
+    large, here, gone = LargeRequests(at_once=1), loop.create_future(), loop.create_future()
+    await large.enter("a", here)
+    waiting = [asyncio.create_task(large.enter("a", each)) for each in (gone, here, here)]
+    await asyncio.sleep(0)
+    gone.set_result(None)
+    waiting[1].cancel()
+    await asyncio.sleep(0)
+    large.leave()
+    await waiting[2]
+    with pytest.raises(DisconnectedError):
+        await waiting[0]
+    large.leave()
+    await large.enter("b", here)
+
+
+@story
+async def test_large_requests_of_strangers_are_few_at_once_until_they_are_answered() -> None:
+    """Those that wait give way when they hold too much; nodes of the cluster do not wait for strangers' answers."""
+    running, most, may_answer = 0, 0, asyncio.Event()
+
+    async def slow(context: RequestContext, request: Any) -> Any:
+        nonlocal running, most
+        running += 1
+        most = max(most, running)
+        await may_answer.wait()
+        running -= 1
+        return await empty(context, request)
+
+    topics = [MetadataRequestTopic(name="") for _ in range(FEW_VALUES + 1)]
+    async with await serve("127.0.0.1", 0, slow, APIS, limits=Limits(close_s=0.1)) as server:
+        server.large_requests = LargeRequests(at_once=2)
+        server.is_node = lambda session: False
+        frame = request_frame(s.MetadataRequest(topics=topics), 9, 7)
+        clients = [await asyncio.open_connection("127.0.0.1", server.port) for _ in range(6)]
+        for _, writer in clients:
+            writer.write(frame)
+        await until(lambda: running == 2 and sum(each.may_end for each in server.connections) == 4)
+        server.is_node = lambda session: True
+        async with await connect("127.0.0.1", server.port) as node:
+            asked = node.send(s.MetadataRequest(topics=topics), 9)
+            await until(lambda: running == 3)
+            may_answer.set()
+            await asked
+        for reader, writer in clients:
+            assert await reader.readexactly(4)
+            writer.transport.abort()
+        with suppress(OSError):
+            await asyncio.sleep(0)
+    assert most == 3
