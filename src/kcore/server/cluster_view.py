@@ -153,9 +153,10 @@ class ClusterView:
                 )
             return
         if by_id:
-            names = self.names()
+            names, ids = self.names(), {ZERO_UUID}
             for each in requested:
-                if each.topic_id != ZERO_UUID:
+                if each.topic_id not in ids:
+                    ids.add(each.topic_id)
                     yield self._requested_topic(names.get(each.topic_id), each.topic_id, version, nodes)
             return
         given = set()

@@ -18,10 +18,15 @@ if TYPE_CHECKING:
 
 
 def on_describe_producers(manager: "ReplicaManager", request: DescribeProducersRequest) -> DescribeProducersResponse:
-    """Every replica answers, also one that follows."""
-    topics = []
+    """Every replica answers, also one that follows. A partition that is named again is answered once.
+
+    A partition may have thousands of producers: without this rule a small request would have an answer without bound.
+    """
+    topics, answered = [], set[Key]()
     for topic in request.topics:
-        partitions = [_partition(manager, (topic.name, index)) for index in topic.partition_indexes]
+        keys = dict.fromkeys((topic.name, index) for index in topic.partition_indexes)
+        partitions = [_partition(manager, key) for key in keys if key not in answered]
+        answered.update(keys)
         topics.append(TopicResponse(name=topic.name, partitions=partitions))
     return DescribeProducersResponse(topics=topics)
 

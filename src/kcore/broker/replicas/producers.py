@@ -17,6 +17,7 @@ NO_PRODUCER_ID: Final = -1
 NO_PRODUCER_EPOCH: Final = -1
 NO_SEQUENCE: Final = -1
 SEQUENCES: Final = 2**31  # After the largest comes 0.
+MOST_PRODUCERS: Final = 10_000  # Of a partition, without an open transaction; who wrote longest ago is forgotten.
 MOST_VERIFICATIONS: Final = 10_000  # Kept of producers that have not written since; the oldest go first.
 
 
@@ -166,9 +167,10 @@ class Producers:
         aborted = []
         for row in (batches.producer_id > NO_PRODUCER_ID).nonzero()[0].tolist():
             producer_id, epoch = int(batches.producer_id[row]), int(batches.producer_epoch[row])
-            producer = self.by_id.get(producer_id)
-            if producer is None:
-                producer = self.by_id[producer_id] = Producer(NO_PRODUCER_EPOCH)
+            producer = self.by_id.pop(producer_id, None) or Producer(NO_PRODUCER_EPOCH)
+            self.by_id[producer_id] = producer  # As the last one.
+            if len(self.by_id) > MOST_PRODUCERS:
+                self._forget_one()
             self._verifications.pop(producer_id, None)
             if not batches.attributes[row] & CONTROL:
                 producer.begin_epoch(epoch)
@@ -196,6 +198,24 @@ class Producers:
             return None
         stable = self.transactions.end(first_offset, offset)
         return None if marker.is_commit else AbortedTransaction(producer_id, first_offset, offset, stable)
+
+    def _forget_one(self) -> None:
+        idle = (each for each, producer in self.by_id.items() if producer.transaction_offset is None)
+        if (first := next(idle, None)) is not None:
+            del self.by_id[first]
+
+    def expire(self, oldest_ms: int) -> None:
+        """Forgets who has written nothing since that time and has no transaction open (producer.id.expiration.ms).
+
+        Times are those of the records. Source: ProducerStateManager.removeExpiredProducers.
+        """
+        expired = [
+            producer_id
+            for producer_id, producer in self.by_id.items()
+            if producer.transaction_offset is None and producer.last_timestamp <= oldest_ms
+        ]
+        for producer_id in expired:
+            del self.by_id[producer_id]
 
     def restore(self, producers: Mapping[int, Producer]) -> None:
         """Replaces all producers by those of a snapshot."""
