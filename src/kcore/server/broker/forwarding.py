@@ -97,9 +97,9 @@ class ControllerRelay:
         """Nothing is kept of a connection."""
 
     async def _in_envelope(self, frame: bytes) -> bytes:
-        session = SESSION.get() or _NOBODY
         if len(frame) > MOST_BYTES:  # The controller would close the connection, which other clients need.
             raise DisconnectedError(f"a request of {len(frame):,} bytes does not fit in an envelope")
+        session = SESSION.get() or _NOBODY
         envelope = enveloped(frame, session)
 
         def make(choose: Callable[[type[Message]], int]) -> tuple[Message, int]:
