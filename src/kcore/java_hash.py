@@ -12,12 +12,26 @@ import numpy as np
 Key = TypeVar("Key")
 _MANY: Final = 1_000  # Texts.
 _SHORT: Final = 256  # Characters.
+_POWERS: Final = np.array([pow(31, place, 1 << 32) for place in reversed(range(1024))], np.uint32)
 FIBONACCI: Final = -7046029254386353131 & (1 << 64) - 1  # The multiplier in BaseHashTable.findSlot.
 
 
 def string_hash(text: str) -> int:
     """String.hashCode, as 32 bits without a sign."""
     units = text.encode() if text.isascii() else memoryview(text.encode("utf-16", "surrogatepass")).cast("H")[1:]
+    if len(units) <= _SHORT:
+        return _horner(units)
+    value = 0
+    columns = np.frombuffer(units, np.uint8 if isinstance(units, bytes) else np.uint16).astype(np.uint32)
+    for begin in range(0, len(columns), len(_POWERS)):  # A place of Horner's rule, of many units.
+        part = columns[begin : begin + len(_POWERS)]
+        value = (
+            value * pow(31, len(part), 1 << 32) + int((part * _POWERS[-len(part) :]).sum(dtype=np.uint32)) & 0xFFFFFFFF
+        )
+    return value
+
+
+def _horner(units: Iterable[int]) -> int:
     value = 0
     for unit in units:
         value = value * 31 + unit & 0xFFFFFFFF

@@ -2,6 +2,7 @@
 
 import pytest
 
+from kcore import java_hash
 from kcore.java_hash import hash_map_order, java_split, string_hash, timeline_order
 
 
@@ -44,3 +45,21 @@ def test_names_are_listed_by_the_highest_bits_of_their_hash() -> None:
 def test_java_splits_without_the_empty_parts_at_the_end() -> None:
     for text, parts in (("", [""]), (",", []), ("a,,", ["a"]), (",a", ["", "a"]), ("a,,b", ["a", "", "b"])):
         assert java_split(text, ",") == parts
+
+
+@pytest.mark.parametrize("letters", ["k", "kZ~9", "\u00fcg\U0001f600", "\uffff\ud800"])
+@pytest.mark.parametrize("length", [255, 256, 257, 1023, 1024, 1025, 5000, 32_767])
+def test_the_hash_of_a_long_text_is_javas(letters: str, length: int) -> None:
+    text = (letters * length)[:length]
+    units = memoryview(text.encode("utf-16", "surrogatepass")).cast("H")[1:]
+    assert string_hash(text) == sum(unit * pow(31, at, 1 << 32) for at, unit in enumerate(reversed(units))) % (1 << 32)
+
+
+def test_a_long_text_is_not_hashed_letter_by_letter(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A request of a client may have a hundred megabytes of keys."""
+    calls = []
+    monkeypatch.setattr(java_hash, "_horner", lambda units: calls.append(len(units)) or 0)
+    string_hash("k" * 32_767)
+    assert not calls
+    string_hash("k" * 20)
+    assert calls == [20]

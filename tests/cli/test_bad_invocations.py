@@ -98,6 +98,15 @@ bench quorum --rate {HUGE}
 bench quorum --record-bytes {HUGE}
 bench quorum --seconds {HUGE}
 bench quorum --seconds nan
+top localhost:1 --once --timeout nan | '--timeout'
+top localhost:1 --once --timeout inf | inf is not a finite number
+top localhost:1 --once --timeout -1 | '--timeout'
+top localhost:1 --interval nan | '--interval'
+top localhost:1 --interval inf | inf is not a finite number
+quorum wait localhost:1 --timeout nan | '--timeout'
+quorum wait localhost:1 --timeout inf | inf is not a finite number
+quorum serve --id 1 --append nan | '--append'
+quorum serve --id 1 --append inf | inf is not a finite number
 storm brokr-lost | did you mean 'broker-lost'
 storm --target nope
 storm --target localhost:99999

@@ -50,6 +50,14 @@ def test_what_is_not_committed_waits() -> None:
     assert not ours.image.brokers[1].fenced
 
 
+def test_what_no_leader_commits_is_not_kept_without_end(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("kcore.hollow.observer._MOST_WAITING", 1_000)
+    ours, _ = observer()
+    with pytest.raises(TargetError, match="more than 1,000 bytes of the leader's log are not committed"):
+        for _ in range(50):
+            ours.read(batch(0, 5), 0)
+
+
 @pytest.mark.parametrize("counts_only", [False, True])
 def test_the_types_of_all_records_are_seen_once(counts_only: bool) -> None:
     ours, _ = observer(counts_only=counts_only)

@@ -132,6 +132,13 @@ def test_topics_by_id() -> None:
     ]
 
 
+@pytest.mark.parametrize("by_id", [False, True])
+def test_a_topic_that_is_asked_for_again_is_answered_once(by_id: bool) -> None:
+    """A topic may have thousands of partitions: a small request would have an answer without bound."""
+    request = asked(ids=(A, B) * 50) if by_id else asked(*("a", "b") * 50)
+    assert [each.name for each in metadata(request, 12).topics] == ["a", "b"]
+
+
 def test_operations_where_they_are_asked_for() -> None:
     request = MetadataRequest(
         topics=[MetadataRequestTopic(name="a")],

@@ -83,6 +83,40 @@ async def test_d2_what_no_controller_answers_is_given_up(monkeypatch: pytest.Mon
 
 
 @pytest.mark.covers("KRaft D3", "KRaft D4")
+@story
+async def test_a_request_that_breaks_its_connection_holds_up_no_other(monkeypatch: pytest.MonkeyPatch) -> None:
+    """An envelope that a controller takes for too large, or an answer that is too large here."""
+    monkeypatch.setattr(controller_client, "RETRY_S", 0.001)
+
+    async def broken(context: RequestContext, request: Any) -> Any:
+        if isinstance(request, AllocateProducerIdsRequest):
+            raise DisconnectedError("not this one")
+        return EnvelopeResponse(response_data=b"answered")
+
+    async with await serve("127.0.0.1", 0, broken, {"AllocateProducerIds": (0, 0), "Envelope": (0, 0)}) as server:
+        client = ControllerClient("broker-1-forwarding", lambda: at(server.port))
+        stuck = asyncio.create_task(client.ask(lambda choose: (AllocateProducerIdsRequest(), 0)))
+        await until(lambda: server.metrics.errors["DisconnectedError"] > 0)
+        answer = await asyncio.wait_for(
+            client.ask(lambda choose: (EnvelopeRequest(request_principal=b""), 0)), GENEROUS_S
+        )
+        assert answer.response_data == b"answered" and not stuck.done()
+        stuck.cancel()
+        client.close()
+
+
+@story
+async def test_a_request_that_fits_in_no_envelope_is_not_sent(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(forwarding, "MOST_BYTES", 50)
+
+    def nowhere() -> None:
+        raise AssertionError("no controller is looked for")
+
+    relay = ControllerRelay(ControllerClient("broker-1-forwarding", nowhere))
+    with pytest.raises(DisconnectedError, match="does not fit in an envelope"):
+        await relay.ask(1, frame_of(creation("t" * 50), 5))
+
+
 def test_d3_what_is_handed_on_counts_for_its_clients_quota() -> None:
     """KAFKA-14215: forwarded requests escaped every quota. KAFKA-14032: they had been dequeued at no time."""
 

@@ -4,6 +4,7 @@ import asyncio
 import threading
 from contextlib import AsyncExitStack
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -11,8 +12,12 @@ import pytest
 from kcore import schema as s
 from kcore.broker.replicas import log_validator
 from kcore.broker.replicas.log_validator import FEW_BYTES, LogConfig, check_ahead, validate
+from kcore.broker.replicas.roles import Role
+from kcore.errors import DisconnectedError
 from kcore.protocol_errors import ApiException, Errors
 from kcore.schema.produce import PartitionProduceData, ProduceRequest, TopicProduceData
+from kcore.server.broker import records_ahead
+from kcore.server.broker.records_ahead import RecordsAhead
 from kcore.wire.record_building import encode_records
 from kcore.wire.records import Record
 from net.loops import story
@@ -84,3 +89,53 @@ def test_what_is_known_ahead_is_what_would_be_found(damage: bool) -> None:
     # Of other bytes, or by another configuration, nothing is known.
     assert outcome(check_ahead(large("snappy"), config, 99)) == outcome(None)
     assert outcome(check_ahead(data, LogConfig(), 99)) == outcome(None)
+
+
+class _Asking:
+    """Producers of one broker that ask at once; `order` has their names as their batches were checked."""
+
+    def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        self.order: list[str] = []
+        self.goes_on = threading.Event()
+        self._ahead = RecordsAhead()
+        partition = SimpleNamespace(role=Role.LEADER, settings=SimpleNamespace(log=LogConfig()))
+        self._manager: Any = SimpleNamespace(partitions={("t", 0): partition})
+        monkeypatch.setattr(records_ahead, "check_ahead", self._check)
+
+    def _check(self, records: bytes, *_: Any) -> None:
+        self.goes_on.wait(60)
+        self.order.append(records[61:].rstrip(b".").decode())
+
+    def begin(self, name: str, address: str, size: int, gone: Any = None) -> "asyncio.Task[Any]":
+        batch = bytes(22) + b"\1" + bytes(38) + name.encode().ljust(FEW_BYTES + size, b".")
+        context: Any = SimpleNamespace(client_address=address, gone=gone)
+        return asyncio.create_task(self._ahead.checked(self._manager, request_of(batch), 0, context))
+
+
+@story
+async def test_addresses_have_their_turns_and_small_batches_go_first(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A producer of batches that are far more than their bytes keeps no other one waiting."""
+    asking = _Asking(monkeypatch)
+    bombs = [asking.begin(f"bomb {number}", "10.0.0.1", 900) for number in range(5)]
+    rest = [asking.begin("small", "10.0.0.1", 10), asking.begin("other", "10.0.0.2", 5_000)]
+    await asyncio.sleep(0)
+    asking.goes_on.set()
+    await asyncio.gather(*bombs, *rest)
+    assert asking.order == ["bomb 0", "small", "other", "bomb 1", "bomb 2", "bomb 3", "bomb 4"]
+
+
+@story
+async def test_the_batch_of_a_client_that_has_gone_is_not_decompressed(monkeypatch: pytest.MonkeyPatch) -> None:
+    asking, gone = _Asking(monkeypatch), asyncio.get_running_loop().create_future()
+    first, lost, last = (
+        asking.begin(name, "10.0.0.1", 1, gone) for name, gone in (("1", None), ("2", gone), ("3", None))
+    )
+    cancelled = asking.begin("4", "10.0.0.1", 0)
+    await asyncio.sleep(0)
+    gone.set_result(None)
+    cancelled.cancel()
+    asking.goes_on.set()
+    with pytest.raises(DisconnectedError, match="has disconnected"):
+        await lost
+    await asyncio.gather(first, last)
+    assert asking.order == ["1", "3"]

@@ -1,5 +1,6 @@
 """A log that is appended to, read and cut at once, over crashes, kills and disks that are full."""
 
+import os
 import random
 import resource
 import signal
@@ -7,11 +8,13 @@ import subprocess
 import sys
 import textwrap
 from pathlib import Path
+from random import Random
 
 import pytest
 
 from kcore.broker.replicas.appending import append_as_follower
 from kcore.protocol_errors import Errors, exception_of
+from kcore.storage import live_segment
 from kcore.storage.checkpoints import TopicPartition, read_leader_epochs
 from kcore.storage.live_log import LiveLog, Settings
 from kcore.storage.log import Log
@@ -245,9 +248,60 @@ def test_a_time_is_searched_in_a_batch_that_cannot_be_decoded(tmp_path: Path) ->
     data[17:21] = crc32c(bytes(data[21:])).to_bytes(4, "big")
     append(log, bytes(data))
     assert log.end_offset == 51
+    assert log.find_timestamp(building.TIME_MS + 98) == (building.TIME_MS + 99, 50, 3)
+    assert log.find_timestamp(building.TIME_MS + 30) is not None
+
+
+def test_a_time_is_searched_in_a_batch_whose_records_are_none(tmp_path: Path) -> None:
+    """Only a follower takes such a batch: it does not look at records."""
+    log, _ = filled(tmp_path / "t-0")
+    data = bytearray(
+        encode_records([Record(50, building.TIME_MS + 99, b"k", b"v")], codec="zstd", partition_leader_epoch=3)
+    )
+    data[61:] = bytes(len(data) - 61)
+    data[17:21] = crc32c(bytes(data[21:])).to_bytes(4, "big")
+    append(log, bytes(data))
     with pytest.raises(exception_of(Errors.INVALID_RECORD)):
         log.find_timestamp(building.TIME_MS + 98)
-    assert log.find_timestamp(building.TIME_MS + 30) is not None
+
+
+@pytest.mark.parametrize("codec", ["none", "gzip", "snappy", "lz4", "zstd"])
+def test_a_time_is_found_as_in_the_decoded_records(tmp_path: Path, codec: str) -> None:
+    dice = Random(codec)
+    times = [building.TIME_MS + dice.randrange(50) for _ in range(60)]
+    data = bytes(encode_records([Record(k, time, b"k", b"v" * k) for k, time in enumerate(times)], codec=codec))
+    log = LiveLog(tmp_path / "t-0")
+    append(log, data)
+    for time in range(building.TIME_MS - 1, building.TIME_MS + 52):
+        offset = next((k for k, each in enumerate(times) if each >= time), None)
+        expected = None if offset is None else (times[offset], offset, -1)
+        assert log.find_timestamp(time) == expected
+
+
+def test_a_batch_that_is_far_more_than_its_bytes_is_not_searched(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Whoever looks for a time in it begins with its first record: nothing of it is held, and little decompressed."""
+    monkeypatch.setattr(live_segment, "LEAST_DECOMPRESSED", 120_000)
+    log, _ = filled(tmp_path / "t-0")
+    rows = [Record(50 + k, building.TIME_MS + 100 + k, None, bytes(50_000)) for k in range(5)]
+    append(log, bytes(encode_records(rows, codec="gzip", partition_leader_epoch=3)))
+    assert log.find_timestamp(building.TIME_MS + 101) == (building.TIME_MS + 101, 51, 3)
+    assert log.find_timestamp(building.TIME_MS + 104) == (building.TIME_MS + 104, 50, 3)
+
+
+def test_so_many_segments_are_open_for_reading(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Clients may read any segment: descriptors must be left for the log that is written."""
+    monkeypatch.setattr(live_segment, "MOST_OPEN", 4)
+    before = len(os.listdir("/proc/self/fd"))
+    with LiveLog(tmp_path / "t-0", settings=Settings(segment_bytes=100)) as log:
+        data = [building.batch(k, [bytes(50)]) for k in range(20)]
+        for each in data:
+            append(log, each)
+        assert len(log._log.segments) == 20
+        for _ in range(2):
+            assert [log.read(k, 1, 20, at_least_one=True) for k in range(20)] == data
+        assert len(os.listdir("/proc/self/fd")) <= before + 4 + 1, "the segment that is written to is the last one"
 
 
 @pytest.mark.parametrize("lost", [1, 30, 100])

@@ -1,11 +1,18 @@
 import asyncio
 import socket
+from dataclasses import replace
+from functools import partial
 from random import Random
+from typing import Any
 
 import pytest
 
 from kcore.errors import PlanError, TargetError
+from kcore.hollow import quorum
+from kcore.hollow.quorum import Quorum
+from kcore.net.server import serve
 from kcore.schema.broker_lifecycle import UnregisterBrokerRequest, UnregisterBrokerResponse
+from kcore.schema.cluster_metadata import DescribeClusterResponse
 from kcore.schema.structure import Message
 from kcore.schema.topics import DeletableTopicResult, DeleteTopicsRequest, DeleteTopicsResponse
 from kcore.storm import targets
@@ -13,6 +20,7 @@ from kcore.storm.kraft.scenarios import LIMITS, NEEDS_OWN_QUORUM, SCENARIOS
 from kcore.storm.plan import Cell, StormPlan
 from kcore.storm.run import check_targets
 from kcore.storm.targets import Left, Target, free_ids
+from net.loops import story
 
 
 def test_a_release_is_started_and_addresses_are_taken_as_they_are():
@@ -225,3 +233,50 @@ def test_options_of_controllers_that_run_already_and_of_ours_are_for_them_alone(
     with pytest.raises(PlanError, match=said):
         StormPlan(**options).check()
     StormPlan(targets=("a:1", "kcore-kraft"), session_timeout_ms=9_000).check()
+
+
+async def _says(data: bytes, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+    await reader.read(4)
+    writer.write(data)
+    if not data:  # It never answers.
+        await reader.read()
+    writer.close()
+
+
+@pytest.mark.parametrize(
+    ("data", "says"),
+    [
+        (b"HTTP/1.0 400 Bad request\r\n\r\n", "does not answer as a controller: .*a frame of 1213486160 bytes"),
+        (b"SSH-2.0-server\r\n", "does not answer as a controller: .*a frame of 1397966893 bytes"),
+        (b"\0\0\0\x0a\0\0\0\x63" + bytes(6), "the answer has correlation id 99, not 0"),
+        (b"\0\0\0\x0c" + bytes(6) + b"\1" + bytes(5), "is no controller of a KRaft quorum: the peer does not know"),
+        (b"", "is not ready within 0.2 s"),
+    ],
+)
+@story
+async def test_a_target_that_is_no_controller_is_told_soon(
+    data: bytes, says: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Not after a minute of tries."""
+    monkeypatch.setattr(quorum, "_STARTING_S", 0.0)
+    monkeypatch.setattr(quorum, "_LIMITS", replace(quorum._LIMITS, connect_s=0.2))
+    async with await asyncio.start_server(partial(_says, data), "127.0.0.1", 0) as server:
+        target = Quorum([f"127.0.0.1:{server.sockets[0].getsockname()[1]}"], random=Random(1))
+        with pytest.raises(TargetError, match=f"{says}.*is a controller running there") as refused:
+            await target.check_listens()
+        assert "\n" not in str(refused.value)
+
+
+@pytest.mark.parametrize(("error", "says"), [(114, "is a broker, not a controller"), (115, "is a broker"), (0, None)])
+@story
+async def test_a_target_that_is_a_broker_is_told_so(error: int, says: str | None) -> None:
+    async def answer(context: Any, request: Any) -> Any:
+        return DescribeClusterResponse(error_code=error, cluster_id="c")
+
+    async with await serve("127.0.0.1", 0, answer, {"DescribeCluster": (1, 1)}) as server:
+        target = Quorum([f"127.0.0.1:{server.port}"], random=Random(1))
+        if says is None:
+            await target.check_listens()
+        else:
+            with pytest.raises(TargetError, match=says):
+                await target.check_listens()

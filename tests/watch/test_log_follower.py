@@ -5,15 +5,17 @@ from random import Random
 import numpy as np
 import pytest
 
-from kcore.errors import NetworkError
+from kcore.errors import DecodeError, NetworkError
 from kcore.schema.metadata_records_brokers import RegisterBrokerRecord
 from kcore.schema.metadata_records_topics import PartitionChangeRecord, PartitionRecord, TopicRecord
 from kcore.types import Uuid
+from kcore.watch import log_follower
 from kcore.watch.frame import brokers_of, measured, partitions_of
 from kcore.watch.log_follower import LogFollower, Seen, isr_changes
 from kcore.watch.scraped import samples_of
 from kcore.wire.metadata_frames import encode_metadata_record
-from kcore.wire.record_building import encode_values
+from kcore.wire.record_building import encode_records, encode_values
+from kcore.wire.records import Record
 
 TOPIC = Uuid(b"t" * 16)
 
@@ -103,6 +105,21 @@ def test_another_leaders_log_replaces_what_was_not_committed() -> None:
     assert [table.state(row).isr for row in range(3)] == [(1,), (1, 2), (1,)]
     follower._truncate(3, 1)
     assert (follower.end_offset, follower.log_end_offset, follower.is_current) == (0, 0, False), "from the start again"
+
+
+def test_what_no_leader_commits_is_not_kept_without_end(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(log_follower, "MOST_WAITING", 1_000)
+    follower = began()
+    with pytest.raises(NetworkError, match="more than 1,000 bytes of the leader's log are not committed"):
+        for offset in range(5, 50):
+            follower._read(batch(offset, 1, change(0)), 5, tells_commits=True)
+
+
+def test_records_that_are_far_more_than_their_bytes_are_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(log_follower, "MOST_DECOMPRESSED", 1_000)
+    follower = began()
+    with pytest.raises(DecodeError, match="larger than max_bytes"):
+        follower._read(bytes(encode_records([Record(5, 0, None, bytes(2_000))], codec="gzip")), 6, tells_commits=True)
 
 
 PAGE = """

@@ -33,6 +33,15 @@ def decode(
     `HEADER_COLUMNS`), the decompressed bytes, how many batches were decoded, and None or what stopped it.
     """
 
+def find_time(
+    batch: ReadableBuffer, timestamp: int, start_offset: int, budget: int
+) -> tuple[tuple[int, int] | None, bool]:
+    """Time and offset of the first record of a batch that is not older and not below `start_offset`.
+
+    None and False: more than `budget` bytes would have to be decompressed. ValueError for a batch that cannot be read.
+    Nothing of the records is held.
+    """
+
 def encode(
     batches: Sequence[ReadableBuffer],
     records: Sequence[ReadableBuffer],

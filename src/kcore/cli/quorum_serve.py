@@ -12,6 +12,7 @@ import typer
 from kcore.cli.audit_option import AuditOption, audit_log
 from kcore.cli.console import fail, say
 from kcore.cli.files_option import SharedFilesOption, keep_private
+from kcore.cli.finite import finite
 from kcore.cli.front_option import FrontOption
 from kcore.cli.kraft_settings import option_value, read_quorum_door
 from kcore.cli.metrics_option import QUORUM, MetricsOption, metrics_page, serving
@@ -107,7 +108,8 @@ def command(
     ] = None,
     security: SecurityOption = None,
     append: Annotated[
-        float, typer.Option(metavar="RATE", min=0, help="While it leads: append so many records a second.")
+        float,
+        typer.Option(metavar="RATE", min=0, callback=finite, help="While it leads: append so many records a second."),
     ] = 0.0,
     record_bytes: Annotated[int, typer.Option(metavar="N", min=4, help="Of each of them; they are no-ops.")] = 256,
     audit: AuditOption = None,

@@ -10,6 +10,7 @@ import typer
 
 from kcore.cli.command_config import CommandConfigOption, security_in
 from kcore.cli.console import say
+from kcore.cli.finite import finite
 from kcore.cli.processes import address_of
 from kcore.errors import AuthenticationError, KcoreError
 from kcore.net.address import address_text
@@ -24,7 +25,9 @@ LOOK_S: Final = 0.2  # Between two looks.
 
 def command(
     controllers: Annotated[str, typer.Argument(metavar="HOST:PORT,...", help="The controllers that must be ready.")],
-    timeout: Annotated[float, typer.Option(metavar="SECONDS", min=0.1, help="Give up after that time.")] = 60.0,
+    timeout: Annotated[
+        float, typer.Option(metavar="SECONDS", min=0.1, callback=finite, help="Give up after that time.")
+    ] = 60.0,
     command_config: CommandConfigOption = None,
 ) -> None:
     """Wait until a quorum has a leader and the named controllers have all that is committed.

@@ -14,6 +14,7 @@ from rich.live import Live
 
 from kcore.cli.command_config import CommandConfigOption, security_in
 from kcore.cli.console import fail, say, wide_console
+from kcore.cli.finite import finite
 from kcore.cli.processes import address_of, stop_signal
 from kcore.cli.top_view import STALE_S, view_of
 from kcore.errors import MissingExtraError
@@ -31,7 +32,9 @@ LOOK_AGAIN_S: Final = 0.05
 
 def command(
     controllers: Annotated[str, typer.Argument(metavar="HOST:PORT,...", help="One controller of the quorum, or more.")],
-    interval: Annotated[float, typer.Option(metavar="SECONDS", min=0.1, help="Between two looks.")] = 2.0,
+    interval: Annotated[
+        float, typer.Option(metavar="SECONDS", min=0.1, callback=finite, help="Between two looks.")
+    ] = 2.0,
     once: Annotated[bool, typer.Option("--once", help="Show one frame as text and end.")] = False,
     json: Annotated[bool, typer.Option("--json", help="A frame is one JSON object, a line each.")] = False,
     metrics: Annotated[
@@ -41,7 +44,9 @@ def command(
         ),
     ] = None,
     command_config: CommandConfigOption = None,
-    timeout: Annotated[float, typer.Option(metavar="SECONDS", min=0.1, help="With --once: for the first frame.")] = 15,
+    timeout: Annotated[
+        float, typer.Option(metavar="SECONDS", min=0.1, callback=finite, help="With --once: for the first frame.")
+    ] = 15,
 ) -> None:
     """Watch a quorum of controllers, Kafka's or kcore's: its replicas, brokers, partitions, log.
 

@@ -1,14 +1,13 @@
 """The metadata log as all hollow brokers of a process see it: decoded once, into one image that they share."""
 
 import asyncio
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import Sequence
 from functools import partial
 from typing import ClassVar, Final, Never
 
 import numpy as np
 
 from kcore._ext import hollow as kernel
-from kcore.constants import METADATA_TOPIC
 from kcore.errors import TargetError
 from kcore.hollow.quorum import Quorum
 from kcore.metadata.image import ClusterImage
@@ -17,18 +16,19 @@ from kcore.protocol_errors import Errors
 from kcore.raft.log import SnapshotPiece
 from kcore.raft.state_machine import AnyAppend, SnapshotReader
 from kcore.replication.raft_log import OffsetAndEpoch
-from kcore.schema import fetch_snapshot as snapshots
 from kcore.schema import metadata_records_brokers as broker_records
 from kcore.schema.fetch import FetchRequest, FetchResponse, PartitionData
 from kcore.schema.index import METADATA_RECORDS
 from kcore.schema.metadata_records_topics import PartitionRecord
+from kcore.server.quorum.snapshot_pieces import SnapshotPieces
 from kcore.types import Int32s, Int64s
 from kcore.wire.codec import decode_from
 from kcore.wire.metadata_frames import decode_metadata_record, frame_columns
 from kcore.wire.record_batch import gap_in, scan_batches
 from kcore.wire.records import Records, decode_records
 
-_PIECE_BYTES: Final = 8 << 20  # Of a snapshot, at a time.
+_MOST_WAITING: Final = 256 << 20  # Bytes of records that are not known to be committed.
+_MOST_DECOMPRESSED: Final = 64 << 20  # Of records that come together: no controller compresses them.
 _SNAPSHOTS_AT_ONCE: Final = 4
 _PAUSE_S: Final = 0.1
 _OF_BROKERS: Final = [number for number, record in METADATA_RECORDS.items() if hasattr(broker_records, record.__name__)]
@@ -60,6 +60,8 @@ class Observer:
     def read(self, batches: bytes, committed: int) -> None:
         """More of the log, and up to where it is known to be committed."""
         self._waiting += batches
+        if len(self._waiting) > _MOST_WAITING:
+            raise TargetError(f"more than {_MOST_WAITING:,} bytes of the leader's log are not committed")
         if not self._waiting or committed <= self.end_offset:
             return
         found = scan_batches(self._waiting, check_crc=False, stop=True)
@@ -72,7 +74,7 @@ class Observer:
     # As of `kcore.raft.state_machine.StateMachine`.
 
     def on_committed(self, batches: bytes, end_offset: int) -> Sequence[Never]:
-        records = decode_records(batches)
+        records = decode_records(batches, max_bytes=_MOST_DECOMPRESSED)
         if (gap := gap_in(records.batches, self.end_offset, inside=True)) is not None:
             raise TargetError(f"the leader's log: {gap.problem.message}")
         self._seen.append(self._apply(records))
@@ -84,7 +86,7 @@ class Observer:
     def on_snapshot(self, reader: SnapshotReader) -> Sequence[Never]:
         self.image, self.end_offset, self._waiting = ClusterImage(), 0, b""
         for batches in reader:
-            self._apply(decode_records(batches))
+            self._apply(decode_records(batches, max_bytes=_MOST_DECOMPRESSED))
         self.end_offset = reader.snapshot.offset
         self._epoch_ends = {reader.snapshot.epoch: reader.snapshot.offset}
         return ()
@@ -184,8 +186,10 @@ class Observer:
     async def _fetch_snapshot(self, row: int, end_offset: int, epoch: int) -> None:
         """Each broker copies the snapshot, as a real one does; the first copy that is new becomes the image."""
         async with self._copying:
-            data = bytearray()
-            async for piece in self._pieces(end_offset, epoch):
+            data, pieces = bytearray(), SnapshotPieces(end_offset, epoch)
+            while not pieces.is_whole:
+                request = pieces.request(self._quorum.cluster_id, self.leader_epoch)
+                piece = pieces.take(await self._quorum.ask(request))
                 self.snapshot_bytes += len(piece)
                 if end_offset > self.end_offset:
                     data += piece
@@ -193,27 +197,6 @@ class Observer:
                 self.on_snapshot(SnapshotReader(OffsetAndEpoch(end_offset, epoch), partial(_piece_of, data)))
                 self._loop.seek_tape(end_offset)
         self._loop.fetch(row, False, offset=end_offset, last_epoch=epoch)
-
-    async def _pieces(self, end_offset: int, epoch: int) -> AsyncIterator[bytes]:
-        wanted = snapshots.SnapshotId(end_offset=end_offset, epoch=epoch)
-        position, size = 0, 1
-        while position < size:
-            partition = snapshots.FetchSnapshotRequestPartitionSnapshot(
-                partition=0, current_leader_epoch=self.leader_epoch, snapshot_id=wanted, position=position
-            )
-            topic = snapshots.FetchSnapshotRequestTopicSnapshot(name=METADATA_TOPIC, partitions=[partition])
-            answer = await self._quorum.ask(
-                snapshots.FetchSnapshotRequest(
-                    cluster_id=self._quorum.cluster_id, max_bytes=_PIECE_BYTES, topics=[topic]
-                )
-            )
-            if answer.error_code:
-                raise TargetError(f"FetchSnapshot: {Errors.of(answer.error_code).name}")
-            [piece] = answer.topics[0].partitions
-            if piece.error_code:
-                raise TargetError(f"FetchSnapshot: {Errors.of(piece.error_code).name}")
-            position, size = piece.position + len(piece.unaligned_records), piece.size
-            yield bytes(piece.unaligned_records)
 
 
 def _piece_of(data: bytearray, position: int, size: int) -> SnapshotPiece:

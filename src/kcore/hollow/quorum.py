@@ -2,13 +2,14 @@
 
 import asyncio
 import socket
+import time
 from collections.abc import Sequence
 from dataclasses import replace
 from random import Random
 from typing import Any, Final
 
 from kcore.constants import METADATA_TOPIC
-from kcore.errors import DisconnectedError, NetworkError, TargetError
+from kcore.errors import DisconnectedError, NetworkError, RequestTimeoutError, TargetError, UnsupportedVersionError
 from kcore.net.address import address_text, check_address, network_errors
 from kcore.net.asked_security import asked_security
 from kcore.net.connect import connect
@@ -26,10 +27,13 @@ from kcore.schema.describe_quorum import (
 )
 from kcore.schema.describe_quorum import DescribeQuorumResponsePartitionData as PartitionData
 from kcore.schema.structure import Message
+from kcore.server.quorum.describe import partition_of
 
 _CONTROLLERS: Final = 2  # The endpoint type of DescribeCluster.
 _CONNECTIONS: Final = 64  # For requests beside heartbeats and fetches; a controller serves one at a time of each.
 _RETRY_S: Final = 60.0
+_STARTING_S: Final = 5.0  # A controller that starts may close connections for so long.
+_AGAIN_S: Final = 0.5
 _BACKOFF: Final = Backoff(first_s=0.02, highest_s=0.5)
 _LIMITS: Final = Limits(in_flight=5, request_s=60.0)
 _TOPIC_LISTS: Final = ("topics", "responses", "results")  # Where an answer without an error code of its own has some.
@@ -66,25 +70,48 @@ class Quorum:
         return self.versions.answer
 
     async def check_listens(self) -> None:
-        """TargetError, at once, where every address refuses the connection or is unknown: nothing listens there.
+        """TargetError soon, where no address has a controller: nothing listens there, or something else does.
 
         Likewise where one asks for TLS or SASL: hollow brokers have neither.
         """
         problems = []
         for address in self.bootstrap:
-            try:
-                await (await self._connect(address)).close()
-            except DisconnectedError as error:
-                if isinstance(error.__cause__, OSError) and not isinstance(error.__cause__, ConnectionResetError):
-                    problems.append(str(error))
-                    continue
-            except NetworkError:
-                pass  # It may be starting.
-            host, _, port = address.rpartition(":")
-            if (asked := await asked_security(host.strip("[]"), int(port), _LIMITS)) is not None:
-                raise TargetError(f"{address} asks for {asked}: hollow brokers speak plaintext alone")
-            return  # Something listens.
+            if (problem := await self._problem_at(address)) is None:
+                return
+            problems.append(problem)
         raise TargetError(f"{'; '.join(problems)}: is a controller running there?")
+
+    async def _problem_at(self, address: str) -> str | None:
+        """Why no controller answers at that address; None where one does."""
+        end_s = time.monotonic() + _STARTING_S
+        while True:
+            problem, is_final = "", False
+            try:
+                if (told := await self._problem_of(address)) is None:
+                    return None
+                problem, is_final = told, True
+            except NetworkError as error:
+                if isinstance(error, RequestTimeoutError) or _is_unreachable(error):
+                    return str(error)
+                problem, is_final = f"{address} does not answer as a controller: {error}", not is_retriable(error)
+            host, _, port = address.rpartition(":")
+            if (asked := await asked_security(host.strip("[]"), int(port), self._limits)) is not None:
+                raise TargetError(f"{address} asks for {asked}: hollow brokers speak plaintext alone")
+            if is_final or time.monotonic() >= end_s:  # It may be starting.
+                return problem
+            await asyncio.sleep(_AGAIN_S)
+
+    async def _problem_of(self, address: str) -> str | None:
+        """As `_problem_at`; NetworkError where there is no answer, or none of this protocol."""
+        async with await self._connect(address) as connection:
+            try:
+                question = DescribeClusterRequest(endpoint_type=_CONTROLLERS)
+                answer = await connection.send(question, timeout_s=self._limits.connect_s)
+            except UnsupportedVersionError as error:
+                return f"{address} is no controller of a KRaft quorum: {error}"
+        if answer.error_code in (Errors.MISMATCHED_ENDPOINT_TYPE, Errors.UNSUPPORTED_ENDPOINT_TYPE):
+            return f"{address} is a broker, not a controller"
+        return None
 
     async def open(self) -> None:
         """Finds the active controller. TargetError if none answers within a minute."""
@@ -123,8 +150,8 @@ class Quorum:
 
         async def once() -> PartitionData:
             answer = await self.ask(DescribeQuorumRequest(topics=[topic]))
-            found: PartitionData = answer.topics[0].partitions[0]
             Errors.of(answer.error_code).raise_for("DescribeQuorum")
+            found: PartitionData = partition_of(answer, self.leader_address)
             Errors.of(found.error_code).raise_for("DescribeQuorum")  # NOT_LEADER_OR_FOLLOWER: one that just lost it.
             return found
 
@@ -189,6 +216,11 @@ class Quorum:
     async def _connect(self, address: str) -> Connection:
         host, _, port = address.rpartition(":")
         return await connect(host.strip("[]"), int(port), client_id=self.client_id, limits=self._limits)
+
+
+def _is_unreachable(error: NetworkError) -> bool:
+    """Whether there is no connection at all: refused, or no such host."""
+    return isinstance(error.__cause__, OSError) and not isinstance(error.__cause__, ConnectionResetError)
 
 
 async def _resolved(host: str, port: int) -> str:

@@ -1,8 +1,9 @@
 """One segment of a log that is in use: where batches begin, and batches as bytes, none of them decoded."""
 
 import os
+import resource
 from bisect import bisect_right
-from collections import deque
+from collections import OrderedDict, deque
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -11,10 +12,11 @@ from typing import Final
 
 import numpy as np
 
+from kcore._ext import records as kernel
 from kcore.broker.replicas.log import TimestampAndOffset
 from kcore.broker.replicas.producers import Producers
 from kcore.broker.replicas.transactions import AbortedTransaction, end_markers
-from kcore.errors import DecodeError, StorageError
+from kcore.errors import StorageError
 from kcore.protocol_errors import Errors, exception_of
 from kcore.raft.batches import HEADER, StoredBatch
 from kcore.storage.files import OS, FileSystem, opened
@@ -23,13 +25,26 @@ from kcore.storage.segment import Segment, base_offset_of
 from kcore.storage.transaction_index import TransactionIndex
 from kcore.types import Int64s
 from kcore.wire.record_batch import HEADER_END, LENGTH_END, NO_TIMESTAMP, RecordBatches, scan_batches
-from kcore.wire.records import Records, decode_records
 
 TIME_BEGIN, _TIME = 35, Struct(">q")  # Where a batch has its largest timestamp.
-MOST_DECOMPRESSED: Final = 2**28  # Of a batch whose records are searched for a time.
+# What is decompressed of a batch in which a time is looked for: some milliseconds.
+LEAST_DECOMPRESSED: Final = 2**24
+DECOMPRESSED_PER_BYTE: Final = 16
 FEW_BYTES: Final = 1 << 12  # Of batches.
+MOST_OPEN: Final = 10_000
+OF_DESCRIPTORS: Final = 8  # Of those that the process may have, one of so many.
 READERS: Final = 8  # That read a few batches at a time, each from where it was.
 READ_AHEAD: Final = 64 * 1024  # At least so much is looked at, so that most reads are one.
+
+
+# The segments of this process that have a file open for reading; the one that was read last is at the end.
+_OPEN: Final[OrderedDict["LiveSegment", None]] = OrderedDict()
+
+
+def most_open() -> int:
+    """How many of them there are at most: clients may read any segment, and the process has other files."""
+    most, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
+    return MOST_OPEN if most == resource.RLIM_INFINITY else min(MOST_OPEN, most // OF_DESCRIPTORS)
 
 
 class LiveSegment:
@@ -53,6 +68,7 @@ class LiveSegment:
 
     def close(self) -> None:
         if self._file >= 0:
+            _OPEN.pop(self, None)
             self._files.close(self._file)
             self._file = -1
 
@@ -198,12 +214,12 @@ class LiveSegment:
             recent = (batches.max_timestamp >= timestamp_ms) & (batches.last_offset >= start_offset)
             for row in np.flatnonzero(recent).tolist():
                 begin = int(batches.position[row])
-                records = _decoded(segment.data[begin : begin + int(batches.size[row])])
-                found = np.flatnonzero((records.timestamp >= timestamp_ms) & (records.offset >= start_offset))
-                if found.size:
-                    at = found[0]
-                    epoch = int(batches.partition_leader_epoch[row])
-                    return TimestampAndOffset(int(records.timestamp[at]), int(records.offset[at]), epoch)
+                batch = segment.data[begin : begin + int(batches.size[row])]
+                found, is_searched = _found_in(batch, timestamp_ms, start_offset)
+                if not is_searched:
+                    found = int(batches.max_timestamp[row]), max(int(batches.base_offset[row]), start_offset)
+                if found is not None:
+                    return TimestampAndOffset(*found, int(batches.partition_leader_epoch[row]))
         return None
 
     def _learn(self) -> None:
@@ -305,6 +321,12 @@ class LiveSegment:
     def _bytes(self, position: int, most: int) -> bytes:
         if self._file < 0:
             self._file = self._files.open(self.path)
+            if self._files is OS:
+                _OPEN[self] = None
+                if len(_OPEN) > most_open():
+                    next(iter(_OPEN)).close()
+        elif self in _OPEN:
+            _OPEN.move_to_end(self)
         if position >= self._size:
             raise StorageError(f"{self.path}: a batch before position {self._size} reaches past the end")
         return self._files.pread(self._file, min(most, self._size - position), position)
@@ -322,8 +344,12 @@ def _rows_in_order(batches: RecordBatches, base_offset: int) -> int:
     return row + 1 if batches.base_offset[row] == lowest_behind[row] else row
 
 
-def _decoded(batch: bytes | memoryview) -> Records:
+def _found_in(batch: bytes | memoryview, timestamp_ms: int, start_offset: int) -> tuple[tuple[int, int] | None, bool]:
+    """Time and offset of a record; None and False for a batch that would be far more than its bytes: who looks for a
+    time in it begins with its first record.
+    """
     try:
-        return decode_records(batch, max_bytes=MOST_DECOMPRESSED)
-    except DecodeError as error:
+        budget = max(LEAST_DECOMPRESSED, len(batch) * DECOMPRESSED_PER_BYTE)
+        return kernel.find_time(batch, timestamp_ms, start_offset, budget)
+    except ValueError as error:
         raise exception_of(Errors.INVALID_RECORD)(str(error)) from error

@@ -5,7 +5,7 @@ It fetches without a replica id, as a consumer does: the leader counts it neithe
 
 import time
 from collections import deque
-from collections.abc import AsyncIterator, Callable
+from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
 from typing import Final
@@ -26,15 +26,16 @@ from kcore.raft.log import SnapshotPiece
 from kcore.raft.replicas import Address
 from kcore.raft.state_machine import SnapshotReader
 from kcore.replication.raft_log import OffsetAndEpoch
-from kcore.schema import fetch_snapshot as snapshots
 from kcore.schema.fetch import FetchPartition, FetchRequest, FetchTopic, PartitionData
 from kcore.schema.metadata_records_topics import PartitionChangeRecord
+from kcore.server.quorum.snapshot_pieces import PIECE_BYTES, SnapshotPieces
 from kcore.types import METADATA_TOPIC_ID, Int64s
 from kcore.wire.metadata_frames import FRAME_BYTES, frame_columns
 from kcore.wire.record_batch import gap_in, scan_batches
 from kcore.wire.records import Records, decode_records
 
-PIECE_BYTES: Final = 8 << 20  # Of the log or a snapshot, at a time.
+MOST_WAITING: Final = 256 << 20  # Bytes of records that are not known to be committed.
+MOST_DECOMPRESSED: Final = 64 << 20  # Of records that come together: no controller compresses them.
 WAIT_MS: Final = 500
 LIMITS: Final = Limits(connect_s=5.0, request_s=30.0, close_s=0.2)
 TELLS_COMMITS: Final = 18  # From this version of Fetch on the leader answers when records are committed (KIP-1166).
@@ -128,6 +129,8 @@ class LogFollower:
             if (gap := gap_in(found, self.log_end_offset, inside=True)) is not None:
                 raise NetworkError(f"the leader's log: {gap.problem.message}")
             self._waiting += batches[: found.end]
+            if len(self._waiting) > MOST_WAITING:
+                raise NetworkError(f"more than {MOST_WAITING:,} bytes of the leader's log are not committed")
             self.log_end_offset = int(found.last_offset[-1]) + 1
             self._last_epoch = int(found.partition_leader_epoch[-1])
             self._arrived.append((self.log_end_offset, now_s))
@@ -146,7 +149,7 @@ class LogFollower:
         end = int(found.position[count]) if count < len(found) else found.end
         ready, self._waiting = self._waiting[:end], self._waiting[end:]
         if ready:
-            records = decode_records(ready)
+            records = decode_records(ready, max_bytes=MOST_DECOMPRESSED)
             if self.is_current:
                 self._count(records)
             replay(self.image, records, self.end_offset)
@@ -177,32 +180,14 @@ class LogFollower:
 
     async def _load(self, snapshot: OffsetAndEpoch, connection: Connection) -> None:
         """The snapshot's state instead of what was read."""
-        data = bytearray()
-        async for piece in self._pieces(snapshot, connection):
-            data += piece
+        data, pieces = bytearray(), SnapshotPieces(snapshot.offset, snapshot.epoch)
+        while not pieces.is_whole:
+            data += pieces.take(await connection.send(pieces.request(None, self._epoch)))
         self._forget()
         for batches in SnapshotReader(snapshot, partial(_piece_of, bytes(data))):
-            replay(self.image, decode_records(batches), 0)
+            replay(self.image, decode_records(batches, max_bytes=MOST_DECOMPRESSED), 0)
         self.end_offset = self.log_end_offset = snapshot.offset
         self._last_epoch = snapshot.epoch
-
-    async def _pieces(self, snapshot: OffsetAndEpoch, connection: Connection) -> AsyncIterator[bytes]:
-        wanted = snapshots.SnapshotId(end_offset=snapshot.offset, epoch=snapshot.epoch)
-        position, size = 0, 1
-        while position < size:
-            asked = snapshots.FetchSnapshotRequestPartitionSnapshot(
-                partition=0, current_leader_epoch=self._epoch, snapshot_id=wanted, position=position
-            )
-            topic = snapshots.FetchSnapshotRequestTopicSnapshot(name=METADATA_TOPIC, partitions=[asked])
-            answer = await connection.send(snapshots.FetchSnapshotRequest(max_bytes=PIECE_BYTES, topics=[topic]))
-            Errors.of(answer.error_code).raise_for("FetchSnapshot")
-            [piece] = answer.topics[0].partitions
-            Errors.of(piece.error_code).raise_for("FetchSnapshot")
-            data = bytes(piece.unaligned_records)
-            if not data and position < piece.size:
-                raise NetworkError(f"FetchSnapshot to {connection.peer}: nothing at {position} of {piece.size} bytes")
-            position, size = position + len(data), piece.size
-            yield data
 
 
 def isr_changes(data: memoryview, begins: Int64s, lengths: "np.typing.NDArray[np.int32]") -> int:

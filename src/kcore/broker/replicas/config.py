@@ -23,6 +23,8 @@ class BrokerConfig:
     max_incremental_fetch_session_cache_slots: int = 1_000  # 0: no fetch sessions (KIP-227).
     min_insync_replicas: int = 1
     message_max_bytes: int = 1_048_588
+    producer_id_expiration_ms: int = 86_400_000
+    producer_id_expiration_check_interval_ms: int = 600_000
     # Of the coordinators' topics, which brokers have the controller create.
     offsets_topic_num_partitions: int = 50
     offsets_topic_replication_factor: int = 3

@@ -34,6 +34,7 @@ FINAL_EPOCH: Final = -1  # Make none, and close the one that is named.
 LAST_EPOCH: Final = 2**31 - 1
 EVICTION_MS: Final = 120_000  # MIN_INCREMENTAL_FETCH_SESSION_EVICTION_MS
 MOST_PARTITIONS: Final = 500_000  # Of all sessions together.
+MOST_OF_A_CONSUMER: Final = 10_000  # Partitions of its session: a request of a few bytes has all of them read.
 
 PartitionId = tuple[Uuid | str, int]  # By topic id from version 13 on, by name before.
 
@@ -168,7 +169,9 @@ class FetchSessionCache:
         if not session.partitions:
             self.remove(session)
             return SessionlessFetchContext(wanted)
-        if not self._fits(wanted.values(), len(session.partitions) - session.cached_size):
+        has_room = session.is_privileged or len(session.partitions) <= MOST_OF_A_CONSUMER
+        more = len(session.partitions) - session.cached_size
+        if not has_room or not _are_kept(wanted.values()) or not self._make_room(more, session.is_privileged, session):
             self.remove(session)
             return Errors.FETCH_SESSION_ID_NOT_FOUND
         self._touch(session)
@@ -178,7 +181,9 @@ class FetchSessionCache:
     def maybe_create(self, partitions: Partitions, *, by_id: bool, is_privileged: bool) -> int:
         """The id of a new session with these partitions; NO_SESSION if there is no room for it."""
         key = EvictableKey(is_privileged, len(partitions), NO_SESSION)
-        if not self._fits(partitions.values(), len(partitions)):
+        if not _are_kept(partitions.values()) or (len(partitions) > MOST_OF_A_CONSUMER and not is_privileged):
+            return NO_SESSION
+        if not self._make_room(len(partitions), is_privileged):
             return NO_SESSION
         if len(self.sessions) >= self.slots and not self._try_evict(key):
             return NO_SESSION
@@ -195,10 +200,21 @@ class FetchSessionCache:
             self._displace(session)
             self.num_partitions -= session.cached_size
 
-    def _fits(self, partitions: Collection[CachedPartition], more: int) -> bool:
-        """Names that no topic can have are not kept, however many there are: they may be long."""
-        fits = self.num_partitions + more <= MOST_PARTITIONS
-        return fits and all(len(each.topic) <= MAX_LENGTH for each in partitions)
+    def _make_room(self, more: int, is_privileged: bool, keeps: FetchSession | None = None) -> bool:
+        """Whether so many more partitions fit; for them sessions go that were not used for long, or for a follower's
+        those of consumers. `keeps` stays.
+        """
+        while self.num_partitions + more > MOST_PARTITIONS:
+            victim = next((each for each in self.sessions.values() if self._may_go(each, is_privileged, keeps)), None)
+            if victim is None:
+                return False
+            self.remove(victim)
+            self.evictions += 1
+        return True
+
+    def _may_go(self, session: FetchSession, for_privileged: bool, keeps: FetchSession | None) -> bool:
+        is_stale = self.now_ms - session.last_used_ms > EVICTION_MS
+        return session is not keeps and (is_stale or (for_privileged and not session.is_privileged))
 
     def _new_id(self) -> int:
         assert self._random_below is not None
@@ -307,6 +323,11 @@ class IncrementalFetchContext:
 
 
 FetchContext = SessionlessFetchContext | IncrementalFetchContext
+
+
+def _are_kept(partitions: Collection[CachedPartition]) -> bool:
+    """Names that no topic can have are not kept, however many there are: they may be long."""
+    return all(len(each.topic) <= MAX_LENGTH for each in partitions)
 
 
 def replica_of(request: FetchRequest, version: int) -> tuple[int, int]:

@@ -4,15 +4,16 @@ Source: ReplicaManager.fetchMessages, KafkaApis.handleFetchRequest and DelayedFe
 which partitions are read, and which of them are answered.
 """
 
-from collections.abc import Callable
-from dataclasses import dataclass
+from collections.abc import Callable, Collection
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, TypeAlias
 
 from kcore.broker.replicas.fetch_sessions import BY_ID_SINCE, CachedPartition, FetchContext, Row, replica_of
+from kcore.broker.replicas.log_validator import Bytes
 from kcore.broker.replicas.outputs import SendResponse
 from kcore.broker.replicas.partition import Partition, Read
 from kcore.broker.replicas.replica import Key
-from kcore.constants import CONSUMER_REPLICA_ID
+from kcore.constants import CONSUMER_REPLICA_ID, UNDEFINED_EPOCH
 from kcore.protocol_errors import ApiException, Errors, exception_of
 from kcore.schema.fetch import (
     AbortedTransaction,
@@ -22,6 +23,7 @@ from kcore.schema.fetch import (
     IsolationLevel,
     PartitionData,
 )
+from kcore.wire.record_batch import scan_batches
 
 if TYPE_CHECKING:
     from kcore.broker.replicas.replica_manager import ReplicaManager
@@ -30,22 +32,59 @@ MayRead: TypeAlias = Callable[[str], bool] | None  # Which topics whoever asks m
 FROM_FOLLOWERS_SINCE = 11  # Consumers may read from any replica (KIP-392).
 
 
+@dataclass(slots=True)
+class _Found:
+    """What a waiting fetch has found in one partition."""
+
+    asked: CachedPartition
+    bytes: int
+    next_offset: int  # Behind that.
+
+
 @dataclass
 class WaitingFetch:
-    """A fetch that has not found as much as it asked for."""
+    """A fetch that has not found as much as it asked for.
+
+    Each record that comes is looked at once: a fetch may wait for thousands of partitions, and thousands may wait.
+    """
 
     request_id: int
     deadline_ms: int
     request: FetchRequest
     context: FetchContext
     version: int
-    keys: set[Key]
+    found: dict[Key, _Found]
     may_read: MayRead = None
 
-    def response(self, manager: "ReplicaManager") -> FetchResponse | None:
-        """None while there is too little, or if it was answered meanwhile. It waits no more once there is one."""
-        rows, is_enough = read_all(manager, self.request, self.context, self.version, may_read=self.may_read)
-        return self.context.response(rows) if is_enough and manager.fetching.remove(self) else None
+    def __post_init__(self) -> None:
+        self._bytes = sum(each.bytes for each in self.found.values())
+
+    @property
+    def keys(self) -> Collection[Key]:
+        return self.found.keys()
+
+    def response(self, manager: "ReplicaManager", key: Key) -> FetchResponse | None:
+        """None while there is too little, or if it was answered meanwhile. It waits no more once there is one.
+
+        `key`: the partition that has changed.
+        """
+        if not self._is_enough(manager, key) or not manager.fetching.remove(self):
+            return None
+        return self.what_there_is(manager)
+
+    def _is_enough(self, manager: "ReplicaManager", key: Key) -> bool:
+        """As DelayedFetch.tryComplete."""
+        found = self.found[key]
+        left = max(found.asked.max_bytes - found.bytes, 0)
+        asked = replace(found.asked, fetch_offset=found.next_offset, last_fetched_epoch=UNDEFINED_EPOCH)
+        data = _read_one(manager, self.request, self.version, key[0], asked, left, not self._bytes, None, [])
+        if data.error_code != Errors.NONE:
+            return True
+        if data.records:
+            size = len(data.records)
+            found.bytes, found.next_offset = found.bytes + size, _end_of(data.records)
+            self._bytes += size
+        return self._bytes >= least_bytes(manager, self.request)
 
     def what_there_is(self, manager: "ReplicaManager") -> FetchResponse:
         """However little that is."""
@@ -71,9 +110,13 @@ def on_fetch(
     if is_enough or request.max_wait_ms <= 0:
         manager.output(SendResponse(request_id, context.response(rows)))
         return
-    keys = {(name, each.index) for each in context.partitions if (name := _name(manager, each, version)) is not None}
+    found = {}
+    for asked, data in rows:
+        if (name := _name(manager, asked, version)) is not None:
+            end = _end_of(data.records) if data.records else asked.fetch_offset
+            found[name, asked.index] = _Found(asked, len(data.records or b""), end)
     manager.fetching.add(
-        WaitingFetch(request_id, now_ms + request.max_wait_ms, request, context, version, keys, may_read)
+        WaitingFetch(request_id, now_ms + request.max_wait_ms, request, context, version, found, may_read)
     )
 
 
@@ -106,7 +149,17 @@ def read_all(
         rows.append((asked, data))
     for key in moved:
         manager.wake(key)
-    return rows, is_urgent or not rows or found_bytes >= request.min_bytes
+    return rows, is_urgent or not rows or found_bytes >= least_bytes(manager, request)
+
+
+def least_bytes(manager: "ReplicaManager", request: FetchRequest) -> int:
+    """What a fetch waits for: no more than it may get (KafkaApis.handleFetchRequest)."""
+    return min(request.min_bytes, request.max_bytes, manager.config.fetch_max_bytes)
+
+
+def _end_of(records: Bytes) -> int:
+    """The offset behind whole batches."""
+    return int(scan_batches(records, check_crc=False).last_offset[-1]) + 1
 
 
 def _name(manager: "ReplicaManager", asked: CachedPartition, version: int) -> str | None:

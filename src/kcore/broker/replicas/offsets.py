@@ -3,6 +3,7 @@
 Source: Partition.fetchOffsetForTimestamp, lastOffsetForLeaderEpoch and KafkaApis of 3.9.1.
 """
 
+from collections import Counter
 from typing import TYPE_CHECKING, Final
 
 from kcore.broker.replicas.log import ReplicaLog, TimestampAndOffset
@@ -35,7 +36,11 @@ DEBUGGER: Final = -2
 
 
 def on_list_offsets(manager: "ReplicaManager", request: ListOffsetsRequest, version: int) -> ListOffsetsResponse:
-    """Offsets by time: for consumers below the high watermark or the last stable offset, for followers to the end."""
+    """Offsets by time: for consumers below the high watermark or the last stable offset, for followers to the end.
+
+    A partition that is named twice is refused (ReplicaManager.fetchOffset): each look-up may read a whole segment.
+    """
+    named = Counter((topic.name, each.partition_index) for topic in request.topics for each in topic.partitions)
     topics = []
     for topic in request.topics:
         partitions = []
@@ -43,6 +48,8 @@ def on_list_offsets(manager: "ReplicaManager", request: ListOffsetsRequest, vers
             answer = ListOffsetsPartitionResponse(partition_index=requested.partition_index, error_code=Errors.NONE)
             key = (topic.name, requested.partition_index)
             try:
+                if named[key] > 1:
+                    Errors.INVALID_REQUEST.raise_for(f"{key[0]}-{key[1]} is named {named[key]} times")
                 _find(manager.partition(key), request, requested, answer)
             except exception_of(Errors.KAFKA_STORAGE_ERROR) as error:
                 manager.log_failed(key, error)

@@ -17,7 +17,7 @@ NO_PRODUCER_ID: Final = -1
 NO_PRODUCER_EPOCH: Final = -1
 NO_SEQUENCE: Final = -1
 SEQUENCES: Final = 2**31  # After the largest comes 0.
-MOST_PRODUCERS: Final = 10_000  # Of a partition; Kafka forgets a producer after a day (producer.id.expiration.ms).
+MOST_PRODUCERS: Final = 10_000  # Of a partition, without an open transaction; the one that wrote longest ago is forgotten.
 MOST_VERIFICATIONS: Final = 10_000  # Kept of producers that have not written since; the oldest go first.
 
 
@@ -208,6 +208,19 @@ class Producers:
             return None
         stable = self.transactions.end(first_offset, offset)
         return None if marker.is_commit else AbortedTransaction(producer_id, first_offset, offset, stable)
+
+    def expire(self, oldest_ms: int) -> None:
+        """Forgets who has written nothing since that time and has no transaction open (producer.id.expiration.ms).
+
+        Times are those of the records. Source: ProducerStateManager.removeExpiredProducers.
+        """
+        expired = [
+            producer_id
+            for producer_id, producer in self.by_id.items()
+            if producer.transaction_offset is None and producer.last_timestamp <= oldest_ms
+        ]
+        for producer_id in expired:
+            del self.by_id[producer_id]
 
     def restore(self, producers: Mapping[int, Producer]) -> None:
         """Replaces all producers by those of a snapshot."""

@@ -80,6 +80,17 @@ class WaitingProduce:
         return self.answer
 
 
+def drop_repeated(request: ProduceRequest) -> None:
+    """Keeps of a partition that is named again the last entry alone, as the map of KafkaApis.handleProduceRequest."""
+    entries = [(topic.name, data) for topic in request.topic_data for data in topic.partition_data]
+    last = {(name, data.index): data for name, data in entries}
+    if len(last) == len(entries):
+        return
+    for topic in request.topic_data:
+        topic.partition_data = [data for data in topic.partition_data if last[topic.name, data.index] is data]
+    request.topic_data = [topic for topic in request.topic_data if topic.partition_data]
+
+
 def on_produce(
     manager: "ReplicaManager",
     request_id: int,

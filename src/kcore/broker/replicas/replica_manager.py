@@ -284,6 +284,12 @@ class ReplicaManager:
             raise exception_of(Errors.KAFKA_STORAGE_ERROR)(f"{key[0]}-{key[1]} is offline")
         return partition
 
+    def expire_producers(self, date_ms: int) -> None:
+        """Forgets producers that have written nothing for producer.id.expiration.ms."""
+        for partition in self.partitions.values():
+            if partition.log is not None:
+                partition.log.producers.expire(date_ms - self.config.producer_id_expiration_ms)
+
     # The ISR.
 
     def propose(self, change: IsrChange) -> None:
@@ -338,7 +344,7 @@ class ReplicaManager:
             if (response := produce.response(self)) is not None and self.producing.remove(produce):
                 self.output(SendResponse(produce.request_id, response))
         for fetch in self.fetching.on(key):
-            if (found := fetch.response(self)) is not None:
+            if (found := fetch.response(self, key)) is not None:
                 self.output(SendResponse(fetch.request_id, found))
 
     def forget(self, request_id: int) -> None:

@@ -7,6 +7,7 @@ from typing import Any, Final
 
 from kcore.errors import DisconnectedError, NetworkError, UnsupportedVersionError
 from kcore.metadata.broker_table import Endpoint
+from kcore.net.bounded_log import BoundedLog
 from kcore.net.connection import Connection
 from kcore.schema.structure import Message
 from kcore.server.broker.peers import Dialer
@@ -25,27 +26,30 @@ class ControllerClient:
         self._connection: Connection | None = None
         self._at: Endpoint | None = None
         self._turn = asyncio.Lock()
+        self._last_error = ""  # Since the last answer.
+        self._log = BoundedLog(logger)
 
     async def ask(self, make: Callable[[Callable[[type[Message]], int]], tuple[Message, int]]) -> Any:
         """The response of the active controller, however long that takes.
 
         `make` gives the request and its version; its argument gives the newest version of a request there. It is called
-        for every try, so that a new broker epoch gets in.
+        for every try, so that a new broker epoch gets in. Other requests have their turns between two tries: one that
+        the controller does not answer holds up no other.
         """
-        last_error = ""
-        async with self._turn:
-            while True:
+        while True:
+            async with self._turn:
                 try:
                     connection = await self._connected()
                     versions = connection.versions
                     assert versions is not None
                     answer = await connection.send(*make(versions.choose))
                     if not names_another_controller(answer):
+                        self._last_error = ""
                         return answer
                 except (NetworkError, UnsupportedVersionError) as error:
-                    if str(error) != last_error:  # Once for each reason.
-                        last_error = str(error)
-                        logger.info("the controller does not answer: %s; again every %s s", last_error, RETRY_S)
+                    if str(error) != self._last_error:  # Once for each reason.
+                        self._last_error = str(error)
+                        self._log.info("the controller does not answer: %s; again every %s s", error, RETRY_S)
                 self.close()
                 await asyncio.sleep(RETRY_S)
 

@@ -10,6 +10,7 @@ from typing import Final
 
 from kcore.controller.kraft.config import DEFAULT_RELEASE
 from kcore.errors import DisconnectedError
+from kcore.net.limits import Limits
 from kcore.net.request_context import PLAINTEXT, SESSION, ClientSession
 from kcore.protocol_errors import Errors
 from kcore.schema.acls import DescribeAclsRequest
@@ -36,6 +37,8 @@ from kcore.wire.codec import encode
 
 WITHIN_S: Final = 60.0  # As long as Kafka's brokers look for an active controller.
 MOST_WAITING: Final = 256  # Requests at a time, of all clients.
+_BESIDE_BYTES: Final = 256 * 1024  # More than the principal, the address and the header of an envelope may have.
+MOST_BYTES: Final = Limits().frame_bytes - _BESIDE_BYTES  # Of a request: its envelope is a frame, too.
 _PRINCIPAL_VERSION: Final = 0
 _NOWHERE: Final = ip_address("127.0.0.1").packed
 _AS_IT_IS: Final[frozenset[type[Message]]] = frozenset({DescribeAclsRequest, DescribeUserScramCredentialsRequest})
@@ -94,6 +97,8 @@ class ControllerRelay:
         """Nothing is kept of a connection."""
 
     async def _in_envelope(self, frame: bytes) -> bytes:
+        if len(frame) > MOST_BYTES:  # The controller would close the connection, which other clients need.
+            raise DisconnectedError(f"a request of {len(frame):,} bytes does not fit in an envelope")
         session = SESSION.get() or _NOBODY
         envelope = enveloped(frame, session)
 

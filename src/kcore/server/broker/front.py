@@ -11,7 +11,7 @@ from kcore.broker.replicas.fetch_sessions import replica_of
 from kcore.broker.replicas.fetching import on_fetch
 from kcore.broker.replicas.markers import on_write_txn_markers
 from kcore.broker.replicas.offsets import on_list_offsets, on_offset_for_leader_epoch
-from kcore.broker.replicas.producing import on_produce
+from kcore.broker.replicas.producing import drop_repeated, on_produce
 from kcore.broker.replicas.replica_manager import ReplicaManager
 from kcore.constants import CONSUMER_REPLICA_ID
 from kcore.errors import DisconnectedError
@@ -37,12 +37,13 @@ from kcore.schema.sasl import (
 from kcore.schema.structure import Message
 from kcore.schema.topics import DeleteRecordsRequest
 from kcore.schema.transactions import InitProducerIdRequest, InitProducerIdResponse, WriteTxnMarkersRequest
+from kcore.server.answers import made_to_fit
 from kcore.server.broker import coordination
 from kcore.server.broker.gate import BrokerGate, fetch_right
 from kcore.server.broker.group_coordinators import TOPICS, TRANSACTIONS, coordinator_row
 from kcore.server.broker.log_dirs import describe_log_dirs
 from kcore.server.broker.logs import BrokerLogs
-from kcore.server.broker.records_ahead import checked_ahead
+from kcore.server.broker.records_ahead import RecordsAhead
 from kcore.server.broker.topic_creation import TopicCreation
 from kcore.server.cluster_view import ClusterView
 from kcore.server.rights import OF_GROUP, OF_TRANSACTION, Authorizer, Checked, Rights
@@ -109,6 +110,7 @@ class BrokerFront(ABC):
         self._now_ms, self._perform, self._next_producer_id = now_ms, perform, next_producer_id
         self._date_ms, self._topic_creation = date_ms, topic_creation
         self._waiting: dict[int, asyncio.Future[Message]] = {}
+        self._ahead = RecordsAhead()
         self._requests = 0
 
     @abstractmethod
@@ -138,7 +140,14 @@ class BrokerFront(ABC):
             future.set_result(response)
 
     async def handle(self, context: RequestContext, request: Any) -> Message | None:
-        """The answer; None after a Produce with acks 0."""
+        """The answer; None after a Produce with acks 0. An error message in it may name what the client has sent."""
+        answer = await self._checked(context, request)
+        if answer is not None:
+            await made_to_fit(answer)
+        return answer
+
+    async def _checked(self, context: RequestContext, request: Any) -> Message | None:
+        """The answer to what is allowed, and the refusal of the rest."""
         if self._authorizer is None:
             return await self._handle(context, request, None)
         gate = self.gate(self._authorizer, context)
@@ -239,7 +248,8 @@ class BrokerFront(ABC):
 
     async def _produce(self, context: RequestContext, request: ProduceRequest) -> Message | None:
         manager, date_ms = self._manager, self._date_ms()
-        ahead = await checked_ahead(manager, request, date_ms)
+        drop_repeated(request)
+        ahead = await self._ahead.checked(manager, request, date_ms, context)
         answer = await self._waited(
             context, lambda id_, now: on_produce(manager, id_, request, now, date_ms, context.version, ahead)
         )

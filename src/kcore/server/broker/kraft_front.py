@@ -4,7 +4,7 @@ The requests of clients and followers are in `front.py`; what the active control
 `forwarding.py`, before a request comes here.
 """
 
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Collection, Hashable
 from typing import Any, Final
 
 from kcore.broker.replicas.replica_manager import ReplicaManager
@@ -15,10 +15,16 @@ from kcore.errors import DisconnectedError
 from kcore.metadata.broker_registration import LiveBroker
 from kcore.metadata.image import ClusterImage
 from kcore.metadata.metadata_version import FEATURE_NAME, MetadataVersion
+from kcore.net.one_by_one import next_turn
 from kcore.net.server import RequestContext
 from kcore.protocol_errors import Errors
 from kcore.schema.cluster_metadata import DescribeTopicPartitionsRequest
-from kcore.schema.configs import DescribeConfigsRequest, DescribeConfigsResponse, DescribeConfigsResult
+from kcore.schema.configs import (
+    DescribeConfigsRequest,
+    DescribeConfigsResource,
+    DescribeConfigsResponse,
+    DescribeConfigsResult,
+)
 from kcore.schema.delegation_tokens import DescribeDelegationTokenRequest
 from kcore.schema.log_dirs import AlterReplicaLogDirsRequest
 from kcore.schema.structure import Message
@@ -37,6 +43,8 @@ from kcore.types import Uuid
 OF_BROKERS: Final = {"Fetch": (4, 18), "ListOffsets": (1, 11), "WriteTxnMarkers": (0, 2)}
 OF_DIRECTORIES: Final = {"AlterReplicaLogDirs": (1, 2), "DescribeLogDirs": (1, 5)}
 NOT_YET: Final = "this broker has not caught up with the metadata log yet"
+MOST_SETTINGS: Final = 500_000  # Of an answer to DescribeConfigs.
+A_TURN: Final = 10  # Settings, or resources without any, after which others have their turn.
 OF_TOPICS: Final = {"DescribeTopicPartitions": (0, 0)}
 
 
@@ -106,7 +114,7 @@ class KraftFront(BrokerFront):
 
     async def administer(self, context: RequestContext, request: Message) -> Message | None:
         if isinstance(request, DescribeConfigsRequest):
-            return self._describe_configs(request)
+            return await self._describe_configs(request)
         if isinstance(request, DescribeTopicPartitionsRequest):
             rights = None if self._authorizer is None else Rights(self._authorizer, context)
             return describe_topic_partitions(self.view(context.listener_name), request, rights)
@@ -127,8 +135,12 @@ class KraftFront(BrokerFront):
         may = (lambda *_: True) if authorizer is None else Rights(authorizer, context).may_describe_token
         return token_requests.describe_tokens(request, context.version, context.principal, image, key, may)
 
-    def _describe_configs(self, request: DescribeConfigsRequest) -> DescribeConfigsResponse:
-        """Settings of topics, of groups, of this broker and of all (ConfigHelper)."""
+    async def _describe_configs(self, request: DescribeConfigsRequest) -> DescribeConfigsResponse:
+        """Settings of topics, of groups, of this broker and of all (ConfigHelper).
+
+        A resource has dozens of settings. So other requests have their turns in between, a resource that is named again
+        is answered once, and an answer has MOST_SETTINGS.
+        """
         image = self._image()
         assert image is not None
         if any(not known_kind(self._config.release, each.resource_type) for each in request.resources):
@@ -144,4 +156,25 @@ class KraftFront(BrokerFront):
             ]
             return DescribeConfigsResponse(results=results)
         describing = Describing(self._config, image, includes_synonyms=request.include_synonyms)
-        return DescribeConfigsResponse(results=[describing.result(each) for each in request.resources])
+        found: dict[Hashable, DescribeConfigsResult] = {}
+        left = MOST_SETTINGS
+        for each in request.resources:
+            names = each.configuration_keys
+            key = each.resource_type, each.resource_name, None if names is None else tuple(names)
+            if key in found:
+                continue
+            found[key] = described = describing.result(each) if left > 0 else _too_many(each)
+            left -= len(described.configs)
+            if len(described.configs) >= A_TURN or len(found) % A_TURN == 0:
+                await next_turn()
+        return DescribeConfigsResponse(results=[*found.values()])
+
+
+def _too_many(resource: DescribeConfigsResource) -> DescribeConfigsResult:
+    return DescribeConfigsResult(
+        error_code=Errors.POLICY_VIOLATION,
+        error_message=f"the resources before it have {MOST_SETTINGS:,} settings: ask for it in another request",
+        resource_type=resource.resource_type,
+        resource_name=resource.resource_name,
+        configs=[],
+    )

@@ -42,6 +42,8 @@ _OF_REPLICAS: Final = (
     "max.incremental.fetch.session.cache.slots",
     "min.insync.replicas",
     "message.max.bytes",
+    "producer.id.expiration.ms",
+    "producer.id.expiration.check.interval.ms",
     "offsets.topic.num.partitions",
     "offsets.topic.replication.factor",
     "offsets.topic.segment.bytes",

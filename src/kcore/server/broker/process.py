@@ -202,6 +202,7 @@ class BrokerServer(ABC):
         self._begin(self._tick(), "ticks")
         self._begin(self._checkpoint(), "checkpoints")
         self._begin(self._change_isrs(), "ISR changes")
+        self._begin(self._expire_producers(), "producers")
 
     def _begin(self, work: Coroutine[Any, Any, None], name: str) -> None:
         """A background task; its failure ends the process."""
@@ -309,6 +310,11 @@ class BrokerServer(ABC):
                 self._directories_failed(self.logs.checkpoint())
                 self._checkpointed()
                 self.perform()
+
+    async def _expire_producers(self) -> None:
+        while True:
+            await asyncio.sleep(self.config.producer_id_expiration_check_interval_ms / 1000)
+            self.manager.expire_producers(date_ms())
 
     # What is asked of the controller.
 

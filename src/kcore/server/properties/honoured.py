@@ -44,7 +44,8 @@ _OF_BROKERS: Final = """
     initial.broker.registration.timeout.ms inter.broker.listener.name log.dir.failure.timeout.ms
     log.index.interval.bytes log.retention.check.interval.ms log.segment.bytes
     max.incremental.fetch.session.cache.slots message.max.bytes offsets.topic.num.partitions
-    offsets.topic.replication.factor offsets.topic.segment.bytes replica.fetch.backoff.ms replica.fetch.max.bytes
+    offsets.topic.replication.factor offsets.topic.segment.bytes producer.id.expiration.check.interval.ms
+    producer.id.expiration.ms replica.fetch.backoff.ms replica.fetch.max.bytes
     replica.fetch.min.bytes replica.fetch.response.max.bytes replica.fetch.wait.max.ms replica.lag.time.max.ms
     sasl.mechanism.inter.broker.protocol security.inter.broker.protocol transaction.state.log.min.isr
     transaction.state.log.num.partitions transaction.state.log.replication.factor

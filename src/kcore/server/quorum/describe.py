@@ -105,7 +105,7 @@ class _Search:
             _check(cluster.error_code, f"DescribeCluster to {connection.peer}")
         answer = await connection.send(_request())
         _check(answer.error_code, f"DescribeQuorum to {connection.peer}")
-        partition = _partition_of(answer, connection.peer)
+        partition = partition_of(answer, connection.peer)
         if partition.error_code == Errors.NOT_LEADER_OR_FOLLOWER:
             return self._leader_of(partition, answer, cluster)
         _check(partition.error_code, f"DescribeQuorum to {connection.peer}")
@@ -145,7 +145,7 @@ def _check(error_code: int, what: str) -> None:
     error.raise_for(f"{what}: {error.name}")
 
 
-def _partition_of(answer: DescribeQuorumResponse, peer: str) -> DescribeQuorumResponsePartitionData:
+def partition_of(answer: DescribeQuorumResponse, peer: str) -> DescribeQuorumResponsePartitionData:
     """The one that was asked for; NetworkError if the answer is about others."""
     found = [(topic.topic_name, each) for topic in answer.topics for each in topic.partitions]
     if [(name, each.partition_index) for name, each in found] != [(METADATA_TOPIC, 0)]:

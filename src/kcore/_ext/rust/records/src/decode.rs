@@ -8,7 +8,7 @@ use crate::cursor::Cursor;
 use crate::streams::{Chunked, Fault};
 
 /// The attributes' bits: timestampType is LogAppendTime, and the batch holds control records.
-const LOG_APPEND_TIME: i16 = 0x08;
+pub const LOG_APPEND_TIME: i16 = 0x08;
 const CONTROL: i16 = 0x20;
 /// The shortest record: length, attributes, two deltas, two null lengths, no headers.
 const RECORD_LEAST: usize = 7;

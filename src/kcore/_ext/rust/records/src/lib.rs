@@ -11,6 +11,7 @@ mod encode;
 mod fields;
 mod java_text;
 mod rebuild;
+mod seek;
 mod streams;
 mod validate;
 
@@ -22,7 +23,7 @@ use pyo3::types::{PyBytes, PyMemoryView};
 use batches::{Options, Problem};
 use column::{lend, lend_all};
 use encode::Source;
-use validate::{Rules, Target};
+use validate::{Refusal, Rules, Target};
 
 type Columns<'py> = Vec<Bound<'py, PyMemoryView>>;
 /// What is wrong, and where.
@@ -159,6 +160,23 @@ fn validate_records<'py>(
     Ok((refusal, errors, outcome.first_timestamp, outcome.max_timestamp, rebuilt))
 }
 
+/// The first record of a batch from a time and an offset on; None, and false: it has more bytes than `budget`.
+#[pyfunction]
+#[pyo3(name = "find_time")]
+fn find_record_of_time(
+    py: Python<'_>,
+    batch: PyBuffer<u8>,
+    timestamp: i64,
+    start_offset: i64,
+    budget: usize,
+) -> PyResult<(Option<(i64, i64)>, bool)> {
+    match reading(py, &batch, |bytes| seek::first_at(bytes, timestamp, start_offset, budget))? {
+        Ok(found) => Ok((found, true)),
+        Err((Refusal::MessageTooLarge, _)) => Ok((None, false)),
+        Err((_, why)) => Err(PyValueError::new_err(why)),
+    }
+}
+
 #[pymodule(gil_used = true)]
 fn records(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_class::<column::Column>()?;
@@ -166,5 +184,6 @@ fn records(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_function(wrap_pyfunction!(scan_batches, module)?)?;
     module.add_function(wrap_pyfunction!(decode_records, module)?)?;
     module.add_function(wrap_pyfunction!(encode_batches, module)?)?;
+    module.add_function(wrap_pyfunction!(find_record_of_time, module)?)?;
     module.add_function(wrap_pyfunction!(validate_records, module)?)
 }

@@ -61,16 +61,16 @@ pub struct Outcome {
 }
 
 /// A record: what is compared of it, and, if its bytes are held, these and where its fields are in them.
-type Record<'a> = (Fields, Option<(&'a [u8], Spans)>);
+pub type Record<'a> = (Fields, Option<(&'a [u8], Spans)>);
 
 /// Records one after the other.
-trait Source {
+pub trait Source {
     fn next(&mut self) -> Result<Record<'_>, Failure>;
     /// Whether nothing is behind the last record.
     fn is_over(&mut self) -> Result<bool, Failure>;
 }
 
-type Failure = (Refusal, String);
+pub type Failure = (Refusal, String);
 
 fn invalid(what: &str) -> Failure {
     (Refusal::InvalidRecord, what.to_owned())
@@ -91,7 +91,7 @@ fn in_record(thrown: Thrown) -> Failure {
 }
 
 /// Between records, where BufferUnderflowException is caught nowhere.
-fn between_records(fault: Fault) -> Failure {
+pub fn between_records(fault: Fault) -> Failure {
     match fault {
         Fault::Io(what) => (Refusal::UnknownServerError, what),
         Fault::Underflow => (Refusal::UnknownServerError, "BufferUnderflowException".to_owned()),
@@ -100,7 +100,7 @@ fn between_records(fault: Fault) -> Failure {
 }
 
 /// DefaultRecordBatch.uncompressedIterator.
-struct Plain<'a>(Reader<'a>);
+pub struct Plain<'a>(pub Reader<'a>);
 
 impl Source for Plain<'_> {
     #[inline]
@@ -133,7 +133,7 @@ fn is_stream_over(stream: &mut Chunked) -> Result<bool, Failure> {
 }
 
 /// skipKeyValueIterator of compressed records: they stay as they are, and nothing of them is kept.
-struct Skipped<'a>(Chunked<'a>);
+pub struct Skipped<'a>(pub Chunked<'a>);
 
 impl Source for Skipped<'_> {
     #[inline]

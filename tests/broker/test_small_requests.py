@@ -1,0 +1,186 @@
+"""Small requests of clients cost a broker little: what is named again, what waits, what is kept of a session."""
+
+from random import Random
+from typing import Any
+
+import pytest
+
+from broker.cluster import TOPIC_ID, Cluster, led
+from kcore.broker.replicas import fetch_sessions
+from kcore.broker.replicas.describing import on_describe_producers
+from kcore.broker.replicas.fetch_sessions import FetchSessionCache
+from kcore.broker.replicas.fetching import on_fetch
+from kcore.broker.replicas.offsets import on_list_offsets
+from kcore.broker.replicas.producers import Producers
+from kcore.broker.replicas.producing import drop_repeated
+from kcore.protocol_errors import Errors
+from kcore.schema.fetch import FetchPartition, FetchRequest, FetchTopic
+from kcore.schema.list_offsets import ListOffsetsPartition, ListOffsetsRequest, ListOffsetsTopic
+from kcore.schema.produce import PartitionProduceData, ProduceRequest, TopicProduceData
+from kcore.schema.producers import DescribeProducersRequest, TopicRequest
+from kcore.wire.record_batch import scan_batches
+from storage import building
+
+
+def test_the_producers_of_a_partition_that_is_named_again_are_told_once() -> None:
+    cluster = led()
+    cluster.produce(1, b"v", producer=(7, 0, 0))
+    topics = [TopicRequest(name="t", partition_indexes=[0, 0, 9, 0]), TopicRequest(name="t", partition_indexes=[0])]
+    answer = on_describe_producers(cluster.brokers[1], DescribeProducersRequest(topics=topics))
+    assert [[each.partition_index for each in topic.partitions] for topic in answer.topics] == [[0, 9], []]
+    assert len(answer.topics[0].partitions[0].active_producers) == 1
+
+
+def test_a_partition_that_is_named_twice_is_refused_by_list_offsets(monkeypatch: pytest.MonkeyPatch) -> None:
+    """As ReplicaManager.fetchOffset does: each look-up of a time may read a whole segment."""
+    cluster, looks = led(), []
+    cluster.produce(1, b"v")
+    monkeypatch.setattr(cluster.log(1), "find_timestamp", lambda timestamp: looks.append(timestamp), raising=False)
+    asked = ListOffsetsPartition(partition_index=0, timestamp=5)
+
+    def codes(*names: str) -> list[int]:
+        request = ListOffsetsRequest(
+            replica_id=-1, topics=[ListOffsetsTopic(name=name, partitions=[asked]) for name in names]
+        )
+        answer = on_list_offsets(cluster.brokers[1], request, 7)
+        return [each.error_code for topic in answer.topics for each in topic.partitions]
+
+    assert codes("t", "t") == [Errors.INVALID_REQUEST] * 2 and not looks
+    assert codes("t") == [Errors.NONE] and looks == [5]
+
+
+def test_of_a_partition_that_is_named_again_the_last_records_are_appended() -> None:
+    def data(index: int, records: bytes) -> PartitionProduceData:
+        return PartitionProduceData(index=index, records=records)
+
+    topics = [
+        TopicProduceData(name="t", partition_data=[data(0, b"1"), data(1, b"2"), data(0, b"3")]),
+        TopicProduceData(name="u", partition_data=[data(0, b"4")]),
+        TopicProduceData(name="t", partition_data=[data(0, b"5")]),
+    ]
+    request = ProduceRequest(acks=1, timeout_ms=1, topic_data=topics)
+    drop_repeated(request)
+    left = [(topic.name, each.index, each.records) for topic in request.topic_data for each in topic.partition_data]
+    assert left == [("t", 1, b"2"), ("u", 0, b"4"), ("t", 0, b"5")]
+
+
+# Fetches that wait.
+
+
+def wait(cluster: Cluster, least: int, most: int = 10**6, offset: int = 0) -> int:
+    """A consumer's fetch of everything from there on; its id."""
+    cluster.requests += 1
+    partition = FetchPartition(partition=0, fetch_offset=offset, current_leader_epoch=-1, partition_max_bytes=10**6)
+    topics = [FetchTopic(topic="t", topic_id=TOPIC_ID, partitions=[partition])]
+    request = FetchRequest(max_wait_ms=60_000, min_bytes=least, max_bytes=most, topics=topics, forgotten_topics_data=[])
+    on_fetch(cluster.brokers[1], cluster.requests, request, 12, cluster.now_ms)
+    cluster.perform(1)
+    return cluster.requests
+
+
+def test_a_fetch_that_waits_reads_each_record_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Thousands may wait, each for more than will come."""
+    cluster = led(brokers=1)
+    cluster.produce(1, bytes(5_000))
+    log, read = cluster.log(1), []
+    reads = log.read
+
+    def counted(*given: Any, **options: Any) -> bytes:
+        found = reads(*given, **options)
+        read.append(len(found))
+        return found
+
+    monkeypatch.setattr(log, "read", counted, raising=False)
+    waiting = wait(cluster, least=10**6)
+    for _ in range(20):
+        cluster.produce(1, b"v")
+    assert waiting not in cluster.answers
+    assert sum(read) < 2 * log_bytes(cluster), "the first record was read again for each of the others"
+
+
+def log_bytes(cluster: Cluster) -> int:
+    return len(cluster.log(1).read(0, 10**9, 10**9, at_least_one=True))
+
+
+def test_a_fetch_that_waits_is_answered_with_all_that_there_is() -> None:
+    cluster = led(brokers=1)
+    cluster.produce(1, b"first")
+    size = log_bytes(cluster)
+    waiting = wait(cluster, least=size + 1)
+    assert waiting not in cluster.answers
+    cluster.produce(1, b"second")
+    records = cluster.fetched(waiting).records
+    assert scan_batches(records).base_offset.tolist() == [0, 1]
+
+
+def test_a_fetch_waits_for_no_more_than_it_may_get() -> None:
+    """As KafkaApis.handleFetchRequest: else it would wait until its time is over, whatever comes."""
+    cluster = led(brokers=1)
+    cluster.produce(1, bytes(500))
+    assert wait(cluster, least=2**31 - 1, most=400) in cluster.answers
+
+
+# Sessions.
+
+
+def request_of(begin: int, end: int, session: tuple[int, int] = (0, 0), replica: int = -1) -> FetchRequest:
+    partitions = [FetchPartition(partition=index) for index in range(begin, end)]
+    topics = [FetchTopic(topic="t", partitions=partitions)] if partitions else []
+    return FetchRequest(
+        session_id=session[0], session_epoch=session[1], replica_id=replica, topics=topics, forgotten_topics_data=[]
+    )
+
+
+def opened(cache: FetchSessionCache, begin: int, end: int, replica: int = -1) -> int:
+    context = cache.new_context(request_of(begin, end, replica=replica), 12)
+    assert not isinstance(context, Errors)
+    return context.response([]).session_id
+
+
+def test_a_consumers_session_has_so_many_partitions(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A request of fifty bytes has all of them read."""
+    monkeypatch.setattr(fetch_sessions, "MOST_OF_A_CONSUMER", 5)
+    cache = FetchSessionCache(10, Random(1).randrange)
+    assert opened(cache, 0, 6) == 0
+    kept = opened(cache, 0, 5)
+    assert kept and cache.new_context(request_of(5, 6, (kept, 1)), 12) is Errors.FETCH_SESSION_ID_NOT_FOUND
+    assert opened(cache, 0, 6, replica=2), "a follower's may have more"
+
+
+def test_sessions_of_consumers_leave_room_for_those_of_followers(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(fetch_sessions, "MOST_PARTITIONS", 10)
+    cache = FetchSessionCache(10, Random(1).randrange)
+    for begin in (0, 5):
+        assert opened(cache, begin, begin + 5)
+    assert opened(cache, 10, 15) == 0, "a consumer's does not displace others that are in use"
+    assert opened(cache, 0, 6, replica=2) and cache.num_partitions == 6
+    cache.tell_time(fetch_sessions.EVICTION_MS + 1)
+    assert opened(cache, 0, 9), "one that nobody has used for long gives way"
+
+
+# Producers.
+
+
+def written(producers: Producers, producer_id: int, timestamp: int, offset: int) -> None:
+    data = building.batch(offset, [b"v"], producer=(producer_id, 0, 0), time_ms=timestamp)
+    producers.take(scan_batches(data), {})
+
+
+def test_producers_that_are_silent_for_long_are_forgotten(monkeypatch: pytest.MonkeyPatch) -> None:
+    producers = Producers()
+    for producer_id, timestamp in ((1, 1_000), (2, 2_000), (3, 3_000)):
+        written(producers, producer_id, timestamp, producer_id)
+    producers.by_id[1].transaction_offset = 1
+    producers.expire(2_000)
+    assert [*producers.by_id] == [1, 3], "a transaction is open, or it has written since"
+
+
+def test_of_a_partitions_producers_those_that_wrote_last_are_known(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("kcore.broker.replicas.producers.MOST_PRODUCERS", 3)
+    producers = Producers()
+    for offset, producer_id in enumerate((1, 2, 3, 1, 4)):
+        written(producers, producer_id, 1_000, offset)
+    assert [*producers.by_id] == [3, 1, 4]
+    producers.by_id[3].transaction_offset = 2
+    written(producers, 5, 1_000, 9)
+    assert [*producers.by_id] == [3, 4, 5], "no open transaction is forgotten"
