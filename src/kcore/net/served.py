@@ -211,6 +211,8 @@ class ServedConnection(Framed):
 
     async def _next_frame(self) -> bytes | list[Piece] | None:
         await self._drain()
+        if self._splitter.pending_bytes:
+            await asyncio.sleep(0)  # The client sends on before its answer: others have their turn first.
         if self._server.closing or self.closed:
             return None
         frame = self._splitter.next_frame()
