@@ -249,9 +249,9 @@ class _Server(WSGIServer):
             self._changed.notify()
 
     def _make_room(self) -> None:
-        """The greediest address loses the oldest that waits where there are too many, and its oldest for those that wait.
+        """Where there are too many, the greediest address loses the oldest that waits.
 
-        Nobody gives way to addresses that all have more connections.
+        Its oldest ones with threads give way to those that wait, unless all of these are of addresses that have more.
         """
         counts = Counter(each.host for each in self._clients)
         waiting = [each for each in self._clients if not each.has_thread]
