@@ -5,6 +5,7 @@ import logging
 import pytest
 
 from kcore.net.bounded_log import LONGEST_LINE, BoundedLog, one_line
+from kcore.printable import printable
 
 LOGGER = logging.getLogger("kcore.net.strangers")
 
@@ -54,6 +55,7 @@ def test_levels_and_tracebacks(caplog: pytest.LogCaptureFixture) -> None:
         ("a\n[2026] CRITICAL forged", "a\\n[2026] CRITICAL forged"),
         ("\x1b[2J\0\u2028", "\\x1b[2J\\x00\\u2028"),
         ("\ud800", "\\ud800"),
+        ("\x1b" * 500, "\\x1b" * 250 + "... (500 characters)"),
         ("x" * (LONGEST_LINE + 1), "x" * LONGEST_LINE + f"... ({LONGEST_LINE + 1} characters)"),
     ],
 )
@@ -61,3 +63,8 @@ def test_a_stranger_writes_no_lines_of_its_own(text: str, line: str, caplog: pyt
     assert one_line(text) == line
     BoundedLog(LOGGER).warning("%s", text)
     assert lines(caplog) == [line]
+
+
+def test_a_line_of_the_log_shows_each_character_as_a_terminal_does() -> None:
+    for code in (*range(0x3000), *range(0xD000, 0x10000), *range(0xE0000, 0xE0200)):
+        assert one_line(chr(code)) == printable(chr(code))

@@ -162,6 +162,18 @@ async def test_urgent_requests_are_looked_for_between_others() -> None:
 
 
 @story
+async def test_a_client_that_sends_on_has_one_urgent_request_begun_a_look() -> None:
+    """Otherwise who sends heartbeats faster than they are answered would have the event loop for ever."""
+    ids = range(1, 1000)
+    async with receiving() as (server, direct, reception), raw_client(server) as (reader, writer):
+        await until(lambda: len(reception) == 1)
+        writer.write(b"".join(map(ask, ids)))
+        reception.look()
+        assert direct.kinds == [BEAT]
+        await told(reader, *ids)
+
+
+@story
 async def test_versions_are_told() -> None:
     async with receiving() as (server, _, reception), raw_client(server) as (reader, writer):
         for version in (0, 3, 99):

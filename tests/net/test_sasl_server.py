@@ -12,6 +12,7 @@ from kcore import schema as s
 from kcore.metadata.principal import KafkaPrincipal
 from kcore.net.sasl_client import Exchange
 from kcore.net.sasl_mechanisms import (
+    MOST_SCRAM_BYTES,
     PlainUsers,
     ScramCredential,
     Token,
@@ -236,7 +237,9 @@ def test_tokens_of_plain(token: str, told: str | None) -> None:
         "n,,n=al=3Dice=2C,r=abc,",
         "n,,n=al=3Dice=2C,r=abc,x",
         "n,,n=al=3Dice=2C,r=abc,tokenauth=true",
+        "n,,n=al=3Dice=2C,r=" + "a" * MOST_SCRAM_BYTES,
     ],
+    ids=lambda first: first[:40],
 )
 def test_first_messages_of_scram_that_are_refused(first: str) -> None:
     talk = Talk(listener())

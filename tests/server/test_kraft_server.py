@@ -20,6 +20,7 @@ from kcore.errors import NetworkError
 from kcore.metadata.metadata_version import FEATURE_NAME
 from kcore.net.connect import connect
 from kcore.net.connection import Connection
+from kcore.net.requests import FEW_VALUES
 from kcore.processes.machine import free_ports
 from kcore.protocol_errors import Errors
 from kcore.raft.config import RaftConfig
@@ -311,6 +312,23 @@ def test_sasl_is_over_before_it_begins(port: int) -> None:
         told = await connection.send(SaslAuthenticateRequest(auth_bytes=b"\0a\0b"))
         assert Errors(told.error_code) is Errors.ILLEGAL_SASL_STATE
         assert told.error_message == "SaslAuthenticate request received after successful authentication"
+
+    served(story, port)
+
+
+def test_a_large_request_in_an_envelope_is_read_beside_the_event_loop(port: int) -> None:
+    """One at a time with other large requests, while others are answered."""
+    many = CreateAclsRequest(creations=[AclCreation()] * (FEW_VALUES + 1))
+
+    async def story(server: KraftServer, connection: Connection) -> None:
+        inner = server._front._server
+        assert inner is not None
+        async with inner.reading, await connect("127.0.0.1", server.port) as other:
+            large = connection.send(enveloped(many, 3))
+            for _ in range(100):  # It would be read by then.
+                assert (await other.send(enveloped(DescribeQuorumRequest(topics=[]), 2))).error_code == Errors.NONE
+            assert not large.done()
+        assert Errors((await large).error_code) is Errors.UNSUPPORTED_VERSION, "of unknown kinds"
 
     served(story, port)
 

@@ -7,9 +7,10 @@ import threading
 import time
 from collections.abc import AsyncIterator, Awaitable, Callable
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, suppress
+from typing import Any
 from urllib.error import HTTPError
-from urllib.request import urlopen
+from urllib.request import Request, urlopen
 
 import pytest
 from prometheus_client.parser import text_string_to_metric_families
@@ -30,7 +31,7 @@ from kcore.server.kraft import families
 from kcore.server.kraft.apis import FEATURES
 from kcore.server.kraft.process import KraftServer
 from kcore.server.metrics import page as pages
-from kcore.server.metrics.families import Family, gauge
+from kcore.server.metrics.families import Family, gauge, ready
 from kcore.server.metrics.page import MetricsPage
 from kcore.server.metrics.watched_loop import WatchedLoop, current_watched_loop, run_watched
 from kcore.server.quorum import families as quorum_families
@@ -275,11 +276,8 @@ def test_odd_requests_end_with_an_error_and_nothing_is_printed(
     assert capfd.readouterr().err == ""
 
 
-def test_clients_that_ask_and_hang_up_hold_threads_and_descriptors_within_the_bound(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
+def test_clients_that_ask_and_hang_up_hold_threads_and_descriptors_within_the_bound() -> None:
     """A place is free again when its thread and its descriptor are, also while the loop answers nobody."""
-    monkeypatch.setattr(pages, "PLACE_S", 0.02)
     many = 12 * pages.MOST_CONNECTIONS
 
     async def story(server: KraftServer, connection: Connection, page: MetricsPage) -> None:
@@ -348,5 +346,94 @@ def test_all_that_wait_for_a_page_share_the_next_one() -> None:
             assert sorted(told) != [*range(1, 11)]
             last = samples_of(await asyncio.to_thread(read, page))["answers", ()]
             assert last == len(begun) and last > max(told), "never one that was begun before the request"
+
+    asyncio.run(run())
+
+
+def test_pages_of_both_formats_and_readiness_share_their_figures(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Clients that ask in one format and the other in turn have no page written for each of them."""
+    begun: list[int] = []
+    called: list[int] = []
+    answer = pages._Pages.answer
+
+    def noted(self: pages._Pages, *given: Any) -> list[bytes]:
+        called.append(1)
+        return answer(self, *given)
+
+    async def collect() -> list[Family]:
+        begun.append(1)
+        while len(called) < 6:
+            await asyncio.sleep(0.01)
+        await asyncio.sleep(0.2)  # All wait for the next one by now.
+        return [gauge("answers", "How many were made.", len(begun)), ready(True)]
+
+    def ask(page: MetricsPage, place: int) -> bytes:
+        path = "ready" if place % 3 == 2 else "metrics"
+        accept = "application/openmetrics-text" if place % 3 == 1 else "text/plain"
+        with urlopen(Request(f"http://127.0.0.1:{page.port}/{path}", headers={"Accept": accept}), timeout=30) as answer:
+            found: bytes = answer.read()
+        return found
+
+    async def run() -> None:
+        page = MetricsPage("127.0.0.1", 0)
+        async with page.serving(collect):
+            with ThreadPoolExecutor(6) as threads:
+                loop = asyncio.get_running_loop()
+                found = await asyncio.gather(*(loop.run_in_executor(threads, ask, page, each) for each in range(6)))
+        assert len(begun) == 2, "one that the first of them began, and one for all others"
+        assert [b"# EOF" in each for each in found] == [False, True, False] * 2
+        assert found[2] == found[5] == b"ready\n"
+
+    monkeypatch.setattr(pages._Pages, "answer", noted)
+    asyncio.run(run())
+
+
+def test_a_prober_is_not_kept_out_by_a_flood_from_another_address() -> None:
+    """Nor by one whose connections all threads have: they give way to it."""
+
+    async def collect() -> list[Family]:
+        return [ready(True)]
+
+    def flood(page: MetricsPage) -> list[socket.socket]:
+        return [
+            socket.create_connection(("127.0.0.1", page.port), source_address=("127.0.0.9", 0))
+            for _ in range(3 * pages.MOST_CONNECTIONS)
+        ]
+
+    async def run() -> None:
+        page = MetricsPage("127.0.0.1", 0)
+        async with page.serving(collect):
+            strangers = await asyncio.to_thread(flood, page)
+            prober = await asyncio.to_thread(socket.create_connection, ("127.0.0.1", page.port))
+            prober.sendall(b"GET /re")
+            strangers += await asyncio.to_thread(flood, page)
+            prober.sendall(b"ady HTTP/1.0\r\n\r\n")
+            prober.settimeout(30)
+            assert b"200 OK" in await asyncio.to_thread(prober.recv, 100)
+            for each in (*strangers, prober):
+                each.close()
+
+    asyncio.run(run())
+
+
+def test_a_request_of_many_lines_is_not_parsed() -> None:
+    """Python takes a bare CR for the end of a header's line: six megabytes would be two million headers."""
+    seen = []
+
+    async def collect() -> list[Family]:
+        seen.append(1)
+        return []
+
+    def ask(page: MetricsPage) -> bytes:
+        with socket.create_connection(("127.0.0.1", page.port), timeout=30) as client, suppress(ConnectionError):
+            client.sendall(b"GET / HTTP/1.0\r\nA: b" + b"\ra:" * (pages.MOST_BYTES // 3) + b"\r\n\r\n")
+            return client.recv(100)
+        return b""
+
+    async def run() -> None:
+        page = MetricsPage("127.0.0.1", 0)
+        async with page.serving(collect):
+            assert await asyncio.to_thread(ask, page) == b""
+        assert not seen
 
     asyncio.run(run())

@@ -16,7 +16,7 @@ from kcore.net.connect import connect
 from kcore.protocol_errors import Errors
 from kcore.raft.batches import SplitBatches
 from kcore.raft.control_records import control_batch, kraft_version_record
-from kcore.raft.effects import Effect, Flush, Notice, SendResponse, Stopped, StoreElection
+from kcore.raft.effects import Effect, Flush, LeaderChanged, Notice, SendResponse, Stopped, StoreElection
 from kcore.raft.log import Appended
 from kcore.raft.memory_log import MemoryLog
 from kcore.raft.replicas import ElectionState, ReplicaKey
@@ -289,6 +289,17 @@ async def test_a_notice_is_a_line_of_the_log(caplog: pytest.LogCaptureFixture) -
     assert [(each.levelname, each.getMessage()) for each in caplog.records] == [
         ("WARNING", "100% of what node 2 sends is damaged")
     ]
+
+
+@story
+async def test_epochs_that_others_name_fill_no_log(caplog: pytest.LogCaptureFixture) -> None:
+    """At a node without `super.users` anybody may ask for votes."""
+    caplog.set_level(logging.INFO)
+    server, _ = scripted(Scripted())
+    async with server:
+        for epoch in range(100):
+            server._perform([StoreElection(ElectionState(epoch), 0), LeaderChanged(-1, epoch, 0)])
+    assert len(caplog.records) <= 2 * 11
 
 
 @story

@@ -5,6 +5,8 @@ import time
 from collections.abc import Callable
 from typing import Final
 
+from kcore.printable import printable
+
 LONGEST_LINE: Final = 1_000  # Characters: a peer's text may be megabytes.
 
 
@@ -68,9 +70,6 @@ class BoundedLog:
 
 
 def one_line(text: str) -> str:
-    """The text without control characters, and no longer than a line of the log may be."""
-    if len(text) > LONGEST_LINE:
-        text = f"{text[:LONGEST_LINE]}... ({len(text)} characters)"
-    if text.isprintable():
-        return text
-    return "".join(each if each.isprintable() else ascii(each)[1:-1] for each in text)
+    """The text as `printable` shows it, and no longer than a line of the log may be."""
+    shown = printable(text[: LONGEST_LINE + 1])
+    return shown if len(shown) <= LONGEST_LINE else f"{shown[:LONGEST_LINE]}... ({len(text)} characters)"

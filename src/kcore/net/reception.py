@@ -208,9 +208,10 @@ class Reception:
                 self._read(newcomer)
 
     def _read(self, newcomer: Newcomer) -> None:
-        """Reads what there is, and takes a request of it where none is under way."""
+        """Reads what there is until a request is answered; a client that sends on before its answer has more turns."""
         while newcomer.is_here:
-            self._take(newcomer)
+            if self._take(newcomer) and not newcomer.is_asking:
+                return
             if not newcomer.is_here or not newcomer.is_readable or len(newcomer.received) >= MOST_HELD:
                 return
             try:
@@ -228,17 +229,17 @@ class Reception:
             newcomer.received += data
             newcomer.is_readable = newcomer.ends or len(newcomer.received) == MOST_HELD
 
-    def _take(self, newcomer: Newcomer) -> None:
-        """Takes the next request, if it is here and none is under way."""
+    def _take(self, newcomer: Newcomer) -> bool:
+        """Takes the next request, if it is here and none is under way; whether it has."""
         received = newcomer.received
         if newcomer.is_asking or len(received) < _SIZE:
-            return
+            return False
         size = int.from_bytes(received[:_SIZE], "big")
         if not KEY_AND_VERSION.size <= size <= MOST_BYTES - _SIZE:
             self._send_on(newcomer, bytes(received))
-            return
+            return False
         if len(received) < _HEAD:
-            return
+            return False
         api_key, _ = KEY_AND_VERSION.unpack_from(received, _SIZE)
         direct = self._server.direct
         if api_key != ApiVersionsRequest.api_key and (direct is None or not direct.takes(api_key)):
@@ -253,6 +254,8 @@ class Reception:
                 self._begin(newcomer, frame)
             else:
                 self._asking.append((newcomer, frame))
+            return True
+        return False
 
     # Requests.
 

@@ -19,6 +19,7 @@ from kcore.metadata.principal import KafkaPrincipal
 
 PLAIN: Final = "PLAIN"
 SALT_BYTES: Final = 16
+MOST_SCRAM_BYTES: Final = 32_767  # Of a message. A user's name is a string on the wire, which is not longer.
 _KEY_BYTES: Final = 32
 _SALT_NUMBER_BYTES: Final = 17
 _BASE_36: Final = "0123456789abcdefghijklmnopqrstuvwxyz"
@@ -215,6 +216,8 @@ class Scram:
 
     def evaluate(self, token: bytes, wall_ms: int) -> bytes:
         """As Mechanism has it."""
+        if len(token) > MOST_SCRAM_BYTES:  # Its patterns take milliseconds for each further 16 KiB.
+            raise SaslFailure(f"a SCRAM message of more than {MOST_SCRAM_BYTES:,} bytes")
         message = token.decode("utf-8", "replace")
         if self._found is None:
             return self._first(message, wall_ms)

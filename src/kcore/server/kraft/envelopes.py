@@ -3,6 +3,7 @@
 Source: EnvelopeUtils, RequestChannel.Request.buildResponse.
 """
 
+import asyncio
 from ipaddress import ip_address
 from struct import Struct
 from typing import Final, NamedTuple
@@ -12,6 +13,7 @@ from kcore.errors import DecodeError
 from kcore.metadata.principal import KafkaPrincipal
 from kcore.net.framed import PIECE_BYTES, Encoded
 from kcore.net.limits import REQUEST_VALUES
+from kcore.net.requests import FEW_VALUES
 from kcore.protocol_errors import Errors
 from kcore.schema.acls import CreateAclsResponse
 from kcore.schema.describe_quorum import DescribeQuorumResponse
@@ -22,7 +24,7 @@ from kcore.schema.principal import DefaultPrincipalData
 from kcore.schema.raft_voters import AddRaftVoterResponse, RemoveRaftVoterResponse
 from kcore.schema.structure import Message
 from kcore.server.answers import in_turns
-from kcore.wire.codec import decode, decode_from, encode
+from kcore.wire.codec import decode_from, encode
 from kcore.wire.metadata_frames import varint
 
 FORWARDABLE: Final = frozenset(
@@ -50,10 +52,22 @@ class Forwarded(NamedTuple):
     client_address: str
 
 
-def unwrapped(envelope: EnvelopeRequest, most_values: int = REQUEST_VALUES) -> Forwarded | Errors:
+async def opened(envelope: EnvelopeRequest, most_values: int, reading: asyncio.Lock) -> Forwarded | Errors:
+    """As `unwrapped`; a request of many values is read in a thread that gives way, one request at a time."""
+    few = min(FEW_VALUES, most_values)
+    found = unwrapped(envelope, few)
+    if found is not Errors.UNSUPPORTED_VERSION or len(envelope.request_data) <= few:  # A value takes a byte at least.
+        return found
+    async with reading:
+        return await asyncio.to_thread(unwrapped, envelope, most_values, gives_way=True)
+
+
+def unwrapped(
+    envelope: EnvelopeRequest, most_values: int = REQUEST_VALUES, *, gives_way: bool = False
+) -> Forwarded | Errors:
     """The forwarded request, or the error for an empty EnvelopeResponse (EnvelopeUtils.handleEnvelopeRequest).
 
-    One of more than `most_values` values counts as one that cannot be read.
+    One of more than `most_values` values counts as one that cannot be read. `gives_way`: in a thread, to others.
     """
     try:
         principal = _principal_of(envelope.request_principal)
@@ -75,7 +89,7 @@ def unwrapped(envelope: EnvelopeRequest, most_values: int = REQUEST_VALUES) -> F
         return Errors.UNSUPPORTED_VERSION
     try:
         header, at = decode_from(RequestHeader, kind.header_version(version), data, most_values=most_values)
-        request, _ = decode_from(kind, version, data, at, most_values=most_values)
+        request, _ = decode_from(kind, version, data, at, most_values=most_values, gives_way=gives_way)
     except DecodeError:
         return Errors.UNSUPPORTED_VERSION
     if not is_parsed(request):
@@ -92,8 +106,9 @@ def _principal_of(data: bytes | None) -> DefaultPrincipalData:
     [version] = _VERSION.unpack_from(data)
     if version not in DefaultPrincipalData.versions:
         raise DecodeError(f"a principal of version {version}", 0)
-    found = decode(DefaultPrincipalData, version, data[_VERSION.size :])
-    assert isinstance(found, DefaultPrincipalData)
+    found, end = decode_from(DefaultPrincipalData, version, data, _VERSION.size, most_values=FEW_VALUES)
+    if end < len(data):
+        raise DecodeError("bytes are left over after the principal", end)
     return found
 
 

@@ -26,7 +26,8 @@ from kcore.metadata.acl_codes import ALTER, CLUSTER_ACTION, DESCRIBE
 from kcore.metadata.metadata_version import FEATURE_NAME
 from kcore.metadata.principal import KafkaPrincipal
 from kcore.net.adoption import Direct
-from kcore.net.framed import Encoded
+from kcore.net.framed import PIECE_BYTES, Encoded
+from kcore.net.letting_go import let_go, long_lists
 from kcore.net.limits import CLIENT_VALUES, REQUEST_VALUES
 from kcore.net.request_context import PLAINTEXT, ClientSession
 from kcore.net.requests import Answer
@@ -52,7 +53,7 @@ from kcore.schema.structure import Message
 from kcore.server.answers import in_turns
 from kcore.server.kraft.apis import APIS
 from kcore.server.kraft.credentials import NOT_LOADED
-from kcore.server.kraft.envelopes import Forwarded, is_refused_change_of_voters, unwrapped, wrapped
+from kcore.server.kraft.envelopes import Forwarded, is_refused_change_of_voters, opened, wrapped
 from kcore.server.kraft.heartbeat_feed import HeartbeatFeed
 from kcore.server.quorum.clock import Clock
 from kcore.server.quorum.compiled import CompiledFront, Feed
@@ -312,7 +313,7 @@ class ControllerFront(QuorumFront):
 
     async def _enveloped(self, context: RequestContext, envelope: EnvelopeRequest, outer: _Asked) -> Message | Encoded:
         """Handles a forwarded request as its client's; the sender of the envelope needs CLUSTER_ACTION."""
-        found = self._opened(envelope, outer)
+        found = await self._opened(envelope, outer)
         if isinstance(found, Errors):
             answer = EnvelopeResponse(error_code=found.value)
             self.throttle.answered(context, envelope, answer, self._right_of(outer))
@@ -332,16 +333,23 @@ class ControllerFront(QuorumFront):
         self.throttle.answered_through(context.session, asked.principal, asked.client_id, response)
         if LEADERS_NAMED not in self._context().config.kafka_way and is_refused_change_of_voters(response):
             return EnvelopeResponse(error_code=Errors.NOT_CONTROLLER.value)
-        return await wrapped(found, response)
+        enclosed = await wrapped(found, response)
+        if len(envelope.request_data) > PIECE_BYTES or isinstance(enclosed, Encoded):
+            lists = [*long_lists(found.request), *long_lists(response)]
+            del found, asked, response
+            await let_go(lists)
+        return enclosed
 
-    def _opened(self, envelope: EnvelopeRequest, outer: _Asked) -> Forwarded | Errors:
+    async def _opened(self, envelope: EnvelopeRequest, outer: _Asked) -> Forwarded | Errors:
         if not self._is_allowed(outer, CLUSTER_ACTION):
             return Errors.CLUSTER_AUTHORIZATION_FAILED
-        found = unwrapped(envelope, CLIENT_VALUES if self._context().config.has_authorizer else REQUEST_VALUES)
+        assert self._server is not None
+        most = CLIENT_VALUES if self._context().config.has_authorizer else REQUEST_VALUES
+        found = await opened(envelope, most, self._server.reading)
         if isinstance(found, Errors):
             return found
         lowest, highest = self._apis().get(api_name(type(found.request)), (0, -1))
-        is_known = lowest <= found.header.request_api_version <= highest and is_parsed(found.request)
+        is_known = lowest <= found.header.request_api_version <= highest
         return found if is_known else Errors.UNSUPPORTED_VERSION
 
     async def _asked(self, context: RequestContext, asked: _Asked, through: _Asked | None = None) -> Message | None:

@@ -1,18 +1,20 @@
 """A server's figures over HTTP, as Prometheus reads them.
 
-A thread writes the page, from figures that the event loop hands over. Strangers get little: a few connections, of which
-the oldest gives way to a new one, some seconds each, and ten pages a second, which all that wait for one share. A
-connection counts until its thread is free and its descriptor is closed.
+A thread writes the page, from figures that the event loop hands over. Strangers get little: a few connections and
+threads, some seconds and kilobytes each, and ten pages a second, which all that wait for one share. Where there are too
+many connections, the address that has most of them loses its oldest: an orchestrator that asks `/ready` is not kept out
+by a stranger at another address. A connection counts until its thread is free and its descriptor is closed.
 """
 
 import asyncio
 import socket
 import time
+from collections import Counter
 from collections.abc import AsyncIterator, Callable, Iterable, Sequence
 from concurrent.futures import CancelledError
 from contextlib import asynccontextmanager, suppress
-from queue import SimpleQueue
-from threading import Lock, Semaphore, Thread
+from io import BytesIO
+from threading import Condition, Lock, Thread
 from typing import Any, Final
 from wsgiref.simple_server import WSGIRequestHandler, WSGIServer
 from wsgiref.types import StartResponse, WSGIEnvironment
@@ -20,6 +22,7 @@ from wsgiref.types import StartResponse, WSGIEnvironment
 from kcore.extras import needs
 from kcore.net.address import address_text, network_errors
 from kcore.net.admission import kept_for_files
+from kcore.net.listener import plain_address
 from kcore.server.metrics.families import READY, Collect, Family, gauge
 
 with needs("metrics"):
@@ -28,9 +31,10 @@ with needs("metrics"):
     from prometheus_client.openmetrics import exposition as openmetrics
     from prometheus_client.registry import Collector
 
-MOST_CONNECTIONS: Final = 16  # A thread and a descriptor each.
-CONNECTION_S: Final = 10.0  # From the first byte asked for to the last one sent.
-PLACE_S: Final = 1.0  # How long a new connection waits for the place of the oldest; then it is closed.
+MOST_CONNECTIONS: Final = 16  # A descriptor each. A quarter of them wait for a thread.
+CONNECTION_S: Final = 10.0  # To wait for a thread, and then to the last byte sent.
+LEAST_S: Final = 0.3  # A connection with a thread has this long before it gives way to one that waits.
+MOST_BYTES: Final = 8192  # Of a request: Python's parser makes objects of hundreds of bytes from each three bytes.
 BACKLOG: Final = 128  # Connections that the kernel keeps meanwhile.
 READY_PATH: Final = "/ready"
 PAUSE_S: Final = 0.1  # Between two pages.
@@ -64,48 +68,68 @@ class MetricsPage:
 
 
 class _Pages:
-    """Writes one page at a time."""
+    """Collects the figures once at a time."""
 
     def __init__(self, registry: CollectorRegistry) -> None:
         self._registry, self._lock = registry, Lock()
-        self._begun_s = float("-inf")  # When the last page was begun.
-        self._last: dict[str, bytes] = {}  # That page, by the content type that it has been asked for in.
+        self._begun_s = float("-inf")  # When the last figures were begun.
+        self._last = _Figures(())
 
     def answer(self, environ: WSGIEnvironment, start_response: StartResponse) -> list[bytes]:
         """The WSGI application: readiness at `/ready`, and the page at any other path."""
         if environ["REQUEST_METHOD"] != "GET":
             start_response("405 Method Not Allowed", [("Allow", "GET")])
             return [b"use GET\n"]
+        figures = self._figures()
         if environ["PATH_INFO"] == READY_PATH:
-            return self._ready(start_response)
+            start_response(
+                "200 OK" if figures.is_ready else "503 Service Unavailable", [("Content-Type", "text/plain")]
+            )
+            return [b"ready\n" if figures.is_ready else b"not ready\n"]
         is_open = "application/openmetrics-text" in environ.get("HTTP_ACCEPT", "")
         kind = openmetrics.CONTENT_TYPE_LATEST if is_open else CONTENT_TYPE_PLAIN_0_0_4
-        page = self._page(kind, openmetrics.generate_latest if is_open else generate_latest)
+        page = figures.page(openmetrics.generate_latest if is_open else generate_latest)
         start_response("200 OK", [("Content-Type", kind), ("Content-Length", str(len(page)))])
         return [page]
 
-    def _ready(self, start_response: StartResponse) -> list[bytes]:
-        """200 for a server that is ready, 503 for one that is not or does not say."""
-        page = self._page(CONTENT_TYPE_PLAIN_0_0_4, generate_latest).decode()
-        is_ready = f"\n{READY} 1.0\n" in page
-        start_response("200 OK" if is_ready else "503 Service Unavailable", [("Content-Type", "text/plain")])
-        return [b"ready\n" if is_ready else b"not ready\n"]
-
-    def _page(self, kind: str, write: Callable[[Collector], bytes]) -> bytes:
-        """A page that was begun after this call; clients that wait at the same time share one."""
+    def _figures(self) -> "_Figures":
+        """Figures that were begun after this call: those that somebody else waited for, where there are such."""
         called_s = time.monotonic()
         with self._lock:
-            if self._begun_s < called_s or kind not in self._last:
+            if self._begun_s < called_s:
                 time.sleep(max(0.0, self._begun_s + PAUSE_S - time.monotonic()))
                 self._begun_s = time.monotonic()
-                self._last = {kind: write(_GivesWay(self._registry))}
-            return self._last[kind]
+                self._last = _Figures([*_GivesWay(self._registry).collect()])
+            return self._last
+
+
+class _Figures(Collector):
+    """The families of one moment: the page of each kind is written once, and readiness costs no page."""
+
+    def __init__(self, families: Sequence[Family]) -> None:
+        self._families, self._lock = families, Lock()
+        self._pages: dict[Callable[[Collector], bytes], bytes] = {}
+
+    def collect(self) -> Sequence[Family]:
+        return self._families
+
+    @property
+    def is_ready(self) -> bool:
+        """False also for a server that does not say."""
+        return any(each.name == READY and each.samples[0].value == 1 for each in self._families)
+
+    def page(self, write: Callable[[Collector], bytes]) -> bytes:
+        """In the format that `write` makes."""
+        with self._lock:
+            if write not in self._pages:
+                self._pages[write] = write(_GivesWay(self))
+            return self._pages[write]
 
 
 class _GivesWay(Collector):
     """Gives the same figures, and lets the event loop have the interpreter's lock between two families."""
 
-    def __init__(self, registry: CollectorRegistry) -> None:
+    def __init__(self, registry: Collector) -> None:
         self._registry = registry
 
     def collect(self) -> Iterable[Family]:
@@ -141,25 +165,54 @@ class _FromLoop(Collector):
 class _Handler(WSGIRequestHandler):
     """One request a connection."""
 
+    def handle(self) -> None:
+        """A longer request than MOST_BYTES ends the connection."""
+        head = bytearray()
+        with self.rfile:
+            while len(head) <= MOST_BYTES and (line := self.rfile.readline(MOST_BYTES)):
+                head += line
+                if not line.strip(b"\r\n"):
+                    break
+        if len(head) <= MOST_BYTES:
+            self.rfile = BytesIO(head)
+            super().handle()
+
     def log_message(self, format: str, *args: Any) -> None:
         """Scrapes are not logged, nor what strangers send."""
 
 
+class _Client:
+    """A connection until its descriptor is closed."""
+
+    __slots__ = ("address", "begun_s", "connection", "has_thread", "host", "is_ended")
+
+    def __init__(self, connection: socket.socket, address: Any) -> None:
+        self.connection, self.address, self.host = connection, address, plain_address(address[0])
+        self.begun_s = time.monotonic()
+        self.has_thread = self.is_ended = False
+
+    def end(self) -> None:
+        """Wakes its thread, which closes the connection."""
+        self.is_ended = True
+        with suppress(OSError):  # The client has closed it.
+            self.connection.shutdown(socket.SHUT_RDWR)
+
+
 class _Server(WSGIServer):
-    """Threads that each answer one connection at a time."""
+    """Threads that each answer one connection at a time. Accepting never waits for them."""
 
     request_queue_size = BACKLOG
 
     def __init__(self, host: str, port: int) -> None:
         [family, *_] = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE)[0]
         self.address_family = family
-        # A quarter of the descriptors that are kept for files, at most.
-        self._most = max(1, min(MOST_CONNECTIONS, kept_for_files() // 4))
-        self._places = Semaphore(self._most)
+        # A quarter of the descriptors that are kept for files, at most; one with a thread, and one that waits.
+        self._most = max(2, min(MOST_CONNECTIONS, kept_for_files() // 4))
+        self._most_threads = self._most - max(1, self._most // 4)
         self._threads: list[Thread] = []
-        self._queue: SimpleQueue[tuple[Any, Any] | None] = SimpleQueue()
-        self._begun_s: dict[socket.socket, float] = {}  # Connections that may be ended, the oldest first.
-        self._lock = Lock()
+        self._changed = Condition()  # Of all below.
+        self._clients: list[_Client] = []  # The oldest first.
+        self._is_closed = False
         super().__init__((host, port), _Handler)
 
     def server_bind(self) -> None:
@@ -172,11 +225,11 @@ class _Server(WSGIServer):
 
     def server_close(self) -> None:
         super().server_close()
-        with self._lock:
-            for each in list(self._begun_s):
-                self._end(each)
-        for _ in self._threads:
-            self._queue.put(None)
+        with self._changed:
+            self._is_closed = True
+            for each in [*self._clients]:
+                self._drop(each)
+            self._changed.notify_all()
 
     def get_request(self) -> tuple[Any, Any]:
         """Without a descriptor to spare the connection waits in the kernel."""
@@ -187,55 +240,74 @@ class _Server(WSGIServer):
             raise
 
     def process_request(self, request: Any, client_address: Any) -> None:
-        if not self._has_place():
-            self.shutdown_request(request)
-            return
-        with self._lock:
-            self._begun_s[request] = time.monotonic()
-        self._queue.put((request, client_address))
-        if len(self._threads) < self._most:
-            self._threads.append(Thread(target=self._work, name="metrics", daemon=True))
-            self._threads[-1].start()
+        with self._changed:
+            self._clients.append(_Client(request, client_address))
+            if len(self._threads) < self._most_threads:
+                self._threads.append(Thread(target=self._work, name="metrics", daemon=True))
+                self._threads[-1].start()
+            self._make_room()
+            self._changed.notify()
 
-    def _has_place(self) -> bool:
-        """Takes a place. If none is free, ends the oldest connection and waits for its place."""
-        if self._places.acquire(blocking=False):
-            return True
-        with self._lock:
-            if self._begun_s:
-                self._end(next(iter(self._begun_s)))
-        return self._places.acquire(timeout=PLACE_S)
+    def _make_room(self) -> None:
+        """Where there are too many, the greediest address loses the oldest that waits.
+
+        Its oldest ones with threads give way to those that wait, unless all of these are of addresses that have more.
+        """
+        counts = Counter(each.host for each in self._clients)
+        waiting = [each for each in self._clients if not each.has_thread]
+        if len(self._clients) > self._most:
+            self._drop(max(waiting, key=lambda each: counts[each.host]))
+        if len(self._clients) <= len(self._threads) or not waiting:
+            return
+        since_s, least = time.monotonic() - LEAST_S, min(counts[each.host] for each in waiting)
+        served = [each for each in self._clients if each.has_thread and counts[each.host] >= least]
+        may_end = [each for each in served if not each.is_ended and each.begun_s < since_s]
+        most = max(0, len(waiting) - sum(each.is_ended for each in served))
+        for victim in sorted(may_end, key=lambda each: -counts[each.host])[:most]:
+            self._drop(victim)
+
+    def _drop(self, client: _Client) -> None:
+        """Ends one: at once where it has no thread."""
+        if client.is_ended:
+            return
+        client.end()
+        if not client.has_thread:
+            self._clients.remove(client)
+            client.connection.close()
 
     def _work(self) -> None:
         """One thread: a connection after the other."""
-        while (taken := self._queue.get()) is not None:
-            request, client_address = taken
+        while (client := self._next()) is not None:
             try:
-                self.finish_request(request, client_address)
+                self.finish_request(client.connection, client.address)
             except Exception:
-                self.handle_error(request, client_address)
+                self.handle_error(client.connection, client.address)
             finally:
-                self.shutdown_request(request)
-                del request, taken
-                self._places.release()
+                self.shutdown_request(client.connection)
+                with self._changed:
+                    self._clients.remove(client)
+                del client
 
-    def shutdown_request(self, request: Any) -> None:
-        with self._lock:
-            self._begun_s.pop(request, None)
-        super().shutdown_request(request)
+    def _next(self) -> _Client | None:
+        """The oldest that waits, of those whose address has fewest connections; None at the end."""
+        with self._changed:
+            while not self._is_closed:
+                counts = Counter(each.host for each in self._clients)
+                waiting = [each for each in self._clients if not each.has_thread]
+                if waiting:
+                    client = min(waiting, key=lambda each: counts[each.host])
+                    client.has_thread, client.begun_s = True, time.monotonic()
+                    return client
+                self._changed.wait()
+            return None
 
     def service_actions(self) -> None:
         """Several times a second."""
-        with self._lock:
-            late = [each for each, begun_s in self._begun_s.items() if time.monotonic() - begun_s > CONNECTION_S]
-            for each in late:
-                self._end(each)
-
-    def _end(self, connection: socket.socket) -> None:
-        """Wakes its thread, which closes it."""
-        self._begun_s.pop(connection)
-        with suppress(OSError):  # The client has closed it.
-            connection.shutdown(socket.SHUT_RDWR)
+        with self._changed:
+            for each in [*self._clients]:
+                if time.monotonic() - each.begun_s > CONNECTION_S:
+                    self._drop(each)
+            self._make_room()
 
     def handle_error(self, request: Any, client_address: Any) -> None:
         """A client that has gone, or was sent away."""

@@ -13,6 +13,7 @@ from functools import partial
 from typing import Any, Final, Protocol, Self
 
 from kcore.errors import KcoreError, StorageError
+from kcore.net.bounded_log import BoundedLog
 from kcore.net.limits import Limits
 from kcore.net.listener_security import ListenerSecurity
 from kcore.net.metrics import Metrics
@@ -126,6 +127,7 @@ class QuorumServer:
         self._store_cluster_id = store_cluster_id
         self._features = FeatureUpdates(self.node)
         self._foreign_clusters = ForeignClusters()
+        self._log = BoundedLog(logger)  # Where all may ask for votes, anybody may begin epochs.
         self._driver: StateMachineDriver[Any] | None = None
         self._outputs: list[Any] = []  # Of the machine, to be performed behind the event at hand.
         self._is_catching_up = False
@@ -356,9 +358,9 @@ class QuorumServer:
                     self._elections.write(election, kraft_version)
                     leader = "unknown" if election.leader_id < 0 else election.leader_id
                     voted = "nobody" if election.voted is None else election.voted.id
-                    logger.info("epoch %s is stored: leader %s, voted for %s", election.epoch, leader, voted)
+                    self._log.info("epoch %s is stored: leader %s, voted for %s", election.epoch, leader, voted)
                 case Notice(text):
-                    logger.warning("%s", text)
+                    self._log.warning("%s", text)
                 case Stopped():
                     self._stopped.set()
                 case Committed() | LeaderChanged() | SnapshotLoaded():
@@ -369,9 +371,8 @@ class QuorumServer:
     def _on_machine_effect(self, effect: MachineEffect) -> None:
         if isinstance(effect, LeaderChanged):
             self.metrics.new_leaders += effect.leader_id >= 0
-            logger.info(
-                "epoch %s: the leader is %s", effect.epoch, effect.leader_id if effect.leader_id >= 0 else "unknown"
-            )
+            leader = effect.leader_id if effect.leader_id >= 0 else "unknown"
+            self._log.info("epoch %s: the leader is %s", effect.epoch, leader)
         for answer in self._features.on_effect(effect):
             self._front.answer(answer)
         if self._driver is not None:
