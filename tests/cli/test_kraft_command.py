@@ -190,6 +190,7 @@ def test_users_whom_a_cluster_begins_with(tmp_path: Path) -> None:
         ("SCRAM-SHA-256=[name=a,password=sword,fish]", "it has name, salt"),
         ("SCRAM-SHA-256=[name=a,password=swordfish,iterations=4095]", "give a number from 4,096 to 16,384"),
         ("SCRAM-SHA-256=[name=a,password=swordfish,iterations=16385]", "give a number from 4,096"),
+        (f"SCRAM-SHA-256=[name=a,password=swordfish,iterations={'9' * 5000}]", "give a number from 4,096"),
         ("SCRAM-SHA-256=[name=a,password=swordfish,salt=?]", "salt is not Base64"),
     ],
 )

@@ -4,9 +4,12 @@ import struct
 from pathlib import Path
 
 import pytest
+import typer
 
 from cli.invoking import kcore
+from kcore.cli import commands
 from kcore.cli.console import in_one_style
+from kcore.storage.foreign import foreign_kind
 from kcore.wire.record_building import encode_records
 from kcore.wire.records import Record
 
@@ -46,6 +49,19 @@ def test_message_sets_of_old_formats(magic: int, tmp_path: Path) -> None:
         assert "invalid bytes" not in kcore("dump", path).stdout
     path.write_bytes(message_set(magic))
     assert refusal("image", path).startswith(f"{path}: it is {said}")
+
+
+def test_bytes_that_only_look_like_an_old_message_set_are_not_called_one() -> None:
+    good = message_set(0)
+    for is_one, offset, size, rest in (
+        (True, 0, 14, good[12:]),
+        (False, 0, 13, good[12:]),
+        (False, -1, 14, good[12:]),
+        (False, 0, 14, good[12:16] + b"\2" + good[17:]),
+        (False, 0, 14, good[12:17] + b"\x10" + good[18:]),
+        (False, 0, 14, good[12:17]),
+    ):
+        assert (foreign_kind(struct.pack(">qi", offset, size) + rest) is not None) is is_one, (offset, size, rest)
 
 
 def test_files_of_zookeeper(tmp_path: Path) -> None:
@@ -115,6 +131,12 @@ def test_paths_that_do_not_exist(tmp_path: Path, monkeypatch: pytest.MonkeyPatch
         line = refusal(*command)
         assert line.count("no.log") == 1, line
         assert any(reason in line for reason in ("No such file", "no such file", "no plan")), line
+
+
+def test_an_error_of_the_system_that_no_command_expected(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(typer.Exit), commands._told_in_one_line():
+        (tmp_path / "no file").read_bytes()
+    assert capsys.readouterr().err == f"kcore: {tmp_path / 'no file'}: No such file or directory\n"
 
 
 @pytest.mark.parametrize(

@@ -10,15 +10,18 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import typer
+from rich.control import Control
 from rich.table import Table
 
 from cli.invoking import kcore as command
+from kcore.cli import commands, processes, quorum_describe, quorum_tables
 from kcore.cli import console as consoles
-from kcore.cli import processes, quorum_describe, quorum_tables
 from kcore.cli.console import cell, wide_console
 from kcore.cli.top_view import view_of
+from kcore.errors import KcoreError
 from kcore.printable import printable, printable_json, printable_lines
-from kcore.schema import RegisterBrokerRecord, TopicRecord
+from kcore.schema import PartitionRecord, RegisterBrokerRecord, TopicRecord
 from kcore.schema.describe_quorum import DescribeQuorumResponsePartitionData, Listener, Node, ReplicaState
 from kcore.schema.metadata_records_security import DelegationTokenRecord
 from kcore.server.quorum.describe import QuorumDescription
@@ -115,6 +118,26 @@ def test_image_shows_no_control_and_no_markup_of_a_rack(log: Path) -> None:
     assert is_clean(text) and r"\x1b]0;title" in joined and "[red]" in joined.replace("\u2502", "")
 
 
+def test_image_shows_no_control_of_a_topic_in_trouble(tmp_path: Path) -> None:
+    folder, topic_id = tmp_path / "__cluster_metadata-0", Uuid(bytes([1] * 16))
+    lost = PartitionRecord(partition_id=0, topic_id=topic_id, replicas=[1], isr=[], leader=-1)
+    records = [encode_metadata_record(each, 0) for each in (TopicRecord(name=CONTROLS, topic_id=topic_id), lost)]
+    with LogWriter(folder) as writer:
+        rows = [Record(k, TIME_MS, None, each) for k, each in enumerate(records)]
+        writer.append(encode_records(rows, partition_leader_epoch=1))
+    for options in ((), ("--offline",), ("--under-replicated",)):
+        text = shown("image", folder, *options)
+        assert is_clean(text) and r": \x1b]0;title\x07" in text
+
+
+def test_dump_shows_no_control_of_a_folder(tmp_path: Path) -> None:
+    path = tmp_path / CONTROLS.replace("/", "|")
+    with LogWriter(path) as writer:
+        writer.append(encode_records([Record(0, TIME_MS, None, b"")], partition_leader_epoch=1))
+    text = shown("dump", path)
+    assert is_clean(text) and r"\x1b]0;title\x07" in text
+
+
 def test_diverge_shows_no_control_of_a_folder(tmp_path: Path) -> None:
     paths = [tmp_path / side / CONTROLS.replace("/", "|") for side in "ab"]
     for path in paths:
@@ -127,9 +150,23 @@ def test_diverge_shows_no_control_of_a_folder(tmp_path: Path) -> None:
 
 
 def test_an_error_is_one_line_without_controls(tmp_path: Path) -> None:
-    for arguments in (("dump", tmp_path / CONTROLS), ("image", tmp_path / CONTROLS), ("decode", CONTROLS, 1, "00")):
+    path = tmp_path / CONTROLS
+    for arguments in (("dump", path), ("image", path), ("decode", CONTROLS, 1, "00"), (CONTROLS,)):
         text = shown(*arguments)
         assert is_clean(text) and text.count("\n") == 1 and r"\x1b" in text
+
+
+def test_an_error_that_no_command_expected_is_one_line_without_controls(capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(typer.Exit), commands._told_in_one_line():
+        raise KcoreError(CONTROLS)
+    text = capsys.readouterr().err
+    assert is_clean(text) and text.count("\n") == 1 and text.startswith(r"kcore: \x1b]0;title")
+
+
+def test_a_decoded_message_is_json_without_controls() -> None:
+    message = {"mechanism": CONTROLS}
+    text = shown("decode", "SaslHandshakeRequest", 1, shown("encode", "SaslHandshakeRequest", 1, json.dumps(message)))
+    assert is_clean(text) and json.loads(text) == message
 
 
 def test_top_shows_no_control_of_what_it_learnt() -> None:
@@ -179,9 +216,20 @@ def test_a_console_shows_no_control_of_a_text() -> None:
     table.add_row(cell(CONTROLS))
     console.print(table)
     console.print("\x1b[2Jone", "\u202etwo", style="bold")
+    assert Control.home().segment.text not in written.getvalue()
+    console.print(Control.home())
+    assert written.getvalue().endswith(Control.home().segment.text), "a screen of our own needs them"
+    written.truncate(written.tell() - len(Control.home().segment.text))
     text = re.sub(r"\x1b\[[\d;]*m", "", written.getvalue())  # Styles of our own.
     assert is_clean(text) and r"\x1b[2Jone" in text and r"\u202etwo" in text
     assert isinstance(wide_console(), consoles._PatientConsole)
+
+
+def test_lines_of_a_command_have_no_controls(capsys: pytest.CaptureFixture[str]) -> None:
+    consoles.say("\x1b[2Jone\n\ttwo\u202e")
+    consoles.say("\x1b[2Jone\n\ttwo\u202e", err=True)
+    said = capsys.readouterr()
+    assert said.out == "\\x1b[2Jone\n\ttwo\\u202e\n" and said.err == "\\x1b[2Jone\\n\\ttwo\\u202e\n"
 
 
 def test_commands_write_through_one_function() -> None:

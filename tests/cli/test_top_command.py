@@ -17,8 +17,8 @@ from rich.console import Console
 from typer.testing import CliRunner
 
 from cli.test_kraft_command import CLUSTER_ID, Controller, running
+from kcore.cli import top_command
 from kcore.cli.commands import app
-from kcore.cli.top_command import PlainFrames
 from kcore.cli.top_view import view_of
 from kcore.hollow.fleet import Fleet
 from kcore.hollow.quorum import Quorum
@@ -170,17 +170,17 @@ def many() -> Frame:
 
 
 def test_a_failure_is_one_line_where_nobody_sees_a_screen(capsys: pytest.CaptureFixture[str]) -> None:
-    frames = PlainFrames(Console(width=100, color_system=None))
+    show, _ = top_command._output(Console(width=100, color_system=None), json=False, live=False)
     silent = Frame(problems=["c1:9093: connection refused"])
     for _ in range(3):
-        frames.show(silent)
+        show(silent)
     said = capsys.readouterr()
     assert said.out == "" and said.err == "kcore: c1:9093: connection refused; kcore top goes on trying\n"
-    frames.show(replace(many(), age_s=0.1))
+    show(replace(many(), age_s=0.1))
     said = capsys.readouterr()
     assert "leader 1 at c1:9093" in said.out and said.err == "kcore: the quorum answers again\n"
     for _ in range(3):
-        frames.show(many())  # 12 s old.
+        show(many())  # 12 s old.
     said = capsys.readouterr()
     assert said.out == "" and said.err == "kcore: no answer; kcore top goes on trying\n"
 

@@ -242,7 +242,16 @@ def test_a_line_ends_by_a_newline_alone(separator: str) -> None:
 
 
 def test_a_newline_may_have_a_carriage_return_in_front() -> None:
-    assert PartitionTable.from_zookeeper_dump(DUMP.replace("\n", "\r\n")).brokers.racks == ["RACK"]
+    dump = DUMP.replace("\n", "\r\n")
+    assert PartitionTable.from_zookeeper_dump(f"{dump}\r\n").brokers.racks == ["RACK"]
+
+
+@pytest.mark.parametrize("field", ["version=1", "cversion=0", "czxid=7", "mzxid=7"])
+def test_numbers_have_ascii_digits(field: str) -> None:
+    for digit in ("\u0661", "\uff11"):
+        line = DUMP.splitlines()[-1].replace(f"{field[:-1]}{field[-1]}", f"{field[:-1]}{digit}", 1)
+        with pytest.raises(TableError, match="line 3 is not a ZooKeeper node"):
+            PartitionTable.from_zookeeper_dump("\n".join([*DUMP.splitlines()[:-1], line]))
 
 
 def test_a_lone_surrogate_is_an_error_that_says_where() -> None:

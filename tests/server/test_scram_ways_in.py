@@ -1,5 +1,6 @@
 """One rule says which SCRAM users and credentials there may be, whichever way they come in."""
 
+import re
 from base64 import b64encode
 from collections.abc import Callable
 from typing import NamedTuple
@@ -17,8 +18,9 @@ from kcore.metadata.image import ClusterImage
 from kcore.metadata.metadata_version import MetadataVersion
 from kcore.schema.metadata_records_security import UserScramCredentialRecord
 from kcore.schema.scram import ScramCredentialUpsertion
-from kcore.server.controller.credentials import credential_in
+from kcore.server.controller.credentials import CredentialsFollower, credential_in
 from kcore.server.kraft.credentials import LogCredentials
+from kcore.zookeeper.client import ZookeeperClient
 
 
 class Given(NamedTuple):
@@ -84,6 +86,13 @@ def test_the_format_takes_no_empty_password(password: str, capsys: pytest.Captur
     assert capsys.readouterr().err == "kcore: --add-scram: password must not be empty\n"
 
 
+def test_the_format_makes_a_salt_as_kafkas_tools_do() -> None:
+    """Users of another form could be told from unknown users."""
+    given = ["SCRAM-SHA-256=[name=alice,password=b]", "SCRAM-SHA-512=[name=bob,password=b]"]
+    salts = {record.salt for record in scram_records(given, MetadataVersion.parse("4.3.1"))}
+    assert len(salts) == 2 and all(re.fullmatch(rb"[0-9a-z]{20,26}", each) for each in salts)
+
+
 KEYS = keys_of("SCRAM-SHA-256", b"swordfish")
 
 
@@ -99,6 +108,13 @@ def in_a_znode(stored_key: bytes, server_key: bytes, iterations: int) -> bool:
     stored, server = (b64encode(each).decode() for each in (stored_key, server_key))
     text = f"salt=AAAA,stored_key={stored},server_key={server},iterations={iterations}"
     return credential_in(text, "SCRAM-SHA-256") is not None
+
+
+def test_nodes_of_both_modes_make_the_salt_of_an_unknown_user_from_the_clusters_secret() -> None:
+    keys = ("one", "one", "other", None)
+    secrets = [LogCredentials(ClusterImage, key, lambda: True).secret() for key in keys]
+    assert secrets == [CredentialsFollower(ZookeeperClient("nowhere:1"), key).secret() for key in keys]
+    assert secrets[0] == secrets[1] != secrets[2] and secrets[0] is not None and secrets[3] is None
 
 
 @pytest.mark.parametrize("way", [in_the_log, in_a_znode])

@@ -12,7 +12,9 @@ from kcore.schema.metadata_records_settings import FeatureLevelRecord
 from kcore.storage.metadata_log import load_metadata
 from kcore.storage.raft_log import DiskRaftLog
 from kcore.storage.raft_snapshots import DAMAGED
+from kcore.storage.snapshot import why_damaged
 from kcore.wire.metadata_frames import encode_metadata_record
+from kcore.wire.record_batch import HEADER_END, crc32c
 from kcore.wire.record_building import encode_values
 from storage.raft_logs import fill, opened, snapshot
 
@@ -103,6 +105,16 @@ def test_a_file_without_a_header_is_no_snapshot(tmp_path: Path) -> None:
         opened(tmp_path)
 
 
+def test_a_last_batch_of_data_that_no_codec_reads_is_no_footer(tmp_path: Path) -> None:
+    [header, *_] = snapshot_batches(1, [], 0, 0, None, 0)
+    last = bytearray(encode_values([b"state" * 40], base_offset=1, partition_leader_epoch=1, timestamp=1))
+    last[HEADER_END:] = b"\xff" * (len(last) - HEADER_END)
+    last[17:21] = crc32c(bytes(last[21:])).to_bytes(4)
+    path = tmp_path / f"{20:020}-{1:010}.checkpoint"
+    path.write_bytes(header + last)
+    assert why_damaged(path) == "it has no footer: its end is missing"
+
+
 def test_a_reader_takes_the_older_snapshot_and_says_so(tmp_path: Path) -> None:
     """`kcore image` shows what it could read, and ends with exit code 1; a program without `stop` gets the error."""
     log = with_metadata(tmp_path)
@@ -113,6 +125,10 @@ def test_a_reader_takes_the_older_snapshot_and_says_so(tmp_path: Path) -> None:
     found = load_metadata(log.folder, stop=True)
     assert "35-0000000001.checkpoint is left out: it is torn" in found.problem
     assert (found.end_offset, found.features) == (whole.end_offset, whole.features)
+    for each in (*log.folder.glob("*.log"), file_of(log, 20)):
+        each.unlink()
+    with pytest.raises(StorageError, match=r"35-0000000001\.checkpoint is left out: it is torn"):
+        load_metadata(log.folder, stop=True)
 
 
 def with_metadata(directory: Path) -> DiskRaftLog:

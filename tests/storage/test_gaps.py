@@ -1,5 +1,6 @@
 """Readers of a metadata log find each gap: between snapshot and segment, between segments, between batches."""
 
+import re
 from pathlib import Path
 from typing import Any
 
@@ -17,7 +18,7 @@ from kcore.spark.log_source import SCHEMA as LOG_SCHEMA
 from kcore.spark.log_source import LogReader
 from kcore.spark.metadata_source import MetadataReader
 from kcore.storage.metadata_log import load_metadata
-from kcore.storage.snapshot import SnapshotId, read_snapshot, write_snapshot
+from kcore.storage.snapshot import SnapshotId, read_snapshot, why_damaged, write_snapshot
 from kcore.watch.log_follower import LogFollower
 from storage.building import batches
 from storage.test_metadata_log import TIME_MS, names, topic, topics_from
@@ -93,6 +94,32 @@ def test_compacted_topics_have_gaps_that_are_none(tmp_path: Path) -> None:
     assert kcore("dump", str(folder)).exit_code == 0
 
 
+def test_a_gap_that_the_snapshot_covers_is_none(tmp_path: Path) -> None:
+    folder = folder_of(tmp_path, "behind the snapshot")
+    (folder / f"{8:020}.log").unlink()
+    (folder / f"{0:020}.log").write_bytes(topics_from(0, 1))
+    (folder / f"{4:020}.log").write_bytes(topics_from(4, 2))
+    assert names(load_metadata(folder)) == [f"t{number}" for number in range(6)]
+    for command in ("image", "dump"):
+        done = kcore(command, str(folder))
+        assert done.exit_code == 0 and done.stderr == ""
+
+
+def test_segments_that_overlap_are_named(tmp_path: Path) -> None:
+    folder = tmp_path / FOLDER
+    folder.mkdir()
+    (folder / f"{0:020}.log").write_bytes(topics_from(0, 5))
+    (folder / f"{3:020}.log").write_bytes(topics_from(3, 3))
+    said = "offset 3 does not follow offset 4"
+    with pytest.raises(DecodeError, match=said):
+        load_metadata(folder)
+    image = load_metadata(folder, stop=True)
+    assert said in image.problem and image.end_offset == 5
+    for command in ("image", "dump"):
+        done = kcore(command, str(folder))
+        assert done.exit_code == 1 and said in done.stderr
+
+
 def test_a_log_that_begins_behind_its_start_has_no_beginning(tmp_path: Path) -> None:
     folder = tmp_path / FOLDER
     folder.mkdir()
@@ -118,6 +145,7 @@ def test_a_snapshot_with_a_gap_is_not_loaded(tmp_path: Path, change: str) -> Non
         parts[2], parts[3] = parts[3], parts[2]
     data = b"".join(parts)
     path.write_bytes(data)
+    assert re.search(r"is missing|are missing|does not follow", why_damaged(path) or "")
     with pytest.raises(DecodeError, match=r"is missing|are missing|does not follow"):
         load_metadata(path)
     reader = SnapshotReader(OffsetAndEpoch(6, 1), lambda at, size: SnapshotPiece(data[at : at + size], len(data)))

@@ -111,5 +111,5 @@ def _line(row: Row) -> str:
     where = "the same" if row["offset"] is None else f"offset {row['offset']}"
     epochs = "" if row["epochOffset"] is None else f"; leader epochs part at {row['epochOffset']}"
     places = "".join(f"\n  {printable(place['file'])} at {place['position']}" for place in row["places"])
-    detail = f"{': ' if row['detail'] else ''}{printable(row['detail'])}"
+    detail = f"{': ' if row['detail'] else ''}{row['detail']}"
     return f"{printable(_name(row))}: {where} ({row['reason']}){detail}{epochs}{places}"

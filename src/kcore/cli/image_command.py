@@ -15,6 +15,7 @@ from kcore.errors import KcoreError, StorageError
 from kcore.extras import needs
 from kcore.metadata.partition_state import PartitionState
 from kcore.metadata.partition_table import PartitionTable
+from kcore.printable import printable
 from kcore.report.exits import Exit
 from kcore.storage.dump import compact
 from kcore.storage.files import MOST_CLUSTER_FILE, is_there, open_reader, read_text
@@ -163,7 +164,8 @@ def _list(table: PartitionTable, kind: str, most: int | None) -> None:
     for state in partitions_in(table, kind, most):
         leader = "none" if state.leader == NO_LEADER else state.leader
         replicas, isr = (",".join(map(str, brokers)) or "none" for brokers in (state.replicas, state.isr))
-        say(f"{trouble.name}: {state.topic}-{state.partition}  leader {leader}  replicas {replicas}  isr {isr}")
+        name = printable(f"{state.topic}-{state.partition}")
+        say(f"{trouble.name}: {name}  leader {leader}  replicas {replicas}  isr {isr}")
     if most is not None and count > most:
         say(f"{trouble.name}: {count - most:,} more; {trouble.option} lists all")
 

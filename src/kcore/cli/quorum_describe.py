@@ -15,7 +15,6 @@ from kcore.cli.console import fail, say
 from kcore.cli.processes import address_of
 from kcore.errors import KcoreError, TargetError
 from kcore.net.security import Security
-from kcore.printable import printable_json
 from kcore.raft.replicas import Address
 from kcore.report.exits import Exit
 from kcore.server.quorum.describe import QuorumDescription, describe_quorum
@@ -77,7 +76,7 @@ def _lines_of(
 ) -> list[str]:
     try:
         if json:
-            return [printable_json(json_module.dumps(quorum_tables.as_json(description)))]
+            return [json_module.dumps(quorum_tables.as_json(description))]
         if seed_format:
             table = quorum_tables.seed_status if status else quorum_tables.seed_replication
             return table(description)

@@ -75,7 +75,7 @@ def _nodes(text: str) -> dict[str, Node]:
         line = line.removesuffix("\r")
         if not line:
             continue
-        if (match := re.fullmatch(_LINE, line, re.DOTALL)) is None:
+        if (match := re.fullmatch(_LINE, line)) is None:
             raise TableError(f"line {number} is not a ZooKeeper node: {line[:60]!r}")
         path, version, czxid, data = match.groups()
         try:

@@ -1,4 +1,4 @@
-"""The users and the delegation tokens of the metadata log, for who comes to a listener with SCRAM.
+"""The users and the delegation tokens of the metadata log, for clients that authenticate by SCRAM.
 
 Source: ScramPublisher, DelegationTokenPublisher, ScramServerCallbackHandler of 4.3.1.
 """
@@ -20,8 +20,8 @@ _CODES: Final = {mechanism.name: code for code, mechanism in MECHANISMS.items()}
 class LogCredentials:
     """Those of the image at the moment of the question (kcore.net.sasl_mechanisms.Credentials).
 
-    A client that is told that it is unknown does not come again. So while the image lacks what is committed, the
-    connection of one that is not found in it is closed without an answer: DisconnectedError.
+    A client that is refused as unknown does not retry. So while the image lacks committed records, a client that is
+    not found in it gets no answer, and its connection is closed: DisconnectedError.
     """
 
     def __init__(
