@@ -17,10 +17,11 @@ from kcore.raft.replicas import Address
 from kcore.schema.cluster_metadata import MetadataRequest
 from kcore.schema.raft_votes import VoteRequest, VoteRequestPartitionData, VoteRequestTopicData, VoteResponse
 from kcore.server.quorum.describe import describe_quorum
+from kcore.storage.raft_log import DiskRaftLog
 from kcore.types import Uuid
 from oracle.kafka_tools import TOPICS
 from oracle.kcore_brokers import until
-from oracle.kraft_checks import active_controller, described
+from oracle.kraft_checks import active_controller
 from oracle.kraft_clusters import KraftCluster, Node
 from oracle.kraft_long_logs import FOLDER, RECORDS, lengthen
 from oracle.kraft_pages import Page, asked, create_topics, led_topics, send
@@ -49,10 +50,9 @@ class LongLogs(KraftCluster):
         create_topics(self.broker.address, "t", partitions=PARTITIONS)
         until(lambda: "t" in led_topics(self.broker.address), lambda: "no topic")
         [topic] = asyncio.run(send(self.broker.address, MetadataRequest(topics=None))).topics
-        ends = {each.replica_id: each.log_end_offset for each in described(self).current_voters}
-        longest = max(self.controllers, key=lambda node: ends[node.node_id])
         for node in self.controllers:
             node.terminate()
+        longest = max(self.controllers, key=log_end)
         count = lengthen(longest.data, "t", Uuid(topic.topic_id), PARTITIONS)
         for node in self.controllers:
             if node is not longest:
@@ -69,6 +69,12 @@ class LongLogs(KraftCluster):
 
     def figures(self) -> list[dict[str, float]]:
         return [page.figures() for page in self.pages.values()]
+
+
+def log_end(node: Node) -> tuple[int, int]:
+    """The last epoch of its log, and the end: the log of the highest has all that is committed."""
+    with DiskRaftLog(node.data / FOLDER) as log:
+        return log.last_epoch, log.end_offset
 
 
 def take_log(source: Node, target: Node) -> None:

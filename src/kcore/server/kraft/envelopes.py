@@ -135,8 +135,9 @@ def is_refused_change_of_voters(response: Message) -> bool:
     Without NOT_CONTROLLER in the envelope a broker forwards that answer and stays with this node: its client asks the
     same node again until its time-out. Kafka's standby does so ("standbys-name-no-leader").
     """
-    is_change = isinstance(response, AddRaftVoterResponse | RemoveRaftVoterResponse)
-    return is_change and bool(response.error_code == Errors.NOT_LEADER_OR_FOLLOWER)
+    if isinstance(response, AddRaftVoterResponse | RemoveRaftVoterResponse):
+        return bool(response.error_code == Errors.NOT_LEADER_OR_FOLLOWER)
+    return False
 
 
 def names_another_controller(response: Message) -> bool:
