@@ -17,7 +17,7 @@ NO_PRODUCER_ID: Final = -1
 NO_PRODUCER_EPOCH: Final = -1
 NO_SEQUENCE: Final = -1
 SEQUENCES: Final = 2**31  # After the largest comes 0.
-MOST_PRODUCERS: Final = 10_000  # Of a partition, without an open transaction; the one that wrote longest ago is forgotten.
+MOST_PRODUCERS: Final = 10_000  # In a partition; beyond that the one that wrote longest ago is forgotten.
 MOST_VERIFICATIONS: Final = 10_000  # Kept of producers that have not written since; the oldest go first.
 
 
