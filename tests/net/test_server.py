@@ -306,21 +306,6 @@ async def test_a_client_that_sends_on_is_read_when_it_is_its_turn() -> None:
 
 
 @story
-async def test_a_client_that_sends_on_has_one_request_a_turn() -> None:
-    """Others have their turn between two of its requests, which all came at once."""
-    async with await serve("127.0.0.1", 0, fenced, APIS) as server, raw_client(server) as (reader, writer):
-        writer.write(ASK * 1000)
-        most = 0
-        while server.metrics.responses < 1000:
-            before = server.metrics.requests
-            await asyncio.sleep(0)
-            most = max(most, server.metrics.requests - before)
-        assert most == 1
-        for _ in range(1000):
-            assert await read_correlation_id_of_answer(reader) == 7
-
-
-@story
 async def test_closing_lets_what_runs_end() -> None:
     started, release = asyncio.Event(), asyncio.Event()
 
