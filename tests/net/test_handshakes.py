@@ -186,6 +186,36 @@ async def test_half_handshakes_are_bounded_and_keep_nobody_out(tmp_path: Path, m
 
 
 @story
+async def test_one_handshake_begins_in_a_turn_of_the_event_loop(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The server signs something for each: 128 at once would hold the loop for a tenth of a second or two."""
+    begun = 0
+
+    async def accept(*given: Any) -> None:
+        nonlocal begun
+        begun += 1
+        raise ConnectionResetError
+
+    monkeypatch.setattr("kcore.net.server.accept_tls", accept)
+    authority = Authority(tmp_path / "authority")
+    context = TlsSettings(str(authority.keystore("server"))).server_context()
+    async with await serve("127.0.0.1", 0, fenced, APIS, tls=context) as server:
+        clients = [socket.create_connection(("127.0.0.1", server.port)) for _ in range(40)]
+        await until(lambda: len(server.admission) == 40)
+        for each in clients:
+            each.sendall(HELLO)
+        most = 0
+        while begun < 40:
+            before = begun
+            await asyncio.sleep(0)
+            most = max(most, begun - before)
+        for each in clients:
+            each.close()
+    assert most <= 2, "one that was woken, and one that found nobody before it"
+
+
+@story
 async def test_a_client_that_says_nothing_behind_its_handshake_is_charged_and_has_as_long_as_a_handshake(
     tmp_path: Path,
 ) -> None:

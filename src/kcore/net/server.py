@@ -27,6 +27,7 @@ from kcore.net.limits import Limits
 from kcore.net.listener import Listener, bound_sockets
 from kcore.net.lobby import Lobby
 from kcore.net.metrics import Metrics
+from kcore.net.one_by_one import next_turn
 from kcore.net.reception import Newcomer, Reception
 from kcore.net.request_context import ClientSession, RequestContext
 from kcore.net.requests import DirectHandler, Relay, Throttle
@@ -371,6 +372,7 @@ class Server:
             await asyncio.get_running_loop().connect_accepted_socket(make, arrival.socket)
             return
         self.received.hold(arrival, HANDSHAKE_BYTES)
+        await next_turn("TLS handshakes")  # Each has the server sign something, which takes a millisecond or more.
         await accept_tls(arrival.socket, make, tls, self.limits.connect_s, arrival.handshakes.room)
 
     def _arrived(self, arrival: "Arrival", task: asyncio.Task[None]) -> None:
