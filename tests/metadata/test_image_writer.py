@@ -1,10 +1,13 @@
 """Images written as records: replay gives them again, at every level what it can say, equal images alike."""
 
+from collections.abc import Iterator
 from dataclasses import replace
 from functools import cache
+from itertools import pairwise
 from random import Random
 from typing import Any
 
+import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -15,11 +18,14 @@ from kcore.metadata import image_writer
 from kcore.metadata.image import ClusterImage
 from kcore.metadata.image_writer import records_of
 from kcore.metadata.metadata_version import RELEASES, VERSIONS, MetadataVersion
-from kcore.metadata.replay import replay
+from kcore.metadata.replay import replay, replaying_values
 from kcore.schema.index import METADATA_RECORDS
 from kcore.schema.metadata_records_log import ZkMigrationStateRecord
 from kcore.schema.metadata_records_settings import FeatureLevelRecord
-from kcore.wire.metadata_frames import decode_metadata_record
+from kcore.schema.metadata_records_topics import PartitionRecord, TopicRecord
+from kcore.types import Uuid
+from kcore.wire.encoded_records import EncodedRecords
+from kcore.wire.metadata_frames import decode_metadata_record, encode_metadata_record
 from metadata.stories import Story, assert_same, log_of
 from reference import record_values as twin
 from reference.image import MIGRATING, SlowImage, changed
@@ -215,6 +221,51 @@ def test_the_level_is_that_of_the_offset() -> None:
         image.apply(record, offset)
     [value] = written(image, offset=1)
     assert decode_metadata_record(value)[0] == levels[0]
+
+
+@pytest.mark.parametrize("seed", range(20))
+def test_a_decision_that_is_applied_in_part_is_in_no_snapshot_before_it(seed: int) -> None:
+    """A snapshot that had some of its topics could not be loaded: the log behind it creates them again.
+
+    The decision goes on while the snapshot is written.
+    """
+    dice, image = Random(seed), ClusterImage()
+    image.keep_journal()
+    for broker in (1, 2):
+        image.brokers.register(broker, 1)
+    level = encode_metadata_record(FeatureLevelRecord(name="metadata.version", feature_level=21), 0)
+    replay(image, log_of([level, *topic_of(99)]))
+    before, offset = written(image), image.end_offset
+    values = EncodedRecords.of([value for number in range(1, 41) for value in topic_of(number)])
+
+    def decision() -> Iterator[None]:
+        """As the controller applies one, with the records of a transaction around it."""
+        image.begin(offset)
+        for begin, end in pairwise([*range(0, len(values), dice.choice((60, 100, 150))), len(values)]):
+            part = EncodedRecords(values.values, values.offsets[begin : end + 1])
+            yield from replaying_values(image, part, np.arange(begin, end) + offset + 2)
+            yield
+
+    parts, found = decision(), list[bytes]()
+    for _ in range(dice.randint(0, 8)):
+        next(parts, None)
+    for piece in records_of(image, offset=offset):
+        found += list(piece)
+        for _ in range(dice.randint(0, 2)):
+            next(parts, None)
+    assert found == before
+
+
+def topic_of(number: int) -> list[bytes]:
+    """The records of a topic with ten partitions."""
+    topic_id = Uuid(bytes([number] * 16))
+    partitions = [
+        PartitionRecord(partition_id=index, topic_id=topic_id, replicas=[1, 2], isr=[1, 2], leader=1)
+        for index in range(10)
+    ]
+    return [
+        encode_metadata_record(each, 0) for each in (TopicRecord(name=f"t{number}", topic_id=topic_id), *partitions)
+    ]
 
 
 def test_a_release_writes_what_its_own_snapshots_have() -> None:

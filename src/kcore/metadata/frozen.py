@@ -42,9 +42,11 @@ class Freezer:
         """
         image = self._image
         twin = image.copy(self._room)
-        if offset is not None and offset < image.end_offset:
-            if image.journal is None:
-                raise TableError(f"without a journal, an image at {image.end_offset} cannot go back to {offset}")
+        if offset is None:
+            return twin
+        if image.journal is not None:  # Also at `end_offset`: a batch that is applied in part may begin there.
             yield from image.journal.revert_copy(twin, offset)
-            twin.end_offset = offset
+        elif offset < image.end_offset:
+            raise TableError(f"without a journal, an image at {image.end_offset} cannot go back to {offset}")
+        twin.end_offset = min(twin.end_offset, offset)
         return twin
