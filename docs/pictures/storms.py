@@ -1,45 +1,39 @@
-"""Draws storms.svg from storms.json: how long each controller works under the same storm, in KRaft and ZooKeeper mode.
+"""Draws storms.svg from storms.json, and writes the tables of storms into the pages.
 
-    python docs/pictures/storms.py                 # draw the picture again
-    python docs/pictures/storms.py out/storms      # first take these results in place of the recorded ones
+    python docs/pictures/storms.py                        # draw and write all of it again
+    python docs/pictures/storms.py --measure kraft quorum # first run these storms of storm_data.py, an hour or so each
+    python docs/pictures/storms.py out/kraft              # first take these results, by the names of their folders
 
-The results are those of one command, which takes about half an hour:
-
-    ./kcore storm --target kafka-4.3.1 --target kcore-kraft --target kafka-3.9.1-zk --target kcore-zk
-        --repeat 3 --heap 3g --out out/storms
-
-Targets may also be recorded apart: give several folders. Only Python's own library is used.
+Only Python's own library is used.
 """
 
 import json
+import subprocess
 import sys
 from math import log10
 from pathlib import Path
 from statistics import median
-from typing import Any
 
-HERE = Path(__file__).parent
-DATA, PICTURE = HERE / "storms.json", HERE / "storms.svg"
+from storm_data import COMMANDS, HERE, KRAFT, ZK, Row, Storm, kept, load, pairs, save
+from storm_tables import PAGES, ROOT, written
+
+PICTURE = HERE / "storms.svg"
+PARTITIONS = 100_000
 MODES = {
-    "KRaft mode": {"kafka-4.3.1": "Kafka 4.3.1", "kcore-kraft": "kcore"},
-    "ZooKeeper mode": {"kafka-3.9.1-zk": "Kafka 3.9.1", "kcore-zk": "kcore"},
+    "KRaft mode, Kafka 4.3.1": (
+        KRAFT,
+        {"kraft": ("create", "broker-lost", "controlled-shutdown"), "quorum": ("controller-killed",)},
+    ),
+    "ZooKeeper mode, Kafka 3.9.1": (ZK, {"zookeeper": ("failover", "broker-lost", "controlled-shutdown", "bounce")}),
 }
+"""By heading: the targets, and by storm the scenarios that the picture has of it."""
 LABELS = {
-    "register": "all brokers register",
     "create": "all topics are created",
     "failover": "another controller takes over",
+    "controller-killed": "the active one of three is killed",
     "broker-lost": "a broker is killed",
-    "rack-lost": "a rack is killed",
-    "broker-back": "a lost broker returns",
     "controlled-shutdown": "a broker shuts down",
     "bounce": "a killed broker returns at once",
-    "rolling-restart": "rolling restart of brokers",
-    "preferred-election": "preferred leaders return",
-    "isr-storm": "followers leave ISRs and return",
-    "reassign": "a broker's replicas move",
-    "assign": "a broker reports directories",
-    "dir-lost": "a log directory fails",
-    "delete-topics": "topics are deleted",
 }
 
 WIDTH, LEFT, RIGHT, TOP = 860, 236, 150, 84
@@ -60,25 +54,6 @@ STYLE = """
 """
 
 
-def taken(folders: list[Path]) -> dict[str, Any]:
-    """What the picture needs of storms' medians.json: a list a mode, of scenarios with the work in ms of each run."""
-    rows = [row for folder in folders for row in json.loads((folder / "medians.json").read_text())["medians"]]
-    found: dict[str, Any] = {}
-    for mode, names in MODES.items():
-        mine = [row for row in rows if row["target"] in names and "work_ms" in row and row["scenario"] in LABELS]
-        if sizes := {(row["brokers"], row["partitions"], row["controllers"]) for row in mine}:
-            if len(sizes) > 1:
-                raise SystemExit(f"{mode}: the picture has one size, and these results have {sorted(sizes)}")
-            work: dict[str, dict[str, list[float]]] = {}
-            for row in mine:
-                work.setdefault(row["scenario"], {})[row["target"]] = [round(ms, 1) for ms in row["work_ms"]["values"]]
-            whole = {name: times for name, times in work.items() if times.keys() == names.keys()}
-            brokers, partitions, controllers = sizes.pop()
-            about = {"brokers": brokers, "partitions": partitions, "controllers": controllers}
-            found[mode] = about | {"work_ms": whole}
-    return found
-
-
 def x_of(time_ms: float) -> float:
     """Where a time is on the logarithmic axis."""
     share = log10(max(time_ms, LOWEST_MS) / LOWEST_MS) / log10(HIGHEST_MS / LOWEST_MS)
@@ -96,21 +71,21 @@ def text(x: float, y: float, words: str, kind: str = "ink") -> str:
     return f'<text x="{x}" y="{y}" class="{kind}">{words}</text>'
 
 
-def points_of(y: int, label: str, works: dict[str, list[float]], targets: list[str]) -> list[str]:
+def points_of(y: int, label: str, works: tuple[list[float], list[float]]) -> list[str]:
     """One scenario: its label, for each target a point at the median and a line of the spread, and the ratio.
 
     A logarithmic axis has no zero, so there are no bars.
     """
     drawn = [text(LEFT - 10, y + 19, label, "ink end")]
-    for at, (target, kind) in enumerate(zip(targets, ("kafka", "kcore"), strict=True)):
-        middle, half = median(works[target]), y + 9 + at * LINE
-        least, most = x_of(min(works[target])), x_of(max(works[target]))
+    for at, (times_ms, kind) in enumerate(zip(works, ("kafka", "kcore"), strict=True)):
+        middle, half = median(times_ms), y + 9 + at * LINE
+        least, most = x_of(min(times_ms)), x_of(max(times_ms))
         drawn.append(f'<line x1="{LEFT}" y1="{half}" x2="{WIDTH - RIGHT}" y2="{half}" class="rule lane"/>')
-        if len(works[target]) > 1:
+        if len(times_ms) > 1:
             drawn.append(f'<line x1="{least}" y1="{half}" x2="{most}" y2="{half}" class="{kind} spread"/>')
         drawn.append(f'<circle cx="{x_of(middle)}" cy="{half}" r="4" class="{kind}"/>')
         drawn.append(text(max(x_of(middle), most) + 8, half + 4, shown(middle), "faint small"))
-    drawn.append(text(WIDTH - 20, y + 19, ratio_of(*(works[target] for target in targets)), "ink end"))
+    drawn.append(text(WIDTH - 20, y + 19, ratio_of(*works), "ink end"))
     return drawn
 
 
@@ -126,27 +101,25 @@ def times(ratio: float) -> str:
     return f"{ratio:.0f}x" if ratio >= 10 else f"{ratio:.1f}x"
 
 
-def mode_of(y: int, name: str, data: dict[str, Any]) -> tuple[int, list[str]]:
+def mode_of(y: int, name: str, rows: list[tuple[str, Row, Row]]) -> tuple[int, list[str]]:
     """One mode: its heading and its scenarios, the quickest of Kafka's first; and where the next one begins."""
-    targets = list(MODES[name])
-    work = data["work_ms"]
-    runs = max(len(times) for scenario in work.values() for times in scenario.values())
-    of_runs = "one run" if runs == 1 else f"medians of {runs} runs, lines: their spread"
-    sizes = f"{data['brokers']} brokers, {data['partitions']:,} partitions, replication factor 3"
-    drawn = [text(20, y + 24, f"{name}, {MODES[name][targets[0]]}", "ink head"),
-             text(LEFT, y + 24, f"{sizes}; {of_runs}", "faint small")]  # fmt: skip
+    runs = {len(row["work_ms"]) for _, *both in rows for row in both}
+    sizes = f"{rows[0][1]['brokers']} brokers, {PARTITIONS:,} partitions, replication factor 3"
+    of_runs = f"medians of {' or '.join(map(str, sorted(runs)))} runs, lines: their spread"
+    drawn = [text(20, y + 24, name, "ink head"), text(LEFT, y + 24, f"{sizes}; {of_runs}", "faint small")]
     y += HEADING
-    for scenario in sorted(work, key=lambda each: median(work[each][targets[0]])):
-        drawn += points_of(y, LABELS[scenario], work[scenario], targets)
+    for scenario, kafka, kcore in sorted(rows, key=lambda row: median(row[1]["work_ms"])):
+        drawn += points_of(y, LABELS[scenario], (kafka["work_ms"], kcore["work_ms"]))
         y += ROW
     return y, drawn
 
 
-def draw(data: dict[str, Any]) -> str:
+def draw(storms: dict[str, Storm]) -> str:
     """The picture as SVG; its colours follow the reader's light or dark setting."""
     y, drawn = TOP, []
-    for name, mode in data.items():
-        y, more = mode_of(y, name, mode)
+    for name, (targets, chosen) in MODES.items():
+        found = [(storm, pair) for storm in chosen for pair in pairs(storms[storm], PARTITIONS, targets)]
+        y, more = mode_of(y, name, [pair for storm, pair in found if pair[0] in chosen[storm]])
         drawn += more
     rows = [
         text(20, 30, "Until the last broker knew: Kafka's controller and kcore's under the same storm", "ink title"),
@@ -170,7 +143,20 @@ def draw(data: dict[str, Any]) -> str:
     )
 
 
+def main(arguments: list[str]) -> None:
+    measure = arguments[:1] == ["--measure"]
+    folders = [Path("out/storms", name) for name in arguments[1:]] if measure else [*map(Path, arguments)]
+    for folder in folders:
+        if measure:
+            command = ["./kcore", "storm", *COMMANDS[folder.name].split(), "--out", str(folder)]
+            subprocess.run(command, cwd=ROOT, check=True)
+        result = json.loads((ROOT / folder / "medians.json").read_text(encoding="utf-8"))
+        save(load() | {folder.name: kept(result)})
+    storms = load()
+    PICTURE.write_text(draw(storms), encoding="utf-8")
+    for page in PAGES:
+        page.write_text(written(page.read_text(encoding="utf-8"), storms), encoding="utf-8")
+
+
 if __name__ == "__main__":
-    if len(sys.argv) > 1:
-        DATA.write_text(json.dumps(taken([*map(Path, sys.argv[1:])]), indent=1) + "\n", encoding="utf-8")
-    PICTURE.write_text(draw(json.loads(DATA.read_text(encoding="utf-8"))), encoding="utf-8")
+    main(sys.argv[1:])

@@ -1,74 +1,103 @@
 """What is committed under docs/ and made by a script is what the script makes today."""
 
-import copy
 import json
 import runpy
-from pathlib import Path
 from types import ModuleType
+from typing import Any
 from xml.etree import ElementTree
 
 import pytest
 
 import kcore
 from kcore.report.palette import DARK, LIGHT
-from kcore.storm.kraft.scenarios import SCENARIOS
-from kcore.storm.zk.scenarios import SCENARIOS as ZK_SCENARIOS
 from pages.markdown import ROOT
 
 PICTURES = ROOT / "docs/pictures"
 
 
+@pytest.fixture(autouse=True)
+def scripts(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The scripts of docs/pictures import each other."""
+    monkeypatch.syspath_prepend(str(PICTURES))
+
+
+def script(name: str) -> dict[str, Any]:
+    return runpy.run_path(str(PICTURES / name))
+
+
+def results() -> dict[str, Any]:
+    """The recorded results of all published storms."""
+    return dict(json.loads((PICTURES / "storms.json").read_text(encoding="utf-8")))
+
+
 def test_the_picture_is_drawn_from_its_data() -> None:
-    script = runpy.run_path(str(PICTURES / "storms.py"))
-    data = json.loads((PICTURES / "storms.json").read_text(encoding="utf-8"))
-    drawn = script["draw"](data)
+    draw, storms = script("storms.py")["draw"], results()
+    drawn = draw(storms)
     assert drawn == (PICTURES / "storms.svg").read_text(encoding="utf-8"), "run python docs/pictures/storms.py"
     ElementTree.fromstring(drawn)
-    other = copy.deepcopy(data)
-    create = other["KRaft mode"]["work_ms"]["create"]
-    create["kcore-kraft"] = [create["kcore-kraft"][0] * 2]
-    assert script["draw"](other) != drawn
-
-
-def test_a_new_picture_is_made_of_the_medians_of_any_storm(tmp_path: Path) -> None:
-    """Both modes, whichever scenarios ran under both targets; other sizes than one are refused."""
-    script = runpy.run_path(str(PICTURES / "storms.py"))
-    size = {"brokers": 20, "partitions": 10_000, "controllers": 1, "scenario": "create"}
-    targets = [target for names in script["MODES"].values() for target in names]
-    rows = [size | {"target": target, "work_ms": {"values": [10.04, 12.0]}} for target in targets]
-    rows.append(rows[0] | {"scenario": "register"})  # Under one of two targets: no comparison.
-    (tmp_path / "medians.json").write_text(json.dumps({"medians": rows}))
-    taken = script["taken"]([tmp_path])
-    assert {mode: taken[mode]["work_ms"] for mode in taken} == {
-        mode: {"create": {target: [10.0, 12.0] for target in names}} for mode, names in script["MODES"].items()
-    }
-    drawn = script["draw"](taken)
-    ElementTree.fromstring(drawn)
-    assert all(words in drawn for words in ("ZooKeeper mode, Kafka 3.9.1", "KRaft mode, Kafka 4.3.1", "1.0x", "11 ms"))
     assert "<rect" not in drawn.split("<circle", 1)[1], "a bar has no meaningful length on a logarithmic axis"
-    assert script["ratio_of"]([100.0, 300.0], [10.0, 10.0]) == "20x (10x to 30x)"
-    (tmp_path / "medians.json").write_text(json.dumps({"medians": [*rows, rows[0] | {"brokers": 200}]}))
-    with pytest.raises(SystemExit, match="the picture has one size"):
-        script["taken"]([tmp_path])
+    for row in storms["kraft"]["rows"]:
+        row["work_ms"] = [2 * ms for ms in row["work_ms"]]
+    assert draw(storms) != drawn
+
+
+@pytest.mark.parametrize("page", ["README.md", "docs/storms.md"])
+def test_tables_of_storms_are_made_of_the_data_of_the_picture(page: str) -> None:
+    tables, storms = script("storm_tables.py"), results()
+    text = (ROOT / page).read_text(encoding="utf-8")
+    assert tables["BLOCK"].search(text)
+    assert tables["written"](text, storms) == text, "run python docs/pictures/storms.py"
+    for storm in storms.values():
+        for row in storm["rows"]:
+            row["work_ms"] = [2 * ms for ms in row["work_ms"]]
+    assert tables["written"](text, storms) != text
+
+
+def test_every_storm_of_a_table_is_published_with_its_command() -> None:
+    tables, data = script("storm_tables.py"), script("storm_data.py")
+    text = (ROOT / "docs/storms.md").read_text(encoding="utf-8")
+    assert {name for _, name, _ in tables["BLOCK"].findall(text)} == data["COMMANDS"].keys() == results().keys()
+
+
+def test_a_storm_is_published_from_its_medians() -> None:
+    """Of a result as the command writes it, the figures of the tables; the count of repetitions that do not count."""
+    told = {"median": 2.0, "min": 1.0, "max": 3.0, "values": [1.0, 2.0, 3.0]}
+    row = {"scenario": "create", "target": "kcore-kraft", "brokers": 20, "partitions": 10, "controllers": 1}
+    row |= {"repetitions": 3, "excluded": {}, "work_ms": told, "controller_cpu_s": told, "own_cpu_s": told}
+    machine = {"host": "its name", "processor": "a processor", "cores": 2}
+    facts = {
+        "when": "2026-01-02T03:04:05+00:00",
+        "machine": machine,
+        "versions": {"kcore": "1", "python": "3", "numba": "0"},
+    }
+    kept = script("storm_data.py")["kept"]
+    found = kept({"facts": facts, "medians": [row]})
+    assert found["rows"][0]["work_ms"] == [1.0, 2.0, 3.0] and found["rows"][0]["controller_cpu_s"] == 2.0
+    assert found["when"] == "2026-01-02" and "its name" not in str(found)
+    with pytest.raises(SystemExit, match=r"create.*kcore-kraft.*fewer changes"):
+        kept({"facts": facts, "medians": [row | {"repetitions": 2, "excluded": {"1": "fewer changes"}}]})
+
+
+def test_ratios_of_a_table_pair_the_repetitions() -> None:
+    compared = script("storm_tables.py")["compared"]
+    kafka, kcore = {"work_ms": [100.0, 300.0, 200.0]}, {"work_ms": [10.0, 10.0, 1000.0]}
+    assert compared(kafka, kcore) == "200 ms / 10.0 ms, 20x (0.2x to 30x)"
+    assert compared(kafka, {"work_ms": []}) == ""
 
 
 def test_the_picture_has_the_colours_of_the_pages() -> None:
-    style = runpy.run_path(str(PICTURES / "storms.py"))["STYLE"]
+    style = script("storms.py")["STYLE"]
     for part, colors in zip(style.split("@media"), (LIGHT, DARK), strict=True):
         for name in ("kafka", "kcore"):
             assert f".{name} {{ fill: {colors[f'--{name}']}; stroke: {colors[f'--{name}']} }}" in part
         assert f".ink {{ fill: {colors['--ink']} }}" in part and f"fill: {colors['--page']};" in part
 
 
-def test_the_picture_knows_every_scenario_that_is_worth_a_bar() -> None:
-    labels = runpy.run_path(str(PICTURES / "storms.py"))["LABELS"]
-    assert labels.keys() == {*SCENARIOS, *ZK_SCENARIOS} - {"heartbeat", "controller-killed", "standby-takes-over"}
-
-
 def test_the_list_of_messages_is_that_of_the_classes() -> None:
-    script = runpy.run_path(str(ROOT / "docs/reference/message_list.py"))
     found = (ROOT / "docs/reference/message-list.md").read_text(encoding="utf-8")
-    assert script["page"]() == found, "run python docs/reference/message_list.py"
+    assert runpy.run_path(str(ROOT / "docs/reference/message_list.py"))["page"]() == found, (
+        "run python docs/reference/message_list.py"
+    )
 
 
 def test_every_public_name_is_in_the_reference() -> None:

@@ -39,7 +39,7 @@ class Lobby(Generic[S]):
     def join(self, guest: S) -> None:
         """Its socket does not block."""
         self._guests.wait(guest)
-        self._loop.add_reader(guest.socket, self._readable, guest)
+        self._loop.add_reader(guest.socket.fileno(), self._readable, guest)  # asyncio formats a new socket, not a number.
 
     def end(self, guest: S, why: str) -> None:
         """Closes a connection; nothing where it is not here."""
@@ -56,7 +56,7 @@ class Lobby(Generic[S]):
     def _leave(self, guest: S) -> bool:
         is_here = self._guests.leave(guest)
         if is_here:
-            self._loop.remove_reader(guest.socket)
+            self._loop.remove_reader(guest.socket.fileno())
         return is_here
 
     def _readable(self, guest: S) -> None:

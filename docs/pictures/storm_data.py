@@ -1,0 +1,68 @@
+"""The storms whose figures the documentation prints: their commands, and what is kept of their results.
+
+`storms.json` has, by the name of a storm, the day, the machine and a row for each size, scenario and target. The
+picture (storms.py) and every table of storms (storm_tables.py) are made from it.
+"""
+
+import json
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+HERE = Path(__file__).parent
+DATA = HERE / "storms.json"
+KRAFT, ZK = ("kafka-4.3.1", "kcore-kraft"), ("kafka-3.9.1-zk", "kcore-zk")
+_KRAFT, _ZK = (" ".join(f"--target {name}" for name in names) for names in (KRAFT, ZK))
+COMMANDS = {
+    "kraft": f"create broker-lost controlled-shutdown {_KRAFT} --partitions 100k,1M --heap 5g --mind count --repeat 3",
+    "quorum": f"create broker-lost controlled-shutdown controller-killed {_KRAFT} --controllers 3 --partitions 100k "
+    "--heap 4g --mind count --repeat 3",
+    "many-brokers": f"register create heartbeat broker-lost controlled-shutdown {_KRAFT} --brokers 1000 "
+    "--partitions 50k --heap 4g --mind count --repeat 3",
+    "zookeeper": f"failover broker-lost controlled-shutdown bounce {_ZK} --partitions 100k --heap 4g --repeat 3",
+}
+"""By name of a storm: the arguments of `./kcore storm`. All have 20 brokers where they do not say otherwise."""
+MEDIANS = ("controller_cpu_s", "controller_rss_mb", "heartbeat_p99_ms", "elected", "session_ms")
+KEYS = ("scenario", "target", "brokers", "partitions", "controllers", "repetitions")
+
+Storm = dict[str, Any]
+Row = dict[str, Any]
+
+
+def kept(result: dict[str, Any]) -> Storm:
+    """A storm's medians.json as storms.json has it. Raises SystemExit where a repetition did not count."""
+    facts = result["facts"]
+    left_out = [
+        f"{row['scenario']} of {row['target']}: {row['excluded']}" for row in result["medians"] if row["excluded"]
+    ]
+    if left_out:
+        raise SystemExit("not published, since repetitions do not count: " + "; ".join(left_out))
+    return {
+        "when": facts["when"][:10],
+        "processor": facts["machine"]["processor"],
+        "cores": facts["machine"]["cores"],
+        "versions": {name: facts["versions"][name] for name in ("kcore", "python")},
+        "rows": [_kept_row(row) for row in result["medians"]],
+    }
+
+
+def _kept_row(row: Row) -> Row:
+    works = [round(ms, 2) for ms in row.get("work_ms", {"values": []})["values"]]
+    medians = {name: row[name]["median"] for name in MEDIANS if name in row}
+    return {name: row[name] for name in KEYS} | {"work_ms": works} | medians
+
+
+def load() -> dict[str, Storm]:
+    return dict(json.loads(DATA.read_text(encoding="utf-8")))
+
+
+def save(storms: dict[str, Storm]) -> None:
+    DATA.write_text(json.dumps(storms, indent=1) + "\n", encoding="utf-8")
+
+
+def pairs(storm: Storm, partitions: int, targets: tuple[str, str] = KRAFT) -> Iterator[tuple[str, Row, Row]]:
+    """The scenarios of one size that have both targets: the name, the row of Kafka's controller and of kcore's."""
+    rows = {(row["scenario"], row["target"]): row for row in storm["rows"] if row["partitions"] == partitions}
+    for scenario in dict.fromkeys(scenario for scenario, _ in rows):
+        if (scenario, targets[0]) in rows and (scenario, targets[1]) in rows:
+            yield scenario, rows[scenario, targets[0]], rows[scenario, targets[1]]
