@@ -39,7 +39,8 @@ class Lobby(Generic[S]):
     def join(self, guest: S) -> None:
         """Its socket does not block."""
         self._guests.wait(guest)
-        self._loop.add_reader(guest.socket.fileno(), self._readable, guest)  # asyncio formats a new socket, not a number.
+        # By number: asyncio formats a socket that it does not know, which takes longer than all of this.
+        self._loop.add_reader(guest.socket.fileno(), self._readable, guest)
 
     def end(self, guest: S, why: str) -> None:
         """Closes a connection; nothing where it is not here."""
