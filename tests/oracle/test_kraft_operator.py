@@ -1,4 +1,4 @@
-"""What an operator of kcore's controller is told, under real Kafka 4.3.1 brokers: each thing once, and at once."""
+"""The lines that kcore's controller logs for its operator, under real Kafka 4.3.1 brokers: each once, and at once."""
 
 import re
 import socket

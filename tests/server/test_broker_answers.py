@@ -21,7 +21,7 @@ def resource(kind: int, name: str, keys: list[str] | None = None) -> configs.Des
     return configs.DescribeConfigsResource(resource_type=kind, resource_name=name, configuration_keys=keys)
 
 
-LONGEST = "n" * 32_767  # Of a string on the wire.
+LONGEST = "n" * 32_767  # The longest string on the wire.
 NAMED: list[tuple[Any, int]] = [
     (
         ProduceRequest(

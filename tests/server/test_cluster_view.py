@@ -125,7 +125,7 @@ def test_topics_that_are_unknown_new_or_going() -> None:
 
 def test_topics_by_id() -> None:
     stranger = Uuid(b"x" * 16)
-    told = metadata(asked(ids=(B, stranger, B, B, stranger)), 12).topics  # As Kafka: what is named again is told once.
+    told = metadata(asked(ids=(B, stranger, B, B, stranger)), 12).topics  # Each once, as Kafka.
     assert [(each.error_code, each.name, each.topic_id) for each in told] == [
         (Errors.NONE, "b", B),
         (Errors.UNKNOWN_TOPIC_ID, None, stranger),

@@ -87,7 +87,7 @@ def test_the_format_takes_no_empty_password(password: str, capsys: pytest.Captur
 
 
 def test_the_format_makes_a_salt_as_kafkas_tools_do() -> None:
-    """Users of another form could be told from unknown users."""
+    """A client could tell users of another form from unknown users."""
     given = ["SCRAM-SHA-256=[name=alice,password=b]", "SCRAM-SHA-512=[name=bob,password=b]"]
     salts = {record.salt for record in scram_records(given, MetadataVersion.parse("4.3.1"))}
     assert len(salts) == 2 and all(re.fullmatch(rb"[0-9a-z]{20,26}", each) for each in salts)

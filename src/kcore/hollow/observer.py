@@ -28,7 +28,7 @@ from kcore.wire.record_batch import gap_in, scan_batches
 from kcore.wire.records import Records, decode_records
 
 _MOST_WAITING: Final = 256 << 20  # Bytes of records that are not known to be committed.
-_MOST_DECOMPRESSED: Final = 64 << 20  # Of records that come together: no controller compresses them.
+_MOST_DECOMPRESSED: Final = 64 << 20  # Records that come together; no controller compresses them.
 _SNAPSHOTS_AT_ONCE: Final = 4
 _PAUSE_S: Final = 0.1
 _OF_BROKERS: Final = [number for number, record in METADATA_RECORDS.items() if hasattr(broker_records, record.__name__)]

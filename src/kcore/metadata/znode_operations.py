@@ -12,7 +12,7 @@ from kcore.errors import TableError
 from kcore.metadata.changes import PartitionChanges, UnwrittenChanges
 from kcore.types import Int32s
 
-MOST_BYTES: Final = 900_000  # Of a znode's data: ZooKeeper closes the session for a request above 1 MiB.
+MOST_BYTES: Final = 900_000  # Data of a znode: ZooKeeper closes the session for a request above 1 MiB.
 
 
 class Node(NamedTuple):

@@ -57,7 +57,7 @@ class LargeRequests:
 
 
 class Place:
-    """Of one connection among them."""
+    """The place that the large request of one connection takes, or waits for."""
 
     def __init__(self, requests: LargeRequests, address: str, gone: "asyncio.Future[None]") -> None:
         """`gone`: done once the connection has ended."""

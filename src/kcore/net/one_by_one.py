@@ -23,7 +23,7 @@ async def next_turn(of: str = "large work") -> None:
 
 
 class Share:
-    """Of the event loop, what one client's requests take that are here before the last one is answered."""
+    """The time of the event loop for a client that sends its next request before the last one is answered."""
 
     def __init__(self) -> None:
         self._loop = asyncio.get_running_loop()

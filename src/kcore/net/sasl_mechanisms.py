@@ -19,7 +19,7 @@ from kcore.metadata.principal import KafkaPrincipal
 
 PLAIN: Final = "PLAIN"
 SALT_BYTES: Final = 16
-MOST_SCRAM_BYTES: Final = 32_767  # Of a message. A user's name is a string on the wire, which is not longer.
+MOST_SCRAM_BYTES: Final = 32_767  # One message: no user's name is longer, since it is a string on the wire.
 _KEY_BYTES: Final = 32
 _SALT_NUMBER_BYTES: Final = 17
 _BASE_36: Final = "0123456789abcdefghijklmnopqrstuvwxyz"

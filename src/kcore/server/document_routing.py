@@ -86,7 +86,7 @@ def layout_of(kind: type[Message], version: int) -> int:
 
 
 def read_request(frame: bytes, *, is_node: bool = True) -> RoutedRequest:
-    """Of a frame that `is_mutation`. DecodeError, also for more values than the sender may send.
+    """The request in a frame that `is_mutation`. DecodeError, also for more values than the sender may send.
 
     `is_node`: the sender may do what nodes of the cluster do.
     """

@@ -32,7 +32,7 @@ LEAST_DECOMPRESSED: Final = 2**24
 DECOMPRESSED_PER_BYTE: Final = 16
 FEW_BYTES: Final = 1 << 12  # Of batches.
 MOST_OPEN: Final = 10_000
-OF_DESCRIPTORS: Final = 8  # Of those that the process may have, one of so many.
+OF_DESCRIPTORS: Final = 8  # Segments may have one descriptor in so many.
 READERS: Final = 8  # That read a few batches at a time, each from where it was.
 READ_AHEAD: Final = 64 * 1024  # At least so much is looked at, so that most reads are one.
 

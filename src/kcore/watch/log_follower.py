@@ -35,7 +35,7 @@ from kcore.wire.record_batch import gap_in, scan_batches
 from kcore.wire.records import Records, decode_records
 
 MOST_WAITING: Final = 256 << 20  # Bytes of records that are not known to be committed.
-MOST_DECOMPRESSED: Final = 64 << 20  # Of records that come together: no controller compresses them.
+MOST_DECOMPRESSED: Final = 64 << 20  # Records that come together; no controller compresses them.
 WAIT_MS: Final = 500
 LIMITS: Final = Limits(connect_s=5.0, request_s=30.0, close_s=0.2)
 TELLS_COMMITS: Final = 18  # From this version of Fetch on the leader answers when records are committed (KIP-1166).

@@ -182,7 +182,7 @@ class Producers:
         return aborted
 
     def _forget_oldest(self) -> None:
-        """Of too many producers the one that wrote longest ago, unless its transaction is open.
+        """Where there are too many producers, forgets those that wrote longest ago and have no open transaction.
 
         Should it write again it may begin with any sequence, as one whose records were deleted.
         """

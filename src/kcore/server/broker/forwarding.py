@@ -38,7 +38,7 @@ from kcore.wire.codec import encode
 WITHIN_S: Final = 60.0  # As long as Kafka's brokers look for an active controller.
 MOST_WAITING: Final = 256  # Requests at a time, of all clients.
 _BESIDE_BYTES: Final = 256 * 1024  # More than the principal, the address and the header of an envelope may have.
-MOST_BYTES: Final = Limits().frame_bytes - _BESIDE_BYTES  # Of a request: its envelope is a frame, too.
+MOST_BYTES: Final = Limits().frame_bytes - _BESIDE_BYTES  # A request: its envelope is a frame, too.
 _PRINCIPAL_VERSION: Final = 0
 _NOWHERE: Final = ip_address("127.0.0.1").packed
 _AS_IT_IS: Final[frozenset[type[Message]]] = frozenset({DescribeAclsRequest, DescribeUserScramCredentialsRequest})

@@ -43,7 +43,7 @@ from kcore.types import Uuid
 OF_BROKERS: Final = {"Fetch": (4, 18), "ListOffsets": (1, 11), "WriteTxnMarkers": (0, 2)}
 OF_DIRECTORIES: Final = {"AlterReplicaLogDirs": (1, 2), "DescribeLogDirs": (1, 5)}
 NOT_YET: Final = "this broker has not caught up with the metadata log yet"
-MOST_SETTINGS: Final = 500_000  # Of an answer to DescribeConfigs.
+MOST_SETTINGS: Final = 500_000  # In an answer to DescribeConfigs.
 A_TURN: Final = 10  # Settings, or resources without any, after which others have their turn.
 OF_TOPICS: Final = {"DescribeTopicPartitions": (0, 0)}
 

@@ -99,7 +99,7 @@ class Gate(Rights):
         return Checked(left, not kept, lambda response: response.results.extend(refused))
 
     def _delete_topics(self, request: DeleteTopicsRequest, name_of: NameOf | None) -> Checked:
-        """Needs DELETE of each topic, and DESCRIBE of those that are named by their ids: else no name is told.
+        """Needs DELETE of each topic, and DESCRIBE of those that are named by their ids: nobody learns a name by an id.
 
         An id that no topic has is refused here: whoever may do nothing is to have no event made.
         """

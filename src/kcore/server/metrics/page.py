@@ -34,7 +34,7 @@ with needs("metrics"):
 MOST_CONNECTIONS: Final = 16  # A descriptor each. A quarter of them wait for a thread.
 CONNECTION_S: Final = 10.0  # To wait for a thread, and then to the last byte sent.
 LEAST_S: Final = 0.3  # A connection with a thread has this long before it gives way to one that waits.
-MOST_BYTES: Final = 8192  # Of a request: Python's parser makes objects of hundreds of bytes from each three bytes.
+MOST_BYTES: Final = 8192  # A request: Python's parser makes hundreds of bytes of objects from three bytes.
 BACKLOG: Final = 128  # Connections that the kernel keeps meanwhile.
 READY_PATH: Final = "/ready"
 PAUSE_S: Final = 0.1  # Between two pages.
@@ -210,7 +210,7 @@ class _Server(WSGIServer):
         self._most = max(2, min(MOST_CONNECTIONS, kept_for_files() // 4))
         self._most_threads = self._most - max(1, self._most // 4)
         self._threads: list[Thread] = []
-        self._changed = Condition()  # Of all below.
+        self._changed = Condition()  # Guards all below.
         self._clients: list[_Client] = []  # The oldest first.
         self._is_closed = False
         super().__init__((host, port), _Handler)

@@ -7,8 +7,8 @@ from kcore.errors import NetworkError
 from kcore.protocol_errors import Errors
 from kcore.schema import fetch_snapshot as snapshots
 
-PIECE_BYTES: Final = 8 << 20  # Of a snapshot, at a time.
-MOST_BYTES: Final = 4 << 30  # Of a snapshot: it is held in memory.
+PIECE_BYTES: Final = 8 << 20  # Fetched at a time.
+MOST_BYTES: Final = 4 << 30  # A whole snapshot: it is held in memory.
 
 
 class SnapshotPieces:
