@@ -308,7 +308,7 @@ def test_all_fetch_sessions_together_have_so_many_partitions(monkeypatch: pytest
     monkeypatch.setattr(fetch_sessions, "MOST_PARTITIONS", 10)
     cache = fetch_sessions.FetchSessionCache(5, lambda bound: 7)
     cache.num_partitions = 4
-    check_limit(lambda more: cache._fits([], more), 6)
+    check_limit(lambda more: cache._make_room(more, False), 6)
 
 
 # Raft.

@@ -347,6 +347,7 @@ def test_a_standby_applies_the_end_of_a_transaction_part_by_part(monkeypatch: py
     """A read, the next commit, a snapshot and leadership have all parts done first."""
     monkeypatch.setattr(bulk, "IN_TRANSACTION_AT_ONCE", AT_ONCE)
     monkeypatch.setattr(bulk, "BATCHES_AT_ONCE", 1 << 20)
+    monkeypatch.setattr(bulk, "IN_BATCHES_AT_ONCE", 1 << 20)
     monkeypatch.setattr(writing, "BATCH_BYTES", 10_000)
     cluster = Cluster()
     cluster.create(NAMES, "many")
