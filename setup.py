@@ -1,4 +1,4 @@
-"""Build the compiled kernels: every `_ext/*.pyx` by Cython, every crate of `_ext/rust` by maturin.
+"""Build the compiled kernels: every `_ext/*/*.pyx` by Cython, every crate of `_ext/rust` by maturin.
 
 Everything else about the package is in pyproject.toml.
 """
@@ -64,9 +64,9 @@ class BuildExt(build_ext):
 
     def copy_extensions_to_source(self) -> None:
         """Beside the sources too: a library whose kernel is gone would still be importable."""
-        built = {Path(self.get_ext_filename(ext.name)).name for ext in self.extensions}
-        for library in KERNELS.glob("*.so"):
-            if library.name not in built:
+        built = {Path("src", self.get_ext_filename(ext.name)) for ext in self.extensions}
+        for library in KERNELS.rglob("*.so"):
+            if library not in built and "target" not in library.parts:
                 library.unlink()
         super().copy_extensions_to_source()
 
@@ -101,8 +101,8 @@ class BuildExt(build_ext):
 # Debug symbols, which most builds of Python ask for, would be four fifths of the package. Own $CFLAGS stay as they are.
 FLAGS = ["-O3"] if os.environ.get("CFLAGS") else ["-O3", "-g0"]
 kernels = [
-    Extension(f"kcore._ext.{source.stem}", [str(source)], extra_compile_args=FLAGS)
-    for source in sorted(KERNELS.glob("*.pyx"))
+    Extension(".".join(source.with_suffix("").parts[1:]), [str(source)], extra_compile_args=FLAGS)
+    for source in sorted(KERNELS.rglob("*.pyx"))
 ]
 crates = sorted(manifest.parent for manifest in CRATES.glob("*/Cargo.toml"))
 setup(

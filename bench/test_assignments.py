@@ -32,13 +32,13 @@ from kcore.broker.directories.outputs import TopicIdPartition
 from kcore.collector import rare_collections
 from kcore.controller.kraft.decision import all_parts
 from kcore.controller.kraft.leaders.directories import answered
-from kcore.metadata.broker_registration import BrokerRegistration
-from kcore.metadata.broker_table import BrokerTable
-from kcore.metadata.directory_table import UNASSIGNED
-from kcore.metadata.image import ClusterImage
-from kcore.metadata.partition_table import PartitionTable
-from kcore.metadata.topics import TopicTable
-from kcore.processes.jars import kafka_jars
+from kcore.measure.processes.jars import kafka_jars
+from kcore.metadata.image.image import ClusterImage
+from kcore.metadata.table.broker_registration import BrokerRegistration
+from kcore.metadata.table.broker_table import BrokerTable
+from kcore.metadata.table.directory_table import UNASSIGNED
+from kcore.metadata.table.partition_table import PartitionTable
+from kcore.metadata.table.topic_table import TopicTable
 from kcore.protocol_errors import Errors
 from kcore.schema.log_dirs import AssignReplicasToDirsRequest, AssignReplicasToDirsResponse
 from kcore.spark.java import java_home

@@ -12,8 +12,8 @@ from pytest_benchmark.fixture import BenchmarkFixture
 from kcore.controller.zk.decision import Decision
 from kcore.controller.zk.events import BrokerFailed
 from kcore.controller.zk.zk_controller import ZkController
+from kcore.measure.workloads.generate import generate
 from kcore.wire.fanout import Fanout
-from kcore.workloads.generate import generate
 
 PARTITIONS, TOPICS = 100_000, 1_000
 

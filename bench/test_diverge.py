@@ -8,9 +8,9 @@ from pathlib import Path
 import pytest
 from pytest_benchmark.fixture import BenchmarkFixture
 
-from kcore.storage.diverge import READS, diverge
-from kcore.storage.diverge_dirs import diverge_log_dirs
-from kcore.storage.log_writer import write_indexes
+from kcore.storage.log.log_writer import write_indexes
+from kcore.storage.tools.diverge import READS, diverge
+from kcore.storage.tools.diverge_dirs import diverge_log_dirs
 from kcore.wire.record_building import encode_records
 from kcore.wire.records import Record
 

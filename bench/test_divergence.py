@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 import divergence_numba
-from kcore._ext import divergence as divergence_cython
+from kcore._ext.raft import divergence as divergence_cython
 from kcore.replication.divergence import end_offset_for_epoch, truncation_offsets
 from kcore.replication.epochs import EpochTables
 

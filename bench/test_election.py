@@ -12,10 +12,10 @@ import numpy as np
 import pytest
 from pytest_benchmark.fixture import BenchmarkFixture
 
-from kcore.metadata.partition_table import PartitionTable
-from kcore.replication.election import elect
+from kcore.measure.workloads.generate import generate, scramble
+from kcore.metadata.table.partition_table import PartitionTable
+from kcore.replication.elect import elect
 from kcore.replication.policy import election_policy
-from kcore.workloads.generate import generate, scramble
 
 SIZES = [(100_000, 100), (100_000, 1000), (1_000_000, 100), (1_000_000, 1000), (10_000_000, 100)]
 LOST = 7
@@ -79,8 +79,8 @@ def test_policy(benchmark: BenchmarkFixture, table: PartitionTable) -> None:
 
 FIRST_CALL = """
 from time import perf_counter_ns
-from kcore.replication.election import elect
-from kcore.workloads.generate import generate
+from kcore.replication.elect import elect
+from kcore.measure.workloads.generate import generate
 table = generate(100_000, 100, 3, 1000, seed=1)
 start = perf_counter_ns()
 elect(table, "offline", leaving=[7])

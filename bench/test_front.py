@@ -17,10 +17,10 @@ import pytest
 from pytest_benchmark.fixture import BenchmarkFixture
 
 from kcore._ext import hollow
-from kcore.hollow import frames
+from kcore.measure.hollow import frames
 from kcore.net.connect import connect
-from kcore.server.quorum.compiled import FRONTS, FrontKind
-from kcore.storage.raft_log import DiskRaftLog
+from kcore.server.quorum_node.answer_loop import FRONTS, FrontKind
+from kcore.storage.raft.file_raft_log import DiskRaftLog
 from server.compiled_cluster import CLUSTER, active, registration
 from server.quorum_nodes import CLUSTER_ID, Nodes, append, committed_everywhere
 

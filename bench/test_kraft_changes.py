@@ -9,16 +9,16 @@ import numpy as np
 import pytest
 from pytest_benchmark.fixture import BenchmarkFixture
 
-from kcore.metadata.broker_registration import BrokerRegistration
-from kcore.metadata.broker_table import BrokerTable
-from kcore.metadata.columns import PARTITION_COLUMNS
-from kcore.metadata.partition_table import PartitionTable
+from kcore.measure.workloads.generate import generate
+from kcore.metadata.table.broker_registration import BrokerRegistration
+from kcore.metadata.table.broker_table import BrokerTable
+from kcore.metadata.table.column_list import PARTITION_COLUMNS
+from kcore.metadata.table.partition_table import PartitionTable
 from kcore.replication import kraft_events as events
 from kcore.replication import kraft_moves as moves
 from kcore.replication.kraft_changes import KraftSettings, Setting
 from kcore.replication.levels import level_of
 from kcore.types import Int32s, Uuid
-from kcore.workloads.generate import generate
 
 LOST = 7
 DIRECTORIES = 4  # A broker.

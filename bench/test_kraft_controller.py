@@ -13,12 +13,12 @@ from pytest_benchmark.fixture import BenchmarkFixture
 
 from kcore.collector import rare_collections
 from kcore.controller.kraft.activation import Bootstrap
-from kcore.controller.kraft.config import KraftControllerConfig
-from kcore.controller.kraft.context import RequestInfo
 from kcore.controller.kraft.controller import KraftController
+from kcore.controller.kraft.kraft_context import RequestInfo
+from kcore.controller.kraft.kraft_controller_config import KraftControllerConfig
 from kcore.controller.kraft.outputs import Clocks
 from kcore.controller.kraft.tasks import all_tasks
-from kcore.raft.batches import split_batches
+from kcore.raft.log.batches import split_batches
 from kcore.raft.state_machine import AppendBatches
 from kcore.replication.java_random import JavaRandom
 from kcore.schema import broker_lifecycle as brokers

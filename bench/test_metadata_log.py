@@ -5,8 +5,8 @@ from collections.abc import Callable
 import pytest
 from pytest_benchmark.fixture import BenchmarkFixture
 
-from kcore.metadata.image import ClusterImage
-from kcore.metadata.replay import replay
+from kcore.metadata.image.image import ClusterImage
+from kcore.metadata.image.replay import replay
 from kcore.schema import PartitionChangeRecord, PartitionRecord, TopicRecord
 from kcore.types import Uuid
 from kcore.wire.metadata_frames import encode_metadata_record

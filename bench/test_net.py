@@ -12,10 +12,10 @@ import pytest
 from pytest_benchmark.fixture import BenchmarkFixture
 
 from kcore import schema as s
-from kcore._ext.framing import Splitter
+from kcore._ext.wire.framing import Splitter
 from kcore.errors import FrameError
 from kcore.net.connect import connect
-from kcore.net.limits import Limits
+from kcore.net.limits.connection_limits import Limits
 from kcore.net.server import RequestContext, serve
 
 STREAM_BYTES = 64 * 2**20

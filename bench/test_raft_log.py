@@ -12,7 +12,7 @@ import pytest
 from pytest_benchmark.fixture import BenchmarkFixture
 
 from kcore.replication.raft_log import OffsetAndEpoch
-from kcore.storage.raft_log import RECOVERY_POINTS, DiskRaftLog
+from kcore.storage.raft.file_raft_log import RECOVERY_POINTS, DiskRaftLog
 from kcore.wire.record_building import encode_records
 from kcore.wire.records import Record
 

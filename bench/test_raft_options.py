@@ -16,11 +16,11 @@ from typing import Any
 import pytest
 from pytest_benchmark.fixture import BenchmarkFixture
 
-from kcore.raft.config import RaftConfig
 from kcore.raft.effects import Committed, Effect, Flush, Send, SendResponse
-from kcore.raft.memory_log import MemoryLog
+from kcore.raft.log.memory_log import MemoryLog
+from kcore.raft.membership.replicas import Address, ReplicaKey, Voter
 from kcore.raft.node import RaftNode
-from kcore.raft.replicas import Address, ReplicaKey, Voter
+from kcore.raft.raft_config import RaftConfig
 from kcore.schema.structure import Message
 from kcore.sim.raft.versions import VERSIONS, through_codec
 from kcore.types import Uuid

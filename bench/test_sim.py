@@ -3,7 +3,7 @@
 import pytest
 from pytest_benchmark.fixture import BenchmarkFixture
 
-from kcore.sim.raft.run import run_seed
+from kcore.sim.raft.run_world import run_seed
 
 EVENTS = 5_000
 

@@ -9,14 +9,14 @@ import numpy as np
 import pytest
 from pytest_benchmark.fixture import BenchmarkFixture
 
-from kcore.metadata.broker_registration import BrokerRegistration
-from kcore.metadata.broker_table import BrokerTable
-from kcore.metadata.changes import KraftChanges
-from kcore.metadata.image import ClusterImage
-from kcore.metadata.image_writer import records_of
-from kcore.metadata.partition_table import PartitionTable
-from kcore.metadata.partition_values import records_of_changes
-from kcore.metadata.topics import TopicTable
+from kcore.metadata.image.image import ClusterImage
+from kcore.metadata.image.image_writer import records_of
+from kcore.metadata.table.broker_registration import BrokerRegistration
+from kcore.metadata.table.broker_table import BrokerTable
+from kcore.metadata.table.changes import KraftChanges
+from kcore.metadata.table.partition_table import PartitionTable
+from kcore.metadata.table.partition_values import records_of_changes
+from kcore.metadata.table.topic_table import TopicTable
 from kcore.replication.kraft_changes import KraftSettings
 from kcore.replication.kraft_events import broker_unfenced, leaders_elected
 from kcore.replication.levels import level_of

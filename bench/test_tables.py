@@ -9,10 +9,10 @@ import numpy as np
 import pytest
 from pytest_benchmark.fixture import BenchmarkFixture
 
-from kcore.metadata.broker_index import BrokerIndex
-from kcore.metadata.changes import PartitionChanges
-from kcore.metadata.partition_table import PartitionTable
-from kcore.workloads.generate import generate, scramble
+from kcore.measure.workloads.generate import generate, scramble
+from kcore.metadata.table.broker_index import BrokerIndex
+from kcore.metadata.table.changes import PartitionChanges
+from kcore.metadata.table.partition_table import PartitionTable
 
 SIZES = [(100_000, 100), (1_000_000, 100), (1_000_000, 1000)]
 

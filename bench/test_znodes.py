@@ -14,8 +14,8 @@ import pytest
 from kazoo.protocol.states import ZnodeStat
 from pytest_benchmark.fixture import BenchmarkFixture
 
-from kcore.metadata.changes import UnwrittenChanges
-from kcore.metadata.znode_states import StateColumns, Texts, decode_states, encode_states, partition_paths
+from kcore.metadata.table.changes import UnwrittenChanges
+from kcore.metadata.zookeeper.znode_states import StateColumns, Texts, decode_states, encode_states, partition_paths
 from kcore.zookeeper.operations import SET_DATA, Operations, Results, reads_of, results_of
 from reference import jute as kazoos
 from reference.znodes import State, path_of, state_of, text_of

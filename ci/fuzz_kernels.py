@@ -17,11 +17,11 @@ from kazoo.protocol.states import ZnodeStat
 
 from front.stand import BEAT, Running, answer_frame, heartbeat_frame, places_of
 from kcore._ext import records as records_kernel
-from kcore._ext.framing import Splitter
+from kcore._ext.wire.framing import Splitter
 from kcore.errors import DecodeError, FrameError, TableError, ZookeeperError
-from kcore.metadata import replay as bulk
-from kcore.metadata.image import ClusterImage
-from kcore.metadata.znode_states import decode_states
+from kcore.metadata.image import replay as bulk
+from kcore.metadata.image.image import ClusterImage
+from kcore.metadata.zookeeper.znode_states import decode_states
 from kcore.wire.record_building import CODECS, encode_records
 from kcore.wire.records import Record, decode_records
 from kcore.zookeeper.operations import results_of

@@ -2,8 +2,8 @@
 
 import numpy as np
 
-from kcore.metadata.changes import PartitionChanges
-from kcore.metadata.partition_table import PartitionTable
+from kcore.metadata.table.changes import PartitionChanges
+from kcore.metadata.table.partition_table import PartitionTable
 
 
 def set_state(

@@ -8,7 +8,7 @@ from typing import Any
 
 import cases
 import kcore
-from kcore.metadata.partition_table import PartitionTable
+from kcore.metadata.table.partition_table import PartitionTable
 
 FOLDER = cases.DATA / "samples/zk39-scenario"
 STEPS = [line.split() for line in (FOLDER / "steps.txt").read_text().splitlines()]

@@ -11,7 +11,7 @@ import sys
 from collections import defaultdict
 from pathlib import Path
 
-from kcore.storm.profile.tables import ProfileRow, layer_table, sizes_of
+from kcore.measure.storm.profile.profile_tables import ProfileRow, layer_table, sizes_of
 
 HERE = Path(__file__).parent
 DATA = HERE / "profile.json"

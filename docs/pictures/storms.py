@@ -40,7 +40,7 @@ WIDTH, LEFT, RIGHT, TOP = 860, 236, 150, 84
 ROW, LINE, HEADING = 34, 13, 46  # px: a scenario, one controller of it, the heading above a mode
 LOWEST_MS, HIGHEST_MS = 1, 120_000
 TICKS = {1: "1 ms", 10: "10 ms", 100: "100 ms", 1_000: "1 s", 10_000: "10 s", 100_000: "100 s"}
-# The colours of the reports' pages (kcore.report.palette), which a test compares.
+# The colours of the reports' pages (kcore.measure.report.palette), which a test compares.
 STYLE = """
   .page { fill: #ffffff; stroke: #dde1e6 } .ink { fill: #1b1f24 } .faint { fill: #5d6673 } .rule { stroke: #dde1e6 }
   .kafka { fill: #c2500a; stroke: #c2500a } .kcore { fill: #0b62c4; stroke: #0b62c4 }

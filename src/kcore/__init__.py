@@ -1,8 +1,8 @@
 """The Kafka controller core: codec, tables, decisions, and the tool that measures them.
 
 The public names are those of `__all__`, and the packages `kcore.schema` (messages as classes), `kcore.spark` (Kafka's
-files as DataFrames) and `kcore.bench` (benchmark plans). They need NumPy alone, but for: `election_policy`
-(kcore[numba]), `kcore.spark` (kcore[spark]), `kcore.bench` (kcore[report]). Where an extra is missing,
+files as DataFrames) and `kcore.measure.bench` (benchmark plans). They need NumPy alone, but for: `election_policy`
+(kcore[numba]), `kcore.spark` (kcore[spark]), `kcore.measure.bench` (kcore[report]). Where an extra is missing,
 MissingExtraError names it. A public name keeps its meaning until a release after the one that deprecates it.
 """
 
@@ -23,7 +23,6 @@ from kcore.errors import UnsupportedVersionError as UnsupportedVersionError
 from kcore.version import __version__ as __version__
 
 if TYPE_CHECKING:
-    from kcore import bench as bench
     from kcore import schema as schema
     from kcore import spark as spark
     from kcore.broker.zk_control.broker import Broker as Broker
@@ -32,24 +31,26 @@ if TYPE_CHECKING:
     from kcore.controller.zk.events import ControlledShutdown as ControlledShutdown
     from kcore.controller.zk.events import PreferredElection as PreferredElection
     from kcore.controller.zk.zk_controller import ZkController as ZkController
-    from kcore.metadata.broker_table import BrokerTable as BrokerTable
-    from kcore.metadata.image import ClusterImage as ClusterImage
-    from kcore.metadata.partition_table import PartitionTable as PartitionTable
+    from kcore.measure import bench
+    from kcore.measure.workloads.generate import generate as generate
+    from kcore.metadata.image.image import ClusterImage as ClusterImage
+    from kcore.metadata.table.broker_table import BrokerTable as BrokerTable
+    from kcore.metadata.table.partition_table import PartitionTable as PartitionTable
     from kcore.protocol_errors import Errors as Errors
-    from kcore.raft.config import RaftConfig as RaftConfig
-    from kcore.raft.memory_log import MemoryLog as MemoryLog
+    from kcore.raft.log.memory_log import MemoryLog as MemoryLog
     from kcore.raft.node import RaftNode as RaftNode
+    from kcore.raft.raft_config import RaftConfig as RaftConfig
     from kcore.replication.divergence import end_offset_for_epoch as end_offset_for_epoch
     from kcore.replication.divergence import truncation_offsets as truncation_offsets
-    from kcore.replication.election import elect as elect
-    from kcore.replication.election_rules import elect_one as elect_one
+    from kcore.replication.elect import elect as elect
+    from kcore.replication.elect_one import elect_one as elect_one
     from kcore.replication.epochs import EpochTables as EpochTables
     from kcore.replication.placement import place as place
     from kcore.replication.policy import election_policy as election_policy
     from kcore.schema.catalogue import messages as messages
-    from kcore.storage.diverge import diverge as diverge
-    from kcore.storage.diverge_dirs import diverge_log_dirs as diverge_log_dirs
-    from kcore.storage.metadata_log import load_metadata as load_metadata
+    from kcore.storage.raft.metadata_log import load_metadata as load_metadata
+    from kcore.storage.tools.diverge import diverge as diverge
+    from kcore.storage.tools.diverge_dirs import diverge_log_dirs as diverge_log_dirs
     from kcore.wire.codec import decode as decode
     from kcore.wire.codec import decode_from as decode_from
     from kcore.wire.codec import encode as encode
@@ -71,7 +72,6 @@ if TYPE_CHECKING:
     from kcore.wire.records import Record as Record
     from kcore.wire.records import Records as Records
     from kcore.wire.records import decode_records as decode_records
-    from kcore.workloads.generate import generate as generate
 
 __all__ = [
     "Broker",
@@ -132,11 +132,11 @@ __all__ = [
 ]
 
 _TOGETHER = {
-    "kcore.metadata.broker_table": ("BrokerTable",),
-    "kcore.metadata.partition_table": ("PartitionTable",),
+    "kcore.metadata.table.broker_table": ("BrokerTable",),
+    "kcore.metadata.table.partition_table": ("PartitionTable",),
     "kcore.replication.divergence": ("end_offset_for_epoch", "truncation_offsets"),
-    "kcore.replication.election": ("elect",),
-    "kcore.replication.election_rules": ("elect_one",),
+    "kcore.replication.elect": ("elect",),
+    "kcore.replication.elect_one": ("elect_one",),
     "kcore.replication.epochs": ("EpochTables",),
     "kcore.replication.placement": ("place",),
     "kcore.wire.codec": ("decode", "decode_from", "encode"),
@@ -148,22 +148,22 @@ _LATER = _TOGETHER | {
     "kcore.broker.zk_control.broker": ("Broker",),
     "kcore.controller.zk.events": ("BrokerFailed", "BrokerStarted", "ControlledShutdown", "PreferredElection"),
     "kcore.controller.zk.zk_controller": ("ZkController",),
-    "kcore.metadata.image": ("ClusterImage",),
+    "kcore.metadata.image.image": ("ClusterImage",),
     "kcore.protocol_errors": ("Errors",),
-    "kcore.raft.config": ("RaftConfig",),
-    "kcore.raft.memory_log": ("MemoryLog",),
+    "kcore.raft.raft_config": ("RaftConfig",),
+    "kcore.raft.log.memory_log": ("MemoryLog",),
     "kcore.raft.node": ("RaftNode",),
     "kcore.replication.policy": ("election_policy",),
     "kcore.schema.catalogue": ("messages",),
-    "kcore.storage.diverge": ("diverge",),
-    "kcore.storage.diverge_dirs": ("diverge_log_dirs",),
-    "kcore.storage.metadata_log": ("load_metadata",),
+    "kcore.storage.tools.diverge": ("diverge",),
+    "kcore.storage.tools.diverge_dirs": ("diverge_log_dirs",),
+    "kcore.storage.raft.metadata_log": ("load_metadata",),
     "kcore.wire.fanout": ("Fanout", "encode_fanout"),
     "kcore.wire.metadata_frames": ("decode_metadata_record", "encode_metadata_record"),
     "kcore.wire.record_batch": ("RecordBatches", "scan_batches"),
     "kcore.wire.record_building": ("encode_records",),
     "kcore.wire.records": ("Record", "Records", "decode_records"),
-    "kcore.workloads.generate": ("generate",),
+    "kcore.measure.workloads.generate": ("generate",),
 }
 _MODULE_OF = {name: module for module, names in _LATER.items() for name in names}
 _PACKAGES = ("bench", "schema", "spark")

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 import kcore
-from kcore.metadata.changes import KraftChanges
+from kcore.metadata.table.changes import KraftChanges
 from kcore.schema import FetchRequest
 from kcore.wire.record_building import encode_batches
 

@@ -6,11 +6,11 @@ from typing import Any
 import pytest
 from rich.console import Console
 
-from kcore.bench import compare_page, compare_views
-from kcore.bench.compare import Comparison, Thresholds, compare, remarks_on, unknown_names
-from kcore.bench.results import Summary, summarise
-from kcore.report import noise
-from kcore.report.exits import Exit
+from kcore.measure.bench import compare_page, compare_views
+from kcore.measure.bench.bench_results import Summary, summarise
+from kcore.measure.bench.compare import Comparison, Thresholds, compare, remarks_on, unknown_names
+from kcore.measure.report import noise
+from kcore.measure.report.exits import Exit
 from workloads.fakes import row
 
 

@@ -3,15 +3,16 @@ import json
 import pyarrow as pa
 import pytest
 
-from kcore import bench
-from kcore.bench import Plan, results
 from kcore.errors import ClusterFileError, PlanError
-from kcore.report import keep
-from kcore.report.exits import Exit
+from kcore.measure import bench
+from kcore.measure.bench import Plan
+from kcore.measure.bench import bench_results as results
+from kcore.measure.report import result_files as keep
+from kcore.measure.report.exits import Exit
+from kcore.measure.workloads.catalog import WORKLOADS, Workload
+from kcore.measure.workloads.cell import Cell
+from kcore.measure.workloads.workload_rows import ROW_SCHEMA
 from kcore.spark.progress import Progress
-from kcore.workloads.catalog import WORKLOADS, Workload
-from kcore.workloads.cell import Cell
-from kcore.workloads.rows import ROW_SCHEMA
 from workloads.fakes import FAKE, PLAN, setup
 
 pytestmark = pytest.mark.usefixtures("fake_workload")

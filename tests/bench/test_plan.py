@@ -3,10 +3,10 @@ from pathlib import Path
 
 import pytest
 
-from kcore.bench.builtin import BUILT_IN
-from kcore.bench.plan import Plan, WorkloadPlan
 from kcore.errors import PlanError
-from kcore.workloads.cell import Cell
+from kcore.measure.bench.bench_plan import Plan, WorkloadPlan
+from kcore.measure.bench.builtin import BUILT_IN
+from kcore.measure.workloads.cell import Cell
 
 GOOD = """
 [[workload]]

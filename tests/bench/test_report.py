@@ -5,10 +5,13 @@ from xml.etree import ElementTree
 import pyarrow as pa
 import pytest
 
-from kcore import bench
-from kcore.bench import Plan, report, results
-from kcore.report import keep, noise
-from kcore.workloads.rows import ROW_SCHEMA
+from kcore.measure import bench
+from kcore.measure.bench import Plan
+from kcore.measure.bench import bench_report as report
+from kcore.measure.bench import bench_results as results
+from kcore.measure.report import noise
+from kcore.measure.report import result_files as keep
+from kcore.measure.workloads.workload_rows import ROW_SCHEMA
 from workloads.fakes import PLAN, row
 
 

@@ -4,11 +4,11 @@ from pathlib import Path
 import pyarrow as pa
 import pytest
 
-from kcore.bench import results
-from kcore.report import keep
-from kcore.report.exits import Exit
-from kcore.workloads.cell import Cell
-from kcore.workloads.rows import ROW_SCHEMA, VARIANT
+from kcore.measure.bench import bench_results as results
+from kcore.measure.report import result_files as keep
+from kcore.measure.report.exits import Exit
+from kcore.measure.workloads.cell import Cell
+from kcore.measure.workloads.workload_rows import ROW_SCHEMA, VARIANT
 from workloads.fakes import row
 
 CELLS = [Cell("codec", 100, 10, 1, 0), Cell("codec", 100, 10, 1, 1)]

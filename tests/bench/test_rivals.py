@@ -15,8 +15,10 @@ import pytest
 from rich.console import Console
 
 import kcore
-from kcore.bench import rival_ranges, rivals, rivals_page
-from kcore.bench.rival_peers import (
+from kcore.errors import PlanError
+from kcore.measure.report import result_files as keep
+from kcore.measure.rivals import rival_ranges, rivals, rivals_page
+from kcore.measure.rivals.rival_peers import (
     BuildError,
     MissingToolchainError,
     Peer,
@@ -24,7 +26,7 @@ from kcore.bench.rival_peers import (
     java_tool,
     need,
 )
-from kcore.bench.rival_targets import (
+from kcore.measure.rivals.rival_targets import (
     BIG_MESSAGES,
     KCORE,
     OBJECTS,
@@ -34,8 +36,6 @@ from kcore.bench.rival_targets import (
     TargetResult,
     outcomes,
 )
-from kcore.errors import PlanError
-from kcore.report import keep
 from kcore.spark.java import cache_directory
 from reference import plain_scan
 

@@ -6,7 +6,7 @@ from typing import Any
 import kcore
 from broker.controlled import ControlledManager
 from broker.memory_log import MemoryLog, MemoryLogs
-from kcore.broker.replicas.config import BrokerConfig
+from kcore.broker.replicas.broker_config import BrokerConfig
 from kcore.broker.replicas.fetching import on_fetch
 from kcore.broker.replicas.markers import on_write_txn_markers
 from kcore.broker.replicas.offsets import on_list_offsets, on_offset_for_leader_epoch
@@ -27,7 +27,7 @@ from kcore.schema.produce import PartitionProduceData, ProduceRequest, TopicProd
 from kcore.schema.transactions import WritableTxnMarker, WritableTxnMarkerTopic, WriteTxnMarkersRequest
 from kcore.sim.kernel.clock import Clock
 from kcore.sim.kernel.events import Kernel
-from kcore.sim.kernel.process import Process
+from kcore.sim.kernel.simulated_process import Process
 from kcore.types import Uuid
 from kcore.wire.column_codec import decode_columns
 from kcore.wire.record_batch import TRANSACTIONAL, scan_batches

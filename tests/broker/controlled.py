@@ -3,7 +3,7 @@
 from random import Random
 from typing import Any, Final
 
-from kcore.broker.replicas.config import BrokerConfig
+from kcore.broker.replicas.broker_config import BrokerConfig
 from kcore.broker.replicas.fetch_sessions import FetchSessionCache
 from kcore.broker.replicas.replica_manager import Logs, ReplicaManager
 from kcore.broker.zk_control.control_requests import ControlRequests

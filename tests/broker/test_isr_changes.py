@@ -5,7 +5,7 @@ import pytest
 import kcore
 from kcore.broker.replicas.isr_changes import IsrChanges, for_version
 from kcore.broker.replicas.partition import IsrChange, IsrResponse
-from kcore.metadata import znodes
+from kcore.metadata.zookeeper import znodes
 from kcore.protocol_errors import Errors
 from kcore.schema.alter_partition import (
     AlterPartitionRequest,

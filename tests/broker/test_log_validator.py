@@ -286,7 +286,7 @@ BOMB = """
 import sys
 from kcore.broker.replicas.log_validator import LogConfig, validate
 from kcore.protocol_errors import ApiException
-from kcore.workloads.memory import process_peak
+from kcore.measure.workloads.memory import process_peak
 data = sys.stdin.buffer.read()
 first = process_peak()
 for compression in ("producer", "zstd"):

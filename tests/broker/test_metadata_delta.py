@@ -7,10 +7,10 @@ import pytest
 from broker.memory_log import MemoryLogs
 from kcore import schema as s
 from kcore.broker.metadata_delta.publisher import MetadataPublisher
-from kcore.broker.replicas.config import BrokerConfig
+from kcore.broker.replicas.broker_config import BrokerConfig
 from kcore.broker.replicas.replica_manager import ReplicaManager
 from kcore.broker.replicas.roles import Role
-from kcore.metadata.image import ClusterImage
+from kcore.metadata.image.image import ClusterImage
 from kcore.types import Uuid
 
 BROKERS = range(1, 5)

@@ -7,7 +7,7 @@ import pytest
 import cases
 from broker.producer_logs import emptied, states_of
 from kcore.broker.replicas import producers
-from kcore.storage.live_log import LiveLog
+from kcore.storage.log.live_log import LiveLog
 from kcore.wire.record_batch import CONTROL, TRANSACTIONAL, scan_batches
 from storage.building import batch
 

@@ -10,7 +10,7 @@ from kcore.controller.zk.decision import Decision
 from kcore.controller.zk.events import BrokerFailed, BrokerStarted, ControlledShutdown, PreferredElection
 from kcore.controller.zk.requests.builder import ControlRequest
 from kcore.controller.zk.zk_controller import ZkController
-from kcore.metadata.partition_table import PartitionTable
+from kcore.metadata.table.partition_table import PartitionTable
 from kcore.protocol_errors import Errors
 from kcore.sim.kernel.events import Kernel
 

@@ -11,7 +11,7 @@ from broker.cluster import KEY, Cluster
 from kcore.broker.replicas.fetcher import Ask, ReplicaFetcher
 from kcore.protocol_errors import Errors
 from kcore.sim.kernel.network import Links, Network
-from kcore.sim.kernel.process import PAUSED
+from kcore.sim.kernel.simulated_process import PAUSED
 
 STEPS: Final = 160
 STEP_US: Final = 400_000

@@ -14,8 +14,8 @@ import pytest
 import typer
 from typer.testing import CliRunner, Result
 
-from kcore.cli import codec_command
 from kcore.cli.commands import COMMANDS, GROUPS, Command, app
+from kcore.cli.files import codec_command
 from storage.test_irregular_files import no_hang  # noqa: F401
 
 HUGE = str(10**30)

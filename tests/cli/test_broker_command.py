@@ -6,7 +6,7 @@ import pytest
 from typer.testing import CliRunner, Result
 
 from kcore.cli.commands import app
-from kcore.processes.machine import free_ports
+from kcore.measure.processes.local_process import free_ports
 
 MIGRATES = "zookeeper.metadata.migration.enable=true"
 QUORUM = ("--config", "controller.listener.names=C", "--config", "controller.quorum.voters=3000@localhost:9093")

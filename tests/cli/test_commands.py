@@ -8,12 +8,12 @@ import pyarrow.parquet as pq
 import pytest
 
 from cli.invoking import kcore
-from kcore.bench.plan import Plan
 from kcore.cli.commands import COMMANDS, GROUPS, Command
-from kcore.report import keep
+from kcore.measure.bench.bench_plan import Plan
+from kcore.measure.report import result_files as keep
+from kcore.measure.workloads.catalog import WORKLOADS, Workload
+from kcore.measure.workloads.workload_rows import ROW_SCHEMA
 from kcore.version import __version__
-from kcore.workloads.catalog import WORKLOADS, Workload
-from kcore.workloads.rows import ROW_SCHEMA
 from workloads.fakes import FAKE, row, setup
 
 pytestmark = pytest.mark.usefixtures("in_a_folder_with_a_plan")
@@ -73,7 +73,7 @@ def test_a_command_loads_no_other_command() -> None:
     loaded = loaded_by("decode", "--help")
     tables = [COMMANDS, *(table for _, table in GROUPS.values())]
     modules = {f"kcore.cli.{each.module}" for table in tables for each in table.values()}
-    assert modules & loaded == {"kcore.cli.codec_command"}
+    assert modules & loaded == {"kcore.cli.files.codec_command"}
     assert not {"pyspark", "numba", "matplotlib", "pyarrow", "kazoo"} & loaded
 
 

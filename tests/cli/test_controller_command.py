@@ -7,7 +7,7 @@ import pytest
 from typer.testing import CliRunner, Result
 
 from kcore.cli.commands import app
-from kcore.processes.machine import free_ports
+from kcore.measure.processes.local_process import free_ports
 from kcore.zookeeper.connect_string import check_connect_string
 
 

@@ -9,10 +9,10 @@ from pyarrow import feather
 
 import cases
 from cli.invoking import kcore
-from kcore.cli import image_command
+from kcore.cli.files import image_command
 from kcore.schema import TopicRecord
-from kcore.storage.log_writer import LogWriter
-from kcore.storage.producer_snapshot import ProducerState, format_producers
+from kcore.storage.log.log_writer import LogWriter
+from kcore.storage.log.producer_snapshot import ProducerState, format_producers
 from kcore.types import Uuid
 from kcore.wire.metadata_frames import encode_metadata_record
 from kcore.wire.record_building import encode_records

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from kcore.cli.commands import COMMANDS
-from kcore.storm.kraft.scenarios import SCENARIOS
+from kcore.measure.storm.kraft.scenarios import SCENARIOS
 
 EXAMPLES = Path(__file__).parents[2] / "examples"
 WORKFLOWS = {path.name: path.read_text(encoding="utf-8") for path in sorted(EXAMPLES.glob("*.yml"))}

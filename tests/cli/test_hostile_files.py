@@ -10,9 +10,9 @@ from pathlib import Path
 import pytest
 
 from cli.invoking import kcore
-from kcore.cli import codec_command
-from kcore.storage.raft_dir import RaftDirectory
-from kcore.storage.raft_format import format_directory
+from kcore.cli.files import codec_command
+from kcore.storage.raft.raft_dir import RaftDirectory
+from kcore.storage.raft.raft_format import format_directory
 from kcore.wire.record_building import encode_records
 from kcore.wire.records import Record
 from storage.test_irregular_files import no_hang  # noqa: F401

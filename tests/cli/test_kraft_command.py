@@ -13,15 +13,15 @@ import pytest
 from typer.testing import CliRunner
 
 from kcore.cli.commands import app
-from kcore.hollow.fleet import Fleet
-from kcore.hollow.quorum import Quorum
-from kcore.net.sasl_mechanisms import salted_password, scram_credential
-from kcore.processes.java_process import JavaProcess
-from kcore.processes.machine import free_ports
+from kcore.measure.hollow.fleet import Fleet
+from kcore.measure.hollow.quorum_client import Quorum
+from kcore.measure.processes.java_process import JavaProcess
+from kcore.measure.processes.local_process import free_ports
+from kcore.measure.storm.kraft.kraft_storm import Sizes, Storm
+from kcore.measure.storm.kraft.scenarios import SCENARIOS
+from kcore.net.security.sasl_mechanisms import salted_password, scram_credential
 from kcore.schema.metadata_records_security import UserScramCredentialRecord
-from kcore.storage.snapshot import BOOTSTRAP, read_snapshot
-from kcore.storm.kraft.scenarios import SCENARIOS
-from kcore.storm.kraft.storm import Sizes, Storm
+from kcore.storage.raft.snapshot import BOOTSTRAP, read_snapshot
 from kcore.wire.metadata_frames import decode_metadata_record
 
 KCORE = (sys.executable, "-c", "from kcore.cli import main; main()", "controller", "kraft")

@@ -7,7 +7,7 @@ from typer.testing import CliRunner
 
 import kcore
 from kcore.cli.commands import app
-from kcore.workloads.catalog import WORKLOADS
+from kcore.measure.workloads.catalog import WORKLOADS
 
 
 def lines(*arguments: str, stdin: str | None = None) -> list[str]:

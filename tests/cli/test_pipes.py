@@ -9,8 +9,8 @@ import pyarrow as pa
 import pytest
 
 from kcore.cli.pipes import ENDED_BY_SIGPIPE
-from kcore.report import keep
-from kcore.workloads.rows import ROW_SCHEMA
+from kcore.measure.report import result_files as keep
+from kcore.measure.workloads.workload_rows import ROW_SCHEMA
 from workloads.fakes import row
 
 PYTHON = [sys.executable, "-m", "kcore"]

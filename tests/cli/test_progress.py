@@ -17,8 +17,8 @@ from rich.table import Table
 from cli.invoking import kcore
 from kcore.cli import progress
 from kcore.cli.console import wide_console
-from kcore.report import keep
-from kcore.report.units import time_left
+from kcore.measure.report import result_files as keep
+from kcore.measure.report.units import time_left
 from kcore.spark.progress import Progress
 
 

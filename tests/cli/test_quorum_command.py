@@ -11,12 +11,12 @@ from pathlib import Path
 import pytest
 from typer.testing import CliRunner, Result
 
-from kcore.cli import quorum_serve
 from kcore.cli.commands import app
-from kcore.cli.processes import use_all_descriptors
+from kcore.cli.servers import quorum_serve
+from kcore.cli.servers.server_process import use_all_descriptors
 from kcore.constants import METADATA_TOPIC
+from kcore.measure.processes.local_process import free_ports
 from kcore.net.connect import connect
-from kcore.processes.machine import free_ports
 from kcore.replication.raft_log import OffsetAndEpoch
 from kcore.schema.raft_votes import VoteRequest, VoteRequestPartitionData, VoteRequestTopicData
 from kcore.storage.meta_properties import read_meta_properties

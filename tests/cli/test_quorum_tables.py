@@ -4,10 +4,10 @@ from typing import Any
 
 import pytest
 
-from kcore.cli import quorum_tables
+from kcore.cli.servers import quorum_tables
 from kcore.errors import TargetError
 from kcore.schema.describe_quorum import DescribeQuorumResponsePartitionData, Listener, Node, ReplicaState
-from kcore.server.quorum.describe import QuorumDescription
+from kcore.server.quorum_node.describe import QuorumDescription
 from kcore.types import ZERO_UUID, Uuid
 
 # Printed by kafka-metadata-quorum.sh of 4.3.1: three controllers and two brokers.

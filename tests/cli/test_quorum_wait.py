@@ -3,16 +3,16 @@
 import pytest
 
 from cli.invoking import kcore
-from kcore.cli.quorum_wait import why_not_ready
-from kcore.processes.machine import free_ports
-from kcore.raft.replicas import Address
+from kcore.cli.servers.quorum_wait import why_not_ready
+from kcore.measure.processes.local_process import free_ports
+from kcore.raft.membership.replicas import Address
 from kcore.schema.describe_quorum import (
     DescribeQuorumResponsePartitionData,
     Listener,
     Node,
     ReplicaState,
 )
-from kcore.server.quorum.describe import QuorumDescription
+from kcore.server.quorum_node.describe import QuorumDescription
 
 VOTERS = [ReplicaState(replica_id=1, log_end_offset=100), ReplicaState(replica_id=2, log_end_offset=97)]
 PARTITION = DescribeQuorumResponsePartitionData(leader_id=1, leader_epoch=3, high_watermark=100, current_voters=VOTERS)

@@ -9,7 +9,7 @@ import typer
 from cli.invoking import kcore
 from kcore.cli import commands
 from kcore.cli.console import in_one_style
-from kcore.storage.foreign import foreign_kind
+from kcore.storage.tools.foreign import foreign_kind
 from kcore.wire.record_building import encode_records
 from kcore.wire.records import Record
 

@@ -7,9 +7,9 @@ import pytest
 import typer
 
 from cli.invoking import kcore
-from kcore.bench import results
-from kcore.cli import results_folder
-from kcore.report.keep import RESULT_FILES
+from kcore.cli.measure import results_folder
+from kcore.measure.bench import bench_results as results
+from kcore.measure.report.result_files import RESULT_FILES
 
 pytestmark = pytest.mark.usefixtures("in_a_folder_with_a_plan")
 COMMANDS = [

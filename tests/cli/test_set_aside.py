@@ -5,10 +5,10 @@ from pathlib import Path
 import pytest
 
 from cli.invoking import kcore
-from kcore.cli import quorum_serve
-from kcore.report.exits import Exit
-from kcore.storage.raft_dir import METADATA_FOLDER
-from kcore.storage.raft_format import format_directory
+from kcore.cli.servers import quorum_serve
+from kcore.measure.report.exits import Exit
+from kcore.storage.raft.raft_dir import METADATA_FOLDER
+from kcore.storage.raft.raft_format import format_directory
 from storage.building import batches
 
 

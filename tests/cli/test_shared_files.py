@@ -12,11 +12,11 @@ from pathlib import Path
 import pytest
 
 from cli.invoking import kcore
-from kcore.cli.audit_option import AuditOption
 from kcore.cli.commands import BROKER, CONTROLLER, QUORUM
-from kcore.cli.files_option import SharedFilesOption
+from kcore.cli.options.audit_option import AuditOption
+from kcore.cli.options.files_option import SharedFilesOption
 from kcore.replication.raft_log import OffsetAndEpoch
-from kcore.storage.raft_snapshots import RaftSnapshots
+from kcore.storage.raft.raft_snapshots import RaftSnapshots
 
 CONTROLLER_LINES = """process.roles=controller
 node.id=1

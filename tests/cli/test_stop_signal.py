@@ -5,7 +5,7 @@ import sys
 
 LATE = """
 import asyncio, os, signal
-from kcore.cli.processes import stop_signal
+from kcore.cli.servers.server_process import stop_signal
 
 
 async def main():

@@ -15,20 +15,22 @@ from rich.control import Control
 from rich.table import Table
 
 from cli.invoking import kcore as command
-from kcore.cli import commands, processes, quorum_describe, quorum_tables
+from kcore.cli import commands
 from kcore.cli import console as consoles
 from kcore.cli.console import cell, wide_console
-from kcore.cli.top_view import view_of
+from kcore.cli.measure.top_view import view_of
+from kcore.cli.servers import quorum_describe, quorum_tables
+from kcore.cli.servers import server_process as processes
 from kcore.errors import KcoreError
+from kcore.measure.watch.frame import Broker, Frame, Partitions, Replica
 from kcore.printable import printable, printable_json, printable_lines
 from kcore.schema import PartitionRecord, RegisterBrokerRecord, TopicRecord
 from kcore.schema.describe_quorum import DescribeQuorumResponsePartitionData, Listener, Node, ReplicaState
 from kcore.schema.metadata_records_security import DelegationTokenRecord
-from kcore.server.quorum.describe import QuorumDescription
-from kcore.storage.dump import compact
-from kcore.storage.log_writer import LogWriter
+from kcore.server.quorum_node.describe import QuorumDescription
+from kcore.storage.log.log_writer import LogWriter
+from kcore.storage.tools.dump import compact
 from kcore.types import Uuid
-from kcore.watch.frame import Broker, Frame, Partitions, Replica
 from kcore.wire.metadata_frames import encode_metadata_record
 from kcore.wire.record_building import encode_records
 from kcore.wire.records import Record

@@ -17,15 +17,15 @@ from rich.console import Console
 from typer.testing import CliRunner
 
 from cli.test_kraft_command import CLUSTER_ID, Controller, running
-from kcore.cli import top_command
 from kcore.cli.commands import app
-from kcore.cli.top_view import view_of
-from kcore.hollow.fleet import Fleet
-from kcore.hollow.quorum import Quorum
-from kcore.processes.machine import free_ports
-from kcore.storm.kraft.scenarios import SCENARIOS
-from kcore.storm.kraft.storm import Sizes, Storm
-from kcore.watch.frame import Broker, Frame, Partitions, Replica
+from kcore.cli.measure import top_command
+from kcore.cli.measure.top_view import view_of
+from kcore.measure.hollow.fleet import Fleet
+from kcore.measure.hollow.quorum_client import Quorum
+from kcore.measure.processes.local_process import free_ports
+from kcore.measure.storm.kraft.kraft_storm import Sizes, Storm
+from kcore.measure.storm.kraft.scenarios import SCENARIOS
+from kcore.measure.watch.frame import Broker, Frame, Partitions, Replica
 
 KCORE = (sys.executable, "-c", "from kcore.cli import main; main()")
 

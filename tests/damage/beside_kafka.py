@@ -8,7 +8,7 @@ from typing import Any
 
 from damage.changes import Change, apply
 from damage.subjects import FOLDER, SUBJECTS, gone_from, on_disk
-from kcore.processes.jars import kafka_jars
+from kcore.measure.processes.jars import kafka_jars
 from kcore.spark.java import java_home
 
 

@@ -12,17 +12,17 @@ from pathlib import Path
 from typing import Final, NamedTuple
 
 from kcore.errors import KcoreError
-from kcore.raft.control_records import control_batch
+from kcore.raft.log.control_records import control_batch
 from kcore.raft.state_machine import SnapshotReader
 from kcore.replication.raft_log import OffsetAndEpoch
 from kcore.schema import TopicRecord
 from kcore.schema.control_records import LeaderChangeMessage
-from kcore.storage.holes import whole_batches
-from kcore.storage.log_directory import LogDirectory
-from kcore.storage.metadata_log import load_metadata
-from kcore.storage.raft_log import DiskRaftLog
-from kcore.storage.segmented_log import Settings
-from kcore.storage.snapshot import SnapshotId, snapshots_in, write_snapshot
+from kcore.storage.log.holes import whole_batches
+from kcore.storage.log.log_directory import LogDirectory
+from kcore.storage.log.segmented_log import Settings
+from kcore.storage.raft.file_raft_log import DiskRaftLog
+from kcore.storage.raft.metadata_log import load_metadata
+from kcore.storage.raft.snapshot import SnapshotId, snapshots_in, write_snapshot
 from kcore.types import Uuid
 from kcore.wire.metadata_frames import encode_metadata_record
 from kcore.wire.record_batch import scan_batches

@@ -13,7 +13,7 @@ from damage.changes import KINDS, WHOLE, Change, apply, changes_of
 from damage.command import Source, main, sources
 from damage.subjects import FOLDER, SMALL, SUBJECTS, gone_from, on_disk
 from kcore.errors import KcoreError
-from kcore.storage.raft_log import DiskRaftLog
+from kcore.storage.raft.file_raft_log import DiskRaftLog
 
 RECORDED = cases.load("damaged_logs_4.3.1")
 

@@ -10,13 +10,14 @@ import pytest
 from typer.testing import CliRunner, Result
 
 from kcore.cli.commands import app
-from kcore.designs import report, run
-from kcore.designs.meter import Meter, read_meter
-from kcore.designs.plan import QUICK, DesignsPlan
-from kcore.designs.rows import Row, merged, one_write_ms, predicted, table_of
-from kcore.designs.sessions import Knowledge, Work
 from kcore.errors import PlanError, TargetError
-from kcore.report import keep
+from kcore.measure.designs import designs_report as report
+from kcore.measure.designs import run_designs as run
+from kcore.measure.designs.designs_plan import QUICK, DesignsPlan
+from kcore.measure.designs.designs_rows import Row, merged, one_write_ms, predicted, table_of
+from kcore.measure.designs.meter import Meter, read_meter
+from kcore.measure.designs.sessions import Knowledge, Work
+from kcore.measure.report import result_files as keep
 from net.loops import story
 
 V3 = Row("design", "v3", 1, 200, 5, count=40, watchers=14, znodes=428, reads=121, writes=120, events=1, ms=30.0,

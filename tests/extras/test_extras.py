@@ -35,7 +35,7 @@ sys.meta_path[:] = [Hiding(finder) for finder in sys.meta_path]
 RUN = HIDING + "import runpy\nsys.argv.pop(0)\nrunpy.run_path(sys.argv[0], run_name='__main__')"
 COMMAND = HIDING + "from kcore.cli import main\nsys.argv[0] = 'kcore'\nmain()"
 # Only the command and what it runs: it names their extra for them (`cli/commands.py`). A kernel imports no error.
-OF_THE_COMMAND = ("kcore.cli", "kcore.__main__", "kcore.bench", "kcore.storm", "kcore.designs", "kcore._ext.policies")
+OF_THE_COMMAND = ("kcore.cli", "kcore.__main__", "kcore.measure.bench", "kcore.measure.storm", "kcore.measure.designs", "kcore._ext.elections.policies")
 
 
 def normal(distribution: str) -> str:
@@ -115,7 +115,7 @@ LIBRARY = {
     "arrow": "kcore.Columns('LeaderAndIsrRequest').to_arrow()",
     "metrics": "import kcore.server.metrics.page",
     "numba": "kcore.election_policy(lambda replicas, in_sync, online: 0)",
-    "report": "kcore.bench.run('smoke')",
+    "report": "kcore.measure.bench.run('smoke')",
     "spark": "kcore.spark.register",
     "zookeeper": "import kcore.zookeeper.session",
 }

@@ -48,7 +48,7 @@ def none() -> None:
 
 def arrow() -> None:
     """Columns and tables as Arrow."""
-    from kcore.metadata.arrow import partitions_as_arrow
+    from kcore.metadata.table.table_arrow import partitions_as_arrow
 
     table = kcore.generate(partitions=200, brokers=10, replication_factor=3, topics=10, seed=1)
     assert partitions_as_arrow(table).num_rows == 200
@@ -105,12 +105,12 @@ def numba() -> None:
 
 def report() -> None:
     """A benchmark's rows and its report, as `kcore bench --no-spark` makes them."""
-    from kcore.bench import report as pages
-    from kcore.report import keep
+    from kcore.measure.bench import bench_report as pages
+    from kcore.measure.report import result_files as keep
 
     cell = {"name": "election", "partitions": [1000], "brokers": [10], "repeat": 1, "seed": 1}
-    plan = kcore.bench.Plan.of({"workload": [cell]})
-    rows = kcore.bench.run(plan)
+    plan = kcore.measure.bench.Plan.of({"workload": [cell]})
+    rows = kcore.measure.bench.run(plan)
     assert rows.column("error").to_pylist() == [None] * len(rows)
     with tempfile.TemporaryDirectory() as folder:
         keep.write(rows, Path(folder))

@@ -14,7 +14,7 @@ from itertools import count, pairwise
 from pathlib import Path
 from typing import Any
 
-from kcore._ext import front as kernel
+from kcore._ext import answer_loop as kernel
 from kcore.protocol_errors import Errors
 from kcore.raft.effects import Flush, SendResponse
 from kcore.raft.fetching import fetch_response
@@ -22,8 +22,8 @@ from kcore.schema.broker_lifecycle import BrokerHeartbeatRequest, BrokerHeartbea
 from kcore.schema.fetch import FetchRequest, ReplicaState
 from kcore.schema.headers import RequestHeader, ResponseHeader
 from kcore.schema.structure import Message
-from kcore.storage.raft_log import DiskRaftLog
-from kcore.storage.segmented_log import Settings
+from kcore.storage.log.segmented_log import Settings
+from kcore.storage.raft.file_raft_log import DiskRaftLog
 from kcore.wire.codec import decode_from
 from kcore.wire.frame_places import frame, with_places
 from raft.nodes import of, raft_node

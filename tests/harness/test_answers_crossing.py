@@ -10,7 +10,7 @@ from broker.memory_log import MemoryLog
 from controller.kraft.active import Active
 from controller.kraft.runtime import decides, setting
 from harness.crossing import Crossing, check_old_answer_is_dropped
-from kcore.broker.replicas.config import BrokerConfig
+from kcore.broker.replicas.broker_config import BrokerConfig
 from kcore.broker.replicas.fetcher import FetcherHooks, ReplicaFetcher, Stage
 from kcore.controller.kraft.handlers import HANDLERS
 from kcore.protocol_errors import Errors

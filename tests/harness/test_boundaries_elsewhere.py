@@ -8,8 +8,6 @@ import pytest
 from broker.cluster import led
 from broker.directories.placements import A, a_queue, an_image, answer, asked, p
 from harness.boundary import check_limit
-from kcore.bench.compare import THRESHOLD, compare
-from kcore.bench.results import summarise
 from kcore.broker.directories import choosing
 from kcore.broker.directories.assignments import MAX_ASSIGNMENTS_PER_REQUEST, NOISY_FAILURE_MS
 from kcore.broker.directories.failures import DirectoryFailures
@@ -21,25 +19,27 @@ from kcore.broker.replicas.followers import Follower
 from kcore.controller.kraft.acl_index import AclIndex
 from kcore.controller.rules.acls import key_of
 from kcore.errors import StorageError
-from kcore.metadata.image import ClusterImage
-from kcore.metadata.recent_keys import MOST_KEYS, RecentKeys
+from kcore.measure.bench.bench_results import summarise
+from kcore.measure.bench.compare import THRESHOLD, compare
+from kcore.measure.report import earlier, noise
+from kcore.measure.report.earlier import EarlierRun, EarlierRuns
+from kcore.measure.report.figure_history import history_section
+from kcore.measure.report.noise import INTERVAL_OVER_MEDIAN, LOAD_A_CORE, P99_OVER_MEDIAN, P99_OVER_MIN, STOLEN, Spread
+from kcore.metadata.image.image import ClusterImage
+from kcore.metadata.image.recent_keys import MOST_KEYS, RecentKeys
 from kcore.net.request_context import ClientSession
 from kcore.protocol_errors import ApiException, Errors
-from kcore.raft.accumulator import RECORD_OVERHEAD, Accumulator
-from kcore.raft.config import MAX_BATCH_BYTES
 from kcore.raft.leading import OBSERVER_SESSION_TIMEOUT_MS
-from kcore.report import earlier, noise
-from kcore.report.earlier import EarlierRun, EarlierRuns
-from kcore.report.history import history_section
-from kcore.report.noise import INTERVAL_OVER_MEDIAN, LOAD_A_CORE, P99_OVER_MEDIAN, P99_OVER_MIN, STOLEN, Spread
+from kcore.raft.log.accumulator import RECORD_OVERHEAD, Accumulator
+from kcore.raft.raft_config import MAX_BATCH_BYTES
 from kcore.schema.envelope import EnvelopeRequest
 from kcore.schema.headers import RequestHeader
 from kcore.schema.metadata_records_security import AccessControlEntryRecord, RemoveAccessControlEntryRecord
 from kcore.schema.topics import DeleteTopicsRequest
 from kcore.server.broker.forwarding import principal_bytes
-from kcore.server.kraft.envelopes import Forwarded, unwrapped
+from kcore.server.kraft_controller.envelopes import Forwarded, unwrapped
 from kcore.storage.files import read_bytes
-from kcore.storage.live_log import LiveLog, Settings
+from kcore.storage.log.live_log import LiveLog, Settings
 from kcore.types import Uuid
 from kcore.wire.codec import encode
 from kcore.wire.record_batch import HEADER_END, scan_batches

@@ -27,7 +27,7 @@ from controller.zk.admin import small
 from harness.boundary import check_limit
 from kcore.constants import MAX_BROKERS, MAX_REPLICAS
 from kcore.controller.kraft.brokers import registration
-from kcore.controller.kraft.context import ControllerContext, RequestInfo
+from kcore.controller.kraft.kraft_context import ControllerContext, RequestInfo
 from kcore.controller.kraft.leaders.named import MOST_RUNS, named_too_often
 from kcore.controller.kraft.topics import creation, growth
 from kcore.controller.kraft.topics.placing import MOST_PARTITIONS

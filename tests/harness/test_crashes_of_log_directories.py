@@ -9,8 +9,8 @@ from harness.crashes import Fate, at_every_crash
 from kcore.constants import UNKNOWN_BROKER_EPOCH
 from kcore.storage.checkpoints import TopicPartition, read_offsets
 from kcore.storage.files import write_atomically
-from kcore.storage.live_log import LiveLog, Settings
-from kcore.storage.log_directory import HIGH_WATERMARKS, LogDirectory
+from kcore.storage.log.live_log import LiveLog, Settings
+from kcore.storage.log.log_directory import HIGH_WATERMARKS, LogDirectory
 from kcore.storage.meta_properties import META_PROPERTIES, MetaProperties, read_meta_properties, write_meta_properties
 from kcore.types import Uuid
 from kcore.wire.record_batch import scan_batches

@@ -8,7 +8,7 @@ import pytest
 
 from harness.exhausted import Failing
 from kcore.errors import DisconnectedError, NetworkError
-from kcore.metadata.broker_table import Endpoint
+from kcore.metadata.table.broker_table import Endpoint
 from kcore.protocol_errors import Errors
 from kcore.schema.broker_lifecycle import UnregisterBrokerRequest, UnregisterBrokerResponse
 from kcore.server.broker import controller_client

@@ -8,8 +8,8 @@ import pytest
 from controller.zk.admin import alter_partition, answer_stops, small
 from controller.zk.tree import Cluster
 from kcore.controller.zk import events
-from kcore.metadata import znodes
-from kcore.metadata.znode_operations import ReadNodes, WriteNodes
+from kcore.metadata.zookeeper import znodes
+from kcore.metadata.zookeeper.znode_operations import ReadNodes, WriteNodes
 
 
 class DiedError(BaseException):

@@ -11,17 +11,17 @@ from controller.kraft.runtime import BEGIN_MS, controller_of, decides
 from harness.away import GONE, KEPT, Kind, check_removed_while_away
 from kcore.broker.metadata_delta.loader import ImageChanged, MetadataLoader, ReadSnapshotSlice
 from kcore.controller.kraft.authorization import ImageAuthorizer, is_authorized
-from kcore.controller.kraft.context import ControllerContext, RequestInfo
 from kcore.controller.kraft.controller import KraftController
 from kcore.controller.kraft.decision import Versioned
 from kcore.controller.kraft.handlers import HANDLERS
+from kcore.controller.kraft.kraft_context import ControllerContext, RequestInfo
 from kcore.controller.kraft.slices import snapshot_slices
 from kcore.controller.rules.rate_quotas import REQUEST_PERCENTAGE
 from kcore.controller.rules.tokens import secret_of
 from kcore.metadata.acl_codes import ALLOW, LITERAL, PREFIXED, READ, TOPIC
-from kcore.metadata.image import ClusterImage
+from kcore.metadata.image.image import ClusterImage
 from kcore.metadata.principal import KafkaPrincipal
-from kcore.raft.log import SnapshotPiece
+from kcore.raft.log.raft_log import SnapshotPiece
 from kcore.raft.state_machine import SnapshotReader
 from kcore.replication.raft_log import OffsetAndEpoch
 from kcore.schema.broker_lifecycle import UnregisterBrokerRequest, UnregisterBrokerResponse
@@ -36,8 +36,8 @@ from kcore.schema.metadata_records_security import (
 from kcore.schema.metadata_records_settings import ClientQuotaRecord, ConfigRecord, EntityData
 from kcore.schema.metadata_records_topics import RemoveTopicRecord, TopicRecord
 from kcore.schema.structure import MetadataRecord
-from kcore.server.kraft.credentials import LogCredentials
-from kcore.server.request_throttle import KnownByImage, RequestThrottle
+from kcore.server.kraft_controller.credentials import LogCredentials
+from kcore.server.security.request_throttle import KnownByImage, RequestThrottle
 from kcore.types import Uuid
 
 KEY = "a secret"

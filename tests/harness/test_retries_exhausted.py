@@ -19,17 +19,17 @@ from kcore.controller.zk.admin.quotas import MOST_TRIES as QUOTA_TRIES
 from kcore.controller.zk.brokers.producer_ids import MAX_ATTEMPTS as BLOCK_TRIES
 from kcore.controller.zk.state_changes import MAX_ATTEMPTS as STATE_TRIES
 from kcore.errors import DisconnectedError, ZookeeperError
-from kcore.metadata import znodes
 from kcore.metadata.acl_codes import ALLOW, LITERAL, READ, TOPIC, WRITE
-from kcore.metadata.znode_acls import PERSISTENT_PATHS, AclBinding, encode_acls, resource_path
-from kcore.metadata.znode_operations import WriteNodes, WriteStates
-from kcore.metadata.znodes import ProducerIdsBlock
+from kcore.metadata.zookeeper import znodes
+from kcore.metadata.zookeeper.znode_acls import PERSISTENT_PATHS, AclBinding, encode_acls, resource_path
+from kcore.metadata.zookeeper.znode_operations import WriteNodes, WriteStates
+from kcore.metadata.zookeeper.znodes import ProducerIdsBlock
 from kcore.protocol_errors import Errors
 from kcore.schema.acls import AclCreation, CreateAclsRequest
 from kcore.schema.quotas import AlterClientQuotasRequest, AlterClientQuotasRequestEntryData, EntityData, OpData
-from kcore.server.controller import notes_follower
-from kcore.server.controller.client_quotas import ClientQuotasFollower
-from kcore.server.controller.relay import Address, BrokerRelay
+from kcore.server.zk_controller import notification_follower as notes_follower
+from kcore.server.zk_controller.client_quotas import ClientQuotasFollower
+from kcore.server.zk_controller.relay import Address, BrokerRelay
 from kcore.spark import pieces
 from kcore.spark.failures import ENDED, LOST
 from kcore.types import Uuid

@@ -7,13 +7,13 @@ from typing import Any
 import pytest
 
 from harness.side_by_side import at_every_place
-from kcore.hollow.histograms import NOT_KNOWN
-from kcore.storm.compared import figures_of, left_out
-from kcore.storm.phases import phases_of
-from kcore.storm.plan import Cell
-from kcore.storm.report_rows import Row, different_ends, failed_row, medians, missing, row_of
-from kcore.storm.result import ScenarioResult
-from kcore.storm.targets import Target
+from kcore.measure.hollow.histograms import NOT_KNOWN
+from kcore.measure.storm.compared import figures_of, left_out
+from kcore.measure.storm.phases import phases_of
+from kcore.measure.storm.report_rows import Row, different_ends, failed_row, medians, missing, row_of
+from kcore.measure.storm.result import ScenarioResult
+from kcore.measure.storm.storm_plan import Cell
+from kcore.measure.storm.targets import Target
 
 TARGETS = [Target.parse("kafka-4.3.1"), Target.parse("kcore-kraft")]
 

@@ -11,22 +11,22 @@ from broker.memory_log import MemoryLogs
 from controller.zk.tree import Cluster as ZkCluster
 from harness.side_by_side import at_every_place
 from kcore.broker.metadata_delta.publisher import MetadataPublisher
-from kcore.broker.replicas.config import BrokerConfig
+from kcore.broker.replicas.broker_config import BrokerConfig
 from kcore.broker.replicas.partition import TopicSettings
 from kcore.broker.replicas.replica_manager import ReplicaManager
 from kcore.broker.replicas.roles import Role
 from kcore.controller.zk.znode_reading import read_topics
-from kcore.metadata import znodes
-from kcore.metadata.image import ClusterImage
+from kcore.metadata.image.image import ClusterImage
 from kcore.metadata.replica_assignment import ReplicaAssignment
-from kcore.metadata.znodes import TopicAssignment
+from kcore.metadata.zookeeper import znodes
+from kcore.metadata.zookeeper.znodes import TopicAssignment
 from kcore.schema.metadata_records_brokers import RegisterBrokerRecord
 from kcore.schema.metadata_records_topics import PartitionChangeRecord, PartitionRecord, RemoveTopicRecord, TopicRecord
 from kcore.server.broker.logs import BrokerLogs
-from kcore.server.controller.credentials import CredentialsFollower
+from kcore.server.zk_controller.credentials import CredentialsFollower
 from kcore.storage.checkpoints import TopicPartition, read_offsets
-from kcore.storage.live_log import Settings
-from kcore.storage.log_directory import LOG_STARTS, LogDirectory
+from kcore.storage.log.live_log import Settings
+from kcore.storage.log.log_directory import LOG_STARTS, LogDirectory
 from kcore.types import Uuid
 from kcore.wire.record_batch import scan_batches
 from server.zookeepers import Client, Zookeeper

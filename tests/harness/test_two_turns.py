@@ -22,14 +22,14 @@ from kcore.broker.lifecycle.states import BrokerState
 from kcore.broker.replicas.isr_changes import RETRY_MS, IsrChanges
 from kcore.controller.kraft.activation import Bootstrap
 from kcore.controller.kraft.brokers.heartbeats import Contact
-from kcore.controller.kraft.config import KraftControllerConfig
-from kcore.controller.kraft.context import RequestInfo
 from kcore.controller.kraft.decision import Decision, Versioned
 from kcore.controller.kraft.handlers import HANDLERS
+from kcore.controller.kraft.kraft_context import RequestInfo
+from kcore.controller.kraft.kraft_controller_config import KraftControllerConfig
 from kcore.controller.kraft.periodic import UNCLEAN
 from kcore.controller.kraft.tasks import all_tasks
 from kcore.protocol_errors import ApiException, Errors
-from kcore.raft.control_records import leader_change
+from kcore.raft.log.control_records import leader_change
 from kcore.schema.broker_lifecycle import (
     BrokerHeartbeatRequest,
     BrokerHeartbeatResponse,

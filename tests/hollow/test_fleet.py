@@ -13,8 +13,8 @@ import pytest
 from kcore import schema as s
 from kcore._ext import hollow as kernel
 from kcore.errors import DisconnectedError, TargetError
-from kcore.hollow.fleet import Fleet, Options, State
-from kcore.hollow.quorum import Quorum
+from kcore.measure.hollow.fleet import Fleet, Options, State
+from kcore.measure.hollow.quorum_client import Quorum
 from kcore.net.connection import Connection
 from kcore.net.server import RequestContext, Server, serve
 from kcore.protocol_errors import Errors
@@ -252,7 +252,7 @@ class Behind:
 @story
 async def test_brokers_run_whatever_the_clock_of_the_loop_says(monkeypatch: pytest.MonkeyPatch) -> None:
     """What is told of a new connection was taken for news of the one before, and never told again."""
-    monkeypatch.setattr("kcore.hollow.fleet.kernel", SimpleNamespace(**{**vars(kernel), "Loop": Behind}))
+    monkeypatch.setattr("kcore.measure.hollow.fleet.kernel", SimpleNamespace(**{**vars(kernel), "Loop": Behind}))
     async with controllers(1) as (_, quorum), Fleet(quorum, random=Random(1), options=OPTIONS) as fleet:
         brokers = [fleet.add(at + 1) for at in range(5)]
         await fleet.start(brokers)

@@ -4,7 +4,7 @@ import struct
 
 import pytest
 
-from kcore.hollow.frames import FETCH_FIELDS, HEARTBEAT_FIELDS, fetch_frame, heartbeat_frame
+from kcore.measure.hollow.frames import FETCH_FIELDS, HEARTBEAT_FIELDS, fetch_frame, heartbeat_frame
 from kcore.schema.broker_lifecycle import BrokerHeartbeatRequest
 from kcore.schema.fetch import FetchRequest
 from kcore.schema.headers import RequestHeader

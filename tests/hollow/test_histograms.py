@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from kcore.hollow.histograms import NOT_KNOWN, percentile_ms
+from kcore.measure.hollow.histograms import NOT_KNOWN, percentile_ms
 
 STEPS = 32
 BUCKETS = 36 * STEPS

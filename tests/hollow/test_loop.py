@@ -12,8 +12,8 @@ import pytest
 from hollow.watched import FETCH_VERSION, Watched, answered, batch, beaten, fetched, says, watching
 from kcore import schema as s
 from kcore._ext import hollow as kernel
-from kcore.hollow.frames import heartbeat_frame
-from kcore.hollow.histograms import histogram
+from kcore.measure.hollow.frames import heartbeat_frame
+from kcore.measure.hollow.histograms import histogram
 from kcore.net.server import RequestContext, serve
 from kcore.schema.structure import Message
 from net.loops import QUICK, raw_server, story, until

@@ -7,7 +7,7 @@ import pytest
 
 from kcore import schema as s
 from kcore.errors import TargetError
-from kcore.hollow.observer import Observer
+from kcore.measure.hollow.observer import Observer
 from kcore.types import Uuid
 from kcore.wire.metadata_frames import encode_metadata_record
 from kcore.wire.record_building import encode_records
@@ -51,7 +51,7 @@ def test_what_is_not_committed_waits() -> None:
 
 
 def test_what_no_leader_commits_is_not_kept_without_end(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("kcore.hollow.observer._MOST_WAITING", 1_000)
+    monkeypatch.setattr("kcore.measure.hollow.observer._MOST_WAITING", 1_000)
     ours, _ = observer()
     with pytest.raises(TargetError, match="more than 1,000 bytes of the leader's log are not committed"):
         for _ in range(50):

@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from kcore.hollow.timeline import Timeline
+from kcore.measure.hollow.timeline import Timeline
 
 
 def words(*rows: tuple[int, ...]) -> bytes:

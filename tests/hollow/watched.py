@@ -10,7 +10,7 @@ from typing import Any
 
 from kcore import schema as s
 from kcore._ext import hollow as kernel
-from kcore.hollow.frames import fetch_frame, heartbeat_frame
+from kcore.measure.hollow.frames import fetch_frame, heartbeat_frame
 from kcore.schema.fetch import FetchableTopicResponse, FetchResponse, PartitionData
 from kcore.schema.structure import Message
 from kcore.wire.codec import encode

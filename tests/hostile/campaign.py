@@ -18,8 +18,8 @@ from typing import Any
 from hostile.attacks import ATTACKS, OVER_TLS
 from hostile.payloads import filled
 from hostile.servers import TOPIC_NAME, Running, Target, connected
+from kcore.measure.processes.local_process import usage_of
 from kcore.net.connection import Connection
-from kcore.processes.machine import usage_of
 from kcore.protocol_errors import Errors
 from kcore.schema.cluster_metadata import DescribeClusterRequest, MetadataRequest
 from kcore.schema.index import message_class
@@ -28,7 +28,7 @@ from kcore.wire.records import Record
 
 TESTS = Path(__file__).resolve().parents[1]
 CLIENT_PER_S = 100.0
-MOST_GROWTH = 1 << 30  # More than received_bytes and unsent_bytes of kcore.net.limits together.
+MOST_GROWTH = 1 << 30  # More than received_bytes and unsent_bytes of kcore.net.limits.connection_limits together.
 MOST_GROWTH_OVER_TLS = 256 << 20
 MOST_LEFT = 40  # Descriptors and threads beyond those before: pools that stay.
 MOST_THREADS = 60

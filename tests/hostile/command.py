@@ -12,7 +12,7 @@ from pathlib import Path
 from hostile.attacks import ATTACKS, OVER_TLS
 from hostile.campaign import Row, measured
 from hostile.servers import NEEDS_JAVA, SERVERS, Running, started
-from kcore.cli.processes import use_all_descriptors
+from kcore.cli.servers.server_process import use_all_descriptors
 
 MOST_RATIO = 3.0
 EPILOG = f"""Attackers are one process, whose connections come from 127.0.0.2 to 127.0.0.21; what they try in a second

@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 
 from hostile.servers import TOPIC_NAME, Target
 from kcore.constants import METADATA_TOPIC
-from kcore.net.limits import CLIENT_VALUES
+from kcore.net.limits.connection_limits import CLIENT_VALUES
 from kcore.schema.acls import CreateAclsRequest
 from kcore.schema.cluster_metadata import MetadataRequest, MetadataRequestTopic
 from kcore.schema.configs import IncrementalAlterConfigsRequest

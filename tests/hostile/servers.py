@@ -19,13 +19,13 @@ from typing import Any
 
 from kcore import schema as s
 from kcore.errors import KcoreError
+from kcore.measure.processes.kcore_quorum import KcoreQuorum
+from kcore.measure.processes.local_process import free_ports, random_uuid
+from kcore.measure.processes.zk_cluster import ZookeeperProcess
 from kcore.metadata.acl_codes import ALL, ALLOW, CLUSTER, GROUP, LITERAL, TOPIC
 from kcore.net.connect import connect
 from kcore.net.connection import Connection
-from kcore.net.security import Security, client_tls
-from kcore.processes.kcore_quorum import KcoreQuorum
-from kcore.processes.machine import free_ports, random_uuid
-from kcore.processes.zk_cluster import ZookeeperProcess
+from kcore.net.security.client_security import Security, client_tls
 from kcore.protocol_errors import Errors
 from kcore.schema.acls import AclCreation, CreateAclsRequest
 from kcore.schema.cluster_metadata import MetadataRequest

@@ -13,8 +13,8 @@ from hostile.campaign import MOST_GROWTH, MOST_GROWTH_OVER_TLS, MOST_LEFT, MOST_
 from hostile.command import line_of, options_of
 from hostile.payloads import PAYLOADS, Frame, framed
 from hostile.servers import NEEDS_JAVA, SERVERS, Target, started
-from kcore.cli.processes import use_all_descriptors
-from kcore.net.limits import CLIENT_VALUES
+from kcore.cli.servers.server_process import use_all_descriptors
+from kcore.net.limits.connection_limits import CLIENT_VALUES
 from kcore.net.versions import response_of
 from kcore.protocol_errors import Errors
 from kcore.schema.cluster_metadata import MetadataRequest

@@ -4,7 +4,7 @@ from random import Random
 from typing import Any
 
 from kcore import schema as s
-from kcore.metadata.image import ClusterImage
+from kcore.metadata.image.image import ClusterImage
 from kcore.schema.metadata_records_brokers import BrokerEndpoint, BrokerFeature, ControllerEndpoint, ControllerFeature
 from kcore.schema.metadata_records_settings import EntityData
 from kcore.types import Uuid

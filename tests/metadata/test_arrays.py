@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from kcore.metadata.arrays import together
+from kcore.metadata.table.arrays import together
 
 
 def test_columns_that_are_put_together_keep_their_values() -> None:

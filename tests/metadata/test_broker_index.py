@@ -8,9 +8,9 @@ from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, rule
 
-from kcore._ext import broker_index as kernels
+from kcore._ext.tables import broker_index as kernels
 from kcore.errors import TableError
-from kcore.metadata.broker_index import BrokerIndex
+from kcore.metadata.table.broker_index import BrokerIndex
 from reference import broker_index as reference
 
 BROKERS = 6

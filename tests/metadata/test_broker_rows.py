@@ -4,7 +4,7 @@ from itertools import product
 
 import numpy as np
 
-from kcore._ext.broker_rows import first_unsound
+from kcore._ext.tables.broker_rows import first_unsound
 from reference import broker_rows as reference
 
 

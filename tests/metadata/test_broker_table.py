@@ -7,9 +7,9 @@ import pytest
 
 from kcore.constants import MAX_BROKERS
 from kcore.errors import TableError
-from kcore.metadata.broker_registration import BrokerRegistration
-from kcore.metadata.broker_table import BrokerTable, Endpoint
-from kcore.metadata.topics import TopicTable
+from kcore.metadata.table.broker_registration import BrokerRegistration
+from kcore.metadata.table.broker_table import BrokerTable, Endpoint
+from kcore.metadata.table.topic_table import TopicTable
 from kcore.types import ZERO_UUID, Uuid
 
 PLAINTEXT = Endpoint(9092, "host", "PLAINTEXT", 0)

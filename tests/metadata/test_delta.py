@@ -9,10 +9,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from kcore.metadata import replay as replaying
-from kcore.metadata.delta import MetadataDelta
-from kcore.metadata.image import ClusterImage
-from kcore.metadata.replay import replay
+from kcore.metadata.image import replay as replaying
+from kcore.metadata.image.delta import MetadataDelta
+from kcore.metadata.image.image import ClusterImage
+from kcore.metadata.image.replay import replay
 from kcore.schema.metadata_records_settings import ConfigRecord
 from kcore.wire.metadata_frames import decode_metadata_record, encode_metadata_record
 from metadata.stories import Story, log_of

@@ -5,9 +5,10 @@ from typing import Any
 
 import numpy as np
 
-from kcore.metadata.broker_registration import BrokerRegistration
-from kcore.metadata.broker_table import BrokerTable
-from kcore.metadata.directory_table import (
+from kcore.metadata.image.recorder import Recorder
+from kcore.metadata.table.broker_registration import BrokerRegistration
+from kcore.metadata.table.broker_table import BrokerTable
+from kcore.metadata.table.directory_table import (
     LOST,
     LOST_UUID,
     MIGRATING,
@@ -16,7 +17,6 @@ from kcore.metadata.directory_table import (
     UNASSIGNED_UUID,
     DirectoryTable,
 )
-from kcore.metadata.recorder import Recorder
 from kcore.types import Uuid
 
 A, B, C = (Uuid(bytes([k] * 16)) for k in (7, 8, 9))

@@ -4,7 +4,7 @@ import numpy as np
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from kcore.metadata.free_rows import FreeRows
+from kcore.metadata.table.free_rows import FreeRows
 
 ROWS = 24
 Steps = st.lists(st.tuples(st.sampled_from(["add", "run", "take", "lowest", "truncate"]), st.randoms()), max_size=25)

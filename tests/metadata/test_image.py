@@ -6,8 +6,8 @@ import pytest
 
 from kcore import schema as s
 from kcore.errors import TableError
-from kcore.metadata.directory_table import MIGRATING_UUID
-from kcore.metadata.image import _HANDLERS, ClusterImage
+from kcore.metadata.image.image import _HANDLERS, ClusterImage
+from kcore.metadata.table.directory_table import MIGRATING_UUID
 from kcore.schema.index import METADATA_RECORDS
 from kcore.schema.metadata_records_settings import EntityData
 from kcore.types import Uuid

@@ -2,8 +2,8 @@
 
 from dataclasses import replace
 
-from kcore.metadata.broker_registration import BrokerRegistration, Endpoint
-from kcore.metadata.image import ClusterImage
+from kcore.metadata.image.image import ClusterImage
+from kcore.metadata.table.broker_registration import BrokerRegistration, Endpoint
 from kcore.schema.metadata_records_brokers import ControllerEndpoint, ControllerFeature, RegisterControllerRecord
 from kcore.types import Uuid
 

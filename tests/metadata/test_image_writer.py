@@ -14,11 +14,11 @@ from hypothesis import strategies as st
 
 from kcore.constants import ELR_VERSION
 from kcore.errors import LevelError, UnwritableMetadataError
-from kcore.metadata import image_writer
-from kcore.metadata.image import ClusterImage
-from kcore.metadata.image_writer import records_of
+from kcore.metadata.image import image_writer
+from kcore.metadata.image.image import ClusterImage
+from kcore.metadata.image.image_writer import records_of
+from kcore.metadata.image.replay import replay, replaying_values
 from kcore.metadata.metadata_version import RELEASES, VERSIONS, MetadataVersion
-from kcore.metadata.replay import replay, replaying_values
 from kcore.schema.index import METADATA_RECORDS
 from kcore.schema.metadata_records_log import ZkMigrationStateRecord
 from kcore.schema.metadata_records_settings import FeatureLevelRecord

@@ -5,8 +5,8 @@ import pytest
 
 import kcore
 import story
-from kcore.metadata.merge import merge
-from kcore.metadata.partition_table import PartitionTable
+from kcore.metadata.table.partition_table import PartitionTable
+from kcore.metadata.zookeeper.merge import merge
 from kcore.types import Uuid
 
 

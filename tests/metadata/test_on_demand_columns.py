@@ -4,12 +4,12 @@ import numpy as np
 import pytest
 
 from kcore.errors import TableError
-from kcore.metadata import partition_columns
-from kcore.metadata.arrays import grown
-from kcore.metadata.broker_table import BrokerTable
-from kcore.metadata.columns import ALL_COLUMNS
-from kcore.metadata.directory_table import MIGRATING_UUID, UNASSIGNED_UUID
-from kcore.metadata.partition_table import PartitionTable
+from kcore.metadata.table import partition_columns
+from kcore.metadata.table.arrays import grown
+from kcore.metadata.table.broker_table import BrokerTable
+from kcore.metadata.table.column_list import ALL_COLUMNS
+from kcore.metadata.table.directory_table import MIGRATING_UUID, UNASSIGNED_UUID
+from kcore.metadata.table.partition_table import PartitionTable
 from kcore.types import Uuid
 
 

@@ -6,7 +6,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from kcore.errors import TableError
-from kcore.metadata.partition_lookup import PartitionLookup
+from kcore.metadata.table.partition_lookup import PartitionLookup
 from reference import partition_lookup as twin
 
 TOPICS = 4

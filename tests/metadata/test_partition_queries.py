@@ -5,10 +5,10 @@ import pytest
 
 from kcore.constants import NO_LEADER
 from kcore.errors import TableError
-from kcore.metadata.broker_table import BrokerTable
-from kcore.metadata.partition_table import PartitionTable
-from kcore.metadata.topics import TopicTable
-from kcore.workloads.generate import generate, scramble
+from kcore.measure.workloads.generate import generate, scramble
+from kcore.metadata.table.broker_table import BrokerTable
+from kcore.metadata.table.partition_table import PartitionTable
+from kcore.metadata.table.topic_table import TopicTable
 
 
 def small() -> PartitionTable:

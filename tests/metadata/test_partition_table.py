@@ -9,12 +9,12 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
 
 from kcore.errors import TableError
-from kcore.metadata.arrays import padded
-from kcore.metadata.broker_table import BrokerTable
-from kcore.metadata.changes import PartitionChanges
-from kcore.metadata.columns import PARTITION_COLUMNS
-from kcore.metadata.partition_table import PartitionState, PartitionTable
-from kcore.metadata.topics import TopicTable
+from kcore.metadata.table.arrays import padded
+from kcore.metadata.table.broker_table import BrokerTable
+from kcore.metadata.table.changes import PartitionChanges
+from kcore.metadata.table.column_list import PARTITION_COLUMNS
+from kcore.metadata.table.partition_table import PartitionState, PartitionTable
+from kcore.metadata.table.topic_table import TopicTable
 from kcore.types import ZERO_UUID, Uuid
 from reference import broker_index as reference
 

@@ -6,10 +6,10 @@ import numpy as np
 import pytest
 
 from kcore.errors import TableError, UnwritableMetadataError
-from kcore.metadata.changes import KraftChanges
-from kcore.metadata.image import ClusterImage
-from kcore.metadata.partition_values import PartitionCreations, records_of_changes, records_of_creation
-from kcore.metadata.replay import replay
+from kcore.metadata.image.image import ClusterImage
+from kcore.metadata.image.replay import replay
+from kcore.metadata.table.changes import KraftChanges
+from kcore.metadata.table.partition_values import PartitionCreations, records_of_changes, records_of_creation
 from kcore.types import Uuid
 from kcore.wire.columns import Vectors
 from kcore.wire.encoded_records import EncodedRecords

@@ -2,8 +2,8 @@
 
 import pytest
 
-from kcore.metadata.image import ClusterImage
-from kcore.metadata.recent_keys import MOST_KEYS, RecentKeys
+from kcore.metadata.image.image import ClusterImage
+from kcore.metadata.image.recent_keys import MOST_KEYS, RecentKeys
 from kcore.schema.metadata_records_settings import ConfigRecord
 
 

@@ -7,9 +7,9 @@ import pytest
 
 from kcore import schema as s
 from kcore.errors import DecodeError, TableError
-from kcore.metadata import partition_rows
-from kcore.metadata import replay as bulk
-from kcore.metadata.image import ClusterImage
+from kcore.metadata.image import replay as bulk
+from kcore.metadata.image.image import ClusterImage
+from kcore.metadata.table import partition_rows
 from kcore.schema.metadata_records_settings import ClientQuotaRecord, EntityData
 from kcore.types import Uuid
 from kcore.wire.metadata_frames import encode_metadata_record

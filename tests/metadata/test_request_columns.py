@@ -8,8 +8,8 @@ import pytest
 
 from cases import DATA
 from kcore.errors import TableError
-from kcore.metadata.broker_table import Endpoint
-from kcore.metadata.partition_table import PartitionState, PartitionTable
+from kcore.metadata.table.broker_table import Endpoint
+from kcore.metadata.table.partition_table import PartitionState, PartitionTable
 from kcore.types import Uuid
 from kcore.wire.codec import encode
 from kcore.wire.column_codec import decode_columns

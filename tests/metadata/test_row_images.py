@@ -5,7 +5,7 @@ from random import Random
 import numpy as np
 import pytest
 
-from kcore._ext import row_images as kernels
+from kcore._ext.tables import row_images as kernels
 from reference import row_images as twin
 
 

@@ -10,14 +10,14 @@ import pytest
 
 import kcore
 from kcore.errors import TableError
-from kcore.metadata.broker_table import BrokerTable
-from kcore.metadata.changes import KraftChanges, PartitionChanges, UnwrittenChanges
-from kcore.metadata.columns import ALL_COLUMNS
-from kcore.metadata.image import ClusterImage
-from kcore.metadata.partition_table import PartitionTable
-from kcore.replication.election import elect
+from kcore.measure.workloads.generate import generate
+from kcore.metadata.image.image import ClusterImage
+from kcore.metadata.table.broker_table import BrokerTable
+from kcore.metadata.table.changes import KraftChanges, PartitionChanges, UnwrittenChanges
+from kcore.metadata.table.column_list import ALL_COLUMNS
+from kcore.metadata.table.partition_table import PartitionTable
+from kcore.replication.elect import elect
 from kcore.schema.metadata_records_settings import FeatureLevelRecord
-from kcore.workloads.generate import generate
 
 COPIES: dict[str, Callable[[Any], Any]] = {
     "pickle": lambda each: pickle.loads(pickle.dumps(each)),

@@ -7,8 +7,8 @@ import pytest
 
 from kcore import schema as s
 from kcore.errors import TableError
-from kcore.metadata.image import ClusterImage
-from kcore.metadata.replay import replay
+from kcore.metadata.image.image import ClusterImage
+from kcore.metadata.image.replay import replay
 from kcore.schema.structure import MetadataRecord
 from kcore.types import Uuid
 from kcore.wire.encoded_records import EncodedRecords

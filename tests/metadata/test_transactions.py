@@ -6,9 +6,9 @@ import pytest
 
 from kcore import schema as s
 from kcore.errors import LevelError
-from kcore.metadata.image import ClusterImage
-from kcore.metadata.replay import replay
-from kcore.metadata.transactions import atomic
+from kcore.metadata.image.image import ClusterImage
+from kcore.metadata.image.replay import replay
+from kcore.metadata.image.transactions import atomic
 from kcore.types import Uuid
 from kcore.wire.encoded_records import EncodedRecords
 from kcore.wire.metadata_frames import decode_metadata_record, encode_metadata_record

@@ -13,13 +13,13 @@ from hypothesis import strategies as st
 
 from kcore import schema as s
 from kcore.errors import TableError
-from kcore.metadata import partition_rows
-from kcore.metadata.broker_registration import BrokerRegistration
-from kcore.metadata.broker_table import Endpoint
-from kcore.metadata.changes import PartitionChanges
-from kcore.metadata.image import ClusterImage
-from kcore.metadata.journal import Journal
-from kcore.metadata.partition_table import PartitionTable
+from kcore.metadata.image.image import ClusterImage
+from kcore.metadata.image.journal import Journal
+from kcore.metadata.table import partition_rows
+from kcore.metadata.table.broker_registration import BrokerRegistration
+from kcore.metadata.table.broker_table import Endpoint
+from kcore.metadata.table.changes import PartitionChanges
+from kcore.metadata.table.partition_table import PartitionTable
 from kcore.types import Uuid
 from metadata.stories import BROKERS, DIRECTORIES
 

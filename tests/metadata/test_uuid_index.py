@@ -4,8 +4,8 @@ import numpy as np
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from kcore._ext import uuid_index as kernels
-from kcore.metadata.uuid_index import UuidIndex
+from kcore._ext.tables import uuid_index as kernels
+from kcore.metadata.table.uuid_index import UuidIndex
 from kcore.types import ZERO_UUID, Uuid
 from reference import uuid_index as twin
 

@@ -6,8 +6,8 @@ import pytest
 
 from kcore.errors import TableError
 from kcore.metadata.replica_assignment import ReplicaAssignment
-from kcore.metadata.znode_topics import TopicAssignments, decode_topics
-from kcore.metadata.znodes import TopicAssignment, decode_topic, encode_topic
+from kcore.metadata.zookeeper.znode_topics import TopicAssignments, decode_topics
+from kcore.metadata.zookeeper.znodes import TopicAssignment, decode_topic, encode_topic
 from kcore.types import Uuid
 
 

@@ -9,12 +9,12 @@ import pytest
 
 from cases import DATA
 from kcore.errors import TableError
-from kcore.metadata import znodes
-from kcore.metadata.broker_table import Endpoint
 from kcore.metadata.replica_assignment import ReplicaAssignment
-from kcore.metadata.znode_brokers import BrokerNode, decode_broker, encode_broker
-from kcore.metadata.znode_json import immutable_order, mutable_order, properties_order
-from kcore.metadata.znodes import TopicAssignment
+from kcore.metadata.table.broker_table import Endpoint
+from kcore.metadata.zookeeper import znodes
+from kcore.metadata.zookeeper.znode_brokers import BrokerNode, decode_broker, encode_broker
+from kcore.metadata.zookeeper.znode_json import immutable_order, mutable_order, properties_order
+from kcore.metadata.zookeeper.znodes import TopicAssignment
 from kcore.types import Uuid
 
 STORY = DATA / "samples" / "zk39-scenario"

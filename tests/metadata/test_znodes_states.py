@@ -7,11 +7,11 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from kcore._ext import znodes as kernel
+from kcore._ext.tables import znodes as kernel
 from kcore.errors import TableError
-from kcore.metadata.changes import UnwrittenChanges
-from kcore.metadata.znode_states import StateColumns, decode_states, encode_states, partition_paths, texts_of
-from kcore.metadata.znodes import state_path
+from kcore.metadata.table.changes import UnwrittenChanges
+from kcore.metadata.zookeeper.znode_states import StateColumns, decode_states, encode_states, partition_paths, texts_of
+from kcore.metadata.zookeeper.znodes import state_path
 from reference.znodes import State, path_of, state_of, text_of
 
 INT32 = st.one_of(st.integers(-3, 12), st.integers(-(2**31), 2**31 - 1), st.sampled_from([-(2**31), 2**31 - 1]))

@@ -6,9 +6,9 @@ import pytest
 
 from cases import DATA
 from kcore.errors import TableError
-from kcore.metadata.broker_table import Endpoint
-from kcore.metadata.partition_table import PartitionState, PartitionTable
-from kcore.metadata.zookeeper_dump import parse_zookeeper_dump
+from kcore.metadata.table.broker_table import Endpoint
+from kcore.metadata.table.partition_table import PartitionState, PartitionTable
+from kcore.metadata.zookeeper.zookeeper_dump import parse_zookeeper_dump
 from kcore.types import ZERO_UUID, Uuid
 
 STORY = DATA / "samples" / "zk39-scenario"

@@ -9,7 +9,7 @@ from functools import wraps
 from typing import Any, TypeVar
 
 from kcore import schema as s
-from kcore.net.limits import Limits
+from kcore.net.limits.connection_limits import Limits
 from kcore.net.server import RequestContext, Server
 from kcore.wire.codec import encode
 

@@ -8,8 +8,8 @@ from pathlib import Path
 from typing import Any
 
 from kcore import schema as s
+from kcore.measure.workloads.memory import process_peak
 from kcore.net.server import RequestContext, serve
-from kcore.workloads.memory import process_peak
 
 
 async def main(descriptors: int) -> None:

@@ -13,7 +13,7 @@ import pytest
 from kcore import schema as s
 from kcore.net import adoption
 from kcore.net.adoption import AdoptedConnection, Adoption, Direct
-from kcore.net.limits import Limits
+from kcore.net.limits.connection_limits import Limits
 from kcore.net.requests import Answer
 from kcore.net.server import RequestContext, Server, serve
 from net.loops import fenced, heartbeat_answer, request_frame, story, until

@@ -7,14 +7,14 @@ from typing import Any
 import pytest
 
 from kcore.errors import TargetError
-from kcore.hollow.quorum import Quorum
-from kcore.net.asked_security import asked_security
-from kcore.net.limits import Limits
-from kcore.net.sasl_mechanisms import PlainUsers
-from kcore.net.sasl_server import SaslListener
+from kcore.measure.hollow.quorum_client import Quorum
+from kcore.measure.processes.local_process import free_ports
+from kcore.net.limits.connection_limits import Limits
+from kcore.net.security.required_security import asked_security
+from kcore.net.security.sasl_mechanisms import PlainUsers
+from kcore.net.security.sasl_server import SaslListener
+from kcore.net.security.tls import TlsContext, TlsSettings
 from kcore.net.server import serve
-from kcore.net.tls import TlsContext, TlsSettings
-from kcore.processes.machine import free_ports
 from kcore.protocol_errors import Errors
 from kcore.schema.sasl import SaslHandshakeRequest, SaslHandshakeResponse
 from net.authority import Authority

@@ -4,7 +4,7 @@ import logging
 
 import pytest
 
-from kcore.net.bounded_log import LONGEST_LINE, BoundedLog, one_line
+from kcore.net.limits.bounded_log import LONGEST_LINE, BoundedLog, one_line
 from kcore.printable import printable
 
 LOGGER = logging.getLogger("kcore.net.strangers")

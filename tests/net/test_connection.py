@@ -11,8 +11,8 @@ from kcore import schema as s
 from kcore.errors import DisconnectedError, EncodeError, NetworkError, RequestTimeoutError, UnsupportedVersionError
 from kcore.net.connect import connect
 from kcore.net.connection import Connection
-from kcore.net.framed import PIECE_BYTES
-from kcore.net.limits import Limits
+from kcore.net.framed_connection import PIECE_BYTES
+from kcore.net.limits.connection_limits import Limits
 from kcore.net.server import RequestContext, serve
 from kcore.schema.cluster_metadata import MetadataRequestTopic, MetadataResponseTopic
 from kcore.wire.codec import decode, encode

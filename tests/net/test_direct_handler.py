@@ -8,7 +8,7 @@ import pytest
 from kcore import schema as s
 from kcore.errors import NetworkError
 from kcore.net import responses
-from kcore.net.limits import Limits
+from kcore.net.limits.connection_limits import Limits
 from kcore.net.requests import Answer
 from kcore.net.server import RequestContext, Server, serve
 from kcore.types import METADATA_TOPIC_ID

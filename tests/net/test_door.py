@@ -11,12 +11,12 @@ from kcore import schema as s
 from kcore.errors import AuthenticationError, DisconnectedError
 from kcore.metadata.principal import KafkaPrincipal
 from kcore.net.connect import connect
-from kcore.net.limits import Limits
-from kcore.net.sasl_mechanisms import PlainUsers, ScramCredential, Token, scram_credential
-from kcore.net.sasl_server import SaslListener
-from kcore.net.security import MECHANISMS, Sasl, Security, client_tls
+from kcore.net.limits.connection_limits import Limits
+from kcore.net.security.client_security import MECHANISMS, Sasl, Security, client_tls
+from kcore.net.security.sasl_mechanisms import PlainUsers, ScramCredential, Token, scram_credential
+from kcore.net.security.sasl_server import SaslListener
+from kcore.net.security.tls import TlsContext, TlsSettings
 from kcore.net.server import RequestContext, Server, serve
-from kcore.net.tls import TlsContext, TlsSettings
 from kcore.protocol_errors import Errors
 from kcore.schema.cluster_metadata import MetadataResponseBroker
 from net.authority import Authority

@@ -8,10 +8,10 @@ import pytest
 
 from kcore import schema as s
 from kcore.errors import DisconnectedError
-from kcore.net import one_by_one
 from kcore.net.connect import connect
-from kcore.net.large_requests import LargeRequests
-from kcore.net.limits import Limits
+from kcore.net.limits import work_in_parts as one_by_one
+from kcore.net.limits.connection_limits import Limits
+from kcore.net.limits.large_requests import LargeRequests
 from kcore.net.requests import FEW_VALUES
 from kcore.net.server import RequestContext, serve
 from kcore.schema.cluster_metadata import MetadataRequestTopic

@@ -6,7 +6,7 @@ from random import Random
 
 import pytest
 
-from kcore._ext.framing import Splitter
+from kcore._ext.wire.framing import Splitter
 from kcore.errors import FrameError
 from reference import framing as reference
 

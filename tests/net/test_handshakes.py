@@ -10,13 +10,13 @@ from typing import Any
 
 import pytest
 
-from kcore.net import handshakes
 from kcore.net.connect import connect
-from kcore.net.handshakes import HANDSHAKE_BYTES, TLS_BYTES, Handshakes
-from kcore.net.limits import Limits
-from kcore.net.security import Security, client_tls
+from kcore.net.limits.connection_limits import Limits
+from kcore.net.security import handshakes
+from kcore.net.security.client_security import Security, client_tls
+from kcore.net.security.handshakes import HANDSHAKE_BYTES, TLS_BYTES, Handshakes
+from kcore.net.security.tls import TlsSettings
 from kcore.net.server import Server, serve
-from kcore.net.tls import TlsSettings
 from net.authority import Authority
 from net.loops import HEARTBEAT, fenced, settled, story, until
 

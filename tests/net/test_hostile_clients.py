@@ -11,13 +11,13 @@ from typing import Any
 import pytest
 
 from kcore import schema as s
-from kcore.cli.processes import use_all_descriptors
+from kcore.cli.servers.server_process import use_all_descriptors
 from kcore.errors import NetworkError
 from kcore.net import server as server_module
-from kcore.net.admission import Admission, Rank, may_be_connections
 from kcore.net.connect import connect
-from kcore.net.held_bytes import HeldBytes
-from kcore.net.limits import Limits
+from kcore.net.limits.admission import Admission, Rank, may_be_connections
+from kcore.net.limits.connection_limits import Limits
+from kcore.net.limits.held_bytes import HeldBytes
 from kcore.net.server import RequestContext, serve
 from net.loops import HEARTBEAT, fenced, framed, read_frame, request_frame, settled, sockets, story, until
 

@@ -8,7 +8,7 @@ import pytest
 from kcore import schema as s
 from kcore.errors import DisconnectedError, FrameError, NetworkError, RequestTimeoutError
 from kcore.net.connect import connect
-from kcore.net.limits import Limits
+from kcore.net.limits.connection_limits import Limits
 from kcore.schema.api_versions import ApiVersion
 from kcore.wire.codec import encode
 from net.loops import HEARTBEAT, Talk, framed, heartbeat_answer, raw_server, read_correlation_id, story

@@ -2,7 +2,7 @@
 
 import pytest
 
-from kcore.net.jaas import MODULES, JaasError, login_of
+from kcore.net.security.jaas import MODULES, JaasError, login_of
 
 PLAIN, SCRAM = MODULES["PLAIN"], MODULES["SCRAM-SHA-512"]
 

@@ -6,11 +6,11 @@ from typing import Any
 import pytest
 
 from kcore import schema as s
-from kcore.net import served
+from kcore.net import served_connection as served
 from kcore.net.connect import connect
-from kcore.net.letting_go import FEW, LONG, let_go, long_lists
-from kcore.net.limits import Limits
-from kcore.net.one_by_one import next_turn
+from kcore.net.limits.connection_limits import Limits
+from kcore.net.limits.gradual_release import FEW, LONG, let_go, long_lists
+from kcore.net.limits.work_in_parts import next_turn
 from kcore.net.requests import FEW_VALUES
 from kcore.net.server import RequestContext, serve
 from kcore.schema.cluster_metadata import MetadataRequestTopic, MetadataResponsePartition, MetadataResponseTopic

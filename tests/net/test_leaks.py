@@ -14,8 +14,8 @@ import pytest
 
 from kcore.errors import NetworkError
 from kcore.net.connect import connect
-from kcore.net.limits import Limits
-from kcore.net.metrics import Metrics
+from kcore.net.connection_metrics import Metrics
+from kcore.net.limits.connection_limits import Limits
 from kcore.net.server import Server, serve
 from net.loops import HEARTBEAT, fenced, raw_server, request_frame, story, until
 

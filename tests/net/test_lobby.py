@@ -7,7 +7,7 @@ import struct
 import pytest
 
 from kcore.net.connect import connect
-from kcore.net.limits import Limits
+from kcore.net.limits.connection_limits import Limits
 from kcore.net.server import serve
 from net.loops import HEARTBEAT, fenced, sockets, story, until
 

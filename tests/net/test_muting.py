@@ -7,12 +7,12 @@ from typing import Any
 import pytest
 
 from kcore import schema as s
-from kcore.net.limits import Limits
+from kcore.net.limits.connection_limits import Limits
+from kcore.net.limits.stopwatch import NOBODY
 from kcore.net.request_context import ClientSession
 from kcore.net.requests import Answer
-from kcore.net.served import ServedConnection
+from kcore.net.served_connection import ServedConnection
 from kcore.net.server import RequestContext, Server, serve
-from kcore.net.stopwatch import NOBODY
 from kcore.wire.codec import decode_from, encode
 from net.loops import HEARTBEAT, fenced, framed, read_frame, request_frame, story, until
 from net.test_direct_handler import Later, answered, ask

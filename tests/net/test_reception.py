@@ -15,11 +15,11 @@ import pytest
 from kcore import schema as s
 from kcore.errors import NetworkError
 from kcore.net.adoption import AdoptedConnection, Adoption, Direct
-from kcore.net.limits import Limits
-from kcore.net.reception import MOST_BYTES, MOST_HELD, Reception
+from kcore.net.direct_connections import MOST_BYTES, MOST_HELD, Reception
+from kcore.net.limits.connection_limits import Limits
 from kcore.net.requests import Answer
-from kcore.net.sasl_mechanisms import PlainUsers
-from kcore.net.sasl_server import SaslListener
+from kcore.net.security.sasl_mechanisms import PlainUsers
+from kcore.net.security.sasl_server import SaslListener
 from kcore.net.server import RequestContext, Server, serve
 from kcore.wire.codec import decode_from
 from net.loops import fenced, framed, heartbeat_answer, read_frame, request_frame, story, until

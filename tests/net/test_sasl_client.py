@@ -6,8 +6,9 @@ import pytest
 
 from kcore.errors import AuthenticationError
 from kcore.metadata.principal import KafkaPrincipal
-from kcore.net.sasl_client import MOST_ITERATIONS, Exchange
-from kcore.net.sasl_mechanisms import (
+from kcore.net.security.client_security import Sasl
+from kcore.net.security.sasl_client import MOST_ITERATIONS, Exchange
+from kcore.net.security.sasl_mechanisms import (
     NoCredentials,
     Scram,
     ScramCredential,
@@ -15,7 +16,6 @@ from kcore.net.sasl_mechanisms import (
     UnknownUsers,
     scram_credential,
 )
-from kcore.net.security import Sasl
 
 NONCE = "rOprNGfwEbeRWgbNEkqO"
 SERVER_NONCE = "%hvYDpWUa2RaTCAfuxFIlj)hNlF$k0"

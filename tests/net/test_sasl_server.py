@@ -10,8 +10,9 @@ from scramp.core import Nonce
 
 from kcore import schema as s
 from kcore.metadata.principal import KafkaPrincipal
-from kcore.net.sasl_client import Exchange
-from kcore.net.sasl_mechanisms import (
+from kcore.net.security.client_security import Sasl
+from kcore.net.security.sasl_client import Exchange
+from kcore.net.security.sasl_mechanisms import (
     MOST_SCRAM_BYTES,
     PlainUsers,
     ScramCredential,
@@ -19,8 +20,7 @@ from kcore.net.sasl_mechanisms import (
     TokenCredentials,
     scram_credential,
 )
-from kcore.net.sasl_server import TRANSITIONS, SaslListener, SaslServer, State, Step
-from kcore.net.security import Sasl
+from kcore.net.security.sasl_server import TRANSITIONS, SaslListener, SaslServer, State, Step
 from kcore.protocol_errors import Errors
 from kcore.schema.structure import Message
 from kcore.wire.codec import decode_from

@@ -3,8 +3,8 @@
 import pytest
 
 from kcore import schema as s
-from kcore.net.limits import HEADER_VALUES
-from kcore.net.sasl_server import SaslListener, SaslServer
+from kcore.net.limits.connection_limits import HEADER_VALUES
+from kcore.net.security.sasl_server import SaslListener, SaslServer
 from net.loops import request_frame
 
 

@@ -14,9 +14,9 @@ from kcore import schema as s
 from kcore.errors import AuthenticationError, DisconnectedError, FrameError, NetworkError, RequestTimeoutError
 from kcore.metadata.principal import ANONYMOUS, KafkaPrincipal
 from kcore.net.connect import connect
-from kcore.net.limits import Limits
-from kcore.net.principal import principal_of_certificate
-from kcore.net.security import MECHANISMS, Sasl, Security, client_tls, server_tls
+from kcore.net.limits.connection_limits import Limits
+from kcore.net.security.client_security import MECHANISMS, Sasl, Security, client_tls, server_tls
+from kcore.net.security.principal import principal_of_certificate
 from kcore.net.server import RequestContext, serve
 from kcore.protocol_errors import Errors
 from net.loops import HEARTBEAT, fenced, raw_server, story

@@ -13,7 +13,7 @@ import pytest
 from kcore import schema as s
 from kcore.errors import DisconnectedError, UnknownMessageError, UnsupportedVersionError
 from kcore.net.connect import connect
-from kcore.net.limits import Limits
+from kcore.net.limits.connection_limits import Limits
 from kcore.net.server import RequestContext, Server, serve
 from kcore.wire.codec import decode_from
 from net.loops import (

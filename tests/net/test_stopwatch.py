@@ -4,7 +4,7 @@ import asyncio
 
 import pytest
 
-from kcore.net.stopwatch import Stopwatch
+from kcore.net.limits.stopwatch import Stopwatch
 from net.loops import story
 
 

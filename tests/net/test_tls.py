@@ -8,9 +8,9 @@ import pytest
 
 from kcore.errors import AuthenticationError, DisconnectedError, NetworkError
 from kcore.net.connect import connect
-from kcore.net.security import Security, client_tls
+from kcore.net.security.client_security import Security, client_tls
+from kcore.net.security.tls import TlsContext, TlsError, TlsSettings, as_lines
 from kcore.net.server import RequestContext, serve
-from kcore.net.tls import TlsContext, TlsError, TlsSettings, as_lines
 from net.authority import Authority
 from net.loops import HEARTBEAT, fenced, story
 

@@ -11,9 +11,9 @@ from typing import Any
 import pytest
 
 from kcore import schema as s
-from kcore.net.limits import Limits
+from kcore.net.limits.connection_limits import Limits
+from kcore.net.security.tls import TlsSettings
 from kcore.net.server import RequestContext, Server, serve
-from kcore.net.tls import TlsSettings
 from net.authority import Authority
 from net.loops import request_frame, settled, story, until
 

@@ -2,8 +2,8 @@
 
 import asyncio
 
+from kcore.net.limits.receive_budget import A_TURN, LEAST, SMALL, Turns
 from kcore.net.server import Server, serve
-from kcore.net.turns import A_TURN, LEAST, SMALL, Turns
 from net.loops import fenced, story, until
 
 APIS = {"BrokerHeartbeat": (0, 1)}

@@ -4,10 +4,10 @@ import re
 
 import pytest
 
-from kcore.net.sasl_client import Exchange
-from kcore.net.sasl_mechanisms import UnknownUsers
-from kcore.net.sasl_server import SaslListener
-from kcore.net.security import Sasl
+from kcore.net.security.client_security import Sasl
+from kcore.net.security.sasl_client import Exchange
+from kcore.net.security.sasl_mechanisms import UnknownUsers
+from kcore.net.security.sasl_server import SaslListener
 from kcore.protocol_errors import Errors
 from net.test_sasl_server import ALICE, INVALID, PASSWORD, Talk, Users, listener
 

@@ -20,9 +20,9 @@ from random import Random
 from typing import NamedTuple
 
 from kcore.errors import NetworkError, TargetError
-from kcore.metadata import znodes
-from kcore.metadata.znode_operations import Node
-from kcore.processes.zk_cluster import ZkBroker, ZkBrokers, ZookeeperProcess
+from kcore.measure.processes.zk_cluster import ZkBroker, ZkBrokers, ZookeeperProcess
+from kcore.metadata.zookeeper import znodes
+from kcore.metadata.zookeeper.znode_operations import Node
 from kcore.zookeeper.client import ZookeeperClient
 from oracle.kafka_tools import CONSOLE_CONSUMER, TOPICS, VERIFIABLE_PRODUCER, consume, run_tool
 from oracle.kcore_brokers import KcoreBroker, KcoreBrokers, consumed

@@ -2,9 +2,9 @@
 
 from random import Random
 
-from kcore.hollow.fleet import cluster_of
-from kcore.hollow.quorum import Quorum
-from kcore.metadata.image import ClusterImage
+from kcore.measure.hollow.fleet import cluster_of
+from kcore.measure.hollow.quorum_client import Quorum
+from kcore.metadata.image.image import ClusterImage
 
 
 async def image_of(address: str) -> ClusterImage:

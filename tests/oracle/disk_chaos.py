@@ -16,9 +16,9 @@ from random import Random
 from typing import Final
 
 from kcore.errors import KcoreError
-from kcore.raft.replicas import Address
-from kcore.server.quorum.describe import describe_quorum
-from kcore.storage.log_directory import FUTURE
+from kcore.raft.membership.replicas import Address
+from kcore.server.quorum_node.describe import describe_quorum
+from kcore.storage.log.log_directory import FUTURE
 from oracle.disk_checks import (
     check_replicas_equal,
     fullest,

@@ -5,9 +5,9 @@ from pathlib import Path
 from typing import NamedTuple
 
 from kcore.errors import KcoreError
-from kcore.metadata.image import ClusterImage
-from kcore.storage.diverge import SAME, diverge
-from kcore.storage.log import segment_files
+from kcore.metadata.image.image import ClusterImage
+from kcore.storage.log.partition_folder import segment_files
+from kcore.storage.tools.diverge import SAME, diverge
 from kcore.types import Uuid
 from kcore.wire.record_batch import scan_batches
 from kcore.wire.records import decode_records

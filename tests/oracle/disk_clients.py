@@ -11,7 +11,7 @@ from confluent_kafka.admin import AdminClient, NewTopic
 
 from kcore.errors import NetworkError
 from kcore.net.connect import connect
-from kcore.net.limits import Limits
+from kcore.net.limits.connection_limits import Limits
 from kcore.schema.log_dirs import (
     AlterReplicaLogDir,
     AlterReplicaLogDirsRequest,

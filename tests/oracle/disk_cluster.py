@@ -11,10 +11,10 @@ from pathlib import Path
 from shutil import rmtree
 from typing import Final
 
-from kcore.metadata.image import ClusterImage
+from kcore.metadata.image.image import ClusterImage
 from kcore.storage.meta_properties import read_meta_properties
-from kcore.storage.metadata_log import load_metadata
-from kcore.storage.raft_format import format_log_directories
+from kcore.storage.raft.metadata_log import load_metadata
+from kcore.storage.raft.raft_format import format_log_directories
 from kcore.types import Uuid
 from oracle.forked import ForkedNode
 from oracle.kraft_clusters import Node

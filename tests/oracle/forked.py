@@ -13,8 +13,8 @@ from subprocess import TimeoutExpired
 from oracle.kraft_clusters import Node
 
 IMPORTED = [
-    *("kcore.cli.kraft_run", "kcore.server.kraft.process"),
-    *("kcore.cli.broker_kraft_run", "kcore.server.broker.kraft_process", "oracle.forked"),
+    *("kcore.cli.servers.kraft_run", "kcore.server.kraft_controller.kraft_controller_server"),
+    *("kcore.cli.servers.broker_kraft_run", "kcore.server.kraft_broker.kraft_broker_server", "oracle.forked"),
 ]
 
 

@@ -5,8 +5,8 @@ from collections.abc import Iterable
 from functools import cache
 from pathlib import Path
 
-from kcore.processes.jars import fetch, kafka_jars
-from kcore.processes.zk_cluster import ZK_RELEASE
+from kcore.measure.processes.jars import fetch, kafka_jars
+from kcore.measure.processes.zk_cluster import ZK_RELEASE
 from kcore.spark.java import cache_directory, java_home
 
 RELEASE = "4.3.1"

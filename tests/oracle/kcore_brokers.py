@@ -13,8 +13,8 @@ from pathlib import Path
 from typing import NamedTuple, Self
 
 from kcore.errors import KcoreError
+from kcore.measure.processes.local_process import free_ports
 from kcore.net.connect import connect
-from kcore.processes.machine import free_ports
 from kcore.protocol_errors import Errors
 from kcore.schema.cluster_metadata import MetadataRequest, MetadataRequestTopic
 from kcore.schema.produce import PartitionProduceData, ProduceRequest, TopicProduceData

@@ -10,9 +10,9 @@ from itertools import pairwise
 from random import Random
 from typing import Final
 
-from kcore.raft.replicas import Address
+from kcore.raft.membership.replicas import Address
 from kcore.schema.describe_quorum import DescribeQuorumResponsePartitionData as PartitionData
-from kcore.server.quorum.describe import describe_quorum
+from kcore.server.quorum_node.describe import describe_quorum
 from oracle.kafka_tools import CONSOLE_CONSUMER, RELEASE, VERIFIABLE_PRODUCER, tool_command
 from oracle.kcore_brokers import PRODUCER, Seen, check, topic_at, until
 from oracle.kraft_clusters import KraftCluster, Node

@@ -9,10 +9,10 @@ from typing import Any, Final
 from kcore.errors import DisconnectedError, NetworkError, RequestTimeoutError
 from kcore.net.connect import connect
 from kcore.net.connection import Connection
-from kcore.net.limits import Limits
+from kcore.net.limits.connection_limits import Limits
 from kcore.net.versions import api_name, response_of
 from kcore.protocol_errors import Errors
-from kcore.raft.replicas import Address
+from kcore.raft.membership.replicas import Address
 from kcore.schema.alter_partition import (
     AlterPartitionRequest,
     AlterPartitionRequestPartitionData,
@@ -32,7 +32,7 @@ from kcore.schema.principal import DefaultPrincipalData
 from kcore.schema.producers import AllocateProducerIdsRequest
 from kcore.schema.scram import DescribeUserScramCredentialsRequest
 from kcore.schema.structure import Message, Struct
-from kcore.server.kraft.envelopes import FORWARDABLE, names_another_controller
+from kcore.server.kraft_controller.envelopes import FORWARDABLE, names_another_controller
 from kcore.types import Uuid
 from kcore.wire.codec import decode_from, encode
 from oracle.kraft_observer import Claim, Seen, Watch

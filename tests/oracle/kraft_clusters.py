@@ -9,11 +9,11 @@ from pathlib import Path
 from shutil import rmtree
 from typing import Final
 
-from kcore.processes.jars import kafka_jars
-from kcore.processes.java_process import JavaProcess, stop_all
-from kcore.processes.machine import free_ports, random_uuid
-from kcore.processes.started import Started
-from kcore.processes.zk_cluster import LIGHT
+from kcore.measure.processes.jars import kafka_jars
+from kcore.measure.processes.java_process import JavaProcess, stop_all
+from kcore.measure.processes.local_process import free_ports, random_uuid
+from kcore.measure.processes.started import Started
+from kcore.measure.processes.zk_cluster import LIGHT
 from kcore.storage.meta_properties import MetaProperties, write_meta_properties
 from kcore.types import Uuid
 from oracle.kafka_tools import RELEASE, tool_command

@@ -15,9 +15,9 @@ from dataclasses import dataclass, field
 from random import Random
 from typing import Final
 
-from kcore.processes.java_process import JavaProcess
-from kcore.raft.replicas import Address
-from kcore.server.quorum.describe import describe_quorum
+from kcore.measure.processes.java_process import JavaProcess
+from kcore.raft.membership.replicas import Address
+from kcore.server.quorum_node.describe import describe_quorum
 from oracle.forked import ForkedNode
 from oracle.kraft_clusters import KraftCluster, Node
 from oracle.kraft_observer import Watch

@@ -3,7 +3,7 @@
 from random import Random
 from typing import Any, Final
 
-from kcore.metadata.image import ClusterImage
+from kcore.metadata.image.image import ClusterImage
 from kcore.protocol_errors import Errors
 from kcore.schema import acls
 from kcore.schema.structure import Message

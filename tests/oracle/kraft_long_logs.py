@@ -8,7 +8,7 @@ from typing import Final, TypeVar
 from kcore.schema.metadata_records_log import NoOpRecord
 from kcore.schema.metadata_records_settings import ConfigRecord
 from kcore.schema.metadata_records_topics import PartitionChangeRecord
-from kcore.storage.raft_log import DiskRaftLog
+from kcore.storage.raft.file_raft_log import DiskRaftLog
 from kcore.types import Uuid
 from kcore.wire.metadata_frames import encode_metadata_record
 from kcore.wire.record_building import encode_values

@@ -7,9 +7,9 @@ from dataclasses import dataclass, field
 from random import Random
 from typing import ClassVar, NamedTuple, Never, TypeVar
 
-from kcore.metadata.image import ClusterImage
-from kcore.metadata.replay import replay
-from kcore.raft.replicas import Address
+from kcore.metadata.image.image import ClusterImage
+from kcore.metadata.image.replay import replay
+from kcore.raft.membership.replicas import Address
 from kcore.raft.state_machine import SnapshotReader
 from kcore.schema.metadata_records_log import AbortTransactionRecord, BeginTransactionRecord, EndTransactionRecord
 from kcore.schema.metadata_records_topics import PartitionChangeRecord, PartitionRecord, RemoveTopicRecord

@@ -6,9 +6,9 @@ from urllib.error import HTTPError, URLError
 from urllib.request import urlopen
 
 from kcore.constants import METADATA_TOPIC
+from kcore.measure.processes.local_process import free_ports
 from kcore.net.connect import connect
-from kcore.net.limits import Limits
-from kcore.processes.machine import free_ports
+from kcore.net.limits.connection_limits import Limits
 from kcore.protocol_errors import Errors
 from kcore.schema.cluster_metadata import MetadataRequest
 from kcore.schema.describe_quorum import (

@@ -4,13 +4,13 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from kcore.metadata.equality import same_partitions
-from kcore.metadata.image import ClusterImage
-from kcore.metadata.image_state import DICTS
-from kcore.metadata.replay import replay
-from kcore.raft.batches import StoredBatch, split_batches
-from kcore.storage.log import segment_files
-from kcore.storage.snapshot import SnapshotId, read_snapshot, snapshots_in
+from kcore.metadata.image.image import ClusterImage
+from kcore.metadata.image.image_state import DICTS
+from kcore.metadata.image.replay import replay
+from kcore.metadata.table.equality import same_partitions
+from kcore.raft.log.batches import StoredBatch, split_batches
+from kcore.storage.log.partition_folder import segment_files
+from kcore.storage.raft.snapshot import SnapshotId, read_snapshot, snapshots_in
 from kcore.wire.records import decode_records
 from oracle.kraft_registers import Violation
 

@@ -15,11 +15,11 @@ from typing import Final
 from confluent_kafka.admin import AdminClient, NewTopic
 
 from kcore.errors import NetworkError
-from kcore.metadata.broker_registration import BrokerRegistration
+from kcore.metadata.table.broker_registration import BrokerRegistration
 from kcore.net.connect import connect
-from kcore.net.limits import Limits
+from kcore.net.limits.connection_limits import Limits
 from kcore.protocol_errors import Errors
-from kcore.raft.replicas import Address
+from kcore.raft.membership.replicas import Address
 from kcore.schema.partitions import AlterPartitionReassignmentsRequest, ReassignablePartition, ReassignableTopic
 from oracle.kraft_checks import complaints_of
 from oracle.kraft_clusters import Node

@@ -4,11 +4,11 @@ from collections.abc import Sequence
 from random import Random
 from typing import ClassVar, Never
 
-from kcore.raft.config import RaftConfig
-from kcore.raft.memory_log import MemoryLog
-from kcore.raft.replicas import Address, Voter
+from kcore.raft.log.memory_log import MemoryLog
+from kcore.raft.membership.replicas import Address, Voter
+from kcore.raft.raft_config import RaftConfig
 from kcore.raft.state_machine import AnyAppend, SnapshotReader
-from kcore.server.quorum.process import MemoryElections, QuorumServer
+from kcore.server.quorum_node.quorum_server import MemoryElections, QuorumServer
 from kcore.types import Uuid
 
 OBSERVER_ID = 999

@@ -18,9 +18,9 @@ from random import Random
 import numpy as np
 
 from kcore.errors import KcoreError
-from kcore.raft.replicas import Address, ReplicaKey, Voter
-from kcore.server.quorum.describe import describe_quorum
-from kcore.storage.log import segment_files
+from kcore.raft.membership.replicas import Address, ReplicaKey, Voter
+from kcore.server.quorum_node.describe import describe_quorum
+from kcore.storage.log.partition_folder import segment_files
 from kcore.wire.record_batch import RecordBatches, scan_batches
 from oracle.kraft_kills import shown_at_failure
 from oracle.observer import Observer

@@ -12,16 +12,16 @@ from random import Random
 from shutil import rmtree
 from typing import Final
 
-from kcore.processes.jars import kafka_jars
-from kcore.processes.java_process import JavaProcess, stop_all
-from kcore.processes.kafka_quorum import LOG4J2
-from kcore.processes.machine import free_ports, random_uuid
-from kcore.processes.started import Started
-from kcore.processes.zk_cluster import LIGHT, LOG4J
-from kcore.raft.replicas import Address
+from kcore.measure.processes.jars import kafka_jars
+from kcore.measure.processes.java_process import JavaProcess, stop_all
+from kcore.measure.processes.kafka_quorum import LOG4J2
+from kcore.measure.processes.local_process import free_ports, random_uuid
+from kcore.measure.processes.started import Started
+from kcore.measure.processes.zk_cluster import LIGHT, LOG4J
+from kcore.raft.membership.replicas import Address
 from kcore.schema.describe_quorum import DescribeQuorumResponsePartitionData as PartitionData
 from kcore.schema.describe_quorum import ReplicaState
-from kcore.server.quorum.describe import describe_quorum
+from kcore.server.quorum_node.describe import describe_quorum
 from oracle.kafka_tools import tool_command
 
 KCORE: Final = (sys.executable, "-c", "from kcore.cli import main; main()", "quorum")

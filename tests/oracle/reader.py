@@ -5,7 +5,7 @@ from collections import Counter
 
 from kcore.errors import NetworkError
 from kcore.net.connect import connect
-from kcore.net.limits import Limits
+from kcore.net.limits.connection_limits import Limits
 from kcore.protocol_errors import Errors
 from kcore.schema.cluster_metadata import MetadataRequest, MetadataRequestTopic
 from kcore.schema.fetch import FetchPartition, FetchRequest, FetchTopic

@@ -16,8 +16,8 @@ from kcore import schema as s
 from kcore.errors import AuthenticationError, NetworkError, UnsupportedVersionError
 from kcore.net.connect import connect
 from kcore.net.connection import Connection
-from kcore.net.limits import Limits
-from kcore.net.security import Sasl, Security, client_tls
+from kcore.net.limits.connection_limits import Limits
+from kcore.net.security.client_security import Sasl, Security, client_tls
 from kcore.protocol_errors import Errors
 from kcore.schema.cluster_metadata import MetadataRequestTopic
 from kcore.schema.structure import Message, Struct

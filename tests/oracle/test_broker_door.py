@@ -13,8 +13,8 @@ import pytest
 from kcore import schema as s
 from kcore.errors import NetworkError
 from kcore.net.connect import connect
-from kcore.net.jaas import MODULES
-from kcore.net.security import Sasl, Security, client_tls
+from kcore.net.security.client_security import Sasl, Security, client_tls
+from kcore.net.security.jaas import MODULES
 from kcore.protocol_errors import Errors
 from kcore.schema.acls import DescribeAclsRequest
 from kcore.schema.classic_groups import (

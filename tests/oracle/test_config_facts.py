@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from kcore.processes.jars import kafka_jars
+from kcore.measure.processes.jars import kafka_jars
 from kcore.spark.java import java_home
 
 DATA = Path(__file__).parents[1] / "data" / "settings"

@@ -5,7 +5,7 @@ import signal
 import subprocess
 from pathlib import Path
 
-from kcore.processes.machine import free_ports
+from kcore.measure.processes.local_process import free_ports
 from oracle.kafka_tools import CONSOLE_CONSUMER, RELEASE, TOPICS, tool_command
 from pages.markdown import ROOT, blocks_of
 

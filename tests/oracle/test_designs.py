@@ -9,12 +9,12 @@ from pathlib import Path
 
 import pytest
 
-from kcore.designs.plan import DesignsPlan
-from kcore.designs.rows import Row, predicted
-from kcore.designs.run import run
-from kcore.designs.sessions import CountedClient
-from kcore.metadata.znode_operations import Create, Delete, SetData
-from kcore.processes.zk_cluster import ZookeeperProcess
+from kcore.measure.designs.designs_plan import DesignsPlan
+from kcore.measure.designs.designs_rows import Row, predicted
+from kcore.measure.designs.run_designs import run
+from kcore.measure.designs.sessions import CountedClient
+from kcore.measure.processes.zk_cluster import ZookeeperProcess
+from kcore.metadata.zookeeper.znode_operations import Create, Delete, SetData
 from net.loops import story
 
 PLAN = DesignsPlan(partitions=120, brokers=6, repeat=1, writes=1_000, commands=20)

@@ -13,11 +13,12 @@ from typing import Any, Final, NamedTuple
 
 import pytest
 
-from kcore.broker.replicas.config import BrokerConfig
+from kcore.broker.replicas.broker_config import BrokerConfig
 from kcore.controller.zk.admin.tokens import TokenRules
 from kcore.controller.zk.authorizer_settings import AclAuthorizerSettings, acl_authorizer_settings
-from kcore.controller.zk.config import ControllerConfig
+from kcore.controller.zk.zk_controller_config import ControllerConfig
 from kcore.errors import NetworkError
+from kcore.measure.processes.zk_cluster import ZookeeperProcess
 from kcore.metadata.acl_codes import (
     ALLOW,
     ALTER,
@@ -29,10 +30,9 @@ from kcore.metadata.acl_codes import (
     TOPIC,
 )
 from kcore.net.connect import connect
-from kcore.net.jaas import MODULES
-from kcore.net.security import Sasl, Security
+from kcore.net.security.client_security import Sasl, Security
+from kcore.net.security.jaas import MODULES
 from kcore.net.versions import api_name, response_of
-from kcore.processes.zk_cluster import ZookeeperProcess
 from kcore.protocol_errors import Errors
 from kcore.schema.acls import AclCreation, CreateAclsRequest
 from kcore.schema.delegation_tokens import (
@@ -42,12 +42,12 @@ from kcore.schema.delegation_tokens import (
 )
 from kcore.schema.structure import Message
 from kcore.schema.topics import CreatableTopic, CreateTopicsRequest
-from kcore.server.audit import AuditLog
-from kcore.server.broker.zk_door import BrokerDoor, broker_door
-from kcore.server.broker.zk_process import ZkBrokerServer
-from kcore.server.controller.door import OPEN, DoorSettings, door_settings
-from kcore.server.controller.process import ControllerServer
 from kcore.server.document_routing import BUMPED, DocumentRouting, layout_of
+from kcore.server.security.audit import AuditLog
+from kcore.server.zk_broker.zk_broker_listener_settings import BrokerDoor, broker_door
+from kcore.server.zk_broker.zk_broker_server import ZkBrokerServer
+from kcore.server.zk_controller.zk_controller_listener_settings import OPEN, DoorSettings, door_settings
+from kcore.server.zk_controller.zk_controller_server import ControllerServer
 from kcore.wire.codec import decode_from
 from net.loops import until
 from oracle.test_door import PASSWORD

@@ -18,10 +18,10 @@ from kcore import schema as s
 from kcore.errors import AuthenticationError, NetworkError
 from kcore.net.connect import connect
 from kcore.net.connection import Connection
-from kcore.net.jaas import MODULES
-from kcore.net.limits import Limits
-from kcore.net.principal import principal_of_certificate
-from kcore.net.security import Sasl, Security, client_tls
+from kcore.net.limits.connection_limits import Limits
+from kcore.net.security.client_security import Sasl, Security, client_tls
+from kcore.net.security.jaas import MODULES
+from kcore.net.security.principal import principal_of_certificate
 from kcore.protocol_errors import Errors
 from kcore.raft.node import REQUEST_HANDLERS
 from kcore.schema.scram import ScramCredentialUpsertion

@@ -9,7 +9,7 @@ from typing import Final
 
 from kcore.errors import KcoreError
 from kcore.net.connect import connect
-from kcore.net.limits import Limits
+from kcore.net.limits.connection_limits import Limits
 from kcore.protocol_errors import Errors
 from kcore.schema.cluster_metadata import MetadataRequest, MetadataRequestTopic
 from kcore.schema.describe_quorum import (

@@ -8,7 +8,7 @@ from hostile.attacks import ATTACKS
 from hostile.campaign import measured
 from hostile.command import line_of
 from hostile.servers import NEEDS_JAVA, started
-from kcore.cli.processes import use_all_descriptors
+from kcore.cli.servers.server_process import use_all_descriptors
 
 
 @pytest.mark.parametrize("server", NEEDS_JAVA)

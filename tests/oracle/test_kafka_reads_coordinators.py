@@ -7,8 +7,8 @@ import pytest
 
 from kcore.schema.coordinators.groups import ClassicMemberMetadata, ConsumerGroupMemberMetadataValue
 from kcore.schema.kinds import INTEGER_RANGES, Kind
-from kcore.storage.coordinator_records import OFFSETS, TRANSACTIONS, Types
-from kcore.storage.dump import Detail, dump_lines
+from kcore.storage.tools.coordinator_records import OFFSETS, TRANSACTIONS, Types
+from kcore.storage.tools.dump import Detail, dump_lines
 from kcore.types import Uuid
 from kcore.wire.codec import encode
 from kcore.wire.plan import Step, StructPlan, plan

@@ -6,12 +6,12 @@ from random import Random
 import pytest
 
 from kcore import schema as s
-from kcore.storage.dump import Detail, dump_lines
-from kcore.storage.indexes import AbortedTransaction, format_aborted
-from kcore.storage.log import segment_files
-from kcore.storage.log_writer import LogWriter
-from kcore.storage.producer_snapshot import ProducerState, format_producers
-from kcore.storage.snapshot import SnapshotId, write_snapshot
+from kcore.storage.log.indexes import AbortedTransaction, format_aborted
+from kcore.storage.log.log_writer import LogWriter
+from kcore.storage.log.partition_folder import segment_files
+from kcore.storage.log.producer_snapshot import ProducerState, format_producers
+from kcore.storage.raft.snapshot import SnapshotId, write_snapshot
+from kcore.storage.tools.dump import Detail, dump_lines
 from kcore.types import Uuid
 from kcore.wire.codec import encode
 from kcore.wire.metadata_frames import encode_metadata_record

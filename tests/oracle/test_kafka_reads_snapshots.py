@@ -6,12 +6,12 @@ from shutil import rmtree
 
 import pytest
 
-from kcore.metadata.image import ClusterImage
-from kcore.metadata.image_writer import records_of
+from kcore.metadata.image.image import ClusterImage
+from kcore.metadata.image.image_writer import records_of
+from kcore.metadata.image.replay import replay
 from kcore.metadata.metadata_version import MetadataVersion
-from kcore.metadata.replay import replay
-from kcore.storage.metadata_log import load_metadata
-from kcore.storage.snapshot import SnapshotId, read_snapshot, snapshots_in, write_snapshot
+from kcore.storage.raft.metadata_log import load_metadata
+from kcore.storage.raft.snapshot import SnapshotId, read_snapshot, snapshots_in, write_snapshot
 from oracle.kafka_tools import CONFIGS, TOPICS, dump_log, run_tool
 from oracle.raft_quorums import Member, RaftQuorum, until
 

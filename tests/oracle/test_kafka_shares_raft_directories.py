@@ -5,13 +5,13 @@ from shutil import rmtree
 
 import pytest
 
-from kcore.raft.replicas import Address, ElectionState, ReplicaKey, Voter
-from kcore.server.quorum.workload import no_op_of
-from kcore.storage.log import segment_files
-from kcore.storage.raft_dir import RaftDirectory
-from kcore.storage.raft_format import format_directory
-from kcore.storage.raft_log import DiskRaftLog
-from kcore.storage.segmented_log import Settings
+from kcore.raft.membership.replicas import Address, ElectionState, ReplicaKey, Voter
+from kcore.server.quorum_node.workload import no_op_of
+from kcore.storage.log.partition_folder import segment_files
+from kcore.storage.log.segmented_log import Settings
+from kcore.storage.raft.file_raft_log import DiskRaftLog
+from kcore.storage.raft.raft_dir import RaftDirectory
+from kcore.storage.raft.raft_format import format_directory
 from kcore.types import Uuid
 from kcore.wire.record_batch import scan_batches
 from kcore.wire.record_building import encode_records

@@ -16,8 +16,8 @@ import pytest
 from confluent_kafka import Producer
 from confluent_kafka.admin import AdminClient
 
+from kcore.measure.processes.local_process import free_ports
 from kcore.net.connect import connect
-from kcore.processes.machine import free_ports
 from kcore.schema.cluster_metadata import (
     Cursor,
     DescribeTopicPartitionsRequest,

@@ -4,16 +4,16 @@ from pathlib import Path
 
 import pytest
 
-from kcore.metadata.image import ClusterImage
-from kcore.metadata.replay import replay
+from kcore.metadata.image.image import ClusterImage
+from kcore.metadata.image.replay import replay
 from kcore.protocol_errors import Errors
-from kcore.raft.batches import StoredBatch, split_batches
+from kcore.raft.log.batches import StoredBatch, split_batches
 from kcore.schema.metadata_records_brokers import RegisterBrokerRecord
 from kcore.schema.metadata_records_settings import ConfigRecord, FeatureLevelRecord
 from kcore.schema.metadata_records_topics import PartitionChangeRecord, PartitionRecord, TopicRecord
 from kcore.schema.structure import MetadataRecord
-from kcore.storage.segment import segment_path
-from kcore.storage.snapshot import SnapshotId, write_snapshot
+from kcore.storage.log.segment import segment_path
+from kcore.storage.raft.snapshot import SnapshotId, write_snapshot
 from kcore.types import Uuid
 from kcore.wire.encoded_records import EncodedRecords
 from kcore.wire.metadata_frames import encode_metadata_record

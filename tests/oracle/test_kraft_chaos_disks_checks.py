@@ -6,13 +6,13 @@ import numpy as np
 import pytest
 
 from kcore.errors import DecodeError
-from kcore.metadata.image import ClusterImage
-from kcore.metadata.replay import replay
+from kcore.metadata.image.image import ClusterImage
+from kcore.metadata.image.replay import replay
 from kcore.schema.metadata_records_brokers import RegisterBrokerRecord
 from kcore.schema.metadata_records_settings import FeatureLevelRecord
 from kcore.schema.metadata_records_topics import PartitionRecord, TopicRecord
 from kcore.schema.structure import MetadataRecord
-from kcore.storage.segment import segment_path
+from kcore.storage.log.segment import segment_path
 from kcore.types import Uuid
 from kcore.wire.encoded_records import EncodedRecords
 from kcore.wire.metadata_frames import encode_metadata_record

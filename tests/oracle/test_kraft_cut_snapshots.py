@@ -12,7 +12,7 @@ from shutil import copytree, rmtree
 import pytest
 
 from kcore.protocol_errors import Errors
-from kcore.storage.raft_snapshots import DAMAGED
+from kcore.storage.raft.raft_snapshots import DAMAGED
 from oracle.kcore_brokers import until
 from oracle.kraft_checks import active_controller
 from oracle.kraft_clusters import KraftCluster, Node

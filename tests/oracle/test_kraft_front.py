@@ -13,7 +13,7 @@ from oracle.kraft_clusters import KraftCluster, Node
 PATIENCE_S: Final = 60
 PROGRAM: Final = """
 import json, os, signal
-from kcore.server.quorum.compiled import CompiledFront
+from kcore.server.quorum_node.answer_loop import CompiledFront
 
 fronts, begin = [], CompiledFront.begin
 

@@ -13,11 +13,11 @@ from shutil import copy, rmtree
 import pytest
 
 from kcore.constants import METADATA_TOPIC
-from kcore.raft.replicas import Address
+from kcore.raft.membership.replicas import Address
 from kcore.schema.cluster_metadata import MetadataRequest
 from kcore.schema.raft_votes import VoteRequest, VoteRequestPartitionData, VoteRequestTopicData, VoteResponse
-from kcore.server.quorum.describe import describe_quorum
-from kcore.storage.raft_log import DiskRaftLog
+from kcore.server.quorum_node.describe import describe_quorum
+from kcore.storage.raft.file_raft_log import DiskRaftLog
 from kcore.types import Uuid
 from oracle.kafka_tools import TOPICS
 from oracle.kcore_brokers import until

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from kcore.processes.jars import kafka_jars
+from kcore.measure.processes.jars import kafka_jars
 from kcore.spark.java import java_home
 
 FACTS = Path(__file__).parents[1] / "data" / "metadata_versions"

@@ -12,13 +12,13 @@ from cryptography.hazmat.primitives import serialization
 from kcore import schema as s
 from kcore.constants import METADATA_TOPIC
 from kcore.errors import AuthenticationError, DisconnectedError, FrameError
-from kcore.hollow.quorum import Quorum
+from kcore.measure.hollow.quorum_client import Quorum
+from kcore.measure.processes.kafka_quorum import KafkaQuorum
 from kcore.net.connect import connect
 from kcore.net.connection import Connection
-from kcore.net.limits import Limits
-from kcore.net.security import Sasl, Security, client_tls
+from kcore.net.limits.connection_limits import Limits
+from kcore.net.security.client_security import Sasl, Security, client_tls
 from kcore.net.versions import read_answer
-from kcore.processes.kafka_quorum import KafkaQuorum
 from kcore.protocol_errors import Errors
 from kcore.schema.broker_lifecycle import Feature
 from kcore.schema.describe_quorum import DescribeQuorumRequestPartitionData, DescribeQuorumRequestTopicData

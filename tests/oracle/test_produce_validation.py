@@ -13,10 +13,10 @@ from pathlib import Path
 import pytest
 
 import cases
+from kcore.measure.processes.local_process import free_ports
+from kcore.measure.processes.zk_cluster import ZkBrokers, ZookeeperProcess
 from kcore.net.connect import connect
 from kcore.net.connection import Connection
-from kcore.processes.machine import free_ports
-from kcore.processes.zk_cluster import ZkBrokers, ZookeeperProcess
 from kcore.protocol_errors import Errors
 from kcore.schema.produce import PartitionProduceData, ProduceRequest, TopicProduceData
 from kcore.wire.record_batch import HEADER_END, TRANSACTIONAL, crc32c

@@ -6,7 +6,7 @@ from pathlib import Path
 from random import Random
 
 from broker.producer_logs import random_log, states_of
-from kcore.processes.jars import kafka_jars
+from kcore.measure.processes.jars import kafka_jars
 from kcore.spark.java import java_home
 
 

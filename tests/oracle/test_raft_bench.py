@@ -2,8 +2,8 @@
 
 import pytest
 
-from kcore.raft_bench.nodes import Load
-from kcore.raft_bench.run import nodes_of
+from kcore.measure.raft_bench.nodes import Load
+from kcore.measure.raft_bench.run_raft_bench import nodes_of
 
 
 @pytest.mark.parametrize("system", ["kcore", "kafka-4.3.1", "kafka-3.9.1"])

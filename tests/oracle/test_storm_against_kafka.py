@@ -16,23 +16,23 @@ import numpy as np
 import numpy.typing as npt
 import pytest
 
-from kcore.hollow.fleet import Fleet, State
-from kcore.hollow.histograms import NOT_KNOWN
-from kcore.hollow.quorum import Quorum
-from kcore.hollow.timeline import Timeline
-from kcore.metadata.image import ClusterImage
-from kcore.metadata.partition_state import PartitionState
-from kcore.metadata.partition_table import PartitionTable
-from kcore.processes.controller_quorum import ControllerQuorum
-from kcore.processes.kafka_quorum import KafkaQuorum
-from kcore.processes.kcore_quorum import KcoreQuorum
+from kcore.measure.hollow.fleet import Fleet, State
+from kcore.measure.hollow.histograms import NOT_KNOWN
+from kcore.measure.hollow.quorum_client import Quorum
+from kcore.measure.hollow.timeline import Timeline
+from kcore.measure.processes.controller_quorum import ControllerQuorum
+from kcore.measure.processes.kafka_quorum import KafkaQuorum
+from kcore.measure.processes.kcore_quorum import KcoreQuorum
+from kcore.measure.storm.kraft.kraft_storm import Sizes, Storm
+from kcore.measure.storm.kraft.scenarios import NEEDS_OWN_QUORUM, SCENARIOS
+from kcore.measure.storm.result import ScenarioResult
+from kcore.metadata.image.image import ClusterImage
+from kcore.metadata.table.partition_state import PartitionState
+from kcore.metadata.table.partition_table import PartitionTable
 from kcore.schema.index import METADATA_RECORDS
 from kcore.schema.metadata_records_brokers import RegisterControllerRecord
-from kcore.storage.log import segment_files
-from kcore.storage.metadata_log import LoadedMetadata, load_metadata
-from kcore.storm.kraft.scenarios import NEEDS_OWN_QUORUM, SCENARIOS
-from kcore.storm.kraft.storm import Sizes, Storm
-from kcore.storm.result import ScenarioResult
+from kcore.storage.log.partition_folder import segment_files
+from kcore.storage.raft.metadata_log import LoadedMetadata, load_metadata
 from kcore.types import Int64s
 from kcore.wire.metadata_frames import frame_columns
 from kcore.wire.record_batch import scan_batches

@@ -13,14 +13,14 @@ from random import Random
 
 import pytest
 
-from kcore.hollow.fleet import cluster_of
-from kcore.hollow.quorum import Quorum
-from kcore.metadata.broker_table import BrokerTable
-from kcore.metadata.equality import same_partitions
-from kcore.metadata.image import ClusterImage
-from kcore.processes.jars import kafka_jars
-from kcore.processes.kafka_quorum import KafkaQuorum
-from kcore.processes.machine import free_ports
+from kcore.measure.hollow.fleet import cluster_of
+from kcore.measure.hollow.quorum_client import Quorum
+from kcore.measure.processes.jars import kafka_jars
+from kcore.measure.processes.kafka_quorum import KafkaQuorum
+from kcore.measure.processes.local_process import free_ports
+from kcore.metadata.image.image import ClusterImage
+from kcore.metadata.table.broker_table import BrokerTable
+from kcore.metadata.table.equality import same_partitions
 from kcore.schema.topics import CreatableTopic, CreateTopicsRequest
 from kcore.spark.java import java_home
 from oracle.clusters import image_of

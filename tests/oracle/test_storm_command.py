@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from kcore.processes.kafka_quorum import KafkaQuorum
+from kcore.measure.processes.kafka_quorum import KafkaQuorum
 from oracle.clusters import image_of
 from spark.test_standalone import master as master
 

@@ -8,7 +8,7 @@ import sys
 
 import pytest
 
-from kcore.storm.kraft.scenarios import BREAKS_CONTROLLER, LIMITS
+from kcore.measure.storm.kraft.scenarios import BREAKS_CONTROLLER, LIMITS
 
 COMMAND = (sys.executable, "-c", "from kcore.cli import main; main()", "storm")
 LIMIT_S = 300

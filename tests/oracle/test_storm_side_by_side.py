@@ -12,14 +12,14 @@ from typing import Any
 import numpy as np
 import pytest
 
-from kcore.hollow.fleet import Fleet
-from kcore.hollow.quorum import Quorum
-from kcore.metadata.partition_state import PartitionState
-from kcore.processes.controller_quorum import ControllerQuorum
-from kcore.processes.kafka_quorum import KafkaQuorum
-from kcore.processes.kcore_quorum import KcoreQuorum
-from kcore.storm.kraft.scenarios import NEEDS_OWN_QUORUM, SCENARIOS
-from kcore.storm.kraft.storm import Sizes, Storm
+from kcore.measure.hollow.fleet import Fleet
+from kcore.measure.hollow.quorum_client import Quorum
+from kcore.measure.processes.controller_quorum import ControllerQuorum
+from kcore.measure.processes.kafka_quorum import KafkaQuorum
+from kcore.measure.processes.kcore_quorum import KcoreQuorum
+from kcore.measure.storm.kraft.kraft_storm import Sizes, Storm
+from kcore.measure.storm.kraft.scenarios import NEEDS_OWN_QUORUM, SCENARIOS
+from kcore.metadata.table.partition_state import PartitionState
 
 BROKERS, RACKS = 9, 3
 SIZES = Sizes(brokers=BROKERS, partitions=450, partitions_per_topic=30, racks=RACKS, seconds=1, restarts=2, leaders=2)

@@ -8,8 +8,8 @@ import pytest
 from typer.testing import CliRunner
 
 from kcore.cli.commands import app
-from kcore.processes.zk_controllers import KAFKA_ZK, KCORE_ZK
-from kcore.storm.zk.scenarios import SCENARIOS
+from kcore.measure.processes.zk_controllers import KAFKA_ZK, KCORE_ZK
+from kcore.measure.storm.zk.scenarios import SCENARIOS
 
 BROKERS, PARTITIONS, FACTOR = 6, 600, 3
 

@@ -14,13 +14,13 @@ import pytest
 from confluent_kafka import Consumer, KafkaException, Producer
 from confluent_kafka.admin import AdminClient, ConfigResource, NewTopic, ResourceType
 
-from kcore.controller.zk.config import ControllerConfig
+from kcore.controller.zk.zk_controller_config import ControllerConfig
+from kcore.measure.processes.local_process import free_ports
+from kcore.measure.processes.zk_cluster import ZkBrokers, ZookeeperProcess
 from kcore.net.connect import connect
-from kcore.processes.machine import free_ports
-from kcore.processes.zk_cluster import ZkBrokers, ZookeeperProcess
 from kcore.protocol_errors import Errors
 from kcore.schema.find_coordinator import FindCoordinatorRequest
-from kcore.server.controller.process import ControllerServer
+from kcore.server.zk_controller.zk_controller_server import ControllerServer
 from net.loops import until
 from oracle.kcore_brokers import OPTIONS, KcoreBroker
 from oracle.librdkafka_clients import configuration

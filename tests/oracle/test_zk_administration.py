@@ -6,12 +6,12 @@ from contextlib import asynccontextmanager
 from typing import Any
 
 from kcore import schema
-from kcore.controller.zk.config import ControllerConfig
-from kcore.metadata.partition_table import PartitionState
+from kcore.controller.zk.zk_controller_config import ControllerConfig
+from kcore.measure.processes.zk_cluster import ZkBroker, ZkBrokers, ZookeeperProcess
+from kcore.metadata.table.partition_table import PartitionState
 from kcore.net.connect import connect
 from kcore.net.connection import Connection
-from kcore.net.limits import Limits
-from kcore.processes.zk_cluster import ZkBroker, ZkBrokers, ZookeeperProcess
+from kcore.net.limits.connection_limits import Limits
 from kcore.protocol_errors import Errors
 from kcore.schema.configs import (
     DescribeConfigsResource,
@@ -20,7 +20,7 @@ from kcore.schema.configs import (
 )
 from kcore.schema.partitions import CreatePartitionsTopic, ReassignablePartition, ReassignableTopic
 from kcore.schema.topics import CreatableTopic, CreatableTopicConfig, DeleteTopicState
-from kcore.server.controller.process import ControllerServer
+from kcore.server.zk_controller.zk_controller_server import ControllerServer
 from net.loops import story
 
 TOPIC = 2

@@ -13,12 +13,12 @@ from typing import Any, Final
 import pytest
 
 from kcore.errors import AuthenticationError
+from kcore.measure.processes.local_process import free_ports
 from kcore.metadata.principal import KafkaPrincipal
 from kcore.net.connect import connect
 from kcore.net.connection import Connection
 from kcore.net.request_context import ClientSession, RequestContext
-from kcore.net.security import Sasl, Security
-from kcore.processes.machine import free_ports
+from kcore.net.security.client_security import Sasl, Security
 from kcore.protocol_errors import Errors
 from kcore.schema.configs import (
     DescribeConfigsRequest,
@@ -36,7 +36,7 @@ from kcore.schema.headers import RequestHeader
 from kcore.schema.produce import PartitionProduceData, ProduceRequest, TopicProduceData
 from kcore.schema.scram import AlterUserScramCredentialsRequest, ScramCredentialDeletion, ScramCredentialUpsertion
 from kcore.schema.structure import Message
-from kcore.server.controller.process import ControllerServer
+from kcore.server.zk_controller.zk_controller_server import ControllerServer
 from net.loops import story
 from oracle.kafka_tools import TOPICS, try_tool
 from oracle.test_zk_mutations import MODULE, PATIENT, WRITE, a_topic, ask, cluster, comes_to, create, delete, entry

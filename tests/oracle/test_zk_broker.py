@@ -12,9 +12,9 @@ from pathlib import Path
 import pytest
 
 import kcore
-from kcore.processes.machine import free_ports
-from kcore.processes.zk_cluster import ZkBroker, ZkBrokers, ZookeeperProcess
-from kcore.storage.log import Log
+from kcore.measure.processes.local_process import free_ports
+from kcore.measure.processes.zk_cluster import ZkBroker, ZkBrokers, ZookeeperProcess
+from kcore.storage.log.partition_folder import Log
 from oracle.kafka_tools import ELECT, TOPICS, run_tool
 from oracle.kcore_brokers import KcoreBroker, Seen, check, consumed, produce_to, producing, topic_at, until
 

@@ -12,17 +12,17 @@ from typing import Any, Final
 import pytest
 
 from kcore.controller.zk.admin.scram import credential_of
-from kcore.metadata import znodes
+from kcore.measure.processes.local_process import free_ports
+from kcore.measure.processes.zk_cluster import ZkBrokers, ZookeeperProcess
 from kcore.metadata.acl_codes import ALLOW, ALTER, LITERAL
 from kcore.metadata.acl_codes import TOPIC as RESOURCE_TOPIC
-from kcore.metadata.znode_operations import Create
+from kcore.metadata.zookeeper import znodes
+from kcore.metadata.zookeeper.znode_operations import Create
 from kcore.net.connect import connect
 from kcore.net.connection import Connection
-from kcore.net.jaas import MODULES
-from kcore.net.sasl_mechanisms import salted_password
-from kcore.net.security import Sasl, Security, client_tls
-from kcore.processes.machine import free_ports
-from kcore.processes.zk_cluster import ZkBrokers, ZookeeperProcess
+from kcore.net.security.client_security import Sasl, Security, client_tls
+from kcore.net.security.jaas import MODULES
+from kcore.net.security.sasl_mechanisms import salted_password
 from kcore.protocol_errors import Errors
 from kcore.schema.acls import (
     AclCreation,
@@ -46,7 +46,7 @@ from kcore.schema.quotas import (
 )
 from kcore.schema.scram import ScramCredentialUpsertion
 from kcore.schema.structure import Message
-from kcore.server.broker.zk_front import APIS
+from kcore.server.zk_broker.zk_broker_request_handlers import APIS
 from kcore.zookeeper.client import ZookeeperClient
 from net.authority import Authority
 from oracle.kafka_tools import CONSOLE_CONSUMER, TOPICS, run_tool, try_tool

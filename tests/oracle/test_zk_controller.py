@@ -10,7 +10,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from kcore.metadata import znodes
+from kcore.metadata.zookeeper import znodes
 from oracle.kafka_tools import CONFIGS, CONSOLE_CONSUMER, ELECT, REASSIGN, TOPICS, run_tool
 from oracle.zk_controllers import COMMAND, GENEROUS_S, TOPIC, Cluster, Controller, agree, until
 

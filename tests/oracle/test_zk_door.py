@@ -12,9 +12,9 @@ from typing import Final
 
 import pytest
 
-from kcore.net.jaas import MODULES
-from kcore.processes.machine import free_ports
-from kcore.processes.zk_cluster import ZkBrokers, ZookeeperProcess
+from kcore.measure.processes.local_process import free_ports
+from kcore.measure.processes.zk_cluster import ZkBrokers, ZookeeperProcess
+from kcore.net.security.jaas import MODULES
 from net.authority import Authority
 from oracle.kafka_tools import (
     CONFIGS,

@@ -12,9 +12,9 @@ from pathlib import Path
 
 import pytest
 
-from kcore.metadata import znodes
-from kcore.processes.machine import free_ports
-from kcore.processes.zk_cluster import ZkBrokers, ZookeeperProcess
+from kcore.measure.processes.local_process import free_ports
+from kcore.measure.processes.zk_cluster import ZkBrokers, ZookeeperProcess
+from kcore.metadata.zookeeper import znodes
 from kcore.protocol_errors import Errors
 from oracle.kafka_tools import ELECT, TOPICS, run_tool
 from oracle.kcore_brokers import KcoreBroker, Seen, check, consumed, producing, topic_at, try_to_produce, until

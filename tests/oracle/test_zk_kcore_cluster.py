@@ -10,8 +10,8 @@ from pathlib import Path
 import pytest
 
 import kcore
-from kcore.processes.zk_cluster import ZookeeperProcess
-from kcore.storage.log import Log
+from kcore.measure.processes.zk_cluster import ZookeeperProcess
+from kcore.storage.log.partition_folder import Log
 from oracle.kafka_tools import ELECT, TOPICS, run_tool
 from oracle.kcore_brokers import KcoreBroker, KcoreBrokers, Seen, check, consumed, producing, topic_at, until
 from oracle.zk_controllers import Controller

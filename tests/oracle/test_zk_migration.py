@@ -15,12 +15,12 @@ from typing import Final
 import pytest
 
 from kcore.errors import TableError
-from kcore.metadata import znodes
-from kcore.metadata.directory_table import MIGRATING_UUID
-from kcore.metadata.image import ClusterImage
-from kcore.processes.machine import free_ports
-from kcore.processes.zk_cluster import ZookeeperProcess
-from kcore.report.exits import Exit
+from kcore.measure.processes.local_process import free_ports
+from kcore.measure.processes.zk_cluster import ZookeeperProcess
+from kcore.measure.report.exits import Exit
+from kcore.metadata.image.image import ClusterImage
+from kcore.metadata.table.directory_table import MIGRATING_UUID
+from kcore.metadata.zookeeper import znodes
 from kcore.types import Uuid
 from kcore.wire.metadata_frames import decode_metadata_record
 from kcore.wire.records import decode_records

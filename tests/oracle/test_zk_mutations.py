@@ -10,19 +10,19 @@ from typing import Any
 
 from kcore import schema
 from kcore.controller.zk.authorizer_settings import AclAuthorizerSettings
-from kcore.controller.zk.config import ControllerConfig
+from kcore.controller.zk.zk_controller_config import ControllerConfig
 from kcore.errors import AuthenticationError
+from kcore.measure.processes.local_process import free_ports
+from kcore.measure.processes.zk_cluster import ZkBrokers, ZookeeperProcess
 from kcore.metadata.principal import KafkaPrincipal
-from kcore.metadata.znode_acls import CHANGES, resource_path
-from kcore.metadata.znode_names import sanitized
-from kcore.metadata.znode_tokens import token_path
+from kcore.metadata.zookeeper.znode_acls import CHANGES, resource_path
+from kcore.metadata.zookeeper.znode_names import sanitized
+from kcore.metadata.zookeeper.znode_tokens import token_path
 from kcore.net.connect import connect
 from kcore.net.connection import Connection
-from kcore.net.limits import Limits
+from kcore.net.limits.connection_limits import Limits
 from kcore.net.request_context import ClientSession, RequestContext
-from kcore.net.security import Sasl, Security
-from kcore.processes.machine import free_ports
-from kcore.processes.zk_cluster import ZkBrokers, ZookeeperProcess
+from kcore.net.security.client_security import Sasl, Security
 from kcore.protocol_errors import Errors
 from kcore.schema.acls import AclCreation, CreateAclsRequest, DeleteAclsFilter, DeleteAclsRequest
 from kcore.schema.delegation_tokens import CreateDelegationTokenRequest, DescribeDelegationTokenRequest
@@ -38,7 +38,7 @@ from kcore.schema.quotas import (
 from kcore.schema.scram import AlterUserScramCredentialsRequest, ScramCredentialUpsertion
 from kcore.schema.structure import Message
 from kcore.schema.topics import CreatableTopic
-from kcore.server.controller.process import ControllerServer
+from kcore.server.zk_controller.zk_controller_server import ControllerServer
 from kcore.zookeeper.client import ZookeeperClient
 from net.loops import story
 from oracle.kafka_tools import run_tool

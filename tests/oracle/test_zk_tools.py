@@ -12,10 +12,10 @@ from typing import Any
 
 import pytest
 
-from kcore.metadata import znodes
-from kcore.metadata.znode_operations import Create
-from kcore.processes.machine import free_ports
-from kcore.processes.zk_cluster import ZkBrokers, ZookeeperProcess
+from kcore.measure.processes.local_process import free_ports
+from kcore.measure.processes.zk_cluster import ZkBrokers, ZookeeperProcess
+from kcore.metadata.zookeeper import znodes
+from kcore.metadata.zookeeper.znode_operations import Create
 from kcore.zookeeper.client import ZookeeperClient
 from oracle.kafka_tools import CONFIGS, DELETE_RECORDS, ELECT, LOG_DIRS, REASSIGN, TOPICS, run_tool, try_tool
 from oracle.kcore_brokers import KcoreBroker, produce_to, topic_at, until

@@ -10,9 +10,9 @@ from pathlib import Path
 import pytest
 
 import kcore
-from kcore.processes.machine import free_ports
-from kcore.processes.zk_cluster import ZkBrokers, ZookeeperProcess
-from kcore.storage.log import Log
+from kcore.measure.processes.local_process import free_ports
+from kcore.measure.processes.zk_cluster import ZkBrokers, ZookeeperProcess
+from kcore.storage.log.partition_folder import Log
 from oracle.kafka_tools import (
     CONSOLE_CONSUMER,
     CONSUMER_GROUPS,

@@ -15,13 +15,13 @@ from typing import Any
 import pytest
 
 from kcore import schema as s
-from kcore.metadata import znodes
+from kcore.measure.processes.zk_cluster import ZkBrokers, ZookeeperProcess
 from kcore.metadata.replica_assignment import ReplicaAssignment
-from kcore.metadata.znode_operations import Create
-from kcore.metadata.znodes import TopicAssignment
+from kcore.metadata.zookeeper import znodes
+from kcore.metadata.zookeeper.znode_operations import Create
+from kcore.metadata.zookeeper.znodes import TopicAssignment
 from kcore.net.connect import connect
-from kcore.net.limits import Limits
-from kcore.processes.zk_cluster import ZkBrokers, ZookeeperProcess
+from kcore.net.limits.connection_limits import Limits
 from kcore.protocol_errors import Errors
 from kcore.schema.alter_partition import (
     AlterPartitionRequestPartitionData,
@@ -29,10 +29,10 @@ from kcore.schema.alter_partition import (
     BrokerState,
 )
 from kcore.schema.produce import PartitionProduceData, PartitionProduceResponse, TopicProduceData
-from kcore.server.controller.process import random_topic_id
+from kcore.server.zk_controller.zk_controller_server import random_topic_id
 from kcore.storage.checkpoints import TopicPartition
-from kcore.storage.diverge import SAME
-from kcore.storage.diverge_dirs import diverge_log_dirs
+from kcore.storage.tools.diverge import SAME
+from kcore.storage.tools.diverge_dirs import diverge_log_dirs
 from kcore.wire.record_building import encode_records
 from kcore.wire.records import Record
 from kcore.zookeeper.client import ZookeeperClient

@@ -10,12 +10,12 @@ import numpy as np
 import pytest
 
 from kcore.errors import ControllerMovedError, DisconnectedError, SessionExpiredError, ZookeeperError
-from kcore.metadata import znodes
-from kcore.metadata.changes import PartitionChanges, UnwrittenChanges
-from kcore.metadata.partition_table import PartitionTable
-from kcore.metadata.topics import TopicTable
-from kcore.metadata.znode_operations import Create, Delete, Node, OperationResult, SetData
-from kcore.processes.zk_cluster import ZookeeperProcess
+from kcore.measure.processes.zk_cluster import ZookeeperProcess
+from kcore.metadata.table.changes import PartitionChanges, UnwrittenChanges
+from kcore.metadata.table.partition_table import PartitionTable
+from kcore.metadata.table.topic_table import TopicTable
+from kcore.metadata.zookeeper import znodes
+from kcore.metadata.zookeeper.znode_operations import Create, Delete, Node, OperationResult, SetData
 from kcore.zookeeper.client import ZookeeperClient
 from kcore.zookeeper.registration import elect, register_broker, take_over
 from kcore.zookeeper.session import SessionEvent, Watch

@@ -15,11 +15,11 @@ from pathlib import Path
 from typing import Any, Self
 
 from kcore.errors import NetworkError
-from kcore.metadata import znodes
-from kcore.metadata.znode_operations import Delete
+from kcore.measure.processes.zk_cluster import ZkBrokers, ZookeeperProcess
+from kcore.metadata.zookeeper import znodes
+from kcore.metadata.zookeeper.znode_operations import Delete
 from kcore.net.connect import connect
-from kcore.net.limits import Limits
-from kcore.processes.zk_cluster import ZkBrokers, ZookeeperProcess
+from kcore.net.limits.connection_limits import Limits
 from kcore.schema.cluster_metadata import MetadataRequest, MetadataResponse
 from kcore.zookeeper.client import ZookeeperClient
 from oracle.kafka_tools import CONSOLE_CONSUMER, VERIFIABLE_PRODUCER, consume, run_tool, tool_command

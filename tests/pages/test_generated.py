@@ -9,7 +9,7 @@ from xml.etree import ElementTree
 import pytest
 
 import kcore
-from kcore.report.palette import DARK, LIGHT
+from kcore.measure.report.palette import DARK, LIGHT
 from pages.markdown import ROOT
 
 PICTURES = ROOT / "docs/pictures"

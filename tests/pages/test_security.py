@@ -1,13 +1,13 @@
 """The bounds that docs/security.md tells are those of the code."""
 
 from kcore.broker.replicas.log_validator import BUDGET_PER_BYTE, LEAST_BUDGET
-from kcore.net.bounded_log import LONGEST_LINE, BoundedLog
-from kcore.net.limits import Limits
-from kcore.net.sasl_server import FAILURE_DELAY_S, LARGEST_RECEIVE
-from kcore.raft.config import MOST_WAITING
+from kcore.net.limits.bounded_log import LONGEST_LINE, BoundedLog
+from kcore.net.limits.connection_limits import Limits
+from kcore.net.security.sasl_server import FAILURE_DELAY_S, LARGEST_RECEIVE
 from kcore.raft.epoch_limits import MOST_AHEAD, PER_SECOND
-from kcore.server.audit import FILE_BYTES, FILES
-from kcore.server.quorum.front import MOST_CONNECTIONS
+from kcore.raft.raft_config import MOST_WAITING
+from kcore.server.quorum_node.quorum_request_handlers import MOST_CONNECTIONS
+from kcore.server.security.audit import FILE_BYTES, FILES
 from kcore.storage.files import SMALL
 from pages.markdown import ROOT
 

@@ -7,11 +7,11 @@ from random import Random
 import pytest
 
 from kcore.errors import TargetError
-from kcore.hollow.quorum import Quorum
-from kcore.processes import kafka_quorum
-from kcore.processes.controller_quorum import ControllerQuorum
-from kcore.processes.kafka_quorum import KafkaQuorum
-from kcore.processes.kcore_quorum import KcoreQuorum
+from kcore.measure.hollow.quorum_client import Quorum
+from kcore.measure.processes import kafka_quorum
+from kcore.measure.processes.controller_quorum import ControllerQuorum
+from kcore.measure.processes.kafka_quorum import KafkaQuorum
+from kcore.measure.processes.kcore_quorum import KcoreQuorum
 
 
 async def leader_of(quorum: ControllerQuorum) -> int:

@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from kcore.errors import TargetError
-from kcore.processes import jars
+from kcore.measure.processes import jars
 from kcore.spark.java import NoJavaError
 
 DATA = {"org/example/a/1/a-1.jar": b"first", "org/example/deep/b_2.13/2.0/b_2.13-2.0.jar": b"second"}

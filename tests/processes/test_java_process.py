@@ -7,8 +7,8 @@ from pathlib import Path
 import pytest
 
 from kcore.errors import TargetError
-from kcore.processes import java_process
-from kcore.processes.java_process import JavaProcess, stop_all
+from kcore.measure.processes import java_process
+from kcore.measure.processes.java_process import JavaProcess, stop_all
 
 # Its one argument behind java's own option: what it does when it is ready.
 SCRIPT = """#!/bin/sh

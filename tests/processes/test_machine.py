@@ -9,8 +9,8 @@ from pathlib import Path
 import pytest
 
 from kcore.errors import TargetError
-from kcore.processes import machine
-from kcore.processes.machine import free_ports, usage_of
+from kcore.measure.processes import local_process as machine
+from kcore.measure.processes.local_process import free_ports, usage_of
 
 
 def test_cpu_time_is_known_to_the_microsecond() -> None:
@@ -32,7 +32,7 @@ def test_a_process_that_has_ended_has_none() -> None:
 
 OTHER = """
 import os
-from kcore.processes import machine
+from kcore.measure.processes import local_process as machine
 os.getpid = lambda: 5
 print(*machine.free_ports(3), flush=True)
 input()

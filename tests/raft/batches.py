@@ -2,8 +2,8 @@
 
 from typing import Any
 
-from kcore.raft.control_records import snapshot_batches
-from kcore.raft.log import RaftLog
+from kcore.raft.log.control_records import snapshot_batches
+from kcore.raft.log.raft_log import RaftLog
 from kcore.replication.raft_log import OffsetAndEpoch
 from kcore.wire.record_building import encode_records
 from kcore.wire.records import Record

@@ -6,16 +6,16 @@ from typing import Any, Final
 
 from kcore.protocol_errors import Errors
 from kcore.raft.effects import Committed, Effect, Flush, LeaderChanged, Send, SendResponse, StoreElection
-from kcore.raft.log import Appended
-from kcore.raft.memory_log import MemoryLog
+from kcore.raft.log.memory_log import MemoryLog
+from kcore.raft.log.raft_log import Appended
+from kcore.raft.membership.replicas import ElectionState
 from kcore.raft.node import RaftNode
-from kcore.raft.replicas import ElectionState
 from kcore.schema.raft_votes import VoteRequest, VoteResponse
 from kcore.schema.structure import Message
 from kcore.sim.kernel.clock import Clock
 from kcore.sim.kernel.events import Kernel
 from kcore.sim.kernel.network import Links, Network
-from kcore.sim.kernel.process import NEVER_US, Process
+from kcore.sim.kernel.simulated_process import NEVER_US, Process
 from raft.nodes import address, raft_node
 
 VERSIONS = {1: 17, 18: 4, 52: 2, 53: 1, 54: 1, 59: 1, 80: 1, 81: 0, 82: 0}

@@ -7,8 +7,8 @@ import pytest
 
 import cases
 from kcore.errors import DecodeError, RaftLogError
-from kcore.raft.batches import end_offset_of, split_batches
-from kcore.raft.log import Appended, RaftLog, SnapshotPiece
+from kcore.raft.log.batches import end_offset_of, split_batches
+from kcore.raft.log.raft_log import Appended, RaftLog, SnapshotPiece
 from kcore.replication.raft_log import Level, OffsetAndEpoch, ValidOffsetAndEpoch
 from raft.batches import append, batch, recorded_log, snapshot
 

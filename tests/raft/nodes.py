@@ -3,12 +3,12 @@
 from collections.abc import Iterable, Sequence
 from typing import Any, TypeVar
 
-from kcore.raft.config import RaftConfig
 from kcore.raft.effects import Effect, LeaderChanged, Send, SendResponse, StoreElection
-from kcore.raft.log import RaftLog
-from kcore.raft.memory_log import MemoryLog
+from kcore.raft.log.memory_log import MemoryLog
+from kcore.raft.log.raft_log import RaftLog
+from kcore.raft.membership.replicas import NO_DIRECTORY, Address, ElectionState, ReplicaKey, Voter
 from kcore.raft.node import RaftNode
-from kcore.raft.replicas import NO_DIRECTORY, Address, ElectionState, ReplicaKey, Voter
+from kcore.raft.raft_config import RaftConfig
 from kcore.schema.raft_votes import (
     BeginQuorumEpochRequest,
     BeginQuorumEpochRequestPartitionData,

@@ -3,13 +3,13 @@
 from collections.abc import Iterable, Sequence
 from typing import Any
 
-from kcore.raft.control_records import control_batch, kraft_version_record
 from kcore.raft.effects import Committed, Effect, Flush, SendResponse
-from kcore.raft.log import Appended, RaftLog
-from kcore.raft.memory_log import MemoryLog
+from kcore.raft.log.control_records import control_batch, kraft_version_record
+from kcore.raft.log.memory_log import MemoryLog
+from kcore.raft.log.raft_log import Appended, RaftLog
+from kcore.raft.membership.replicas import Voter
+from kcore.raft.membership.voters import VoterSet
 from kcore.raft.node import RaftNode
-from kcore.raft.replicas import Voter
-from kcore.raft.voters import VoterSet
 from kcore.replication.raft_log import OffsetAndEpoch
 from kcore.schema.fetch import (
     EpochEndOffset,

@@ -3,9 +3,9 @@
 import pytest
 
 from kcore.errors import RaftLogError
-from kcore.raft.accumulator import Accumulator, max_records
-from kcore.raft.batches import split_batches
-from kcore.raft.config import MAX_BATCH_BYTES
+from kcore.raft.log.accumulator import Accumulator, max_records
+from kcore.raft.log.batches import split_batches
+from kcore.raft.raft_config import MAX_BATCH_BYTES
 from kcore.wire.record_building import encode_records
 from kcore.wire.records import Record, decode_records
 

@@ -3,9 +3,9 @@
 import pytest
 
 from kcore.protocol_errors import Errors
-from kcore.raft.cluster_id import ClusterIdMaker
 from kcore.raft.driver import StateMachineDriver
-from kcore.raft.replicas import Address, ElectionState
+from kcore.raft.membership.cluster_id import ClusterIdMaker
+from kcore.raft.membership.replicas import Address, ElectionState
 from kcore.schema.fetch import FetchRequest
 from kcore.schema.raft_votes import VoteRequest
 from raft.cluster import Cluster

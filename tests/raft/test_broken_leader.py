@@ -6,7 +6,7 @@ import pytest
 
 from kcore.protocol_errors import Errors
 from kcore.raft.effects import Committed, Effect, Notice
-from kcore.raft.memory_log import MemoryLog
+from kcore.raft.log.memory_log import MemoryLog
 from kcore.replication.raft_log import OffsetAndEpoch
 from kcore.schema.fetch import FetchRequest, FetchResponse
 from kcore.schema.fetch_snapshot import FetchSnapshotRequest, FetchSnapshotResponse

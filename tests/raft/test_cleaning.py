@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 
 from kcore.raft import snapshots
-from kcore.raft.cleaning import INTERVAL_MS
+from kcore.raft.log.cleaning import INTERVAL_MS
 from kcore.raft.node import RaftNode
 from kcore.replication.raft_log import OffsetAndEpoch
 from raft.batches import snapshot

@@ -2,8 +2,8 @@
 
 import pytest
 
-from kcore.raft.cluster_id import ClusterIdKnown, ClusterIdMaker, decode_cluster_id, encode_cluster_id
-from kcore.raft.log import SnapshotPiece
+from kcore.raft.log.raft_log import SnapshotPiece
+from kcore.raft.membership.cluster_id import ClusterIdKnown, ClusterIdMaker, decode_cluster_id, encode_cluster_id
 from kcore.raft.state_machine import Append, SnapshotReader
 from kcore.replication.raft_log import OffsetAndEpoch
 from kcore.schema.metadata_records_log import NoOpRecord

@@ -4,7 +4,7 @@ import pytest
 
 from kcore.raft.connections import Connections
 from kcore.raft.effects import Effect, Send
-from kcore.raft.replicas import Address
+from kcore.raft.membership.replicas import Address
 from kcore.raft.states import NEVER_MS
 from kcore.schema.fetch import FetchRequest
 

@@ -6,8 +6,8 @@ from typing import Any, TypeAlias
 import pytest
 
 from kcore.errors import DecodeError, NewerReleaseError, RaftLogError
-from kcore.raft.batches import split_batches
-from kcore.raft.control_records import (
+from kcore.raft.log.batches import split_batches
+from kcore.raft.log.control_records import (
     MOST_CONTROL_BYTES,
     MOST_CONTROL_RECORDS,
     control_batch,
@@ -17,8 +17,8 @@ from kcore.raft.control_records import (
     leader_change,
     snapshot_batches,
 )
-from kcore.raft.memory_log import MemoryLog
-from kcore.raft.voters import VoterSet
+from kcore.raft.log.memory_log import MemoryLog
+from kcore.raft.membership.voters import VoterSet
 from kcore.replication.raft_log import OffsetAndEpoch
 from kcore.schema.control_records import (
     KRaftVersionFeature,
@@ -246,7 +246,7 @@ def test_the_time_of_a_damaged_snapshot_is_not_known() -> None:
 @pytest.mark.parametrize("name", ["compressed", "too many", "too large"])
 def test_the_size_is_looked_at_before_anything_is_decoded(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """Of 13 kB could come 400 MiB."""
-    monkeypatch.setattr("kcore.raft.control_records.records_of", None)
+    monkeypatch.setattr("kcore.raft.log.control_records.records_of", None)
     (found,), _ = split_batches(BAD[name](0))
     with pytest.raises(DecodeError):
         control_messages(found)

@@ -5,8 +5,8 @@ from typing import Any
 import pytest
 
 from kcore.raft.effects import Effect, Flush
-from kcore.raft.memory_log import MemoryLog
-from kcore.raft.replicas import ElectionState
+from kcore.raft.log.memory_log import MemoryLog
+from kcore.raft.membership.replicas import ElectionState
 from kcore.replication.raft_log import OffsetAndEpoch
 from kcore.schema.raft_votes import VoteRequest
 from raft.batches import batch, snapshot

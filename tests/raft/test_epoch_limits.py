@@ -8,7 +8,7 @@ from kcore.errors import RaftLogError
 from kcore.protocol_errors import Errors
 from kcore.raft.effects import Notice, StoreElection
 from kcore.raft.epoch_limits import LAST_EPOCH, MOST_AHEAD, PER_SECOND, EpochAllowance
-from kcore.raft.replicas import ElectionState, ReplicaKey
+from kcore.raft.membership.replicas import ElectionState, ReplicaKey
 from kcore.schema.raft_votes import BeginQuorumEpochResponse, VoteRequest
 from raft.cluster import Cluster
 from raft.nodes import (

@@ -3,7 +3,7 @@
 import pytest
 
 from kcore.protocol_errors import Errors
-from kcore.raft.replicas import NO_DIRECTORY, Address, ElectionState, ReplicaKey
+from kcore.raft.membership.replicas import NO_DIRECTORY, Address, ElectionState, ReplicaKey
 from kcore.raft.states import Follower, Resigned
 from kcore.schema.raft_votes import (
     BeginQuorumEpochRequest,

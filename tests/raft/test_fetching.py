@@ -5,9 +5,9 @@ from typing import Any
 import pytest
 
 from kcore.protocol_errors import Errors
-from kcore.raft.batches import split_batches
 from kcore.raft.effects import SendResponse
 from kcore.raft.fetching import WOKEN_IN_A_MS
+from kcore.raft.log.batches import split_batches
 from kcore.replication.raft_log import OffsetAndEpoch
 from kcore.types import Uuid
 from raft.batches import snapshot

@@ -5,9 +5,9 @@ from typing import Any
 import pytest
 
 from kcore.protocol_errors import Errors
-from kcore.raft.control_records import control_batch, kraft_version_record
 from kcore.raft.effects import Flush, Notice
-from kcore.raft.voters import VoterSet
+from kcore.raft.log.control_records import control_batch, kraft_version_record
+from kcore.raft.membership.voters import VoterSet
 from kcore.schema.fetch import FetchRequest, FetchResponse
 from raft.batches import batch
 from raft.nodes import begin_request, directory, follower, log_of, of, sent, started, stored, voter

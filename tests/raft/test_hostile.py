@@ -6,8 +6,8 @@ from typing import Any
 import pytest
 
 from kcore.raft.effects import Effect, SendResponse
+from kcore.raft.membership.replicas import ElectionState, ReplicaKey
 from kcore.raft.node import RaftNode
-from kcore.raft.replicas import ElectionState, ReplicaKey
 from kcore.schema.raft_votes import (
     BeginQuorumEpochRequest,
     BeginQuorumEpochResponse,

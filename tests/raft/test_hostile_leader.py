@@ -9,11 +9,11 @@ from typing import Any
 import pytest
 
 from kcore.errors import NewerReleaseError
-from kcore.raft.control_records import snapshot_batches
 from kcore.raft.effects import Effect, Flush, SendResponse, SnapshotLoaded
+from kcore.raft.log.control_records import snapshot_batches
+from kcore.raft.membership.replicas import ElectionState
+from kcore.raft.membership.voters import VoterSet
 from kcore.raft.node import RaftNode
-from kcore.raft.replicas import ElectionState
-from kcore.raft.voters import VoterSet
 from kcore.replication.raft_log import OffsetAndEpoch
 from kcore.schema.fetch import FetchRequest
 from kcore.schema.fetch_snapshot import FetchSnapshotRequest

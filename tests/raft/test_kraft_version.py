@@ -7,11 +7,11 @@ import pytest
 from kcore.errors import RaftLogError
 from kcore.protocol_errors import Errors
 from kcore.raft import snapshots
-from kcore.raft.control_records import control_batch, kraft_version_record, leader_change, replay_log
 from kcore.raft.effects import StoreElection
+from kcore.raft.log.control_records import control_batch, kraft_version_record, leader_change, replay_log
+from kcore.raft.membership.replicas import ElectionState
+from kcore.raft.membership.voters import VoterHistory, VoterSet
 from kcore.raft.node import RaftNode
-from kcore.raft.replicas import ElectionState
-from kcore.raft.voters import VoterHistory, VoterSet
 from kcore.replication.raft_log import OffsetAndEpoch
 from kcore.schema.fetch import FetchRequest
 from kcore.schema.raft_voters import CurrentLeader, UpdateRaftVoterRequest, UpdateRaftVoterResponse

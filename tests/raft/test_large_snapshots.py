@@ -7,11 +7,11 @@ from typing import Any
 
 import pytest
 
-from kcore.raft.config import MAX_BATCH_BYTES
+from kcore.raft.raft_config import MAX_BATCH_BYTES
 from kcore.raft.states import Follower
 from kcore.replication.raft_log import OffsetAndEpoch
 from kcore.schema.fetch_snapshot import FetchSnapshotRequest
-from kcore.storage.raft_log import DiskRaftLog
+from kcore.storage.raft.file_raft_log import DiskRaftLog
 from kcore.wire.record_batch import scan_batches
 from raft.nodes import answer, begin_request, leader, sent, started
 from raft.replication import fetch, fetch_request, flush, open_fetch, write_snapshot

@@ -2,7 +2,7 @@
 
 import pytest
 
-from kcore.raft.replicas import ElectionState
+from kcore.raft.membership.replicas import ElectionState
 from kcore.raft.states import Candidate
 from kcore.schema.raft_votes import VoteRequest
 from raft.cluster import Cluster

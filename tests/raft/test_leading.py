@@ -5,13 +5,13 @@ from typing import Any
 import pytest
 
 from kcore.errors import RaftLogError
-from kcore.raft.config import LONGEST_LINGER_MS, MAX_BATCH_BYTES
-from kcore.raft.control_records import control_batch, kraft_version_record
 from kcore.raft.effects import Committed, Flush, LeaderChanged
-from kcore.raft.log import Appended, Refused
-from kcore.raft.replicas import ReplicaKey
+from kcore.raft.log.control_records import control_batch, kraft_version_record
+from kcore.raft.log.raft_log import Appended, Refused
+from kcore.raft.membership.replicas import ReplicaKey
+from kcore.raft.membership.voters import VoterSet
+from kcore.raft.raft_config import LONGEST_LINGER_MS, MAX_BATCH_BYTES
 from kcore.raft.states import NEVER_MS
-from kcore.raft.voters import VoterSet
 from kcore.schema.raft_voters import RemoveRaftVoterRequest
 from kcore.schema.raft_votes import EndQuorumEpochRequest
 from kcore.wire.record_batch import scan_batches

@@ -8,13 +8,13 @@ import pytest
 
 from kcore.errors import DecodeError, RaftLogError
 from kcore.raft import snapshots, state_machine
-from kcore.raft.batches import split_batches
 from kcore.raft.driver import StateMachineDriver
-from kcore.raft.log import SnapshotPiece
+from kcore.raft.log.batches import split_batches
+from kcore.raft.log.raft_log import SnapshotPiece
 from kcore.raft.node import RaftNode
 from kcore.raft.state_machine import SnapshotReader
 from kcore.replication.raft_log import OffsetAndEpoch
-from kcore.storage.raft_log import DiskRaftLog
+from kcore.storage.raft.file_raft_log import DiskRaftLog
 from kcore.wire.record_building import encode_records, encode_values
 from kcore.wire.records import Record, decode_records
 from raft.machines import Ledger, Stage, leading

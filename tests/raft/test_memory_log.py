@@ -2,7 +2,7 @@
 
 import pytest
 
-from kcore.raft.memory_log import MemoryLog
+from kcore.raft.log.memory_log import MemoryLog
 from kcore.replication.raft_log import OffsetAndEpoch
 from raft.batches import append, snapshot
 from raft.log_contract import LogContract, NewLog

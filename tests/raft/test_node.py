@@ -4,8 +4,8 @@ import pytest
 
 from kcore.errors import RaftLogError
 from kcore.raft.effects import Committed, Flush, Stopped
-from kcore.raft.log import Appended, Refused
-from kcore.raft.replicas import ElectionState
+from kcore.raft.log.raft_log import Appended, Refused
+from kcore.raft.membership.replicas import ElectionState
 from kcore.schema.raft_votes import EndQuorumEpochRequest, VoteRequest
 from raft.nodes import (
     begin_request,

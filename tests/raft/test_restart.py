@@ -3,9 +3,9 @@
 import pytest
 
 from kcore.errors import RaftLogError
-from kcore.raft.log import Refused
-from kcore.raft.memory_log import MemoryLog
-from kcore.raft.replicas import ElectionState, ReplicaKey
+from kcore.raft.log.memory_log import MemoryLog
+from kcore.raft.log.raft_log import Refused
+from kcore.raft.membership.replicas import ElectionState, ReplicaKey
 from kcore.raft.states import Follower, Resigned, Unattached
 from kcore.schema.fetch import FetchRequest
 from kcore.schema.raft_votes import EndQuorumEpochRequest, VoteRequest

@@ -2,8 +2,8 @@
 
 import pytest
 
-from kcore.raft.control_records import control_batch, kraft_version_record
 from kcore.raft.effects import Notice
+from kcore.raft.log.control_records import control_batch, kraft_version_record
 from raft.batches import batch
 from raft.nodes import of
 from raft.replication import fetch_response, flush, open_fetch, whole

@@ -3,10 +3,10 @@
 import pytest
 
 from kcore.errors import DecodeError, RaftLogError
-from kcore.raft.batches import split_batches
 from kcore.raft.driver import StateMachineDriver
 from kcore.raft.effects import Committed, LeaderChanged
-from kcore.raft.log import Appended, Refused
+from kcore.raft.log.batches import split_batches
+from kcore.raft.log.raft_log import Appended, Refused
 from kcore.raft.state_machine import Append, AppendBatches, Resign
 from kcore.schema.raft_voters import RemoveRaftVoterRequest
 from kcore.wire.record_building import encode_records
@@ -133,7 +133,7 @@ def test_for_a_machine_without_a_state_no_log_is_read(monkeypatch: pytest.Monkey
     node = committed_leader()
     append(node, b"a")
     fetch(node, fetch_request(2, max_wait_ms=0), 1000)
-    monkeypatch.delattr("kcore.raft.memory_log.MemoryLog.read")
+    monkeypatch.delattr("kcore.raft.log.memory_log.MemoryLog.read")
     assert Stage(node, Stateless()).machine.told == [("committed", [], 2), ("leader", 1, 2)]
 
 

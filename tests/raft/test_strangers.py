@@ -6,9 +6,9 @@ from typing import Any
 import pytest
 
 from kcore.protocol_errors import Errors
-from kcore.raft.config import FETCH_SNAPSHOT_MAX_BYTES, MAX_BATCH_BYTES, RaftConfig
 from kcore.raft.effects import SendResponse
-from kcore.raft.replicas import ReplicaKey
+from kcore.raft.membership.replicas import ReplicaKey
+from kcore.raft.raft_config import FETCH_SNAPSHOT_MAX_BYTES, MAX_BATCH_BYTES, RaftConfig
 from kcore.raft.states import NEVER_MS
 from kcore.replication.raft_log import OffsetAndEpoch
 from kcore.schema.raft_voters import Listener, RemoveRaftVoterRequest

@@ -4,8 +4,7 @@ import re
 
 import pytest
 
-from kcore.raft.elections import Election
-from kcore.raft.replicas import ReplicaKey
+from kcore.raft.membership.replicas import ReplicaKey
 from kcore.raft.states import Candidate
 from kcore.raft.transitions import (
     CANDIDATE,
@@ -20,6 +19,7 @@ from kcore.raft.transitions import (
     as_text,
     transitions,
 )
+from kcore.raft.vote_count import Election
 from raft.cluster import Cluster
 from raft.nodes import candidate, leader, raft_node, started
 

@@ -5,10 +5,10 @@ from typing import Any
 import pytest
 
 from kcore.protocol_errors import Errors
-from kcore.raft.control_records import control_batch, kraft_version_record
 from kcore.raft.effects import Flush, Send
-from kcore.raft.memory_log import MemoryLog
-from kcore.raft.voters import VoterSet
+from kcore.raft.log.control_records import control_batch, kraft_version_record
+from kcore.raft.log.memory_log import MemoryLog
+from kcore.raft.membership.voters import VoterSet
 from kcore.schema.api_versions import ApiVersionsRequest, ApiVersionsResponse, SupportedFeatureKey
 from kcore.schema.fetch import FetchRequest
 from kcore.schema.raft_voters import (

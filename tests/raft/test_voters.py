@@ -6,8 +6,8 @@ from itertools import combinations, product
 import pytest
 
 from kcore.errors import RaftLogError
-from kcore.raft.batches import split_batches
-from kcore.raft.control_records import (
+from kcore.raft.log.batches import split_batches
+from kcore.raft.log.control_records import (
     control_batch,
     kraft_version_record,
     leader_change,
@@ -15,9 +15,9 @@ from kcore.raft.control_records import (
     replay_log,
     snapshot_batches,
 )
-from kcore.raft.memory_log import MemoryLog
-from kcore.raft.replicas import NO_DIRECTORY, ReplicaKey
-from kcore.raft.voters import VoterHistory, VoterSet
+from kcore.raft.log.memory_log import MemoryLog
+from kcore.raft.membership.replicas import NO_DIRECTORY, ReplicaKey
+from kcore.raft.membership.voters import VoterHistory, VoterSet
 from kcore.replication.raft_log import OffsetAndEpoch
 from kcore.wire.record_building import encode_records
 from kcore.wire.records import Record

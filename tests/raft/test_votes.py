@@ -4,7 +4,7 @@ import pytest
 
 from kcore.protocol_errors import Errors
 from kcore.raft.effects import SendResponse, StoreElection
-from kcore.raft.replicas import NO_DIRECTORY, ElectionState, ReplicaKey
+from kcore.raft.membership.replicas import NO_DIRECTORY, ElectionState, ReplicaKey
 from kcore.schema.raft_votes import VoteRequest
 from kcore.types import Uuid
 from raft.nodes import (

@@ -5,7 +5,7 @@ from dataclasses import replace
 import pytest
 
 from kcore.protocol_errors import Errors
-from kcore.raft.replicas import ElectionState, ReplicaKey
+from kcore.raft.membership.replicas import ElectionState, ReplicaKey
 from kcore.raft.votes import backoff_ms
 from kcore.schema.raft_votes import BeginQuorumEpochRequest, BeginQuorumEpochResponse, VoteRequest
 from raft.nodes import (

@@ -9,12 +9,12 @@ import pytest
 from typer.testing import CliRunner, Result
 
 from kcore.cli.commands import app
-from kcore.raft_bench import report
-from kcore.raft_bench import run as raft_bench
-from kcore.raft_bench.nodes import LINE, KafkaRaftNodes, KcoreRaftNodes, Load, Measured
-from kcore.raft_bench.run import HEADER, Row, nodes_of
-from kcore.report import keep
-from kcore.server.quorum.workload import Stats
+from kcore.measure.raft_bench import raft_bench_report as report
+from kcore.measure.raft_bench import run_raft_bench as raft_bench
+from kcore.measure.raft_bench.nodes import LINE, KafkaRaftNodes, KcoreRaftNodes, Load, Measured
+from kcore.measure.raft_bench.run_raft_bench import HEADER, Row, nodes_of
+from kcore.measure.report import result_files as keep
+from kcore.server.quorum_node.workload import Stats
 
 LOAD = Load(20_000, 256, None)
 

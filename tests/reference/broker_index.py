@@ -1,4 +1,4 @@
-"""The slow twin of `kcore._ext.broker_index`."""
+"""The slow twin of `kcore._ext.tables.broker_index`."""
 
 Replicas = dict[int, list[int]]  # Partition row -> broker rows.
 

@@ -1,4 +1,4 @@
-"""The slow twin of `kcore._ext.broker_rows`."""
+"""The slow twin of `kcore._ext.tables.broker_rows`."""
 
 
 def is_sound(brokers: list[int], known: int) -> bool:

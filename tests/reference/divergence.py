@@ -1,4 +1,4 @@
-"""Divergence in plain Python, one sentence a line: the slow twins of `kcore._ext.divergence`."""
+"""Divergence in plain Python, one sentence a line: the slow twins of `kcore._ext.raft.divergence`."""
 
 Table = list[tuple[int, int]]
 

@@ -1,4 +1,4 @@
-"""The slow twin of `kcore._ext.framing`."""
+"""The slow twin of `kcore._ext.wire.framing`."""
 
 from collections.abc import Iterator
 

@@ -1,4 +1,4 @@
-"""The slow twin of `kcore._ext.front`: the same loop in plain Python, all of a turn under one lock."""
+"""The slow twin of `kcore._ext.answer_loop`: the same loop in plain Python, all of a turn under one lock."""
 
 import os
 import socket
@@ -13,7 +13,7 @@ from typing import Any
 from reference.front_log import Log
 
 MOST_PATTERN = 4096
-MOST_RECORDS = 8 << 20  # kcore.raft.config.MAX_BATCH_BYTES
+MOST_RECORDS = 8 << 20  # kcore.raft.raft_config.MAX_BATCH_BYTES
 FEW_BYTES = 1 << 16  # kcore.raft.fetching.FEW_BYTES
 MILLISECOND = 1_000_000
 NO_PROGRESS = (-1, -1, -1, -1)

@@ -1,4 +1,4 @@
-"""What the slow twin of `kcore._ext.front` knows of a leader's log: its batches of one epoch, and where they are."""
+"""What the slow twin of `kcore._ext.answer_loop` knows of a leader's log: its batches of one epoch, and where they are."""
 
 import os
 import struct

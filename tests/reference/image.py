@@ -1,5 +1,5 @@
-"""A cluster by its metadata records, in plain dicts: the slow twin of `kcore.metadata.image`, and by it of
-`kcore._ext.partition_frames` and `kcore._ext.partition_replay`.
+"""A cluster by its metadata records, in plain dicts: the slow twin of `kcore.metadata.image.image`, and by it of
+`kcore._ext.tables.partition_frames` and `kcore._ext.tables.partition_replay`.
 
 Nothing is shared with what it is a twin of but the records. It takes only records that fit.
 """

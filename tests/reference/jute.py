@@ -1,4 +1,4 @@
-"""The slow twin of `kcore._ext.jute`: kazoo's own requests and answers, one operation at a time."""
+"""The slow twin of `kcore._ext.wire.jute`: kazoo's own requests and answers, one operation at a time."""
 
 from typing import Any
 

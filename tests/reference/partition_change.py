@@ -1,4 +1,4 @@
-"""The slow twin of `kcore._ext.partition_change`: plain dicts, written from Kafka's sources.
+"""The slow twin of `kcore._ext.elections.partition_change`: plain dicts, written from Kafka's sources.
 
 A partition is a dict of what PartitionRegistration has, brokers as ids, directories as numbers (0 MIGRATING,
 1 UNASSIGNED, 2 LOST), with `min_isr`, `unclean` and `factor`, the replication factor of its topic's partition 0. A

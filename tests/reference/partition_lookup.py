@@ -1,4 +1,4 @@
-"""The slow twin of `kcore._ext.partition_lookup`."""
+"""The slow twin of `kcore._ext.tables.partition_lookup`."""
 
 
 def row_of(rows: dict[tuple[int, int], int], topic_row: int, partition: int) -> int:

@@ -1,4 +1,4 @@
-"""Placement in plain Python, one sentence a line: the slow twins of `kcore._ext.placement`."""
+"""Placement in plain Python, one sentence a line: the slow twins of `kcore._ext.elections.placement`."""
 
 from kcore.replication.java_random import JavaRandom
 

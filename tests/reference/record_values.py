@@ -1,9 +1,9 @@
-"""The slow twin of `kcore._ext.record_values`: records as objects, encoded one by one."""
+"""The slow twin of `kcore._ext.tables.record_values`: records as objects, encoded one by one."""
 
 from typing import Any
 
-from kcore.metadata.changes import KraftChanges
-from kcore.metadata.image import ClusterImage
+from kcore.metadata.image.image import ClusterImage
+from kcore.metadata.table.changes import KraftChanges
 from kcore.schema import PartitionChangeRecord, PartitionRecord, TopicRecord
 from kcore.wire.columns import Vectors
 from kcore.wire.metadata_frames import encode_metadata_record

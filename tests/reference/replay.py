@@ -1,7 +1,7 @@
-"""Slow twin of `kcore.metadata.replay`: every record of the log decoded as an object and applied by itself."""
+"""Slow twin of `kcore.metadata.image.replay`: every record of the log decoded as an object and applied by itself."""
 
 from kcore.errors import DecodeError, TableError
-from kcore.metadata.image import ClusterImage
+from kcore.metadata.image.image import ClusterImage
 from kcore.wire.metadata_frames import decode_metadata_record
 from kcore.wire.records import Records
 

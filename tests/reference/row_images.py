@@ -1,4 +1,4 @@
-"""The slow twin of `kcore._ext.row_images`."""
+"""The slow twin of `kcore._ext.tables.row_images`."""
 
 from typing import Any
 

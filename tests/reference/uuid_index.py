@@ -1,4 +1,4 @@
-"""The slow twin of `kcore._ext.uuid_index`."""
+"""The slow twin of `kcore._ext.tables.uuid_index`."""
 
 
 def row_of(puts: list[tuple[int, bytes]], dropped: set[int], uuid: bytes) -> int:

@@ -1,4 +1,4 @@
-"""Columns of strings, one string after the other: the twin of `kcore._ext.vectors`."""
+"""Columns of strings, one string after the other: the twin of `kcore._ext.columns.vectors`."""
 
 
 def starts_group(texts: list[bytes]) -> list[bool]:

@@ -1,4 +1,4 @@
-"""The slow twin of `kcore._ext.znodes`: one state or path at a time, by Python's json."""
+"""The slow twin of `kcore._ext.tables.znodes`: one state or path at a time, by Python's json."""
 
 import json
 from typing import NamedTuple

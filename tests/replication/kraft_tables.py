@@ -5,10 +5,10 @@ from typing import Any
 
 import numpy as np
 
-from kcore.metadata.broker_registration import BrokerRegistration
-from kcore.metadata.broker_table import BrokerTable
-from kcore.metadata.partition_table import PartitionTable
-from kcore.metadata.topics import TopicTable
+from kcore.metadata.table.broker_registration import BrokerRegistration
+from kcore.metadata.table.broker_table import BrokerTable
+from kcore.metadata.table.partition_table import PartitionTable
+from kcore.metadata.table.topic_table import TopicTable
 from kcore.replication.kraft_changes import KraftSettings, Setting
 from kcore.replication.kraft_results import ChangedFields, KraftElections, SparseLists
 from kcore.replication.levels import level_of

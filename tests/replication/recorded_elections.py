@@ -3,7 +3,7 @@
 from typing import Any
 
 import cases
-from kcore.replication.election_rules import LeaderAndIsr
+from kcore.replication.elect_one import LeaderAndIsr
 
 Case = dict[str, Any]
 PLAIN_OPS = ("fence", "unfence", "online", "unclean", "preferred", "alter_isr", "recover")

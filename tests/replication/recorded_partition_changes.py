@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from typing import Any
 
 import cases
-from kcore.metadata.partition_state import PartitionRegistration
+from kcore.metadata.table.partition_state import PartitionRegistration
 from kcore.replication.levels import level_of
 from kcore.replication.partition_change import KraftRules, PartitionChange, Targets
 from kcore.types import Uuid

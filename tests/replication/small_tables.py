@@ -5,9 +5,9 @@ from typing import Any
 
 import numpy as np
 
-from kcore.metadata.broker_table import BrokerTable
-from kcore.metadata.changes import ChangeColumns
-from kcore.metadata.partition_table import PartitionTable
+from kcore.metadata.table.broker_table import BrokerTable
+from kcore.metadata.table.changes import ChangeColumns
+from kcore.metadata.table.partition_table import PartitionTable
 from kcore.types import Int32s
 
 Partition = dict[str, Any]

@@ -5,11 +5,11 @@ from typing import Any, Final
 
 import numpy as np
 
-from kcore.metadata.broker_registration import BrokerRegistration
-from kcore.metadata.broker_table import BrokerTable
-from kcore.metadata.directory_table import RESERVED
 from kcore.metadata.metadata_version import MetadataVersion
-from kcore.metadata.partition_table import PartitionTable
+from kcore.metadata.table.broker_registration import BrokerRegistration
+from kcore.metadata.table.broker_table import BrokerTable
+from kcore.metadata.table.directory_table import RESERVED
+from kcore.metadata.table.partition_table import PartitionTable
 from kcore.replication.kraft_changes import KraftSettings, Setting
 from kcore.replication.levels import Level
 from kcore.types import Uuid

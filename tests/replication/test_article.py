@@ -2,8 +2,8 @@
 
 import pytest
 
-from kcore.replication.election import elect
-from kcore.replication.election_rules import LeaderAndIsr, elect_one
+from kcore.replication.elect import elect
+from kcore.replication.elect_one import LeaderAndIsr, elect_one
 from replication.small_tables import as_dicts, table_of
 
 ASSIGNED, IN_SYNC = [1, 2, 3, 4, 5], [1, 2, 3]

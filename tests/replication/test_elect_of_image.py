@@ -7,11 +7,11 @@ import pytest
 
 import kcore
 from kcore.errors import ArgumentError, LevelError
-from kcore.metadata.image import ClusterImage
+from kcore.metadata.image.image import ClusterImage
 from kcore.metadata.metadata_version import MetadataVersion
-from kcore.metadata.partition_table import PartitionTable
-from kcore.metadata.topics import TopicTable
-from kcore.replication.election import elect
+from kcore.metadata.table.partition_table import PartitionTable
+from kcore.metadata.table.topic_table import TopicTable
+from kcore.replication.elect import elect
 from kcore.replication.kraft_results import KraftElections
 from kcore.schema.metadata_records_settings import ConfigRecord, FeatureLevelRecord
 

@@ -8,11 +8,11 @@ import numpy as np
 import pytest
 
 from kcore.errors import LevelError, TableError
-from kcore.metadata.changes import PartitionChanges, UnwrittenChanges
-from kcore.metadata.columns import PARTITION_COLUMNS
-from kcore.metadata.partition_table import PartitionTable
-from kcore.replication.election import elect
-from kcore.replication.elections import checked_rows, rows_of
+from kcore.metadata.table.changes import PartitionChanges, UnwrittenChanges
+from kcore.metadata.table.column_list import PARTITION_COLUMNS
+from kcore.metadata.table.partition_table import PartitionTable
+from kcore.replication.bulk_elections import checked_rows, rows_of
+from kcore.replication.elect import elect
 from reference import election as reference
 from replication.recorded_elections import (
     kraft_acceptable,

@@ -3,7 +3,7 @@
 import pytest
 
 from kcore.errors import LevelError
-from kcore.replication.election_rules import (
+from kcore.replication.elect_one import (
     LeaderAndIsr,
     elect_one,
     leader_and_isr_recipients,

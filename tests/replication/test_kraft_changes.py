@@ -7,8 +7,8 @@ from typing import Any
 import numpy as np
 import pytest
 
-from kcore._ext.election import CALLS, CRASHED, LEAVES, MAY_LEAD
-from kcore.metadata.partition_table import PartitionTable
+from kcore._ext.elections.election import CALLS, CRASHED, LEAVES, MAY_LEAD
+from kcore.metadata.table.partition_table import PartitionTable
 from kcore.replication.kraft_changes import (
     CONFIGURED,
     ONLINE,

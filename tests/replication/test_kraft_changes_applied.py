@@ -5,14 +5,14 @@ from typing import Any
 import numpy as np
 import pytest
 
-from kcore._ext.election import CALLS, LEAVES
+from kcore._ext.elections.election import CALLS, LEAVES
 from kcore.errors import TableError
-from kcore.metadata.changes import UnwrittenChanges
-from kcore.metadata.image import ClusterImage
-from kcore.metadata.partition_table import PartitionTable
-from kcore.metadata.partition_values import records_of_changes
-from kcore.metadata.replay import replay
-from kcore.replication.election import elect
+from kcore.metadata.image.image import ClusterImage
+from kcore.metadata.image.replay import replay
+from kcore.metadata.table.changes import UnwrittenChanges
+from kcore.metadata.table.partition_table import PartitionTable
+from kcore.metadata.table.partition_values import records_of_changes
+from kcore.replication.elect import elect
 from kcore.replication.kraft_changes import CONFIGURED, BulkTargets, decide, described_brokers
 from kcore.replication.kraft_results import KraftElections
 from kcore.types import Uuid

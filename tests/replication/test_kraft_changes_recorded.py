@@ -6,9 +6,9 @@ from typing import Any
 import numpy as np
 import pytest
 
-from kcore._ext.election import CRASHED
-from kcore.metadata.broker_table import BrokerTable
-from kcore.metadata.directory_table import LOST_UUID, RESERVED
+from kcore._ext.elections.election import CRASHED
+from kcore.metadata.table.broker_table import BrokerTable
+from kcore.metadata.table.directory_table import LOST_UUID, RESERVED
 from kcore.replication.kraft_changes import (
     ONLINE,
     PREFERRED,

@@ -7,8 +7,8 @@ import numpy as np
 import pytest
 
 from kcore.errors import LevelError
-from kcore.metadata.partition_table import PartitionTable
-from kcore.replication.election import elect
+from kcore.metadata.table.partition_table import PartitionTable
+from kcore.replication.elect import elect
 from kcore.replication.kraft_results import KraftElections
 from reference import partition_change as twin
 from replication.kraft_tables import Partition, brokers_of, kraft_table, records_of

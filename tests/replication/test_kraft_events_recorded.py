@@ -7,9 +7,9 @@ import numpy as np
 import pytest
 
 import cases
-from kcore.metadata.broker_registration import BrokerRegistration
-from kcore.metadata.broker_table import BrokerTable
-from kcore.metadata.partition_table import PartitionTable
+from kcore.metadata.table.broker_registration import BrokerRegistration
+from kcore.metadata.table.broker_table import BrokerTable
+from kcore.metadata.table.partition_table import PartitionTable
 from kcore.replication import kraft_events as events
 from kcore.replication.kraft_changes import KraftSettings, Setting
 from kcore.replication.kraft_results import KraftElections

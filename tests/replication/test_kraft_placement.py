@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 
 from kcore.errors import PlacementError, TableError
-from kcore.metadata.broker_registration import BrokerRegistration
-from kcore.metadata.broker_table import BrokerTable
+from kcore.metadata.table.broker_registration import BrokerRegistration
+from kcore.metadata.table.broker_table import BrokerTable
 from kcore.replication.java_random import JavaRandom
 from kcore.replication.kraft_placement import new_partitions, place_partitions, usable_brokers
 from kcore.replication.levels import level_of

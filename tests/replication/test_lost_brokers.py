@@ -4,8 +4,8 @@ import pytest
 
 import kcore
 from kcore.errors import TableError
-from kcore.metadata.image import ClusterImage
-from kcore.metadata.partition_table import PartitionTable
+from kcore.metadata.image.image import ClusterImage
+from kcore.metadata.table.partition_table import PartitionTable
 
 KINDS = [("offline", "3.9.1"), ("online", "3.9.1"), ("online", "4.3.1")]
 

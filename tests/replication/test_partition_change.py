@@ -6,8 +6,8 @@ from typing import Any
 import pytest
 
 from kcore.errors import LevelError, PlacementError
-from kcore.metadata.directory_table import MIGRATING_UUID as MIGRATING
-from kcore.metadata.partition_state import PartitionRegistration
+from kcore.metadata.table.directory_table import MIGRATING_UUID as MIGRATING
+from kcore.metadata.table.partition_state import PartitionRegistration
 from kcore.replication.levels import level_of
 from kcore.replication.partition_change import (
     KraftRules,

@@ -5,8 +5,8 @@ import numpy as np
 import pytest
 
 from kcore.errors import LevelError, PolicyError
-from kcore.metadata.partition_table import PartitionTable
-from kcore.replication.election import elect
+from kcore.metadata.table.partition_table import PartitionTable
+from kcore.replication.elect import elect
 from kcore.replication.policy import election_policy
 from reference import election as reference
 from replication.small_tables import as_dicts, state_of, table_of

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 import cases
-from kcore.metadata.partition_table import PartitionTable
+from kcore.metadata.table.partition_table import PartitionTable
 from kcore.protocol_errors import Errors
 from kcore.replication import kraft_events as events
 from kcore.replication import kraft_moves as moves

@@ -3,7 +3,7 @@ from pathlib import Path
 
 import pytest
 
-from kcore.report import machine
+from kcore.measure.report import machine
 
 PROPERTIES = """Property settings:
     java.vendor = Eclipse Adoptium

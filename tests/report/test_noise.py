@@ -3,7 +3,7 @@ from math import comb
 
 import pytest
 
-from kcore.report import noise
+from kcore.measure.report import noise
 
 
 def coverage(count: int, low: int, high: int) -> float:

@@ -3,14 +3,14 @@ from html.parser import HTMLParser
 
 import pytest
 
-from kcore.report.charts import Axis, Bar, bar_chart
-from kcore.report.dots import Dot, dot_chart
-from kcore.report.markdown import markdown_table
-from kcore.report.page import FILTERED_FROM, Mark, Marked, answer, figure, html_table, page
-from kcore.report.palette import DARK, KAFKA, KCORE, LIGHT, PHASES, SERIES, VARIABLES, color_of, marker_of
-from kcore.report.style import STYLE
-from kcore.report.svg import Chart, draw
-from kcore.report.units import short_duration
+from kcore.measure.report.charts import Axis, Bar, bar_chart
+from kcore.measure.report.dots import Dot, dot_chart
+from kcore.measure.report.markdown import markdown_table
+from kcore.measure.report.palette import DARK, KAFKA, KCORE, LIGHT, PHASES, SERIES, VARIABLES, color_of, marker_of
+from kcore.measure.report.report_page import FILTERED_FROM, Mark, Marked, answer, figure, html_table, page
+from kcore.measure.report.style import STYLE
+from kcore.measure.report.svg import Chart, draw
+from kcore.measure.report.units import short_duration
 
 
 class Cells(HTMLParser):

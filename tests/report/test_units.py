@@ -1,6 +1,6 @@
 import pytest
 
-from kcore.report import units
+from kcore.measure.report import units
 
 
 @pytest.mark.parametrize(

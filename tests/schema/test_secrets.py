@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from kcore.controller.kraft.config import KraftControllerConfig
+from kcore.controller.kraft.kraft_controller_config import KraftControllerConfig
 from kcore.schema.delegation_tokens import (
     CreateDelegationTokenResponse,
     DescribedDelegationToken,

@@ -8,7 +8,7 @@ import numpy as np
 
 from kcore import schema as s
 from kcore.controller.zk.requests.builder import ControlRequest
-from kcore.metadata.broker_table import BrokerTable, Endpoint
+from kcore.metadata.table.broker_table import BrokerTable, Endpoint
 from kcore.net.server import RequestContext, Server, serve
 from kcore.net.versions import response_of
 from kcore.wire.codec import encode

@@ -8,18 +8,18 @@ from typing import Any
 
 from kcore import schema as s
 from kcore.controller.kraft.activation import Bootstrap
-from kcore.controller.kraft.config import KraftControllerConfig
+from kcore.controller.kraft.kraft_controller_config import KraftControllerConfig
+from kcore.measure.processes.local_process import free_ports
 from kcore.net.connect import connect
 from kcore.net.connection import Connection
-from kcore.processes.machine import free_ports
-from kcore.raft.config import RaftConfig
-from kcore.raft.replicas import Address, ReplicaKey, Voter
+from kcore.raft.membership.replicas import Address, ReplicaKey, Voter
+from kcore.raft.raft_config import RaftConfig
 from kcore.schema.broker_lifecycle import BrokerRegistrationRequest, Feature, Listener
-from kcore.server.kraft.apis import FEATURES
-from kcore.server.kraft.process import KraftServer
-from kcore.server.quorum.compiled import FrontKind
-from kcore.server.quorum.process import MemoryElections
-from kcore.storage.raft_log import DiskRaftLog
+from kcore.server.kraft_controller.apis import FEATURES
+from kcore.server.kraft_controller.kraft_controller_server import KraftServer
+from kcore.server.quorum_node.answer_loop import FrontKind
+from kcore.server.quorum_node.quorum_server import MemoryElections
+from kcore.storage.raft.file_raft_log import DiskRaftLog
 from kcore.types import Uuid
 from kcore.wire.codec import decode_from
 from net.loops import read_frame, request_frame, until

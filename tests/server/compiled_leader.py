@@ -7,13 +7,13 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from kcore.net.limits import Limits
-from kcore.net.metrics import Metrics
-from kcore.server.quorum.compiled import CompiledFront, FrontKind
-from kcore.server.quorum.front import LIMITS
-from kcore.server.quorum.process import QuorumServer
-from kcore.storage.raft_log import DiskRaftLog
-from kcore.storage.segmented_log import Settings
+from kcore.net.connection_metrics import Metrics
+from kcore.net.limits.connection_limits import Limits
+from kcore.server.quorum_node.answer_loop import CompiledFront, FrontKind
+from kcore.server.quorum_node.quorum_request_handlers import LIMITS
+from kcore.server.quorum_node.quorum_server import QuorumServer
+from kcore.storage.log.segmented_log import Settings
+from kcore.storage.raft.file_raft_log import DiskRaftLog
 from net.loops import until
 from server.observers import Observer, observer
 from server.quorum_nodes import Nodes, append, committed_everywhere

@@ -4,9 +4,9 @@ from typing import Any
 
 import pytest
 
-from kcore.server.kraft.process import KraftServer
-from kcore.server.quorum.compiled import FRONTS
-from kcore.server.quorum.process import QuorumServer
+from kcore.server.kraft_controller.kraft_controller_server import KraftServer
+from kcore.server.quorum_node.answer_loop import FRONTS
+from kcore.server.quorum_node.quorum_server import QuorumServer
 
 
 @pytest.fixture(params=FRONTS)

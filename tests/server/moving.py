@@ -15,10 +15,10 @@ from kcore.broker.directories.found import FoundLog, settle_found
 from kcore.broker.directories.image_placements import ImagePlacements
 from kcore.broker.directories.outputs import CreateReplica, Output, ShutDown
 from kcore.broker.metadata_delta.publisher import MetadataPublisher
-from kcore.broker.replicas.config import BrokerConfig
+from kcore.broker.replicas.broker_config import BrokerConfig
 from kcore.broker.replicas.outputs import LogFailed
 from kcore.broker.replicas.replica_manager import ReplicaManager
-from kcore.metadata.image import ClusterImage
+from kcore.metadata.image.image import ClusterImage
 from kcore.protocol_errors import Errors, exception_of
 from kcore.schema.log_dirs import (
     AlterReplicaLogDir,
@@ -29,9 +29,9 @@ from kcore.schema.log_dirs import (
 from kcore.server.broker.logs import BrokerLogs
 from kcore.server.broker.replica_moves import Hooks, ReplicaMoves
 from kcore.storage.checkpoints import TopicPartition
-from kcore.storage.live_log import LiveLog, Settings
-from kcore.storage.log_directory import LogDirectory
-from kcore.storage.raft_format import format_log_directories
+from kcore.storage.log.live_log import LiveLog, Settings
+from kcore.storage.log.log_directory import LogDirectory
+from kcore.storage.raft.raft_format import format_log_directories
 from kcore.types import Uuid
 from kcore.wire.records import decode_records
 from storage import building

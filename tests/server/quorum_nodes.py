@@ -6,16 +6,16 @@ from contextlib import AsyncExitStack, asynccontextmanager
 from random import Random
 from typing import Any, ClassVar
 
-from kcore.net.limits import Limits
-from kcore.processes.machine import free_ports
-from kcore.raft.config import RaftConfig
-from kcore.raft.log import RaftLog
-from kcore.raft.memory_log import MemoryLog
-from kcore.raft.replicas import Address, ReplicaKey, Voter
+from kcore.measure.processes.local_process import free_ports
+from kcore.net.limits.connection_limits import Limits
+from kcore.raft.log.memory_log import MemoryLog
+from kcore.raft.log.raft_log import RaftLog
+from kcore.raft.membership.replicas import Address, ReplicaKey, Voter
+from kcore.raft.raft_config import RaftConfig
 from kcore.raft.state_machine import AnyAppend, Append, SnapshotReader
-from kcore.server.quorum.compiled import FrontKind
-from kcore.server.quorum.front import LIMITS
-from kcore.server.quorum.process import MemoryElections, QuorumServer
+from kcore.server.quorum_node.answer_loop import FrontKind
+from kcore.server.quorum_node.quorum_request_handlers import LIMITS
+from kcore.server.quorum_node.quorum_server import MemoryElections, QuorumServer
 from kcore.types import Uuid
 from net.loops import until
 

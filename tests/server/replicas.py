@@ -8,12 +8,12 @@ from typing import Any
 from kazoo.protocol.serialization import GetChildren
 
 import kcore
-from kcore.broker.replicas.config import BrokerConfig
-from kcore.metadata import znodes
-from kcore.metadata.broker_table import Endpoint
+from kcore.broker.replicas.broker_config import BrokerConfig
+from kcore.metadata.table.broker_table import Endpoint
+from kcore.metadata.zookeeper import znodes
 from kcore.net.connect import connect
 from kcore.net.connection import Connection
-from kcore.net.security import Security
+from kcore.net.security.client_security import Security
 from kcore.net.server import RequestContext, Server, serve
 from kcore.protocol_errors import Errors
 from kcore.schema import LeaderAndIsrRequest, UpdateMetadataRequest
@@ -35,7 +35,7 @@ from kcore.schema.transactions import (
     AddPartitionsToTxnResult,
     AddPartitionsToTxnTopicResult,
 )
-from kcore.server.broker.zk_process import ZkBrokerServer
+from kcore.server.zk_broker.zk_broker_server import ZkBrokerServer
 from kcore.types import Uuid
 from kcore.wire.record_batch import TRANSACTIONAL
 from storage import building

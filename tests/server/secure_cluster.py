@@ -6,24 +6,24 @@ from pathlib import Path
 from typing import Any, Final, Self
 
 from kcore.controller.kraft.activation import Bootstrap
+from kcore.measure.processes.local_process import free_ports
 from kcore.metadata.acl_codes import ALLOW, CLUSTER, CLUSTER_NAME
 from kcore.net.connect import connect
 from kcore.net.connection import Connection
-from kcore.net.jaas import MODULES
-from kcore.net.sasl_mechanisms import salted_password
-from kcore.net.security import Sasl, Security, client_tls
-from kcore.processes.machine import free_ports
-from kcore.raft.config import RaftConfig
-from kcore.raft.memory_log import MemoryLog
+from kcore.net.security.client_security import Sasl, Security, client_tls
+from kcore.net.security.jaas import MODULES
+from kcore.net.security.sasl_mechanisms import salted_password
+from kcore.raft.log.memory_log import MemoryLog
+from kcore.raft.raft_config import RaftConfig
 from kcore.schema.acls import AclCreation, CreateAclsRequest
 from kcore.schema.scram import AlterUserScramCredentialsRequest, ScramCredentialUpsertion
-from kcore.server.broker.kraft_process import KraftBrokerServer
-from kcore.server.broker.kraft_settings import broker_settings_of
-from kcore.server.kraft.process import KraftServer
-from kcore.server.kraft.settings import settings_of
-from kcore.server.quorum.process import MemoryElections
+from kcore.server.kraft_broker.kraft_broker_server import KraftBrokerServer
+from kcore.server.kraft_broker.kraft_broker_settings import broker_settings_of
+from kcore.server.kraft_controller.kraft_controller_server import KraftServer
+from kcore.server.kraft_controller.kraft_controller_settings import settings_of
+from kcore.server.quorum_node.quorum_server import MemoryElections
 from kcore.storage.properties import parse_properties
-from kcore.storage.raft_format import format_log_directories
+from kcore.storage.raft.raft_format import format_log_directories
 from kcore.types import Uuid
 from net.authority import Authority
 from net.loops import until

@@ -7,14 +7,14 @@ import pytest
 from kcore import schema as s
 from kcore.controller.zk import events
 from kcore.controller.zk.requests.builder import ControlRequest
-from kcore.metadata.broker_table import BrokerTable
+from kcore.metadata.table.broker_table import BrokerTable
 from kcore.schema.stop_replica import (
     StopReplicaPartitionError,
     StopReplicaPartitionState,
     StopReplicaTopicState,
     StopReplicaTopicV1,
 )
-from kcore.server.controller.answers import event_of_answer
+from kcore.server.zk_controller.answers import event_of_answer
 from kcore.wire.codec import encode
 from kcore.wire.column_codec import decode_columns
 from kcore.wire.columns import Columns

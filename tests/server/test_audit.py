@@ -8,14 +8,14 @@ from typing import Any
 import pytest
 
 from kcore import schema as s
-from kcore.controller.zk.config import ControllerConfig
+from kcore.controller.zk.zk_controller_config import ControllerConfig
 from kcore.errors import DisconnectedError
+from kcore.measure.processes.local_process import free_ports
 from kcore.metadata.principal import KafkaPrincipal
 from kcore.net.connect import connect
 from kcore.net.connection import Connection
 from kcore.net.request_context import SESSION, ClientSession
 from kcore.net.server import serve
-from kcore.processes.machine import free_ports
 from kcore.protocol_errors import Errors
 from kcore.schema.group_listing import DeletableGroupResult
 from kcore.schema.partitions import ListPartitionReassignmentsRequest
@@ -26,11 +26,11 @@ from kcore.schema.scram import (
     ScramCredentialUpsertion,
 )
 from kcore.schema.topics import CreatableTopic
-from kcore.server.audit import AuditLog, is_told
-from kcore.server.audited import AuditedRelay, audited
-from kcore.server.controller import process
-from kcore.server.controller.process import ControllerServer
-from kcore.server.kraft.process import KraftServer
+from kcore.server.kraft_controller.kraft_controller_server import KraftServer
+from kcore.server.security.audit import AuditLog, is_told
+from kcore.server.security.audited import AuditedRelay, audited
+from kcore.server.zk_controller import zk_controller_server as process
+from kcore.server.zk_controller.zk_controller_server import ControllerServer
 from kcore.wire.codec import encode
 from net.loops import request_frame, story, until
 from server.test_kraft_server import enveloped, registration, served
@@ -248,7 +248,7 @@ async def test_what_is_long_is_not_read_for_its_line(tmp_path: Path, monkeypatch
     frame = request_frame(s.DeleteGroupsRequest(groups_names=["a" * 20]), 2, 7)[4:]
     assert len(response) < len(frame)
     for most in (len(frame), len(frame) - 1, len(response), len(response) - 1):
-        monkeypatch.setattr("kcore.server.audited.MOST_BYTES", most)
+        monkeypatch.setattr("kcore.server.security.audited.MOST_BYTES", most)
         await relay.ask(1, frame)
     audit.close()
     told = [(line.get("items"), line["outcome"]) for line in lines_of(tmp_path / "audit")]

@@ -9,9 +9,9 @@ from kcore.raft.snapshots import ends_within_a_batch
 from kcore.replication.raft_log import OffsetAndEpoch
 from kcore.schema import TopicRecord
 from kcore.schema.metadata_records_settings import FeatureLevelRecord
-from kcore.server.kraft import process
-from kcore.storage.raft_log import DiskRaftLog
-from kcore.storage.snapshot import SnapshotId, write_snapshot
+from kcore.server.kraft_controller import kraft_controller_server as process
+from kcore.storage.raft.file_raft_log import DiskRaftLog
+from kcore.storage.raft.snapshot import SnapshotId, write_snapshot
 from kcore.types import Uuid
 from kcore.wire.metadata_frames import encode_metadata_record
 from kcore.wire.record_building import encode_values

@@ -9,9 +9,9 @@ import pytest
 
 from kcore import schema
 from kcore.errors import UnsupportedVersionError
-from kcore.metadata import znodes
-from kcore.metadata.broker_table import Endpoint
-from kcore.metadata.znode_brokers import BrokerNode, encode_broker
+from kcore.metadata.table.broker_table import Endpoint
+from kcore.metadata.zookeeper import znodes
+from kcore.metadata.zookeeper.znode_brokers import BrokerNode, encode_broker
 from kcore.net.server import RequestContext, serve
 from kcore.net.versions import response_of
 from kcore.protocol_errors import Errors
@@ -26,7 +26,7 @@ from kcore.schema.configs import (
 )
 from kcore.schema.log_dirs import AlterReplicaLogDirsRequest, DescribableLogDirTopic, DescribeLogDirsRequest
 from kcore.schema.topics import DeleteRecordsPartition, DeleteRecordsRequest, DeleteRecordsTopic
-from kcore.storage.log_directory import LogDirectory
+from kcore.storage.log.log_directory import LogDirectory
 from net.loops import story
 from server.replicas import Brokers
 

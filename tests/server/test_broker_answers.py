@@ -12,7 +12,7 @@ from kcore.schema.list_offsets import ListOffsetsPartition, ListOffsetsRequest, 
 from kcore.schema.produce import PartitionProduceData, ProduceRequest, TopicProduceData
 from kcore.schema.producers import DescribeProducersRequest, TopicRequest
 from kcore.schema.topics import DeleteRecordsPartition, DeleteRecordsRequest, DeleteRecordsTopic
-from kcore.server.broker import kraft_front
+from kcore.server.kraft_broker import kraft_broker_request_handlers as kraft_front
 from net.loops import story, with_turns_of_others
 from server.test_kraft_broker import cluster_in
 

@@ -10,12 +10,12 @@ import pytest
 from kcore import schema as s
 from kcore.controller.zk.requests.builder import ControlRequest
 from kcore.errors import UnsupportedVersionError
-from kcore.metadata.broker_table import BrokerTable
+from kcore.measure.processes.local_process import free_ports
+from kcore.metadata.table.broker_table import BrokerTable
 from kcore.net.versions import response_of
-from kcore.processes.machine import free_ports
 from kcore.schema.structure import Message
-from kcore.server.controller.broker_channel import BACKOFF_S, BrokerChannels
-from kcore.server.controller.metrics import ControllerMetrics
+from kcore.server.zk_controller.broker_channel import BACKOFF_S, BrokerChannels
+from kcore.server.zk_controller.zk_controller_metrics import ControllerMetrics
 from kcore.wire.columns import Columns
 from net.loops import story, until
 from server.brokers import LISTENER, FakeBroker, control_request, table_of
@@ -285,7 +285,7 @@ async def test_closed_while_it_connects_or_waits_to_try_again(monkeypatch: pytes
         told.channels.close()
         await told.channels.wait_closed()
         assert not [task for task in asyncio.all_tasks() if "connect to" in task.get_name()]
-        monkeypatch.setattr("kcore.server.controller.broker_channel.connect", None)
+        monkeypatch.setattr("kcore.server.zk_controller.broker_channel.connect", None)
         await asyncio.sleep(2 * BACKOFF_S)
         assert (broker.seen, told.answers, told.metrics.request_retries, [*told.channels]) == ([], [], 1, [])
 

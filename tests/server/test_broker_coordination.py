@@ -7,10 +7,10 @@ from typing import Any
 
 import pytest
 
-from kcore.metadata import znodes
-from kcore.metadata.broker_table import Endpoint
-from kcore.metadata.znode_brokers import BrokerNode, decode_broker, encode_broker
-from kcore.processes.machine import free_ports
+from kcore.measure.processes.local_process import free_ports
+from kcore.metadata.table.broker_table import Endpoint
+from kcore.metadata.zookeeper import znodes
+from kcore.metadata.zookeeper.znode_brokers import BrokerNode, decode_broker, encode_broker
 from kcore.protocol_errors import Errors
 from kcore.schema.committed_offsets import (
     OffsetCommitRequestPartition,

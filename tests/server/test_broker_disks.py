@@ -9,7 +9,7 @@ import pytest
 from kcore.errors import StorageError
 from kcore.protocol_errors import Errors, exception_of
 from kcore.server.broker.logs import BrokerLogs
-from kcore.storage.log_directory import HIGH_WATERMARKS
+from kcore.storage.log.log_directory import HIGH_WATERMARKS
 from kcore.storage.meta_properties import META_PROPERTIES
 from kcore.types import Uuid
 

@@ -29,7 +29,7 @@ from kcore.metadata.acl_codes import (
 )
 from kcore.net.connect import authenticate, connect
 from kcore.net.connection import Connection
-from kcore.net.security import Sasl
+from kcore.net.security.client_security import Sasl
 from kcore.protocol_errors import Errors
 from kcore.schema.acls import DeleteAclsFilter, DeleteAclsRequest, DescribeAclsRequest
 from kcore.schema.classic_groups import HeartbeatRequest
@@ -72,7 +72,7 @@ from kcore.schema.transactions import (
     WritableTxnMarkerTopic,
     WriteTxnMarkersRequest,
 )
-from kcore.server.broker.kraft_settings import broker_settings_of
+from kcore.server.kraft_broker.kraft_broker_settings import broker_settings_of
 from net.authority import Authority
 from net.loops import story, until
 from server.secure_cluster import OF_BROKER, PASSWORD, SecureCluster, secure_cluster
@@ -157,7 +157,7 @@ async def test_replicas_follow_over_sasl_and_authenticate_again_in_time(
         await authenticate(connection, sasl)
         renewed.append(connection.peer)
 
-    monkeypatch.setattr("kcore.server.broker.peers.authenticate", counted)
+    monkeypatch.setattr("kcore.server.broker.broker_connections.authenticate", counted)
     async with secure_cluster(tmp_path, authority, reauth_ms=60_000) as cluster:
         await create(cluster)
         await cluster.ask("admin", produce(), 9)  # The follower has connected.

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from kcore.metadata.broker_table import Endpoint
+from kcore.metadata.table.broker_table import Endpoint
 from kcore.schema.fetch import FetchRequest
 from kcore.server.broker.fetchers import BrokerFetchers
 from net.loops import story, until

@@ -70,11 +70,13 @@ from kcore.schema.transactions import (
     WritableTxnMarkerTopic,
     WriteTxnMarkersRequest,
 )
-from kcore.server.broker import coordination, kraft_front, zk_front
+from kcore.server.broker import coordination
+from kcore.server.broker.broker_authorization import CHECKS, BrokerGate, fetch_right
 from kcore.server.broker.forwarding import forwarded_apis
-from kcore.server.broker.gate import CHECKS, BrokerGate, fetch_right
 from kcore.server.broker.group_coordinators import GROUPS, TRANSACTIONS
-from kcore.server.rights import Checked
+from kcore.server.kraft_broker import kraft_broker_request_handlers as kraft_front
+from kcore.server.security.rights import Checked
+from kcore.server.zk_broker import zk_broker_request_handlers as zk_front
 from kcore.wire.record_batch import TRANSACTIONAL
 from storage import building
 

@@ -7,14 +7,14 @@ import pytest
 
 import kcore
 from broker.controlled import ControlledManager
-from kcore.broker.replicas.config import BrokerConfig
+from kcore.broker.replicas.broker_config import BrokerConfig
 from kcore.broker.replicas.producing import on_produce
 from kcore.protocol_errors import Errors
 from kcore.schema import LeaderAndIsrRequest
 from kcore.schema.produce import PartitionProduceData, ProduceRequest, TopicProduceData
 from kcore.server.broker.logs import BrokerLogs
-from kcore.storage import log_directory
 from kcore.storage.checkpoints import read_offsets
+from kcore.storage.log import log_directory
 from kcore.types import Uuid
 from kcore.wire.column_codec import decode_columns
 from storage import building

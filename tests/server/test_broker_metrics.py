@@ -10,14 +10,14 @@ from pathlib import Path
 from urllib.error import URLError
 from urllib.request import urlopen
 
-from kcore.processes.machine import free_ports
+from kcore.measure.processes.local_process import free_ports
 from kcore.protocol_errors import Errors
 from kcore.schema.partitions import (
     AlterPartitionReassignmentsRequest,
     ReassignablePartition,
     ReassignableTopic,
 )
-from kcore.server.broker import families
+from kcore.server.kraft_broker import kraft_broker_metric_families as families
 from kcore.server.metrics.page import MetricsPage
 from net.loops import story, until
 from server.test_kraft_broker import Cluster, cluster_in

@@ -8,7 +8,7 @@ import pytest
 
 import kcore
 from broker.controlled import ControlledManager
-from kcore.broker.replicas.config import BrokerConfig
+from kcore.broker.replicas.broker_config import BrokerConfig
 from kcore.broker.replicas.fetching import on_fetch
 from kcore.broker.replicas.outputs import Notice, SendResponse
 from kcore.broker.replicas.producing import on_produce
@@ -19,7 +19,7 @@ from kcore.schema.fetch import FetchPartition, FetchRequest, FetchTopic
 from kcore.schema.produce import PartitionProduceData, ProduceRequest, TopicProduceData
 from kcore.server.broker.logs import BrokerLogs
 from kcore.storage.checkpoints import TopicPartition
-from kcore.storage.log_directory import DELETED, LogDirectory
+from kcore.storage.log.log_directory import DELETED, LogDirectory
 from kcore.types import Uuid
 from kcore.wire.column_codec import decode_columns
 from storage import building

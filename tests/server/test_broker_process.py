@@ -12,7 +12,7 @@ import pytest
 
 from kcore.broker.zk_control import control_requests
 from kcore.errors import DisconnectedError, KcoreError, SessionExpiredError, ZookeeperError
-from kcore.metadata import znodes
+from kcore.metadata.zookeeper import znodes
 from kcore.net.connect import connect
 from kcore.protocol_errors import Errors
 from kcore.schema.alter_partition import AlterPartitionRequest
@@ -24,8 +24,8 @@ from kcore.schema.list_offsets import ListOffsetsPartition, ListOffsetsRequest, 
 from kcore.schema.produce import PartitionProduceData, ProduceRequest, TopicProduceData
 from kcore.schema.structure import Message
 from kcore.schema.transactions import InitProducerIdRequest
-from kcore.server.broker import zk_process
 from kcore.server.broker.group_coordinators import java_hash
+from kcore.server.zk_broker import zk_broker_server as zk_process
 from kcore.storage.checkpoints import read_offsets
 from kcore.storage.files import OsFileSystem
 from kcore.wire.column_codec import decode_columns

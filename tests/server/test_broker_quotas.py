@@ -10,12 +10,12 @@ from typing import Any
 import pytest
 
 from kcore import schema as s
-from kcore.metadata import znodes
 from kcore.metadata.acl_codes import CLUSTER_ACTION
-from kcore.net.served import ServedConnection
+from kcore.metadata.zookeeper import znodes
+from kcore.net.served_connection import ServedConnection
 from kcore.schema.quotas import AlterClientQuotasRequest, AlterClientQuotasRequestEntryData, EntityData, OpData
-from kcore.server.broker.process import BrokerServer
-from kcore.server.request_throttle import RequestThrottle
+from kcore.server.broker.broker_server import BrokerServer
+from kcore.server.security.request_throttle import RequestThrottle
 from net.authority import Authority
 from net.loops import story, until
 from server import test_zk_broker_door as zk_door

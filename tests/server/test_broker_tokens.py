@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from kcore.metadata.image import ClusterImage
+from kcore.metadata.image.image import ClusterImage
 from kcore.metadata.principal import ANONYMOUS, KafkaPrincipal
 from kcore.net.connect import connect
 from kcore.net.request_context import ClientSession

@@ -6,10 +6,10 @@ from typing import Any
 import numpy as np
 import pytest
 
-from kcore.metadata.broker_registration import LiveBroker
-from kcore.metadata.broker_table import BrokerTable, Endpoint
-from kcore.metadata.partition_table import PartitionTable
-from kcore.metadata.topics import TopicTable
+from kcore.metadata.table.broker_registration import LiveBroker
+from kcore.metadata.table.broker_table import BrokerTable, Endpoint
+from kcore.metadata.table.partition_table import PartitionTable
+from kcore.metadata.table.topic_table import TopicTable
 from kcore.protocol_errors import Errors
 from kcore.schema.cluster_metadata import DescribeClusterRequest, MetadataRequest, MetadataRequestTopic
 from kcore.server.cluster_view import A_LOOK, A_TURN, CLUSTER_OPERATIONS, TOPIC_OPERATIONS, ClusterView, MayTell

@@ -9,17 +9,17 @@ from typing import Any
 import pytest
 
 from kcore.net.connect import connect
-from kcore.net.limits import Limits
+from kcore.net.limits.connection_limits import Limits
 from kcore.protocol_errors import Errors
-from kcore.raft import voter_changes
-from kcore.raft.batches import end_offset_of
 from kcore.raft.effects import Effect
-from kcore.raft.replicas import Address, ReplicaKey, Voter
-from kcore.raft.voters import VoterSet
+from kcore.raft.log.batches import end_offset_of
+from kcore.raft.membership import voter_changes
+from kcore.raft.membership.replicas import Address, ReplicaKey, Voter
+from kcore.raft.membership.voters import VoterSet
 from kcore.replication.raft_log import OffsetAndEpoch
 from kcore.schema import describe_quorum
 from kcore.schema.describe_quorum import DescribeQuorumRequest
-from kcore.storage.segmented_log import Settings
+from kcore.storage.log.segmented_log import Settings
 from kcore.types import Uuid
 from net.loops import story, until
 from server.compiled_leader import adopted, catch_up, counters, following, leader, loop_of, metrics, waits

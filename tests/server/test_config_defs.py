@@ -18,8 +18,8 @@ from kcore.controller.kraft.admin.config_kinds import (
 from kcore.controller.rules.topic_configs import TOPIC_CONFIGS_OF, is_valid
 from kcore.protocol_errors import ApiException
 from kcore.schema.configs import ConfigType
-from kcore.server.broker.kraft_settings import broker_settings_of
-from kcore.server.kraft.settings import settings_of
+from kcore.server.kraft_broker.kraft_broker_settings import broker_settings_of
+from kcore.server.kraft_controller.kraft_controller_settings import settings_of
 from kcore.server.properties.definitions import DEFINITIONS, STRICTER
 from kcore.server.properties.known_names import KNOWN_NAMES
 from kcore.server.properties.values import SettingsError, value_of

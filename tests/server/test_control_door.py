@@ -11,17 +11,17 @@ import pytest
 import kcore
 from kcore.controller.zk.authorizer_settings import AclAuthorizerSettings
 from kcore.errors import DisconnectedError
-from kcore.metadata import znode_acls, znodes
 from kcore.metadata.acl_codes import ALLOW, CLUSTER, CLUSTER_ACTION, CLUSTER_NAME, LITERAL
-from kcore.metadata.znode_acls import AclBinding
-from kcore.metadata.znode_brokers import decode_broker
+from kcore.metadata.zookeeper import znode_acls, znodes
+from kcore.metadata.zookeeper.znode_acls import AclBinding
+from kcore.metadata.zookeeper.znode_brokers import decode_broker
 from kcore.net.connect import connect
-from kcore.net.limits import CLIENT_VALUES, HEADER_VALUES
+from kcore.net.limits.connection_limits import CLIENT_VALUES, HEADER_VALUES
 from kcore.protocol_errors import Errors
 from kcore.schema import LeaderAndIsrRequest, StopReplicaRequest, UpdateMetadataRequest
-from kcore.server.broker import zk_process
-from kcore.server.broker.zk_door import BrokerDoor
 from kcore.server.properties.listeners import BrokerListener, BrokerListeners
+from kcore.server.zk_broker import zk_broker_server as zk_process
+from kcore.server.zk_broker.zk_broker_listener_settings import BrokerDoor
 from net.loops import request_frame, story, until
 from server.replicas import CONTROLLER, TOPIC_ID, Brokers
 

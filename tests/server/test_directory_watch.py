@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from kcore.server.quorum.directory_watch import DirectoryWatch
+from kcore.server.quorum_node.directory_watch import DirectoryWatch
 
 
 @pytest.fixture

@@ -11,15 +11,15 @@ import pytest
 
 from kcore.controller.rules.tokens import OfTokens
 from kcore.controller.zk.authorizer_settings import AclAuthorizerSettings
-from kcore.controller.zk.config import ControllerConfig
+from kcore.controller.zk.zk_controller_config import ControllerConfig
 from kcore.errors import DecodeError
-from kcore.metadata import znodes
-from kcore.metadata.broker_table import Endpoint
 from kcore.metadata.principal import KafkaPrincipal
+from kcore.metadata.table.broker_table import Endpoint
+from kcore.metadata.zookeeper import znodes
 from kcore.net.connect import connect
-from kcore.net.limits import CLIENT_VALUES
+from kcore.net.limits.connection_limits import CLIENT_VALUES
 from kcore.net.request_context import SESSION, ClientSession
-from kcore.net.security import Security
+from kcore.net.security.client_security import Security
 from kcore.net.server import Relay, RequestContext, serve
 from kcore.net.versions import api_name, response_of
 from kcore.protocol_errors import Errors
@@ -40,12 +40,7 @@ from kcore.schema.delegation_tokens import (
 from kcore.schema.headers import RequestHeader, ResponseHeader
 from kcore.schema.quotas import AlterClientQuotasRequest, AlterClientQuotasRequestEntryData, EntityData, OpData
 from kcore.schema.structure import Message
-from kcore.server.audit import AuditLog
-from kcore.server.broker.document_relay import DocumentRelay
-from kcore.server.broker.peers import Dialer
-from kcore.server.controller import process
-from kcore.server.controller.document_door import DocumentDoor
-from kcore.server.controller.process import ControllerServer
+from kcore.server.broker.broker_connections import Dialer
 from kcore.server.document_routing import (
     BUMPED,
     DocumentRouting,
@@ -55,6 +50,11 @@ from kcore.server.document_routing import (
     read_request,
     refused,
 )
+from kcore.server.security.audit import AuditLog
+from kcore.server.zk_broker.document_relay import DocumentRelay
+from kcore.server.zk_controller import zk_controller_server as process
+from kcore.server.zk_controller.document_requests import DocumentDoor
+from kcore.server.zk_controller.zk_controller_server import ControllerServer
 from kcore.wire.codec import decode_from, encode
 from net.loops import raw_server, story, until
 from net.test_door import ALICE, listener

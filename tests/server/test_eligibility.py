@@ -7,13 +7,14 @@ from typing import Any
 
 import pytest
 
-from kcore.controller.zk.config import ControllerConfig
+from kcore.controller.zk.zk_controller_config import ControllerConfig
 from kcore.errors import ElectionRefusedError
-from kcore.metadata import znodes
 from kcore.metadata.replica_assignment import ReplicaAssignment
-from kcore.metadata.znodes import Migration, PartitionStateNode, TopicAssignment
-from kcore.server.controller import holder, process
-from kcore.server.controller.process import ControllerServer
+from kcore.metadata.zookeeper import znodes
+from kcore.metadata.zookeeper.znodes import Migration, PartitionStateNode, TopicAssignment
+from kcore.server.zk_controller import holder
+from kcore.server.zk_controller import zk_controller_server as process
+from kcore.server.zk_controller.zk_controller_server import ControllerServer
 from net.loops import story, until
 from server.zookeepers import OTHERS, OURS, Client, Zookeeper, elect, take_over
 

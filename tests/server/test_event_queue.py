@@ -8,8 +8,8 @@ from kcore.controller.zk.events import (
     SessionLost,
     TopicChange,
 )
-from kcore.server.controller.event_queue import EventQueue, Reelect, Stop
-from kcore.server.controller.metrics import ControllerMetrics
+from kcore.server.zk_controller.event_queue import EventQueue, Reelect, Stop
+from kcore.server.zk_controller.zk_controller_metrics import ControllerMetrics
 from net.loops import story, with_turns_of_others
 
 REQUEST = ControlledShutdownReceived(1, ControlledShutdown(1, 2))

@@ -9,11 +9,11 @@ import pytest
 from broker.test_lifecycle import made as life_of_a_broker
 from kcore.broker.lifecycle.machine import Started
 from kcore.errors import DisconnectedError
-from kcore.metadata.broker_table import Endpoint
+from kcore.measure.processes.local_process import free_ports
+from kcore.metadata.table.broker_table import Endpoint
 from kcore.net.connection import Connection
-from kcore.net.limits import Limits
+from kcore.net.limits.connection_limits import Limits
 from kcore.net.server import RequestContext, serve
-from kcore.processes.machine import free_ports
 from kcore.protocol_errors import Errors
 from kcore.schema.broker_lifecycle import (
     BrokerHeartbeatRequest,
@@ -28,13 +28,14 @@ from kcore.schema.headers import RequestHeader, ResponseHeader
 from kcore.schema.producers import AllocateProducerIdsRequest, AllocateProducerIdsResponse
 from kcore.schema.quotas import AlterClientQuotasRequest, AlterClientQuotasRequestEntryData, EntityData, OpData
 from kcore.schema.topics import CreatableTopic, CreateTopicsRequest, CreateTopicsResponse
-from kcore.server.broker import controller_client, forwarding, peers
+from kcore.server.broker import broker_connections as peers
+from kcore.server.broker import controller_client, forwarding
+from kcore.server.broker.broker_server import now_ms
 from kcore.server.broker.controller_client import ControllerClient
 from kcore.server.broker.forwarding import ControllerRelay
-from kcore.server.broker.lifecycle_tasks import LifecycleTasks
-from kcore.server.broker.process import now_ms
-from kcore.server.controller.relay import Address, BrokerRelay
-from kcore.server.kraft.process import KraftServer
+from kcore.server.kraft_broker.lifecycle_tasks import LifecycleTasks
+from kcore.server.kraft_controller.kraft_controller_server import KraftServer
+from kcore.server.zk_controller.relay import Address, BrokerRelay
 from kcore.wire.codec import decode_from, encode
 from net.loops import GENEROUS_S, raw_server, story, until
 from server.test_broker_process import brokers_in

@@ -7,19 +7,19 @@ from typing import Any
 
 import pytest
 
-from kcore.metadata.broker_table import Endpoint
 from kcore.metadata.principal import ANONYMOUS, KafkaPrincipal
+from kcore.metadata.table.broker_table import Endpoint
 from kcore.net.connect import connect
 from kcore.net.request_context import ClientSession
-from kcore.net.security import MECHANISMS, Sasl, Security, client_tls
+from kcore.net.security.client_security import MECHANISMS, Sasl, Security, client_tls
+from kcore.net.security.tls import TlsContext, TlsSettings
 from kcore.net.server import RequestContext, serve
-from kcore.net.tls import TlsContext, TlsSettings
 from kcore.schema.envelope import EnvelopeRequest
 from kcore.schema.principal import DefaultPrincipalData
 from kcore.schema.topics import CreatableTopic, CreateTopicsRequest, CreateTopicsResponse
 from kcore.server.broker.controller_client import ControllerClient
 from kcore.server.broker.forwarding import ControllerRelay, address_bytes, principal_bytes
-from kcore.server.kraft.envelopes import Forwarded, unwrapped, wrapped
+from kcore.server.kraft_controller.envelopes import Forwarded, unwrapped, wrapped
 from kcore.wire.codec import decode
 from net.authority import Authority
 from net.loops import story

@@ -8,12 +8,12 @@ from typing import Any
 import pytest
 
 from kcore.errors import StorageError
-from kcore.metadata.directory_table import LOST_UUID
+from kcore.metadata.table.directory_table import LOST_UUID
 from kcore.protocol_errors import ApiException
 from kcore.server.broker.logs import BrokerLogs
-from kcore.storage.log_directory import HIGH_WATERMARKS
+from kcore.storage.log.log_directory import HIGH_WATERMARKS
 from kcore.storage.meta_properties import MetaProperties, read_meta_properties, write_meta_properties
-from kcore.storage.raft_format import format_log_directories
+from kcore.storage.raft.raft_format import format_log_directories
 from kcore.types import ZERO_UUID, Uuid
 from server.test_kraft_broker import CLUSTER
 

@@ -16,12 +16,12 @@ from kcore.controller.zk.authorizer_settings import AclAuthorizerSettings
 from kcore.controller.zk.effects import SendResponse
 from kcore.controller.zk.events import AlterPartitionReceived, ControlledShutdownReceived, RequestEvent
 from kcore.errors import DisconnectedError, UnsupportedVersionError
-from kcore.metadata.broker_registration import LiveBroker
-from kcore.metadata.broker_table import BrokerTable, Endpoint
-from kcore.metadata.partition_table import PartitionTable
+from kcore.measure.processes.local_process import free_ports
+from kcore.metadata.table.broker_registration import LiveBroker
+from kcore.metadata.table.broker_table import BrokerTable, Endpoint
+from kcore.metadata.table.partition_table import PartitionTable
 from kcore.net.connect import connect
 from kcore.net.server import RequestContext, Server, serve
-from kcore.processes.machine import free_ports
 from kcore.protocol_errors import Errors
 from kcore.schema.configs import (
     DescribeConfigsResource,
@@ -34,9 +34,9 @@ from kcore.schema.partitions import TopicPartitions
 from kcore.schema.scram import AlterUserScramCredentialsRequest, DescribeUserScramCredentialsRequest
 from kcore.schema.topics import DeleteTopicState
 from kcore.server.cluster_view import ClusterView
-from kcore.server.controller.front import OWNED, Front
-from kcore.server.controller.metrics import ControllerMetrics
-from kcore.server.controller.relay import MOST_FORWARDED, Address
+from kcore.server.zk_controller.relay import MOST_FORWARDED, Address
+from kcore.server.zk_controller.zk_controller_metrics import ControllerMetrics
+from kcore.server.zk_controller.zk_controller_request_handlers import OWNED, Front
 from kcore.types import Uuid
 from net.loops import settled, story, until
 

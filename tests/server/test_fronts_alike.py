@@ -11,8 +11,8 @@ from typing import Any
 import pytest
 
 from kcore import schema as s
-from kcore.server.quorum.process import QuorumServer
-from kcore.storage.segmented_log import Settings
+from kcore.server.quorum_node.quorum_server import QuorumServer
+from kcore.storage.log.segmented_log import Settings
 from kcore.wire.codec import encode
 from net.loops import framed, read_frame, story, until
 from server.compiled_leader import adopted, counters, leader

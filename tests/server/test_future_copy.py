@@ -11,8 +11,8 @@ from kcore.replication.epochs import EpochCache
 from kcore.server.broker import future_copy
 from kcore.server.broker.future_copy import FutureCopy, common_end
 from kcore.storage.checkpoints import TopicPartition, write_offsets
-from kcore.storage.live_log import LiveLog, Settings
-from kcore.storage.log_directory import LOG_STARTS, LogDirectory
+from kcore.storage.log.live_log import LiveLog, Settings
+from kcore.storage.log.log_directory import LOG_STARTS, LogDirectory
 from kcore.types import Uuid
 from kcore.wire.record_batch import scan_batches
 from server.moving import values_of

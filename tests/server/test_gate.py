@@ -11,9 +11,8 @@ import kcore
 from kcore import schema as s
 from kcore.controller.zk.acls import AclAuthorizer, ZkAcls
 from kcore.controller.zk.authorizer_settings import AclAuthorizerSettings
-from kcore.controller.zk.config import ControllerConfig
+from kcore.controller.zk.zk_controller_config import ControllerConfig
 from kcore.errors import DecodeError, DisconnectedError
-from kcore.metadata import znode_acls
 from kcore.metadata.acl_codes import (
     ALL,
     ALLOW,
@@ -40,9 +39,10 @@ from kcore.metadata.acl_codes import (
     WRITE,
 )
 from kcore.metadata.principal import KafkaPrincipal
-from kcore.metadata.znode_acls import AclBinding
+from kcore.metadata.zookeeper import znode_acls
+from kcore.metadata.zookeeper.znode_acls import AclBinding
 from kcore.net.connect import connect
-from kcore.net.limits import CLIENT_VALUES, REQUEST_VALUES
+from kcore.net.limits.connection_limits import CLIENT_VALUES, REQUEST_VALUES
 from kcore.net.request_context import ClientSession
 from kcore.net.versions import response_of
 from kcore.protocol_errors import Errors
@@ -61,12 +61,12 @@ from kcore.schema.structure import Message
 from kcore.schema.topics import CreatableTopic, CreatableTopicConfigs, CreatableTopicResult, DeleteTopicState
 from kcore.schema.transactions import InitProducerIdRequest
 from kcore.server.checked_relay import read_request
-from kcore.server.controller import process
-from kcore.server.controller.front import APIS, OF_TOKENS
-from kcore.server.controller.gate import Gate
-from kcore.server.controller.process import ControllerServer
-from kcore.server.controller.relayed_rights import refusal_of
-from kcore.server.rights import OF_THE_CLUSTER
+from kcore.server.security.rights import OF_THE_CLUSTER
+from kcore.server.zk_controller import zk_controller_server as process
+from kcore.server.zk_controller.relayed_rights import refusal_of
+from kcore.server.zk_controller.zk_controller_authorization import Gate
+from kcore.server.zk_controller.zk_controller_request_handlers import APIS, OF_TOKENS
+from kcore.server.zk_controller.zk_controller_server import ControllerServer
 from kcore.types import ZERO_UUID, Uuid
 from net.loops import request_frame, story, until
 from server.zookeepers import Client, Zookeeper, elect, take_over

@@ -9,15 +9,15 @@ import pytest
 
 import kcore
 from config_facts import config_facts
-from kcore.broker.replicas.config import BrokerConfig
+from kcore.broker.replicas.broker_config import BrokerConfig
 from kcore.controller.kraft.admin.config_kinds import check_group, group_values
-from kcore.controller.kraft.config import KraftControllerConfig
 from kcore.controller.kraft.effective_configs import EffectiveConfigs, synonyms
+from kcore.controller.kraft.kraft_controller_config import KraftControllerConfig
 from kcore.controller.rules.topic_configs import TOPIC_CONFIGS_OF
-from kcore.metadata.image import ClusterImage
-from kcore.server.broker import kraft_settings as of_broker
+from kcore.metadata.image.image import ClusterImage
 from kcore.server.broker.topic_configs import settings_of as topic_settings_of
-from kcore.server.kraft import settings as of_controller
+from kcore.server.kraft_broker import kraft_broker_settings as of_broker
+from kcore.server.kraft_controller import kraft_controller_settings as of_controller
 from kcore.server.properties import values
 from kcore.server.properties.honoured import (
     BY_BROKERS,
@@ -35,8 +35,8 @@ SOURCES = Path(kcore.__file__).parent
 READ_BY_NAME = {  # Settings that are read while the node runs, and the file that reads them.
     "delete.topic.enable": "controller/kraft/topics/deletion.py",
     "remote.log.storage.system.enable": "controller/kraft/admin/topic_config_checks.py",
-    "unstable.feature.versions.enable": "cli/kraft_format.py",
-    "cordoned.log.dirs": "server/broker/kraft_configs.py",
+    "unstable.feature.versions.enable": "cli/servers/kraft_format.py",
+    "cordoned.log.dirs": "server/kraft_broker/kraft_configs.py",
 }
 
 

@@ -10,16 +10,16 @@ import pytest
 
 from kcore import schema as s
 from kcore.constants import METADATA_TOPIC
-from kcore.controller.zk.config import ControllerConfig
+from kcore.controller.zk.zk_controller_config import ControllerConfig
 from kcore.net.connect import connect
 from kcore.net.server import RequestContext, serve
 from kcore.net.versions import response_of
 from kcore.protocol_errors import Errors
-from kcore.server.broker import zk_front as broker_front
-from kcore.server.controller import front as controller_front
-from kcore.server.controller import process
-from kcore.server.controller.process import ControllerServer
-from kcore.server.quorum.front import apis_of
+from kcore.server.quorum_node.quorum_request_handlers import apis_of
+from kcore.server.zk_broker import zk_broker_request_handlers as broker_front
+from kcore.server.zk_controller import zk_controller_request_handlers as controller_front
+from kcore.server.zk_controller import zk_controller_server as process
+from kcore.server.zk_controller.zk_controller_server import ControllerServer
 from kcore.types import Uuid
 from net.hostile_messages import Hostile, assert_quiet, send_all
 from net.loops import settled, story, until

@@ -10,15 +10,15 @@ from typing import Any, Self
 import pytest
 
 from kcore.controller.kraft.activation import Bootstrap
-from kcore.controller.kraft.config import KraftControllerConfig
+from kcore.controller.kraft.kraft_controller_config import KraftControllerConfig
 from kcore.errors import DisconnectedError, StorageError
-from kcore.metadata.directory_table import UNASSIGNED_UUID
+from kcore.measure.processes.local_process import free_ports
+from kcore.metadata.table.directory_table import UNASSIGNED_UUID
 from kcore.net.connect import connect
-from kcore.processes.machine import free_ports
 from kcore.protocol_errors import Errors
-from kcore.raft.config import RaftConfig
-from kcore.raft.memory_log import MemoryLog
-from kcore.raft.replicas import Address, ReplicaKey, Voter
+from kcore.raft.log.memory_log import MemoryLog
+from kcore.raft.membership.replicas import Address, ReplicaKey, Voter
+from kcore.raft.raft_config import RaftConfig
 from kcore.replication.raft_log import OffsetAndEpoch
 from kcore.schema import configs
 from kcore.schema.cluster_metadata import DescribeClusterRequest, MetadataRequest, MetadataRequestTopic
@@ -36,14 +36,14 @@ from kcore.schema.topics import (
     DeleteTopicState,
 )
 from kcore.schema.transactions import InitProducerIdRequest
-from kcore.server.broker.kraft_process import KraftBrokerServer
-from kcore.server.broker.kraft_settings import broker_settings_of
-from kcore.server.kraft.apis import FEATURES
-from kcore.server.kraft.process import KraftServer
-from kcore.server.quorum.process import MemoryElections
+from kcore.server.kraft_broker.kraft_broker_server import KraftBrokerServer
+from kcore.server.kraft_broker.kraft_broker_settings import broker_settings_of
+from kcore.server.kraft_controller.apis import FEATURES
+from kcore.server.kraft_controller.kraft_controller_server import KraftServer
+from kcore.server.quorum_node.quorum_server import MemoryElections
 from kcore.storage.checkpoints import TopicPartition
-from kcore.storage.raft_format import format_log_directories
-from kcore.storage.raft_log import DiskRaftLog
+from kcore.storage.raft.file_raft_log import DiskRaftLog
+from kcore.storage.raft.raft_format import format_log_directories
 from kcore.types import ZERO_UUID, Uuid
 from kcore.wire.records import decode_records
 from net.loops import story, until

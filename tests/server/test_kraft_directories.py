@@ -12,22 +12,22 @@ import pytest
 
 from kcore.broker.lifecycle.states import BrokerState
 from kcore.errors import TableError
-from kcore.metadata.directory_table import MIGRATING_UUID
+from kcore.metadata.table.directory_table import MIGRATING_UUID
 from kcore.protocol_errors import Errors
 from kcore.schema.log_dirs import DescribeLogDirsRequest
 from kcore.schema.produce import PartitionProduceData, ProduceRequest, TopicProduceData
 from kcore.schema.topics import DeleteTopicsRequest, DeleteTopicState
 from kcore.schema.update_features import FeatureUpdateKey, UpdateFeaturesRequest
-from kcore.server.broker.directory_tasks import DirectoryTasks
-from kcore.server.broker.kraft_process import KraftBrokerServer
+from kcore.server.kraft_broker.directory_tasks import DirectoryTasks
+from kcore.server.kraft_broker.kraft_broker_server import KraftBrokerServer
 from kcore.storage.checkpoints import TopicPartition
-from kcore.storage.log_directory import HIGH_WATERMARKS, LogDirectory
+from kcore.storage.log.log_directory import HIGH_WATERMARKS, LogDirectory
 from kcore.storage.partition_metadata import (
     PARTITION_METADATA,
     read_partition_metadata,
     write_partition_metadata,
 )
-from kcore.storage.raft_format import format_log_directories
+from kcore.storage.raft.raft_format import format_log_directories
 from kcore.types import Uuid
 from net.loops import story, until
 from server.test_found_directories import a_file

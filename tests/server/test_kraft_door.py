@@ -12,20 +12,20 @@ from kcore import schema as s
 from kcore.constants import METADATA_TOPIC
 from kcore.controller.kraft.activation import Bootstrap
 from kcore.errors import AuthenticationError, DisconnectedError
+from kcore.measure.processes.local_process import free_ports
 from kcore.metadata.acl_codes import ALLOW, ALTER, CLUSTER, CLUSTER_ACTION, CLUSTER_NAME, CREATE, DESCRIBE
-from kcore.metadata.image import ClusterImage
+from kcore.metadata.image.image import ClusterImage
 from kcore.metadata.principal import KafkaPrincipal
 from kcore.net.connect import connect
 from kcore.net.connection import Connection
-from kcore.net.jaas import MODULES
 from kcore.net.request_context import ClientSession
-from kcore.net.sasl_mechanisms import salted_password
-from kcore.net.security import Sasl, Security, client_tls
-from kcore.processes.machine import free_ports
+from kcore.net.security.client_security import Sasl, Security, client_tls
+from kcore.net.security.jaas import MODULES
+from kcore.net.security.sasl_mechanisms import salted_password
 from kcore.protocol_errors import Errors
-from kcore.raft.config import RaftConfig
-from kcore.raft.memory_log import MemoryLog
+from kcore.raft.log.memory_log import MemoryLog
 from kcore.raft.node import REQUEST_HANDLERS
+from kcore.raft.raft_config import RaftConfig
 from kcore.schema.acls import AclCreation
 from kcore.schema.delegation_tokens import CreatableRenewers
 from kcore.schema.describe_quorum import DescribeQuorumRequestPartitionData, DescribeQuorumRequestTopicData
@@ -35,10 +35,10 @@ from kcore.schema.scram import ScramCredentialUpsertion
 from kcore.schema.structure import Message
 from kcore.schema.topics import CreatableTopic
 from kcore.server.broker.forwarding import principal_bytes
-from kcore.server.kraft.credentials import LogCredentials
-from kcore.server.kraft.process import KraftServer
-from kcore.server.kraft.settings import settings_of
-from kcore.server.quorum.process import MemoryElections
+from kcore.server.kraft_controller.credentials import LogCredentials
+from kcore.server.kraft_controller.kraft_controller_server import KraftServer
+from kcore.server.kraft_controller.kraft_controller_settings import settings_of
+from kcore.server.quorum_node.quorum_server import MemoryElections
 from kcore.types import Uuid
 from kcore.wire.codec import decode_from
 from net.authority import Authority

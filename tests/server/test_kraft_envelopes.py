@@ -6,7 +6,7 @@ import pytest
 
 from kcore.controller.rules.error_responses import refused
 from kcore.metadata.principal import KafkaPrincipal
-from kcore.net.framed import Encoded
+from kcore.net.framed_connection import Encoded
 from kcore.protocol_errors import Errors
 from kcore.schema.acls import AclCreation, AclCreationResult, CreateAclsRequest, CreateAclsResponse
 from kcore.schema.describe_quorum import DescribeQuorumRequest
@@ -22,7 +22,7 @@ from kcore.schema.topics import (
     CreateTopicsResponse,
 )
 from kcore.schema.update_features import UpdateFeaturesRequest, UpdateFeaturesResponse
-from kcore.server.kraft.envelopes import FORWARDABLE, Forwarded, unwrapped, wrapped
+from kcore.server.kraft_controller.envelopes import FORWARDABLE, Forwarded, unwrapped, wrapped
 from kcore.wire.codec import decode, encode
 from server.test_kraft_server import enveloped
 

@@ -14,10 +14,10 @@ from typing import Any, Final
 import numpy as np
 import pytest
 
-from kcore.hollow.fleet import Fleet, HollowBroker, Options
-from kcore.hollow.quorum import Quorum
-from kcore.processes.controller_quorum import Node
-from kcore.processes.kcore_quorum import KcoreQuorum
+from kcore.measure.hollow.fleet import Fleet, HollowBroker, Options
+from kcore.measure.hollow.quorum_client import Quorum
+from kcore.measure.processes.controller_quorum import Node
+from kcore.measure.processes.kcore_quorum import KcoreQuorum
 from kcore.protocol_errors import Errors
 from kcore.schema import metadata_records_brokers as records
 from kcore.schema.partitions import CreatePartitionsRequest, CreatePartitionsTopic

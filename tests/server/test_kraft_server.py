@@ -10,22 +10,22 @@ from typing import Any
 import pytest
 
 from kcore.controller.kraft.activation import Bootstrap
-from kcore.controller.kraft.config import KraftControllerConfig
-from kcore.controller.kraft.context import RequestInfo
 from kcore.controller.kraft.decision import Decision
 from kcore.controller.kraft.departures import LEADERS_NAMED
 from kcore.controller.kraft.handlers import HANDLERS
+from kcore.controller.kraft.kraft_context import RequestInfo
+from kcore.controller.kraft.kraft_controller_config import KraftControllerConfig
 from kcore.controller.rules.error_responses import refused
 from kcore.errors import NetworkError
+from kcore.measure.processes.local_process import free_ports
 from kcore.metadata.metadata_version import FEATURE_NAME
 from kcore.net.connect import connect
 from kcore.net.connection import Connection
 from kcore.net.requests import FEW_VALUES
-from kcore.processes.machine import free_ports
 from kcore.protocol_errors import Errors
-from kcore.raft.config import RaftConfig
-from kcore.raft.memory_log import MemoryLog
-from kcore.raft.replicas import Address, ReplicaKey, Voter
+from kcore.raft.log.memory_log import MemoryLog
+from kcore.raft.membership.replicas import Address, ReplicaKey, Voter
+from kcore.raft.raft_config import RaftConfig
 from kcore.schema.acls import AclCreation, CreateAclsRequest, DescribeAclsRequest
 from kcore.schema.api_versions import ApiVersionsRequest
 from kcore.schema.broker_lifecycle import BrokerHeartbeatRequest, BrokerRegistrationRequest, Feature, Listener
@@ -48,9 +48,9 @@ from kcore.schema.raft_voters import RemoveRaftVoterRequest
 from kcore.schema.sasl import SaslAuthenticateRequest, SaslHandshakeRequest
 from kcore.schema.structure import Message
 from kcore.schema.topics import CreatableTopic, CreateTopicsRequest, DeleteTopicsRequest
-from kcore.server.kraft.apis import APIS, FEATURES
-from kcore.server.kraft.process import KraftServer
-from kcore.server.quorum.process import MemoryElections
+from kcore.server.kraft_controller.apis import APIS, FEATURES
+from kcore.server.kraft_controller.kraft_controller_server import KraftServer
+from kcore.server.quorum_node.quorum_server import MemoryElections
 from kcore.types import Uuid
 from kcore.wire.codec import decode_from, encode
 
@@ -100,7 +100,7 @@ def registration() -> BrokerRegistrationRequest:
 
 def test_no_event_pays_for_an_import() -> None:
     """NumPy imports a module at the first call of np.unique, which takes longer than an event may."""
-    lines = ("import sys, numpy, kcore.server.kraft.process", "before = {*sys.modules}", "numpy.unique(numpy.zeros(3))")
+    lines = ("import sys, numpy, kcore.server.kraft_controller.kraft_controller_server", "before = {*sys.modules}", "numpy.unique(numpy.zeros(3))")
     check = "sys.exit(sorted({*sys.modules} - before) or None)"
     subprocess.run([sys.executable, "-c", "; ".join((*lines, check))], check=True)
 

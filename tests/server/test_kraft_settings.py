@@ -4,9 +4,9 @@ from pathlib import Path
 
 import pytest
 
-from kcore.raft.replicas import Address
-from kcore.server.kraft.apis import FEATURES
-from kcore.server.kraft.settings import settings_of
+from kcore.raft.membership.replicas import Address
+from kcore.server.kraft_controller.apis import FEATURES
+from kcore.server.kraft_controller.kraft_controller_settings import settings_of
 from kcore.server.properties.values import SettingsError
 
 MINIMAL = {

@@ -2,7 +2,7 @@
 
 import pytest
 
-from kcore.net.limits import Limits
+from kcore.net.limits.connection_limits import Limits
 from kcore.server.properties.limits import limits_of
 from kcore.server.properties.values import SettingsError
 

@@ -2,10 +2,10 @@
 
 import pytest
 
-from kcore.metadata.broker_table import Endpoint
-from kcore.raft.replicas import Address
-from kcore.server.broker.kraft_settings import broker_settings_of
-from kcore.server.kraft.settings import settings_of
+from kcore.metadata.table.broker_table import Endpoint
+from kcore.raft.membership.replicas import Address
+from kcore.server.kraft_broker.kraft_broker_settings import broker_settings_of
+from kcore.server.kraft_controller.kraft_controller_settings import settings_of
 from kcore.server.properties.listeners import listeners_of
 from kcore.server.properties.values import SettingsError
 

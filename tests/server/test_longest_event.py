@@ -14,16 +14,19 @@ from typing import Final, NamedTuple
 from kcore.controller.kraft import decision, writing
 from kcore.controller.kraft.activation import Bootstrap
 from kcore.controller.kraft.brokers import records
-from kcore.controller.kraft.config import KraftControllerConfig
-from kcore.hollow.fleet import Fleet, Options
-from kcore.hollow.quorum import Quorum
-from kcore.metadata import image_writer, replay
+from kcore.controller.kraft.kraft_controller_config import KraftControllerConfig
+from kcore.measure.hollow.fleet import Fleet, Options
+from kcore.measure.hollow.quorum_client import Quorum
+from kcore.measure.processes.local_process import free_ports
+from kcore.measure.storm.kraft.kraft_storm import Sizes, Storm
+from kcore.measure.storm.kraft.scenarios.lifecycle import controlled_shutdown, rack_lost, register
+from kcore.measure.storm.kraft.scenarios.topics import create
+from kcore.metadata.image import image_writer, replay
 from kcore.metadata.metadata_version import FEATURE_NAME
 from kcore.net.durations import Duration
-from kcore.processes.machine import free_ports
 from kcore.protocol_errors import Errors
-from kcore.raft.config import RaftConfig
-from kcore.raft.replicas import Address, ReplicaKey, Voter
+from kcore.raft.membership.replicas import Address, ReplicaKey, Voter
+from kcore.raft.raft_config import RaftConfig
 from kcore.schema.partitions import (
     AlterPartitionReassignmentsRequest,
     ElectionType,
@@ -33,13 +36,10 @@ from kcore.schema.partitions import (
     ReassignableTopic,
 )
 from kcore.schema.topics import CreatableTopic, CreateTopicsRequest, DeleteTopicsRequest, DeleteTopicState
-from kcore.server.kraft.apis import FEATURES
-from kcore.server.kraft.process import KraftServer
-from kcore.server.quorum.process import MemoryElections
-from kcore.storage.raft_log import DiskRaftLog
-from kcore.storm.kraft.scenarios.lifecycle import controlled_shutdown, rack_lost, register
-from kcore.storm.kraft.scenarios.topics import create
-from kcore.storm.kraft.storm import Sizes, Storm
+from kcore.server.kraft_controller.apis import FEATURES
+from kcore.server.kraft_controller.kraft_controller_server import KraftServer
+from kcore.server.quorum_node.quorum_server import MemoryElections
+from kcore.storage.raft.file_raft_log import DiskRaftLog
 from kcore.types import Uuid
 
 CLUSTER: Final = "a-cluster-of-the-tests"

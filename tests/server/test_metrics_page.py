@@ -17,25 +17,25 @@ from prometheus_client.parser import text_string_to_metric_families
 
 import kcore
 from kcore.controller.kraft.activation import Bootstrap
-from kcore.controller.kraft.config import KraftControllerConfig
+from kcore.controller.kraft.kraft_controller_config import KraftControllerConfig
 from kcore.errors import NetworkError
+from kcore.measure.processes.local_process import free_ports
 from kcore.net.connect import connect
 from kcore.net.connection import Connection
-from kcore.processes.machine import free_ports
-from kcore.raft.config import RaftConfig
-from kcore.raft.memory_log import MemoryLog
-from kcore.raft.replicas import Address, ReplicaKey, Voter
+from kcore.raft.log.memory_log import MemoryLog
+from kcore.raft.membership.replicas import Address, ReplicaKey, Voter
+from kcore.raft.raft_config import RaftConfig
 from kcore.schema.broker_lifecycle import BrokerHeartbeatRequest
 from kcore.schema.topics import CreatableTopic, CreateTopicsRequest
-from kcore.server.kraft import families
-from kcore.server.kraft.apis import FEATURES
-from kcore.server.kraft.process import KraftServer
+from kcore.server.kraft_controller import kraft_controller_metric_families as families
+from kcore.server.kraft_controller.apis import FEATURES
+from kcore.server.kraft_controller.kraft_controller_server import KraftServer
 from kcore.server.metrics import page as pages
-from kcore.server.metrics.families import Family, gauge, ready
+from kcore.server.metrics.metric_families import Family, gauge, ready
 from kcore.server.metrics.page import MetricsPage
 from kcore.server.metrics.watched_loop import WatchedLoop, current_watched_loop, run_watched
-from kcore.server.quorum import families as quorum_families
-from kcore.server.quorum.process import MemoryElections
+from kcore.server.quorum_node import quorum_metric_families as quorum_families
+from kcore.server.quorum_node.quorum_server import MemoryElections
 from server.quorum_nodes import append, committed_everywhere, started
 from server.test_kraft_server import CLUSTER, LEVELS, OWN, registration
 

@@ -16,9 +16,9 @@ import kcore
 from kcore.broker.lifecycle.states import BrokerState
 from kcore.constants import METADATA_TOPIC, UNKNOWN_BROKER_EPOCH
 from kcore.errors import StorageError
-from kcore.metadata import znodes
-from kcore.metadata.broker_table import Endpoint
 from kcore.metadata.metadata_version import FEATURE_NAME
+from kcore.metadata.table.broker_table import Endpoint
+from kcore.metadata.zookeeper import znodes
 from kcore.net.connect import connect
 from kcore.net.server import RequestContext
 from kcore.protocol_errors import Errors
@@ -38,17 +38,17 @@ from kcore.schema.headers import RequestHeader, ResponseHeader
 from kcore.schema.producers import AllocateProducerIdsRequest
 from kcore.schema.transactions import InitProducerIdRequest
 from kcore.schema.update_features import UpdateFeaturesRequest
-from kcore.server.broker.kraft_process import KraftBrokerServer
-from kcore.server.broker.kraft_settings import broker_settings_of
-from kcore.server.broker.migration import BrokerMigration
-from kcore.server.broker.migration_settings import MigrationSettings, feature_level, migration_settings_of
-from kcore.server.broker.zk_process import ZkBrokerServer
-from kcore.server.kraft.apis import FEATURES
+from kcore.server.kraft_broker.kraft_broker_server import KraftBrokerServer
+from kcore.server.kraft_broker.kraft_broker_settings import broker_settings_of
+from kcore.server.kraft_controller.apis import FEATURES
 from kcore.server.properties.values import SettingsError
+from kcore.server.zk_broker.migration import BrokerMigration
+from kcore.server.zk_broker.migration_settings import MigrationSettings, feature_level, migration_settings_of
+from kcore.server.zk_broker.zk_broker_server import ZkBrokerServer
 from kcore.storage.checkpoints import read_offsets, write_offsets
 from kcore.storage.meta_properties import MetaProperties, read_meta_properties, write_meta_properties
-from kcore.storage.raft_dir import METADATA_FOLDER
-from kcore.storage.raft_log import RECOVERY_POINTS
+from kcore.storage.raft.file_raft_log import RECOVERY_POINTS
+from kcore.storage.raft.raft_dir import METADATA_FOLDER
 from kcore.wire.codec import decode_from, encode
 from net.loops import story, until
 from server.replicas import APIS, CONTROLLER, TOPIC_ID, Brokers, FakeController

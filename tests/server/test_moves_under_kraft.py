@@ -11,8 +11,8 @@ from kcore.schema.log_dirs import (
     AlterReplicaLogDirTopic,
     DescribeLogDirsRequest,
 )
-from kcore.server.broker.kraft_process import KraftBrokerServer
-from kcore.storage.log_directory import LogDirectory
+from kcore.server.kraft_broker.kraft_broker_server import KraftBrokerServer
+from kcore.storage.log.log_directory import LogDirectory
 from net.loops import story, until
 from server.moving import values_of
 from server.test_kraft_broker import Cluster, cluster_in

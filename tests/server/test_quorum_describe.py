@@ -8,10 +8,10 @@ from typing import Any
 import pytest
 
 from kcore.errors import DisconnectedError, NetworkError, RequestTimeoutError, UnsupportedVersionError
+from kcore.measure.processes.local_process import free_ports
 from kcore.net.server import RequestContext, serve
-from kcore.processes.machine import free_ports
 from kcore.protocol_errors import ApiException, Errors
-from kcore.raft.replicas import Address
+from kcore.raft.membership.replicas import Address
 from kcore.schema.cluster_metadata import DescribeClusterBroker, DescribeClusterRequest, DescribeClusterResponse
 from kcore.schema.describe_quorum import (
     DescribeQuorumRequest,
@@ -22,7 +22,7 @@ from kcore.schema.describe_quorum import (
     Node,
     ReplicaState,
 )
-from kcore.server.quorum.describe import QuorumDescription, describe_quorum
+from kcore.server.quorum_node.describe import QuorumDescription, describe_quorum
 from net.loops import story
 
 pytestmark = pytest.mark.usefixtures("either_front")

@@ -13,16 +13,16 @@ from kcore import schema as s
 from kcore.cli.commands import app
 from kcore.errors import AuthenticationError, DisconnectedError, NetworkError
 from kcore.net.connect import connect
-from kcore.net.jaas import MODULES
-from kcore.net.security import Sasl, Security, client_tls
+from kcore.net.security.client_security import Sasl, Security, client_tls
+from kcore.net.security.jaas import MODULES
 from kcore.protocol_errors import Errors
-from kcore.raft.memory_log import MemoryLog
+from kcore.raft.log.memory_log import MemoryLog
 from kcore.raft.node import REQUEST_HANDLERS
 from kcore.schema.broker_lifecycle import BrokerHeartbeatRequest
 from kcore.server.properties.security import client_security_of
 from kcore.server.properties.values import SettingsError
-from kcore.server.quorum.door import QuorumDoor, quorum_door_of
-from kcore.server.quorum.process import MemoryElections, QuorumServer
+from kcore.server.quorum_node.quorum_listener_settings import QuorumDoor, quorum_door_of
+from kcore.server.quorum_node.quorum_server import MemoryElections, QuorumServer
 from net.authority import Authority
 from net.loops import story, until
 from server.quorum_nodes import Nodes, Recorder, append, committed_everywhere

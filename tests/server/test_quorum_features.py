@@ -9,7 +9,7 @@ from kcore.protocol_errors import Errors
 from kcore.raft.effects import Committed, Effect, LeaderChanged, SendResponse, SnapshotLoaded
 from kcore.raft.node import RaftNode
 from kcore.schema.update_features import FeatureUpdateKey, UpdateFeaturesRequest, UpdateFeaturesResponse
-from kcore.server.quorum.features import FeatureUpdates
+from kcore.server.quorum_node.features import FeatureUpdates
 from raft.nodes import answer, begin_request, follower, leader, of
 from raft.replication import fetch, fetch_request, flush
 from raft.test_kraft_version import STATIC, static_leader, upgraded
@@ -128,7 +128,7 @@ def test_an_administrator_may_only_ask_whether_it_would_do() -> None:
 
 def test_so_many_wait_at_most(monkeypatch: pytest.MonkeyPatch) -> None:
     """While the upgrade is not committed."""
-    monkeypatch.setattr("kcore.server.quorum.features.MOST_WAITING", 3)
+    monkeypatch.setattr("kcore.server.quorum_node.features.MOST_WAITING", 3)
     controller = Controller(static_leader())
     for number in range(3):
         assert of(SendResponse, controller.ask(features(1), 2, number)) == []

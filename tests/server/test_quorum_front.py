@@ -14,10 +14,10 @@ from kcore.net.connection import Connection
 from kcore.net.versions import response_of
 from kcore.protocol_errors import Errors
 from kcore.raft.effects import SendResponse
-from kcore.raft.replicas import Address
+from kcore.raft.membership.replicas import Address
 from kcore.schema.raft_votes import VoteRequest, VoteResponse
 from kcore.schema.structure import Message
-from kcore.server.quorum.front import QuorumFront, described
+from kcore.server.quorum_node.quorum_request_handlers import QuorumFront, described
 from net.loops import story, until
 
 # What real controllers and brokers of that release ask a controller's listener for, and in which version.

@@ -10,21 +10,21 @@ from typing import Any
 import pytest
 
 from kcore.errors import DisconnectedError, RefusedError
+from kcore.measure.processes.local_process import free_ports
 from kcore.net.address import network_errors
-from kcore.net.sasl_mechanisms import NoCredentials, PlainUsers, ScramCredential, scram_credential
-from kcore.net.sasl_server import SaslListener
-from kcore.net.security import Sasl, Security
+from kcore.net.security.client_security import Sasl, Security
+from kcore.net.security.sasl_mechanisms import NoCredentials, PlainUsers, ScramCredential, scram_credential
+from kcore.net.security.sasl_server import SaslListener
 from kcore.net.server import RequestContext, Server, serve
 from kcore.net.versions import api_versions_request
-from kcore.processes.machine import free_ports
 from kcore.protocol_errors import Errors
 from kcore.raft.effects import Send
-from kcore.raft.replicas import Address
+from kcore.raft.membership.replicas import Address
 from kcore.schema.api_versions import ApiVersionsResponse
 from kcore.schema.fetch import FetchRequest, FetchResponse
 from kcore.schema.raft_votes import VoteRequest, VoteResponse
 from kcore.schema.structure import Message
-from kcore.server.quorum.peers import MOST_LANES, MOST_WAITING, QuorumPeers
+from kcore.server.quorum_node.peers import MOST_LANES, MOST_WAITING, QuorumPeers
 from net.loops import story, until
 
 
@@ -209,7 +209,7 @@ async def test_14_whatever_goes_wrong_a_peer_is_not_connecting_for_ever(monkeypa
     async def fails(*_: Any, **__: Any) -> None:
         raise ZeroDivisionError
 
-    monkeypatch.setattr("kcore.server.quorum.peers.connect", fails)
+    monkeypatch.setattr("kcore.server.quorum_node.peers.connect", fails)
     faults: list[Any] = []
     asyncio.get_running_loop().set_exception_handler(lambda loop, context: faults.append(context["exception"]))
     heard = Heard()
@@ -226,7 +226,7 @@ async def test_14_what_waits_for_a_connection_is_bounded(monkeypatch: pytest.Mon
     async def never(*_: Any, **__: Any) -> None:
         await asyncio.Event().wait()
 
-    monkeypatch.setattr("kcore.server.quorum.peers.connect", never)
+    monkeypatch.setattr("kcore.server.quorum_node.peers.connect", never)
     heard = Heard()
     for at in range(MOST_WAITING + 5):
         heard.ask(at, VoteRequest(), Address("127.0.0.1", 1))

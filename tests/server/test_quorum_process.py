@@ -14,20 +14,20 @@ import pytest
 from kcore.errors import NewerReleaseError, StorageError
 from kcore.net.connect import connect
 from kcore.protocol_errors import Errors
-from kcore.raft.batches import SplitBatches
-from kcore.raft.control_records import control_batch, kraft_version_record
 from kcore.raft.effects import Effect, Flush, LeaderChanged, Notice, SendResponse, Stopped, StoreElection
-from kcore.raft.log import Appended
-from kcore.raft.memory_log import MemoryLog
-from kcore.raft.replicas import ElectionState, ReplicaKey
+from kcore.raft.log.batches import SplitBatches
+from kcore.raft.log.control_records import control_batch, kraft_version_record
+from kcore.raft.log.memory_log import MemoryLog
+from kcore.raft.log.raft_log import Appended
+from kcore.raft.membership.replicas import ElectionState, ReplicaKey
 from kcore.raft.state_machine import Append, Resign
 from kcore.replication.raft_log import OffsetAndEpoch
 from kcore.schema.fetch import FetchRequest, ReplicaState
 from kcore.schema.raft_votes import VoteRequest, VoteResponse
 from kcore.schema.update_features import FeatureUpdateKey, UpdateFeaturesRequest
-from kcore.server.quorum import process
-from kcore.server.quorum.clock import Clock
-from kcore.server.quorum.process import MemoryElections, QuorumServer
+from kcore.server.quorum_node import quorum_server as process
+from kcore.server.quorum_node.clock import Clock
+from kcore.server.quorum_node.quorum_server import MemoryElections, QuorumServer
 from kcore.types import Uuid
 from kcore.wire.record_building import encode_values
 from kcore.wire.records import decode_records

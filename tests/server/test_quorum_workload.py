@@ -6,11 +6,11 @@ from collections.abc import Sequence
 import numpy as np
 import pytest
 
-from kcore.raft.accumulator import max_records
+from kcore.raft.log.accumulator import max_records
 from kcore.raft.state_machine import Append, SnapshotReader
 from kcore.replication.raft_log import OffsetAndEpoch
 from kcore.schema.metadata_records_log import NoOpRecord
-from kcore.server.quorum.workload import BUCKETS, BUCKETS_A_MS, AppendWorkload, Stats, no_op_of, stats_of
+from kcore.server.quorum_node.workload import BUCKETS, BUCKETS_A_MS, AppendWorkload, Stats, no_op_of, stats_of
 from kcore.wire.metadata_frames import decode_metadata_record
 from net.loops import story
 

@@ -16,8 +16,8 @@ from kcore.broker.replicas.roles import Role
 from kcore.errors import DisconnectedError
 from kcore.protocol_errors import ApiException, Errors
 from kcore.schema.produce import PartitionProduceData, ProduceRequest, TopicProduceData
-from kcore.server.broker import records_ahead
-from kcore.server.broker.records_ahead import RecordsAhead
+from kcore.server.broker import record_checks as records_ahead
+from kcore.server.broker.record_checks import RecordsAhead
 from kcore.wire.record_building import encode_records
 from kcore.wire.records import Record
 from net.loops import story

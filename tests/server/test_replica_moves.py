@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from kcore.metadata.directory_table import LOST_UUID
+from kcore.metadata.table.directory_table import LOST_UUID
 from kcore.protocol_errors import Errors
 from kcore.server.broker import future_copy
 from server.moving import KEY, TOPIC, TP, MovingBroker, P, values_of

@@ -16,7 +16,7 @@ from kcore.controller.rules.mutation_quotas import RATE
 from kcore.controller.rules.rate_quotas import REQUEST_PERCENTAGE
 from kcore.net.connect import connect
 from kcore.net.connection import Connection
-from kcore.net.served import ServedConnection
+from kcore.net.served_connection import ServedConnection
 from kcore.protocol_errors import Errors
 from kcore.schema.cluster_metadata import EndpointType
 from kcore.schema.headers import RequestHeader
@@ -24,8 +24,8 @@ from kcore.schema.principal import DefaultPrincipalData
 from kcore.schema.quotas import AlterClientQuotasRequest, AlterClientQuotasRequestEntryData, EntityData, OpData
 from kcore.schema.structure import Message
 from kcore.schema.topics import CreatableTopic
-from kcore.server.kraft.process import KraftServer
-from kcore.server.request_throttle import RequestThrottle
+from kcore.server.kraft_controller.kraft_controller_server import KraftServer
+from kcore.server.security.request_throttle import RequestThrottle
 from kcore.wire.codec import decode_from, encode
 from net.loops import read_frame, request_frame, story, until
 from server.compiled_cluster import active, adopted, broker

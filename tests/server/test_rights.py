@@ -38,9 +38,9 @@ from kcore.schema.configs import (
     IncrementalAlterConfigsRequestAlterConfigsResource,
     IncrementalAlterConfigsResponse,
 )
-from kcore.server.broker.gate import BrokerGate
-from kcore.server.controller.gate import Gate
-from kcore.server.rights import Rights
+from kcore.server.broker.broker_authorization import BrokerGate
+from kcore.server.security.rights import Rights
+from kcore.server.zk_controller.zk_controller_authorization import Gate
 from kcore.types import ZERO_UUID, Uuid
 from server.test_broker_gate import Granted, Right
 

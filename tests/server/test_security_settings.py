@@ -4,10 +4,10 @@ from pathlib import Path
 
 import pytest
 
-from kcore.net.jaas import MODULES
-from kcore.net.listener_security import ListenerSecurity
-from kcore.net.sasl_mechanisms import NoCredentials
-from kcore.server.kraft.settings import settings_of
+from kcore.net.security.jaas import MODULES
+from kcore.net.security.listener_security import ListenerSecurity
+from kcore.net.security.sasl_mechanisms import NoCredentials
+from kcore.server.kraft_controller.kraft_controller_settings import settings_of
 from kcore.server.properties.values import SettingsError
 from net.authority import Authority, pem_of
 

@@ -5,7 +5,7 @@ import pytest
 from kcore.errors import NetworkError
 from kcore.protocol_errors import ApiException, Errors
 from kcore.schema import fetch_snapshot as snapshots
-from kcore.server.quorum.snapshot_pieces import MOST_BYTES, SnapshotPieces
+from kcore.server.quorum_node.snapshot_pieces import MOST_BYTES, SnapshotPieces
 
 
 def answer(

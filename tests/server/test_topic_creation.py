@@ -9,11 +9,11 @@ from typing import Any
 
 import pytest
 
-from kcore.broker.replicas.config import BrokerConfig
-from kcore.metadata import znodes
-from kcore.metadata.broker_table import Endpoint
+from kcore.broker.replicas.broker_config import BrokerConfig
 from kcore.metadata.principal import KafkaPrincipal
-from kcore.metadata.znode_brokers import BrokerNode, encode_broker
+from kcore.metadata.table.broker_table import Endpoint
+from kcore.metadata.zookeeper import znodes
+from kcore.metadata.zookeeper.znode_brokers import BrokerNode, encode_broker
 from kcore.net.request_context import ClientSession
 from kcore.net.server import RequestContext, serve
 from kcore.protocol_errors import Errors
@@ -25,9 +25,9 @@ from kcore.schema.structure import Message
 from kcore.schema.topics import CreatableTopic, CreatableTopicResult, CreateTopicsRequest, CreateTopicsResponse
 from kcore.server.broker import controller_client, topic_creation
 from kcore.server.broker.controller_client import ControllerClient
-from kcore.server.broker.kraft_settings import broker_settings_of
 from kcore.server.broker.topic_creation import OrdinaryTopics, TopicCreation
-from kcore.server.kraft.envelopes import Forwarded, unwrapped, wrapped
+from kcore.server.kraft_broker.kraft_broker_settings import broker_settings_of
+from kcore.server.kraft_controller.envelopes import Forwarded, unwrapped, wrapped
 from net.loops import story, until
 from server.replicas import CONTROLLER, Brokers
 from server.test_broker_coordination import GROUPS, TRANSACTIONS

@@ -13,9 +13,9 @@ from kcore.schema.cluster_metadata import (
     DescribeTopicPartitionsResponse,
     TopicRequest,
 )
-from kcore.server.broker.topic_partitions import MOST, describe_topic_partitions
 from kcore.server.cluster_view import TOPIC_OPERATIONS
-from kcore.server.rights import Rights
+from kcore.server.kraft_broker.topic_partitions import MOST, describe_topic_partitions
+from kcore.server.security.rights import Rights
 from kcore.types import ZERO_UUID
 from net.loops import story, until
 from server.test_cluster_view import A, B, view

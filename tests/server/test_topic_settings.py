@@ -3,12 +3,12 @@
 import pytest
 
 from broker.memory_log import MemoryLogs
-from kcore.broker.replicas.config import BrokerConfig
+from kcore.broker.replicas.broker_config import BrokerConfig
 from kcore.broker.replicas.log_validator import NO_LIMIT_MS, LogConfig
 from kcore.broker.replicas.partition import TopicSettings
 from kcore.broker.replicas.replica_manager import ReplicaManager
 from kcore.server.broker.topic_configs import settings_of
-from kcore.server.broker.topic_settings import TopicSettingsWatch
+from kcore.server.zk_broker.topic_settings import TopicSettingsWatch
 from net.loops import story
 
 DEFAULTS = BrokerConfig(1, min_insync_replicas=2, message_max_bytes=5000)

@@ -11,7 +11,6 @@ from kcore import schema as s
 from kcore.controller.rules.tokens import secret_of
 from kcore.controller.zk.admin.scram import credential_of
 from kcore.errors import AuthenticationError, DisconnectedError
-from kcore.metadata import znode_acls, znode_tokens, znodes
 from kcore.metadata.acl_codes import (
     ALLOW,
     ALTER_CONFIGS,
@@ -27,13 +26,14 @@ from kcore.metadata.acl_codes import (
 )
 from kcore.metadata.delegation_token import Token
 from kcore.metadata.principal import KafkaPrincipal
-from kcore.metadata.znode_acls import AclBinding
-from kcore.metadata.znode_brokers import decode_broker
+from kcore.metadata.zookeeper import znode_acls, znode_tokens, znodes
+from kcore.metadata.zookeeper.znode_acls import AclBinding
+from kcore.metadata.zookeeper.znode_brokers import decode_broker
 from kcore.net.connect import connect
 from kcore.net.connection import Connection
-from kcore.net.jaas import MODULES
-from kcore.net.sasl_mechanisms import salted_password
-from kcore.net.security import Sasl, Security, client_tls
+from kcore.net.security.client_security import Sasl, Security, client_tls
+from kcore.net.security.jaas import MODULES
+from kcore.net.security.sasl_mechanisms import salted_password
 from kcore.protocol_errors import Errors
 from kcore.schema.acls import AclCreation, DeleteAclsFilter
 from kcore.schema.cluster_metadata import MetadataRequestTopic
@@ -46,8 +46,8 @@ from kcore.schema.quotas import (
 )
 from kcore.schema.scram import ScramCredentialUpsertion
 from kcore.server.broker.topic_creation import OrdinaryTopics
-from kcore.server.broker.zk_door import BrokerDoor, broker_door
 from kcore.server.properties.values import SettingsError
+from kcore.server.zk_broker.zk_broker_listener_settings import BrokerDoor, broker_door
 from kcore.storage.properties import parse_properties
 from net.authority import Authority
 from net.loops import story, until

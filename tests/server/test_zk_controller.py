@@ -12,18 +12,18 @@ import pytest
 
 from kcore import schema as s
 from kcore.controller.zk import events
-from kcore.controller.zk.config import ControllerConfig
 from kcore.controller.zk.handlers import HANDLERS
+from kcore.controller.zk.zk_controller_config import ControllerConfig
 from kcore.errors import ZookeeperError
-from kcore.metadata import znodes
+from kcore.metadata.zookeeper import znodes
 from kcore.net.connect import connect
 from kcore.protocol_errors import Errors
 from kcore.schema.partitions import TopicPartitions
 from kcore.schema.topics import CreatableTopic
-from kcore.server.controller import process
-from kcore.server.controller.event_queue import Stop
-from kcore.server.controller.families import collector
-from kcore.server.controller.process import ControllerServer
+from kcore.server.zk_controller import zk_controller_server as process
+from kcore.server.zk_controller.event_queue import Stop
+from kcore.server.zk_controller.zk_controller_metric_families import collector
+from kcore.server.zk_controller.zk_controller_server import ControllerServer
 from net.loops import story, until
 from server.brokers import FakeBroker
 from server.zookeepers import Client, Zookeeper, elect, expired, take_over

@@ -11,31 +11,31 @@ import pytest
 
 from kcore import schema as s
 from kcore.controller.zk.authorizer_settings import acl_authorizer_settings
-from kcore.controller.zk.config import ControllerConfig
+from kcore.controller.zk.zk_controller_config import ControllerConfig
 from kcore.errors import AuthenticationError, DisconnectedError, NetworkError
-from kcore.metadata import znode_tokens, znodes
-from kcore.metadata.broker_table import Endpoint
 from kcore.metadata.delegation_token import Token
 from kcore.metadata.principal import KafkaPrincipal
-from kcore.metadata.znode_operations import Create
+from kcore.metadata.table.broker_table import Endpoint
+from kcore.metadata.zookeeper import znode_tokens, znodes
+from kcore.metadata.zookeeper.znode_operations import Create
 from kcore.net.connect import connect
 from kcore.net.connection import Connection
-from kcore.net.jaas import MODULES
-from kcore.net.sasl_mechanisms import PlainUsers, salted_password
-from kcore.net.sasl_server import SaslListener
-from kcore.net.security import Sasl, Security, client_tls
-from kcore.net.tls import TlsContext, TlsSettings
+from kcore.net.security.client_security import Sasl, Security, client_tls
+from kcore.net.security.jaas import MODULES
+from kcore.net.security.sasl_mechanisms import PlainUsers, salted_password
+from kcore.net.security.sasl_server import SaslListener
+from kcore.net.security.tls import TlsContext, TlsSettings
 from kcore.protocol_errors import Errors
 from kcore.schema.delegation_tokens import CreatableRenewers
 from kcore.schema.find_coordinator import Coordinator
 from kcore.schema.quotas import AlterClientQuotasRequest, AlterClientQuotasRequestEntryData, EntityData, OpData
 from kcore.schema.scram import ScramCredentialUpsertion
 from kcore.schema.topics import CreatableTopic
-from kcore.server.controller import process
-from kcore.server.controller.credentials import CredentialsFollower, credential_in
-from kcore.server.controller.door import DoorSettings, door_settings
-from kcore.server.controller.process import ControllerServer
 from kcore.server.properties.values import SettingsError
+from kcore.server.zk_controller import zk_controller_server as process
+from kcore.server.zk_controller.credentials import CredentialsFollower, credential_in
+from kcore.server.zk_controller.zk_controller_listener_settings import DoorSettings, door_settings
+from kcore.server.zk_controller.zk_controller_server import ControllerServer
 from net.authority import Authority
 from net.loops import story, until
 from net.token_client import show_token

@@ -8,12 +8,12 @@ import numpy as np
 
 from controller.zk.tree import Tree
 from kcore.errors import ControllerMovedError, SessionExpiredError
-from kcore.metadata import znodes
-from kcore.metadata.broker_table import Endpoint
 from kcore.metadata.replica_assignment import ReplicaAssignment
-from kcore.metadata.znode_brokers import BrokerNode, encode_broker
-from kcore.metadata.znode_operations import Node, OperationResult, States
-from kcore.metadata.znodes import TopicAssignment
+from kcore.metadata.table.broker_table import Endpoint
+from kcore.metadata.zookeeper import znodes
+from kcore.metadata.zookeeper.znode_brokers import BrokerNode, encode_broker
+from kcore.metadata.zookeeper.znode_operations import Node, OperationResult, States
+from kcore.metadata.zookeeper.znodes import TopicAssignment
 from kcore.types import Uuid
 from kcore.zookeeper.registration import ControllerEpoch
 from kcore.zookeeper.session import SessionEvent

@@ -10,10 +10,10 @@ import pyarrow.parquet as pq
 import pytest
 from typer.testing import CliRunner, Result
 
-from kcore.cli import sim_page, sim_planted
 from kcore.cli.commands import app
-from kcore.cli.sim_command import summary
-from kcore.report import keep
+from kcore.cli.measure import sim_page, sim_planted
+from kcore.cli.measure.sim_command import summary
+from kcore.measure.report import result_files as keep
 from kcore.sim.raft.campaign import Campaign, Row, rows, table_of
 from kcore.sim.raft.hunting import CAUGHT, NOT_CAUGHT, Hunt
 from kcore.sim.raft.planted import PLANTED

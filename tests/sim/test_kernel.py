@@ -5,7 +5,7 @@ from random import Random
 
 from kcore.sim.kernel.events import Kernel
 from kcore.sim.kernel.network import Links, Network
-from kcore.sim.kernel.process import PAUSED, Process
+from kcore.sim.kernel.simulated_process import PAUSED, Process
 
 
 def test_events_come_in_the_order_of_their_times_and_else_as_they_were_queued() -> None:

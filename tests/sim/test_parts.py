@@ -8,9 +8,9 @@ from typing import Any
 
 import pytest
 
-from kcore.raft.batches import split_batches
 from kcore.raft.effects import Flush
-from kcore.raft.replicas import ElectionState, ReplicaKey
+from kcore.raft.log.batches import split_batches
+from kcore.raft.membership.replicas import ElectionState, ReplicaKey
 from kcore.raft.transitions import transitions
 from kcore.replication.raft_log import OffsetAndEpoch
 from kcore.schema.fetch import FetchableTopicResponse, FetchRequest, FetchResponse, PartitionData
@@ -39,11 +39,11 @@ from kcore.sim.raft.disk import (
     look_at,
     power_cut,
 )
-from kcore.sim.raft.machine import PendingStore
 from kcore.sim.raft.options import FAULTS, draw
-from kcore.sim.raft.traps import MOMENTS
+from kcore.sim.raft.simulated_machine import PendingStore
+from kcore.sim.raft.timed_crashes import MOMENTS
 from kcore.sim.raft.world import World
-from kcore.storage.segmented_log import Settings
+from kcore.storage.log.segmented_log import Settings
 from kcore.types import Uuid
 from kcore.wire.record_building import encode_records, encode_values
 from kcore.wire.records import Record, values_of

@@ -8,7 +8,7 @@ from itertools import product
 import pytest
 
 from kcore.sim.raft.options import FAULTS, LEVELS, draw
-from kcore.sim.raft.run import replay_command, run_seed
+from kcore.sim.raft.run_world import replay_command, run_seed
 
 EVENTS = 1_200
 
@@ -28,7 +28,7 @@ def test_a_seed_is_the_same_world_each_time() -> None:
 
 
 def test_the_hashing_of_strings_changes_nothing() -> None:
-    code = f"from kcore.sim.raft.run import run_seed; print(run_seed(7, {EVENTS}).hash)"
+    code = f"from kcore.sim.raft.run_world import run_seed; print(run_seed(7, {EVENTS}).hash)"
     told = subprocess.run(
         [sys.executable, "-c", code],
         env=os.environ | {"PYTHONHASHSEED": "12345", "PYTHONPATH": os.pathsep.join(sys.path)},

@@ -9,14 +9,14 @@ from pathlib import Path
 import pytest
 from pyspark.sql import SparkSession
 
-from kcore.bench import results
-from kcore.report.exits import Exit
+from kcore.measure.bench import bench_results as results
+from kcore.measure.report.exits import Exit
+from kcore.measure.workloads.cell import Cell
 from kcore.spark.failures import LOST
 from kcore.spark.pieces import executors, outcomes
 from kcore.spark.progress import Progress
 from kcore.spark.session import start
 from kcore.spark.spark_runner import SparkRunner
-from kcore.workloads.cell import Cell
 
 pytestmark = pytest.mark.long  # Each starts a Spark whose executors are processes.
 

@@ -6,8 +6,8 @@ from pathlib import Path
 import pytest
 from typer.testing import CliRunner
 
-from kcore.cli import spark_options
 from kcore.cli.commands import app
+from kcore.cli.options import spark_options
 from kcore.errors import SparkError
 from kcore.spark.pieces import Outcome
 from kcore.spark.preflight import check_master, judge

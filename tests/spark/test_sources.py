@@ -16,13 +16,13 @@ import kcore
 import kcore.spark
 from cases import DATA
 from kcore.errors import StorageError
-from kcore.metadata.arrow import partitions_as_arrow
+from kcore.metadata.table.table_arrow import partitions_as_arrow
 from kcore.spark.java import java_home
 from kcore.spark.log_source import LogSource
 from kcore.spark.session import start
-from kcore.storage.diverge_dirs import partitions_in
-from kcore.storage.dump import files_of
-from kcore.storage.record_rows import record_rows
+from kcore.storage.tools.diverge_dirs import partitions_in
+from kcore.storage.tools.dump import files_of
+from kcore.storage.tools.record_rows import record_rows
 
 BROKER = DATA / "samples/kraft43/broker2-a"
 EPOCH_MS = 1_704_067_200_000  # 2024-01-01

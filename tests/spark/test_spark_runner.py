@@ -5,14 +5,15 @@ from typing import Any
 import pytest
 from pyspark.sql import SparkSession
 
-from kcore import bench
-from kcore.bench import Plan, results
-from kcore.report.exits import Exit
+from kcore.measure import bench
+from kcore.measure.bench import Plan
+from kcore.measure.bench import bench_results as results
+from kcore.measure.report.exits import Exit
+from kcore.measure.workloads.cell import Cell
+from kcore.measure.workloads.workload_rows import ROW_SCHEMA
 from kcore.spark import session
 from kcore.spark.progress import Progress
 from kcore.spark.spark_runner import SparkRunner
-from kcore.workloads.cell import Cell
-from kcore.workloads.rows import ROW_SCHEMA
 
 
 class Deadly(Cell):

@@ -11,9 +11,10 @@ from pathlib import Path
 import pyspark
 import pytest
 
-from kcore import bench
-from kcore.bench import Plan, results
-from kcore.report.exits import Exit
+from kcore.measure import bench
+from kcore.measure.bench import Plan
+from kcore.measure.bench import bench_results as results
+from kcore.measure.report.exits import Exit
 from kcore.spark import session
 from kcore.spark.java import java_home
 

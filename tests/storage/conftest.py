@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from kcore.storage.segmented_log import SegmentedLog
+from kcore.storage.log.segmented_log import SegmentedLog
 
 
 @pytest.fixture(autouse=True)

@@ -5,8 +5,8 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from kcore.replication.raft_log import OffsetAndEpoch
-from kcore.storage.raft_log import DiskRaftLog
-from kcore.storage.segmented_log import Settings
+from kcore.storage.log.segmented_log import Settings
+from kcore.storage.raft.file_raft_log import DiskRaftLog
 from kcore.wire.record_batch import scan_batches
 from raft.batches import WHOLE_SNAPSHOT
 from storage import building

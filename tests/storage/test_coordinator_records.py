@@ -13,8 +13,8 @@ from kcore.errors import DecodeError
 from kcore.schema.coordinators.groups import GroupMetadataKey, GroupMetadataValue, MemberMetadata
 from kcore.schema.group_protocol import ConsumerProtocolSubscription
 from kcore.schema.structure import Data
-from kcore.storage.coordinator_records import OFFSETS, TRANSACTIONS, DecodedRecord, coordinator_json
-from kcore.storage.dump import Detail, dump_lines
+from kcore.storage.tools.coordinator_records import OFFSETS, TRANSACTIONS, DecodedRecord, coordinator_json
+from kcore.storage.tools.dump import Detail, dump_lines
 from kcore.wire.codec import encode
 from kcore.wire.jsonform import to_json
 from kcore.wire.plan import plan

@@ -6,13 +6,13 @@ from pathlib import Path
 import pytest
 
 from kcore.errors import StorageError
-from kcore.raft.control_records import snapshot_batches
+from kcore.raft.log.control_records import snapshot_batches
 from kcore.replication.raft_log import OffsetAndEpoch
 from kcore.schema.metadata_records_settings import FeatureLevelRecord
-from kcore.storage.metadata_log import load_metadata
-from kcore.storage.raft_log import DiskRaftLog
-from kcore.storage.raft_snapshots import DAMAGED
-from kcore.storage.snapshot import why_damaged
+from kcore.storage.raft.file_raft_log import DiskRaftLog
+from kcore.storage.raft.metadata_log import load_metadata
+from kcore.storage.raft.raft_snapshots import DAMAGED
+from kcore.storage.raft.snapshot import why_damaged
 from kcore.wire.metadata_frames import encode_metadata_record
 from kcore.wire.record_batch import HEADER_END, crc32c
 from kcore.wire.record_building import encode_values

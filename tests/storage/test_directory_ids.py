@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from kcore.errors import StorageError
-from kcore.metadata.directory_table import LOST_UUID, MIGRATING_UUID, UNASSIGNED_UUID, is_reserved_directory
+from kcore.metadata.table.directory_table import LOST_UUID, MIGRATING_UUID, UNASSIGNED_UUID, is_reserved_directory
 from kcore.storage.meta_properties import MetaProperties, verify_directories, with_directory_ids
 from kcore.types import Uuid
 

@@ -9,9 +9,9 @@ import pytest
 from kcore.errors import StorageError
 from kcore.replication.epochs import EpochCache
 from kcore.storage.checkpoints import TopicPartition
-from kcore.storage.diverge import READS, Divergence, diverge, epochs_part
-from kcore.storage.diverge_dirs import diverge_log_dirs, partitions_in
-from kcore.storage.log_writer import LogWriter, write_indexes
+from kcore.storage.log.log_writer import LogWriter, write_indexes
+from kcore.storage.tools.diverge import READS, Divergence, diverge, epochs_part
+from kcore.storage.tools.diverge_dirs import diverge_log_dirs, partitions_in
 from kcore.wire.record_building import encode_records
 from kcore.wire.records import decode_records
 from storage.building import batch, batches, write_log

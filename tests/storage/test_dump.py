@@ -5,9 +5,9 @@ from pathlib import Path
 import pytest
 
 from kcore.errors import DecodeError
-from kcore.storage.dump import Detail, control_text, dump_lines, files_of, record_line
-from kcore.storage.indexes import AbortedTransaction, format_aborted
-from kcore.storage.log_writer import LogWriter
+from kcore.storage.log.indexes import AbortedTransaction, format_aborted
+from kcore.storage.log.log_writer import LogWriter
+from kcore.storage.tools.dump import Detail, control_text, dump_lines, files_of, record_line
 from kcore.wire.record_building import encode_records
 from kcore.wire.records import Record
 from storage.building import batch, batches

@@ -10,16 +10,16 @@ from cli.invoking import kcore
 from hollow.test_observer import batch as observed
 from hollow.test_observer import observer
 from kcore.errors import DecodeError, NetworkError, TargetError
-from kcore.metadata.arrow import SCHEMA as METADATA_SCHEMA
-from kcore.raft.log import SnapshotPiece
+from kcore.measure.watch.log_follower import LogFollower
+from kcore.metadata.table.table_arrow import SCHEMA as METADATA_SCHEMA
+from kcore.raft.log.raft_log import SnapshotPiece
 from kcore.raft.state_machine import SnapshotReader
 from kcore.replication.raft_log import OffsetAndEpoch
 from kcore.spark.log_source import SCHEMA as LOG_SCHEMA
 from kcore.spark.log_source import LogReader
 from kcore.spark.metadata_source import MetadataReader
-from kcore.storage.metadata_log import load_metadata
-from kcore.storage.snapshot import SnapshotId, read_snapshot, why_damaged, write_snapshot
-from kcore.watch.log_follower import LogFollower
+from kcore.storage.raft.metadata_log import load_metadata
+from kcore.storage.raft.snapshot import SnapshotId, read_snapshot, why_damaged, write_snapshot
 from storage.building import batches
 from storage.test_metadata_log import TIME_MS, names, topic, topics_from
 

@@ -8,10 +8,10 @@ import pytest
 
 from kcore.errors import StorageError
 from kcore.protocol_errors import Errors, exception_of
-from kcore.storage import holes
-from kcore.storage.holes import whole_batches
-from kcore.storage.live_log import LiveLog
-from kcore.storage.segmented_log import Settings
+from kcore.storage.log import holes
+from kcore.storage.log.holes import whole_batches
+from kcore.storage.log.live_log import LiveLog
+from kcore.storage.log.segmented_log import Settings
 from kcore.wire.record_batch import scan_batches
 from storage import building
 from storage.raft_logs import FOLDER, files, fill, opened, read_all

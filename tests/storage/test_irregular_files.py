@@ -13,21 +13,21 @@ import pytest
 
 from kcore.errors import FileKindError, KcoreError, StorageError
 from kcore.protocol_errors import ApiException
-from kcore.raft.replicas import ElectionState, ReplicaKey
+from kcore.raft.membership.replicas import ElectionState, ReplicaKey
 from kcore.server.broker.logs import BrokerLogs
 from kcore.storage import files
 from kcore.storage.checkpoints import TopicPartition, read_leader_epochs, read_offsets
-from kcore.storage.dump import Detail, dump_lines
-from kcore.storage.indexes import OffsetIndex, TimeIndex, read_aborted
-from kcore.storage.log_directory import LogDirectory
+from kcore.storage.log.indexes import OffsetIndex, TimeIndex, read_aborted
+from kcore.storage.log.log_directory import LogDirectory
+from kcore.storage.log.producer_snapshot import read_producers
+from kcore.storage.log.segment import Segment
 from kcore.storage.meta_properties import read_meta_properties
 from kcore.storage.partition_metadata import read_partition_metadata
-from kcore.storage.producer_snapshot import read_producers
-from kcore.storage.quorum_state import read_quorum_state
-from kcore.storage.raft_dir import RaftDirectory
-from kcore.storage.raft_format import format_directory
-from kcore.storage.segment import Segment
-from kcore.storage.snapshot import read_snapshot
+from kcore.storage.raft.quorum_state_file import read_quorum_state
+from kcore.storage.raft.raft_dir import RaftDirectory
+from kcore.storage.raft.raft_format import format_directory
+from kcore.storage.raft.snapshot import read_snapshot
+from kcore.storage.tools.dump import Detail, dump_lines
 from kcore.types import Uuid
 from kcore.wire.record_batch import scan_batches
 from raft.nodes import directory, started, voter

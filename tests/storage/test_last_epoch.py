@@ -6,10 +6,10 @@ from pathlib import Path
 import pytest
 
 from kcore.errors import RaftLogError
-from kcore.raft.replicas import ElectionState, ReplicaKey
+from kcore.raft.membership.replicas import ElectionState, ReplicaKey
 from kcore.storage.checkpoints import read_leader_epochs
-from kcore.storage.raft_dir import RaftDirectory
-from kcore.storage.raft_format import format_directory
+from kcore.storage.raft.raft_dir import RaftDirectory
+from kcore.storage.raft.raft_format import format_directory
 from raft.nodes import directory, started, state, voter
 from storage.raft_logs import FOLDER, fill
 

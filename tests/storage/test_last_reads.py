@@ -6,9 +6,9 @@ import pytest
 
 from kcore.replication.raft_log import OffsetAndEpoch
 from kcore.storage.files import OsFileSystem
-from kcore.storage.last_reads import MOST_BYTES, MOST_READS, LastReads
-from kcore.storage.raft_log import DiskRaftLog
-from kcore.storage.segmented_log import Settings
+from kcore.storage.log.last_reads import MOST_BYTES, MOST_READS, LastReads
+from kcore.storage.log.segmented_log import Settings
+from kcore.storage.raft.file_raft_log import DiskRaftLog
 from storage.raft_logs import END, FOLDER, SMALL, fill, opened
 
 

@@ -14,11 +14,11 @@ import pytest
 
 from kcore.broker.replicas.appending import append_as_follower
 from kcore.protocol_errors import Errors, exception_of
-from kcore.storage import live_segment
 from kcore.storage.checkpoints import TopicPartition, read_leader_epochs
-from kcore.storage.live_log import LiveLog, Settings
-from kcore.storage.log import Log
-from kcore.storage.log_directory import LogDirectory
+from kcore.storage.log import live_segment
+from kcore.storage.log.live_log import LiveLog, Settings
+from kcore.storage.log.log_directory import LogDirectory
+from kcore.storage.log.partition_folder import Log
 from kcore.types import Uuid
 from kcore.wire.record_batch import crc32c, scan_batches
 from kcore.wire.record_building import encode_records
@@ -323,7 +323,7 @@ KILLED = """
 import sys
 from pathlib import Path
 from storage import building
-from kcore.storage.live_log import LiveLog, Settings
+from kcore.storage.log.live_log import LiveLog, Settings
 from kcore.wire.record_batch import scan_batches
 
 log = LiveLog(Path(sys.argv[1]), settings=Settings(1500, 200))
@@ -367,7 +367,7 @@ from pathlib import Path
 from storage import building
 from kcore.broker.replicas.appending import append_as_follower
 from kcore.protocol_errors import KafkaStorageException
-from kcore.storage.live_log import LiveLog
+from kcore.storage.log.live_log import LiveLog
 from kcore.wire.record_batch import scan_batches
 
 log = LiveLog(Path(sys.argv[1]))

@@ -10,14 +10,14 @@ import pytest
 
 from kcore.errors import DecodeError, StorageError
 from kcore.storage.files import OS, OsFileSystem
-from kcore.storage.log import Log
-from kcore.storage.log_writer import LogWriter
+from kcore.storage.log.log_writer import LogWriter
+from kcore.storage.log.partition_folder import Log
 from storage.building import batch, batches
 
 WRITER = """
 import sys
 from pathlib import Path
-from kcore.storage.log_writer import LogWriter
+from kcore.storage.log.log_writer import LogWriter
 from storage.building import batch
 with LogWriter(Path(sys.argv[1]), segment_bytes=4000) as log:
     while True:

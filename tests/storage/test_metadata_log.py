@@ -8,9 +8,9 @@ import pytest
 
 from kcore.errors import DecodeError, StorageError, TableError
 from kcore.schema import KRaftVersionRecord, TopicRecord
-from kcore.storage.log_writer import LogWriter
-from kcore.storage.metadata_log import LoadedMetadata, load_metadata
-from kcore.storage.snapshot import SnapshotId, read_snapshot, snapshot_id, snapshots_in, write_snapshot
+from kcore.storage.log.log_writer import LogWriter
+from kcore.storage.raft.metadata_log import LoadedMetadata, load_metadata
+from kcore.storage.raft.snapshot import SnapshotId, read_snapshot, snapshot_id, snapshots_in, write_snapshot
 from kcore.types import Uuid
 from kcore.wire.jsonform import to_json
 from kcore.wire.metadata_frames import encode_metadata_record

@@ -13,19 +13,20 @@ import pytest
 from kcore.broker.replicas.transactions import AbortedTransaction
 from kcore.errors import KcoreError
 from kcore.protocol_errors import Errors, exception_of
-from kcore.raft.replicas import ElectionState, ReplicaKey
+from kcore.raft.membership.replicas import ElectionState, ReplicaKey
 from kcore.server.broker.logs import BrokerLogs
-from kcore.storage import checkpoints, meta_properties, partition_metadata, quorum_state
-from kcore.storage.coordinator_records import OFFSETS
-from kcore.storage.diverge import diverge
-from kcore.storage.dump import Detail, dump_lines
-from kcore.storage.indexes import OffsetIndex, TimeIndex, format_aborted, read_aborted
-from kcore.storage.metadata_log import load_metadata
-from kcore.storage.producer_snapshot import ProducerState, format_producers, read_producers
-from kcore.storage.raft_dir import RaftDirectory
-from kcore.storage.raft_format import format_directory
-from kcore.storage.segment import Segment
-from kcore.storage.snapshot import read_snapshot
+from kcore.storage import checkpoints, meta_properties, partition_metadata
+from kcore.storage.log.indexes import OffsetIndex, TimeIndex, format_aborted, read_aborted
+from kcore.storage.log.producer_snapshot import ProducerState, format_producers, read_producers
+from kcore.storage.log.segment import Segment
+from kcore.storage.raft import quorum_state_file as quorum_state
+from kcore.storage.raft.metadata_log import load_metadata
+from kcore.storage.raft.raft_dir import RaftDirectory
+from kcore.storage.raft.raft_format import format_directory
+from kcore.storage.raft.snapshot import read_snapshot
+from kcore.storage.tools.coordinator_records import OFFSETS
+from kcore.storage.tools.diverge import diverge
+from kcore.storage.tools.dump import Detail, dump_lines
 from kcore.wire.record_batch import crc32c
 from raft.nodes import directory, started, voter
 from storage import building

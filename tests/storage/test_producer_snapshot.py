@@ -6,9 +6,9 @@ from pathlib import Path
 import pytest
 
 from kcore.errors import StorageError
-from kcore.storage.dump import Detail, dump_lines
-from kcore.storage.dump_beside import beside_rows
-from kcore.storage.producer_snapshot import ProducerState, format_producers, parse_producers
+from kcore.storage.log.producer_snapshot import ProducerState, format_producers, parse_producers
+from kcore.storage.tools.dump import Detail, dump_lines
+from kcore.storage.tools.dump_beside import beside_rows
 from reference.crc32c import crc32c
 
 PRODUCERS = [

@@ -6,16 +6,16 @@ from pathlib import Path
 import pytest
 
 from kcore.errors import StorageError
-from kcore.raft.replicas import Address, ElectionState, ReplicaKey, Voter
-from kcore.raft.voters import VoterSet
+from kcore.raft.membership.replicas import Address, ElectionState, ReplicaKey, Voter
+from kcore.raft.membership.voters import VoterSet
 from kcore.replication.raft_log import OffsetAndEpoch
 from kcore.storage.meta_properties import MetaProperties, read_meta_properties, write_meta_properties
-from kcore.storage.metadata_log import load_metadata
-from kcore.storage.quorum_state import read_quorum_state
-from kcore.storage.raft_dir import METADATA_FOLDER, RaftDirectory, random_directory_id
-from kcore.storage.raft_format import format_directory
-from kcore.storage.raft_log import DiskRaftLog
-from kcore.storage.snapshot import read_snapshot
+from kcore.storage.raft.file_raft_log import DiskRaftLog
+from kcore.storage.raft.metadata_log import load_metadata
+from kcore.storage.raft.quorum_state_file import read_quorum_state
+from kcore.storage.raft.raft_dir import METADATA_FOLDER, RaftDirectory, random_directory_id
+from kcore.storage.raft.raft_format import format_directory
+from kcore.storage.raft.snapshot import read_snapshot
 from kcore.types import METADATA_TOPIC_ID, Uuid
 from kcore.wire.record_batch import scan_batches
 from storage.raft_logs import END, fill

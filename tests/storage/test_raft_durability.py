@@ -7,13 +7,13 @@ from pathlib import Path
 
 import pytest
 
-from kcore.raft.config import RaftConfig
+from kcore.raft.membership.replicas import ElectionState, ReplicaKey
 from kcore.raft.node import RaftNode
-from kcore.raft.replicas import ElectionState, ReplicaKey
+from kcore.raft.raft_config import RaftConfig
 from kcore.replication.raft_log import OffsetAndEpoch
-from kcore.storage.raft_dir import RaftDirectory
-from kcore.storage.raft_format import format_directory
-from kcore.storage.raft_log import DiskRaftLog
+from kcore.storage.raft.file_raft_log import DiskRaftLog
+from kcore.storage.raft.raft_dir import RaftDirectory
+from kcore.storage.raft.raft_format import format_directory
 from kcore.types import ZERO_UUID
 from raft.batches import WHOLE_SNAPSHOT
 from storage.raft_logs import FOLDER, SMALL, files, fill, opened, read_all, snapshot

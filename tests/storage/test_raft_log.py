@@ -13,11 +13,11 @@ import pytest
 
 from kcore.errors import DecodeError, RaftLogError, StorageError
 from kcore.replication.raft_log import OffsetAndEpoch
-from kcore.storage import raft_log
 from kcore.storage.checkpoints import read_leader_epochs, read_offsets
 from kcore.storage.files import OsFileSystem
-from kcore.storage.log import Log
-from kcore.storage.raft_log import DiskRaftLog
+from kcore.storage.log.partition_folder import Log
+from kcore.storage.raft import file_raft_log as raft_log
+from kcore.storage.raft.file_raft_log import DiskRaftLog
 from raft.batches import WHOLE_SNAPSHOT, batch
 from storage import building
 from storage.raft_logs import END, FOLDER, SMALL, crashed, files, fill, opened, read_all, snapshot

@@ -7,8 +7,8 @@ from pathlib import Path
 import pytest
 
 from kcore.replication.raft_log import Level
-from kcore.storage.raft_log import DiskRaftLog
-from kcore.storage.segmented_log import Settings
+from kcore.storage.log.segmented_log import Settings
+from kcore.storage.raft.file_raft_log import DiskRaftLog
 from raft.log_contract import LogContract, NewLog
 from storage.raft_logs import FOLDER
 

@@ -4,8 +4,8 @@ import os
 from pathlib import Path
 
 from kcore.replication.raft_log import OffsetAndEpoch
-from kcore.storage.raft_log import DiskRaftLog
-from kcore.storage.segmented_log import Place
+from kcore.storage.log.segmented_log import Place
+from kcore.storage.raft.file_raft_log import DiskRaftLog
 from storage.raft_logs import fill, opened, read_all, snapshot
 
 

@@ -12,11 +12,12 @@ import pytest
 
 from kcore.errors import StorageError
 from kcore.replication.raft_log import OffsetAndEpoch
-from kcore.storage import raft_recovery, segmented_log
 from kcore.storage.checkpoints import read_leader_epochs, write_offsets
 from kcore.storage.files import FileSystem
-from kcore.storage.live_segment import LiveSegment
-from kcore.storage.segmented_log import SegmentedLog, Settings
+from kcore.storage.log import segmented_log
+from kcore.storage.log.live_segment import LiveSegment
+from kcore.storage.log.segmented_log import SegmentedLog, Settings
+from kcore.storage.raft import raft_recovery
 from kcore.wire.record_batch import scan_batches
 from storage import building
 from storage.raft_logs import FOLDER, SMALL, crashed, files, fill, opened, read_all, snapshot

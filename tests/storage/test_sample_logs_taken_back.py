@@ -5,11 +5,11 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from kcore.metadata.image import ClusterImage
-from kcore.metadata.image_writer import records_of
+from kcore.metadata.image.image import ClusterImage
+from kcore.metadata.image.image_writer import records_of
+from kcore.metadata.image.replay import replay
 from kcore.metadata.metadata_version import MetadataVersion
-from kcore.metadata.replay import replay
-from kcore.storage.log import segment_files
+from kcore.storage.log.partition_folder import segment_files
 from kcore.wire.record_batch import scan_batches
 from kcore.wire.records import decode_records
 from metadata.stories import log_of

@@ -8,14 +8,14 @@ import numpy as np
 import pytest
 
 from kcore.errors import StorageError
-from kcore.storage.indexes import (
+from kcore.storage.log.indexes import (
     AbortedTransaction,
     OffsetIndex,
     format_aborted,
     parse_aborted,
 )
-from kcore.storage.log import Log, partition_of
-from kcore.storage.segment import Segment
+from kcore.storage.log.partition_folder import Log, partition_of
+from kcore.storage.log.segment import Segment
 from kcore.wire.record_batch import index_entries, scan_batches
 from storage.building import batch, batches, write_log
 from storage.samples import KRAFT39, KRAFT43, METADATA_43

@@ -2,7 +2,7 @@
 
 from pathlib import Path
 
-from kcore.storage.segmented_log import Settings
+from kcore.storage.log.segmented_log import Settings
 from storage import building
 from storage.raft_logs import opened
 

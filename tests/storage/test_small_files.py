@@ -10,8 +10,9 @@ import pytest
 from kcore.errors import StorageError
 from kcore.replication.epochs import EpochEntry
 from kcore.schema.quorum_state import QuorumStateData
-from kcore.storage import checkpoints, meta_properties, partition_metadata, properties, quorum_state
+from kcore.storage import checkpoints, meta_properties, partition_metadata, properties
 from kcore.storage.meta_properties import MetaProperties
+from kcore.storage.raft import quorum_state_file as quorum_state
 from kcore.types import Uuid
 from storage.samples import KRAFT39, KRAFT43, METADATA_43, SAMPLES
 

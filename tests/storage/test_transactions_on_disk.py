@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 
 from kcore.broker.replicas.transactions import EndMarker, encode_end_marker
-from kcore.storage.live_log import LiveLog, Settings
-from kcore.storage.segment import Segment
+from kcore.storage.log.live_log import LiveLog, Settings
+from kcore.storage.log.segment import Segment
 from kcore.wire.record_batch import TRANSACTIONAL, scan_batches
 from storage import building
 

@@ -6,13 +6,14 @@ from typing import Any
 
 import pytest
 
-from kcore.storm import answer, report
-from kcore.storm.kraft.scenarios import SCENARIOS
-from kcore.storm.plan import Cell
-from kcore.storm.report_rows import Row, failed_row, row_of
-from kcore.storm.result import ScenarioResult
-from kcore.storm.targets import Target
-from kcore.storm.zk.scenarios import SCENARIOS as ZK_SCENARIOS
+from kcore.measure.storm import answer
+from kcore.measure.storm import storm_report as report
+from kcore.measure.storm.kraft.scenarios import SCENARIOS
+from kcore.measure.storm.report_rows import Row, failed_row, row_of
+from kcore.measure.storm.result import ScenarioResult
+from kcore.measure.storm.storm_plan import Cell
+from kcore.measure.storm.targets import Target
+from kcore.measure.storm.zk.scenarios import SCENARIOS as ZK_SCENARIOS
 
 KAFKA, KCORE = "kafka-4.3.1", "kcore-kraft"
 FACTS = {"versions": {"kcore": "0.2.0"}, "targets": [KAFKA, KCORE]}

@@ -5,12 +5,12 @@ import pytest
 from typer.testing import CliRunner, Result
 
 from kcore.cli.commands import app
-from kcore.storm import run
-from kcore.storm.kraft.scenarios import LIMITS, SCENARIOS
-from kcore.storm.plan import StormPlan
-from kcore.storm.report_rows import Row, failed_row, row_of
-from kcore.storm.result import ScenarioResult
-from kcore.storm.zk.scenarios import SCENARIOS as ZK_SCENARIOS
+from kcore.measure.storm import run_storm as run
+from kcore.measure.storm.kraft.scenarios import LIMITS, SCENARIOS
+from kcore.measure.storm.report_rows import Row, failed_row, row_of
+from kcore.measure.storm.result import ScenarioResult
+from kcore.measure.storm.storm_plan import StormPlan
+from kcore.measure.storm.zk.scenarios import SCENARIOS as ZK_SCENARIOS
 
 
 def storm(*arguments: str) -> Result:

@@ -10,12 +10,12 @@ import pytest
 from typer.testing import CliRunner, Result
 
 from kcore.cli.commands import app
-from kcore.report import keep
-from kcore.storm import compared
-from kcore.storm.plan import Cell
-from kcore.storm.report_rows import BULKY, Row, failed_row, row_of, table_of
-from kcore.storm.result import ScenarioResult
-from kcore.storm.targets import Target
+from kcore.measure.report import result_files as keep
+from kcore.measure.storm import compared
+from kcore.measure.storm.report_rows import BULKY, Row, failed_row, row_of, table_of
+from kcore.measure.storm.result import ScenarioResult
+from kcore.measure.storm.storm_plan import Cell
+from kcore.measure.storm.targets import Target
 
 CELL = Cell(Target.parse("kcore-kraft"), 20, 5_000, 0)
 OLD = [90.0, 100.0, 110.0]
@@ -149,7 +149,7 @@ def test_what_cannot_be_compared_is_one_line(tmp_path: Path) -> None:
 
 def test_a_storm_and_a_benchmark_are_not_compared(monkeypatch: pytest.MonkeyPatch) -> None:
     keep.write(pa.table({"workload": ["codec"], "operation": ["a"]}), Path("bench"))
-    monkeypatch.setattr("kcore.bench.results.read", lambda path: pa.table({"workload": pa.array([], pa.string())}))
+    monkeypatch.setattr("kcore.measure.bench.bench_results.read", lambda path: pa.table({"workload": pa.array([], pa.string())}))
     done = compare("old", "bench")
     assert (done.exit_code, done.stderr) == (
         2,

@@ -9,12 +9,12 @@ import numpy as np
 import pytest
 
 from kcore.errors import TargetError
-from kcore.hollow.fleet import HollowBroker, Options, State
-from kcore.metadata.broker_table import BrokerTable
-from kcore.metadata.partition_table import PartitionTable
-from kcore.storm.expectations import Bounds, Held, Holdings, exactly, leaving
-from kcore.storm.kraft.storm import Sizes, Storm, replicas_of
-from kcore.storm.plan import StormPlan
+from kcore.measure.hollow.fleet import HollowBroker, Options, State
+from kcore.measure.storm.expectations import Bounds, Held, Holdings, exactly, leaving
+from kcore.measure.storm.kraft.kraft_storm import Sizes, Storm, replicas_of
+from kcore.measure.storm.storm_plan import StormPlan
+from kcore.metadata.table.broker_table import BrokerTable
+from kcore.metadata.table.partition_table import PartitionTable
 from kcore.types import ZERO_UUID
 
 IDS = [10, 20, 30, 40, 50]
@@ -106,8 +106,8 @@ def test_requests_for_isrs_are_made_a_part_of_the_partitions_at_a_time(monkeypat
         wanted.clear()
 
     wanted = [1, 4, 9, 16, 25]
-    monkeypatch.setattr("kcore.storm.kraft.storm.isr.alter", alter)
-    monkeypatch.setattr("kcore.storm.kraft.storm._ALTERED_AT_ONCE", 2)
+    monkeypatch.setattr("kcore.measure.storm.kraft.kraft_storm.isr.alter", alter)
+    monkeypatch.setattr("kcore.measure.storm.kraft.kraft_storm._ALTERED_AT_ONCE", 2)
     monkeypatch.setattr(Storm, "settled", settled)
     asyncio.run(storm.alter_isrs("to lack", lambda _: np.array(wanted, np.int32), replicas_of))
     assert asked == [[1, 4], [9, 16], [25]]

@@ -10,16 +10,16 @@ from typing import Any
 import numpy as np
 import pytest
 
-from kcore.hollow.fleet import HollowBroker, Options, State
-from kcore.hollow.histograms import NOT_KNOWN
-from kcore.hollow.timeline import Timeline
-from kcore.processes.machine import Usage
+from kcore.measure.hollow.fleet import HollowBroker, Options, State
+from kcore.measure.hollow.histograms import NOT_KNOWN
+from kcore.measure.hollow.timeline import Timeline
+from kcore.measure.processes.local_process import Usage
+from kcore.measure.storm.expectations import Bounds
+from kcore.measure.storm.kraft.kraft_storm import Measure, Sizes, Storm
+from kcore.measure.storm.phases import knew_after_ms, phases_of, work_ms
+from kcore.measure.storm.result import ScenarioResult
 from kcore.schema.metadata_records_log import NoOpRecord
 from kcore.schema.metadata_records_topics import PartitionChangeRecord
-from kcore.storm.expectations import Bounds
-from kcore.storm.kraft.storm import Measure, Sizes, Storm
-from kcore.storm.phases import knew_after_ms, phases_of, work_ms
-from kcore.storm.result import ScenarioResult
 from kcore.types import ZERO_UUID
 
 MS = 1_000_000

@@ -14,18 +14,33 @@ from typer.testing import CliRunner
 
 from kcore.cli.commands import app
 from kcore.errors import TargetError
-from kcore.report import keep
-from kcore.storm.plan import Cell
-from kcore.storm.profile import cell as profile_cell
-from kcore.storm.profile import files, flame, page, pyspy, tables
-from kcore.storm.profile.cell import CellProfile, Window
-from kcore.storm.profile.rules import GC, JIT, KAFKA, KCORE, LAYERS, NATIVE, OTHER, STATE, UNSAMPLED, WIRE, Rule, Rules
-from kcore.storm.profile.samples import Sample, folded, samples_of_async_profiler, samples_of_py_spy
-from kcore.storm.profile.shares import ENDED, shares_of
-from kcore.storm.profile.threads import ThreadTimes, ThreadUse, thread_times, used_between
-from kcore.storm.report_rows import row_of, table_of
-from kcore.storm.result import ScenarioResult
-from kcore.storm.targets import Target
+from kcore.measure.report import result_files as keep
+from kcore.measure.storm.profile import flame, profile_cell, pyspy
+from kcore.measure.storm.profile import profile_files as files
+from kcore.measure.storm.profile import profile_page as page
+from kcore.measure.storm.profile import profile_tables as tables
+from kcore.measure.storm.profile.profile_cell import CellProfile, Window
+from kcore.measure.storm.profile.profile_rules import (
+    GC,
+    JIT,
+    KAFKA,
+    KCORE,
+    LAYERS,
+    NATIVE,
+    OTHER,
+    STATE,
+    UNSAMPLED,
+    WIRE,
+    Rule,
+    Rules,
+)
+from kcore.measure.storm.profile.samples import Sample, folded, samples_of_async_profiler, samples_of_py_spy
+from kcore.measure.storm.profile.shares import ENDED, shares_of
+from kcore.measure.storm.profile.threads import ThreadTimes, ThreadUse, thread_times, used_between
+from kcore.measure.storm.report_rows import row_of, table_of
+from kcore.measure.storm.result import ScenarioResult
+from kcore.measure.storm.storm_plan import Cell
+from kcore.measure.storm.targets import Target
 
 RECORDED = Path(__file__).with_name("profile_stacks.txt")  # kind, layer, event, stack: of real controllers.
 RULES = {"kcore": KCORE, "kafka": KAFKA}
@@ -53,7 +68,7 @@ def test_every_rule_of_layers_decides_for_a_recorded_stack(kind: str):
     """A rule that no stack of a real controller meets may be wrong, and nobody would see it."""
     rules = RULES[kind]
     stacks = [stack for of, _, _, stack in recorded() if of == kind]
-    stacks.append(("observe (kcore/server/controller/metrics.py)",))  # Too short to be sampled in a small storm.
+    stacks.append(("observe (kcore/server/zk_controller/zk_controller_metrics.py)",))  # Too short to be sampled in a small storm.
 
     def without(gone: Rule) -> Rules:
         return Rules([each for each in rules.enclosing if each is not gone],

@@ -6,17 +6,18 @@ import pyarrow.parquet as pq
 import pytest
 from rich.console import Console
 
-from kcore.cli.storm_command import verdict
-from kcore.report import keep
-from kcore.report.exits import Exit
-from kcore.storm import report, report_table
-from kcore.storm.expected import EXPECTED_ERRORS
-from kcore.storm.kraft.scenarios import ALL as SCENARIOS
-from kcore.storm.phases import Phases, knew_after_ms, phases_of, work_ms
-from kcore.storm.plan import Cell, StormPlan
-from kcore.storm.report_rows import Row, failed_row, medians, merged, missing, row_of, table_of
-from kcore.storm.result import ScenarioResult
-from kcore.storm.targets import Target
+from kcore.cli.measure.storm_command import verdict
+from kcore.measure.report import result_files as keep
+from kcore.measure.report.exits import Exit
+from kcore.measure.storm import report_table
+from kcore.measure.storm import storm_report as report
+from kcore.measure.storm.expected import EXPECTED_ERRORS
+from kcore.measure.storm.kraft.scenarios import ALL as SCENARIOS
+from kcore.measure.storm.phases import Phases, knew_after_ms, phases_of, work_ms
+from kcore.measure.storm.report_rows import Row, failed_row, medians, merged, missing, row_of, table_of
+from kcore.measure.storm.result import ScenarioResult
+from kcore.measure.storm.storm_plan import Cell, StormPlan
+from kcore.measure.storm.targets import Target
 
 KCORE = "kcore-kraft"
 CELL = Cell(Target.parse("kafka-4.3.1"), 3, 100, 0)

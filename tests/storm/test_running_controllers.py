@@ -10,19 +10,19 @@ import numpy as np
 import pytest
 
 from kcore.errors import TargetError
-from kcore.hollow.fleet import Fleet, Options
-from kcore.hollow.histograms import histogram
-from kcore.hollow.isr import lacking
-from kcore.hollow.quorum import Quorum
-from kcore.metadata.partition_table import PartitionTable
-from kcore.processes.kcore_quorum import KcoreQuorum
-from kcore.processes.listening import listening_pids
-from kcore.storm import run
-from kcore.storm.kraft.scenarios import SCENARIOS
-from kcore.storm.kraft.seen import controller_pids, session_timeout_ms
-from kcore.storm.kraft.storm import Sizes, Storm
-from kcore.storm.plan import StormPlan
-from kcore.storm.report_rows import Row
+from kcore.measure.hollow.fleet import Fleet, Options
+from kcore.measure.hollow.histograms import histogram
+from kcore.measure.hollow.isr import lacking
+from kcore.measure.hollow.quorum_client import Quorum
+from kcore.measure.processes.kcore_quorum import KcoreQuorum
+from kcore.measure.processes.listening import listening_pids
+from kcore.measure.storm import run_storm as run
+from kcore.measure.storm.kraft.kraft_storm import Sizes, Storm
+from kcore.measure.storm.kraft.running_controllers import controller_pids, session_timeout_ms
+from kcore.measure.storm.kraft.scenarios import SCENARIOS
+from kcore.measure.storm.report_rows import Row
+from kcore.measure.storm.storm_plan import StormPlan
+from kcore.metadata.table.partition_table import PartitionTable
 
 SESSION_MS = 1_500
 BEAT_S = 0.1
@@ -195,6 +195,6 @@ def test_heartbeats_that_were_due_while_the_controller_did_not_answer_count(cont
 
 def _bucket_of(seconds: float) -> int:
     """The first bucket of the histogram with durations that are surely longer."""
-    from kcore.hollow.histograms import percentile_ms
+    from kcore.measure.hollow.histograms import percentile_ms
 
     return next(at for at in range(2048) if percentile_ms(np.eye(1, 2048, at, dtype=np.int64)[0], 1.0) > seconds * 1e3)

@@ -4,16 +4,16 @@ import numpy as np
 import pytest
 
 from kcore.errors import TargetError
-from kcore.hollow.isr import lacking
-from kcore.metadata.broker_table import BrokerTable
-from kcore.metadata.partition_table import PartitionTable
+from kcore.measure.hollow.isr import lacking
+from kcore.measure.storm.kraft.kraft_storm import Sizes
+from kcore.measure.storm.kraft.scenarios import ALL, BREAKS_CONTROLLER, LIMITS, NEEDS_OWN_QUORUM
+from kcore.measure.storm.kraft.scenarios.directories import lost_of
+from kcore.measure.storm.kraft.scenarios.limits import one_too_many
+from kcore.measure.storm.kraft.scenarios.topics import MOST_RECORDS, check, requests_for
+from kcore.measure.storm.moves import replaced
+from kcore.metadata.table.broker_table import BrokerTable
+from kcore.metadata.table.partition_table import PartitionTable
 from kcore.protocol_errors import Errors
-from kcore.storm.kraft.scenarios import ALL, BREAKS_CONTROLLER, LIMITS, NEEDS_OWN_QUORUM
-from kcore.storm.kraft.scenarios.directories import lost_of
-from kcore.storm.kraft.scenarios.limits import one_too_many
-from kcore.storm.kraft.scenarios.topics import MOST_RECORDS, check, requests_for
-from kcore.storm.kraft.storm import Sizes
-from kcore.storm.moves import replaced
 from kcore.types import Uuid
 
 

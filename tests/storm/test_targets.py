@@ -8,18 +8,18 @@ from typing import Any
 import pytest
 
 from kcore.errors import PlanError, TargetError
-from kcore.hollow import quorum
-from kcore.hollow.quorum import Quorum
+from kcore.measure.hollow import quorum_client as quorum
+from kcore.measure.hollow.quorum_client import Quorum
+from kcore.measure.storm import targets
+from kcore.measure.storm.kraft.scenarios import LIMITS, NEEDS_OWN_QUORUM, SCENARIOS
+from kcore.measure.storm.run_storm import check_targets
+from kcore.measure.storm.storm_plan import Cell, StormPlan
+from kcore.measure.storm.targets import Left, Target, free_ids
 from kcore.net.server import serve
 from kcore.schema.broker_lifecycle import UnregisterBrokerRequest, UnregisterBrokerResponse
 from kcore.schema.cluster_metadata import DescribeClusterResponse
 from kcore.schema.structure import Message
 from kcore.schema.topics import DeletableTopicResult, DeleteTopicsRequest, DeleteTopicsResponse
-from kcore.storm import targets
-from kcore.storm.kraft.scenarios import LIMITS, NEEDS_OWN_QUORUM, SCENARIOS
-from kcore.storm.plan import Cell, StormPlan
-from kcore.storm.run import check_targets
-from kcore.storm.targets import Left, Target, free_ids
 from net.loops import story
 
 

@@ -10,19 +10,19 @@ from unittest.mock import Mock
 
 import pytest
 
-from kcore.cli.storm_command import verdict
-from kcore.hollow.zk.broker import Arrival
-from kcore.processes.zk_controllers import KAFKA_ZK, KCORE_ZK
-from kcore.report.exits import Exit
+from kcore.cli.measure.storm_command import verdict
+from kcore.measure.hollow.zk.hollow_zk_broker import Arrival
+from kcore.measure.processes.zk_controllers import KAFKA_ZK, KCORE_ZK
+from kcore.measure.report.exits import Exit
+from kcore.measure.storm.expectations import Bounds
+from kcore.measure.storm.phases import phases_of
+from kcore.measure.storm.report_rows import different_ends, row_of
+from kcore.measure.storm.report_table import troubles
+from kcore.measure.storm.result import ScenarioResult
+from kcore.measure.storm.storm_plan import Cell
+from kcore.measure.storm.targets import Target
+from kcore.measure.storm.zk.zk_storm import ZkMeasure, ZkStorm
 from kcore.schema import LeaderAndIsrRequest
-from kcore.storm.expectations import Bounds
-from kcore.storm.phases import phases_of
-from kcore.storm.plan import Cell
-from kcore.storm.report_rows import different_ends, row_of
-from kcore.storm.report_table import troubles
-from kcore.storm.result import ScenarioResult
-from kcore.storm.targets import Target
-from kcore.storm.zk.storm import ZkMeasure, ZkStorm
 
 ANY = Bounds(0, 1_000, "anything")
 

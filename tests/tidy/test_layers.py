@@ -38,19 +38,19 @@ EDGE_CRATES = {"front": "server", "hollow": "hollow"}
 EDGE_OF_RUST = re.compile(r"\bstd::(net|time|fs|env|thread|process|os)\b|\b(mio|rand|tokio|socket2)::")
 # Who reads the wall clock, and what for; deadlines are counted by a clock that only goes forward.
 WALL_CLOCK = {
-    "cli/quorum_describe.py": "how long ago it was, as Kafka's tool tells it",
-    "designs/v3.py": "time stamps in znodes",
-    "hollow/zk/fleet.py": "time stamps in znodes",
-    "server/broker/process.py": "time stamps of records",
-    "server/broker/zk_process.py": "the time stamp in the broker's znode",
-    "server/controller/process.py": "the time stamp in /controller, and delegation tokens' lifetimes",
-    "server/kraft/process.py": "time stamps of records, and delegation tokens' lifetimes",
-    "server/quorum/front.py": "time stamps in the audit log",
-    "server/quorum/clock.py": "once, at the start: from there on a clock that only goes forward",
-    "storage/raft_format.py": "time stamps of records",
-    "storm/profile/cell.py": "a recording of the virtual machine has wall-clock times",
-    "storm/kraft/storm.py": "a record's time on the wire against ours",
-    "workloads/run.py": "when a run was started",
+    "cli/servers/quorum_describe.py": "how long ago it was, as Kafka's tool tells it",
+    "measure/designs/v3.py": "time stamps in znodes",
+    "measure/hollow/zk/zk_fleet.py": "time stamps in znodes",
+    "server/broker/broker_server.py": "time stamps of records",
+    "server/zk_broker/zk_broker_server.py": "the time stamp in the broker's znode",
+    "server/zk_controller/zk_controller_server.py": "the time stamp in /controller, and delegation tokens' lifetimes",
+    "server/kraft_controller/kraft_controller_server.py": "time stamps of records, and delegation tokens' lifetimes",
+    "server/quorum_node/quorum_request_handlers.py": "time stamps in the audit log",
+    "server/quorum_node/clock.py": "once, at the start: from there on a clock that only goes forward",
+    "storage/raft/raft_format.py": "time stamps of records",
+    "measure/storm/profile/profile_cell.py": "a recording of the virtual machine has wall-clock times",
+    "measure/storm/kraft/kraft_storm.py": "a record's time on the wire against ours",
+    "measure/workloads/run_cell.py": "when a run was started",
 }
 # Circles of imports, those for types alone included, stay within one subject: how many files of a folder may be in one.
 CIRCLES = {
@@ -118,8 +118,8 @@ def test_a_mode_of_the_controller_does_not_import_the_other(mode: str, other: st
 
 
 MODES = {
-    "zk": ("kcore.controller.zk.", "kcore.server.controller.", "kcore.broker.zk_control."),
-    "kraft": ("kcore.controller.kraft.", "kcore.server.kraft.", "kcore.broker.metadata_delta."),
+    "zk": ("kcore.controller.zk.", "kcore.server.zk_controller.", "kcore.broker.zk_control."),
+    "kraft": ("kcore.controller.kraft.", "kcore.server.kraft_controller.", "kcore.broker.metadata_delta."),
 }
 
 
@@ -147,7 +147,7 @@ def test_replicas_do_not_know_who_tells_them() -> None:
 
 
 def test_zookeeper_is_performed_for_anybody() -> None:
-    """Who asks something of ZooKeeper says so in `metadata/znode_operations.py`'s words, controller or not."""
+    """Who asks something of ZooKeeper says so in `metadata/zookeeper/znode_operations.py`'s words, controller or not."""
     for path in sorted((PACKAGE / "zookeeper").glob("*.py")):
         units = {module.split(".")[1] for module in imported(path) if module.startswith("kcore.")}
         assert not units & {"controller", "broker", "raft"}, path.name

@@ -6,13 +6,13 @@ import numpy as np
 import pytest
 
 from kcore.errors import DecodeError, NetworkError
+from kcore.measure.watch import log_follower
+from kcore.measure.watch.frame import brokers_of, measured, partitions_of
+from kcore.measure.watch.log_follower import LogFollower, Seen, isr_changes
+from kcore.measure.watch.scraped import samples_of
 from kcore.schema.metadata_records_brokers import RegisterBrokerRecord
 from kcore.schema.metadata_records_topics import PartitionChangeRecord, PartitionRecord, TopicRecord
 from kcore.types import Uuid
-from kcore.watch import log_follower
-from kcore.watch.frame import brokers_of, measured, partitions_of
-from kcore.watch.log_follower import LogFollower, Seen, isr_changes
-from kcore.watch.scraped import samples_of
 from kcore.wire.metadata_frames import encode_metadata_record
 from kcore.wire.record_building import encode_records, encode_values
 from kcore.wire.records import Record

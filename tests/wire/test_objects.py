@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 
 import cases
 import kcore
-from kcore._ext import wire_program
+from kcore._ext.wire import wire_program
 from kcore.schema.kinds import Kind
 from kcore.schema.leader_and_isr import LeaderAndIsrPartitionState, LeaderAndIsrTopicState
 from kcore.schema.structure import Message

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 import kcore
-from kcore._ext.columns_write import Writer
+from kcore._ext.columns.columns_write import Writer
 from kcore.errors import DecodeError, EncodeError, UnsupportedVersionError
 from kcore.schema import LeaderAndIsrRequest, PartitionChangeRecord, PartitionRecord, UpdateMetadataRequest
 from kcore.schema.leader_and_isr import LeaderAndIsrPartitionState, LeaderAndIsrTopicState

@@ -9,16 +9,16 @@ from typer.testing import CliRunner
 from hollow.test_observer import observer
 from kcore.cli.commands import app
 from kcore.controller.kraft.snapshot_loading import SnapshotLoading
-from kcore.metadata.image import ClusterImage
-from kcore.metadata.replay import replay
-from kcore.raft.log import SnapshotPiece
+from kcore.measure.watch.log_follower import LogFollower
+from kcore.metadata.image.image import ClusterImage
+from kcore.metadata.image.replay import replay
+from kcore.raft.log.raft_log import SnapshotPiece
 from kcore.raft.state_machine import SnapshotReader
 from kcore.replication.raft_log import OffsetAndEpoch
 from kcore.schema import TopicRecord
-from kcore.storage.dump import control_text
-from kcore.storage.metadata_log import load_metadata
+from kcore.storage.raft.metadata_log import load_metadata
+from kcore.storage.tools.dump import control_text
 from kcore.types import Uuid
-from kcore.watch.log_follower import LogFollower
 from kcore.wire.metadata_frames import encode_metadata_record
 from kcore.wire.record_building import encode_records
 from kcore.wire.records import Record, decode_records, records_of

@@ -6,7 +6,7 @@ import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kcore._ext import vectors
+from kcore._ext.columns import vectors
 from kcore.types import Int32s, UInt8s
 from reference import vectors as twin
 

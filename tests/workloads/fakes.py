@@ -5,10 +5,10 @@ from typing import Any
 import numpy as np
 import pytest
 
-from kcore.workloads import measure
-from kcore.workloads.catalog import WORKLOADS, Workload
-from kcore.workloads.cell import Cell
-from kcore.workloads.measure import Operation
+from kcore.measure.workloads import measure
+from kcore.measure.workloads.catalog import WORKLOADS, Workload
+from kcore.measure.workloads.cell import Cell
+from kcore.measure.workloads.measure import Operation
 
 PLAN = {"workload": [{"name": "fake", "partitions": [10, 100, 1000], "brokers": [3, 30], "repeat": 2, "seed": 1}]}
 

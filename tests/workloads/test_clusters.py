@@ -4,15 +4,15 @@ import pytest
 from cases import DATA
 from kcore.constants import NO_BROKER_ROW
 from kcore.errors import ClusterFileError, TableError
-from kcore.metadata.partition_table import PartitionTable
+from kcore.measure.workloads.cell import Cell
+from kcore.measure.workloads.clusters import cluster_of, cluster_size, mixed_states_of, scaled, table_of_file
+from kcore.measure.workloads.generate import generate
+from kcore.measure.workloads.messages import leader_and_isr, stop_replica, update_metadata
+from kcore.metadata.table.partition_table import PartitionTable
 from kcore.schema import RequestHeader
 from kcore.schema.structure import Message
 from kcore.wire.codec import encode
 from kcore.wire.column_codec import encode_columns
-from kcore.workloads.cell import Cell
-from kcore.workloads.clusters import cluster_of, cluster_size, mixed_states_of, scaled, table_of_file
-from kcore.workloads.generate import generate
-from kcore.workloads.messages import leader_and_isr, stop_replica, update_metadata
 
 DUMP = (DATA / "samples" / "zk39-scenario" / "2-broker3-killed.zk.txt").read_bytes()
 

@@ -6,9 +6,9 @@ import numpy as np
 import pytest
 
 from kcore.errors import PlacementError, TableError
-from kcore.metadata.columns import PARTITION_COLUMNS
-from kcore.metadata.partition_table import PartitionTable
-from kcore.workloads.generate import generate, scramble
+from kcore.measure.workloads.generate import generate, scramble
+from kcore.metadata.table.column_list import PARTITION_COLUMNS
+from kcore.metadata.table.partition_table import PartitionTable
 
 
 def columns(table: PartitionTable) -> dict[str, list]:

@@ -6,8 +6,8 @@ import time
 import numpy as np
 import pytest
 
-from kcore.workloads import memory
-from kcore.workloads.measure import SAMPLES_AT_LEAST, SAMPLES_AT_MOST, Operation, UnsteadyResultError, measure
+from kcore.measure.workloads import memory
+from kcore.measure.workloads.measure import SAMPLES_AT_LEAST, SAMPLES_AT_MOST, Operation, UnsteadyResultError, measure
 
 
 def operation(run, **given) -> Operation:
@@ -64,7 +64,7 @@ def test_no_peak_is_told_where_linux_does_not_tell(monkeypatch, tmp_path):
 def test_the_peak_of_a_process_is_its_own() -> None:
     """Not that of whoever started it."""
     large = bytearray(b"x") * (512 << 20)
-    program = "from kcore.workloads.memory import process_peak; print(process_peak())"
+    program = "from kcore.measure.workloads.memory import process_peak; print(process_peak())"
     done = subprocess.run([sys.executable, "-c", program], capture_output=True, check=True)
     assert int(done.stdout) < len(large) <= memory.process_peak()
 
@@ -72,7 +72,7 @@ def test_the_peak_of_a_process_is_its_own() -> None:
 def test_a_warm_up_and_a_duration_are_kept_to_and_the_samples_thinned(monkeypatch: pytest.MonkeyPatch):
     now_ns = itertools.count(step=1_000_000)  # A millisecond between two looks at the clock.
     monkeypatch.setattr(time, "perf_counter_ns", lambda: next(now_ns))
-    monkeypatch.setattr("kcore.workloads.measure.MOST_KEPT", 100)
+    monkeypatch.setattr("kcore.measure.workloads.measure.MOST_KEPT", 100)
     runs = itertools.count()
     measured = measure(operation(lambda: b"%d" % (next(runs) * 0)), warm_up_s=0.05, duration_s=1.5)
     assert next(runs) == 2 + 50 + 1500  # The first, the weighed one; those of the warm-up; the samples.

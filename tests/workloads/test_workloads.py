@@ -3,10 +3,10 @@ from collections import defaultdict
 import pytest
 
 from cases import DATA
-from kcore.workloads import measure
-from kcore.workloads.catalog import WORKLOADS
-from kcore.workloads.cell import Cell
-from kcore.workloads.run import run_cell
+from kcore.measure.workloads import measure
+from kcore.measure.workloads.catalog import WORKLOADS
+from kcore.measure.workloads.cell import Cell
+from kcore.measure.workloads.run_cell import run_cell
 
 DUMP = (DATA / "samples" / "zk39-scenario" / "1-created.zk.txt").read_bytes()
 

@@ -10,11 +10,11 @@ from kazoo import exceptions
 from kazoo.exceptions import NoAuthError
 
 from kcore.errors import ControllerMovedError, TableError, ZookeeperError
-from kcore.metadata import znodes
-from kcore.metadata.changes import PartitionChanges, UnwrittenChanges
-from kcore.metadata.partition_table import PartitionTable
-from kcore.metadata.topics import TopicTable
-from kcore.metadata.znode_operations import Create, Delete, Operation, OperationResult, SetData
+from kcore.metadata.table.changes import PartitionChanges, UnwrittenChanges
+from kcore.metadata.table.partition_table import PartitionTable
+from kcore.metadata.table.topic_table import TopicTable
+from kcore.metadata.zookeeper import znodes
+from kcore.metadata.zookeeper.znode_operations import Create, Delete, Operation, OperationResult, SetData
 from kcore.zookeeper.client import ZookeeperClient
 from kcore.zookeeper.operations import name_of_error
 from kcore.zookeeper.registration import elect, register_broker, take_over

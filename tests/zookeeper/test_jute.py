@@ -6,10 +6,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from kazoo.protocol.states import ZnodeStat
 
-from kcore._ext import jute as kernel
+from kcore._ext.wire import jute as kernel
 from kcore.errors import ZookeeperError
-from kcore.metadata.znode_operations import Create, Delete, SetData
-from kcore.metadata.znode_states import texts_of
+from kcore.metadata.zookeeper.znode_operations import Create, Delete, SetData
+from kcore.metadata.zookeeper.znode_states import texts_of
 from kcore.zookeeper.operations import (
     MAX_BYTES,
     MAX_OPERATIONS,

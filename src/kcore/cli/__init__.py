@@ -6,7 +6,7 @@ from io import TextIOWrapper
 from kcore.cli import pipes
 from kcore.errors import MissingExtraError
 from kcore.extras import needs
-from kcore.report.exits import Exit
+from kcore.measure.report.exits import Exit
 
 
 def main() -> None:

@@ -45,85 +45,85 @@ class Command(NamedTuple):
 
 
 COMMANDS: Final[dict[str, Command]] = {
-    "bench": Command("bench_command", "Run a plan's workloads over Spark; print, keep and draw what was measured."),
+    "bench": Command("measure.bench_command", "Run a plan's workloads over Spark; print, keep and draw what was measured."),
     "bench designs": Command(
-        "designs_command",
+        "measure.designs_command",
         "Measure the article's designs on a real ZooKeeper: watchers, znodes, reads, writes, time to new leaders.",
     ),
     "bench quorum": Command(
-        "bench_quorum_command",
+        "measure.bench_quorum_command",
         "Measure three voters with fsync on loopback: kcore's beside Kafka's own (kafka.tools.TestRaftServer).",
     ),
     "compare": Command(
-        "compare_command",
+        "measure.compare_command",
         "Tell which named operations became slower between two runs of `kcore bench`, or scenarios of `kcore storm`.",
     ),
     "storm": Command(
-        "storm_command",
+        "measure.storm_command",
         "Put a controller of Kafka or kcore under the load of hollow brokers; report when the last one has the change.",
     ),
     "top": Command(
-        "top_command", "Watch a quorum of controllers, Kafka's or kcore's: its replicas, brokers, partitions, log."
+        "measure.top_command", "Watch a quorum of controllers, Kafka's or kcore's: its replicas, brokers, partitions, log."
     ),
     "spark archive": Command(
-        "spark_archive_command", "Write an archive of kcore, NumPy and PyArrow for Spark's executors."
+        "measure.spark_archive_command", "Write an archive of kcore, NumPy and PyArrow for Spark's executors."
     ),
     "rivals": Command(
-        "rivals_command", "Build the peers in bench/rivals and run them beside kcore, results compared before times."
+        "measure.rivals_command", "Build the peers in bench/rivals and run them beside kcore, results compared before times."
     ),
-    "dump": Command("dump_command", "Show the contents of a log, as kafka-dump-log prints them."),
-    "diverge": Command("diverge_command", "Find the first offset at which two replicas on disk differ."),
+    "dump": Command("files.dump_command", "Show the contents of a log, as kafka-dump-log prints them."),
+    "diverge": Command("files.diverge_command", "Find the first offset at which two replicas on disk differ."),
     "image": Command(
-        "image_command",
+        "files.image_command",
         "Sum up a cluster: its brokers, topics and partitions, and which of those are in trouble.",
     ),
-    "messages": Command("messages_command", "List Kafka's messages, or show the fields of one and its JSON."),
-    "decode": Command("codec_command", "Show a message's bytes as Kafka's JSON.", "decode_command"),
-    "encode": Command("codec_command", "Write a message's bytes from Kafka's JSON.", "encode_command"),
+    "messages": Command("files.messages_command", "List Kafka's messages, or show the fields of one and its JSON."),
+    "decode": Command("files.codec_command", "Show a message's bytes as Kafka's JSON.", "decode_command"),
+    "encode": Command("files.codec_command", "Write a message's bytes from Kafka's JSON.", "encode_command"),
     "test": Command(
         "test_command", "Run a checkout's quick tests, --all: all; arguments go to pytest.", passes_on=True
     ),
 }
 CONTROLLER: Final[dict[str, Command]] = {
     "zk": Command(
-        "controller_command",
+        "servers.controller_command",
         "Take part in the controller election in ZooKeeper, and control real Kafka brokers up to 3.9.",
     ),
     "kraft format": Command(
-        "kraft_format", "Make the directory of a controller, as `kafka-storage.sh format` does; prints its ids."
+        "servers.kraft_format", "Make the directory of a controller, as `kafka-storage.sh format` does; prints its ids."
     ),
     "kraft run": Command(
-        "kraft_run",
+        "servers.kraft_run",
         "Be a KRaft controller: a voter of the quorum, and while it leads the controller of real Kafka brokers.",
     ),
 }
 BROKER: Final[dict[str, Command]] = {
-    "zk": Command("broker_command", "Hold replicas beside real Kafka brokers up to 3.9, over ZooKeeper."),
+    "zk": Command("servers.broker_command", "Hold replicas beside real Kafka brokers up to 3.9, over ZooKeeper."),
     "kraft format": Command(
-        "broker_kraft_format", "Make the directories of a broker, as `kafka-storage.sh format` does; prints their ids."
+        "servers.broker_kraft_format", "Make the directories of a broker, as `kafka-storage.sh format` does; prints their ids."
     ),
     "kraft run": Command(
-        "broker_kraft_run",
+        "servers.broker_kraft_run",
         "Hold replicas beside real Kafka brokers, in a KRaft cluster of Kafka's controllers or kcore's.",
     ),
 }
 QUORUM: Final[dict[str, Command]] = {
     "serve": Command(
-        "quorum_serve",
+        "servers.quorum_serve",
         "Be a voter or an observer of a quorum of controllers; with --append measure how fast it commits.",
     ),
     "format": Command(
-        "quorum_format",
+        "servers.quorum_format",
         "Make a directory that `kcore quorum serve`, or a controller of Kafka, takes as its own; prints its ids.",
     ),
     "wait": Command(
-        "quorum_wait", "Wait until a quorum has a leader and the named controllers have all that is committed."
+        "servers.quorum_wait", "Wait until a quorum has a leader and the named controllers have all that is committed."
     ),
-    "describe": Command("quorum_describe", "Describe a metadata quorum, as kafka-metadata-quorum.sh does it."),
+    "describe": Command("servers.quorum_describe", "Describe a metadata quorum, as kafka-metadata-quorum.sh does it."),
 }
 SIM: Final[dict[str, Command]] = {
     "raft": Command(
-        "sim_command",
+        "measure.sim_command",
         "Simulate raft quorums: networks, disks and clocks that fail, invariants after every event.",
     ),
 }

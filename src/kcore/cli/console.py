@@ -11,10 +11,10 @@ from rich.segment import Segment
 from rich.text import Text
 
 from kcore.cli.pipes import drop
+from kcore.measure.report.exits import Exit
+from kcore.measure.report.machine import Load, cores
+from kcore.measure.report.noise import about_the_machine
 from kcore.printable import printable, printable_lines
-from kcore.report.exits import Exit
-from kcore.report.machine import Load, cores
-from kcore.report.noise import about_the_machine
 
 LOG_WIDTH = 10_000  # Characters: no line of a table is wrapped in a file or a pipe.
 _OS_ERROR = re.compile(r"\[Errno -?\d+\] ([^:\[]*[^:\[\s])(?:: '([^']*)')?(?: -> '([^']*)')?")

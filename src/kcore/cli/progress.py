@@ -18,7 +18,7 @@ from rich.progress import (
 from rich.progress import Progress as Bar
 from rich.text import Text
 
-from kcore.report.units import time_left
+from kcore.measure.report.units import time_left
 from kcore.spark.progress import OnProgress, Progress
 
 QUIET_S = 5.0  # Between two lines of a log.

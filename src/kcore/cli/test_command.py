@@ -9,7 +9,7 @@ from pathlib import Path
 import typer
 
 from kcore.cli.console import fail
-from kcore.report.exits import Exit
+from kcore.measure.report.exits import Exit
 
 
 def command(context: typer.Context) -> None:

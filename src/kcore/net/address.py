@@ -8,7 +8,7 @@ from contextlib import contextmanager
 from typing import Final
 
 from kcore.errors import AuthenticationError, DisconnectedError, KcoreError, RefusedError, RequestTimeoutError
-from kcore.net.bounded_log import one_line
+from kcore.net.limits.bounded_log import one_line
 
 LARGEST_PORT: Final = 65_535
 LONGEST_NAME: Final = 254  # Bytes of a domain name with its last dot (RFC 1035).

@@ -1,6 +1,6 @@
 """Connections that a server gives away to another loop of the process, and takes back.
 
-A server answers every request in Python. An adopter (the compiled front: `kcore.server.quorum.compiled`) answers some
+A server answers every request in Python. An adopter (the compiled front: `kcore.server.quorum_node.answer_loop`) answers some
 of them without it. It is offered a connection when an answer is written and nothing is unread or unwritten. What was
 the connection's protocol ends then, without an end of the socket; an `AdoptedConnection` takes its place in the
 server's admission. When the adopter hands the connection back, a protocol begins anew where the last one was: with its
@@ -12,8 +12,8 @@ import os
 from collections.abc import Callable, Sequence
 from typing import Final, NamedTuple, Protocol, TypeAlias
 
-from kcore.net.admission import Rank, may_be_connections
-from kcore.net.framed import Piece
+from kcore.net.framed_connection import Piece
+from kcore.net.limits.admission import Rank, may_be_connections
 from kcore.net.request_context import ClientSession, RequestContext
 from kcore.schema.structure import Message
 

@@ -6,10 +6,10 @@ from typing import Any
 from kcore.errors import AuthenticationError, DecodeError, FrameError, NetworkError
 from kcore.net.address import address_text, check_address, network_errors
 from kcore.net.connection import Connection
-from kcore.net.limits import Limits
-from kcore.net.metrics import Metrics
-from kcore.net.sasl_client import Exchange
-from kcore.net.security import Sasl, Security
+from kcore.net.connection_metrics import Metrics
+from kcore.net.limits.connection_limits import Limits
+from kcore.net.security.client_security import Sasl, Security
+from kcore.net.security.sasl_client import Exchange
 from kcore.net.versions import PeerVersions, api_versions_request, next_version, read_answer
 from kcore.protocol_errors import Errors
 from kcore.schema.api_versions import ApiVersionsRequest, ApiVersionsResponse

@@ -14,9 +14,9 @@ from kcore.errors import (
     RequestTimeoutError,
     UnsupportedVersionError,
 )
-from kcore.net.framed import Framed, Piece, frame_with
-from kcore.net.limits import Limits
-from kcore.net.metrics import Metrics
+from kcore.net.connection_metrics import Metrics
+from kcore.net.framed_connection import Framed, Piece, frame_with
+from kcore.net.limits.connection_limits import Limits
 from kcore.net.versions import PeerVersions, api_name, response_of
 from kcore.schema.headers import ResponseHeader
 from kcore.schema.index import REQUESTS

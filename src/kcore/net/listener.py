@@ -6,7 +6,7 @@ import socket
 from collections.abc import Callable
 from typing import Final
 
-from kcore.net.bounded_log import BoundedLog
+from kcore.net.limits.bounded_log import BoundedLog
 
 BACKLOG: Final = 1024
 AT_ONCE: Final = 32  # Connections accepted before others have a turn.

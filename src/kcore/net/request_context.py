@@ -6,7 +6,7 @@ from contextvars import ContextVar
 from typing import Final, NamedTuple, TypeVar
 
 from kcore.metadata.principal import ANONYMOUS, KafkaPrincipal
-from kcore.net.stopwatch import Stopwatch
+from kcore.net.limits.stopwatch import Stopwatch
 from kcore.schema.headers import RequestHeader
 
 T = TypeVar("T")

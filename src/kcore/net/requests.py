@@ -7,12 +7,12 @@ from struct import Struct
 from typing import Any, Final, Protocol, TypeAlias
 
 from kcore.errors import DecodeError, FrameError
-from kcore.net.framed import Encoded, Piece
-from kcore.net.limits import Limits
-from kcore.net.metrics import Metrics
+from kcore.net.connection_metrics import Metrics
+from kcore.net.framed_connection import Encoded, Piece
+from kcore.net.limits.connection_limits import Limits
+from kcore.net.limits.stopwatch import Stopwatch
 from kcore.net.request_context import ClientSession, RequestContext
 from kcore.net.responses import SharedBody, check_kind, framed_response
-from kcore.net.stopwatch import Stopwatch
 from kcore.net.versions import api_name, for_version, names_itself, refusal
 from kcore.protocol_errors import Errors
 from kcore.schema.api_versions import ApiVersionsRequest, ApiVersionsResponse
@@ -55,7 +55,7 @@ class Relay(Protocol):
 
 
 class Throttle(Protocol):
-    """Counts the time that requests take, where there are quotas of it (`kcore.server.request_throttle`)."""
+    """Counts the time that requests take, where there are quotas of it (`kcore.server.security.request_throttle`)."""
 
     clock_ns: Callable[[], int]  # That the time is measured by.
 

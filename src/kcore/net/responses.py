@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 
-from kcore.net.framed import Piece, frame_of
+from kcore.net.framed_connection import Piece, frame_of
 from kcore.net.versions import response_of
 from kcore.schema.headers import RequestHeader, ResponseHeader
 from kcore.schema.structure import Message

@@ -15,27 +15,27 @@ from typing import Final, Self
 
 from kcore.errors import UnsupportedVersionError
 from kcore.net.address import address_text, network_errors
-from kcore.net.admission import Admission, Rank, may_be_connections
 from kcore.net.adoption import AdoptedConnection, Adopter, Returned
-from kcore.net.bounded_log import BoundedLog
-from kcore.net.connection_quotas import ConnectionQuotas, Refused
-from kcore.net.framed import Piece
-from kcore.net.handshakes import HANDSHAKE_BYTES, Handshakes, accept_tls
-from kcore.net.held_bytes import HeldBytes
-from kcore.net.large_requests import LargeRequests
-from kcore.net.limits import Limits
+from kcore.net.connection_metrics import Metrics
+from kcore.net.direct_connections import Newcomer, Reception
+from kcore.net.framed_connection import Piece
+from kcore.net.limits.admission import Admission, Rank, may_be_connections
+from kcore.net.limits.bounded_log import BoundedLog
+from kcore.net.limits.connection_limits import Limits
+from kcore.net.limits.connection_quotas import ConnectionQuotas, Refused
+from kcore.net.limits.held_bytes import HeldBytes
+from kcore.net.limits.large_requests import LargeRequests
+from kcore.net.limits.receive_budget import Turns
+from kcore.net.limits.work_in_parts import next_turn
 from kcore.net.listener import Listener, bound_sockets
-from kcore.net.lobby import Lobby
-from kcore.net.metrics import Metrics
-from kcore.net.one_by_one import next_turn
-from kcore.net.reception import Newcomer, Reception
 from kcore.net.request_context import ClientSession, RequestContext
 from kcore.net.requests import DirectHandler, Relay, Throttle
 from kcore.net.responses import SharedBody
-from kcore.net.sasl_server import SaslListener
-from kcore.net.served import Handler, ServedConnection
-from kcore.net.tls import TlsContext
-from kcore.net.turns import Turns
+from kcore.net.security.handshakes import HANDSHAKE_BYTES, Handshakes, accept_tls
+from kcore.net.security.sasl_server import SaslListener
+from kcore.net.security.tls import TlsContext
+from kcore.net.served_connection import Handler, ServedConnection
+from kcore.net.silent_connections import Lobby
 from kcore.net.versions import answer_of
 from kcore.schema.api_versions import ApiVersionsRequest
 from kcore.schema.index import message_class

@@ -3,7 +3,7 @@
 from collections.abc import Callable, Sequence
 
 from kcore.raft.effects import Effect, Send
-from kcore.raft.replicas import Address
+from kcore.raft.membership.replicas import Address
 from kcore.raft.states import NEVER_MS
 from kcore.schema.structure import Message
 

@@ -8,9 +8,9 @@ from typing import Final
 
 from kcore.constants import METADATA_TOPIC
 from kcore.protocol_errors import Errors
-from kcore.raft.context import NodeContext
+from kcore.raft.membership.replicas import NO_DIRECTORY
+from kcore.raft.node_context import NodeContext
 from kcore.raft.progress import ReplicaProgress
-from kcore.raft.replicas import NO_DIRECTORY
 from kcore.raft.responses import PARTITION
 from kcore.schema.describe_quorum import (
     DescribeQuorumRequest,

@@ -10,9 +10,9 @@ from collections.abc import Iterable, Sequence
 from typing import Any, Final, Generic, TypeAlias, TypeVar
 
 from kcore.errors import RaftLogError
-from kcore.raft.batches import end_offset_of
 from kcore.raft.effects import Committed, Effect, LeaderChanged, SnapshotLoaded
-from kcore.raft.log import Refused
+from kcore.raft.log.batches import end_offset_of
+from kcore.raft.log.raft_log import Refused
 from kcore.raft.node import RaftNode
 from kcore.raft.state_machine import (
     SLICE_BYTES,

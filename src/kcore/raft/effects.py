@@ -9,7 +9,7 @@ from collections.abc import Hashable
 from dataclasses import dataclass
 from typing import NamedTuple, TypeAlias
 
-from kcore.raft.replicas import Address, ElectionState
+from kcore.raft.membership.replicas import Address, ElectionState
 from kcore.replication.raft_log import OffsetAndEpoch
 from kcore.schema.structure import Message
 

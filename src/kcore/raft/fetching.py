@@ -7,10 +7,10 @@ from collections.abc import Hashable
 from typing import Final, NamedTuple
 
 from kcore.protocol_errors import Errors
-from kcore.raft.config import MAX_BATCH_BYTES
-from kcore.raft.context import NodeContext
-from kcore.raft.log import RaftLog
-from kcore.raft.replicas import ReplicaKey
+from kcore.raft.log.raft_log import RaftLog
+from kcore.raft.membership.replicas import ReplicaKey
+from kcore.raft.node_context import NodeContext
+from kcore.raft.raft_config import MAX_BATCH_BYTES
 from kcore.raft.responses import PARTITION, is_this_cluster, leader_only_error
 from kcore.raft.states import NEVER_MS
 from kcore.replication.raft_log import OffsetAndEpoch, ValidOffsetAndEpoch

@@ -11,12 +11,12 @@ from kcore.constants import METADATA_TOPIC
 from kcore.errors import DecodeError, RaftLogError
 from kcore.protocol_errors import Errors
 from kcore.raft import snapshots
-from kcore.raft.batches import StoredBatch, begins_inside, split_batches
-from kcore.raft.config import FETCH_MAX_WAIT_MS
-from kcore.raft.context import NodeContext
-from kcore.raft.control_records import control_messages, replay_batches
 from kcore.raft.effects import Committed
-from kcore.raft.replicas import Address
+from kcore.raft.log.batches import StoredBatch, begins_inside, split_batches
+from kcore.raft.log.control_records import control_messages, replay_batches
+from kcore.raft.membership.replicas import Address
+from kcore.raft.node_context import NodeContext
+from kcore.raft.raft_config import FETCH_MAX_WAIT_MS
 from kcore.raft.responses import PARTITION, handle_common, leader_endpoints
 from kcore.raft.states import Follower
 from kcore.replication.raft_log import OffsetAndEpoch

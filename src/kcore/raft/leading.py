@@ -10,20 +10,21 @@ from typing import Final
 
 from kcore.errors import RaftLogError
 from kcore.protocol_errors import Errors
-from kcore.raft import fetching, voter_changes
-from kcore.raft.accumulator import Accumulator
-from kcore.raft.batches import SplitBatches, size_of, split_batches, stamped_again
-from kcore.raft.config import LONGEST_LINGER_MS, MAX_BATCH_BYTES
-from kcore.raft.context import NodeContext
-from kcore.raft.control_records import control_batch, kraft_version_record, leader_change, replay_batches
+from kcore.raft import fetching
 from kcore.raft.effects import Committed, LeaderChanged
 from kcore.raft.fetching import WaitingFetch
-from kcore.raft.log import Appended
+from kcore.raft.log.accumulator import Accumulator
+from kcore.raft.log.batches import SplitBatches, size_of, split_batches, stamped_again
+from kcore.raft.log.control_records import control_batch, kraft_version_record, leader_change, replay_batches
+from kcore.raft.log.raft_log import Appended
+from kcore.raft.membership import voter_changes
+from kcore.raft.membership.replicas import NO_DIRECTORY, ReplicaKey
+from kcore.raft.membership.voter_changes import PendingChange
+from kcore.raft.membership.voters import VoterSet
+from kcore.raft.node_context import NodeContext
 from kcore.raft.progress import UNKNOWN, ReplicaProgress
-from kcore.raft.replicas import NO_DIRECTORY, ReplicaKey
+from kcore.raft.raft_config import LONGEST_LINGER_MS, MAX_BATCH_BYTES
 from kcore.raft.states import NEVER_MS, Leader
-from kcore.raft.voter_changes import PendingChange
-from kcore.raft.voters import VoterSet
 from kcore.schema.structure import Data
 
 OBSERVER_SESSION_TIMEOUT_MS: Final = 300_000

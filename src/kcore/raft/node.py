@@ -5,28 +5,17 @@ from typing import Any, TypeAlias
 
 from kcore.errors import RaftLogError
 from kcore.protocol_errors import Errors
-from kcore.raft import (
-    cleaning,
-    control_records,
-    describing,
-    epochs,
-    fetching,
-    following,
-    kraft_version,
-    leading,
-    snapshots,
-    timers,
-    voter_changes,
-    votes,
-)
-from kcore.raft.config import RaftConfig
+from kcore.raft import describing, epochs, fetching, following, leading, snapshots, timers, votes
 from kcore.raft.connections import FIRST_BOOTSTRAP_ID
-from kcore.raft.context import NodeContext
 from kcore.raft.effects import Effect, Flush, SendResponse
-from kcore.raft.log import Appended, RaftLog, Refused
+from kcore.raft.log import cleaning, control_records
+from kcore.raft.log.raft_log import Appended, RaftLog, Refused
+from kcore.raft.log.snapshot_writing import SnapshotWriter
+from kcore.raft.membership import kraft_version, voter_changes
+from kcore.raft.membership.replicas import Address, ElectionState
+from kcore.raft.node_context import NodeContext
 from kcore.raft.quorum import Quorum
-from kcore.raft.replicas import Address, ElectionState
-from kcore.raft.snapshot_writing import SnapshotWriter
+from kcore.raft.raft_config import RaftConfig
 from kcore.raft.states import Leader
 from kcore.raft.transitions import Event
 from kcore.replication.raft_log import OffsetAndEpoch

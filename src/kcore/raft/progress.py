@@ -2,7 +2,7 @@
 
 from typing import Final
 
-from kcore.raft.replicas import ReplicaKey
+from kcore.raft.membership.replicas import ReplicaKey
 
 UNKNOWN: Final = -1
 

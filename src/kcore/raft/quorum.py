@@ -4,11 +4,10 @@ from collections import Counter
 
 from kcore.errors import RaftLogError
 from kcore.raft import leading, snapshots
-from kcore.raft.context import NodeContext
 from kcore.raft.effects import StoreElection
-from kcore.raft.elections import Election
 from kcore.raft.epoch_limits import LAST_EPOCH, EpochAllowance
-from kcore.raft.replicas import ElectionState, Endpoints, ReplicaKey
+from kcore.raft.membership.replicas import ElectionState, Endpoints, ReplicaKey
+from kcore.raft.node_context import NodeContext
 from kcore.raft.states import (
     NEVER_MS,
     NO_LEADER,
@@ -21,6 +20,7 @@ from kcore.raft.states import (
     Unattached,
 )
 from kcore.raft.transitions import START, Event, Step, by_step
+from kcore.raft.vote_count import Election
 
 
 class Quorum:

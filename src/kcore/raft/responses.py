@@ -5,8 +5,8 @@ from typing import Protocol, TypeVar
 
 from kcore.constants import METADATA_TOPIC
 from kcore.protocol_errors import Errors
-from kcore.raft.context import NodeContext
-from kcore.raft.replicas import NO_DIRECTORY, Address, Endpoints
+from kcore.raft.membership.replicas import NO_DIRECTORY, Address, Endpoints
+from kcore.raft.node_context import NodeContext
 from kcore.raft.states import NO_ENDPOINTS, NO_LEADER, Leader
 from kcore.schema.raft_votes import NodeEndpoint
 from kcore.types import Uuid

@@ -9,13 +9,13 @@ from typing import Final
 from kcore.constants import METADATA_TOPIC
 from kcore.errors import DecodeError
 from kcore.protocol_errors import Errors
-from kcore.raft.config import FETCH_SNAPSHOT_MAX_BYTES
-from kcore.raft.context import NodeContext
 from kcore.raft.effects import Committed, SnapshotLoaded
 from kcore.raft.fetching import BOOTSTRAP_SNAPSHOT
-from kcore.raft.loading import LoadingSnapshot
-from kcore.raft.log import RaftLog, gives_way_to
-from kcore.raft.replicas import ReplicaKey
+from kcore.raft.log.raft_log import RaftLog, gives_way_to
+from kcore.raft.log.snapshot_loading import LoadingSnapshot
+from kcore.raft.membership.replicas import ReplicaKey
+from kcore.raft.node_context import NodeContext
+from kcore.raft.raft_config import FETCH_SNAPSHOT_MAX_BYTES
 from kcore.raft.responses import (
     PARTITION,
     handle_common,

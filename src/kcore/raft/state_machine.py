@@ -17,9 +17,9 @@ from collections.abc import Callable, Iterator, Sequence
 from typing import ClassVar, Final, NamedTuple, Protocol, Self, TypeAlias, TypeVar
 
 from kcore.errors import DecodeError
-from kcore.raft.batches import split_batches
-from kcore.raft.loading import MOST_UNREAD_BYTES
-from kcore.raft.log import RaftLog, SnapshotPiece
+from kcore.raft.log.batches import split_batches
+from kcore.raft.log.raft_log import RaftLog, SnapshotPiece
+from kcore.raft.log.snapshot_loading import MOST_UNREAD_BYTES
 from kcore.replication.raft_log import OffsetAndEpoch
 from kcore.wire.record_batch import missing_offsets
 

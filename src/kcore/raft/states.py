@@ -5,9 +5,9 @@ Source: UnattachedState, ProspectiveState, CandidateState, LeaderState, Follower
 
 from typing import ClassVar, TypeAlias
 
-from kcore.raft.elections import Election
-from kcore.raft.loading import LoadingSnapshot
-from kcore.raft.replicas import Endpoints, ReplicaKey
+from kcore.raft.log.snapshot_loading import LoadingSnapshot
+from kcore.raft.membership.replicas import Endpoints, ReplicaKey
+from kcore.raft.vote_count import Election
 
 NEVER_MS = 1 << 62  # A deadline that does not come.
 NO_LEADER = -1

@@ -6,9 +6,11 @@ unless the state changed: then the new state is polled.
 from collections.abc import Callable
 from typing import Any
 
-from kcore.raft import cleaning, epochs, following, leading, voter_changes, votes
-from kcore.raft.context import NodeContext
+from kcore.raft import epochs, following, leading, votes
 from kcore.raft.effects import LeaderChanged, Stopped
+from kcore.raft.log import cleaning
+from kcore.raft.membership import voter_changes
+from kcore.raft.node_context import NodeContext
 from kcore.raft.states import (
     NEVER_MS,
     NO_LEADER,

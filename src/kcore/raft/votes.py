@@ -4,8 +4,8 @@ from collections.abc import Hashable
 
 from kcore.constants import METADATA_TOPIC
 from kcore.protocol_errors import Errors
-from kcore.raft.context import NodeContext
-from kcore.raft.replicas import NO_DIRECTORY, ReplicaKey
+from kcore.raft.membership.replicas import NO_DIRECTORY, ReplicaKey
+from kcore.raft.node_context import NodeContext
 from kcore.raft.responses import (
     handle_common,
     is_this_cluster,

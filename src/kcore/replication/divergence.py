@@ -9,7 +9,7 @@ from typing import NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from kcore._ext.divergence import end_offsets, truncation_rounds
+from kcore._ext.raft.divergence import end_offsets, truncation_rounds
 from kcore.constants import UNDEFINED_EPOCH_OFFSET
 from kcore.errors import ArgumentError, TableError
 from kcore.replication.epochs import EpochCache, EpochEndOffset, EpochTables, check_rows, column

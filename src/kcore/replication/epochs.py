@@ -11,7 +11,7 @@ import numpy.typing as npt
 
 from kcore.constants import UNDEFINED_EPOCH, UNDEFINED_EPOCH_OFFSET
 from kcore.errors import TableError
-from kcore.metadata.arrays import as_array
+from kcore.metadata.table.arrays import as_array
 from kcore.types import Int32s, Int64s
 
 

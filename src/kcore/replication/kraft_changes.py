@@ -12,12 +12,12 @@ from typing import Final, NamedTuple
 
 import numpy as np
 
-from kcore._ext import partition_change as kernels
-from kcore._ext.election import CALLS, FAILED, HEADS, ISR_OFFSETS, MAY_LEAD, NO_DIRECTORIES
+from kcore._ext.elections import partition_change as kernels
+from kcore._ext.elections.election import CALLS, FAILED, HEADS, ISR_OFFSETS, MAY_LEAD, NO_DIRECTORIES
 from kcore.constants import MAX_REPLICAS, NO_BROKER_ROW
-from kcore.metadata.arrays import Array
-from kcore.metadata.partition_table import PartitionTable
-from kcore.replication.elections import NEVER, BrokerFlags, head_step
+from kcore.metadata.table.arrays import Array
+from kcore.metadata.table.partition_table import PartitionTable
+from kcore.replication.bulk_elections import NEVER, BrokerFlags, head_step
 from kcore.replication.kraft_results import LISTS, KraftElections, SparseLists
 from kcore.replication.levels import Level
 from kcore.types import Bools, Int8s, Int16s, Int32s, Int64s

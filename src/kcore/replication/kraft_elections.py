@@ -7,12 +7,12 @@ from typing import Final
 import numpy as np
 import numpy.typing as npt
 
-from kcore._ext import partition_change as kernels
-from kcore._ext.election import CALLS, LEAVES
+from kcore._ext.elections import partition_change as kernels
+from kcore._ext.elections.election import CALLS, LEAVES
 from kcore.errors import LevelError, TableError
-from kcore.metadata.arrays import as_array
-from kcore.metadata.partition_table import PartitionTable
-from kcore.replication.elections import ALWAYS, NEVER, rows_not_led_by_first, rows_of, unclean_by_partition
+from kcore.metadata.table.arrays import as_array
+from kcore.metadata.table.partition_table import PartitionTable
+from kcore.replication.bulk_elections import ALWAYS, NEVER, rows_not_led_by_first, rows_of, unclean_by_partition
 from kcore.replication.kraft_changes import (
     CONFIGURED,
     PREFERRED,

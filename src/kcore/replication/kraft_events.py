@@ -10,11 +10,11 @@ from typing import Final
 
 import numpy as np
 
-from kcore._ext import partition_change as kernels
-from kcore._ext.election import CALLS, CRASHED, LEAVES, MAY_LEAD
+from kcore._ext.elections import partition_change as kernels
+from kcore._ext.elections.election import CALLS, CRASHED, LEAVES, MAY_LEAD
 from kcore.constants import MAX_PARTITIONS, NO_BROKER_ROW
-from kcore.metadata.partition_table import PartitionTable
-from kcore.replication.elections import rows_of
+from kcore.metadata.table.partition_table import PartitionTable
+from kcore.replication.bulk_elections import rows_of
 from kcore.replication.kraft_changes import (
     PREFERRED,
     UNCLEAN,

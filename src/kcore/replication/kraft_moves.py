@@ -12,9 +12,9 @@ import numpy as np
 
 from kcore.constants import MAX_REPLICAS, NO_BROKER_ROW
 from kcore.errors import TableError
-from kcore.metadata.broker_table import BrokerTable
-from kcore.metadata.directory_table import LOST, MIGRATING, UNASSIGNED
-from kcore.metadata.partition_table import PartitionTable
+from kcore.metadata.table.broker_table import BrokerTable
+from kcore.metadata.table.directory_table import LOST, MIGRATING, UNASSIGNED
+from kcore.metadata.table.partition_table import PartitionTable
 from kcore.replication.kraft_changes import (
     AS_IS,
     ONLINE,

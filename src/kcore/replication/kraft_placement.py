@@ -11,8 +11,8 @@ import numpy as np
 
 from kcore.constants import NO_BROKER_ROW
 from kcore.errors import PlacementError
-from kcore.metadata.broker_table import BrokerTable
-from kcore.metadata.directory_table import MIGRATING
+from kcore.metadata.table.broker_table import BrokerTable
+from kcore.metadata.table.directory_table import MIGRATING
 from kcore.replication.java_random import JavaRandom, hash_map_order
 from kcore.replication.kraft_moves import default_directories
 from kcore.replication.levels import Level

@@ -7,7 +7,7 @@ from typing import Final
 import numpy as np
 
 from kcore.constants import NO_LEADER_CHANGE, NO_RECOVERY_CHANGE
-from kcore.metadata.changes import KraftChanges, PartitionChanges
+from kcore.metadata.table.changes import KraftChanges, PartitionChanges
 from kcore.types import Int32s, UInt16s
 from kcore.wire.columns import Vectors
 from kcore.wire.same import Comparable, counted

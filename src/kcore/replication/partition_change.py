@@ -8,7 +8,7 @@ The steps come in Kafka's order, and the order matters:
 4. the leader is set although it stays, where Kafka wants a new leader epoch;
 5. fields that differ from the partition are set.
 
-`_ext/partition_change.pyx` states the same rules for many partitions. Brokers are ids here.
+`_ext/elections/partition_change.pyx` states the same rules for many partitions. Brokers are ids here.
 """
 
 from collections.abc import Callable, Collection, Mapping, Sequence
@@ -17,8 +17,8 @@ from typing import Final, TypeVar
 
 from kcore.constants import NO_LEADER, NO_LEADER_CHANGE, NO_RECOVERY_CHANGE, RECOVERING
 from kcore.errors import LevelError, PlacementError
-from kcore.metadata.directory_table import MIGRATING_UUID as MIGRATING
-from kcore.metadata.partition_state import PartitionRegistration
+from kcore.metadata.table.directory_table import MIGRATING_UUID as MIGRATING
+from kcore.metadata.table.partition_state import PartitionRegistration
 from kcore.replication.java_random import hash_map_order
 from kcore.replication.levels import Level
 from kcore.types import Uuid

@@ -11,10 +11,10 @@ from typing import Final, Literal, NamedTuple, get_args
 import numpy as np
 import numpy.typing as npt
 
-from kcore._ext import placement as kernels
+from kcore._ext.elections import placement as kernels
 from kcore.constants import MAX_PARTITIONS
 from kcore.errors import PlacementError
-from kcore.metadata.arrays import as_array
+from kcore.metadata.table.arrays import as_array
 from kcore.replication.java_random import JavaRandom, hash_map_order, string_hash, utf16_order
 from kcore.types import Bools, Int32s, is_whole
 

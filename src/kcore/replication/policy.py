@@ -5,8 +5,8 @@ from typing import Any
 
 import numpy as np
 
-from kcore._ext import election as kernels
-from kcore._ext.election import CALLS, MAY_LEAD
+from kcore._ext.elections import election as kernels
+from kcore._ext.elections.election import CALLS, MAY_LEAD
 from kcore.errors import PolicyError
 from kcore.extras import needs
 from kcore.types import Int8s, Int16s, Int32s, Int64s
@@ -32,7 +32,7 @@ class ElectionPolicy:
         """The slot that the policy picks for each of `rows` whose leader calls an election, -1 for none."""
         from numba.core.errors import NumbaError
 
-        from kcore._ext import policies
+        from kcore._ext.elections import policies
 
         replicas__ps, isr__pi, leader__p = columns[:3]
         choices = np.empty(len(rows), np.int8)

@@ -9,10 +9,10 @@ from typing import Final
 import numpy as np
 
 from kcore.constants import ELR_VERSION, MIN_ISR, UNCLEAN_ELECTION
-from kcore.metadata.arrays import Array
-from kcore.metadata.image import ClusterImage
+from kcore.metadata.image.image import ClusterImage
 from kcore.metadata.metadata_version import FEATURE_NAME, MetadataVersion
-from kcore.metadata.topics import TopicTable
+from kcore.metadata.table.arrays import Array
+from kcore.metadata.table.topic_table import TopicTable
 from kcore.replication.kraft_changes import KraftSettings, Setting
 from kcore.replication.levels import Level
 from kcore.schema.configs import ConfigResourceType

@@ -7,11 +7,11 @@ from typing import Final
 import numpy as np
 import numpy.typing as npt
 
-from kcore._ext.election import CALLS, LEAVES, MAY_LEAD, STAYS
+from kcore._ext.elections.election import CALLS, LEAVES, MAY_LEAD, STAYS
 from kcore.constants import MAX_REPLICAS, NO_BROKER_ROW
 from kcore.errors import LevelError
-from kcore.metadata.partition_table import PartitionTable
-from kcore.replication.elections import (
+from kcore.metadata.table.partition_table import PartitionTable
+from kcore.replication.bulk_elections import (
     NEVER,
     BrokerFlags,
     ZooKeeperElections,

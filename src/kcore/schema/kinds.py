@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 
 class Kind(IntEnum):
-    """What a value is on the wire. `_ext/wire.pyx` repeats the numbers."""
+    """What a value is on the wire. `_ext/wire/object_codec.pyx` repeats the numbers."""
 
     BOOL = 0
     INT8 = 1

@@ -14,8 +14,8 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, ClassVar, Final, dataclass_transform, get_origin
 
-from kcore._ext.wire_lists import ListField
-from kcore._ext.wire_program import explain_calls
+from kcore._ext.wire.wire_lists import ListField
+from kcore._ext.wire.wire_program import explain_calls
 from kcore.errors import ArgumentError
 from kcore.schema.kinds import FieldType, Kind
 from kcore.schema.versions import ALL, NONE, Versions

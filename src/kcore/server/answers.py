@@ -2,8 +2,8 @@
 
 from kcore.controller.rules.error_responses import in_version
 from kcore.controller.rules.long_messages import fitting
-from kcore.net.framed import Encoded, encoded
-from kcore.net.one_by_one import next_turn
+from kcore.net.framed_connection import Encoded, encoded
+from kcore.net.limits.work_in_parts import next_turn
 from kcore.schema.structure import Message
 
 

@@ -8,13 +8,13 @@ from typing import TypeAlias
 
 from kcore.errors import DisconnectedError
 from kcore.metadata.acl_codes import CLUSTER_ACTION
-from kcore.net.limits import CLIENT_VALUES, REQUEST_VALUES
+from kcore.net.limits.connection_limits import CLIENT_VALUES, REQUEST_VALUES
 from kcore.net.request_context import SESSION
 from kcore.net.requests import Relay
 from kcore.schema.headers import RequestHeader, ResponseHeader
 from kcore.schema.index import REQUESTS
 from kcore.schema.structure import Message
-from kcore.server.rights import Authorizer, Rights
+from kcore.server.security.rights import Authorizer, Rights
 from kcore.wire.codec import decode_from, encode
 
 Refuse: TypeAlias = Callable[[Rights, Message, int], Message | None]

@@ -8,10 +8,10 @@ from dataclasses import dataclass
 from typing import Final, NamedTuple, TypeAlias
 
 from kcore.constants import INTERNAL_TOPICS
-from kcore.metadata.broker_registration import LiveBroker
-from kcore.metadata.partition_table import PartitionTable
+from kcore.metadata.table.broker_registration import LiveBroker
+from kcore.metadata.table.partition_table import PartitionTable
 from kcore.metadata.topic_names import reason_invalid
-from kcore.net.one_by_one import next_turn
+from kcore.net.limits.work_in_parts import next_turn
 from kcore.protocol_errors import Errors
 from kcore.schema.cluster_metadata import (
     DescribeClusterBroker,

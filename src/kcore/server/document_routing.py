@@ -14,7 +14,7 @@ from kcore.controller.rules import error_responses, tokens
 from kcore.controller.zk.requests.versions import at_least
 from kcore.errors import DecodeError
 from kcore.metadata.principal import ANONYMOUS
-from kcore.net.limits import CLIENT_VALUES, HEADER_VALUES, REQUEST_VALUES
+from kcore.net.limits.connection_limits import CLIENT_VALUES, HEADER_VALUES, REQUEST_VALUES
 from kcore.net.versions import answer_of, response_of
 from kcore.protocol_errors import Errors
 from kcore.schema.acls import CreateAclsRequest, DeleteAclsRequest

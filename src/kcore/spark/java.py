@@ -7,7 +7,7 @@ from hashlib import blake2b
 from pathlib import Path
 
 from kcore.extras import install_command
-from kcore.report.machine import jvm_name
+from kcore.measure.report.machine import jvm_name
 
 OLDEST_JAVA = 17
 RELEASE_LINE = re.compile(r'^JAVA_VERSION="(?:1\.)?(\d+)', re.MULTILINE)

@@ -3,11 +3,11 @@
 from collections.abc import Sequence
 
 from kcore.extras import needs
+from kcore.measure.workloads.cell import Cell
+from kcore.measure.workloads.run_cell import run_cell
+from kcore.measure.workloads.workload_rows import ROW_SCHEMA
 from kcore.spark.place import batch_of, place
 from kcore.spark.progress import OnProgress, Progress, silent
-from kcore.workloads.cell import Cell
-from kcore.workloads.rows import ROW_SCHEMA
-from kcore.workloads.run import run_cell
 
 with needs("arrow"):
     import pyarrow as pa

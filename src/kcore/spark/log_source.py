@@ -13,14 +13,14 @@ from kcore.errors import DecodeError, StorageError
 from kcore.extras import needs
 from kcore.spark.conditions import kept, may_hold
 from kcore.spark.file_source import FAILFAST, FileReader, FileSource
-from kcore.storage.continuity import gap_in_file, gaps_between_files
-from kcore.storage.diverge_dirs import partitions_in
-from kcore.storage.dump import files_of
-from kcore.storage.log import partition_of
-from kcore.storage.record_rows import BYTES_AT_ONCE, rows_of
-from kcore.storage.record_rows import SCHEMA as ROWS
-from kcore.storage.segment import LOG, SEGMENT_NAME, map_file
-from kcore.storage.snapshot import SUFFIX
+from kcore.storage.log.continuity import gap_in_file, gaps_between_files
+from kcore.storage.log.partition_folder import partition_of
+from kcore.storage.log.segment import LOG, SEGMENT_NAME, map_file
+from kcore.storage.raft.snapshot import SUFFIX
+from kcore.storage.tools.diverge_dirs import partitions_in
+from kcore.storage.tools.dump import files_of
+from kcore.storage.tools.record_rows import BYTES_AT_ONCE, rows_of
+from kcore.storage.tools.record_rows import SCHEMA as ROWS
 from kcore.types import Bools
 from kcore.wire.record_batch import NO_TIMESTAMP, RecordBatches, scan_batches
 from kcore.wire.records import decode_records

@@ -7,10 +7,10 @@ from typing import Final
 
 from kcore.errors import KcoreError
 from kcore.extras import needs
-from kcore.metadata.arrow import SCHEMA, partitions_as_arrow
+from kcore.metadata.table.table_arrow import SCHEMA, partitions_as_arrow
 from kcore.spark.conditions import kept
 from kcore.spark.file_source import FAILFAST, FileReader, FileSource
-from kcore.storage.metadata_log import LoadedMetadata, load_metadata
+from kcore.storage.raft.metadata_log import LoadedMetadata, load_metadata
 
 with needs("spark"):
     import pyarrow as pa

@@ -6,7 +6,7 @@ from collections.abc import Iterable
 from typing import Any
 
 from kcore.extras import needs
-from kcore.workloads.rows import ROW_SCHEMA
+from kcore.measure.workloads.workload_rows import ROW_SCHEMA
 
 with needs("arrow"):
     import pyarrow as pa

@@ -5,13 +5,13 @@ from contextlib import closing
 from functools import partial
 
 from kcore.extras import needs
+from kcore.measure.workloads.cell import Cell
+from kcore.measure.workloads.run_cell import failed_row, run_cell
+from kcore.measure.workloads.workload_rows import ROW_SCHEMA
 from kcore.spark.failures import is_spark_at_fault
 from kcore.spark.pieces import outcomes
 from kcore.spark.place import batch_of, place
 from kcore.spark.progress import OnProgress, Progress, silent
-from kcore.workloads.cell import Cell
-from kcore.workloads.rows import ROW_SCHEMA
-from kcore.workloads.run import failed_row, run_cell
 
 with needs("spark"):
     import pyarrow as pa

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Final
 
 from kcore.errors import StorageError
-from kcore.metadata.directory_table import is_reserved_directory
+from kcore.metadata.table.directory_table import is_reserved_directory
 from kcore.storage.files import OS, FileSystem, naming, read_bytes, write_atomically
 from kcore.storage.properties import format_properties, parse_properties
 from kcore.types import Uuid

@@ -6,7 +6,7 @@ They are the compiled codec's own methods, with no Python function between: a sm
 from functools import cache, partial
 from typing import Any, NamedTuple
 
-from kcore._ext.wire import Codec
+from kcore._ext.wire.object_codec import Codec
 from kcore.errors import ArgumentError, DecodeError, EncodeError, NotBytesError, UnsupportedVersionError
 from kcore.schema.index import dialect_module, message_class
 from kcore.schema.structure import Message

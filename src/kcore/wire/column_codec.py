@@ -6,9 +6,9 @@ from typing import Any, overload
 import numpy as np
 import numpy.typing as npt
 
-from kcore._ext.columns_read import Reader
-from kcore._ext.columns_write import Writer
-from kcore._ext.vectors import pack
+from kcore._ext.columns.columns_read import Reader
+from kcore._ext.columns.columns_write import Writer
+from kcore._ext.columns.vectors import pack
 from kcore.errors import ArgumentError, DecodeError, EncodeError, UnsupportedVersionError
 from kcore.schema.index import message_class
 from kcore.schema.kinds import Kind

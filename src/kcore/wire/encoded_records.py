@@ -6,7 +6,7 @@ from typing import Final, Self
 
 import numpy as np
 
-from kcore._ext import record_framing as kernel
+from kcore._ext.columns import record_framing as kernel
 from kcore.types import Int64s, UInt8s
 from kcore.wire.record_batch import HEADER_END, crc32c
 

@@ -9,7 +9,7 @@ from functools import cache
 
 import numpy as np
 
-from kcore._ext.vectors import repeat, starts_group
+from kcore._ext.columns.vectors import repeat, starts_group
 from kcore.errors import EncodeError, UnsupportedVersionError
 from kcore.schema.structure import Message, Struct
 from kcore.types import Int32s

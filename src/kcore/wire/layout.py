@@ -1,7 +1,7 @@
 """From a plan to the program of the column kernels, and to the columns that it fills.
 
 Every struct of a version is a node, its rows the structs of all arrays of that kind in wire order. A node's fields
-are ops; each op has its columns. `_ext/program.pxd` names the numbers.
+are ops; each op has its columns. `_ext/columns/program.pxd` names the numbers.
 """
 
 import sys
@@ -13,7 +13,7 @@ from typing import Any
 
 import numpy as np
 
-from kcore._ext.column_tables import Tables
+from kcore._ext.columns.column_tables import Tables
 from kcore.schema.kinds import FieldType, Kind
 from kcore.schema.structure import Field, Message
 from kcore.wire.plan import FieldStep, Step, StructPlan, plan

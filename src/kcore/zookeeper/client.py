@@ -8,12 +8,19 @@ import numpy as np
 
 from kcore.errors import ControllerMovedError, TableError, ZookeeperError
 from kcore.extras import needs
-from kcore.metadata import znodes
-from kcore.metadata.change_sets import part
-from kcore.metadata.changes import PartitionChanges, UnwrittenChanges
-from kcore.metadata.partition_table import PartitionTable
-from kcore.metadata.znode_operations import Create, Node, Operation, OperationResult, States
-from kcore.metadata.znode_states import StateColumns, Texts, decode_states, encode_states, partition_paths, texts_of
+from kcore.metadata.table.change_sets import part
+from kcore.metadata.table.changes import PartitionChanges, UnwrittenChanges
+from kcore.metadata.table.partition_table import PartitionTable
+from kcore.metadata.zookeeper import znodes
+from kcore.metadata.zookeeper.znode_operations import Create, Node, Operation, OperationResult, States
+from kcore.metadata.zookeeper.znode_states import (
+    StateColumns,
+    Texts,
+    decode_states,
+    encode_states,
+    partition_paths,
+    texts_of,
+)
 from kcore.types import Bools, Int32s, Int64s
 from kcore.zookeeper.operations import (
     ANY_VERSION,

@@ -6,10 +6,10 @@ from typing import Final, NamedTuple, TypeAlias
 
 import numpy as np
 
-from kcore._ext import jute
+from kcore._ext.wire import jute
 from kcore.errors import ZookeeperError
-from kcore.metadata.znode_operations import Create, Delete, Operation, OperationResult, SetData
-from kcore.metadata.znode_states import Texts, texts_of
+from kcore.metadata.zookeeper.znode_operations import Create, Delete, Operation, OperationResult, SetData
+from kcore.metadata.zookeeper.znode_states import Texts, texts_of
 from kcore.types import Int32s, Int64s, UInt8s
 
 MAX_OPERATIONS: Final = 1_000  # A request with more is no faster.

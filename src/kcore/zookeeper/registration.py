@@ -3,8 +3,8 @@
 from typing import NamedTuple
 
 from kcore.errors import ControllerMovedError, ZookeeperError
-from kcore.metadata import znodes
-from kcore.metadata.znode_operations import Create, Delete, SetData
+from kcore.metadata.zookeeper import znodes
+from kcore.metadata.zookeeper.znode_operations import Create, Delete, SetData
 from kcore.zookeeper.client import ZookeeperClient
 from kcore.zookeeper.operations import BAD_VERSION, NO_NODE, NODE_EXISTS, Ephemeral, first_error, result_of
 

@@ -7,7 +7,7 @@ from kcore.broker.directories.assignments import AssignmentQueue
 from kcore.broker.directories.outputs import AssignmentSettled, Outcome, TopicIdPartition
 from kcore.controller.kraft.decision import all_parts
 from kcore.controller.kraft.leaders.directories import answered
-from kcore.metadata.directory_table import UNASSIGNED_UUID
+from kcore.metadata.table.directory_table import UNASSIGNED_UUID
 from kcore.protocol_errors import Errors
 from kcore.schema.log_dirs import AssignReplicasToDirsRequest, AssignReplicasToDirsResponse
 from kcore.types import Uuid

@@ -25,7 +25,7 @@ from kcore.broker.directories.assignments import (
     AssignmentQueue,
 )
 from kcore.broker.directories.outputs import AssignmentsRefused, Outcome, TopicIdPartition
-from kcore.metadata.directory_table import LOST_UUID
+from kcore.metadata.table.directory_table import LOST_UUID
 from kcore.protocol_errors import Errors
 from kcore.schema.log_dirs import AssignReplicasToDirsResponse
 

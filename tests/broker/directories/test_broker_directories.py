@@ -11,9 +11,9 @@ from kcore.broker.directories.found import FoundReplica
 from kcore.broker.directories.image_placements import ImagePlacements
 from kcore.broker.directories.outputs import CreateReplica, Output, ShutDown, TopicIdPartition
 from kcore.constants import NO_LEADER
-from kcore.controller.kraft.context import ControllerContext
-from kcore.metadata.directory_table import LOST_UUID, MIGRATING_UUID, UNASSIGNED_UUID
-from kcore.metadata.image import ClusterImage
+from kcore.controller.kraft.kraft_context import ControllerContext
+from kcore.metadata.image.image import ClusterImage
+from kcore.metadata.table.directory_table import LOST_UUID, MIGRATING_UUID, UNASSIGNED_UUID
 from kcore.protocol_errors import Errors
 from kcore.schema.log_dirs import AssignReplicasToDirsResponse
 from kcore.schema.metadata_records_brokers import RegisterBrokerRecord

@@ -5,7 +5,7 @@ import pytest
 from broker.directories.placements import A, B, C, p, uuid
 from kcore.broker.directories.found import FoundLog, FoundReplica, settle_found
 from kcore.broker.directories.outputs import DeleteFuture, DropSource
-from kcore.metadata.directory_table import LOST_UUID, UNASSIGNED_UUID
+from kcore.metadata.table.directory_table import LOST_UUID, UNASSIGNED_UUID
 from kcore.types import Uuid
 
 P = p(0)

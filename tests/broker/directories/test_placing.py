@@ -6,7 +6,7 @@ import pytest
 
 from broker.directories.placements import A, B, C, uuid
 from kcore.broker.directories.placing import ROWS, TABLE, Action, Assigned, Case, Current, Future, Row, case_of, decide
-from kcore.metadata.directory_table import LOST_UUID, MIGRATING_UUID, UNASSIGNED_UUID
+from kcore.metadata.table.directory_table import LOST_UUID, MIGRATING_UUID, UNASSIGNED_UUID
 from kcore.types import Uuid
 
 ONLINE = (A, B)

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from broker.directories.placements import A, B, C, Image, a_queue, answer, asked, p, settled, uuid
 from broker.directories.world import World
 from kcore.broker.directories.outputs import Outcome
-from kcore.metadata.directory_table import LOST_UUID, UNASSIGNED_UUID
+from kcore.metadata.table.directory_table import LOST_UUID, UNASSIGNED_UUID
 from kcore.protocol_errors import Errors
 from kcore.types import Uuid
 

@@ -24,7 +24,7 @@ from kcore.broker.directories.outputs import (
     StopCopy,
     TopicIdPartition,
 )
-from kcore.metadata.directory_table import UNASSIGNED_UUID
+from kcore.metadata.table.directory_table import UNASSIGNED_UUID
 from kcore.protocol_errors import Errors
 from kcore.schema.log_dirs import AssignReplicasToDirsRequest
 from kcore.types import Uuid

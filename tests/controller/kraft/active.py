@@ -4,13 +4,13 @@ from typing import Any
 
 from controller.kraft.runtime import BEGIN_MS, BOOTSTRAP, controller_of
 from kcore.controller.kraft.activation import Bootstrap
-from kcore.controller.kraft.context import RequestInfo
 from kcore.controller.kraft.controller import KraftController
+from kcore.controller.kraft.kraft_context import RequestInfo
 from kcore.controller.kraft.outputs import LogLine, Outputs, ReadSnapshotSlice, RequestAnswer, WorkOn
-from kcore.metadata.image import ClusterImage
-from kcore.metadata.replay import replay
-from kcore.raft.batches import restamped, split_batches
-from kcore.raft.log import SnapshotPiece
+from kcore.metadata.image.image import ClusterImage
+from kcore.metadata.image.replay import replay
+from kcore.raft.log.batches import restamped, split_batches
+from kcore.raft.log.raft_log import SnapshotPiece
 from kcore.raft.state_machine import AppendBatches, Resign, SnapshotReader, UpgradeKraftVersion
 from kcore.replication.raft_log import OffsetAndEpoch
 from kcore.schema.structure import Message

@@ -5,8 +5,8 @@ from typing import Any
 
 import kcore
 from controller.kraft.contexts import at_once
-from kcore.controller.kraft.context import ControllerContext
 from kcore.controller.kraft.decision import Decision, encoded
+from kcore.controller.kraft.kraft_context import ControllerContext
 from kcore.controller.kraft.periodic import PeriodicTasks
 from kcore.controller.kraft.tasks import all_tasks
 from kcore.wire.metadata_frames import decode_metadata_record

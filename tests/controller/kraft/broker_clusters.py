@@ -6,12 +6,12 @@ from typing import Any
 import numpy as np
 
 from controller.kraft.contexts import CLUSTER_ID, a_context, decision_of, fenced_now
-from kcore.controller.kraft.context import ControllerContext, RequestInfo
 from kcore.controller.kraft.decision import Decision, Versioned
-from kcore.metadata.changes import KraftChanges
+from kcore.controller.kraft.kraft_context import ControllerContext, RequestInfo
+from kcore.metadata.image.replay import replay
 from kcore.metadata.metadata_version import FEATURE_NAME
-from kcore.metadata.partition_values import PartitionCreations, records_of_creation
-from kcore.metadata.replay import replay
+from kcore.metadata.table.changes import KraftChanges
+from kcore.metadata.table.partition_values import PartitionCreations, records_of_creation
 from kcore.protocol_errors import Errors
 from kcore.replication.kraft_results import KraftElections
 from kcore.schema.broker_lifecycle import (

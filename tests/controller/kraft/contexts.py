@@ -3,11 +3,11 @@
 from typing import Any
 
 from kcore.controller.kraft.brokers.fencing import fence_stale_brokers
-from kcore.controller.kraft.config import KraftControllerConfig
-from kcore.controller.kraft.context import ControllerContext, RequestInfo
 from kcore.controller.kraft.decision import Decision, Steps, Versioned, all_parts
 from kcore.controller.kraft.handlers import HANDLERS
-from kcore.metadata.image import ClusterImage
+from kcore.controller.kraft.kraft_context import ControllerContext, RequestInfo
+from kcore.controller.kraft.kraft_controller_config import KraftControllerConfig
+from kcore.metadata.image.image import ClusterImage
 from kcore.metadata.metadata_version import FEATURE_NAME
 from kcore.replication.java_random import JavaRandom
 from kcore.schema.metadata_records_settings import FeatureLevelRecord

@@ -12,8 +12,8 @@ from controller.kraft.broker_clusters import (
     take_effect,
     uuid,
 )
-from kcore.controller.kraft.context import ControllerContext
 from kcore.controller.kraft.decision import Decision, encoded
+from kcore.controller.kraft.kraft_context import ControllerContext
 from kcore.metadata.metadata_version import FEATURE_NAME, MetadataVersion
 from kcore.protocol_errors import Errors
 from kcore.schema.log_dirs import (

@@ -15,7 +15,7 @@ from kcore.schema import acls, broker_lifecycle, configs, partitions, quotas, sc
 from kcore.schema.delegation_tokens import CreateDelegationTokenRequest
 from kcore.schema.kinds import INTEGER_RANGES, Kind
 from kcore.schema.structure import Message
-from kcore.server.kraft.apis import APIS, FEATURES
+from kcore.server.kraft_controller.apis import APIS, FEATURES
 from kcore.types import Uuid
 from kcore.wire.plan import Step, StructPlan, plan
 

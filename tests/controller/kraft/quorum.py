@@ -6,14 +6,14 @@ from functools import partial
 from typing import Any
 
 from controller.kraft.runtime import controller_of
-from kcore.controller.kraft.config import KraftControllerConfig
-from kcore.controller.kraft.context import RequestInfo
 from kcore.controller.kraft.controller import KraftController
+from kcore.controller.kraft.kraft_context import RequestInfo
+from kcore.controller.kraft.kraft_controller_config import KraftControllerConfig
 from kcore.controller.kraft.outputs import LogLine, ReadSnapshotSlice, RequestAnswer, WorkOn
 from kcore.controller.kraft.tasks import all_tasks
 from kcore.raft.driver import StateMachineDriver
 from kcore.raft.effects import Committed, Effect, LeaderChanged, SnapshotLoaded
-from kcore.raft.memory_log import MemoryLog
+from kcore.raft.log.memory_log import MemoryLog
 from kcore.raft.node import RaftNode
 from kcore.schema.structure import Message
 from raft.cluster import Cluster, Machine

@@ -17,14 +17,14 @@ from controller.kraft.differences import RENOUNCED, Difference
 from controller.kraft.story_node import nodes_of
 from controller.kraft.story_world import TURNS
 from kcore.controller.kraft.activation import Bootstrap, activation
-from kcore.controller.kraft.config import KraftControllerConfig
-from kcore.controller.kraft.context import ControllerContext, RequestInfo
 from kcore.controller.kraft.decision import Decision, encoded
 from kcore.controller.kraft.departures import KAFKA_WAY
 from kcore.controller.kraft.handlers import HANDLERS
 from kcore.controller.kraft.kafka_way.faults import ControllerFaultError
 from kcore.controller.kraft.kafka_way.shadow import shadow_of
-from kcore.metadata.image import ClusterImage
+from kcore.controller.kraft.kraft_context import ControllerContext, RequestInfo
+from kcore.controller.kraft.kraft_controller_config import KraftControllerConfig
+from kcore.metadata.image.image import ClusterImage
 from kcore.metadata.principal import KafkaPrincipal
 from kcore.protocol_errors import ApiException
 from kcore.replication.java_random import JavaRandom

@@ -11,17 +11,14 @@ from random import Random
 from typing import Any, Final
 
 from controller.kraft.story_wire import Json, batches_of
-from kcore.cli.kraft_format import features_of
-from kcore.cli.kraft_run import RAFT_LEVELS
+from kcore.cli.servers.kraft_format import features_of
+from kcore.cli.servers.kraft_run import RAFT_LEVELS
 from kcore.controller.kraft.activation import Bootstrap
-from kcore.controller.kraft.context import RequestInfo
 from kcore.controller.kraft.controller import KraftController
+from kcore.controller.kraft.kraft_context import RequestInfo
 from kcore.controller.kraft.outputs import Clocks, ReadSnapshotSlice, RequestAnswer, WorkOn
 from kcore.controller.kraft.slices import snapshot_slices
 from kcore.controller.kraft.tasks import all_tasks
-from kcore.raft import kraft_version
-from kcore.raft.config import RaftConfig
-from kcore.raft.control_records import control_batch, kraft_version_record
 from kcore.raft.driver import StateMachineDriver
 from kcore.raft.effects import (
     Committed,
@@ -33,16 +30,19 @@ from kcore.raft.effects import (
     SnapshotLoaded,
     StoreElection,
 )
-from kcore.raft.memory_log import MemoryLog
+from kcore.raft.log.control_records import control_batch, kraft_version_record
+from kcore.raft.log.memory_log import MemoryLog
+from kcore.raft.membership import kraft_version
+from kcore.raft.membership.replicas import Address, ElectionState, ReplicaKey, Voter
+from kcore.raft.membership.voters import VoterSet
 from kcore.raft.node import RaftNode
-from kcore.raft.replicas import Address, ElectionState, ReplicaKey, Voter
-from kcore.raft.voters import VoterSet
+from kcore.raft.raft_config import RaftConfig
 from kcore.replication.java_random import JavaRandom
 from kcore.replication.raft_log import OffsetAndEpoch
 from kcore.schema.structure import Message
-from kcore.server.kraft.front import ControllerFront
-from kcore.server.kraft.registration import Registration
-from kcore.server.kraft.settings import settings_of
+from kcore.server.kraft_controller.kraft_controller_request_handlers import ControllerFront
+from kcore.server.kraft_controller.kraft_controller_settings import settings_of
+from kcore.server.kraft_controller.registration import Registration
 from kcore.types import Uuid
 
 BEGIN_MS: Final = 1_700_000_000_000

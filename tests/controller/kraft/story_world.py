@@ -14,7 +14,7 @@ from controller.kraft.story_node import Edge, RaftReply, StoryNode, formatted, n
 from controller.kraft.story_wire import Json, batches_of, plain, request_bytes
 from kcore.raft.effects import Send, SendResponse
 from kcore.schema.structure import Message
-from kcore.server.kraft.apis import APIS
+from kcore.server.kraft_controller.apis import APIS
 
 STEP_MS: Final = 100  # As the recorder lets time pass once more, until nothing was written twice.
 QUIET_STEPS: Final = 5

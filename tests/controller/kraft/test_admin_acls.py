@@ -6,9 +6,9 @@ import pytest
 
 from controller.kraft.contexts import a_context, applied
 from kcore.controller.kraft.admin.acls import on_create_acls, on_delete_acls, on_describe_acls
-from kcore.controller.kraft.context import ControllerContext, RequestInfo
 from kcore.controller.kraft.decision import Versioned
 from kcore.controller.kraft.departures import ACLS_FAIL_TOGETHER
+from kcore.controller.kraft.kraft_context import ControllerContext, RequestInfo
 from kcore.metadata.principal import KafkaPrincipal
 from kcore.protocol_errors import Errors
 from kcore.schema.acls import (

@@ -9,8 +9,8 @@ import pytest
 from controller.kraft.contexts import a_context, decision_of
 from kcore import schema as s
 from kcore.controller.kraft.authorization import filter_by_authorized, is_authorized
-from kcore.controller.kraft.context import ControllerContext, RequestInfo
 from kcore.controller.kraft.handlers import HANDLERS
+from kcore.controller.kraft.kraft_context import ControllerContext, RequestInfo
 from kcore.metadata.acl_codes import (
     ALTER,
     ALTER_CONFIGS,

@@ -4,7 +4,7 @@ import pytest
 
 from controller.kraft.contexts import a_context
 from kcore.controller.kraft.admin.cluster import on_describe_cluster
-from kcore.controller.kraft.context import ControllerContext, RequestInfo
+from kcore.controller.kraft.kraft_context import ControllerContext, RequestInfo
 from kcore.metadata.acl_codes import (
     ALLOW,
     ALTER,

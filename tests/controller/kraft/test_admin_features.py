@@ -6,8 +6,8 @@ from controller.kraft.contexts import CLUSTER_ID, a_context, applied
 from kcore.constants import ELR_VERSION
 from kcore.controller.kraft.admin.cluster import on_describe_cluster
 from kcore.controller.kraft.admin.features import on_update_features
-from kcore.controller.kraft.context import ControllerContext, RequestInfo
 from kcore.controller.kraft.decision import Decision, Versioned
+from kcore.controller.kraft.kraft_context import ControllerContext, RequestInfo
 from kcore.protocol_errors import Errors
 from kcore.schema.cluster_metadata import DescribeClusterRequest
 from kcore.schema.metadata_records_brokers import ControllerEndpoint, ControllerFeature, RegisterControllerRecord

@@ -4,8 +4,8 @@ import pytest
 
 from controller.kraft.contexts import a_context, applied
 from kcore.controller.kraft.admin.quotas import on_alter_client_quotas
-from kcore.controller.kraft.context import ControllerContext, RequestInfo
 from kcore.controller.kraft.decision import Decision
+from kcore.controller.kraft.kraft_context import ControllerContext, RequestInfo
 from kcore.protocol_errors import Errors
 from kcore.schema.quotas import AlterClientQuotasRequest, AlterClientQuotasRequestEntryData, EntityData, OpData
 

@@ -7,8 +7,8 @@ import pytest
 
 from controller.kraft.contexts import a_context, applied
 from kcore.controller.kraft.admin.scram import on_alter_user_scram_credentials, on_describe_user_scram_credentials
-from kcore.controller.kraft.context import ControllerContext, RequestInfo
 from kcore.controller.kraft.decision import Decision, Versioned
+from kcore.controller.kraft.kraft_context import ControllerContext, RequestInfo
 from kcore.protocol_errors import Errors
 from kcore.schema.scram import (
     AlterUserScramCredentialsRequest,

@@ -14,15 +14,15 @@ from kcore.controller.kraft.admin.tokens import (
     on_expire_delegation_token,
     on_renew_delegation_token,
 )
-from kcore.controller.kraft.context import ControllerContext, RequestInfo
 from kcore.controller.kraft.decision import Decision
 from kcore.controller.kraft.departures import UNBOUNDED_TOKENS
+from kcore.controller.kraft.kraft_context import ControllerContext, RequestInfo
 from kcore.controller.kraft.periodic import MOST_EXPIRED_TOKENS as MOST_EXPIRED
 from kcore.controller.kraft.periodic import TOKENS
 from kcore.controller.kraft.tasks import all_tasks
 from kcore.controller.kraft.token_index import TokenIndex
 from kcore.controller.rules.tokens import MOST_RENEWER_BYTES, MOST_RENEWERS
-from kcore.metadata.image import ClusterImage
+from kcore.metadata.image.image import ClusterImage
 from kcore.metadata.principal import KafkaPrincipal
 from kcore.protocol_errors import Errors
 from kcore.schema.delegation_tokens import (

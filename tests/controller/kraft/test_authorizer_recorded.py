@@ -14,7 +14,7 @@ import pytest
 import cases
 from controller.kraft.contexts import a_context
 from kcore.controller.kraft.authorization import is_authorized
-from kcore.controller.kraft.context import ControllerContext, RequestInfo
+from kcore.controller.kraft.kraft_context import ControllerContext, RequestInfo
 from kcore.controller.rules.acls import Filter
 from kcore.controller.rules.authorization import as_java_says, is_allowed_on_any_by_standard
 from kcore.metadata.principal import KafkaPrincipal

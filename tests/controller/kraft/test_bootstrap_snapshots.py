@@ -9,8 +9,8 @@ from kcore.controller.kraft.controller import KraftController
 from kcore.controller.kraft.outputs import LogLine
 from kcore.errors import NewerReleaseError
 from kcore.metadata.metadata_version import FEATURE_NAME
-from kcore.raft.control_records import snapshot_batches
-from kcore.raft.log import SnapshotPiece
+from kcore.raft.log.control_records import snapshot_batches
+from kcore.raft.log.raft_log import SnapshotPiece
 from kcore.raft.state_machine import AppendBatches, SnapshotReader
 from kcore.replication.raft_log import OffsetAndEpoch
 from kcore.schema.metadata_records_settings import FeatureLevelRecord

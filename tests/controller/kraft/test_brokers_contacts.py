@@ -7,7 +7,7 @@ import pytest
 from controller.kraft.broker_clusters import BEGIN_MS, SESSION_MS, a_cluster, a_heartbeat, ask, beat, look
 from kcore.controller.kraft.brokers.heartbeat import changes_nothing
 from kcore.controller.kraft.brokers.heartbeats import Contact
-from kcore.controller.kraft.context import ControllerContext
+from kcore.controller.kraft.kraft_context import ControllerContext
 from kcore.types import Uuid
 
 HALF_MS = BEGIN_MS + SESSION_MS // 2

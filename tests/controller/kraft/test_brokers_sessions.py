@@ -25,8 +25,8 @@ from controller.kraft.broker_clusters import (
 from controller.kraft.contexts import fenced_now
 from controller.kraft.runtime import controller_of
 from kcore.controller.kraft.brokers.heartbeats import BrokerHeartbeats
-from kcore.controller.kraft.context import ControllerContext
 from kcore.controller.kraft.departures import FENCES_ONE_BY_ONE
+from kcore.controller.kraft.kraft_context import ControllerContext
 from kcore.controller.kraft.slices import snapshot_slices
 from kcore.protocol_errors import Errors
 from kcore.schema.metadata_records_brokers import BrokerRegistrationChangeRecord, UnregisterBrokerRecord

@@ -19,9 +19,9 @@ from controller.kraft.broker_clusters import (
     uuid,
 )
 from kcore.controller.kraft import writing
-from kcore.controller.kraft.config import KraftControllerConfig
-from kcore.controller.kraft.context import ControllerContext
 from kcore.controller.kraft.decision import all_parts
+from kcore.controller.kraft.kraft_context import ControllerContext
+from kcore.controller.kraft.kraft_controller_config import KraftControllerConfig
 from kcore.controller.kraft.tasks import all_tasks
 from kcore.protocol_errors import Errors
 from kcore.schema.alter_partition import (

@@ -35,13 +35,13 @@ from controller.kraft.directory_clusters import (
     with_two,
     written,
 )
-from kcore.controller.kraft.context import ControllerContext
 from kcore.controller.kraft.departures import OFFLINE_LEADERS, REPLACED_DISKS
-from kcore.metadata.directory_table import LOST_UUID, MIGRATING_UUID
-from kcore.metadata.image import ClusterImage
-from kcore.metadata.image_writer import records_of as image_records
-from kcore.metadata.partition_values import PartitionCreations
-from kcore.metadata.replay import replay
+from kcore.controller.kraft.kraft_context import ControllerContext
+from kcore.metadata.image.image import ClusterImage
+from kcore.metadata.image.image_writer import records_of as image_records
+from kcore.metadata.image.replay import replay
+from kcore.metadata.table.directory_table import LOST_UUID, MIGRATING_UUID
+from kcore.metadata.table.partition_values import PartitionCreations
 from kcore.protocol_errors import Errors
 from kcore.schema.broker_lifecycle import BrokerRegistrationRequest
 from kcore.schema.metadata_records_brokers import (

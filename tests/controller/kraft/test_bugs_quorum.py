@@ -15,10 +15,10 @@ from kcore.controller.kraft.decision import Decision, Versioned
 from kcore.controller.kraft.handlers import HANDLERS
 from kcore.controller.kraft.slices import snapshot_slices
 from kcore.errors import LevelError, TableError
-from kcore.metadata.image import ClusterImage
+from kcore.metadata.image.image import ClusterImage
 from kcore.protocol_errors import Errors
 from kcore.raft.effects import LeaderChanged
-from kcore.raft.replicas import ElectionState
+from kcore.raft.membership.replicas import ElectionState
 from kcore.schema.cluster_metadata import DescribeClusterRequest
 from kcore.schema.configs import (
     AlterConfigsRequest,

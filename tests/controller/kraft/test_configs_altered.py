@@ -5,9 +5,9 @@ import pytest
 from controller.kraft.broker_clusters import BEGIN_MS, a_cluster, put
 from controller.kraft.contexts import decision_of
 from controller.kraft.test_topics_bulk import a_topic, create, written
-from kcore.controller.kraft.context import ControllerContext, RequestInfo
 from kcore.controller.kraft.decision import Decision, Versioned
 from kcore.controller.kraft.departures import KAFKA_WAY
+from kcore.controller.kraft.kraft_context import ControllerContext, RequestInfo
 from kcore.metadata.metadata_version import MetadataVersion
 from kcore.protocol_errors import Errors
 from kcore.schema import configs as schema

@@ -6,7 +6,7 @@ import cases
 from controller.kraft.broker_clusters import put
 from controller.kraft.contexts import a_context
 from controller.kraft.test_configs_altered import BROKER, decided
-from kcore.controller.kraft.context import ControllerContext
+from kcore.controller.kraft.kraft_context import ControllerContext
 from kcore.schema import configs as schema
 from kcore.schema.metadata_records_settings import ConfigRecord
 

@@ -7,7 +7,7 @@ import pytest
 import typer
 
 import kcore
-from kcore.cli import kraft_run
+from kcore.cli.servers import kraft_run
 from kcore.controller.kraft import departures
 from kcore.controller.kraft.departures import DEPARTURES, KAFKA_WAY
 

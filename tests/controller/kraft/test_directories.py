@@ -39,12 +39,12 @@ from controller.kraft.directory_clusters import (
     written,
 )
 from kcore.controller.kraft.brokers.heartbeat import changes_nothing
-from kcore.controller.kraft.context import RequestInfo
 from kcore.controller.kraft.decision import Steps
+from kcore.controller.kraft.kraft_context import RequestInfo
 from kcore.controller.kraft.leaders import directories as assigning
 from kcore.controller.kraft.leaders.directories import on_assign_replicas_to_dirs
-from kcore.metadata.directory_table import LOST_UUID, MIGRATING_UUID, UNASSIGNED_UUID
-from kcore.metadata.partition_values import PartitionCreations
+from kcore.metadata.table.directory_table import LOST_UUID, MIGRATING_UUID, UNASSIGNED_UUID
+from kcore.metadata.table.partition_values import PartitionCreations
 from kcore.protocol_errors import Errors
 from kcore.schema.metadata_records_brokers import (
     BrokerRegistrationChangeRecord,

@@ -13,10 +13,10 @@ import pytest
 from controller.kraft import hostile
 from controller.kraft.active import Active
 from controller.kraft.broker_clusters import SESSION_MS, uuid
-from kcore.controller.kraft.config import KraftControllerConfig
+from kcore.controller.kraft.kraft_controller_config import KraftControllerConfig
 from kcore.controller.kraft.tasks import all_tasks
-from kcore.metadata.directory_table import LOST_UUID, MIGRATING_UUID, UNASSIGNED_UUID
-from kcore.metadata.image import ClusterImage
+from kcore.metadata.image.image import ClusterImage
+from kcore.metadata.table.directory_table import LOST_UUID, MIGRATING_UUID, UNASSIGNED_UUID
 from kcore.schema import log_dirs as schema
 from kcore.schema.alter_partition import (
     AlterPartitionRequest,

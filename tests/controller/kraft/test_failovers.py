@@ -6,10 +6,10 @@ from typing import Any
 import pytest
 
 from controller.kraft.quorum import Controllers
-from kcore.metadata.image import ClusterImage
-from kcore.metadata.replay import replay
+from kcore.metadata.image.image import ClusterImage
+from kcore.metadata.image.replay import replay
 from kcore.protocol_errors import Errors
-from kcore.raft.memory_log import MemoryLog
+from kcore.raft.log.memory_log import MemoryLog
 from kcore.schema.quotas import (
     AlterClientQuotasRequest,
     AlterClientQuotasRequestEntryData,

@@ -5,10 +5,10 @@ from collections.abc import Collection
 import pytest
 
 from kcore.controller.kraft.activation import Bootstrap, activation
-from kcore.controller.kraft.config import KraftControllerConfig
 from kcore.controller.kraft.departures import HALF_BOOTSTRAP
+from kcore.controller.kraft.kraft_controller_config import KraftControllerConfig
 from kcore.errors import LevelError
-from kcore.metadata.image import ClusterImage
+from kcore.metadata.image.image import ClusterImage
 from kcore.metadata.metadata_version import FEATURE_NAME, MetadataVersion
 from kcore.schema.metadata_records_brokers import RegisterBrokerRecord
 from kcore.schema.metadata_records_log import AbortTransactionRecord, BeginTransactionRecord

@@ -16,14 +16,14 @@ from kcore.controller.kraft.handlers import HANDLERS
 from kcore.controller.kraft.slices import snapshot_slices
 from kcore.controller.rules.long_messages import fitting
 from kcore.controller.rules.parsed import is_parsed
-from kcore.metadata.image import ClusterImage
-from kcore.net.framed import PIECE_BYTES
+from kcore.metadata.image.image import ClusterImage
+from kcore.net.framed_connection import PIECE_BYTES
 from kcore.protocol_errors import Errors
 from kcore.schema.envelope import EnvelopeRequest
 from kcore.schema.headers import RequestHeader
 from kcore.schema.principal import DefaultPrincipalData
 from kcore.schema.structure import Message, Struct
-from kcore.server.kraft.envelopes import FORWARDABLE, unwrapped
+from kcore.server.kraft_controller.envelopes import FORWARDABLE, unwrapped
 from kcore.wire.codec import decode, encode
 from server.test_kraft_envelopes import enclosed
 
@@ -145,7 +145,7 @@ def test_any_request_in_an_envelope_is_answered_or_refused(data: st.DataObject) 
     answer = active.answer(found.request, found.header.request_api_version, **asked_by)
     assert not [each.text for each in active.told if each.level > logging.WARNING]
     # A large answer is encoded in parts, which the second size makes of nearly every answer.
-    with patch("kcore.server.kraft.envelopes.PIECE_BYTES", data.draw(st.sampled_from((PIECE_BYTES, 16)))):
+    with patch("kcore.server.kraft_controller.envelopes.PIECE_BYTES", data.draw(st.sampled_from((PIECE_BYTES, 16)))):
         response = enclosed(found, answer)
     assert response.response_data and not response.error_code
     assert active.log == before or not is_refused(answer)

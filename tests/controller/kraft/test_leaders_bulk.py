@@ -7,21 +7,21 @@ import pytest
 
 from controller.kraft.broker_clusters import ask, uuid
 from controller.kraft.contexts import at_once
-from kcore.controller.kraft.config import KraftControllerConfig
-from kcore.controller.kraft.context import ControllerContext, RequestInfo
 from kcore.controller.kraft.decision import AT_ONCE, Decision, encoded
 from kcore.controller.kraft.departures import RECORD_LIMITS
+from kcore.controller.kraft.kraft_context import ControllerContext, RequestInfo
+from kcore.controller.kraft.kraft_controller_config import KraftControllerConfig
 from kcore.controller.kraft.leaders.directories import DECIDED_AT_ONCE
-from kcore.controller.kraft.leaders.elections import balance_leaders, elect_unclean
 from kcore.controller.kraft.leaders.isrs import on_alter_partition
+from kcore.controller.kraft.leaders.leader_elections import balance_leaders, elect_unclean
 from kcore.controller.kraft.periodic import MOST_ELECTIONS
-from kcore.metadata.broker_registration import BrokerRegistration
-from kcore.metadata.broker_table import BrokerTable
-from kcore.metadata.image import ClusterImage
+from kcore.metadata.image.image import ClusterImage
+from kcore.metadata.image.replay import replay
 from kcore.metadata.metadata_version import FEATURE_NAME
-from kcore.metadata.partition_table import PartitionTable
-from kcore.metadata.replay import replay
-from kcore.metadata.topics import TopicTable
+from kcore.metadata.table.broker_registration import BrokerRegistration
+from kcore.metadata.table.broker_table import BrokerTable
+from kcore.metadata.table.partition_table import PartitionTable
+from kcore.metadata.table.topic_table import TopicTable
 from kcore.protocol_errors import Errors
 from kcore.replication.java_random import JavaRandom
 from kcore.schema.alter_partition import (

@@ -8,9 +8,9 @@ import pytest
 
 import kcore
 from controller.kraft.broker_clusters import a_cluster, a_topic, ask, error_of, put, take_effect, uuid
-from kcore.controller.kraft.context import ControllerContext
 from kcore.controller.kraft.decision import Decision, encoded
 from kcore.controller.kraft.departures import EARLIER_MOVES
+from kcore.controller.kraft.kraft_context import ControllerContext
 from kcore.controller.kraft.leaders.named import MOST_RUNS, in_runs
 from kcore.protocol_errors import Errors
 from kcore.schema.alter_partition import (

@@ -13,22 +13,22 @@ from controller.kraft.runtime import controller_of
 from controller.kraft.timed_loop import TimedLoop
 from kcore.controller.kraft import writing
 from kcore.controller.kraft.brokers import records
-from kcore.controller.kraft.config import KraftControllerConfig
 from kcore.controller.kraft.departures import SNAPSHOTS_AT_FIXED_BYTES
+from kcore.controller.kraft.kraft_controller_config import KraftControllerConfig
 from kcore.controller.kraft.slices import SnapshotNeed, snapshot_slices
-from kcore.metadata import replay as replaying
-from kcore.metadata.image import ClusterImage
-from kcore.metadata.journal import RowImages
+from kcore.metadata.image import replay as replaying
+from kcore.metadata.image.image import ClusterImage
+from kcore.metadata.image.journal import RowImages
+from kcore.metadata.image.replay import replay
 from kcore.metadata.metadata_version import FEATURE_NAME
-from kcore.metadata.partition_table import PartitionTable
-from kcore.metadata.replay import replay
-from kcore.raft.control_records import leader_change
+from kcore.metadata.table.partition_table import PartitionTable
+from kcore.raft.log.control_records import leader_change
 from kcore.raft.node import RaftNode
 from kcore.raft.state_machine import AppendBatches
 from kcore.schema.broker_lifecycle import BrokerHeartbeatResponse
 from kcore.schema.metadata_records_settings import FeatureLevelRecord
 from kcore.schema.partitions import AlterPartitionReassignmentsRequest, ReassignablePartition, ReassignableTopic
-from kcore.server.kraft.registration import Registration
+from kcore.server.kraft_controller.registration import Registration
 from kcore.wire.records import decode_records
 
 BROKERS, TOPICS, PARTITIONS = 6, 30, 20

@@ -7,8 +7,8 @@ import pytest
 
 from controller.kraft.broker_clusters import a_cluster
 from controller.kraft.contexts import decision_of
-from kcore.controller.kraft.context import ControllerContext, RequestInfo
 from kcore.controller.kraft.decision import all_parts
+from kcore.controller.kraft.kraft_context import ControllerContext, RequestInfo
 from kcore.controller.kraft.writing import encoding, taking_effect, written
 from kcore.controller.rules import mutation_quotas
 from kcore.controller.rules.mutation_quotas import MOST_BUCKETS, RATE, MutationQuotas

@@ -21,7 +21,7 @@ from kcore.controller.kraft.departures import (
     KAFKA_WAY,
     REFUSED_PARTITIONS_STAY,
 )
-from kcore.metadata.partition_values import PartitionCreations
+from kcore.metadata.table.partition_values import PartitionCreations
 from kcore.protocol_errors import Errors
 from kcore.schema.metadata_records_brokers import BrokerRegistrationChangeRecord
 from kcore.schema.partitions import CreatePartitionsRequest, CreatePartitionsTopic

@@ -8,20 +8,20 @@ import pytest
 from controller.kraft.active import Active, counted_from_zero
 from controller.kraft.runtime import BEGIN_MS, Stage, controller_of, decides, setting, settings_of
 from kcore.controller.kraft.activation import Bootstrap
-from kcore.controller.kraft.context import RequestInfo
 from kcore.controller.kraft.decision import Decision, Versioned
 from kcore.controller.kraft.handlers import HANDLERS
+from kcore.controller.kraft.kraft_context import RequestInfo
 from kcore.controller.kraft.outputs import RequestAnswer
 from kcore.controller.kraft.periodic import Task
 from kcore.controller.kraft.slices import snapshot_slices
 from kcore.controller.rules.long_messages import fitting
-from kcore.metadata.image import ClusterImage
+from kcore.metadata.image.image import ClusterImage
+from kcore.metadata.image.replay import replay
 from kcore.metadata.metadata_version import RELEASES, MetadataVersion
-from kcore.metadata.replay import replay
 from kcore.protocol_errors import Errors
-from kcore.raft.batches import split_batches
-from kcore.raft.control_records import leader_change
-from kcore.raft.log import SnapshotPiece
+from kcore.raft.log.batches import split_batches
+from kcore.raft.log.control_records import leader_change
+from kcore.raft.log.raft_log import SnapshotPiece
 from kcore.raft.state_machine import SnapshotReader, UpgradeKraftVersion
 from kcore.replication.raft_log import OffsetAndEpoch
 from kcore.schema.broker_lifecycle import UnregisterBrokerRequest, UnregisterBrokerResponse

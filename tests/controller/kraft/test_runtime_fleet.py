@@ -6,7 +6,7 @@ import pytest
 
 from controller.kraft.runtime import BEGIN_MS, Stage, controller_of
 from kcore.controller.kraft.brokers.heartbeats import BrokerHeartbeats
-from kcore.controller.kraft.context import RequestInfo
+from kcore.controller.kraft.kraft_context import RequestInfo
 from kcore.controller.kraft.tasks import all_tasks
 from kcore.schema.broker_lifecycle import (
     BrokerHeartbeatRequest,

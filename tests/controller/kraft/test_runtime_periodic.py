@@ -8,9 +8,9 @@ from controller.kraft.broker_clusters import BEGIN_MS, SESSION_MS, a_cluster, be
 from controller.kraft.broker_clusters import a_topic as put_topic
 from controller.kraft.runtime import controller_of, setting
 from kcore.controller.kraft import periodic
-from kcore.controller.kraft.config import KraftControllerConfig
 from kcore.controller.kraft.decision import Decision
 from kcore.controller.kraft.departures import FENCES_AT_INTERVALS
+from kcore.controller.kraft.kraft_controller_config import KraftControllerConfig
 from kcore.controller.kraft.periodic import (
     AFTER_FAULT_MS,
     AGAIN_MS,

@@ -8,18 +8,18 @@ import pytest
 
 from controller.kraft.runtime import BEGIN_MS, Stage, controller_of
 from kcore.controller.kraft import writing
-from kcore.controller.kraft.context import RequestInfo
 from kcore.controller.kraft.decision import AT_ONCE
+from kcore.controller.kraft.kraft_context import RequestInfo
 from kcore.controller.kraft.outputs import WorkOn
 from kcore.controller.kraft.tasks import all_tasks
 from kcore.controller.kraft.writing import BATCH_BYTES
 from kcore.controller.rules.mutation_quotas import RATE
-from kcore.metadata import replay as bulk
-from kcore.metadata.image import ClusterImage
-from kcore.metadata.replay import replay
+from kcore.metadata.image import replay as bulk
+from kcore.metadata.image.image import ClusterImage
+from kcore.metadata.image.replay import replay
 from kcore.protocol_errors import Errors
-from kcore.raft.batches import split_batches
-from kcore.raft.control_records import leader_change
+from kcore.raft.log.batches import split_batches
+from kcore.raft.log.control_records import leader_change
 from kcore.raft.state_machine import AppendBatches
 from kcore.schema import configs, quotas
 from kcore.schema.broker_lifecycle import BrokerHeartbeatRequest, BrokerRegistrationRequest, Feature, Listener

@@ -14,7 +14,7 @@ from controller.kraft.explanations import EXPLANATIONS, codes, explanation, unex
 from controller.kraft.stories import Follower
 from controller.kraft.story_wire import Json
 from kcore.controller.kraft.departures import DEPARTURES, KAFKA_WAY
-from kcore.server import request_throttle
+from kcore.server.security import request_throttle
 
 RELEASES = ["4.3.1", "4.1.2", "3.9.1"]
 KCORE_WAY: frozenset[str] = frozenset()

@@ -5,7 +5,7 @@ import pytest
 from controller.kraft.broker_clusters import a_cluster
 from controller.kraft.broker_clusters import put as apply
 from controller.kraft.test_topics_bulk import a_topic, create, written
-from kcore.controller.kraft.context import ControllerContext
+from kcore.controller.kraft.kraft_context import ControllerContext
 from kcore.controller.kraft.settings_of_topics import kraft_settings
 from kcore.schema.metadata_records_settings import ConfigRecord
 from kcore.schema.metadata_records_topics import RemoveTopicRecord

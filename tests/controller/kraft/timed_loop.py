@@ -9,24 +9,24 @@ from random import Random
 from typing import Any
 
 from kcore.controller.kraft.activation import Bootstrap
-from kcore.controller.kraft.config import KraftControllerConfig
-from kcore.controller.kraft.context import RequestInfo
 from kcore.controller.kraft.controller import KraftController
+from kcore.controller.kraft.kraft_context import RequestInfo
+from kcore.controller.kraft.kraft_controller_config import KraftControllerConfig
 from kcore.controller.kraft.outputs import Clocks, ReadSnapshotSlice, RequestAnswer, WorkOn
 from kcore.controller.kraft.slices import snapshot_slices
 from kcore.controller.kraft.tasks import all_tasks
-from kcore.raft.config import RaftConfig
 from kcore.raft.driver import StateMachineDriver
 from kcore.raft.effects import Committed, Effect, Flush, LeaderChanged, SnapshotLoaded
+from kcore.raft.membership.replicas import Address, ReplicaKey, Voter
 from kcore.raft.node import RaftNode
-from kcore.raft.replicas import Address, ReplicaKey, Voter
+from kcore.raft.raft_config import RaftConfig
 from kcore.raft.state_machine import AppendBatches
 from kcore.replication.java_random import JavaRandom
 from kcore.replication.raft_log import OffsetAndEpoch
 from kcore.schema.broker_lifecycle import BrokerHeartbeatRequest, BrokerRegistrationRequest, Feature, Listener
 from kcore.schema.structure import Message
 from kcore.schema.topics import CreatableTopic, CreateTopicsRequest
-from kcore.storage.raft_log import DiskRaftLog
+from kcore.storage.raft.file_raft_log import DiskRaftLog
 from kcore.types import Uuid
 
 import_module("numpy.ma")  # As the process does before its first event.

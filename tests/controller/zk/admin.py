@@ -11,8 +11,8 @@ from controller.zk.clusters import columns_of
 from controller.zk.tree import Cluster
 from kcore import schema
 from kcore.controller.zk import events
-from kcore.metadata import znodes
-from kcore.metadata.znode_operations import Node
+from kcore.metadata.zookeeper import znodes
+from kcore.metadata.zookeeper.znode_operations import Node
 from kcore.protocol_errors import Errors
 from kcore.schema.alter_partition import (
     AlterPartitionRequestPartitionData,
@@ -21,7 +21,7 @@ from kcore.schema.alter_partition import (
 )
 from kcore.schema.stop_replica import StopReplicaPartitionError
 from kcore.schema.structure import Message
-from kcore.server.controller.answers import event_of_answer
+from kcore.server.zk_controller.answers import event_of_answer
 from kcore.types import Uuid
 
 _REQUEST_IDS = count(1)

@@ -6,9 +6,9 @@ import kcore
 from kcore.controller.zk.decision import Decision
 from kcore.controller.zk.requests.builder import ControlRequest
 from kcore.controller.zk.zk_controller import ZkController
-from kcore.metadata.broker_table import BrokerTable, Endpoint
-from kcore.metadata.partition_table import PartitionTable
-from kcore.metadata.topics import TopicTable
+from kcore.metadata.table.broker_table import BrokerTable, Endpoint
+from kcore.metadata.table.partition_table import PartitionTable
+from kcore.metadata.table.topic_table import TopicTable
 from kcore.schema.structure import Message
 from kcore.types import Uuid
 from kcore.wire.columns import Columns

@@ -14,7 +14,6 @@ from kcore.controller.zk.admin.acls import FAILED, TOO_LARGE, describe_acls
 from kcore.controller.zk.admin_events import CreateAcls, DeleteAcls
 from kcore.controller.zk.authorizer_settings import ACL_AUTHORIZER, AclAuthorizerSettings, acl_authorizer_settings
 from kcore.errors import TableError
-from kcore.metadata import znode_acls
 from kcore.metadata.acl_codes import (
     ALL,
     ALLOW,
@@ -34,8 +33,9 @@ from kcore.metadata.acl_codes import (
     WRITE,
 )
 from kcore.metadata.principal import KafkaPrincipal
-from kcore.metadata.znode_acls import AclBinding
-from kcore.metadata.znode_operations import MOST_BYTES, WriteNodes
+from kcore.metadata.zookeeper import znode_acls
+from kcore.metadata.zookeeper.znode_acls import AclBinding
+from kcore.metadata.zookeeper.znode_operations import MOST_BYTES, WriteNodes
 from kcore.protocol_errors import ApiException, Errors
 from kcore.schema.acls import (
     AclCreation,

@@ -11,8 +11,8 @@ from controller.zk.tree import Cluster
 from kcore import schema
 from kcore.controller.zk import events
 from kcore.controller.zk.effects import SendResponse
-from kcore.metadata import znodes
-from kcore.metadata.znode_operations import Create, WriteNodes
+from kcore.metadata.zookeeper import znodes
+from kcore.metadata.zookeeper.znode_operations import Create, WriteNodes
 from kcore.protocol_errors import Errors
 from kcore.schema.topics import CreatableReplicaAssignment, CreatableTopic, CreatableTopicConfig, DeleteTopicState
 from kcore.types import ZERO_UUID, Uuid

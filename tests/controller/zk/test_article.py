@@ -9,8 +9,8 @@ from kcore.broker.zk_control.broker import Broker
 from kcore.controller.zk import events
 from kcore.controller.zk.effects import Send
 from kcore.controller.zk.watches import Kind, event_of
-from kcore.metadata import znodes
-from kcore.metadata.znode_operations import ReadChildren, ReadNodes, WriteStates
+from kcore.metadata.zookeeper import znodes
+from kcore.metadata.zookeeper.znode_operations import ReadChildren, ReadNodes, WriteStates
 from kcore.protocol_errors import Errors
 
 

@@ -9,8 +9,8 @@ from controller.zk.admin import answer_stops, epoch_of, small, stop_answer, stop
 from controller.zk.tree import Cluster
 from kcore import schema
 from kcore.controller.zk import events
-from kcore.metadata import znodes
-from kcore.metadata.znode_operations import DeletePartitions, WriteNodes, WriteStates
+from kcore.metadata.zookeeper import znodes
+from kcore.metadata.zookeeper.znode_operations import DeletePartitions, WriteNodes, WriteStates
 from kcore.protocol_errors import Errors
 from kcore.schema.partitions import ReassignablePartition, ReassignableTopic
 from kcore.schema.stop_replica import StopReplicaPartitionError

@@ -10,8 +10,14 @@ from kcore import schema
 from kcore.controller.zk import events
 from kcore.controller.zk.effects import Effect, HandleLater, Send, SendResponse
 from kcore.controller.zk.topics import deletion_steps
-from kcore.metadata import znodes
-from kcore.metadata.znode_operations import Delete, DeletePartitions, OperationResult, ReadChildren, WriteNodes
+from kcore.metadata.zookeeper import znodes
+from kcore.metadata.zookeeper.znode_operations import (
+    Delete,
+    DeletePartitions,
+    OperationResult,
+    ReadChildren,
+    WriteNodes,
+)
 from kcore.protocol_errors import Errors
 from kcore.schema.stop_replica import StopReplicaPartitionError
 from kcore.schema.topics import DeleteTopicState

@@ -8,8 +8,8 @@ from controller.zk.tree import Cluster
 from kcore import schema
 from kcore.controller.zk import events
 from kcore.controller.zk.effects import Send, SendResponse
-from kcore.metadata import znodes
-from kcore.metadata.znode_operations import ReadNodes, WriteStates
+from kcore.metadata.zookeeper import znodes
+from kcore.metadata.zookeeper.znode_operations import ReadNodes, WriteStates
 from kcore.protocol_errors import Errors
 from kcore.schema.partitions import TopicPartitions
 

@@ -8,8 +8,8 @@ from controller.zk.clusters import told
 from controller.zk.tree import Cluster
 from kcore.controller.zk import events
 from kcore.controller.zk.effects import Send
-from kcore.metadata import znodes
-from kcore.metadata.znode_operations import ReadChildren, ReadNodes, ReadStates, WriteNodes, WriteStates
+from kcore.metadata.zookeeper import znodes
+from kcore.metadata.zookeeper.znode_operations import ReadChildren, ReadNodes, ReadStates, WriteNodes, WriteStates
 from kcore.protocol_errors import Errors
 from kcore.types import ZERO_UUID
 

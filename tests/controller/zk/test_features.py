@@ -9,8 +9,8 @@ from controller.zk import admin
 from controller.zk.tree import Cluster
 from kcore import schema
 from kcore.controller.zk import events
-from kcore.metadata import znodes
-from kcore.metadata.znode_operations import WriteNodes
+from kcore.metadata.zookeeper import znodes
+from kcore.metadata.zookeeper.znode_operations import WriteNodes
 from kcore.protocol_errors import Errors
 from kcore.schema.update_features import FeatureUpdateKey
 

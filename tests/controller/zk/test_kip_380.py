@@ -10,7 +10,7 @@ from controller.zk.tree import Cluster, endpoint
 from kcore.controller.zk import events
 from kcore.controller.zk.effects import Send
 from kcore.controller.zk.requests.batch import RequestBatch
-from kcore.metadata import znodes
+from kcore.metadata.zookeeper import znodes
 from kcore.protocol_errors import Errors
 
 

@@ -11,7 +11,7 @@ from controller.zk.test_scram import upsertion
 from controller.zk.tree import Cluster
 from kcore import schema
 from kcore.controller.zk import effects, events
-from kcore.metadata.znode_operations import Delete, WriteNodes
+from kcore.metadata.zookeeper.znode_operations import Delete, WriteNodes
 from kcore.protocol_errors import Errors
 from kcore.schema.configs import (
     IncrementalAlterConfigsRequestAlterableConfig,

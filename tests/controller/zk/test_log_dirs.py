@@ -7,7 +7,7 @@ import pytest
 from controller.zk.clusters import columns_of, told
 from controller.zk.tree import TOPIC_ID, Cluster
 from kcore.controller.zk import events
-from kcore.metadata import znodes
+from kcore.metadata.zookeeper import znodes
 from kcore.protocol_errors import Errors
 from kcore.schema import LeaderAndIsrResponse
 from kcore.schema.leader_and_isr import LeaderAndIsrPartitionError, LeaderAndIsrTopicError

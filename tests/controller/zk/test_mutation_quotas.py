@@ -10,7 +10,7 @@ from controller.zk.tree import Cluster
 from kcore import schema
 from kcore.controller.zk import events
 from kcore.controller.zk.admin_events import AlterClientQuotas
-from kcore.metadata import znodes
+from kcore.metadata.zookeeper import znodes
 from kcore.protocol_errors import Errors
 from kcore.schema.partitions import CreatePartitionsTopic
 from kcore.schema.quotas import AlterClientQuotasRequest, AlterClientQuotasRequestEntryData, EntityData, OpData

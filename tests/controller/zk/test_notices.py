@@ -10,8 +10,8 @@ from controller.zk.clusters import columns_of
 from controller.zk.tree import Cluster
 from kcore import schema
 from kcore.controller.zk import events
-from kcore.controller.zk.notices import PartitionsChanged, Topics
-from kcore.metadata import znodes
+from kcore.controller.zk.log_lines import PartitionsChanged, Topics
+from kcore.metadata.zookeeper import znodes
 from kcore.protocol_errors import Errors
 from kcore.schema import LeaderAndIsrResponse
 from kcore.schema.leader_and_isr import LeaderAndIsrPartitionError, LeaderAndIsrTopicError

@@ -15,7 +15,7 @@ from kcore.controller.zk.requests.batch import ControlRequest, RequestBatch
 from kcore.controller.zk.requests.merging import SharedMerges
 from kcore.controller.zk.requests.outbox import MOST_WAITING, Outbox
 from kcore.controller.zk.zk_controller import ZkController
-from kcore.metadata.changes import PartitionChanges
+from kcore.metadata.table.changes import PartitionChanges
 from kcore.schema import LeaderAndIsrRequest, StopReplicaRequest, UpdateMetadataRequest
 
 PARTITIONS = 6

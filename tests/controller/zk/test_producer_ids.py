@@ -9,9 +9,9 @@ from controller.zk.admin import epoch_of, small
 from controller.zk.tree import Cluster
 from kcore import schema
 from kcore.controller.zk import events
-from kcore.metadata import znodes
-from kcore.metadata.znode_operations import WriteNodes
-from kcore.metadata.znodes import ProducerIdsBlock
+from kcore.metadata.zookeeper import znodes
+from kcore.metadata.zookeeper.znode_operations import WriteNodes
+from kcore.metadata.zookeeper.znodes import ProducerIdsBlock
 from kcore.protocol_errors import Errors
 
 PATH = znodes.LATEST_PRODUCER_ID_BLOCK

@@ -10,8 +10,8 @@ from controller.zk.admin import small
 from controller.zk.tree import Cluster
 from kcore.controller.zk.admin.quotas import as_text
 from kcore.controller.zk.admin_events import AlterClientQuotas, DescribeClientQuotas
-from kcore.metadata import znodes
-from kcore.metadata.znode_operations import WriteNodes
+from kcore.metadata.zookeeper import znodes
+from kcore.metadata.zookeeper.znode_operations import WriteNodes
 from kcore.protocol_errors import Errors
 from kcore.schema.quotas import (
     AlterClientQuotasRequest,

@@ -11,8 +11,8 @@ from controller.zk.test_random_events import BROKERS, EVENTS, STEP_US, World
 from kcore import schema
 from kcore.controller.zk import events
 from kcore.controller.zk.requests.batch import ControlRequest
-from kcore.metadata import znodes
-from kcore.metadata.znodes import PartitionStateNode
+from kcore.metadata.zookeeper import znodes
+from kcore.metadata.zookeeper.znodes import PartitionStateNode
 from kcore.protocol_errors import Errors
 from kcore.schema.partitions import CreatePartitionsTopic, ReassignablePartition, ReassignableTopic
 

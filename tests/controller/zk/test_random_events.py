@@ -15,8 +15,8 @@ from kcore import schema
 from kcore.controller.zk import events
 from kcore.controller.zk.requests.batch import ControlRequest
 from kcore.controller.zk.state_machines import PartitionState, partition_states
-from kcore.metadata import znodes
-from kcore.metadata.znodes import PartitionStateNode
+from kcore.metadata.zookeeper import znodes
+from kcore.metadata.zookeeper.znodes import PartitionStateNode
 from kcore.protocol_errors import Errors
 from kcore.schema import LeaderAndIsrResponse
 from kcore.schema.leader_and_isr import LeaderAndIsrPartitionError, LeaderAndIsrTopicError

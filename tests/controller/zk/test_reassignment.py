@@ -9,7 +9,7 @@ from controller.zk.admin import alter_partition, small
 from controller.zk.tree import Cluster
 from kcore import schema
 from kcore.controller.zk import events
-from kcore.metadata import znodes
+from kcore.metadata.zookeeper import znodes
 from kcore.protocol_errors import Errors
 from kcore.schema.partitions import ListPartitionReassignmentsTopics, ReassignablePartition, ReassignableTopic
 

@@ -12,10 +12,10 @@ from controller.zk.tree import Cluster
 from kcore.controller.zk import events
 from kcore.controller.zk.effects import HandleLater
 from kcore.controller.zk.topics import reassignment, topic_changes
-from kcore.metadata import znodes
 from kcore.metadata.replica_assignment import ReplicaAssignment
-from kcore.metadata.znode_operations import ReadNodes
-from kcore.metadata.znodes import TopicAssignment
+from kcore.metadata.zookeeper import znodes
+from kcore.metadata.zookeeper.znode_operations import ReadNodes
+from kcore.metadata.zookeeper.znodes import TopicAssignment
 from kcore.protocol_errors import Errors
 
 TOPIC = "/brokers/topics/t"

@@ -11,7 +11,7 @@ from controller.zk.clusters import as_json, kind_of
 from controller.zk.tree import Cluster, Tree
 from kcore import schema
 from kcore.controller.zk import events
-from kcore.metadata import znodes
+from kcore.metadata.zookeeper import znodes
 from kcore.schema.partitions import ReassignablePartition, ReassignableTopic
 
 pytestmark = pytest.mark.recorded

@@ -12,11 +12,11 @@ from kcore.controller.zk.events import BrokerFailed, BrokerStarted
 from kcore.controller.zk.requests import control_request
 from kcore.controller.zk.requests.builder import ControlRequest, RequestBatch
 from kcore.controller.zk.zk_controller import ZkController
-from kcore.metadata.broker_registration import LiveBroker
-from kcore.metadata.broker_table import Endpoint
+from kcore.measure.workloads.generate import generate
+from kcore.metadata.table.broker_registration import LiveBroker
+from kcore.metadata.table.broker_table import Endpoint
 from kcore.schema import LeaderAndIsrRequest, UpdateMetadataRequest
 from kcore.wire.column_codec import encode_columns
-from kcore.workloads.generate import generate
 
 BROKERS = 40
 

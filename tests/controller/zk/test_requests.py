@@ -12,8 +12,8 @@ from kcore.controller.zk.events import BrokerFailed, BrokerStarted, ControlledSh
 from kcore.controller.zk.requests.versions import request_versions
 from kcore.controller.zk.zk_controller import ZkController
 from kcore.errors import UnsupportedVersionError
-from kcore.metadata.broker_table import Endpoint
-from kcore.metadata.changes import UnwrittenChanges
+from kcore.metadata.table.broker_table import Endpoint
+from kcore.metadata.table.changes import UnwrittenChanges
 
 # (inter.broker.protocol.version, LeaderAndIsr, UpdateMetadata, StopReplica)
 LEVELS = [

@@ -12,9 +12,9 @@ from controller.zk import admin
 from controller.zk.admin import small
 from controller.zk.tree import Cluster
 from kcore.controller.zk import events
-from kcore.metadata import znodes
-from kcore.metadata.znode_names import sanitized
-from kcore.metadata.znode_operations import WriteNodes
+from kcore.metadata.zookeeper import znodes
+from kcore.metadata.zookeeper.znode_names import sanitized
+from kcore.metadata.zookeeper.znode_operations import WriteNodes
 from kcore.protocol_errors import Errors
 from kcore.schema.scram import (
     AlterUserScramCredentialsRequest,

@@ -5,7 +5,7 @@ from typing import Any
 from controller.zk.clusters import told
 from controller.zk.tree import Cluster
 from kcore.controller.zk.state_changes import MAX_ATTEMPTS
-from kcore.metadata.znode_operations import ReadStates, WriteStates
+from kcore.metadata.zookeeper.znode_operations import ReadStates, WriteStates
 
 
 def cluster(*partitions: list[int]) -> Cluster:

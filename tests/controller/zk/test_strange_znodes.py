@@ -8,8 +8,8 @@ from controller.zk.admin import ask, epoch_of, small
 from controller.zk.tree import Cluster
 from kcore import schema
 from kcore.controller.zk import events
-from kcore.metadata import znodes
-from kcore.metadata.znodes import PartitionStateNode
+from kcore.metadata.zookeeper import znodes
+from kcore.metadata.zookeeper.znodes import PartitionStateNode
 from kcore.schema.topics import CreatableTopic
 from kcore.types import Uuid
 

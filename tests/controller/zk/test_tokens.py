@@ -15,11 +15,11 @@ from kcore.controller.rules.tokens import MOST_RENEWERS, OfTokens
 from kcore.controller.zk.admin import tokens
 from kcore.controller.zk.admin_events import Asking, ExpireTokens, TokenRequest
 from kcore.errors import TableError
-from kcore.metadata import znodes
 from kcore.metadata.delegation_token import Token
 from kcore.metadata.principal import KafkaPrincipal
-from kcore.metadata.znode_operations import WriteNodes
-from kcore.metadata.znode_tokens import CHANGES, PERSISTENT_PATHS, decode_token, encode_token, token_path
+from kcore.metadata.zookeeper import znodes
+from kcore.metadata.zookeeper.znode_operations import WriteNodes
+from kcore.metadata.zookeeper.znode_tokens import CHANGES, PERSISTENT_PATHS, decode_token, encode_token, token_path
 from kcore.protocol_errors import Errors
 from kcore.schema.delegation_tokens import (
     CreatableRenewers,

@@ -9,10 +9,10 @@ import pytest
 from controller.zk.clusters import told
 from controller.zk.tree import Cluster
 from kcore.controller.zk import events
-from kcore.metadata import znodes
 from kcore.metadata.replica_assignment import ReplicaAssignment
-from kcore.metadata.znode_operations import ReadNodes, WriteNodes
-from kcore.metadata.znodes import TopicAssignment
+from kcore.metadata.zookeeper import znodes
+from kcore.metadata.zookeeper.znode_operations import ReadNodes, WriteNodes
+from kcore.metadata.zookeeper.znodes import TopicAssignment
 from kcore.types import Uuid
 
 

@@ -11,19 +11,19 @@ import numpy as np
 from controller.zk.clusters import as_json, kind_of, told
 from kcore.controller.zk import events
 from kcore.controller.zk.active import ActiveController
-from kcore.controller.zk.config import ControllerConfig
 from kcore.controller.zk.effects import Effect, HandleLater, LogNotice, Send, SendResponse
-from kcore.controller.zk.notices import Notice
+from kcore.controller.zk.log_lines import Notice
 from kcore.controller.zk.requests.builder import ControlRequest
 from kcore.controller.zk.watches import Kind, event_of
+from kcore.controller.zk.zk_controller_config import ControllerConfig
 from kcore.errors import ControllerMovedError, TableError
-from kcore.metadata import znodes
-from kcore.metadata.broker_table import Endpoint
-from kcore.metadata.changes import PartitionChanges, UnwrittenChanges
-from kcore.metadata.partition_table import PartitionTable
 from kcore.metadata.replica_assignment import ReplicaAssignment
-from kcore.metadata.znode_brokers import BrokerNode, encode_broker
-from kcore.metadata.znode_operations import (
+from kcore.metadata.table.broker_table import Endpoint
+from kcore.metadata.table.changes import PartitionChanges, UnwrittenChanges
+from kcore.metadata.table.partition_table import PartitionTable
+from kcore.metadata.zookeeper import znodes
+from kcore.metadata.zookeeper.znode_brokers import BrokerNode, encode_broker
+from kcore.metadata.zookeeper.znode_operations import (
     Create,
     Delete,
     DeletePartitions,
@@ -38,7 +38,7 @@ from kcore.metadata.znode_operations import (
     WriteNodes,
     WriteStates,
 )
-from kcore.metadata.znodes import PartitionStateNode, TopicAssignment
+from kcore.metadata.zookeeper.znodes import PartitionStateNode, TopicAssignment
 from kcore.types import Int32s, Uuid
 
 TOPIC_ID = Uuid(b"i" * 16)

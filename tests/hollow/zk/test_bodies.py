@@ -5,8 +5,8 @@ import pytest
 
 import kcore
 from kcore.controller.zk.requests.builder import ControlRequest
-from kcore.hollow.zk import bodies
-from kcore.hollow.zk.bodies import Bodies
+from kcore.measure.hollow.zk import bodies
+from kcore.measure.hollow.zk.bodies import Bodies
 from kcore.schema import UpdateMetadataRequest
 from kcore.schema.headers import RequestHeader
 from kcore.wire.codec import encode

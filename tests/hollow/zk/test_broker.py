@@ -7,7 +7,7 @@ import pytest
 
 import kcore
 from kcore.controller.zk.requests.builder import ControlRequest
-from kcore.hollow.zk.broker import HollowBroker
+from kcore.measure.hollow.zk.hollow_zk_broker import HollowBroker
 from kcore.net.connect import connect
 from kcore.net.connection import Connection
 from kcore.net.versions import response_of

@@ -6,8 +6,8 @@ import struct
 import pytest
 
 from kcore.errors import TargetError
-from kcore.hollow.zk import broker_session
-from kcore.hollow.zk.broker_session import BrokerSession
+from kcore.measure.hollow.zk import broker_session
+from kcore.measure.hollow.zk.broker_session import BrokerSession
 
 CREATED = 0x1234
 

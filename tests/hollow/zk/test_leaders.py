@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from kcore.errors import TargetError
-from kcore.hollow.zk.leaders import IsrLeaders
+from kcore.measure.hollow.zk.leaders import IsrLeaders
 from kcore.net.server import serve
 from kcore.protocol_errors import Errors
 from kcore.schema import LeaderAndIsrRequest

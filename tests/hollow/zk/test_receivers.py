@@ -13,9 +13,9 @@ import pytest
 import kcore
 from kcore._ext import hollow as kernel
 from kcore.controller.zk.requests.builder import ControlRequest
-from kcore.hollow.zk.broker import HollowBroker
-from kcore.hollow.zk.layouts import constants, layouts
-from kcore.hollow.zk.receivers import Receiver, Receivers
+from kcore.measure.hollow.zk.hollow_zk_broker import HollowBroker
+from kcore.measure.hollow.zk.layouts import constants, layouts
+from kcore.measure.hollow.zk.receivers import Receiver, Receivers
 from kcore.net.connect import connect
 from kcore.protocol_errors import Errors
 from kcore.schema import LeaderAndIsrRequest, StopReplicaRequest, UpdateMetadataRequest

@@ -18,7 +18,7 @@ from controller.kraft.explanations import unexplained
 from controller.kraft.stories import Follower
 from controller.kraft.story_wire import Json
 from kcore.controller.kraft.departures import KAFKA_WAY
-from kcore.processes.machine import free_ports
+from kcore.measure.processes.local_process import free_ports
 from oracle.recorder.real_controller import Jvm
 from oracle.recorder.settings import LEVELS, Setup
 from oracle.recorder.story import Story

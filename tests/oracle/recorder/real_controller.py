@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import IO, Self
 
 from controller.kraft.story_wire import Json, batches_of
-from kcore.processes.jars import fetch, kafka_jars
+from kcore.measure.processes.jars import fetch, kafka_jars
 from kcore.spark.java import cache_directory, java_home
 
 HERE = Path(__file__).parent

@@ -21,8 +21,8 @@ from tempfile import TemporaryDirectory
 from typing import Final
 
 from controller.kraft.story_wire import Json, batches_of
+from kcore.measure.processes.local_process import free_ports
 from kcore.metadata.metadata_version import MetadataVersion
-from kcore.processes.machine import free_ports
 from kcore.schema.metadata_records_log import BeginTransactionRecord, NoOpRecord
 from kcore.schema.metadata_records_topics import TopicRecord
 from kcore.types import Uuid

@@ -14,7 +14,7 @@ from typing import Final, NamedTuple, Protocol
 
 from kcore.broker.directories.outputs import AssignmentSettled, AssignmentsRefused, Outcome, TopicIdPartition
 from kcore.constants import UNKNOWN_BROKER_EPOCH
-from kcore.metadata.directory_table import LOST_UUID
+from kcore.metadata.table.directory_table import LOST_UUID
 from kcore.protocol_errors import Errors
 from kcore.schema.log_dirs import (
     AssignReplicasToDirsRequest,

@@ -5,8 +5,8 @@ from collections.abc import Sequence
 import numpy as np
 
 from kcore.broker.directories.outputs import TopicIdPartition
-from kcore.metadata.directory_table import MIGRATING_UUID
-from kcore.metadata.image import ClusterImage
+from kcore.metadata.image.image import ClusterImage
+from kcore.metadata.table.directory_table import MIGRATING_UUID
 from kcore.types import Int32s, Uuid
 
 

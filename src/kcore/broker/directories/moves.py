@@ -24,7 +24,7 @@ from kcore.broker.directories.outputs import (
     StopCopy,
     TopicIdPartition,
 )
-from kcore.metadata.directory_table import LOST_UUID
+from kcore.metadata.table.directory_table import LOST_UUID
 from kcore.types import Uuid
 
 _STORY: Final = 16  # Events of a move that are remembered, for the message of an illegal one.

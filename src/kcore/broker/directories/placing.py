@@ -13,7 +13,7 @@ from enum import Enum
 from itertools import product
 from typing import Final, NamedTuple
 
-from kcore.metadata.directory_table import MIGRATING_UUID, UNASSIGNED_UUID
+from kcore.metadata.table.directory_table import MIGRATING_UUID, UNASSIGNED_UUID
 from kcore.types import Uuid
 
 

@@ -4,8 +4,8 @@ from collections.abc import Sequence
 from typing import ClassVar, NamedTuple, TypeAlias
 
 from kcore.errors import RaftLogError
-from kcore.metadata.image import ClusterImage
-from kcore.metadata.replay import replay
+from kcore.metadata.image.image import ClusterImage
+from kcore.metadata.image.replay import replay
 from kcore.raft.state_machine import AnyAppend, SnapshotReader
 from kcore.wire.records import decode_records
 

@@ -12,8 +12,8 @@ import numpy as np
 
 from kcore.broker.replicas.replica import Key, Replica
 from kcore.broker.replicas.replica_manager import ReplicaManager
-from kcore.metadata.delta import MetadataDelta
-from kcore.metadata.image import ClusterImage
+from kcore.metadata.image.delta import MetadataDelta
+from kcore.metadata.image.image import ClusterImage
 from kcore.protocol_errors import Errors, exception_of
 from kcore.types import ZERO_UUID, Uuid
 

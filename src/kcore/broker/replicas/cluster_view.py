@@ -5,9 +5,9 @@ from collections.abc import Iterable
 import numpy as np
 
 from kcore.broker.replicas.replica import Key
-from kcore.metadata.broker_table import BrokerTable
-from kcore.metadata.partition_table import PartitionTable
-from kcore.metadata.topics import TopicTable
+from kcore.metadata.table.broker_table import BrokerTable
+from kcore.metadata.table.partition_table import PartitionTable
+from kcore.metadata.table.topic_table import TopicTable
 from kcore.types import ZERO_UUID, Int32s, Uuid
 
 NO_CONTROLLER = -1

@@ -10,7 +10,7 @@ from functools import partial
 from typing import Any, Final, NamedTuple
 
 from kcore.broker.replicas.appending import append_as_follower
-from kcore.broker.replicas.config import BrokerConfig
+from kcore.broker.replicas.broker_config import BrokerConfig
 from kcore.broker.replicas.fetch_session_handler import FetchSessionHandler
 from kcore.broker.replicas.log import ReplicaLog
 from kcore.broker.replicas.offsets import EARLIEST, LATEST

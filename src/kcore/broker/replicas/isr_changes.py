@@ -8,7 +8,7 @@ from typing import Any, Final, NamedTuple
 from kcore.broker.replicas.partition import IsrChange, IsrResponse
 from kcore.broker.replicas.replica import Key
 from kcore.constants import UNKNOWN_BROKER_EPOCH
-from kcore.metadata.znodes import PartitionStateNode, encode_state, state_path
+from kcore.metadata.zookeeper.znodes import PartitionStateNode, encode_state, state_path
 from kcore.protocol_errors import Errors
 from kcore.schema.alter_partition import (
     AlterPartitionRequest,

@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 from typing import TypeAlias
 
-from kcore.broker.replicas.notices import NoticeKind
+from kcore.broker.replicas.log_lines import NoticeKind
 from kcore.broker.replicas.replica import Key
 from kcore.schema.structure import Message
 

@@ -8,15 +8,15 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
 from typing import Protocol
 
+from kcore.broker.replicas.broker_config import BrokerConfig
 from kcore.broker.replicas.cluster_view import ClusterView
-from kcore.broker.replicas.config import BrokerConfig
 from kcore.broker.replicas.fetch_sessions import FetchSessionCache
 from kcore.broker.replicas.fetcher import FetcherHooks, ReplicaFetcher
 from kcore.broker.replicas.fetching import WaitingFetch
 from kcore.broker.replicas.isr_changes import IsrChanges
 from kcore.broker.replicas.log import ReplicaLog
+from kcore.broker.replicas.log_lines import NoticeKind
 from kcore.broker.replicas.log_validator import LogConfig
-from kcore.broker.replicas.notices import NoticeKind
 from kcore.broker.replicas.outputs import FetchFrom, IsrChangesWait, LogFailed, Notice, Output, SendResponse
 from kcore.broker.replicas.partition import IsrChange, IsrResponse, LagLimits, Partition, TopicSettings
 from kcore.broker.replicas.producing import expire_verifications

@@ -3,10 +3,10 @@
 from dataclasses import replace
 
 from kcore.broker.replicas.cluster_view import ClusterView
-from kcore.broker.replicas.notices import NoticeKind
+from kcore.broker.replicas.log_lines import NoticeKind
 from kcore.broker.replicas.replica import Key, Replica
 from kcore.broker.zk_control.control_requests import ControlRequests
-from kcore.metadata.partition_table import PartitionTable
+from kcore.metadata.table.partition_table import PartitionTable
 from kcore.protocol_errors import Errors
 from kcore.types import ZERO_UUID, Uuid
 

@@ -9,8 +9,8 @@ from typing import NamedTuple
 
 from kcore.constants import NO_EPOCH
 from kcore.errors import TableError
-from kcore.metadata import znodes
-from kcore.metadata.znode_operations import Node
+from kcore.metadata.zookeeper import znodes
+from kcore.metadata.zookeeper.znode_operations import Node
 from kcore.protocol_errors import Errors
 from kcore.wire.columns import Columns
 

@@ -8,7 +8,7 @@ What goes where:
 
 - `controller.py`: the state machine on the seam: events in, appends out, and responses that wait for an offset;
   `writing.py`: a decision as batches, and in the state; `activation.py`: the first records of an active controller.
-- `periodic.py`, `tasks.py`: what the controller does by itself, and when; `notices.py`: what it tells an operator.
+- `periodic.py`, `tasks.py`: what the controller does by itself, and when; `log_lines.py`: what it tells an operator.
 - `handlers.py`: event -> function, as data.
 - `brokers/`: registration, heartbeats, fencing, controlled shutdown (ClusterControlManager, BrokerHeartbeatManager).
 - `topics/`: creation, deletion, more partitions (ReplicationControlManager).

@@ -5,7 +5,7 @@ has changed since.
 """
 
 from kcore.controller.rules.acls import AclKey, AclsByResource, key_of
-from kcore.metadata.image import ClusterImage
+from kcore.metadata.image.image import ClusterImage
 from kcore.schema.metadata_records_security import AccessControlEntryRecord
 from kcore.types import Uuid
 

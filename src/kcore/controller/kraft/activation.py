@@ -4,11 +4,11 @@ from collections.abc import Mapping, Sequence
 from typing import Final, NamedTuple
 
 from kcore.constants import ELR_VERSION, MIN_ISR
-from kcore.controller.kraft.config import KraftControllerConfig
 from kcore.controller.kraft.decision import Decision, Versioned
 from kcore.controller.kraft.departures import HALF_BOOTSTRAP
+from kcore.controller.kraft.kraft_controller_config import KraftControllerConfig
 from kcore.errors import LevelError, NewerReleaseError
-from kcore.metadata.image import ClusterImage
+from kcore.metadata.image.image import ClusterImage
 from kcore.metadata.metadata_version import (
     FEATURE_NAME,
     MINIMUM_KRAFT_VERSION,

@@ -3,10 +3,10 @@
 from collections.abc import Callable, Iterable
 
 from kcore.controller.kraft.acl_index import AclIndex
-from kcore.controller.kraft.context import ControllerContext, RequestInfo
+from kcore.controller.kraft.kraft_context import ControllerContext, RequestInfo
 from kcore.controller.rules.authorization import AuthorizerSettings, is_allowed, is_allowed_on_any_by_standard
 from kcore.metadata.acl_codes import CLUSTER, CLUSTER_NAME
-from kcore.metadata.image import ClusterImage
+from kcore.metadata.image.image import ClusterImage
 from kcore.metadata.principal import KafkaPrincipal
 
 
@@ -33,7 +33,7 @@ def filter_by_authorized(
 
 
 class ImageAuthorizer:
-    """StandardAuthorizer of a broker, which follows the metadata log (kcore.server.rights.Authorizer)."""
+    """StandardAuthorizer of a broker, which follows the metadata log (kcore.server.security.rights.Authorizer)."""
 
     def __init__(self, settings: AuthorizerSettings, image: Callable[[], ClusterImage]) -> None:
         """`image`: the one that counts at the moment of the question."""

@@ -18,14 +18,14 @@ from collections.abc import Callable, Hashable, Iterator, Sequence
 from typing import ClassVar
 
 from kcore.controller.kraft.activation import Bootstrap, activation, check_level
-from kcore.controller.kraft.config import KraftControllerConfig
-from kcore.controller.kraft.context import ControllerContext, RaftView, RequestInfo
 from kcore.controller.kraft.decision import Decision
 from kcore.controller.kraft.error_responses import not_controller
 from kcore.controller.kraft.following import Following
 from kcore.controller.kraft.handlers import HANDLERS, READS
 from kcore.controller.kraft.kafka_way.shadow import shadow_of
-from kcore.controller.kraft.notices import Notices, log_lines, resigned_line
+from kcore.controller.kraft.kraft_context import ControllerContext, RaftView, RequestInfo
+from kcore.controller.kraft.kraft_controller_config import KraftControllerConfig
+from kcore.controller.kraft.log_lines import Notices, log_lines, resigned_line
 from kcore.controller.kraft.outputs import Clocks, Output, Outputs, ReadSnapshotSlice, RequestAnswer, WorkOn
 from kcore.controller.kraft.pending import Deciding, Pending, Uncommitted, Writing, using_quota
 from kcore.controller.kraft.periodic import PeriodicTasks, Task
@@ -36,8 +36,8 @@ from kcore.controller.kraft.standby import checked, is_refused_at_once
 from kcore.controller.kraft.writing import Written
 from kcore.controller.rules.error_responses import refused
 from kcore.errors import LevelError
-from kcore.metadata.image import ClusterImage
-from kcore.metadata.replay import replaying
+from kcore.metadata.image.image import ClusterImage
+from kcore.metadata.image.replay import replaying
 from kcore.protocol_errors import Errors
 from kcore.raft.state_machine import AnyAppend, AppendBatches, Resign, SnapshotReader, UpgradeKraftVersion
 from kcore.replication.java_random import JavaRandom

@@ -8,10 +8,10 @@ from collections.abc import Callable, Generator, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Final, NamedTuple, TypeAlias, TypeVar
 
-from kcore.metadata.changes import KraftChanges
-from kcore.metadata.image import ClusterImage
+from kcore.metadata.image.image import ClusterImage
 from kcore.metadata.metadata_version import MetadataVersion
-from kcore.metadata.partition_values import PartitionCreations, records_of_changes, records_of_creation
+from kcore.metadata.table.changes import KraftChanges
+from kcore.metadata.table.partition_values import PartitionCreations, records_of_changes, records_of_creation
 from kcore.replication.kraft_results import KraftElections
 from kcore.schema.structure import Message, MetadataRecord
 from kcore.wire.encoded_records import EncodedRecords

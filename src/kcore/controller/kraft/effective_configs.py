@@ -6,9 +6,9 @@ Source: KafkaConfigSchema.resolveEffectiveTopicConfigs, ServerTopicConfigSynonym
 from collections.abc import Mapping
 from typing import Final, NamedTuple
 
-from kcore.controller.kraft.config import KraftControllerConfig
+from kcore.controller.kraft.kraft_controller_config import KraftControllerConfig
 from kcore.controller.rules.topic_configs import TOPIC_CONFIGS_OF, TopicConfig, base_values, is_valid
-from kcore.metadata.image import ClusterImage
+from kcore.metadata.image.image import ClusterImage
 from kcore.schema.configs import ConfigResourceType, ConfigSource
 from kcore.schema.topics import CreatableTopicConfigs
 

@@ -7,8 +7,8 @@ from collections.abc import Mapping
 from typing import NamedTuple
 
 from kcore.constants import MIN_ISR, UNCLEAN_ELECTION
-from kcore.controller.kraft.config import KraftControllerConfig
-from kcore.metadata.image import ClusterImage
+from kcore.controller.kraft.kraft_controller_config import KraftControllerConfig
+from kcore.metadata.image.image import ClusterImage
 from kcore.replication.kraft_changes import KraftSettings
 from kcore.replication.levels import Level
 from kcore.replication.topic_settings import kraft_settings

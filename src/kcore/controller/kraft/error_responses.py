@@ -1,6 +1,6 @@
 """Responses that name the active controller, or that differ by release."""
 
-from kcore.controller.kraft.config import KraftControllerConfig
+from kcore.controller.kraft.kraft_controller_config import KraftControllerConfig
 from kcore.controller.rules.error_responses import refused
 from kcore.protocol_errors import Errors
 from kcore.schema.broker_lifecycle import UnregisterBrokerRequest, UnregisterBrokerResponse

@@ -2,11 +2,11 @@
 
 from typing import Final
 
-from kcore.controller.kraft.admin import requests as admin
-from kcore.controller.kraft.brokers import requests as brokers
-from kcore.controller.kraft.context import Handler
-from kcore.controller.kraft.leaders import requests as leaders
-from kcore.controller.kraft.topics import requests as topics
+from kcore.controller.kraft.admin import admin_handlers as admin
+from kcore.controller.kraft.brokers import broker_handlers as brokers
+from kcore.controller.kraft.kraft_context import Handler
+from kcore.controller.kraft.leaders import leader_handlers as leaders
+from kcore.controller.kraft.topics import topic_handlers as topics
 from kcore.schema.acls import DescribeAclsRequest
 from kcore.schema.cluster_metadata import DescribeClusterRequest
 from kcore.schema.configs import DescribeConfigsRequest

@@ -5,17 +5,17 @@ from collections.abc import Callable, Generator, Hashable
 from dataclasses import dataclass
 from typing import Final, NamedTuple, TypeVar
 
-from kcore.controller.kraft.context import ControllerContext
 from kcore.controller.kraft.decision import SINGLES_AT_ONCE, Decision, Rest, Steps, Versioned
 from kcore.controller.kraft.kafka_way.faults import ControllerFaultError
 from kcore.controller.kraft.kafka_way.unreadable_settings import check_min_isr
-from kcore.controller.kraft.notices import NOTHING_TOLD, Notice, NoticeMaker, fault_line
+from kcore.controller.kraft.kraft_context import ControllerContext
+from kcore.controller.kraft.log_lines import NOTHING_TOLD, Notice, NoticeMaker, fault_line
 from kcore.controller.kraft.outputs import Clocks, LogLine, Output
 from kcore.controller.kraft.writing import Written, encoding, in_groups, is_long, taking_effect, written
 from kcore.controller.rules.error_responses import refused
 from kcore.controller.rules.mutation_quotas import MutationQuota
 from kcore.protocol_errors import Errors
-from kcore.raft.batches import split_batches
+from kcore.raft.log.batches import split_batches
 from kcore.schema.structure import Message
 
 T = TypeVar("T")

@@ -12,12 +12,12 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Final, TypeAlias
 
-from kcore.controller.kraft.config import KraftControllerConfig
-from kcore.controller.kraft.context import ControllerContext
 from kcore.controller.kraft.decision import Decision, Steps, Versioned
 from kcore.controller.kraft.departures import FENCES_AT_INTERVALS
+from kcore.controller.kraft.kraft_context import ControllerContext
+from kcore.controller.kraft.kraft_controller_config import KraftControllerConfig
 from kcore.controller.kraft.pending import Pending
-from kcore.replication.elections import rows_not_led_by_first
+from kcore.replication.bulk_elections import rows_not_led_by_first
 from kcore.replication.kraft_events import leaderless_rows
 from kcore.schema.metadata_records_log import NoOpRecord
 from kcore.types import Int32s

@@ -2,8 +2,8 @@
 
 from typing import Final
 
-from kcore.controller.kraft.context import ControllerContext
 from kcore.controller.kraft.departures import RECORD_LIMITS
+from kcore.controller.kraft.kraft_context import ControllerContext
 from kcore.protocol_errors import Errors
 
 MOST_RECORDS: Final = 10_000  # QuorumController.MAX_RECORDS_PER_USER_OP, ReplicationControlManager's of partitions too.

@@ -3,7 +3,7 @@
 from typing import Final
 
 from kcore.constants import ELR_VERSION
-from kcore.controller.kraft.context import ControllerContext
+from kcore.controller.kraft.kraft_context import ControllerContext
 from kcore.replication.kraft_changes import KraftSettings
 
 _ELR_OF_3_9: Final = "eligible.leader.replicas.enable"  # A setting of server.properties, before there was the feature.

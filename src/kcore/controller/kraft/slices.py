@@ -6,10 +6,10 @@ Source: SnapshotGenerator, SnapshotEmitter.
 from collections.abc import Callable, Iterator
 from typing import Final
 
-from kcore.controller.kraft.config import KraftControllerConfig
 from kcore.controller.kraft.departures import SNAPSHOTS_AT_FIXED_BYTES
-from kcore.metadata.image import ClusterImage
-from kcore.metadata.image_writer import records_of
+from kcore.controller.kraft.kraft_controller_config import KraftControllerConfig
+from kcore.metadata.image.image import ClusterImage
+from kcore.metadata.image.image_writer import records_of
 
 SNAPSHOT_PARTS: Final = 2  # So a start replays at most half a snapshot's bytes of the log, or the setting's.
 

@@ -3,9 +3,9 @@
 from kcore.controller.kraft.activation import Bootstrap, check_level
 from kcore.controller.kraft.decision import Versioned
 from kcore.controller.kraft.kafka_way.shadow import shadow_of
-from kcore.metadata.image import ClusterImage
+from kcore.metadata.image.image import ClusterImage
+from kcore.metadata.image.replay import replay
 from kcore.metadata.metadata_version import FEATURE_NAME, MINIMUM_KRAFT_VERSION
-from kcore.metadata.replay import replay
 from kcore.raft.state_machine import SnapshotReader
 from kcore.wire.metadata_frames import decode_metadata_record
 from kcore.wire.records import decode_records

@@ -5,12 +5,12 @@ first what Kafka's ControllerApis does before it calls its controller: a request
 nothing to call the controller for, is answered as the active controller answers it.
 """
 
-from kcore.controller.kraft.config import KraftControllerConfig
-from kcore.controller.kraft.context import ControllerContext, NotControllerError, RequestInfo
 from kcore.controller.kraft.decision import Decision, all_parts
 from kcore.controller.kraft.departures import STANDBYS
 from kcore.controller.kraft.error_responses import not_controller
 from kcore.controller.kraft.handlers import HANDLERS, READS
+from kcore.controller.kraft.kraft_context import ControllerContext, NotControllerError, RequestInfo
+from kcore.controller.kraft.kraft_controller_config import KraftControllerConfig
 from kcore.schema.acls import CreateAclsResponse
 from kcore.schema.structure import Message
 

@@ -2,8 +2,8 @@
 
 from kcore.controller.kraft.admin.tokens import expire_tokens
 from kcore.controller.kraft.brokers.fencing import fence_stale_brokers
-from kcore.controller.kraft.config import KraftControllerConfig
-from kcore.controller.kraft.leaders.elections import balance_leaders, elect_unclean
+from kcore.controller.kraft.kraft_controller_config import KraftControllerConfig
+from kcore.controller.kraft.leaders.leader_elections import balance_leaders, elect_unclean
 from kcore.controller.kraft.periodic import Task, tasks_of
 
 

@@ -7,7 +7,7 @@ asked, at the cost of what has changed since. Neither it nor the key ever shows 
 from collections import Counter
 
 from kcore.controller.rules.tokens import secret_of
-from kcore.metadata.image import ClusterImage
+from kcore.metadata.image.image import ClusterImage
 from kcore.schema.metadata_records_security import DelegationTokenRecord
 
 

@@ -11,14 +11,14 @@ from typing import Final
 import numpy as np
 
 from kcore.controller.kraft.brokers.heartbeats import OF_BROKERS
-from kcore.controller.kraft.context import ControllerContext
 from kcore.controller.kraft.decision import Decision, Records, Versioned, encoded
 from kcore.controller.kraft.departures import SNAPSHOT_ENDS
-from kcore.metadata.image import ClusterImage
+from kcore.controller.kraft.kraft_context import ControllerContext
+from kcore.metadata.image.image import ClusterImage
+from kcore.metadata.image.replay import replaying, replaying_values
+from kcore.metadata.image.transactions import atomic
 from kcore.metadata.metadata_version import FEATURE_NAME, RELEASES, MetadataVersion
-from kcore.metadata.replay import replaying, replaying_values
-from kcore.metadata.transactions import atomic
-from kcore.raft.batches import split_batches
+from kcore.raft.log.batches import split_batches
 from kcore.schema.metadata_records_log import NoOpRecord
 from kcore.wire.encoded_records import MAX_BATCH_BYTES, EncodedRecords
 from kcore.wire.metadata_frames import decode_metadata_record, encode_metadata_record

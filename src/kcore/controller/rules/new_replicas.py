@@ -9,7 +9,7 @@ import numpy as np
 
 from kcore.constants import MAX_REPLICAS
 from kcore.errors import PlacementError
-from kcore.metadata.broker_table import BrokerTable
+from kcore.metadata.table.broker_table import BrokerTable
 from kcore.protocol_errors import Errors
 from kcore.replication.placement import place
 

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from typing import TypeAlias
 
 from kcore.controller.rules.quotas import CLIENT_ID, USER
-from kcore.metadata.image_state import QuotaEntity
+from kcore.metadata.image.image_state import QuotaEntity
 
 ClientQuotas: TypeAlias = Mapping[QuotaEntity, Mapping[str, float]]
 Owner: TypeAlias = tuple[str, str]

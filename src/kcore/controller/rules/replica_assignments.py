@@ -4,8 +4,8 @@ from collections.abc import Iterable, Sequence
 
 import numpy as np
 
-from kcore.metadata.partition_table import PartitionTable
 from kcore.metadata.replica_assignment import ReplicaAssignment
+from kcore.metadata.table.partition_table import PartitionTable
 
 
 def origin_replicas(assignment: ReplicaAssignment) -> tuple[int, ...]:

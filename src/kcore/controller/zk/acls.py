@@ -12,7 +12,7 @@ from kcore.controller.rules.authorization import is_allowed, is_allowed_on_any
 from kcore.controller.zk.authorizer_settings import AclAuthorizerSettings
 from kcore.metadata.acl_codes import ALL, CLUSTER, CLUSTER_NAME, DENY, WILDCARD, WILDCARD_PRINCIPAL
 from kcore.metadata.principal import KafkaPrincipal
-from kcore.metadata.znode_acls import AclBinding, Resource
+from kcore.metadata.zookeeper.znode_acls import AclBinding, Resource
 
 
 class ZkAcls(AclsByResource[AclBinding, AclBinding]):

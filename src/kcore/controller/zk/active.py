@@ -8,10 +8,10 @@ from collections.abc import Callable
 from kcore.controller.zk import events, failover
 from kcore.controller.zk.acls import ZkAcls
 from kcore.controller.zk.admin.leaders_awaited import answer_those_led
-from kcore.controller.zk.config import ControllerConfig
-from kcore.controller.zk.context import ControllerContext
 from kcore.controller.zk.effects import Steps
 from kcore.controller.zk.handlers import HANDLERS, HOOKS, RESUMED
+from kcore.controller.zk.zk_context import ControllerContext
+from kcore.controller.zk.zk_controller_config import ControllerConfig
 from kcore.errors import ControllerMovedError
 from kcore.protocol_errors import Errors
 from kcore.types import Uuid

@@ -11,9 +11,9 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from kcore.controller.zk.events import BrokerStarted
-from kcore.metadata.changes import UnwrittenChanges
-from kcore.metadata.partition_table import PartitionTable
-from kcore.metadata.znode_states import encode_states, partition_paths
+from kcore.metadata.table.changes import UnwrittenChanges
+from kcore.metadata.table.partition_table import PartitionTable
+from kcore.metadata.zookeeper.znode_states import encode_states, partition_paths
 from kcore.schema import ControlledShutdownResponse
 from kcore.types import Int32s
 

@@ -11,10 +11,10 @@ from dataclasses import dataclass
 from typing import Any, TypeAlias, TypeVar
 
 from kcore.controller.zk.events import Event
-from kcore.controller.zk.notices import Notice
+from kcore.controller.zk.log_lines import Notice
 from kcore.controller.zk.requests.builder import ControlRequest
-from kcore.metadata.changes import UnwrittenChanges
-from kcore.metadata.znode_operations import (
+from kcore.metadata.table.changes import UnwrittenChanges
+from kcore.metadata.zookeeper.znode_operations import (
     MOST_BYTES,
     Delete,
     DeletePartitions,

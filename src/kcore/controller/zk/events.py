@@ -5,7 +5,7 @@ from dataclasses import dataclass, field
 from typing import Any, Final, NamedTuple
 
 from kcore.controller.rules.error_responses import refused
-from kcore.metadata.broker_table import Endpoint
+from kcore.metadata.table.broker_table import Endpoint
 from kcore.protocol_errors import Errors
 from kcore.schema import (
     AllocateProducerIdsRequest,

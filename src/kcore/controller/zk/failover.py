@@ -10,21 +10,21 @@ import numpy as np
 
 from kcore.controller.rules.features import supports
 from kcore.controller.zk import features
-from kcore.controller.zk.context import ControllerContext
 from kcore.controller.zk.decision import Decision
 from kcore.controller.zk.effects import Steps, read_children, read_nodes, write_nodes
 from kcore.controller.zk.leaders import unclean
-from kcore.controller.zk.notices import NEW_PARTITIONS
+from kcore.controller.zk.log_lines import NEW_PARTITIONS
 from kcore.controller.zk.state_changes import carry_out
 from kcore.controller.zk.topics import assignments
 from kcore.controller.zk.watches import CREATED
+from kcore.controller.zk.zk_context import ControllerContext
 from kcore.controller.zk.znode_reading import pass_over, read_broker, read_states, read_topics
 from kcore.errors import TableError
-from kcore.metadata import znodes
-from kcore.metadata.broker_table import BrokerTable
-from kcore.metadata.partition_table import NO_TOPIC, PartitionTable
-from kcore.metadata.znode_brokers import BrokerNode
-from kcore.metadata.znode_operations import Delete, Node
+from kcore.metadata.table.broker_table import BrokerTable
+from kcore.metadata.table.partition_table import NO_TOPIC, PartitionTable
+from kcore.metadata.zookeeper import znodes
+from kcore.metadata.zookeeper.znode_brokers import BrokerNode
+from kcore.metadata.zookeeper.znode_operations import Delete, Node
 
 WATCHED_CHILDREN: Final = (
     znodes.BROKER_IDS,

@@ -8,8 +8,8 @@ from typing import Final, NamedTuple
 from kcore.constants import NO_EPOCH
 from kcore.controller.zk.effects import Steps, read_node, write_nodes
 from kcore.controller.zk.requests.versions import at_least
-from kcore.metadata import znodes
-from kcore.metadata.znode_operations import Create, SetData
+from kcore.metadata.zookeeper import znodes
+from kcore.metadata.zookeeper.znode_operations import Create, SetData
 
 VERSIONING_SINCE: Final = "2.7-IV0"
 

@@ -6,10 +6,11 @@ from typing import Any, Final, TypeAlias
 from kcore.controller.zk import admin_events, events
 from kcore.controller.zk.admin import acls, configs, features, partitions, quotas, reassignments, scram, tokens, topics
 from kcore.controller.zk.brokers import broker_changes, log_dirs, producer_ids, shutdown
-from kcore.controller.zk.context import ControllerContext, Hooks
 from kcore.controller.zk.effects import Steps
-from kcore.controller.zk.leaders import elections, isr
+from kcore.controller.zk.leaders import isr
+from kcore.controller.zk.leaders import requested_elections as elections
 from kcore.controller.zk.topics import config_changes, deletion, deletion_steps, reassignment, topic_changes
+from kcore.controller.zk.zk_context import ControllerContext, Hooks
 
 Handler: TypeAlias = Callable[[ControllerContext, Any], Steps[None]]
 

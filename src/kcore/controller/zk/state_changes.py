@@ -9,14 +9,14 @@ from typing import Final
 
 import numpy as np
 
-from kcore.controller.zk.context import ControllerContext
 from kcore.controller.zk.decision import Decision
 from kcore.controller.zk.effects import Steps, log_notice, write_states
-from kcore.controller.zk.notices import Level, PartitionsChanged, StatesBefore
+from kcore.controller.zk.log_lines import Level, PartitionsChanged, StatesBefore
 from kcore.controller.zk.state_machines import check_partitions, partition_states
+from kcore.controller.zk.zk_context import ControllerContext
 from kcore.controller.zk.znode_reading import read_states
-from kcore.metadata.change_sets import joined, part, same
-from kcore.metadata.changes import UnwrittenChanges
+from kcore.metadata.table.change_sets import joined, part, same
+from kcore.metadata.table.changes import UnwrittenChanges
 from kcore.types import Int32s
 
 MAX_ATTEMPTS: Final = 10  # Leaders write states too where inter.broker.protocol is below 2.7; one a partition loses.

@@ -11,7 +11,7 @@ from typing import Final, TypeVar
 import numpy as np
 
 from kcore.controller.zk.requests.states import ReplicaAvailability
-from kcore.metadata.partition_table import NO_TOPIC, PartitionTable
+from kcore.metadata.table.partition_table import NO_TOPIC, PartitionTable
 from kcore.types import Int8s, Int32s
 
 

@@ -3,7 +3,7 @@
 from typing import Final, Literal, TypeAlias
 
 from kcore.controller.zk import events
-from kcore.metadata import znodes
+from kcore.metadata.zookeeper import znodes
 
 Kind: TypeAlias = Literal["created", "changed", "deleted", "children"]
 

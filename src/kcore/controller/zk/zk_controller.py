@@ -19,12 +19,12 @@ from kcore.controller.zk.requests.states import ReplicaAvailability, distinct
 from kcore.controller.zk.requests.versions import request_versions
 from kcore.controller.zk.topics import new_partitions
 from kcore.errors import TableError
-from kcore.metadata.change_sets import no_changes, part
-from kcore.metadata.changes import UnwrittenChanges
-from kcore.metadata.partition_table import PartitionTable
+from kcore.metadata.table.change_sets import no_changes, part
+from kcore.metadata.table.changes import UnwrittenChanges
+from kcore.metadata.table.partition_table import PartitionTable
 from kcore.protocol_errors import Errors
-from kcore.replication.election import ZooKeeperKind, elect
-from kcore.replication.elections import ZooKeeperElections
+from kcore.replication.bulk_elections import ZooKeeperElections
+from kcore.replication.elect import ZooKeeperKind, elect
 from kcore.schema import ControlledShutdownResponse
 from kcore.schema.controlled_shutdown import RemainingPartition
 from kcore.types import Bools, Int32s

@@ -8,7 +8,7 @@ import math
 from collections.abc import Mapping
 
 from kcore.controller.rules.quotas import Entity
-from kcore.metadata.image_state import QuotaEntity
+from kcore.metadata.image.image_state import QuotaEntity
 
 
 class ZnodeQuotas:

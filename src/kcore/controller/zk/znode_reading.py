@@ -1,6 +1,6 @@
 """Znodes of others, checked before use: unreadable ones are skipped, and logged once. Anyone with a ZooKeeper shell can
 write anything. One znode that is not as Kafka writes it may cost the cluster that one topic, partition or broker, but
-not its controller. A controller that starts refuses such a cluster instead (`server/controller/eligibility.py`): an
+not its controller. A controller that starts refuses such a cluster instead (`server/zk_controller/eligibility.py`): an
 operator is there to read why.
 
 Source: TopicZNode, BrokerIdZNode and TopicPartitionStateZNode of 3.9.1, which read nothing out of what is not JSON.
@@ -14,18 +14,18 @@ import numpy as np
 
 from kcore.constants import MAX_REPLICAS, NO_BROKER_ROW, NO_LEADER
 from kcore.controller.zk import effects
-from kcore.controller.zk.context import ControllerContext
 from kcore.controller.zk.effects import Steps, log_notice
-from kcore.controller.zk.notices import TextNotice
+from kcore.controller.zk.log_lines import TextNotice
+from kcore.controller.zk.zk_context import ControllerContext
 from kcore.errors import TableError
-from kcore.metadata import znodes
-from kcore.metadata.change_sets import part
-from kcore.metadata.changes import PartitionChanges
-from kcore.metadata.partition_table import PartitionTable
-from kcore.metadata.znode_brokers import BrokerNode, decode_broker
-from kcore.metadata.znode_operations import States
-from kcore.metadata.znode_topics import TopicAssignments, decode_topics
-from kcore.metadata.znodes import TopicAssignment
+from kcore.metadata.table.change_sets import part
+from kcore.metadata.table.changes import PartitionChanges
+from kcore.metadata.table.partition_table import PartitionTable
+from kcore.metadata.zookeeper import znodes
+from kcore.metadata.zookeeper.znode_brokers import BrokerNode, decode_broker
+from kcore.metadata.zookeeper.znode_operations import States
+from kcore.metadata.zookeeper.znode_topics import TopicAssignments, decode_topics
+from kcore.metadata.zookeeper.znodes import TopicAssignment
 from kcore.types import Bools, Int32s
 
 MOST_REMEMBERED: Final = 10_000  # Znodes that were skipped; of more, some are logged again.

@@ -6,12 +6,12 @@ from collections.abc import Callable
 from typing import Any, Final
 
 from kcore.errors import DisconnectedError, NetworkError, UnsupportedVersionError
-from kcore.metadata.broker_table import Endpoint
-from kcore.net.bounded_log import BoundedLog
+from kcore.metadata.table.broker_table import Endpoint
 from kcore.net.connection import Connection
+from kcore.net.limits.bounded_log import BoundedLog
 from kcore.schema.structure import Message
-from kcore.server.broker.peers import Dialer
-from kcore.server.kraft.envelopes import names_another_controller
+from kcore.server.broker.broker_connections import Dialer
+from kcore.server.kraft_controller.envelopes import names_another_controller
 
 logger = logging.getLogger(__name__)
 RETRY_S: Final = 0.1

@@ -76,7 +76,7 @@ from kcore.schema.transactions import (
     TxnOffsetCommitResponsePartition,
     TxnOffsetCommitResponseTopic,
 )
-from kcore.server.broker.gate import BrokerGate
+from kcore.server.broker.broker_authorization import BrokerGate
 from kcore.server.broker.group_coordinators import GROUPS, TRANSACTIONS, coordinator_row
 
 # With the versions of 3.9.1.

@@ -8,10 +8,10 @@ from pathlib import Path
 
 from kcore.errors import StorageError
 from kcore.storage.files import is_there
-from kcore.storage.live_log import disk_failures
-from kcore.storage.log_directory import LogDirectory
+from kcore.storage.log.live_log import disk_failures
+from kcore.storage.log.log_directory import LogDirectory
 from kcore.storage.meta_properties import META_PROPERTIES, MetaProperties, verify_directories, with_directory_ids
-from kcore.storage.raft_dir import METADATA_FOLDER, random_directory_id
+from kcore.storage.raft.raft_dir import METADATA_FOLDER, random_directory_id
 
 
 def identify(

@@ -7,10 +7,10 @@ from collections.abc import Callable
 from kcore.broker.replicas.fetcher import ReplicaFetcher
 from kcore.broker.replicas.replica_manager import ReplicaManager
 from kcore.errors import NetworkError, UnsupportedVersionError
-from kcore.metadata.broker_table import Endpoint
-from kcore.net.bounded_log import BoundedLog
+from kcore.metadata.table.broker_table import Endpoint
 from kcore.net.connection import Connection
-from kcore.server.broker.peers import Dialer
+from kcore.net.limits.bounded_log import BoundedLog
+from kcore.server.broker.broker_connections import Dialer
 
 logger = logging.getLogger(__name__)
 

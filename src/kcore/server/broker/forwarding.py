@@ -8,9 +8,9 @@ from collections.abc import Callable
 from ipaddress import ip_address
 from typing import Final
 
-from kcore.controller.kraft.config import DEFAULT_RELEASE
+from kcore.controller.kraft.kraft_controller_config import DEFAULT_RELEASE
 from kcore.errors import DisconnectedError
-from kcore.net.limits import Limits
+from kcore.net.limits.connection_limits import Limits
 from kcore.net.request_context import PLAINTEXT, SESSION, ClientSession
 from kcore.protocol_errors import Errors
 from kcore.schema.acls import DescribeAclsRequest
@@ -27,12 +27,12 @@ from kcore.schema.scram import DescribeUserScramCredentialsRequest
 from kcore.schema.structure import Message
 from kcore.schema.versions import Versions
 from kcore.server.broker import token_requests
+from kcore.server.broker.broker_authorization import BrokerGate
 from kcore.server.broker.controller_client import ControllerClient
-from kcore.server.broker.gate import BrokerGate
 from kcore.server.checked_relay import read_request, response_bytes
-from kcore.server.kraft.apis import APIS
-from kcore.server.kraft.envelopes import FORWARDABLE
-from kcore.server.rights import Authorizer, Checked, Rights
+from kcore.server.kraft_controller.apis import APIS
+from kcore.server.kraft_controller.envelopes import FORWARDABLE
+from kcore.server.security.rights import Authorizer, Checked, Rights
 from kcore.wire.codec import encode
 
 WITHIN_S: Final = 60.0  # As long as Kafka's brokers look for an active controller.

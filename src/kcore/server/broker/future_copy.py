@@ -5,8 +5,8 @@ from typing import Final
 from kcore.errors import StorageError
 from kcore.replication.epochs import EpochCache
 from kcore.storage.checkpoints import TopicPartition
-from kcore.storage.live_log import NOTHING_CUT, LiveLog
-from kcore.storage.log_directory import LogDirectory
+from kcore.storage.log.live_log import NOTHING_CUT, LiveLog
+from kcore.storage.log.log_directory import LogDirectory
 from kcore.wire.record_batch import scan_batches
 
 SLICE_BYTES: Final = 1 << 18  # What is copied at a time: nothing else happens meanwhile.

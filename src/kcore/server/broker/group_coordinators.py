@@ -4,7 +4,7 @@ from typing import Final
 
 from kcore.constants import GROUP_METADATA_TOPIC, TRANSACTION_STATE_TOPIC
 from kcore.java_hash import string_hash
-from kcore.metadata.partition_table import PartitionTable
+from kcore.metadata.table.partition_table import PartitionTable
 
 GROUPS: Final = 0  # FindCoordinator's key types.
 TRANSACTIONS: Final = 1

@@ -14,8 +14,8 @@ from kcore.schema.log_dirs import (
 )
 from kcore.server.broker.logs import BrokerLogs
 from kcore.storage.checkpoints import TopicPartition
-from kcore.storage.live_log import LiveLog
-from kcore.storage.log_directory import LogDirectory
+from kcore.storage.log.live_log import LiveLog
+from kcore.storage.log.log_directory import LogDirectory
 from kcore.types import Uuid
 
 INVALID_OFFSET_LAG: Final = -1  # Of a future log whose current one is offline.

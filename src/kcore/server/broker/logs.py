@@ -13,8 +13,8 @@ from kcore.errors import StorageError
 from kcore.protocol_errors import ApiException, Errors, exception_of
 from kcore.server.broker.directory_ids import check_metadata_dir, identify, identify_migrating
 from kcore.storage.checkpoints import TopicPartition
-from kcore.storage.live_log import LiveLog, Settings
-from kcore.storage.log_directory import LogDirectory
+from kcore.storage.log.live_log import LiveLog, Settings
+from kcore.storage.log.log_directory import LogDirectory
 from kcore.types import ZERO_UUID, Uuid
 
 logger = logging.getLogger(__name__)

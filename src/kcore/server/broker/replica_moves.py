@@ -28,8 +28,8 @@ from kcore.broker.replicas.replica import Key
 from kcore.broker.replicas.replica_manager import ReplicaManager
 from kcore.broker.replicas.roles import Role
 from kcore.errors import StorageError
-from kcore.metadata.image import ClusterImage
-from kcore.net.bounded_log import BoundedLog
+from kcore.metadata.image.image import ClusterImage
+from kcore.net.limits.bounded_log import BoundedLog
 from kcore.protocol_errors import ApiException, Errors
 from kcore.schema.log_dirs import (
     AlterReplicaLogDirPartitionResult,
@@ -40,7 +40,7 @@ from kcore.schema.log_dirs import (
 from kcore.server.broker.future_copy import FutureCopy
 from kcore.server.broker.logs import BrokerLogs
 from kcore.storage.checkpoints import TopicPartition
-from kcore.storage.log_directory import LogDirectory
+from kcore.storage.log.log_directory import LogDirectory
 from kcore.types import ZERO_UUID, Uuid
 
 logger = logging.getLogger(__name__)

@@ -9,7 +9,7 @@ from typing import Final
 
 from kcore.controller.rules import tokens
 from kcore.metadata.delegation_token import Token
-from kcore.metadata.image import ClusterImage
+from kcore.metadata.image.image import ClusterImage
 from kcore.metadata.principal import ANONYMOUS, KafkaPrincipal
 from kcore.net.request_context import PLAINTEXT, ClientSession
 from kcore.protocol_errors import Errors

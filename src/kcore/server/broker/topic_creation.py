@@ -9,11 +9,11 @@ import logging
 from collections.abc import Callable, Iterable, Mapping
 from typing import Final, NamedTuple
 
-from kcore.broker.replicas.config import BrokerConfig
+from kcore.broker.replicas.broker_config import BrokerConfig
 from kcore.constants import GROUP_METADATA_TOPIC, TRANSACTION_STATE_TOPIC
 from kcore.errors import DecodeError
 from kcore.metadata.topic_names import reason_invalid
-from kcore.net.bounded_log import BoundedLog
+from kcore.net.limits.bounded_log import BoundedLog
 from kcore.net.request_context import RequestContext
 from kcore.protocol_errors import Errors
 from kcore.schema.envelope import EnvelopeRequest, EnvelopeResponse

@@ -21,9 +21,9 @@ from wsgiref.types import StartResponse, WSGIEnvironment
 
 from kcore.extras import needs
 from kcore.net.address import address_text, network_errors
-from kcore.net.admission import kept_for_files
+from kcore.net.limits.admission import kept_for_files
 from kcore.net.listener import plain_address
-from kcore.server.metrics.families import READY, Collect, Family, gauge
+from kcore.server.metrics.metric_families import READY, Collect, Family, gauge
 
 with needs("metrics"):
     from prometheus_client import CollectorRegistry, ProcessCollector, generate_latest

@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any, Final
 
-from kcore.net.limits import Limits
+from kcore.net.limits.connection_limits import Limits
 from kcore.net.listener import plain_address
 from kcore.server.properties.values import SettingsError, count_of, listed, value_of
 

@@ -7,11 +7,11 @@ KafkaConfig.validateValues of 4.3.1.
 from collections.abc import Mapping
 from typing import Final, NamedTuple
 
-from kcore.metadata.broker_table import Endpoint
-from kcore.net.limits import Limits
-from kcore.net.listener_security import PROTOCOLS, ListenerSecurity
+from kcore.metadata.table.broker_table import Endpoint
+from kcore.net.limits.connection_limits import Limits
 from kcore.net.request_context import PLAINTEXT
-from kcore.raft.replicas import Address
+from kcore.net.security.listener_security import PROTOCOLS, ListenerSecurity
+from kcore.raft.membership.replicas import Address
 from kcore.server.properties.limits import limits_of
 from kcore.server.properties.security import OF_BROKERS, security_of
 from kcore.server.properties.values import ADVERTISED, EVERYWHERE, LISTENERS, SettingsError, places_of

@@ -6,12 +6,12 @@ Source: ChannelBuilders, BrokerSecurityConfigs, SslConfigs, SaslConfigs, Default
 from collections.abc import Mapping
 from typing import Final, cast
 
-from kcore.net.jaas import JaasError, Login, login_of
-from kcore.net.listener_security import PROTOCOLS, ListenerSecurity
 from kcore.net.request_context import PLAINTEXT
-from kcore.net.sasl_server import FAILURE_DELAY_S, LARGEST_RECEIVE
-from kcore.net.security import MECHANISMS
-from kcore.net.tls import CLIENT_AUTH, VERSIONS, ClientAuth, TlsError, TlsSettings
+from kcore.net.security.client_security import MECHANISMS
+from kcore.net.security.jaas import JaasError, Login, login_of
+from kcore.net.security.listener_security import PROTOCOLS, ListenerSecurity
+from kcore.net.security.sasl_server import FAILURE_DELAY_S, LARGEST_RECEIVE
+from kcore.net.security.tls import CLIENT_AUTH, VERSIONS, ClientAuth, TlsError, TlsSettings
 from kcore.server.properties.values import SettingsError, items, listed, value_of
 
 JAAS: Final = "sasl.jaas.config"

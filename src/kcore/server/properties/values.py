@@ -12,13 +12,13 @@ from kcore.controller.rules.topic_configs import INTEGERS, TRUE, check_value
 from kcore.errors import KcoreError
 from kcore.net.address import address_flaw
 from kcore.protocol_errors import InvalidConfigurationException
-from kcore.raft.replicas import Address, Voter
+from kcore.raft.membership.replicas import Address, Voter
 from kcore.schema.configs import ConfigType
 from kcore.server.properties.definitions import DEFINITIONS
 from kcore.server.properties.known_names import KNOWN_NAMES, PREFIXES
-from kcore.server.quorum.static_voters import static_voters
-from kcore.storage.raft_log import SEGMENT_BYTES as METADATA_SEGMENT_BYTES
-from kcore.storage.segmented_log import Settings
+from kcore.server.quorum_node.static_voters import static_voters
+from kcore.storage.log.segmented_log import Settings
+from kcore.storage.raft.file_raft_log import SEGMENT_BYTES as METADATA_SEGMENT_BYTES
 
 LISTENER: Final = re.compile(r"([A-Za-z0-9_.-]+)://(.*):(\d+)")
 MOST_INT: Final = 2**31 - 1

@@ -8,7 +8,7 @@ from math import log
 from random import Random
 from typing import Any, Final
 
-from kcore.sim.kernel.process import NEVER_US, PAUSED, STORING, Process
+from kcore.sim.kernel.simulated_process import NEVER_US, PAUSED, STORING, Process
 
 EVENTS_TOLD: Final = 30
 HASH_FACTOR: Final = 0x100000001B3

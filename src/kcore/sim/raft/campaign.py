@@ -11,7 +11,7 @@ from typing import Any, Final
 
 from kcore.collector import rare_collections
 from kcore.extras import needs
-from kcore.sim.raft.run import EVENTS, replay_command, run_seed
+from kcore.sim.raft.run_world import EVENTS, replay_command, run_seed
 
 with needs("arrow"):
     import pyarrow as pa

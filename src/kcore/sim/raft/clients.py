@@ -4,13 +4,13 @@ from collections.abc import Iterable
 from typing import TYPE_CHECKING, Final
 
 from kcore.raft import snapshots
-from kcore.raft.replicas import ReplicaKey
-from kcore.raft.snapshot_writing import SnapshotWriter
+from kcore.raft.log.snapshot_writing import SnapshotWriter
+from kcore.raft.membership.replicas import ReplicaKey
 from kcore.raft.states import Leader
 from kcore.replication.raft_log import OffsetAndEpoch
 from kcore.schema.raft_voters import AddRaftVoterRequest, Listener, RemoveRaftVoterRequest
 from kcore.schema.structure import Message
-from kcore.sim.raft.machine import LISTENER, Machine
+from kcore.sim.raft.simulated_machine import LISTENER, Machine
 from kcore.wire.record_building import encode_values
 
 if TYPE_CHECKING:

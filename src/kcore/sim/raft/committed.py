@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Final
 
-from kcore.raft.batches import StoredBatch, end_offset_of
+from kcore.raft.log.batches import StoredBatch, end_offset_of
 from kcore.sim.kernel.violation import Violation
 from kcore.sim.raft.disk import WatchedLog
 from kcore.wire.record_batch import HEADER_END, crc32c
@@ -11,7 +11,7 @@ from kcore.wire.record_building import FEW
 from kcore.wire.records import values_of
 
 if TYPE_CHECKING:
-    from kcore.sim.raft.consumer import Held
+    from kcore.sim.raft.log_consumer import Held
 
 ALL: Final = 1 << 40
 

@@ -16,7 +16,7 @@ from kcore.schema.fetch import EpochEndOffset, FetchResponse, SnapshotId
 from kcore.schema.fetch_snapshot import FetchSnapshotResponse
 from kcore.schema.structure import Message
 from kcore.sim.raft.disk import WatchedLog, checksummed
-from kcore.sim.raft.machine import Machine
+from kcore.sim.raft.simulated_machine import Machine
 
 MOST_BITS: Final = 3
 MOST_BATCHES: Final = 20  # At the end of a log.

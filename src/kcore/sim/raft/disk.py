@@ -15,19 +15,19 @@ from typing import Final
 
 from kcore.errors import StorageError
 from kcore.metadata.metadata_version import FEATURE_NAME as METADATA_VERSION
-from kcore.raft.batches import CRC_END, StoredBatch, split_batches
-from kcore.raft.log import Appended
-from kcore.raft.replicas import ElectionState, ReplicaKey, Voter
+from kcore.raft.log.batches import CRC_END, StoredBatch, split_batches
+from kcore.raft.log.raft_log import Appended
+from kcore.raft.membership.replicas import ElectionState, ReplicaKey, Voter
 from kcore.replication.epochs import EpochCache
 from kcore.replication.raft_log import Level, OffsetAndEpoch
 from kcore.sim.kernel.file_system import CrashError, SimFile, SimFileSystem
 from kcore.sim.kernel.violation import Violation
 from kcore.storage.files import path_in
-from kcore.storage.raft_dir import METADATA_FOLDER, RaftDirectory, read_election
-from kcore.storage.raft_format import format_directory
-from kcore.storage.raft_log import DiskRaftLog
-from kcore.storage.segment import LOG
-from kcore.storage.segmented_log import Settings
+from kcore.storage.log.segment import LOG
+from kcore.storage.log.segmented_log import Settings
+from kcore.storage.raft.file_raft_log import DiskRaftLog
+from kcore.storage.raft.raft_dir import METADATA_FOLDER, RaftDirectory, read_election
+from kcore.storage.raft.raft_format import format_directory
 
 WHERE: Final = Path("/data")
 FEATURES: Final = {METADATA_VERSION: 25}

@@ -22,12 +22,13 @@ from kcore.schema.api_versions import ApiVersionsRequest
 from kcore.schema.raft_votes import VoteRequest, VoteResponse
 from kcore.schema.structure import Message
 from kcore.sim.kernel.events import EXPIRY, FLUSHED, REQUEST, RESPONSE, STORED, TIMER, Handler
-from kcore.sim.kernel.process import NEVER_US, STORING
-from kcore.sim.raft import faults, processes, traps
+from kcore.sim.kernel.simulated_process import NEVER_US, STORING
+from kcore.sim.raft import faults, processes
+from kcore.sim.raft import timed_crashes as traps
 from kcore.sim.raft.answers import Kind, kind_of_answer
 from kcore.sim.raft.damage import damaged, mistaken
-from kcore.sim.raft.machine import FIRST_PORT, Call, Machine, PendingStore, Reply
 from kcore.sim.raft.processes import REFUSED_US
+from kcore.sim.raft.simulated_machine import FIRST_PORT, Call, Machine, PendingStore, Reply
 from kcore.sim.raft.versions import WHAT_A_VOTER_CAN, can_say, through_codec, version_between
 
 if TYPE_CHECKING:

@@ -1,6 +1,6 @@
 """What a world knows that no node does: who led which epoch, what was written and committed anywhere."""
 
-from kcore.raft.replicas import ReplicaKey
+from kcore.raft.membership.replicas import ReplicaKey
 from kcore.replication.raft_log import OffsetAndEpoch
 from kcore.sim.raft.committed import CommittedLog
 

@@ -6,12 +6,13 @@ from typing import TYPE_CHECKING, Final
 
 from kcore.raft.state_machine import Resign
 from kcore.raft.states import Follower, Leader
-from kcore.sim.kernel.process import PAUSED
-from kcore.sim.raft import processes, traps
+from kcore.sim.kernel.simulated_process import PAUSED
+from kcore.sim.raft import processes
+from kcore.sim.raft import timed_crashes as traps
 from kcore.sim.raft.clients import alive
 from kcore.sim.raft.disk import WatchedLog
-from kcore.sim.raft.machine import Machine
 from kcore.sim.raft.options import WEIGHTS
+from kcore.sim.raft.simulated_machine import Machine
 
 if TYPE_CHECKING:
     from kcore.sim.raft.world import World

@@ -9,7 +9,7 @@ from functools import partial
 from kcore.sim.kernel.violation import RAISES
 from kcore.sim.raft.campaign import worker_processes
 from kcore.sim.raft.planted import PLANTED, PlantError
-from kcore.sim.raft.run import run_seed
+from kcore.sim.raft.run_world import run_seed
 
 CAUGHT, NOT_CAUGHT, BROKEN = "caught", "not caught", "broken"
 

@@ -4,8 +4,8 @@ from typing import Final
 
 from kcore.raft.states import Leader
 from kcore.sim.kernel.violation import Violation
-from kcore.sim.raft.consumer import Held
-from kcore.sim.raft.machine import Machine
+from kcore.sim.raft.log_consumer import Held
+from kcore.sim.raft.simulated_machine import Machine
 from kcore.sim.raft.world import World
 
 WITHIN_US: Final = 60_000_000

@@ -4,7 +4,7 @@ from dataclasses import dataclass, replace
 from random import Random
 from typing import Any, Final
 
-from kcore.storage.raft_log import SEGMENT_BYTES
+from kcore.storage.raft.file_raft_log import SEGMENT_BYTES
 
 RELEASES: Final = ("3.9", "4.3")
 MIXED: Final = "mixed"  # Each process is of one of the releases, and a later one on its machine may be of another.

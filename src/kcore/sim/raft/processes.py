@@ -3,18 +3,18 @@
 from typing import TYPE_CHECKING, Final
 
 from kcore.errors import StorageError
-from kcore.raft.config import RaftConfig
 from kcore.raft.driver import StateMachineDriver
+from kcore.raft.membership.replicas import ReplicaKey
 from kcore.raft.node import RaftNode
-from kcore.raft.replicas import ReplicaKey
+from kcore.raft.raft_config import RaftConfig
 from kcore.sim.kernel.events import RESPONSE
-from kcore.sim.kernel.process import PAUSED
+from kcore.sim.kernel.simulated_process import PAUSED
 from kcore.sim.kernel.violation import Violation
-from kcore.sim.raft.consumer import Consumer
 from kcore.sim.raft.disk import STORE_STEPS, SimDirectory, WatchedLog, crash_within, found_election, power_cut
-from kcore.sim.raft.machine import Machine, Reply
+from kcore.sim.raft.log_consumer import Consumer
 from kcore.sim.raft.options import INDEX_SHARE, MIXED, MOST_REMEMBERED, RELEASES
-from kcore.storage.segmented_log import Settings
+from kcore.sim.raft.simulated_machine import Machine, Reply
+from kcore.storage.log.segmented_log import Settings
 from kcore.wire.record_batch import INDEX_INTERVAL_BYTES
 
 if TYPE_CHECKING:

@@ -4,7 +4,7 @@ from typing import Any, Final
 
 from kcore.schema.structure import Message, Struct
 from kcore.sim.kernel.events import DO, KINDS, REQUEST, RESPONSE, STORED, Event
-from kcore.sim.raft.machine import Call, PendingStore, Reply
+from kcore.sim.raft.simulated_machine import Call, PendingStore, Reply
 from kcore.sim.raft.world import World
 
 MOST_LETTERS: Final = 300

@@ -2,7 +2,7 @@
 
 from typing import TYPE_CHECKING, Final
 
-from kcore.raft.replicas import NO_DIRECTORY
+from kcore.raft.membership.replicas import NO_DIRECTORY
 from kcore.sim.raft import clients, faults
 
 if TYPE_CHECKING:

@@ -4,8 +4,8 @@ from collections.abc import Iterable, Mapping, Sequence
 from functools import lru_cache
 from typing import NamedTuple
 
-from kcore.raft.batches import StoredBatch, split_batches
-from kcore.raft.voters import VoterSet
+from kcore.raft.log.batches import StoredBatch, split_batches
+from kcore.raft.membership.voters import VoterSet
 from kcore.replication.raft_log import OffsetAndEpoch
 from kcore.schema.control_records import KRaftVersionRecord, VotersRecord
 from kcore.sim.raft.disk import WatchedLog

@@ -6,24 +6,26 @@ from typing import Any, Final
 
 from kcore.errors import StorageError
 from kcore.raft.effects import Effect
-from kcore.raft.log import Refused
-from kcore.raft.replicas import Voter
+from kcore.raft.log.raft_log import Refused
+from kcore.raft.membership.replicas import Voter
 from kcore.raft.state_machine import AnyAppend, Resign
 from kcore.schema.structure import Message
 from kcore.sim.kernel.clock import Clock
 from kcore.sim.kernel.events import REQUEST, Kernel
 from kcore.sim.kernel.file_system import NEVER, CrashError
 from kcore.sim.kernel.network import Network
-from kcore.sim.kernel.process import NEVER_US, PAUSED
+from kcore.sim.kernel.simulated_process import NEVER_US, PAUSED
 from kcore.sim.kernel.violation import Violation
-from kcore.sim.raft import clients, faults, processes, strangers, traps, upgrades
+from kcore.sim.raft import clients, faults, processes, upgrades
+from kcore.sim.raft import foreign_requests as strangers
+from kcore.sim.raft import timed_crashes as traps
 from kcore.sim.raft.checkers import Checkers
-from kcore.sim.raft.consumer import Held
 from kcore.sim.raft.disk import formatted
 from kcore.sim.raft.edge import Edge
 from kcore.sim.raft.facts import Facts
-from kcore.sim.raft.machine import Call, FsyncTimes, Machine
+from kcore.sim.raft.log_consumer import Held
 from kcore.sim.raft.options import DISK_FACTORS, MIXED, RELEASES, Options
+from kcore.sim.raft.simulated_machine import Call, FsyncTimes, Machine
 from kcore.sim.raft.versions import version_between
 from kcore.types import Uuid
 

@@ -6,9 +6,9 @@ Source: AclControlManager, AclApis, ClusterMetadataAuthorizer, AclBindingFilter.
 from typing import Final
 
 from kcore.controller.kraft.authorization import is_authorized
-from kcore.controller.kraft.context import ControllerContext, RequestInfo
 from kcore.controller.kraft.decision import Decision, Versioned
 from kcore.controller.kraft.departures import ACLS_FAIL_TOGETHER
+from kcore.controller.kraft.kraft_context import ControllerContext, RequestInfo
 from kcore.controller.kraft.record_limits import MOST_RECORDS, TOO_LARGE, has_limits
 from kcore.controller.rules.acls import (
     FOR_FILTERS,
@@ -27,7 +27,7 @@ from kcore.controller.rules.authorization import refusal
 from kcore.controller.rules.error_responses import refused
 from kcore.controller.rules.parsed import is_parsed
 from kcore.metadata.acl_codes import ALLOW, ALTER, DENY, DESCRIBE, LITERAL, PREFIXED
-from kcore.metadata.image import ClusterImage
+from kcore.metadata.image.image import ClusterImage
 from kcore.protocol_errors import Errors
 from kcore.schema.acls import (
     AclCreation,

@@ -7,8 +7,8 @@ ControllerRegistrationsPublisher.
 from typing import Final
 
 from kcore.controller.kraft.authorization import is_authorized
-from kcore.controller.kraft.context import ControllerContext, RequestInfo
 from kcore.controller.kraft.decision import Decision
+from kcore.controller.kraft.kraft_context import ControllerContext, RequestInfo
 from kcore.controller.rules.authorization import refusal
 from kcore.controller.rules.error_responses import refused
 from kcore.java_hash import hash_map_order

@@ -15,9 +15,9 @@ from kcore.controller.kraft.admin.config_kinds import (
     default_of_list,
 )
 from kcore.controller.kraft.admin.topic_config_checks import check_topic
-from kcore.controller.kraft.context import ControllerContext
 from kcore.controller.kraft.decision import Versioned
 from kcore.controller.kraft.effective_configs import EffectiveConfigs
+from kcore.controller.kraft.kraft_context import ControllerContext
 from kcore.controller.kraft.settings_of_topics import is_elr_enabled
 from kcore.errors import KcoreError
 from kcore.java_hash import hash_map_order, java_split, string_hash, timeline_order

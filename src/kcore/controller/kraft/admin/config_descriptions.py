@@ -15,15 +15,15 @@ from kcore.controller.kraft.admin.config_kinds import (
     group_values,
 )
 from kcore.controller.kraft.admin.configs import error_of_access, known_kind
-from kcore.controller.kraft.config import KraftControllerConfig
-from kcore.controller.kraft.context import ControllerContext, Handler, RequestInfo
 from kcore.controller.kraft.decision import Decision
 from kcore.controller.kraft.effective_configs import EffectiveConfigs
+from kcore.controller.kraft.kraft_context import ControllerContext, Handler, RequestInfo
+from kcore.controller.kraft.kraft_controller_config import KraftControllerConfig
 from kcore.controller.rules.api_errors import DEFAULT_MESSAGES, told
 from kcore.controller.rules.error_responses import refused
 from kcore.controller.rules.topic_configs import TopicConfig, check_value, topic_config_values
 from kcore.metadata.acl_codes import DESCRIBE_CONFIGS
-from kcore.metadata.image import ClusterImage
+from kcore.metadata.image.image import ClusterImage
 from kcore.metadata.topic_names import validate_topic_name
 from kcore.protocol_errors import ApiException, Errors
 from kcore.schema import configs as schema

@@ -7,10 +7,10 @@ from typing import Final
 from kcore.controller.kraft.admin.broker_defaults import DEFAULTS
 from kcore.controller.kraft.admin.broker_settings import DYNAMIC, TYPES
 from kcore.controller.kraft.admin.config_kinds import LISTS_OF_BROKERS
-from kcore.controller.kraft.config import KraftControllerConfig
+from kcore.controller.kraft.kraft_controller_config import KraftControllerConfig
 from kcore.controller.rules.topic_configs import TopicConfig, check_value, is_valid
 from kcore.java_hash import hash_map_order, string_hash
-from kcore.metadata.image import ClusterImage
+from kcore.metadata.image.image import ClusterImage
 from kcore.schema.configs import (
     ConfigResourceType,
     ConfigSource,

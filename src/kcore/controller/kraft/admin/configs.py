@@ -12,10 +12,10 @@ from kcore.controller.kraft.admin.config_changes import (
     java_int,
 )
 from kcore.controller.kraft.authorization import is_authorized
-from kcore.controller.kraft.context import ControllerContext, Handler, RequestInfo
 from kcore.controller.kraft.decision import AT_ONCE, Decision, Steps, Versioned, pause_if_many
 from kcore.controller.kraft.departures import CONFIG_OPERATION
 from kcore.controller.kraft.kafka_way.faults import fail_as_kafka
+from kcore.controller.kraft.kraft_context import ControllerContext, Handler, RequestInfo
 from kcore.controller.kraft.record_limits import check_records
 from kcore.controller.rules.api_errors import DEFAULT_MESSAGES
 from kcore.controller.rules.error_responses import refused

@@ -20,15 +20,15 @@ from kcore.constants import (
     TRANSACTION_VERSION,
 )
 from kcore.controller.kraft.authorization import is_authorized
-from kcore.controller.kraft.context import ControllerContext, RequestInfo
 from kcore.controller.kraft.decision import Decision, Versioned
 from kcore.controller.kraft.departures import REFUSED_KRAFT_VERSION, REMOVED_VOTERS
+from kcore.controller.kraft.kraft_context import ControllerContext, RequestInfo
 from kcore.controller.rules.authorization import refusal
 from kcore.controller.rules.error_responses import refused
 from kcore.controller.rules.features import Supported
 from kcore.java_hash import hash_map_order, timeline_order
 from kcore.metadata.acl_codes import ALTER
-from kcore.metadata.image import ClusterImage
+from kcore.metadata.image.image import ClusterImage
 from kcore.metadata.metadata_version import FEATURE_NAME as METADATA_VERSION
 from kcore.metadata.metadata_version import PLACES, VERSIONS, MetadataVersion
 from kcore.protocol_errors import Errors

@@ -7,14 +7,14 @@ import math
 from typing import Final
 
 from kcore.controller.kraft.authorization import is_authorized
-from kcore.controller.kraft.context import ControllerContext, RequestInfo
 from kcore.controller.kraft.decision import Decision, Versioned
+from kcore.controller.kraft.kraft_context import ControllerContext, RequestInfo
 from kcore.controller.rules.api_errors import DEFAULT_MESSAGES
 from kcore.controller.rules.error_responses import refused
 from kcore.controller.rules.quotas import IP, OF_ADDRESSES, OF_CLIENTS, Entity, reason_no_entity, reason_no_value
 from kcore.java_hash import hash_map_order, string_hash
 from kcore.metadata.acl_codes import ALTER_CONFIGS
-from kcore.metadata.image_state import QuotaEntity
+from kcore.metadata.image.image_state import QuotaEntity
 from kcore.protocol_errors import Errors
 from kcore.schema import metadata_records_settings as settings
 from kcore.schema.quotas import (

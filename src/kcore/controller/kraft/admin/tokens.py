@@ -5,9 +5,9 @@ logged or told to anybody but who creates a token. Source: DelegationTokenContro
 """
 
 from kcore.controller.kraft.authorization import is_authorized
-from kcore.controller.kraft.context import ControllerContext, RequestInfo
 from kcore.controller.kraft.decision import Decision, Versioned
 from kcore.controller.kraft.departures import UNBOUNDED_TOKENS
+from kcore.controller.kraft.kraft_context import ControllerContext, RequestInfo
 from kcore.controller.kraft.periodic import MOST_EXPIRED_TOKENS
 from kcore.controller.rules.tokens import (
     MOST_TOKENS,

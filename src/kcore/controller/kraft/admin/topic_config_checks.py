@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 from typing import Final
 
-from kcore.controller.kraft.config import KraftControllerConfig
+from kcore.controller.kraft.kraft_controller_config import KraftControllerConfig
 from kcore.controller.rules.topic_configs import TOPIC_CONFIGS_OF, TRUE, topic_config_values
 from kcore.protocol_errors import Errors
 

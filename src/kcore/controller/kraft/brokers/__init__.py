@@ -11,5 +11,5 @@ not written leaves no trace there that would change what is decided next.
 - `heartbeat.py`: BrokerHeartbeat, and the states of a broker; `records.py`: what each move writes.
 - `fencing.py`: the periodic look for sessions that are over.
 - `nodes.py`: UnregisterBroker, ControllerRegistration; `producer_ids.py`: AllocateProducerIds.
-- `requests.py`: request -> function.
+- `broker_handlers.py`: request -> function.
 """

@@ -1,6 +1,6 @@
 """Which incarnation of a broker sent a request (KIP-380)."""
 
-from kcore.metadata.broker_table import BrokerTable
+from kcore.metadata.table.broker_table import BrokerTable
 
 
 def registered_row(brokers: BrokerTable, broker_id: int, epoch: int | None = None) -> int | None:

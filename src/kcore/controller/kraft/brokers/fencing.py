@@ -8,9 +8,9 @@ from collections.abc import Iterator, Sequence
 from kcore.controller.kraft.brokers import records as broker_records
 from kcore.controller.kraft.brokers.epochs import registered_row
 from kcore.controller.kraft.brokers.heartbeats import Expired
-from kcore.controller.kraft.context import ControllerContext
 from kcore.controller.kraft.decision import Decision, Steps
 from kcore.controller.kraft.departures import FENCES_AFTER_A_PAUSE, FENCES_ONE_BY_ONE
+from kcore.controller.kraft.kraft_context import ControllerContext
 
 
 def fence_stale_brokers(context: ControllerContext, now_ms: int) -> Decision | Steps | None:

@@ -11,11 +11,11 @@ from kcore.controller.kraft.authorization import is_authorized
 from kcore.controller.kraft.brokers import records as broker_records
 from kcore.controller.kraft.brokers.epochs import registered_row
 from kcore.controller.kraft.brokers.heartbeats import BrokerHeartbeat
-from kcore.controller.kraft.context import ControllerContext, RequestInfo
 from kcore.controller.kraft.decision import Decision, Records, Rest, Steps, Versioned
 from kcore.controller.kraft.departures import FENCES_ONE_BY_ONE
+from kcore.controller.kraft.kraft_context import ControllerContext, RequestInfo
 from kcore.metadata.acl_codes import CLUSTER_ACTION
-from kcore.metadata.partition_values import PartitionCreations
+from kcore.metadata.table.partition_values import PartitionCreations
 from kcore.protocol_errors import Errors
 from kcore.schema.broker_lifecycle import BrokerHeartbeatRequest, BrokerHeartbeatResponse
 

@@ -15,7 +15,7 @@ from typing import Final, NamedTuple
 from kcore.controller.kraft.brokers.contact_table import ContactTable
 from kcore.controller.kraft.brokers.epochs import registered_row
 from kcore.java_hash import timeline_order
-from kcore.metadata.image import ClusterImage
+from kcore.metadata.image.image import ClusterImage
 from kcore.schema.metadata_records_brokers import (
     BrokerRegistrationChangeRecord,
     FenceBrokerRecord,

@@ -3,7 +3,7 @@
 from collections.abc import Iterable
 
 from kcore.constants import JAVA_BLANKS
-from kcore.metadata.broker_table import SECURITY_PROTOCOLS
+from kcore.metadata.table.broker_table import SECURITY_PROTOCOLS
 from kcore.schema.broker_lifecycle import Listener
 
 

@@ -8,12 +8,12 @@ from typing import Final
 from kcore.controller.kraft.authorization import is_authorized
 from kcore.controller.kraft.brokers.epochs import registered_row
 from kcore.controller.kraft.brokers.listeners import are_valid, merged
-from kcore.controller.kraft.context import ControllerContext, RequestInfo
 from kcore.controller.kraft.decision import Decision, Records, Versioned
 from kcore.controller.kraft.departures import LISTENERS
 from kcore.controller.kraft.error_responses import unregister_broker
 from kcore.controller.kraft.kafka_way.faults import fail_as_kafka
 from kcore.controller.kraft.kafka_way.stale_eligible import changes_of_stale
+from kcore.controller.kraft.kraft_context import ControllerContext, RequestInfo
 from kcore.controller.kraft.record_limits import MOST_RECORDS, TOO_LARGE, has_limits
 from kcore.controller.kraft.settings_of_topics import kraft_settings
 from kcore.controller.rules.authorization import refusal

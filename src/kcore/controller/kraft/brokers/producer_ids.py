@@ -6,8 +6,8 @@ Source: ProducerIdControlManager.
 from kcore.constants import INT64_MAX, PRODUCER_ID_BLOCK_SIZE
 from kcore.controller.kraft.authorization import is_authorized
 from kcore.controller.kraft.brokers.epochs import registered_row
-from kcore.controller.kraft.context import ControllerContext, RequestInfo
 from kcore.controller.kraft.decision import Decision, Versioned
+from kcore.controller.kraft.kraft_context import ControllerContext, RequestInfo
 from kcore.metadata.acl_codes import CLUSTER_ACTION
 from kcore.protocol_errors import Errors
 from kcore.schema.metadata_records_settings import ProducerIdsRecord

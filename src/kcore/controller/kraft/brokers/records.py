@@ -9,11 +9,11 @@ from typing import Final
 
 import numpy as np
 
-from kcore.controller.kraft.context import ControllerContext
 from kcore.controller.kraft.decision import Records, Versioned, all_parts
 from kcore.controller.kraft.departures import OFFLINE_LEADERS
+from kcore.controller.kraft.kraft_context import ControllerContext
 from kcore.controller.kraft.settings_of_topics import kraft_settings
-from kcore.metadata.partition_table import PartitionTable
+from kcore.metadata.table.partition_table import PartitionTable
 from kcore.replication import kraft_events
 from kcore.replication.kraft_results import KraftElections
 from kcore.schema.metadata_records_brokers import (

@@ -10,15 +10,15 @@ from kcore.constants import KRAFT_VERSION, MAX_BROKERS
 from kcore.controller.kraft.authorization import is_authorized
 from kcore.controller.kraft.brokers.epochs import registered_row
 from kcore.controller.kraft.brokers.listeners import are_valid, merged
-from kcore.controller.kraft.context import ControllerContext, RequestInfo
 from kcore.controller.kraft.decision import Decision, Records, Versioned
 from kcore.controller.kraft.departures import CLEAN_BOUNCE_WAITS, LISTENERS, UNBOUNDED_DIRECTORIES
 from kcore.controller.kraft.kafka_way.faults import fail_as_kafka
 from kcore.controller.kraft.kafka_way.stale_eligible import changes_of_stale
+from kcore.controller.kraft.kraft_context import ControllerContext, RequestInfo
 from kcore.controller.kraft.settings_of_topics import kraft_settings
 from kcore.metadata.acl_codes import CLUSTER_ACTION
-from kcore.metadata.directory_table import is_reserved_directory
 from kcore.metadata.metadata_version import FEATURE_NAME, MINIMUM_KRAFT_VERSION
+from kcore.metadata.table.directory_table import is_reserved_directory
 from kcore.protocol_errors import Errors
 from kcore.replication import kraft_events
 from kcore.schema.broker_lifecycle import BrokerRegistrationRequest, BrokerRegistrationResponse

@@ -1,6 +1,6 @@
 """Where Kafka's controller fails over a request: it answers -1, and gives up its leadership (QuorumController)."""
 
-from kcore.controller.kraft.config import KraftControllerConfig
+from kcore.controller.kraft.kraft_controller_config import KraftControllerConfig
 from kcore.controller.rules.error_responses import refused
 from kcore.errors import KcoreError
 from kcore.protocol_errors import Errors

@@ -11,9 +11,9 @@ from typing import Final
 
 from kcore.controller.kraft.departures import ABORTED_RECORDS, DELETED_SETTINGS, LOST_SCRAM
 from kcore.java_hash import hash_map_order
-from kcore.metadata.image import ClusterImage
-from kcore.metadata.image_state import ConfigResource
-from kcore.raft.batches import split_batches
+from kcore.metadata.image.image import ClusterImage
+from kcore.metadata.image.image_state import ConfigResource
+from kcore.raft.log.batches import split_batches
 from kcore.schema.configs import ConfigResourceType
 from kcore.schema.metadata_records_log import (
     AbortTransactionRecord,

@@ -15,9 +15,9 @@ from kcore.controller.kraft.departures import (
 from kcore.controller.kraft.kafka_way.eligible_index import EligibleIndex
 from kcore.controller.kraft.kafka_way.faults import ControllerFaultError
 from kcore.controller.kraft.kafka_way.published_image import PublishedImage, records_of_batches
-from kcore.metadata.image import ClusterImage
-from kcore.metadata.replay import replay
-from kcore.raft.batches import StoredBatch, split_batches
+from kcore.metadata.image.image import ClusterImage
+from kcore.metadata.image.replay import replay
+from kcore.raft.log.batches import StoredBatch, split_batches
 from kcore.schema.metadata_records_log import BeginTransactionRecord
 from kcore.wire.records import decode_records
 

@@ -4,9 +4,9 @@ from collections import Counter
 
 import numpy as np
 
-from kcore._ext.election import CALLS, CRASHED, LEAVES
-from kcore.controller.kraft.context import ControllerContext
+from kcore._ext.elections.election import CALLS, CRASHED, LEAVES
 from kcore.controller.kraft.kafka_way.faults import ControllerFaultError
+from kcore.controller.kraft.kraft_context import ControllerContext
 from kcore.controller.kraft.settings_of_topics import kraft_settings
 from kcore.replication.kraft_changes import decide, described_brokers
 from kcore.replication.kraft_results import KraftElections

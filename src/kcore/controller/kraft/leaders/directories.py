@@ -10,9 +10,9 @@ from typing import Final, TypeVar
 import numpy as np
 
 from kcore.controller.kraft.authorization import is_authorized
-from kcore.controller.kraft.context import ControllerContext, RequestInfo
 from kcore.controller.kraft.decision import AT_ONCE, Decision, Steps
 from kcore.controller.kraft.departures import OFFLINE_LEADERS, REPLACED_DISKS
+from kcore.controller.kraft.kraft_context import ControllerContext, RequestInfo
 from kcore.controller.kraft.leaders.named import (
     in_runs,
     is_current_epoch,
@@ -23,8 +23,8 @@ from kcore.controller.kraft.leaders.named import (
 )
 from kcore.controller.kraft.settings_of_topics import kraft_settings
 from kcore.metadata.acl_codes import CLUSTER_ACTION
-from kcore.metadata.image import ClusterImage
-from kcore.metadata.partition_table import PartitionTable
+from kcore.metadata.image.image import ClusterImage
+from kcore.metadata.table.partition_table import PartitionTable
 from kcore.protocol_errors import Errors
 from kcore.replication.kraft_changes import KraftSettings
 from kcore.replication.kraft_events import replicas_lost

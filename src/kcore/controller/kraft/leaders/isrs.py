@@ -12,10 +12,10 @@ import numpy as np
 
 from kcore.constants import NO_BROKER_ROW, RECOVERED, RECOVERING
 from kcore.controller.kraft.authorization import is_authorized
-from kcore.controller.kraft.context import ControllerContext, RequestInfo
 from kcore.controller.kraft.decision import AT_ONCE, Decision, Steps, pause_if_many
 from kcore.controller.kraft.departures import RECOVERY_STATE
 from kcore.controller.kraft.kafka_way.faults import fail_as_kafka
+from kcore.controller.kraft.kraft_context import ControllerContext, RequestInfo
 from kcore.controller.kraft.leaders.named import (
     in_runs,
     is_current_epoch,
@@ -28,8 +28,8 @@ from kcore.controller.kraft.leaders.named import (
 )
 from kcore.controller.kraft.settings_of_topics import kraft_settings
 from kcore.metadata.acl_codes import CLUSTER_ACTION
-from kcore.metadata.broker_table import BrokerTable
-from kcore.metadata.partition_table import PartitionTable
+from kcore.metadata.table.broker_table import BrokerTable
+from kcore.metadata.table.partition_table import PartitionTable
 from kcore.protocol_errors import Errors
 from kcore.replication.kraft_events import isrs_altered
 from kcore.replication.kraft_results import ChangedFields, KraftElections

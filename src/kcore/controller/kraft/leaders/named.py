@@ -5,9 +5,9 @@ from typing import Final
 
 import numpy as np
 
-from kcore.metadata.arrays import numbered
-from kcore.metadata.broker_table import BrokerTable
-from kcore.metadata.partition_table import PartitionTable
+from kcore.metadata.table.arrays import numbered
+from kcore.metadata.table.broker_table import BrokerTable
+from kcore.metadata.table.partition_table import PartitionTable
 from kcore.protocol_errors import Errors
 from kcore.replication.kraft_results import KraftElections
 from kcore.types import Bools, Int16s, Int32s, Int64s, Uuid

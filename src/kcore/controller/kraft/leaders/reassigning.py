@@ -11,13 +11,13 @@ import numpy as np
 
 from kcore.constants import NO_BROKER_ROW
 from kcore.controller.kraft.authorization import is_authorized
-from kcore.controller.kraft.context import ControllerContext, RequestInfo
 from kcore.controller.kraft.decision import AT_ONCE, Decision, Steps, pause_if_many
+from kcore.controller.kraft.kraft_context import ControllerContext, RequestInfo
 from kcore.controller.kraft.leaders.named import rows_named, topic_rows_by_name
 from kcore.controller.rules.authorization import refusal
 from kcore.controller.rules.error_responses import refused
 from kcore.metadata.acl_codes import DESCRIBE
-from kcore.metadata.partition_table import PartitionTable
+from kcore.metadata.table.partition_table import PartitionTable
 from kcore.protocol_errors import Errors
 from kcore.schema.partitions import (
     ListPartitionReassignmentsRequest,

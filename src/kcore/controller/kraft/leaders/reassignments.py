@@ -12,9 +12,9 @@ import numpy as np
 
 from kcore.constants import MAX_REPLICAS, NO_BROKER_ROW
 from kcore.controller.kraft.authorization import is_authorized
-from kcore.controller.kraft.context import ControllerContext, RequestInfo
 from kcore.controller.kraft.decision import AT_ONCE, Decision, Steps, pause_if_many
 from kcore.controller.kraft.departures import EARLIER_MOVES
+from kcore.controller.kraft.kraft_context import ControllerContext, RequestInfo
 from kcore.controller.kraft.leaders.named import (
     MOST_RUNS,
     in_runs,
@@ -28,9 +28,9 @@ from kcore.controller.kraft.settings_of_topics import kraft_settings
 from kcore.controller.rules.authorization import refusal
 from kcore.controller.rules.error_responses import refused
 from kcore.metadata.acl_codes import ALTER
-from kcore.metadata.arrays import padded
-from kcore.metadata.broker_table import BrokerTable
-from kcore.metadata.partition_table import PartitionTable
+from kcore.metadata.table.arrays import padded
+from kcore.metadata.table.broker_table import BrokerTable
+from kcore.metadata.table.partition_table import PartitionTable
 from kcore.protocol_errors import Errors
 from kcore.replication.kraft_moves import reassignments_begun, reassignments_cancelled
 from kcore.replication.kraft_results import KraftElections

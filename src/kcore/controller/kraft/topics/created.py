@@ -8,10 +8,10 @@ from typing import NamedTuple
 
 import numpy as np
 
-from kcore.controller.kraft.context import ControllerContext
 from kcore.controller.kraft.decision import Records, Versioned, pause_if_many
+from kcore.controller.kraft.kraft_context import ControllerContext
 from kcore.controller.kraft.topics.placing import stacked
-from kcore.metadata.partition_values import PartitionCreations
+from kcore.metadata.table.partition_values import PartitionCreations
 from kcore.replication.kraft_placement import new_partitions
 from kcore.types import Int32s, Int64s, Uuid
 from kcore.wire.metadata_frames import encode_metadata_record

@@ -4,8 +4,8 @@ from collections.abc import Generator, Iterable
 from typing import Final
 
 from kcore.controller.kraft.authorization import filter_by_authorized, is_authorized
-from kcore.controller.kraft.context import ControllerContext, RequestInfo
 from kcore.controller.kraft.decision import AT_ONCE, Decision, Steps, Versioned, pause_if_many
+from kcore.controller.kraft.kraft_context import ControllerContext, RequestInfo
 from kcore.controller.kraft.record_limits import MOST_RECORDS, has_limits
 from kcore.controller.kraft.topics.creation import distinct_names
 from kcore.controller.rules.api_errors import DEFAULT_MESSAGES

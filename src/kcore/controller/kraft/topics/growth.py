@@ -5,9 +5,9 @@ from typing import Final
 import numpy as np
 
 from kcore.controller.kraft.authorization import filter_by_authorized
-from kcore.controller.kraft.context import ControllerContext, RequestInfo
 from kcore.controller.kraft.decision import AT_ONCE, Decision, Steps, pause_if_many
 from kcore.controller.kraft.departures import REFUSED_PARTITIONS_STAY
+from kcore.controller.kraft.kraft_context import ControllerContext, RequestInfo
 from kcore.controller.kraft.record_limits import MOST_RECORDS, has_limits
 from kcore.controller.kraft.topics.created import NewTopic, records_of
 from kcore.controller.kraft.topics.creation import distinct_names
@@ -16,7 +16,7 @@ from kcore.controller.rules.api_errors import told
 from kcore.controller.rules.mutation_quotas import CREATE_PARTITIONS_STRICT_FROM, MutationQuota
 from kcore.java_hash import FIBONACCI, hash_map_order
 from kcore.metadata.acl_codes import ALTER, TOPIC
-from kcore.metadata.partition_table import PartitionTable
+from kcore.metadata.table.partition_table import PartitionTable
 from kcore.protocol_errors import ApiException, Errors
 from kcore.schema.partitions import (
     CreatePartitionsAssignment,

@@ -11,7 +11,7 @@ from typing import Final
 import numpy as np
 
 from kcore.constants import MAX_REPLICAS, NO_BROKER_ROW
-from kcore.controller.kraft.context import ControllerContext
+from kcore.controller.kraft.kraft_context import ControllerContext
 from kcore.errors import PlacementError
 from kcore.protocol_errors import ApiException, Errors, InvalidReplicationFactorException
 from kcore.replication.kraft_placement import UsableBrokers, usable_brokers

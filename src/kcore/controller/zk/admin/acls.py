@@ -18,12 +18,12 @@ from kcore.controller.rules.acls import (
 )
 from kcore.controller.zk.acls import ZkAcls
 from kcore.controller.zk.admin_events import CreateAcls, DeleteAcls
-from kcore.controller.zk.context import ControllerContext
 from kcore.controller.zk.effects import Steps, log_notice, read_nodes, write_nodes
-from kcore.controller.zk.notices import TextNotice
+from kcore.controller.zk.log_lines import TextNotice
+from kcore.controller.zk.zk_context import ControllerContext
 from kcore.errors import TableError
 from kcore.metadata.acl_codes import ANY, LITERAL, OPERATIONS, PATTERN_TYPES, PERMISSIONS, PREFIXED, RESOURCE_TYPES
-from kcore.metadata.znode_acls import (
+from kcore.metadata.zookeeper.znode_acls import (
     CHANGE_PREFIX,
     CHANGES,
     AclBinding,
@@ -34,8 +34,16 @@ from kcore.metadata.znode_acls import (
     resource_path,
     resource_text,
 )
-from kcore.metadata.znode_names import is_znode_name
-from kcore.metadata.znode_operations import MOST_BYTES, Create, Delete, Node, Operation, OperationResult, SetData
+from kcore.metadata.zookeeper.znode_names import is_znode_name
+from kcore.metadata.zookeeper.znode_operations import (
+    MOST_BYTES,
+    Create,
+    Delete,
+    Node,
+    Operation,
+    OperationResult,
+    SetData,
+)
 from kcore.protocol_errors import Errors
 from kcore.schema.acls import (
     AclCreation,

@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterator, Mapping
 from typing import Final, NamedTuple, TypeAlias
 
 from kcore.constants import INT64_MAX
-from kcore.metadata.znode_names import DEFAULT
+from kcore.metadata.zookeeper.znode_names import DEFAULT
 from kcore.protocol_errors import Errors
 from kcore.schema import DescribeConfigsRequest
 from kcore.schema.configs import (

@@ -15,13 +15,13 @@ from kcore.controller.rules.topic_configs import TOPIC_CONFIGS, source_of
 from kcore.controller.zk.admin import broker_configs
 from kcore.controller.zk.admin.broker_configs import ConfigNode, Configs
 from kcore.controller.zk.admin.topic_configs import validate_topic_configs
-from kcore.controller.zk.context import ControllerContext
 from kcore.controller.zk.effects import Steps, read_nodes, write_nodes
 from kcore.controller.zk.events import AlterConfigs, DescribeConfigs, IncrementalAlterConfigs
+from kcore.controller.zk.zk_context import ControllerContext
 from kcore.errors import TableError
-from kcore.metadata import znodes
 from kcore.metadata.topic_names import validate_topic_name
-from kcore.metadata.znode_operations import Create, Operation, OperationResult, SetData
+from kcore.metadata.zookeeper import znodes
+from kcore.metadata.zookeeper.znode_operations import Create, Operation, OperationResult, SetData
 from kcore.protocol_errors import ApiException, Errors, exception_of
 from kcore.schema import (
     DescribeConfigsRequest,

@@ -4,12 +4,12 @@ Source: KafkaController.processFeatureUpdates of 3.9.1.
 """
 
 from kcore.controller.rules.features import reason_refused, upgrade_type
-from kcore.controller.zk.context import ControllerContext
 from kcore.controller.zk.effects import Steps, write_nodes
 from kcore.controller.zk.events import UpdateFeatures
 from kcore.controller.zk.features import Finalized
-from kcore.metadata import znodes
-from kcore.metadata.znode_operations import OperationResult, SetData
+from kcore.controller.zk.zk_context import ControllerContext
+from kcore.metadata.zookeeper import znodes
+from kcore.metadata.zookeeper.znode_operations import OperationResult, SetData
 from kcore.protocol_errors import Errors
 from kcore.schema import UpdateFeaturesResponse
 from kcore.schema.update_features import UpdatableFeatureResult

@@ -5,9 +5,9 @@ Source: DelayedCreatePartitions of 3.9.1.
 
 from collections.abc import Callable, Collection
 
-from kcore.controller.zk.context import ControllerContext, LeadersAwaited
 from kcore.controller.zk.effects import Steps
-from kcore.metadata.partition_table import PartitionTable
+from kcore.controller.zk.zk_context import ControllerContext, LeadersAwaited
+from kcore.metadata.table.partition_table import PartitionTable
 from kcore.schema.structure import Message
 
 

@@ -6,12 +6,12 @@ Only what is written counts: a request that is only validated does not. Source: 
 from kcore.controller.rules.mutation_quotas import MutationQuota
 from kcore.controller.rules.quotas import CLIENT_ID, USER, Entity
 from kcore.controller.zk.admin.quotas import users_and_clients
-from kcore.controller.zk.context import ControllerContext
 from kcore.controller.zk.effects import Steps, read_node
 from kcore.controller.zk.events import Asker, PartitionMutation
+from kcore.controller.zk.zk_context import ControllerContext
 from kcore.errors import TableError
-from kcore.metadata import znodes
-from kcore.metadata.znode_names import DEFAULT, desanitized, is_znode_name
+from kcore.metadata.zookeeper import znodes
+from kcore.metadata.zookeeper.znode_names import DEFAULT, desanitized, is_znode_name
 from kcore.protocol_errors import ApiException, Errors
 
 

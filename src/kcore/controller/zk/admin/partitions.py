@@ -10,16 +10,16 @@ from kcore.controller.rules.new_replicas import Replicas
 from kcore.controller.rules.replica_assignments import is_being_reassigned
 from kcore.controller.zk.admin.leaders_awaited import answer_when_led
 from kcore.controller.zk.admin.mutation_quotas import message_of, quota_of
-from kcore.controller.zk.context import ControllerContext
 from kcore.controller.zk.effects import Steps, read_nodes, write_nodes
 from kcore.controller.zk.events import CreatePartitions
 from kcore.controller.zk.topics import topic_changes
 from kcore.controller.zk.topics.new_partitions import NO_ROOM, check_znode_holds
+from kcore.controller.zk.zk_context import ControllerContext
 from kcore.errors import TableError
-from kcore.metadata import znodes
 from kcore.metadata.replica_assignment import ReplicaAssignment
-from kcore.metadata.znode_operations import Node, OperationResult, SetData
-from kcore.metadata.znodes import TopicAssignment
+from kcore.metadata.zookeeper import znodes
+from kcore.metadata.zookeeper.znode_operations import Node, OperationResult, SetData
+from kcore.metadata.zookeeper.znodes import TopicAssignment
 from kcore.protocol_errors import ApiException, Errors
 from kcore.schema import CreatePartitionsResponse
 from kcore.schema.partitions import CreatePartitionsTopic, CreatePartitionsTopicResult

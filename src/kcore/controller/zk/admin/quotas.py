@@ -21,13 +21,13 @@ from kcore.controller.rules.quotas import (
 )
 from kcore.controller.zk.admin.configs import CHANGE_PATH
 from kcore.controller.zk.admin_events import AlterClientQuotas, DescribeClientQuotas
-from kcore.controller.zk.context import ControllerContext
 from kcore.controller.zk.effects import Steps, read_children, read_node, read_nodes, write_nodes
+from kcore.controller.zk.zk_context import ControllerContext
 from kcore.controller.zk.znode_quotas import ZnodeQuotas
 from kcore.errors import TableError
-from kcore.metadata import znodes
-from kcore.metadata.znode_names import DEFAULT, desanitized, is_znode_name, sanitized
-from kcore.metadata.znode_operations import Create, Operation, OperationResult, SetData
+from kcore.metadata.zookeeper import znodes
+from kcore.metadata.zookeeper.znode_names import DEFAULT, desanitized, is_znode_name, sanitized
+from kcore.metadata.zookeeper.znode_operations import Create, Operation, OperationResult, SetData
 from kcore.protocol_errors import Errors
 from kcore.schema.quotas import (
     AlterClientQuotasRequest,

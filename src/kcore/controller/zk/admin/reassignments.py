@@ -8,14 +8,14 @@ from kcore.controller.rules.replica_assignments import (
     origin_replicas,
     reassign_to,
 )
-from kcore.controller.zk.context import ControllerContext
 from kcore.controller.zk.effects import Steps
 from kcore.controller.zk.events import ApiPartitionReassignment, ListPartitionReassignments
-from kcore.controller.zk.leaders.elections import NO_PARTITION, ApiError
+from kcore.controller.zk.leaders.requested_elections import NO_PARTITION, ApiError
 from kcore.controller.zk.topics import reassignment
-from kcore.metadata.partition_table import PartitionTable
+from kcore.controller.zk.zk_context import ControllerContext
 from kcore.metadata.replica_assignment import ReplicaAssignment
-from kcore.metadata.znodes import TopicPartition
+from kcore.metadata.table.partition_table import PartitionTable
+from kcore.metadata.zookeeper.znodes import TopicPartition
 from kcore.protocol_errors import Errors
 from kcore.schema import AlterPartitionReassignmentsResponse, ListPartitionReassignmentsResponse
 from kcore.schema.partitions import (

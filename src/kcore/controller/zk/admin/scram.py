@@ -12,13 +12,13 @@ from typing import Final
 
 from kcore.controller.rules.scram import MECHANISMS, credential_flaw, keys_of, user_flaw
 from kcore.controller.zk.admin.configs import CHANGE_PATH
-from kcore.controller.zk.context import ControllerContext
 from kcore.controller.zk.effects import Steps, read_children, read_nodes, write_nodes
 from kcore.controller.zk.events import AlterUserScramCredentials, DescribeUserScramCredentials
+from kcore.controller.zk.zk_context import ControllerContext
 from kcore.errors import TableError
-from kcore.metadata import znodes
-from kcore.metadata.znode_names import desanitized, is_znode_name, sanitized
-from kcore.metadata.znode_operations import Create, Node, Operation, OperationResult, SetData
+from kcore.metadata.zookeeper import znodes
+from kcore.metadata.zookeeper.znode_names import desanitized, is_znode_name, sanitized
+from kcore.metadata.zookeeper.znode_operations import Create, Node, Operation, OperationResult, SetData
 from kcore.protocol_errors import Errors
 from kcore.schema.scram import (
     AlterUserScramCredentialsRequest,

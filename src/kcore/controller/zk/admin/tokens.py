@@ -26,15 +26,15 @@ from kcore.controller.rules.tokens import (
 )
 from kcore.controller.zk.admin.mutation_quotas import quota_of_asker
 from kcore.controller.zk.admin_events import Asking, ExpireTokens, TokenRequest
-from kcore.controller.zk.context import ControllerContext
 from kcore.controller.zk.effects import Steps, read_children, read_nodes, write_nodes
 from kcore.controller.zk.events import Asker
+from kcore.controller.zk.zk_context import ControllerContext
 from kcore.controller.zk.znode_reading import pass_over
 from kcore.errors import TableError
 from kcore.metadata.delegation_token import Token
 from kcore.metadata.principal import KafkaPrincipal
-from kcore.metadata.znode_operations import Create, Delete, Operation, OperationResult, SetData
-from kcore.metadata.znode_tokens import CHANGE_PATH, TOKENS, decode_token, encode_token, token_path
+from kcore.metadata.zookeeper.znode_operations import Create, Delete, Operation, OperationResult, SetData
+from kcore.metadata.zookeeper.znode_tokens import CHANGE_PATH, TOKENS, decode_token, encode_token, token_path
 from kcore.protocol_errors import ApiException, Errors
 from kcore.schema.delegation_tokens import (
     CreateDelegationTokenRequest,

@@ -19,19 +19,19 @@ from kcore.controller.rules.topic_configs import TOPIC_CONFIGS, source_of
 from kcore.controller.zk.admin.leaders_awaited import answer_when_led
 from kcore.controller.zk.admin.mutation_quotas import message_of, quota_of
 from kcore.controller.zk.admin.topic_configs import validate_topic_configs
-from kcore.controller.zk.context import ControllerContext
 from kcore.controller.zk.effects import Steps, read_nodes, write_nodes
 from kcore.controller.zk.events import CreateTopics, DeleteTopics, TopicChange
 from kcore.controller.zk.requests.versions import at_least
 from kcore.controller.zk.topics import deletion, topic_changes
 from kcore.controller.zk.topics.deletion_progress import AwaitedDeletion
 from kcore.controller.zk.topics.new_partitions import NO_ROOM, check_znode_holds
-from kcore.metadata import znodes
-from kcore.metadata.partition_table import PartitionTable
+from kcore.controller.zk.zk_context import ControllerContext
 from kcore.metadata.replica_assignment import ReplicaAssignment
+from kcore.metadata.table.partition_table import PartitionTable
 from kcore.metadata.topic_names import Collisions, reason_invalid, validate_topic_name
-from kcore.metadata.znode_operations import Create, Node, Operation, OperationResult, SetData
-from kcore.metadata.znodes import TopicAssignment
+from kcore.metadata.zookeeper import znodes
+from kcore.metadata.zookeeper.znode_operations import Create, Node, Operation, OperationResult, SetData
+from kcore.metadata.zookeeper.znodes import TopicAssignment
 from kcore.protocol_errors import ApiException, Errors
 from kcore.schema import CreateTopicsResponse, DeleteTopicsResponse
 from kcore.schema.topics import (

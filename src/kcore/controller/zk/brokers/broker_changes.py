@@ -6,17 +6,17 @@ import numpy as np
 
 from kcore.controller.rules.features import supports
 from kcore.controller.zk import events
-from kcore.controller.zk.context import ControllerContext
 from kcore.controller.zk.effects import Steps, log_notice, read_children, read_node, read_nodes
 from kcore.controller.zk.events import BrokerFailed, BrokerStarted
 from kcore.controller.zk.leaders import unclean
-from kcore.controller.zk.notices import NEW_PARTITIONS, BrokersChanged, TextNotice, named_brokers
+from kcore.controller.zk.log_lines import NEW_PARTITIONS, BrokersChanged, TextNotice, named_brokers
 from kcore.controller.zk.requests.states import distinct
 from kcore.controller.zk.state_changes import carry_out
+from kcore.controller.zk.zk_context import ControllerContext
 from kcore.controller.zk.znode_reading import pass_over, read_broker
 from kcore.errors import TableError
-from kcore.metadata import znodes
-from kcore.metadata.znode_brokers import decode_broker
+from kcore.metadata.zookeeper import znodes
+from kcore.metadata.zookeeper.znode_brokers import decode_broker
 from kcore.types import Int32s
 
 

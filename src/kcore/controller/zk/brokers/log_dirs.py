@@ -4,16 +4,16 @@ processLeaderAndIsrResponseReceived, onReplicasBecomeOffline of 3.9.1)."""
 import numpy as np
 
 from kcore.controller.zk import events
-from kcore.controller.zk.context import ControllerContext
 from kcore.controller.zk.effects import Steps, log_notice, read_children, read_nodes, write_nodes
 from kcore.controller.zk.leaders import unclean
-from kcore.controller.zk.notices import TextNotice, counted, named_brokers
+from kcore.controller.zk.log_lines import TextNotice, counted, named_brokers
 from kcore.controller.zk.state_changes import carry_out
+from kcore.controller.zk.zk_context import ControllerContext
 from kcore.controller.zk.znode_reading import pass_over
 from kcore.errors import TableError
-from kcore.metadata import znodes
-from kcore.metadata.partition_table import NO_TOPIC, PartitionTable
-from kcore.metadata.znode_operations import Delete
+from kcore.metadata.table.partition_table import NO_TOPIC, PartitionTable
+from kcore.metadata.zookeeper import znodes
+from kcore.metadata.zookeeper.znode_operations import Delete
 from kcore.protocol_errors import Errors
 from kcore.types import Int32s, Uuid
 from kcore.wire.columns import Columns

@@ -3,13 +3,13 @@
 from typing import Final
 
 from kcore.constants import INT64_MAX, PRODUCER_ID_BLOCK_SIZE
-from kcore.controller.zk.context import ControllerContext
 from kcore.controller.zk.effects import Steps, read_node, write_nodes
 from kcore.controller.zk.events import AllocateProducerIds
+from kcore.controller.zk.zk_context import ControllerContext
 from kcore.errors import TableError
-from kcore.metadata import znodes
-from kcore.metadata.znode_operations import Create, OperationResult, SetData
-from kcore.metadata.znodes import ProducerIdsBlock
+from kcore.metadata.zookeeper import znodes
+from kcore.metadata.zookeeper.znode_operations import Create, OperationResult, SetData
+from kcore.metadata.zookeeper.znodes import ProducerIdsBlock
 from kcore.protocol_errors import Errors
 from kcore.schema import AllocateProducerIdsResponse
 

@@ -1,10 +1,10 @@
 """Controlled shutdown: a broker's leaders move away before it stops (KafkaController.doControlledShutdown of 3.9.1)."""
 
 from kcore.controller.zk import events
-from kcore.controller.zk.context import ControllerContext
 from kcore.controller.zk.effects import Steps, log_notice
-from kcore.controller.zk.notices import TextNotice, counted
+from kcore.controller.zk.log_lines import TextNotice, counted
 from kcore.controller.zk.state_changes import carry_out
+from kcore.controller.zk.zk_context import ControllerContext
 from kcore.protocol_errors import Errors
 
 

@@ -7,10 +7,10 @@ from collections.abc import Collection, Mapping, Sequence
 
 import numpy as np
 
-from kcore.metadata.change_sets import joined, part
-from kcore.metadata.changes import UnwrittenChanges
-from kcore.metadata.partition_table import PartitionTable
-from kcore.replication.election_rules import LeaderAndIsr, elect_one, remove_from_isr
+from kcore.metadata.table.change_sets import joined, part
+from kcore.metadata.table.changes import UnwrittenChanges
+from kcore.metadata.table.partition_table import PartitionTable
+from kcore.replication.elect_one import LeaderAndIsr, elect_one, remove_from_isr
 from kcore.replication.levels import Level
 from kcore.types import Bools, Int32s
 

@@ -10,20 +10,20 @@ from typing import Any, Final, NamedTuple
 import numpy as np
 
 from kcore.constants import MAX_REPLICAS, NO_BROKER_ROW, RECOVERED, RECOVERING, UNKNOWN_BROKER_EPOCH
-from kcore.controller.zk.context import ControllerContext
 from kcore.controller.zk.decision import Decision
 from kcore.controller.zk.effects import Steps, read_children, read_nodes, write_nodes
 from kcore.controller.zk.events import AlterPartitionReceived, IsrChangeNotification
-from kcore.controller.zk.leaders.elections import known_rows
+from kcore.controller.zk.leaders.requested_elections import known_rows
 from kcore.controller.zk.state_changes import carry_out
 from kcore.controller.zk.topics import reassignment
+from kcore.controller.zk.zk_context import ControllerContext
 from kcore.controller.zk.znode_reading import read_states
 from kcore.errors import TableError
-from kcore.metadata import znodes
-from kcore.metadata.arrays import padded
-from kcore.metadata.changes import UnwrittenChanges
-from kcore.metadata.partition_table import PartitionTable
-from kcore.metadata.znode_operations import Delete, Node
+from kcore.metadata.table.arrays import padded
+from kcore.metadata.table.changes import UnwrittenChanges
+from kcore.metadata.table.partition_table import PartitionTable
+from kcore.metadata.zookeeper import znodes
+from kcore.metadata.zookeeper.znode_operations import Delete, Node
 from kcore.protocol_errors import Errors
 from kcore.schema import AlterPartitionRequest, AlterPartitionResponse
 from kcore.schema.alter_partition import (

@@ -6,9 +6,9 @@ import numpy as np
 
 from kcore.constants import NO_LEADER
 from kcore.controller.zk.decision import Decision
-from kcore.metadata.changes import UnwrittenChanges
-from kcore.metadata.partition_table import PartitionTable
-from kcore.replication.election_rules import LeaderAndIsr
+from kcore.metadata.table.changes import UnwrittenChanges
+from kcore.metadata.table.partition_table import PartitionTable
+from kcore.replication.elect_one import LeaderAndIsr
 
 
 def states_of(table: PartitionTable, rows: Iterable[int]) -> Iterator[tuple[int, LeaderAndIsr]]:

@@ -21,8 +21,8 @@ from kcore.controller.zk.requests.states import (
     update_metadata_states,
 )
 from kcore.controller.zk.requests.versions import RequestVersions
-from kcore.metadata.broker_registration import LiveBroker
-from kcore.metadata.partition_table import PartitionTable
+from kcore.metadata.table.broker_registration import LiveBroker
+from kcore.metadata.table.partition_table import PartitionTable
 from kcore.schema import LeaderAndIsrRequest, StopReplicaRequest, UpdateMetadataRequest
 from kcore.schema.structure import Message
 from kcore.types import Bools, Int16s, Int32s

@@ -8,7 +8,7 @@ from kcore.controller.zk.requests.control_request import ControlRequest
 from kcore.controller.zk.requests.live_brokers import BrokerPlaces
 from kcore.controller.zk.requests.states import distinct
 from kcore.controller.zk.requests.versions import RequestVersions
-from kcore.metadata.partition_table import NO_TOPIC, PartitionTable
+from kcore.metadata.table.partition_table import NO_TOPIC, PartitionTable
 from kcore.types import Bools, Int32s
 
 __all__ = ["ControlRequest", "RequestBatch", "RequestBuilder", "add_decision"]

@@ -6,8 +6,8 @@ from typing import Any
 import numpy as np
 
 from kcore.controller.zk.requests.states import cut, distinct, elements_of, taken
-from kcore.metadata.broker_registration import LiveBroker
-from kcore.metadata.broker_table import BrokerTable, Endpoint
+from kcore.metadata.table.broker_registration import LiveBroker
+from kcore.metadata.table.broker_table import BrokerTable, Endpoint
 from kcore.types import Int16s
 from kcore.wire.columns import Rows, Strings
 

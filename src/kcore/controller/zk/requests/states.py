@@ -6,7 +6,7 @@ from typing import Any
 import numpy as np
 
 from kcore.constants import EPOCH_DURING_DELETE, LEADER_DURING_DELETE, NO_LEADER
-from kcore.metadata.partition_table import NO_TOPIC, PartitionTable
+from kcore.metadata.table.partition_table import NO_TOPIC, PartitionTable
 from kcore.types import Bools, Int16s, Int32s, Int64s
 from kcore.wire.columns import Rows, Strings, Vectors
 

@@ -8,22 +8,22 @@ import numpy as np
 
 from kcore.constants import INTERNAL_TOPICS, NO_EPOCH, NO_LEADER
 from kcore.controller.rules.replica_assignments import assignments_of
-from kcore.controller.zk.context import ControllerContext
 from kcore.controller.zk.effects import Steps, read_nodes, write_nodes
 from kcore.controller.zk.requests.versions import at_least
+from kcore.controller.zk.zk_context import ControllerContext
 from kcore.controller.zk.znode_reading import pass_over, read_topic
 from kcore.errors import TableError
-from kcore.metadata import znodes
-from kcore.metadata.arrays import padded
-from kcore.metadata.broker_table import BrokerTable
-from kcore.metadata.change_sets import no_changes
-from kcore.metadata.changes import PartitionChanges
-from kcore.metadata.partition_table import NO_TOPIC, PartitionTable
 from kcore.metadata.replica_assignment import ReplicaAssignment
-from kcore.metadata.topics import TopicTable
-from kcore.metadata.znode_operations import OperationResult, SetData
-from kcore.metadata.znode_topics import TopicAssignments
-from kcore.metadata.znodes import TopicAssignment
+from kcore.metadata.table.arrays import padded
+from kcore.metadata.table.broker_table import BrokerTable
+from kcore.metadata.table.change_sets import no_changes
+from kcore.metadata.table.changes import PartitionChanges
+from kcore.metadata.table.partition_table import NO_TOPIC, PartitionTable
+from kcore.metadata.table.topic_table import TopicTable
+from kcore.metadata.zookeeper import znodes
+from kcore.metadata.zookeeper.znode_operations import OperationResult, SetData
+from kcore.metadata.zookeeper.znode_topics import TopicAssignments
+from kcore.metadata.zookeeper.znodes import TopicAssignment
 from kcore.types import ZERO_UUID, Bools, Int32s
 
 logger = logging.getLogger(__name__)

@@ -5,13 +5,13 @@ Source: ZkNodeChangeNotificationListener, TopicConfigHandler and processTopicUnc
 
 from kcore.controller.zk import events
 from kcore.controller.zk.admin.mutation_quotas import on_quota_change
-from kcore.controller.zk.context import ControllerContext
 from kcore.controller.zk.effects import Steps, read_children, read_nodes
 from kcore.controller.zk.leaders import unclean
 from kcore.controller.zk.state_changes import carry_out
+from kcore.controller.zk.zk_context import ControllerContext
 from kcore.controller.zk.znode_reading import pass_over
 from kcore.errors import TableError
-from kcore.metadata import znodes
+from kcore.metadata.zookeeper import znodes
 
 
 def on_config_change(context: ControllerContext, event: events.ConfigChange) -> Steps[None]:

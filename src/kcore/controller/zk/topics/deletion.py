@@ -16,17 +16,17 @@ from typing import Final
 
 import numpy as np
 
-from kcore.controller.zk.context import ControllerContext
 from kcore.controller.zk.effects import Steps, log_notice, read_children, write_nodes
 from kcore.controller.zk.events import StopReplicaResponseReceived, Tick, TopicDeletion
-from kcore.controller.zk.notices import Topics
+from kcore.controller.zk.log_lines import Topics
 from kcore.controller.zk.requests.states import distinct
 from kcore.controller.zk.topics import deletion_steps
 from kcore.controller.zk.topics.deletion_progress import INELIGIBLE, STARTED, SUCCESSFUL, AwaitedDeletion
 from kcore.controller.zk.topics.deletion_steps import AWAY, make_ineligible
-from kcore.metadata import znodes
-from kcore.metadata.partition_table import NO_TOPIC
-from kcore.metadata.znode_operations import Delete
+from kcore.controller.zk.zk_context import ControllerContext
+from kcore.metadata.table.partition_table import NO_TOPIC
+from kcore.metadata.zookeeper import znodes
+from kcore.metadata.zookeeper.znode_operations import Delete
 from kcore.protocol_errors import Errors
 from kcore.schema import DeleteTopicsResponse
 from kcore.types import Bools, Int32s

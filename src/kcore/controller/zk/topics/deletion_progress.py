@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from kcore.controller.rules.mutation_quotas import MutationQuota
-from kcore.metadata.partition_table import PartitionTable
+from kcore.metadata.table.partition_table import PartitionTable
 from kcore.schema import DeleteTopicsResponse
 from kcore.types import Int8s, Int32s
 

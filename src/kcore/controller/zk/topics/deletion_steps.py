@@ -13,14 +13,14 @@ from typing import Final
 
 import numpy as np
 
-from kcore.controller.zk.context import ControllerContext
 from kcore.controller.zk.effects import HandleLater, Steps, delete_partitions, log_notice, write_nodes
 from kcore.controller.zk.events import TopicDeletionStep
-from kcore.controller.zk.notices import Topics
+from kcore.controller.zk.log_lines import Topics
 from kcore.controller.zk.topics import topic_changes
 from kcore.controller.zk.topics.deletion_progress import INELIGIBLE, STARTED, SUCCESSFUL, DoomedTopic
-from kcore.metadata import znodes
-from kcore.metadata.znode_operations import Delete, OperationResult, ReadChildren
+from kcore.controller.zk.zk_context import ControllerContext
+from kcore.metadata.zookeeper import znodes
+from kcore.metadata.zookeeper.znode_operations import Delete, OperationResult, ReadChildren
 from kcore.types import Bools, Int16s, Int32s
 
 MOST_STARTED: Final = 5_000  # Partitions; more only where one topic has more.

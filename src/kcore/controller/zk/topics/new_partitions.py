@@ -5,8 +5,8 @@ from typing import Final
 import numpy as np
 
 from kcore.constants import INITIAL_LEADER_EPOCH, NO_EPOCH, RECOVERED
-from kcore.metadata.changes import UnwrittenChanges
-from kcore.metadata.partition_table import PartitionTable
+from kcore.metadata.table.changes import UnwrittenChanges
+from kcore.metadata.table.partition_table import PartitionTable
 from kcore.protocol_errors import Errors
 from kcore.types import Bools, Int32s
 

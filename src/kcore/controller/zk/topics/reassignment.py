@@ -23,22 +23,22 @@ from kcore.controller.rules.replica_assignments import (
     target_replicas,
     without,
 )
-from kcore.controller.zk.context import ControllerContext
 from kcore.controller.zk.effects import HandleLater, Steps, log_notice, read_node, write_nodes
 from kcore.controller.zk.events import ReassignmentStep, ZkPartitionReassignment
 from kcore.controller.zk.leaders import one_by_one
-from kcore.controller.zk.notices import Reassignments
+from kcore.controller.zk.log_lines import Reassignments
 from kcore.controller.zk.requests.states import distinct
 from kcore.controller.zk.state_changes import carry_out
 from kcore.controller.zk.topics import assignments, deletion, deletion_steps
+from kcore.controller.zk.zk_context import ControllerContext
 from kcore.controller.zk.znode_reading import are_replicas, read_states
 from kcore.errors import TableError
-from kcore.metadata import znodes
-from kcore.metadata.partition_table import PartitionTable
 from kcore.metadata.replica_assignment import ReplicaAssignment
-from kcore.metadata.znode_operations import Delete, OperationResult, SetData
-from kcore.metadata.znodes import TopicPartition
-from kcore.replication.election_rules import LeaderAndIsr, elect_one, remove_from_isr
+from kcore.metadata.table.partition_table import PartitionTable
+from kcore.metadata.zookeeper import znodes
+from kcore.metadata.zookeeper.znode_operations import Delete, OperationResult, SetData
+from kcore.metadata.zookeeper.znodes import TopicPartition
+from kcore.replication.elect_one import LeaderAndIsr, elect_one, remove_from_isr
 from kcore.types import Int32s
 
 Moves: TypeAlias = Mapping[int, ReplicaAssignment]  # By partition row, ascending.

@@ -7,15 +7,15 @@ import numpy as np
 
 from kcore.controller.zk import events
 from kcore.controller.zk.brokers.broker_changes import create_states
-from kcore.controller.zk.context import ControllerContext
 from kcore.controller.zk.effects import HandleLater, Steps, log_notice, read_children, read_nodes, write_nodes
-from kcore.controller.zk.notices import TextNotice, Topics, counted
+from kcore.controller.zk.log_lines import TextNotice, Topics, counted
 from kcore.controller.zk.topics import assignments
+from kcore.controller.zk.zk_context import ControllerContext
 from kcore.controller.zk.znode_reading import pass_over, read_topic
 from kcore.errors import TableError
-from kcore.metadata import znodes
-from kcore.metadata.znode_operations import Delete, Node, SetData
-from kcore.metadata.znodes import TopicAssignment
+from kcore.metadata.zookeeper import znodes
+from kcore.metadata.zookeeper.znode_operations import Delete, Node, SetData
+from kcore.metadata.zookeeper.znodes import TopicAssignment
 from kcore.types import Int32s
 
 MOST_READ: Final = 500  # Topics whose znodes one event reads because they changed.

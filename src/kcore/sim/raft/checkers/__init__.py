@@ -17,20 +17,20 @@ Sources: Raft's properties (figure 3.2 of the dissertation), Kafka's RaftEventSi
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, Final
 
-from kcore.raft.batches import StoredBatch
+from kcore.raft.log.batches import StoredBatch
 from kcore.raft.states import State
 from kcore.replication.raft_log import OffsetAndEpoch
 from kcore.sim.raft.checkers.base import Checker, is_for
-from kcore.sim.raft.checkers.commits import Commits
-from kcore.sim.raft.checkers.consumers import Consumers
-from kcore.sim.raft.checkers.elections import Elections
-from kcore.sim.raft.checkers.logs import Logs
-from kcore.sim.raft.checkers.requests import Requests
-from kcore.sim.raft.checkers.snapshots import Snapshots
-from kcore.sim.raft.checkers.voter_changes import VoterChanges
-from kcore.sim.raft.checkers.votes import Votes
+from kcore.sim.raft.checkers.commit_checker import Commits
+from kcore.sim.raft.checkers.consumer_checker import Consumers
+from kcore.sim.raft.checkers.election_checker import Elections
+from kcore.sim.raft.checkers.log_checker import Logs
+from kcore.sim.raft.checkers.request_checker import Requests
+from kcore.sim.raft.checkers.snapshot_checker import Snapshots
+from kcore.sim.raft.checkers.vote_checker import Votes
+from kcore.sim.raft.checkers.voter_change_checker import VoterChanges
 from kcore.sim.raft.disk import LogWatcher
-from kcore.sim.raft.machine import UNCHECKED, Machine
+from kcore.sim.raft.simulated_machine import UNCHECKED, Machine
 
 if TYPE_CHECKING:
     from kcore.sim.raft.world import World

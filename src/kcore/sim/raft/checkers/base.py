@@ -3,13 +3,13 @@
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, Final, TypeVar
 
-from kcore.raft.batches import StoredBatch
 from kcore.raft.effects import Committed, LeaderChanged, Notice, SnapshotLoaded
-from kcore.raft.replicas import ElectionState
+from kcore.raft.log.batches import StoredBatch
+from kcore.raft.membership.replicas import ElectionState
 from kcore.raft.states import State
 from kcore.replication.raft_log import OffsetAndEpoch
 from kcore.schema.structure import Message
-from kcore.sim.raft.machine import Call, Machine, Reply
+from kcore.sim.raft.simulated_machine import Call, Machine, Reply
 
 if TYPE_CHECKING:
     from kcore.sim.raft.world import World

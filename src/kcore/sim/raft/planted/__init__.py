@@ -7,7 +7,12 @@ anything else than a Violation is no test of the invariants: the plant is broken
 from collections.abc import Iterator
 from contextlib import contextmanager
 
-from kcore.sim.raft.planted import disks, elections, files, replication, state_machines, voter_changes
+from kcore.sim.raft.planted import disk_bugs as disks
+from kcore.sim.raft.planted import election_bugs as elections
+from kcore.sim.raft.planted import file_bugs as files
+from kcore.sim.raft.planted import replication_bugs as replication
+from kcore.sim.raft.planted import state_machine_bugs as state_machines
+from kcore.sim.raft.planted import voter_change_bugs as voter_changes
 from kcore.sim.raft.planted.patches import PLANTED, Patches, Plant, PlantError
 
 __all__ = (

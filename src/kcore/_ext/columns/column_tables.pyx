@@ -1,0 +1,22 @@
+"""The tables of a program as the column kernels read them: looked at once, not at every message."""
+
+from libc.stdint cimport int64_t
+
+from kcore._ext.columns.program cimport Extent, Node, Op
+
+
+cdef class Tables:
+    """One program: a row a struct, a field and a column, as the structs of `program.pxd` name their numbers."""
+
+    def __init__(
+        self, const int64_t[:, ::1] nodes, const int64_t[:, ::1] ops, const int64_t[:, ::1] extents
+    ):
+        if nodes.shape[1] * 8 != sizeof(Node) or ops.shape[1] * 8 != sizeof(Op):
+            raise ValueError("a node or an op has other numbers")
+        if extents.shape[1] * 8 != sizeof(Extent) or not nodes.shape[0]:
+            raise ValueError("an extent has other numbers, or there is no node")
+        self.held_nodes, self.held_ops, self.held_extents = nodes, ops, extents
+        self.node_count, self.op_count, self.column_count = nodes.shape[0], ops.shape[0], extents.shape[0]
+        self.nodes = <const Node*>&nodes[0, 0]
+        self.ops = <const Op*>&ops[0, 0] if ops.shape[0] else NULL
+        self.extents = <const Extent*>&extents[0, 0] if extents.shape[0] else NULL

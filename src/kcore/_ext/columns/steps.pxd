@@ -1,0 +1,87 @@
+"""The layout of a record, tags and all that is nested in it included, as steps: which bytes go to which column.
+
+A record is one struct of an array. Records are alike where all that tells their layout is the same: lengths, counts,
+what is null, which tags were sent. Then a step of one of them is the same step of them all, at other places.
+"""
+
+from libc.stdint cimport int32_t, int64_t, uint8_t
+
+from kcore._ext.columns.program cimport BLOCK_BYTES, Op
+
+cdef enum StepLimits:
+    MAX_STEPS = 112     # Of a record; a longer one is walked.
+    MAX_COUNTERS = 32
+    MAX_NESTED = 8      # Structs of one array in a record.
+    MAX_BACKOFF = 5     # 2 to this power: so many records are walked before the next is learned, at the most.
+
+cdef enum Kind:
+    FIELD = 0    # a FIXED or BOOL
+    QUAD = 1     # four FIELDs of four bytes: this one and the three after it (`fused.pxd`)
+    TRIO = 2     # three FIELDs, of four, four and eight bytes in any order
+    PAIR = 3     # two FIELDs of eight bytes
+    DUO = 4      # two FIELDs of four bytes
+    VALUES = 5   # the elements of a VECTOR
+    ENDS = 6     # where a row's elements or children end
+    VALID = 7    # whether a row is not null
+    DEFAULT = 8  # a FIXED or BOOL whose tag is absent
+    SPAN = 9     # bytes that are the same in each record
+    BEGINS = 10   # where a row's bytes begin that stay in the message
+
+cdef struct Step:
+    const Op* op
+    int32_t kind
+    int32_t offset  # of the bytes in the record
+    int32_t rows    # the counter of the node's rows
+    int32_t row     # which of the record's rows of that node
+    int32_t items   # VALUES, ENDS: the counter of the elements or children
+    int32_t item    # VALUES: the first of the record's; ENDS: how many of them come before the end
+    int32_t length  # VALUES: elements; VALID: 0 or 1; SPAN: bytes; QUAD, TRIO, PAIR, DUO: the first byte's place
+    uint8_t mask[16]  # QUAD, TRIO, PAIR: the shuffle
+
+cdef struct Counter:
+    int64_t key      # a node, or what `elements_key` makes of a column
+    int64_t base     # how many there are before the record
+    int64_t each     # how many a record has
+
+cdef struct Steps:
+    int64_t size     # of the record in bytes; 0 while unknown
+    int64_t count
+    int64_t counters
+    Step step[MAX_STEPS]
+    Counter counter[MAX_COUNTERS]
+
+
+cdef inline int64_t block_of(const Steps* steps) noexcept nogil:
+    """So many records are moved step by step at a time, a power of two."""
+    cdef int64_t block = 32
+    while block < 256 and 2 * block * steps.size <= BLOCK_BYTES:
+        block *= 2
+    return block
+
+
+cdef inline int64_t elements_key(int64_t column) noexcept nogil:
+    return -1 - column
+
+
+cdef inline int64_t find_counter(Steps* steps, int64_t key) noexcept nogil:
+    """The counter's place; -1 where there is no room for another."""
+    cdef int64_t k
+    for k in range(steps.counters):
+        if steps.counter[k].key == key:
+            return k
+    if steps.counters == MAX_COUNTERS:
+        return -1
+    steps.counter[steps.counters] = Counter(key, 0, 0)
+    steps.counters += 1
+    return steps.counters - 1
+
+
+cdef inline Step* add_step(Steps* steps, Kind kind, const Op* op, int64_t rows, int64_t row) noexcept nogil:
+    """A step at the place that learning has reached; NULL where there is no room for another."""
+    cdef Step* step = &steps.step[steps.count]
+    if steps.count == MAX_STEPS:
+        return NULL
+    steps.count += 1
+    step.op, step.kind, step.offset = op, kind, <int32_t>steps.size
+    step.rows, step.row = <int32_t>rows, <int32_t>row
+    return step

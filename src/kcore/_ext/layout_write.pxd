@@ -1,7 +1,0 @@
-"""The layouts of records, to be written."""
-
-from libc.stdint cimport int64_t
-
-from kcore._ext.sink cimport Sink
-
-cdef bint find_layout(Sink* s, int64_t child, int64_t row, bint is_mixed) noexcept nogil

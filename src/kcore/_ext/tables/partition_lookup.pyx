@@ -1,0 +1,189 @@
+"""From (topic row, partition index) to the partition's row: many at once, and what is taken out."""
+
+from libc.stdint cimport int32_t, int64_t
+from libc.stdlib cimport qsort
+
+from kcore._ext.arrays cimport address_of
+from kcore._ext.tables.partition_lookup cimport (
+    _FREE, Lookup, add_partition, find_partition, home_of, key_of, slot_of_key,
+)
+
+
+cdef Lookup lookup_of(tuple arrays) except *:
+    """From the arrays in the order of the struct; there is at least one slot."""
+    cdef Lookup known
+    first, count, head, key, row, after, slots, state = arrays
+    known.first__t, known.count__t = <int32_t*>address_of(first), <int32_t*>address_of(count)
+    known.head__t, known.key__e = <int32_t*>address_of(head), <int64_t*>address_of(key)
+    known.row__e, known.next__e = <int32_t*>address_of(row), <int32_t*>address_of(after)
+    known.slots, known.state = <int32_t*>address_of(slots), <int32_t*>address_of(state)
+    known.topics, known.heads, known.entries, known.mask = len(first), len(head), len(key), len(slots) - 1
+    return known
+
+
+cdef void close_gap(Lookup* known, Py_ssize_t gap) noexcept nogil:
+    """Entries behind a slot that became free move into it where their search would end there."""
+    cdef Py_ssize_t at = gap, home
+    while True:
+        at = at + 1 & known.mask
+        if known.slots[at] < 0:
+            return
+        home = home_of(known, known.key__e[known.slots[at]])
+        if (at - home & known.mask) >= (at - gap & known.mask):
+            known.slots[gap] = known.slots[at]
+            known.slots[at] = -1
+            gap = at
+
+
+cdef void drop_entry(Lookup* known, int32_t entry) noexcept nogil:
+    """Out of the slots and to the free entries; its topic's chain is the caller's."""
+    cdef Py_ssize_t slot = slot_of_key(known, known.key__e[entry])
+    known.slots[slot] = -1
+    close_gap(known, slot)
+    known.next__e[entry] = known.state[_FREE]
+    known.state[_FREE] = entry
+
+
+cdef bint drop_stray(Lookup* known, int32_t topic, int32_t partition) noexcept nogil:
+    cdef int32_t entry, before
+    if topic >= known.heads:
+        return False
+    entry = known.slots[slot_of_key(known, key_of(topic, partition))]
+    if entry < 0:
+        return False
+    before = known.head__t[topic]
+    if before == entry:
+        known.head__t[topic] = known.next__e[entry]
+    else:
+        while known.next__e[before] != entry:
+            before = known.next__e[before]
+        known.next__e[before] = known.next__e[entry]
+    drop_entry(known, entry)
+    return True
+
+
+def find(tuple arrays, const int32_t[::1] topic_rows, const int32_t[::1] partitions, int32_t[::1] rows) -> None:
+    """The rows of many partitions, -1 for one that there is not. Topic rows must be below those of the arrays."""
+    cdef Lookup known = lookup_of(arrays)
+    cdef Py_ssize_t k
+    with nogil:
+        for k in range(rows.shape[0]):
+            rows[k] = find_partition(&known, topic_rows[k], partitions[k])
+
+
+def add(
+    tuple arrays, const int32_t[::1] topic_rows, const int32_t[::1] partitions, const int32_t[::1] rows
+) -> int:
+    """Partitions that were not there are now in those rows; gives how many were taken in before room ran out."""
+    cdef Lookup known = lookup_of(arrays)
+    cdef Py_ssize_t k, done = 0
+    with nogil:
+        for k in range(rows.shape[0]):
+            if not add_partition(&known, topic_rows[k], partitions[k], rows[k]):
+                break
+            done += 1
+    return done
+
+
+def rehash(tuple arrays) -> None:
+    """All strays into slots that are empty."""
+    cdef Lookup known = lookup_of(arrays)
+    cdef Py_ssize_t topic
+    cdef int32_t entry
+    with nogil:
+        for topic in range(known.heads):
+            entry = known.head__t[topic]
+            while entry >= 0:
+                known.slots[slot_of_key(&known, known.key__e[entry])] = entry
+                entry = known.next__e[entry]
+
+
+def strays(tuple arrays, int32_t topic, int32_t[:, ::1] found) -> int:
+    """A topic's strays, partition index and row of each, in no order; gives how many there are, as far as they fit."""
+    cdef Lookup known = lookup_of(arrays)
+    cdef Py_ssize_t k = 0
+    cdef int32_t entry = known.head__t[topic] if topic < known.heads else -1
+    while entry >= 0:
+        if k < found.shape[0]:
+            found[k, 0] = <int32_t>(known.key__e[entry] & 0x7FFFFFFF)
+            found[k, 1] = known.row__e[entry]
+        k += 1
+        entry = known.next__e[entry]
+    return k
+
+
+cdef int by_partition(const void* one, const void* other) noexcept nogil:
+    cdef int64_t left = (<const int64_t*>one)[0], right = (<const int64_t*>other)[0]
+    return (left > right) - (left < right)
+
+
+def gather(
+    tuple arrays, const int32_t[::1] topic_rows, int64_t[::1] starts, int32_t[::1] rows, int64_t[::1] scratch
+) -> int:
+    """The rows of topics, one after the other, ascending by partition: those of topic j from rows[starts[j]] on.
+
+    Gives how many they are; nothing is written behind the end of `rows`, and of a topic with more strays than `scratch`
+    has room for, nothing. With no room at all it only counts.
+    """
+    cdef Lookup known = lookup_of(arrays)
+    cdef Py_ssize_t j, k, strays
+    cdef int64_t at = 0
+    cdef int32_t entry, topic, count
+    with nogil:
+        for j in range(topic_rows.shape[0]):
+            topic = topic_rows[j]
+            starts[j] = at
+            count = known.count__t[topic]
+            if at + count <= rows.shape[0]:
+                for k in range(count):
+                    rows[at + k] = known.first__t[topic] + <int32_t>k
+            at += count
+            strays = 0
+            entry = known.head__t[topic] if topic < known.heads else -1
+            while entry >= 0:
+                if strays < scratch.shape[0]:
+                    scratch[strays] = (known.key__e[entry] & 0x7FFFFFFF) << 32 | <int64_t>known.row__e[entry]
+                strays += 1
+                entry = known.next__e[entry]
+            if 0 < strays <= scratch.shape[0] and at + strays <= rows.shape[0]:
+                qsort(&scratch[0], strays, sizeof(int64_t), by_partition)
+                for k in range(strays):
+                    rows[at + k] = <int32_t>(scratch[k] & 0x7FFFFFFF)
+            at += strays
+        starts[topic_rows.shape[0]] = at
+    return at
+
+
+def drop_topic(tuple arrays, int32_t topic) -> int:
+    """The topic has no partitions any more; gives how many of them were strays."""
+    cdef Lookup known = lookup_of(arrays)
+    cdef int32_t entry = known.head__t[topic] if topic < known.heads else -1, after
+    cdef Py_ssize_t dropped = 0
+    known.first__t[topic] = known.count__t[topic] = 0
+    while entry >= 0:
+        after = known.next__e[entry]
+        drop_entry(&known, entry)
+        entry = after
+        dropped += 1
+    if topic < known.heads:
+        known.head__t[topic] = -1
+    return dropped
+
+
+def drop(tuple arrays, const int32_t[::1] topic_rows, const int32_t[::1] partitions) -> int:
+    """These partitions are not there any more; gives how many went before one that is not the last of its topic's run.
+
+    Descending, they all go but where a partition stays behind one that goes, or one is not there.
+    """
+    cdef Lookup known = lookup_of(arrays)
+    cdef Py_ssize_t k, done = 0
+    cdef int32_t topic, partition
+    with nogil:
+        for k in range(topic_rows.shape[0]):
+            topic, partition = topic_rows[k], partitions[k]
+            if not drop_stray(&known, topic, partition):
+                if partition < 0 or partition != known.count__t[topic] - 1:
+                    break
+                known.count__t[topic] -= 1
+            done += 1
+    return done

@@ -1,0 +1,53 @@
+"""Rows of several columns, saved to images and restored from them."""
+
+from libc.stdint cimport int32_t, int64_t, uint8_t
+from libc.string cimport memcpy, memset
+
+from kcore._ext.arrays cimport address_of
+from kcore._ext.tables.row_images cimport MAX_COLUMNS, RowColumns, save_row
+
+
+cdef RowColumns row_columns_of(tuple columns) except *:
+    """From arrays of at least one dimension, in C order."""
+    cdef RowColumns c
+    cdef Py_ssize_t k
+    assert len(columns) <= MAX_COLUMNS
+    c.count, c.stride = len(columns), 0
+    for k in range(c.count):
+        column = columns[k]
+        c.data[k] = <uint8_t*>address_of(column)
+        c.width[k] = column.itemsize * (column.shape[1] if column.ndim > 1 else 1)
+        c.stride += c.width[k]
+    return c
+
+
+def save(tuple columns, const int32_t[::1] rows, uint8_t[:, ::1] images, Py_ssize_t first) -> None:
+    """The images of `rows` from images[first] on. The columns are all as long as the rows need."""
+    cdef RowColumns c = row_columns_of(columns)
+    cdef Py_ssize_t k
+    assert images.shape[1] == c.stride and 0 <= first <= images.shape[0] - rows.shape[0]
+    with nogil:
+        for k in range(rows.shape[0]):
+            save_row(&c, rows[k], &images[first + k, 0])
+
+
+def restore(
+    tuple columns, const int32_t[::1] rows, const uint8_t[:, ::1] images, const int64_t[:, ::1] layout
+) -> None:
+    """Rows as their images have them, the last image first, so that of a row's images the first one counts.
+
+    `layout`, a row a column: where it begins in an image, its width there in bytes, and the byte that fills what is
+    wider now. A column that the images lack has the width 0.
+    """
+    cdef RowColumns c = row_columns_of(columns)
+    cdef Py_ssize_t k, r
+    cdef uint8_t* at
+    assert images.shape[0] >= rows.shape[0] and layout.shape[0] == c.count and layout.shape[1] == 3
+    for k in range(c.count):
+        assert 0 <= layout[k, 1] <= c.width[k] and 0 <= layout[k, 0] <= images.shape[1] - layout[k, 1]
+    with nogil:
+        for r in range(rows.shape[0] - 1, -1, -1):
+            for k in range(c.count):
+                at = c.data[k] + <Py_ssize_t>rows[r] * c.width[k]
+                memcpy(at, &images[r, 0] + layout[k, 0], layout[k, 1])
+                memset(at + layout[k, 1], <int>layout[k, 2], c.width[k] - layout[k, 1])

@@ -1,0 +1,60 @@
+"""A hash table from 16-byte ids to rows: search, insertion, removal."""
+
+from libc.stdint cimport int32_t, uint8_t, uint64_t
+
+from kcore._ext.tables.uuid_index cimport ID_BYTES, find_row, hash_of, slot_of
+
+
+cdef void close_gap(int32_t* slots, Py_ssize_t mask, const uint8_t* ids, Py_ssize_t gap) noexcept nogil:
+    """Rows behind a slot that became free move into it where their search would end there (Knuth 6.4, algorithm R)."""
+    cdef Py_ssize_t at = gap, home
+    while True:
+        at = at + 1 & mask
+        if slots[at] < 0:
+            return
+        home = <Py_ssize_t>(hash_of(ids + <Py_ssize_t>slots[at] * ID_BYTES) & <uint64_t>mask)
+        if (at - home & mask) >= (at - gap & mask):
+            slots[gap] = slots[at]
+            slots[at] = -1
+            gap = at
+
+
+def find(const int32_t[::1] slots, const uint8_t[:, ::1] ids, const uint8_t[::1] id) -> int:
+    """The row of an id of 16 bytes; -1 for none."""
+    assert id.shape[0] == ID_BYTES
+    return find_row(&slots[0], slots.shape[0] - 1, &ids[0, 0], &id[0])
+
+
+def put(int32_t[::1] slots, const uint8_t[:, ::1] ids, int32_t row) -> int:
+    """Take in the row, whose id stands in `ids`; of several rows with one id the last counts.
+
+    Returns whether the id is new. There must be two free slots.
+    """
+    assert 0 <= row < ids.shape[0]
+    cdef Py_ssize_t slot = slot_of(&slots[0], slots.shape[0] - 1, &ids[0, 0], &ids[row, 0])
+    cdef bint is_new = slots[slot] < 0
+    slots[slot] = row
+    return is_new
+
+
+def put_all(int32_t[::1] slots, const uint8_t[:, ::1] ids, const int32_t[::1] rows) -> int:
+    """The same for many rows; returns how many ids are new."""
+    cdef Py_ssize_t k, slot, mask = slots.shape[0] - 1, found = 0
+    with nogil:
+        for k in range(rows.shape[0]):
+            slot = slot_of(&slots[0], mask, &ids[0, 0], &ids[rows[k], 0])
+            found += slots[slot] < 0
+            slots[slot] = rows[k]
+    return found
+
+
+def drop(int32_t[::1] slots, const uint8_t[:, ::1] ids, int32_t row) -> int:
+    """Take out the row, whose id still stands in `ids`; whether it was there: its id may be another row's by now."""
+    assert 0 <= row < ids.shape[0]
+    cdef Py_ssize_t mask = slots.shape[0] - 1
+    cdef Py_ssize_t slot = slot_of(&slots[0], mask, &ids[0, 0], &ids[row, 0])
+    if slots[slot] != row:
+        return False
+    slots[slot] = -1
+    close_gap(&slots[0], mask, &ids[0, 0], slot)
+    return True

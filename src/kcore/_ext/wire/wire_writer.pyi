@@ -1,0 +1,1 @@
+# No names for Python: `kcore._ext.wire.object_codec` calls it from C.

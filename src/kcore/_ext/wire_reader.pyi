@@ -1,1 +1,0 @@
-# No names for Python: `kcore._ext.wire` calls it from C.

@@ -1,0 +1,117 @@
+"""`kcore bench quorum`: from options to an exit code."""
+
+from contextlib import closing, suppress
+from json import dumps
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from kcore.cli.console import fail, load_before, say
+from kcore.cli.measure.results_folder import Overwrite, kept_whole, results_directory
+from kcore.measure.raft_bench import run_raft_bench as raft_bench
+from kcore.measure.raft_bench.nodes import Load
+from kcore.measure.raft_bench.run_raft_bench import HEADER, KAFKA, KCORE, Row
+from kcore.measure.report import machine
+from kcore.measure.report import result_files as keep
+from kcore.measure.report.exits import Exit
+from kcore.spark.java import NoJavaError, java_home, jvm
+from kcore.suggestions import did_you_mean
+
+SYSTEMS = (f"{KAFKA}4.3.1", f"{KAFKA}3.9.1", KCORE)
+RATES = (1_000, 20_000)
+MOST_RATE = 10_000_000
+MOST_BYTES = 1 << 20  # What a controller takes in one batch is 8 MiB.
+MOST_S = 86_400.0
+WIDTHS = (12, 8, 18, 8, 8, 8, 9, 5)
+
+
+def command(
+    system: Annotated[
+        list[str] | None, typer.Option(help="kafka-4.3.1, kafka-3.9.1 or kcore; default: the first and the last.")
+    ] = None,
+    rate: Annotated[
+        list[int] | None, typer.Option(min=1, max=MOST_RATE, help="Records a second; default 1000 and 20000.")
+    ] = None,
+    linger: Annotated[
+        list[str] | None, typer.Option(metavar="MS", help="default: the system's own. If not given: default, and 0.")
+    ] = None,
+    record_bytes: Annotated[int, typer.Option(min=1, max=MOST_BYTES, help="Of each record.")] = 256,
+    seconds: Annotated[
+        float, typer.Option(min=10, max=MOST_S, help="Measured, after half as many to get warm.")
+    ] = 60.0,
+    out: Annotated[Path | None, typer.Option(metavar="DIR", help="For the results; default out/quorum-<time>.")] = None,
+    overwrite: Overwrite = False,
+    json: Annotated[bool, typer.Option("--json", help="JSON lines on stdout, the rest on stderr.")] = False,
+) -> None:
+    """Measure three voters with fsync on loopback: kcore's beside Kafka's own (kafka.tools.TestRaftServer).
+
+    One system at a time. Latency until the commit is counted from when a record was due (kcore) or appended (Kafka,
+    whose tool counts up to 249 ms). Kafka 3.9.1's tool always appends 20,000 records of 256 bytes a second. Ctrl-C
+    ends it early: what is measured by then is kept.
+
+    Exit code: 0 good, 1 a node ended or nothing was committed, 2 usage, 3 a partial run.
+    """
+    systems = checked_systems(system or ["kafka-4.3.1", "kcore"])
+    loads = [Load(each, record_bytes, ms) for ms in lingers_of(linger or ["default", "0"]) for each in rate or RATES]
+    raise typer.Exit(run(systems, loads, seconds, out, json, overwrite=overwrite))
+
+
+def checked_systems(names: list[str]) -> list[str]:
+    """Those names; ends the command with exit code 2 for one that is no system."""
+    for name in names:
+        if name not in SYSTEMS:
+            fail(f"--system {name}: {', '.join(SYSTEMS)}{did_you_mean(name, SYSTEMS)}")
+    return names
+
+
+def lingers_of(texts: list[str]) -> list[int | None]:
+    """Milliseconds, None for the system's own; ends the command with exit code 2 for anything else."""
+    for text in texts:
+        if text != "default" and not text.isdecimal():
+            fail(f"--linger {text}: milliseconds, or default")
+    return [None if text == "default" else int(text) for text in texts]
+
+
+def run(
+    systems: list[str], loads: list[Load], seconds: float, out: Path | None, as_json: bool, *, overwrite: bool = False
+) -> Exit:
+    """Measures all, a line each as it is there; keeps what was measured."""
+    if any(name != KCORE for name in systems):
+        try:
+            java_home()  # Not after half of the measurements.
+        except NoJavaError as error:
+            fail(str(error))
+    directory, before = results_directory(out, "quorum", overwrite), load_before()
+    rows: list[Row] = []
+    wanted = len(systems) * len(loads)
+    if not as_json:
+        say(_line(HEADER))
+    with suppress(KeyboardInterrupt), closing(raft_bench.run(systems, loads, seconds / 2, seconds)) as measured:
+        for row in measured:
+            rows.append(row)
+            say(dumps(row.as_dict()) if as_json else _line(row.cells()))
+            if row.fault:
+                say(f"kcore: {row.fault}", err=True)
+    with kept_whole(directory):
+        _keep(rows, systems, seconds, wanted, directory, machine.facts(before))
+    if len(rows) < wanted:
+        say(f"partial run: {len(rows)} of {wanted} measurements are done", err=True)
+        return Exit.INVALID
+    return Exit.FAILED if any(row.fault for row in rows) else Exit.GOOD
+
+
+def _keep(
+    rows: list[Row], systems: list[str], seconds: float, wanted: int, directory: Path, about: dict[str, Any]
+) -> None:
+    from kcore.measure.raft_bench import raft_bench_report as report  # With matplotlib, which takes a second to load.
+
+    about |= {"seconds": seconds} | ({"jvm": jvm()} if any(name != KCORE for name in systems) else {})
+    keep.write(keep.with_facts(report.table_of(rows), about), directory)
+    keep.write_text(directory / "report.html", report.render(rows, about, wanted, directory))
+    say(f"Results in {directory}: results.parquet, results.jsonl, report.html", err=True)
+
+
+def _line(cells: tuple[str, ...]) -> str:
+    first = [f"{cell:<{width}}" for cell, width in zip(cells[:3], WIDTHS, strict=False)]
+    return "  ".join([*first, *(f"{cell:>{width}}" for cell, width in zip(cells[3:], WIDTHS[3:], strict=True))])

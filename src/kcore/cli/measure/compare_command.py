@@ -1,0 +1,151 @@
+"""`kcore compare`: two result files, a verdict, an exit code."""
+
+from collections.abc import Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import Annotated, Any, Final, NamedTuple
+
+import pyarrow as pa
+import typer
+
+from kcore.cli.console import fail, say, wide_console
+from kcore.cli.options import compare_options
+from kcore.cli.options.compare_options import Options, options_of
+from kcore.cli.pipes import write_text
+from kcore.measure.bench import bench_results as results
+from kcore.measure.bench import compare, compare_views
+from kcore.measure.bench.compare import Compared, Comparison
+from kcore.measure.report import result_files as keep
+
+BENCH: Final = {"workload", "operation"}  # Columns of its results.
+STORM: Final = {"scenario", "target"}  # The same of a storm.
+
+
+def command(
+    old: Annotated[
+        Path,
+        typer.Argument(help="A result folder, or its results.parquet or results.jsonl; what storm --json printed."),
+    ],
+    new: Annotated[Path, typer.Argument(help="The same of the run to judge.")],
+    threshold: compare_options.Threshold = None,
+    mapped: compare_options.Map = None,
+    labels: compare_options.Labels = "old,new",
+    everything: Annotated[bool, typer.Option("--all", help="Show what is within the rule, too.")] = False,
+    markdown: Annotated[bool, typer.Option("--markdown", help="Markdown on stdout, for a pull request.")] = False,
+    html: Annotated[Path | None, typer.Option(metavar="FILE", help="Write a page, with a chart of all ratios.")] = None,
+    json: Annotated[bool, typer.Option("--json", help="One JSON object on stdout.")] = False,
+) -> None:
+    """Tell which named operations became slower between two runs of `kcore bench`, or scenarios of `kcore storm`.
+
+    One is slower if both ratios, of the medians and of the best times, are above the threshold; it is doubtful if only
+    a part of its times is. The time of a storm is the controllers' work until the last broker knew, without session
+    time-outs, over the repetitions.
+
+    Exit code: 0 none, 1 a regression, 2 usage, 3 no verdict: something is missing, results differ, or one is doubtful.
+    """
+    if markdown and json:
+        fail("--markdown and --json both go to stdout: choose one")
+    comparison = run(old, new, options_of(threshold, mapped, labels))
+    if markdown:
+        write_text(compare_views.as_markdown(comparison, everything))
+    elif json:
+        write_text(compare_views.as_json(comparison) + "\n")
+    else:
+        compare_views.show(wide_console(), comparison, everything)
+    if html is not None:
+        from kcore.measure.bench import compare_page  # With matplotlib, which takes a second to load.
+
+        _write(html, compare_page.as_html(comparison, (str(old), str(new))))
+    raise typer.Exit(comparison.exit)
+
+
+class _Run(NamedTuple):
+    """The results of one run."""
+
+    of_storm: bool
+    found: Sequence[Compared]
+    facts: dict[str, Any]
+    profiled: bool = False
+    left_out: Sequence[str] = ()  # Repetitions that failed or do not count, a line each.
+
+
+def run(old: Path, new: Path, options: Options) -> Comparison:
+    """Compare; ends the command with exit code 2 if a file cannot be read, or one is of a storm and one is not."""
+    before, after = _read(old), _read(new)
+    if before.of_storm != after.of_storm:
+        storm, bench = (old, new) if before.of_storm else (new, old)
+        fail(f"{storm} is of kcore storm, {bench} of kcore bench: give two of the same command")
+    if wrong := compare.unknown_names(before.found, after.found, options.names):
+        fail(f"--map: {wrong}")
+    if unknown := options.thresholds.unknown([*before.found, *after.found]):
+        fail(f"--threshold: {unknown[0]}")
+    remarks = compare.remarks_on(before.facts, after.facts)
+    remarks += [
+        f"The {name} run: {line.rstrip('.')}."
+        for name, each in (("old", before), ("new", after))
+        for line in each.left_out
+    ]
+    if before.of_storm:
+        remarks += _remarks_on_storms(before, after, (old, new), options)
+    found = compare.compare(before.found, after.found, options.thresholds, remarks, options.names)
+    found = replace(found, labels=options.labels)
+    return replace(found, what="scenario", about=_about()) if before.of_storm else found
+
+
+def _about() -> str:
+    from kcore.measure.storm import compared
+
+    return compared.ABOUT
+
+
+def _remarks_on_storms(before: _Run, after: _Run, paths: tuple[Path, Path], options: Options) -> list[str]:
+    from kcore.measure.storm import compared
+
+    if before.profiled != after.profiled:
+        with_it, without = paths if before.profiled else paths[::-1]
+        fail(f"{with_it} is of a storm with --profile, {without} is not: samplers take CPU time; give two of one kind")
+    remarks = compared.remarks_on(before.facts, after.facts)
+    return remarks if options.names else [*remarks, *compared.map_hint(before.found, after.found)]
+
+
+def _read(path: Path) -> _Run:
+    try:
+        columns = set(keep.columns_in(keep.results_file(path)))
+        if columns.isdisjoint(BENCH | STORM):
+            raise ValueError("results of neither kcore bench nor kcore storm")
+        return _read_storm(path) if columns >= STORM else _read_bench(path)
+    except OSError as error:
+        fail(f"{path}: {error.strerror}" if error.strerror else str(error))
+    except (ValueError, pa.ArrowException) as error:
+        fail(f"{path}: {error}")
+
+
+def _read_bench(path: Path) -> _Run:
+    table = results.read(path)
+    rows = table.to_pylist()
+    failed = [f"a failed cell of {row['workload']} is left out: {row['error']}" for row in results.failures(rows)]
+    return _Run(False, results.summarise(rows), keep.facts_of(table), left_out=_told(path, failed))
+
+
+def _read_storm(path: Path) -> _Run:
+    from kcore.measure.storm import compared
+    from kcore.measure.storm.report_rows import is_profiled
+
+    table = compared.read(path)
+    rows, facts = table.to_pylist(maps_as_pydicts="strict"), keep.facts_of(table)
+    left_out = _told(path, [*compared.left_out(rows), *compared.never_ran(rows, facts)])
+    return _Run(True, compared.figures_of(rows), facts, is_profiled(rows), left_out)
+
+
+def _told(path: Path, lines: Sequence[str]) -> Sequence[str]:
+    for line in lines:
+        say(f"kcore: {path}: {line}", err=True)
+    return lines
+
+
+def _write(path: Path, text: str) -> None:
+    try:
+        keep.write_text(path, text)
+    except OSError as error:
+        fail(f"--html: {path}: {error.strerror or error}")
+    say(f"kcore: the page is {path}", err=True)

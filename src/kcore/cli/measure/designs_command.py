@@ -1,0 +1,137 @@
+"""`kcore bench designs`: from options to an exit code."""
+
+import json
+import logging
+import signal
+import sys
+from dataclasses import asdict, replace
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+from rich.console import Console
+from rich.markup import escape
+
+from kcore.cli.console import fail, load_before, wide_console
+from kcore.cli.measure.results_folder import Overwrite, kept_whole, results_directory
+from kcore.errors import KcoreError, PlanError, TargetError
+from kcore.measure.designs import designs_report as report
+from kcore.measure.designs import run_designs as designs
+from kcore.measure.designs.designs_plan import QUICK, DesignsPlan
+from kcore.measure.designs.designs_rows import Row, predicted, table_of
+from kcore.measure.report import result_files as keep
+from kcore.measure.report.exits import Exit
+from kcore.measure.report.machine import facts
+from kcore.measure.report.units import duration, parse_counts
+from kcore.spark.java import NoJavaError, jvm
+
+
+def command(
+    partitions: Annotated[str | None, typer.Option(metavar="N", help="Such as 10k, the default.")] = None,
+    brokers: Annotated[int | None, typer.Option(help="Each with a session of its own; default 20.")] = None,
+    repeat: Annotated[int | None, typer.Option(help="Repetitions of everything; default 1.")] = None,
+    seed: Annotated[int | None, typer.Option(help="Of where the replicas are.")] = None,
+    zookeeper: Annotated[
+        str | None,
+        typer.Option(
+            metavar="HOST:PORT",
+            help="One that runs and answers mntr; all is done below a znode that is removed again. "
+            "Default: one that is started for the run.",
+        ),
+    ] = None,
+    out: Annotated[
+        Path | None, typer.Option(metavar="DIR", help="For the results; default out/designs-<time>.")
+    ] = None,
+    overwrite: Overwrite = False,
+    json: Annotated[bool, typer.Option("--json", help="JSON lines on stdout, the rest on stderr.")] = False,
+    quick: Annotated[bool, typer.Option("--quick", help="A small cluster, once: seconds.")] = False,
+) -> None:
+    """Measure the article's designs on a real ZooKeeper: watchers, znodes, reads, writes, time to new leaders.
+
+    v1: leader znodes that replicas watch; v2: states that they watch, and queues; v3: a controller and direct requests;
+    and v3 with an external view. Then state writes one by one, pipelined and by multi; a command by queue and direct.
+    That a broker does not acknowledge in time is no part of it: `kcore controller zk` raises an alarm then.
+
+    Exit code: 0 good, 1 a design failed, 2 usage, 3 a partial run.
+    """
+    plan = plan_of(partitions, brokers, repeat, seed, quick)
+    raise typer.Exit(run(plan, zookeeper, out, json, overwrite=overwrite))
+
+
+def plan_of(
+    partitions: str | None, brokers: int | None, repeat: int | None, seed: int | None, quick: bool
+) -> DesignsPlan:
+    """The plan that the options describe; ends the command with exit code 2 if there is none."""
+    options = {"partitions": partitions and _count(partitions), "brokers": brokers, "repeat": repeat, "seed": seed}
+    given = {name: int(value) for name, value in options.items() if value is not None}
+    plan = replace(QUICK if quick else DesignsPlan(), **given)
+    try:
+        plan.check()
+    except PlanError as error:
+        fail(str(error))
+    return plan
+
+
+def _count(text: str) -> int:
+    try:
+        [count] = parse_counts(text)
+    except ValueError:
+        fail(f"--partitions: {text!r} is no count such as 10000 or 10k")
+    return count
+
+
+def run(plan: DesignsPlan, zookeeper: str | None, out: Path | None, as_json: bool, *, overwrite: bool = False) -> Exit:
+    """Run, show and keep. Ctrl-C and SIGTERM end it early: what there is by then is shown and kept."""
+    if zookeeper is not None:
+        try:
+            designs.check_listens(zookeeper)
+        except TargetError as error:
+            fail(str(error))
+    progress = wide_console(stderr=True)
+    directory = results_directory(out, "designs", overwrite)
+    rows: list[Row] = []
+    before = load_before()
+    is_whole = _run(plan, zookeeper, rows, progress)
+    rows = predicted(rows)
+    about = facts(before) | ({} if zookeeper else {"jvm": jvm()})
+    console = progress if as_json else wide_console()
+    report.show(console, rows)
+    for row in rows if as_json else ():
+        sys.stdout.write(json.dumps(asdict(row)) + "\n")
+    with kept_whole(directory):
+        _keep(plan, rows, directory, about)
+    console.print(f"Results in {directory}: results.parquet, results.jsonl, report.html", soft_wrap=True)
+    if not is_whole:
+        return Exit.INVALID
+    return Exit.FAILED if report.troubles(rows) else Exit.GOOD
+
+
+def _run(plan: DesignsPlan, zookeeper: str | None, rows: list[Row], console: Console) -> bool:
+    """Whether it came to its end."""
+
+    def tell(row: Row) -> None:
+        what = row.error or row.note or (duration(row.ms * 1e6) if row.ms >= 0 else "")
+        console.print(escape(f"{row.repetition}/{plan.repeat} {row.kind}: {row.name}: {what}"), soft_wrap=True)
+
+    logging.getLogger("kazoo").setLevel(logging.CRITICAL)  # The error that ends the run is printed below.
+    before = signal.signal(signal.SIGTERM, lambda *_: signal.raise_signal(signal.SIGINT))
+    try:
+        console.print(f"{plan.partitions:,} partitions on {plan.brokers:,} brokers, {plan.repeat} repetitions")
+        designs.run(plan, zookeeper, rows, tell)
+    except KeyboardInterrupt:
+        console.print("interrupted: all is stopped", soft_wrap=True)
+        return False
+    except (KcoreError, NoJavaError) as error:
+        if not rows:
+            fail(str(error))
+        console.print(f"[bold red]{escape(str(error))}[/]", soft_wrap=True)
+        return False
+    finally:
+        signal.signal(signal.SIGTERM, before)
+    return True
+
+
+def _keep(plan: DesignsPlan, rows: list[Row], directory: Path, facts_of_run: dict[str, Any]) -> None:
+    about = facts_of_run | {"plan": asdict(plan)}
+    keep.write(keep.with_facts(table_of(rows), about), directory)
+    keep.write_text(directory / "report.html", report.render(rows, about, directory))

@@ -1,0 +1,96 @@
+"""The folder of `--out`: checked before anything is measured, and never overwritten unless asked."""
+
+import atexit
+import os
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from datetime import datetime
+from pathlib import Path
+from tempfile import TemporaryFile
+from typing import Annotated
+
+import typer
+
+from kcore.cli.console import fail, say
+from kcore.measure.report.exits import Exit
+from kcore.measure.report.result_files import RESULT_FILES
+
+Overwrite = Annotated[
+    bool, typer.Option("--overwrite", help="Replace the results that the folder of --out holds already.")
+]
+
+
+def results_directory(out: Path | None, command: str, overwrite: bool = False) -> Path:
+    """Where a command keeps its results, made before it runs: ends the command where that cannot be.
+
+    A run of hours must not be lost to a folder that cannot be written to, nor take the place of an earlier run. Without
+    `out` it is a new folder below out/. A folder that the command made and left empty is removed when
+    Python ends.
+    """
+    try:
+        if out is None:
+            return _new_folder(command)
+        is_new = not out.exists()
+        out.mkdir(parents=True, exist_ok=True)
+        if is_new:
+            _remove_if_empty_at_the_end(out)
+        with TemporaryFile(dir=out):
+            pass  # Permission bits do not tell of a full or read-only file system, nor of a quota.
+    except (FileExistsError, NotADirectoryError) as error:
+        wrong = _no_folder(Path(error.filename))
+        where = f"{out}" if wrong == out else f"{out}: {wrong}"
+        fail(f"--out: {where} is no folder: name another one for the results")
+    except OSError as error:
+        fail(f"--out: {error}")
+    if is_new or not (present := [name for name in RESULT_FILES if (out / name).exists()]):
+        return out
+    if not overwrite:
+        fail(f"--out: {out} holds the results of an earlier run ({present[0]}): name another folder or add --overwrite")
+    if folders := [name for name in present if (out / name).is_dir()]:
+        fail(f"--out: {out / folders[0]} is a folder: name another one for the results")
+    return out
+
+
+@contextmanager
+def kept_whole(directory: Path) -> Iterator[None]:
+    """Wraps the writing of results, which are printed before: a failure ends the command with one line.
+
+    A disk may fill. Each file is there as a whole or not at all.
+    """
+    try:
+        yield
+    except OSError as error:
+        present = [name for name in RESULT_FILES if (directory / name).exists()]
+        kept = f"only {', '.join(present)} could be kept" if present else "nothing could be kept"
+        say(f"kcore: {directory}: {error.strerror or error}: {kept}", err=True)
+        raise typer.Exit(Exit.INVALID) from None
+
+
+def _no_folder(path: Path) -> Path:
+    """The path, or the one above it, that is there and is not a folder."""
+    return next(each for each in (path, *path.parents) if os.path.lexists(each) and not each.is_dir())
+
+
+def _new_folder(command: str) -> Path:
+    """A folder that no other run has, even one that starts in the same second."""
+    name, number = f"{command}-{datetime.now():%Y%m%d-%H%M%S}", 1
+    while True:
+        folder = Path("out") / (name if number == 1 else f"{name}-{number}")
+        try:
+            folder.mkdir(parents=True)
+        except FileExistsError:
+            if not folder.is_dir():
+                raise  # `out` is a file.
+            number += 1
+        else:
+            _remove_if_empty_at_the_end(folder)
+            return folder
+
+
+def _remove_if_empty_at_the_end(folder: Path) -> None:
+    atexit.register(_remove_if_empty, folder.absolute())
+
+
+def _remove_if_empty(folder: Path) -> None:
+    with suppress(OSError):
+        folder.rmdir()

@@ -1,0 +1,145 @@
+"""`kcore sim raft --planted all`: every planted bug is looked for; what came of each is shown and kept."""
+
+import json
+from contextlib import closing, suppress
+from dataclasses import asdict
+from pathlib import Path
+from typing import Any, Final
+
+from rich.console import Console
+from rich.markup import escape
+
+from kcore.cli.console import fail, say, wide_console
+from kcore.cli.measure.results_folder import kept_whole, results_directory
+from kcore.extras import needs
+from kcore.measure.report import result_files as keep
+from kcore.measure.report.earlier import EarlierRun, ResultKind, earlier_runs
+from kcore.measure.report.exits import Exit
+from kcore.measure.report.figure_history import Figures, history_section
+from kcore.measure.report.machine import Load, facts
+from kcore.measure.report.report_page import about_the_run, html_table, page, paragraphs
+from kcore.sim.raft.hunting import BROKEN, CAUGHT, Hunt, hunt_all
+from kcore.sim.raft.planted import PLANTED
+
+with needs("report"):
+    import pyarrow as pa
+
+SCHEMA: Final = pa.schema(
+    [
+        ("name", pa.string()),
+        ("invariant", pa.string()),  # That must catch it.
+        ("verdict", pa.string()),
+        ("seed", pa.int64()),  # The last one.
+        ("seconds", pa.float64()),
+        ("text", pa.string()),
+        ("others", pa.map_(pa.string(), pa.int64())),  # Invariants that found it before, and in how many worlds.
+    ]
+)
+_KIND: Final = ResultKind(SCHEMA, ("name", "verdict", "seed"), own=("verdict", "others"))
+_HEAD: Final = ("planted bug", "invariant that must catch it", "verdict", "seed", "seconds", "found before by", "what")
+_TEXT: Final = ("invariant that must catch it", "verdict", "found before by", "what")
+
+
+def run(seeds: range, events: int, processes: int, out: Path | None, as_json: bool, *, overwrite: bool = False) -> Exit:
+    """Looks for all planted bugs, a line each; good if each is caught by the invariant that it names.
+
+    Ctrl-C ends it early: what came of the bugs that were looked for by then is kept and counted.
+    """
+    directory, before = results_directory(out, "sim", overwrite), Load.now()
+    console, found = wide_console(stderr=as_json), list[Hunt]()
+    with suppress(KeyboardInterrupt), closing(hunt_all(seeds, events, processes)) as hunts:
+        for each in hunts:
+            found.append(each)
+            _tell(console, each)
+            if as_json:
+                say(json.dumps(asdict(each)))
+    told = summary(found, seeds, events)
+    console.print(told, soft_wrap=True)
+    if found:
+        about = facts(before) | {"events": events, "planted": "all"}
+        with kept_whole(directory):
+            _keep(found, told, about, directory)
+        console.print(f"Results in {directory}: results.parquet, results.jsonl, report.html", soft_wrap=True)
+    if len(found) < len(PLANTED):
+        return Exit.INVALID
+    return Exit.FAILED if _missed(found) else Exit.GOOD
+
+
+def refuse(**given: Any) -> None:
+    """Ends the command with exit code 2 for options that say nothing about all planted bugs."""
+    for name, value in given.items():
+        if value is not None:
+            fail(f"--planted all takes no --{name}: name one bug, or leave --{name} out")
+
+
+def summary(found: list[Hunt], seeds: range, events: int) -> str:
+    """One line."""
+    within = f"caught within {len(seeds):,} seeds of {events:,} events"
+    caught = len(found) - len(_missed(found))
+    if len(found) < len(PLANTED):
+        return f"interrupted: {len(found)} of {len(PLANTED)} planted bugs were looked for, {caught} {within}"
+    return f"{len(found)} planted bugs, {caught} {within}"
+
+
+def _missed(found: list[Hunt]) -> list[Hunt]:
+    return [each for each in found if each.verdict != CAUGHT]
+
+
+def _tell(console: Console, each: Hunt) -> None:
+    where = f"by {each.invariant}, seed {each.seed}" if each.verdict == CAUGHT else f"{each.invariant} must do it"
+    before = f"; before: {_others(each)}" if each.others else ""
+    line = f"{each.name:48} {each.verdict} {where}, {each.seconds:.1f} s{before}"
+    console.print(line, soft_wrap=True, highlight=False, style=None if each.verdict == CAUGHT else "bold red")
+    if each.verdict == BROKEN:
+        console.print(escape(each.text), soft_wrap=True, highlight=False)
+
+
+def _others(each: Hunt) -> str:
+    return ", ".join(f"{name} in {count}" for name, count in each.others.items())
+
+
+def _keep(found: list[Hunt], told: str, about: dict[str, Any], directory: Path) -> None:
+    rows = [asdict(each) | {"others": [*each.others.items()]} for each in found]
+    keep.write(keep.with_facts(pa.Table.from_pylist(rows, schema=SCHEMA), about), directory)
+    keep.write_text(directory / "report.html", render(found, told, about, directory))
+
+
+def render(found: list[Hunt], told: str, about: dict[str, Any], directory: Path | None = None) -> str:
+    """The page: those that were not caught first; earlier runs lie beside `directory`."""
+    ordered = sorted(found, key=lambda each: (each.verdict == CAUGHT, each.name))
+    lines = [
+        (
+            (each.name, each.invariant, each.verdict, "" if each.seed is None else f"{each.seed:,}",
+             f"{each.seconds:.1f}", _others(each), each.text),
+            False,
+        )
+        for each in ordered
+    ]  # fmt: skip
+    good = len(found) == len(PLANTED) and not _missed(found)
+    body = [
+        "<h1>kcore sim raft: planted bugs</h1>",
+        paragraphs([about.get("when", "")], "lead"),
+        paragraphs([told], "good" if good else "bad"),
+        "<h2>Planted bugs</h2>",
+        html_table(_HEAD, lines, _TEXT, ["" if each.verdict == CAUGHT else "bad" for each in ordered]),
+        _history(found, about, directory),
+        about_the_run(about),
+    ]
+    return page("kcore sim raft: planted bugs", body)
+
+
+def _history(found: list[Hunt], about: dict[str, Any], directory: Path | None) -> str:
+    """The seed that caught each bug, here and in earlier runs."""
+    earlier = earlier_runs(directory, about, _KIND)
+    now = _seeds([asdict(each) for each in found], about)
+    told = "The seed that caught each bug, of runs with as many events a seed: other code may need another one."
+    return history_section(("planted bug", "worlds"), now, earlier, _read, lambda seed: f"{seed:,.0f}", told)
+
+
+def _read(run: EarlierRun) -> Figures:
+    return _seeds(run.table.to_pylist(), run.facts)
+
+
+def _seeds(rows: list[dict[str, Any]], about: dict[str, Any]) -> Figures:
+    worlds = f"{about.get('events', 0):,} events a seed"
+    return {(row["name"], worlds): row["seed"] for row in rows if row["verdict"] == CAUGHT}

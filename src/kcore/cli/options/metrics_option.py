@@ -1,0 +1,49 @@
+"""The option `--metrics` of the commands that run a server."""
+
+from contextlib import AbstractAsyncContextManager, nullcontext
+from importlib import import_module
+from typing import TYPE_CHECKING, Annotated, Final, TypeAlias
+
+import typer
+
+from kcore.cli.console import fail
+from kcore.cli.servers.server_process import address_of
+from kcore.errors import NetworkError
+from kcore.extras import needs
+
+if TYPE_CHECKING:
+    from kcore.server.metrics.page import MetricsPage
+
+KRAFT: Final = "kcore.server.kraft_controller.kraft_controller_metric_families"
+KRAFT_BROKER: Final = "kcore.server.kraft_broker.kraft_broker_metric_families"
+QUORUM: Final = "kcore.server.quorum_node.quorum_metric_families"
+ZOOKEEPER: Final = "kcore.server.zk_controller.zk_controller_metric_families"
+LOOPBACK: Final = "127.0.0.1"
+MetricsOption: TypeAlias = Annotated[
+    str | None,
+    typer.Option(
+        "--metrics",
+        metavar="[HOST:]PORT",
+        help="Show metrics there over HTTP, for Prometheus; without a host to this machine alone.",
+    ),
+]
+
+
+def metrics_page(given: str | None) -> "MetricsPage | None":
+    """Listens where the option says; ends the command where that cannot be, or where the library is missing."""
+    if given is None:
+        return None
+    host, port = address_of("--metrics", given if ":" in given else f"{LOOPBACK}:{given}")
+    with needs("metrics"):
+        import_module("prometheus_client")
+    from kcore.server.metrics.page import MetricsPage
+
+    try:
+        return MetricsPage(host, port)
+    except NetworkError as error:
+        fail(str(error))
+
+
+def serving(page: "MetricsPage | None", module: str, server: object) -> AbstractAsyncContextManager[None]:
+    """Within it the page shows that server; what makes families of its figures is imported now."""
+    return nullcontext() if page is None else page.serving(import_module(module).collector(server))

@@ -1,0 +1,65 @@
+"""server.properties, read for the commands of controllers and brokers."""
+
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any, TypeVar
+
+from kcore.cli.console import fail
+from kcore.errors import FileKindError, StorageError
+from kcore.net.security.listener_security import ListenerSecurity
+from kcore.server.kraft_broker.kraft_broker_settings import KraftBrokerSettings, broker_settings_of
+from kcore.server.kraft_controller.kraft_controller_settings import KraftSettings, settings_of
+from kcore.server.properties.security import client_security_of
+from kcore.server.properties.values import SettingsError, value_of
+from kcore.server.quorum_node.quorum_listener_settings import QuorumDoor, quorum_door_of
+from kcore.server.zk_broker.zk_broker_listener_settings import BrokerDoor, broker_door
+from kcore.server.zk_controller.zk_controller_listener_settings import DoorSettings, door_settings
+from kcore.storage.files import read_bytes
+from kcore.storage.properties import parse_properties
+
+Settings = TypeVar("Settings")
+
+
+def read_settings(path: Path) -> KraftSettings:
+    """Of a controller. Ends the command, with one line, for a file that is none, and for a setting that cannot be."""
+    return _read(path, settings_of)
+
+
+def read_broker_settings(path: Path) -> KraftBrokerSettings:
+    """Of a broker; as `read_settings`."""
+    return _read(path, broker_settings_of)
+
+
+def read_door(path: Path) -> DoorSettings:
+    """Of a controller of ZooKeeper mode; as `read_settings`."""
+    return _read(path, door_settings)
+
+
+def read_quorum_door(path: Path, listener: str) -> QuorumDoor:
+    """Of a bare node of a quorum; as `read_settings`."""
+    return _read(path, lambda given: quorum_door_of(given, listener))
+
+
+def read_broker_door(path: Path) -> BrokerDoor:
+    """Of a broker of ZooKeeper mode; as `read_settings`."""
+    return _read(path, broker_door)
+
+
+def read_client_security(path: Path) -> ListenerSecurity:
+    """Of a client, such as Kafka's tools; as `read_settings`."""
+    return _read(path, client_security_of)
+
+
+def option_value(name: str, text: str) -> Any:
+    """The value of Kafka's setting in `--config NAME=VALUE`; ends the command for an invalid one."""
+    try:
+        return value_of(name, text.strip())
+    except SettingsError as error:
+        fail(f"--config {error}")
+
+
+def _read(path: Path, settings_from: Callable[[Mapping[str, str]], Settings]) -> Settings:
+    try:
+        return settings_from(parse_properties(read_bytes(path)))
+    except (OSError, StorageError, FileKindError, SettingsError) as error:
+        fail(f"{path}: {error}")

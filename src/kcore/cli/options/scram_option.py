@@ -1,0 +1,75 @@
+"""`--add-scram`: SCRAM credentials that a new cluster begins with, as `kafka-storage.sh format` has them (KIP-900).
+
+Source: ScramParser of 4.3.1. No error here shows a password.
+"""
+
+import secrets
+from base64 import b64decode
+from collections.abc import Sequence
+from typing import Final
+
+from kcore.cli.console import fail
+from kcore.controller.rules.scram import LEAST_ITERATIONS, MECHANISMS, MOST_ITERATIONS, credential_flaw, user_flaw
+from kcore.metadata.metadata_version import MetadataVersion
+from kcore.net.security.sasl_mechanisms import SALT_BYTES, salt_of, salted_credential, salted_password
+from kcore.schema.metadata_records_security import UserScramCredentialRecord
+
+SALTED: Final = b"salted"  # In place of a password that is not salted yet.
+FORM: Final = "MECHANISM=[name=NAME,password=PASSWORD]"
+_CODES: Final = {mechanism.name: code for code, mechanism in MECHANISMS.items()}
+_NAMES: Final = ("name", "salt", "iterations", "password", "saltedpassword")
+
+
+def scram_records(given: Sequence[str], version: MetadataVersion) -> list[UserScramCredentialRecord]:
+    """A record for each; ends the command for what cannot be."""
+    if given and not version.scram_supported:
+        fail("--add-scram: SCRAM is only supported in metadata.version 3.5-IV2 or later")
+    return [_record(each.strip()) for each in given]
+
+
+def _record(text: str) -> UserScramCredentialRecord:
+    mechanism, _, rest = text.partition("=")
+    if mechanism not in _CODES or not (rest.startswith("[") and rest.endswith("]")):
+        fail(f"--add-scram: give {FORM}, where MECHANISM is {' or '.join(_CODES)}")
+    found = {}
+    for each in rest[1:-1].split(","):
+        name, _, value = each.partition("=")
+        if name not in _NAMES:
+            fail(f"--add-scram: it has {', '.join(_NAMES)}, each as NAME=VALUE")
+        is_quoted = len(value) >= 2 and value[0] == value[-1] == '"'
+        found[name] = value[1:-1] if is_quoted else value
+    if "name" not in found or ("password" not in found and not {"salt", "saltedpassword"} <= {*found}):
+        fail("--add-scram: give a name, and a password or a saltedpassword with its salt")
+    iterations = _iterations(found.get("iterations", str(LEAST_ITERATIONS)))
+    salt = _bytes_of("salt", found["salt"]) if "salt" in found else salt_of(secrets.token_bytes(SALT_BYTES + 1))
+    password = found.get("password")
+    if password == "":
+        fail("--add-scram: password must not be empty")
+    given = _bytes_of("saltedpassword", found["saltedpassword"]) if password is None else SALTED
+    flaw = user_flaw(found["name"], _CODES[mechanism]) or credential_flaw(salt, given, iterations)
+    if flaw is not None:
+        fail(f"--add-scram: {flaw.message}")
+    salted = given if password is None else salted_password(mechanism, password.encode(), salt, iterations)
+    made = salted_credential(mechanism, salted, salt, iterations)
+    return UserScramCredentialRecord(
+        name=found["name"],
+        mechanism=_CODES[mechanism],
+        salt=made.salt,
+        stored_key=made.stored_key,
+        server_key=made.server_key,
+        iterations=iterations,
+    )
+
+
+def _iterations(text: str) -> int:
+    iterations = int(text) if text.isdecimal() and len(text) < 10 else 0
+    if credential_flaw(b"", SALTED, iterations) is not None:
+        fail(f"--add-scram: iterations={text}: give a number from {LEAST_ITERATIONS:,} to {MOST_ITERATIONS:,}")
+    return iterations
+
+
+def _bytes_of(name: str, text: str) -> bytes:
+    try:
+        return b64decode(text, validate=True)
+    except ValueError:
+        fail(f"--add-scram: {name} is not Base64")

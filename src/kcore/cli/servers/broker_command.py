@@ -1,0 +1,211 @@
+"""`kcore broker`: a broker as a process, until it is stopped."""
+
+import asyncio
+import logging
+from dataclasses import fields
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from kcore.broker.replicas.broker_config import BrokerConfig
+from kcore.cli.console import fail
+from kcore.cli.options.audit_option import AuditOption, audit_log
+from kcore.cli.options.files_option import SharedFilesOption, keep_private
+from kcore.cli.options.properties_option import option_value, read_broker_door
+from kcore.cli.options.set_aside_option import SetAsideOption
+from kcore.cli.servers.server_process import address_of, begin_log, stop_signal, use_all_descriptors
+from kcore.collector import rare_collections
+from kcore.controller.zk.authorizer_settings import AUTHORIZER_NAMES, AclAuthorizerSettings, acl_authorizer_settings
+from kcore.controller.zk.requests.versions import request_versions
+from kcore.errors import KcoreError, UnsupportedVersionError
+from kcore.measure.report.exits import Exit
+from kcore.net.request_context import PLAINTEXT
+from kcore.protocol_errors import ApiException
+from kcore.raft.membership.replicas import Address
+from kcore.server.broker.topic_creation import ORDINARY_NAMES, OrdinaryTopics, ordinary_topics_of
+from kcore.server.properties.definitions import DEFINITIONS
+from kcore.server.properties.listeners import BrokerListener, BrokerListeners
+from kcore.server.properties.values import SettingsError
+from kcore.server.security.audit import AuditLog
+from kcore.server.zk_broker.migration_settings import ENABLE, MigrationSettings, feature_level, migration_settings_of
+from kcore.server.zk_broker.migration_settings import NAMES as MIGRATION_NAMES
+from kcore.server.zk_broker.zk_broker_listener_settings import BrokerDoor
+from kcore.server.zk_broker.zk_broker_server import ZkBrokerServer
+from kcore.storage.log.live_log import Settings
+
+NO_SETTINGS = {"broker_id", "inter_broker_protocol", "protocol"}  # Options of their own.
+
+
+ListenOption = Annotated[
+    str | None,
+    typer.Option(metavar="HOST:PORT", help="Where clients and brokers reach it; 127.0.0.1:9092 if not given."),
+]
+SecurityOption = Annotated[
+    Path | None,
+    typer.Option(
+        metavar="FILE", help="server.properties, in place of options: listeners, TLS, SASL, authorizer, tokens."
+    ),
+]
+
+
+def command(
+    broker_id: Annotated[int, typer.Option(min=0, help="Its id; no other broker may have it.")],
+    log_dir: Annotated[list[Path], typer.Option(metavar="PATH", help="As log.dirs; may be given several times.")],
+    zookeeper: Annotated[
+        str, typer.Option(metavar="HOST:PORT,...[/CHROOT]", help="As the brokers' zookeeper.connect.")
+    ] = "127.0.0.1:2181",
+    listen: ListenOption = None,
+    advertise: Annotated[
+        str | None, typer.Option(metavar="HOST:PORT", help="The address that they connect to, if it is another.")
+    ] = None,
+    listener_name: Annotated[
+        str | None, typer.Option(help="Of a listener of plain text, by default PLAINTEXT.")
+    ] = None,
+    control_plane: Annotated[
+        str | None, typer.Option(metavar="NAME://HOST:PORT", help="A listener for controllers alone.")
+    ] = None,
+    security: SecurityOption = None,
+    rack: Annotated[str | None, typer.Option(help="As broker.rack.")] = None,
+    inter_broker_protocol: Annotated[str, typer.Option(help="The brokers' inter.broker.protocol.version.")] = "3.9",
+    session_timeout: Annotated[
+        int, typer.Option(metavar="MS", min=1, help="As zookeeper.session.timeout.ms.")
+    ] = 18_000,
+    config: Annotated[
+        list[str] | None,
+        typer.Option(metavar="NAME=VALUE", help="Kafka's settings, such as replica.lag.time.max.ms=10000."),
+    ] = None,
+    audit: AuditOption = None,
+    set_aside: SetAsideOption = False,
+    verbose: Annotated[bool, typer.Option("--verbose", help="More of what happens.")] = False,
+    shared_files: SharedFilesOption = False,
+) -> None:
+    """Hold replicas beside real Kafka brokers up to 3.9, over ZooKeeper.
+
+    It serves stock producers and consumers, and coordinates neither. SIGTERM and Ctrl-C stop it once its leaders are
+    moved away. Exit code: 0 stopped, 1 it or its disks failed, 2 usage, or a resource cannot be had.
+    """
+    keep_private(shared_files)
+    begin_log(verbose=verbose)
+    use_all_descriptors()
+    others, authorizer = _authorizer_of(config or [])
+    others, ordinary = _ordinary_topics_of(others)
+    others, migration = _migration_of(others, inter_broker_protocol, len(log_dir))
+    made = _config_of(broker_id, inter_broker_protocol, others)
+    door = _door_of(security, listen, advertise, listener_name, control_plane, authorizer)
+    if migration is not None and door.listeners.of_brokers.security.protocol != PLAINTEXT:
+        fail(f"--config {ENABLE}=true: brokers that migrate are plaintext among themselves, as their controllers are")
+    logs, told = Settings(set_aside=set_aside), audit_log(audit)
+    options: dict[str, Any] = {"rack": rack, "migration": migration, "ordinary_topics": ordinary, "settings": logs}
+    run = _run(made, zookeeper, log_dir, told, door=door, session_timeout_ms=session_timeout, **options)
+    raise typer.Exit(asyncio.run(run))
+
+
+def _authorizer_of(given: list[str]) -> tuple[list[str], AclAuthorizerSettings | None]:
+    """The settings that are not the authorizer's, and its own."""
+    pairs = [line.partition("=")[::2] for line in given]
+    own = {name.strip(): value.strip() for name, value in pairs if name.strip() in AUTHORIZER_NAMES}
+    try:
+        found = acl_authorizer_settings(own)
+    except ApiException as error:
+        fail(f"--config {error}")
+    return [line for line in given if line.partition("=")[0].strip() not in AUTHORIZER_NAMES], found
+
+
+def _ordinary_topics_of(given: list[str]) -> tuple[list[str], OrdinaryTopics]:
+    """The settings that are not about topics that Metadata has created, and these: they are the broker's own."""
+    pairs = {name.strip(): value.strip() for name, _, value in (line.partition("=") for line in given)}
+    own = {name: value for name, value in pairs.items() if name in ORDINARY_NAMES}
+    try:
+        found = ordinary_topics_of({"num.partitions": "1", "default.replication.factor": "1"} | own)
+    except SettingsError as error:
+        fail(f"--config {error}")
+    return [line for line in given if line.partition("=")[0].strip() not in ORDINARY_NAMES], found
+
+
+def _door_of(
+    path: Path | None,
+    listen: str | None,
+    advertise: str | None,
+    listener_name: str | None,
+    control_plane: str | None,
+    authorizer: AclAuthorizerSettings | None,
+) -> BrokerDoor:
+    """What the file says, or the options: plain text then."""
+    if path is not None:
+        if any(each is not None for each in (listen, advertise, listener_name, control_plane, authorizer)):
+            fail(f"--security {path}: the listeners and the authorizer are those of the file")
+        return read_broker_door(path)
+    where, name = Address(*address_of("--listen", listen or "127.0.0.1:9092")), listener_name or PLAINTEXT
+    advertised = Address(*address_of("--advertise", advertise)) if advertise else None
+    plane = _plane_of(control_plane)
+    listeners = BrokerListeners((BrokerListener(name, where, advertised), *plane), name)
+    return BrokerDoor(listeners, plane[0].name if plane else None, authorizer)
+
+
+def _migration_of(given: list[str], protocol: str, directories: int) -> tuple[list[str], MigrationSettings | None]:
+    """The settings that are not about a migration to KRaft, and what the others say."""
+    pairs = {name.strip(): value.strip() for name, _, value in (line.partition("=") for line in given)}
+    own = {name: value for name, value in pairs.items() if name.startswith(MIGRATION_NAMES)}
+    others = [line for line in given if line.partition("=")[0].strip() not in own]
+    if ENABLE not in own:
+        return given, None
+    try:
+        found = migration_settings_of(own)
+        if found is not None:
+            feature_level(protocol, directories)
+    except SettingsError as error:
+        fail(f"--config {error}")
+    return others, found
+
+
+def _plane_of(given: str | None) -> list[BrokerListener]:
+    if given is None:
+        return []
+    name, found, place = given.partition("://")
+    if not (name and found):
+        fail(f"--control-plane {given}: it takes NAME://HOST:PORT")
+    return [BrokerListener(name, Address(*address_of("--control-plane", place)))]
+
+
+def _config_of(broker_id: int, protocol: str, given: list[str]) -> BrokerConfig:
+    """Fields of BrokerConfig from Kafka's names."""
+    known = [each.name for each in fields(BrokerConfig) if each.name not in NO_SETTINGS]
+    settings: dict[str, Any] = {}
+    for line in given:
+        name, _, text = line.partition("=")
+        field = name.strip().replace(".", "_")
+        if field not in known:
+            fail(f"--config {line}: it takes NAME=NUMBER of {', '.join(each.replace('_', '.') for each in known)}")
+        if name.strip() in DEFINITIONS:
+            settings[field] = option_value(name.strip(), text)
+        elif text.strip().isdecimal() and len(text) < 20:
+            settings[field] = int(text)
+        else:
+            fail(f"--config {line}: give a number from 0")
+    try:
+        request_versions(protocol)
+        return BrokerConfig(broker_id, protocol, **settings)
+    except UnsupportedVersionError as error:
+        fail(f"--inter-broker-protocol: {error}")
+
+
+async def _run(
+    config: BrokerConfig, zookeeper: str, log_dirs: list[Path], audit: AuditLog | None, **options: Any
+) -> Exit:
+    """Until a signal comes, or no disk is left."""
+    stopped = stop_signal()
+    try:
+        made = ZkBrokerServer(config, zookeeper, log_dirs, **options)
+        made.audit = audit
+        with rare_collections():  # One that looks at ten thousand connections holds up all that they ask.
+            async with made as server:
+                logging.info("broker %s listens at port %s", server.config.broker_id, server.port)
+                ends = [asyncio.create_task(stopped.wait()), asyncio.create_task(server.wait_failed())]
+                await asyncio.wait(ends, return_when=asyncio.FIRST_COMPLETED)
+                for task in ends:
+                    task.cancel()
+                logging.info("stopping")
+    except (OSError, KcoreError) as error:
+        fail(str(error))
+    return Exit.GOOD if stopped.is_set() else Exit.FAILED

@@ -1,0 +1,155 @@
+"""`kcore controller kraft format`: a controller's metadata directory, as `kafka-storage.sh format` makes it."""
+
+import json
+from pathlib import Path
+from typing import Annotated, Final
+
+import typer
+
+from kcore.cli.console import fail, say
+from kcore.cli.options.files_option import SharedFilesOption, keep_private
+from kcore.cli.options.properties_option import read_settings
+from kcore.cli.options.scram_option import FORM, scram_records
+from kcore.cli.servers.quorum_format import controllers_of
+from kcore.constants import (
+    ELR_VERSION,
+    GROUP_VERSION,
+    KRAFT_VERSION,
+    SHARE_VERSION,
+    STREAMS_VERSION,
+    TRANSACTION_VERSION,
+)
+from kcore.controller.kraft.kraft_controller_config import DEFAULT_RELEASE
+from kcore.errors import LevelError, StorageError
+from kcore.metadata.metadata_version import FEATURE_NAME, RELEASES, MetadataVersion
+from kcore.raft.membership.replicas import ReplicaKey, Voter
+from kcore.raft.membership.voters import MAX_KRAFT_VERSION
+from kcore.schema.metadata_records_security import UserScramCredentialRecord
+from kcore.server.kraft_controller.apis import FEATURES
+from kcore.server.kraft_controller.kraft_controller_settings import KraftSettings
+from kcore.storage.raft.raft_dir import RaftDirectory, random_directory_id
+from kcore.storage.raft.raft_format import format_directory
+from kcore.types import Uuid
+
+UNSTABLE: Final = "unstable.feature.versions.enable"
+SINCE: Final = {  # Below this metadata.version a feature is not on by default (Feature.defaultLevel).
+    ELR_VERSION: "4.1-IV0",
+    GROUP_VERSION: "4.0-IV0",
+    SHARE_VERSION: "4.2-IV0",
+    STREAMS_VERSION: "4.2-IV1",
+    TRANSACTION_VERSION: "4.0-IV2",
+}
+
+
+def command(
+    config: Annotated[Path, typer.Option("--config", "-c", metavar="FILE", help="Kafka's server.properties.")],
+    cluster_id: Annotated[str | None, typer.Option("--cluster-id", "-t", help="Default: a new one.")] = None,
+    standalone: Annotated[
+        bool, typer.Option("--standalone", "-s", help="A dynamic quorum that begins with this node alone.")
+    ] = False,
+    initial_controllers: Annotated[
+        str | None,
+        typer.Option(
+            "--initial-controllers",
+            "-I",
+            metavar="ID@HOST:PORT:DIRECTORY,...",
+            help="The voters that a dynamic quorum begins with.",
+        ),
+    ] = None,
+    release_version: Annotated[
+        str | None,
+        typer.Option("--release-version", "-r", help="The metadata.version to begin at, such as 3.9-IV0 or 4.0."),
+    ] = None,
+    feature: Annotated[
+        list[str] | None, typer.Option("--feature", "-f", metavar="NAME=LEVEL", help="The level of another feature.")
+    ] = None,
+    add_scram: Annotated[
+        list[str] | None, typer.Option("--add-scram", "-S", metavar=FORM, help="A user whom the cluster begins with.")
+    ] = None,
+    release: Annotated[str, typer.Option(help="The release of Kafka whose rules are followed.")] = DEFAULT_RELEASE,
+    shared_files: SharedFilesOption = False,
+) -> None:
+    """Make the directory of a controller, as `kafka-storage.sh format` does; prints its ids.
+
+    Neither --standalone nor --initial-controllers: for static voters (controller.quorum.voters), or for a node that
+    joins a dynamic quorum later. Exit code: 0 good, 2 usage, or the directory is formatted already.
+    """
+    keep_private(shared_files)
+    if standalone and initial_controllers:
+        fail("give either --standalone or --initial-controllers")
+    settings = read_settings(config)
+    if settings.voters and (standalone or initial_controllers):
+        fail("controller.quorum.voters is set: the quorum is static")
+    unstable = settings.controller["static_configs"].get(UNSTABLE, "false").lower() == "true"
+    features = features_of(release, release_version, feature or [], is_unstable_allowed=unstable)
+    version = MetadataVersion.of_level(features[FEATURE_NAME], release)
+    credentials = scram_records(add_scram or [], version)
+    made = _formatted(settings, features, credentials, cluster_id, initial_controllers, standalone=standalone)
+    ids = {"clusterId": made.cluster_id, "nodeId": settings.node_id, "directoryId": str(made.directory_id)}
+    say(json.dumps(ids))
+
+
+def _formatted(
+    settings: KraftSettings,
+    features: dict[str, int],
+    credentials: list[UserScramCredentialRecord],
+    cluster_id: str | None,
+    initial_controllers: str | None,
+    *,
+    standalone: bool,
+) -> RaftDirectory:
+    """Ends the command where the directory cannot be made."""
+    directory_id = random_directory_id() if standalone else None
+    voters: tuple[Voter, ...] = ()
+    if initial_controllers:
+        voters = controllers_of(initial_controllers, settings.listener)
+    elif directory_id is not None:
+        voters = (_own(settings, directory_id),)
+    try:
+        return format_directory(
+            settings.directory,
+            node_id=settings.node_id,
+            features=features,
+            cluster_id=cluster_id,
+            directory_id=directory_id,
+            initial_voters=voters,
+            credentials=credentials,
+        )
+    except StorageError as error:
+        fail(str(error))
+
+
+def _own(settings: KraftSettings, directory_id: Uuid) -> Voter:
+    return Voter(
+        ReplicaKey(settings.node_id, directory_id),
+        {settings.listener: settings.advertised},
+        0,
+        MAX_KRAFT_VERSION,
+    )
+
+
+def features_of(
+    release: str, release_version: str | None, given: list[str], *, is_unstable_allowed: bool = False
+) -> dict[str, int]:
+    """metadata.version, and the others at their defaults there, or as they are given; ends the command for bad ones."""
+    if release not in RELEASES:
+        fail(f"--release {release}: {', '.join(RELEASES)}")
+    newest = RELEASES[release].newest if is_unstable_allowed else RELEASES[release].default
+    name = newest if release_version is None else release_version
+    try:
+        level = MetadataVersion.of_text(name, release, is_unstable_allowed=is_unstable_allowed)
+    except LevelError as error:
+        fail(f"--release-version {name}: {error}")
+    features = {FEATURE_NAME: level.feature_level}
+    for known, (_, highest) in FEATURES[release].items():
+        if known in SINCE and level.is_at_least(SINCE[known]):
+            features[known] = highest
+    for each in given:
+        known, _, text = each.partition("=")
+        lowest, highest = FEATURES[release].get(known, (0, -1))
+        # kraft.version is raft's own: --standalone and --initial-controllers set it.
+        if known in (FEATURE_NAME, KRAFT_VERSION) or not text.isdecimal() or not lowest <= int(text) <= highest:
+            others = ", ".join(sorted({*FEATURES[release]} - {FEATURE_NAME, KRAFT_VERSION})) or "none"
+            fail(f"--feature {each}: give NAME=LEVEL of {others}")
+        features[known] = int(text)
+    return features

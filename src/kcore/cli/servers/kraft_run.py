@@ -1,0 +1,166 @@
+"""`kcore controller kraft run`: a KRaft controller as a process, until it is told to stop."""
+
+import logging
+from pathlib import Path
+from random import SystemRandom
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from kcore.cli.console import fail
+from kcore.cli.options.answer_loop_option import FrontOption
+from kcore.cli.options.audit_option import AuditOption, audit_log
+from kcore.cli.options.files_option import SharedFilesOption, keep_private
+from kcore.cli.options.metrics_option import KRAFT, MetricsOption, metrics_page, serving
+from kcore.cli.options.properties_option import read_settings
+from kcore.cli.options.set_aside_option import SetAsideOption
+from kcore.cli.servers.server_process import begin_log, stop_signal, until_first, use_all_descriptors
+from kcore.collector import rare_collections
+from kcore.controller.kraft.activation import Bootstrap
+from kcore.controller.kraft.decision import Versioned
+from kcore.controller.kraft.departures import KAFKA_WAY
+from kcore.controller.kraft.kraft_controller_config import DEFAULT_RELEASE, KraftControllerConfig
+from kcore.errors import DecodeError, KcoreError, StorageError
+from kcore.measure.report.exits import Exit
+from kcore.metadata.metadata_version import FEATURE_NAME, RELEASES, MetadataVersion
+from kcore.raft.raft_config import RaftConfig
+from kcore.server.kraft_controller.apis import RAFT_LEVELS
+from kcore.server.kraft_controller.kraft_controller_server import KraftServer
+from kcore.server.kraft_controller.kraft_controller_settings import OF_AUTHORIZER, KraftSettings
+from kcore.server.metrics.watched_loop import run_watched
+from kcore.server.properties.honoured import BY_CONTROLLERS, warn_of_others
+from kcore.server.quorum_node.answer_loop import FrontKind
+from kcore.server.quorum_node.election_file import DirectoryElections
+from kcore.server.quorum_node.quorum_server import Elections
+from kcore.server.security.audit import AuditLog
+from kcore.storage.files import is_there
+from kcore.storage.raft.file_raft_log import DiskRaftLog
+from kcore.storage.raft.raft_dir import RaftDirectory
+from kcore.storage.raft.snapshot import BOOTSTRAP, read_snapshot
+from kcore.suggestions import did_you_mean
+from kcore.wire.metadata_frames import decode_metadata_record
+
+if TYPE_CHECKING:
+    from kcore.server.metrics.page import MetricsPage
+
+Parts = tuple[DiskRaftLog, Elections, Bootstrap]
+
+
+def command(
+    config: Annotated[Path, typer.Option("--config", "-c", metavar="FILE", help="Kafka's server.properties.")],
+    release: Annotated[str, typer.Option(help="The release of Kafka whose rules it follows.")] = DEFAULT_RELEASE,
+    kafka_way: Annotated[
+        list[str] | None,
+        typer.Option(metavar="NAME", help="A departure from Kafka to be switched off; `all` for all of them."),
+    ] = None,
+    audit: AuditOption = None,
+    metrics: MetricsOption = None,
+    front: FrontOption = "compiled",
+    set_aside: SetAsideOption = False,
+    verbose: Annotated[bool, typer.Option("--verbose", help="More of what happens.")] = False,
+    shared_files: SharedFilesOption = False,
+) -> None:
+    """Be a KRaft controller: a voter of the quorum, and while it leads the controller of real Kafka brokers.
+
+    The directory must be formatted. SIGTERM and Ctrl-C stop it cleanly. Exit code: 0 stopped so, 1 it failed, 2 usage,
+    or the address or the directory cannot be had.
+    """
+    keep_private(shared_files)
+    if release not in RELEASES:
+        fail(f"--release {release}: {', '.join(RELEASES)}")
+    begin_log(verbose=verbose)
+    use_all_descriptors()
+    settings = read_settings(config)
+    warn_of_others(settings.controller["static_configs"], BY_CONTROLLERS, OF_AUTHORIZER)
+    departures = departures_of(kafka_way or [])
+    page, told = metrics_page(metrics), audit_log(audit)
+    controller, directory, parts = _open(settings, release, departures, set_aside=set_aside)
+    raft = RaftConfig(
+        directory.cluster_id,
+        settings.node_id,
+        directory.directory_id,
+        {settings.listener: settings.advertised},
+        SystemRandom().randrange,
+        voters=settings.voters,
+        bootstrap_servers=settings.bootstrap,
+        listener=settings.listener,
+        level=RAFT_LEVELS[release][0],
+        **settings.raft,
+    )
+    try:
+        code = run_watched(_serve(controller, raft, settings, parts, page, front, told))
+    finally:
+        parts[0].close()
+    raise typer.Exit(code)
+
+
+def _open(
+    settings: KraftSettings, release: str, departures: frozenset[str], *, set_aside: bool
+) -> tuple[KraftControllerConfig, RaftDirectory, Parts]:
+    """The controller's directory, and what it begins with; ends the command if that cannot be had."""
+    try:
+        voters = [each.key.id for each in settings.voters]
+        directory = RaftDirectory(settings.directory, node_id=settings.node_id, voters=voters)
+        bootstrap = _bootstrap(settings.directory, release)
+        if directory.cluster_id is None:
+            fail(f"{settings.directory}: there is no cluster.id yet")
+        log_settings = settings.metadata_log._replace(set_aside=set_aside)
+        log, election = directory.open(log_settings, level=RAFT_LEVELS[release][1])
+    except (StorageError, DecodeError) as error:
+        fail(str(error))
+    config = settings.controller_config(directory.cluster_id, release, departures)
+    return config, directory, (log, DirectoryElections(directory, election), bootstrap)
+
+
+def departures_of(names: list[str]) -> frozenset[str]:
+    """Those that --kafka-way switches back; ends the command for others."""
+    if names == ["all"]:
+        return KAFKA_WAY
+    for name in names:
+        if name not in KAFKA_WAY:
+            known = ("all", *sorted(KAFKA_WAY))
+            close = did_you_mean(name, known, f"there are {', '.join(known)}")
+            fail(f"--kafka-way {name}: no such departure{close}")
+    return frozenset(names)
+
+
+def _bootstrap(directory: Path, release: str) -> Bootstrap:
+    """What the format wrote for the first active controller; without it, the release's own metadata.version."""
+    path = directory / BOOTSTRAP
+    if not is_there(path):
+        level = MetadataVersion.parse(release).feature_level
+        return Bootstrap.of_features({FEATURE_NAME: level}, "the default of the release")
+    records = [Versioned(*decode_metadata_record(value)) for value in read_snapshot(path)]
+    return Bootstrap(records, f"the binary bootstrap metadata file {path}")
+
+
+async def _serve(
+    config: KraftControllerConfig,
+    raft: RaftConfig,
+    settings: KraftSettings,
+    parts: Parts,
+    page: "MetricsPage | None",
+    front: FrontKind,
+    audit: AuditLog | None,
+) -> Exit:
+    """Until a signal comes, or a fault."""
+    stopped = stop_signal()
+    host, port = settings.listen
+    try:
+        with rare_collections():
+            server = KraftServer(
+                *(config, raft, *parts),
+                host=host or "0.0.0.0",
+                port=port,
+                front=front,
+                security=settings.security,
+                limits=settings.limits,
+            )
+            server.audit_to(audit)
+            async with server, serving(page, KRAFT, server):
+                logging.info("controller %s listens at %s:%s", config.node_id, host, server.port)
+                await until_first(stopped.wait(), server.wait_failed())
+                logging.info("stopping")
+    except (OSError, KcoreError) as error:
+        fail(str(error))
+    return Exit.GOOD if stopped.is_set() else Exit.FAILED

@@ -1,0 +1,279 @@
+"""`kcore quorum serve`: options to a raft node's settings, and the process until a signal comes."""
+
+import logging
+from collections.abc import Callable
+from dataclasses import MISSING, fields
+from pathlib import Path
+from random import SystemRandom
+from typing import TYPE_CHECKING, Annotated, Any, Final, NamedTuple
+
+import typer
+
+from kcore.cli.console import fail, say
+from kcore.cli.options.answer_loop_option import FrontOption
+from kcore.cli.options.audit_option import AuditOption, audit_log
+from kcore.cli.options.files_option import SharedFilesOption, keep_private
+from kcore.cli.options.finite import finite
+from kcore.cli.options.metrics_option import QUORUM, MetricsOption, metrics_page, serving
+from kcore.cli.options.properties_option import option_value, read_quorum_door
+from kcore.cli.options.set_aside_option import SetAsideOption
+from kcore.cli.servers.server_process import address_of, begin_log, stop_signal, until_first, use_all_descriptors
+from kcore.collector import rare_collections
+from kcore.errors import KcoreError, StorageError
+from kcore.measure.report.exits import Exit
+from kcore.raft.log.memory_log import MemoryLog
+from kcore.raft.log.raft_log import RaftLog
+from kcore.raft.membership.replicas import Address, Voter
+from kcore.raft.raft_config import RaftConfig
+from kcore.replication.raft_log import Level
+from kcore.server.metrics.watched_loop import run_watched
+from kcore.server.properties.definitions import DEFINITIONS
+from kcore.server.quorum_node.answer_loop import FrontKind
+from kcore.server.quorum_node.election_file import DirectoryElections
+from kcore.server.quorum_node.quorum_listener_settings import QuorumDoor
+from kcore.server.quorum_node.quorum_server import Elections, MemoryElections, QuorumServer
+from kcore.server.quorum_node.static_voters import static_voters
+from kcore.server.quorum_node.workload import AppendWorkload, Stats
+from kcore.server.security.audit import AuditLog
+from kcore.storage.log.segmented_log import Settings
+from kcore.storage.raft.file_raft_log import SEGMENT_BYTES
+from kcore.storage.raft.raft_dir import RaftDirectory
+from kcore.types import ZERO_UUID, Uuid
+
+if TYPE_CHECKING:
+    from kcore.server.metrics.page import MetricsPage
+
+SecurityOption = Annotated[
+    Path | None,
+    typer.Option(metavar="FILE", help="A controller's server.properties: its listener's TLS and SASL, super.users."),
+]
+LEVELS: Final[dict[str, Level]] = {"4.3": "4.1.2", "3.9": "3.9.1"}  # And whose rules for snapshots its log has.
+PREFIX: Final = "controller.quorum."
+METADATA: Final = "metadata_"  # How fields of MetadataLogConfig begin, whose names are not of the quorum.
+ANY_PORT_OF_LOOPBACK: Final = Address("127.0.0.1", 0)
+
+
+class Plan(NamedTuple):
+    """The options as they were given."""
+
+    node_id: int
+    data: Path | None
+    voters: str | None
+    bootstrap: str | None
+    listen: str | None
+    advertise: str | None
+    listener: str
+    level: str
+    cluster_id: str | None
+    settings: list[str]
+    door: QuorumDoor = QuorumDoor()
+    set_aside: bool = False
+
+
+class Opened(NamedTuple):
+    """Where a node keeps what it must not forget."""
+
+    cluster_id: str | None
+    directory_id: Uuid
+    log: RaftLog
+    elections: Elections
+    close: Callable[[], None] = lambda: None
+    store_cluster_id: Callable[[str], None] | None = None
+
+
+def command(
+    id: Annotated[int, typer.Option(min=0, help="As node.id; of no voter: it observes.")],
+    data: Annotated[
+        Path | None,
+        typer.Option(metavar="DIR", help="As metadata.log.dir, formatted. Without one an observer remembers nothing."),
+    ] = None,
+    voters: Annotated[
+        str | None, typer.Option(metavar="ID@HOST:PORT,...", help="Static voters, as controller.quorum.voters.")
+    ] = None,
+    bootstrap_controller: Annotated[
+        str | None, typer.Option(metavar="HOST:PORT,...", help="Where voters are that the log names (KIP-853).")
+    ] = None,
+    listen: Annotated[
+        str | None, typer.Option(metavar="HOST:PORT", help="Default: as the voters name it, or any port of loopback.")
+    ] = None,
+    advertise: Annotated[
+        str | None, typer.Option(metavar="HOST:PORT", help="The address that others connect to, if it is another.")
+    ] = None,
+    listener_name: Annotated[str, typer.Option(help="The first of controller.listener.names.")] = "CONTROLLER",
+    level: Annotated[str, typer.Option(help="The release whose protocol it speaks: 4.3 or 3.9.")] = "4.3",
+    cluster_id: Annotated[str | None, typer.Option(help="Of an observer without --data.")] = None,
+    config: Annotated[
+        list[str] | None,
+        typer.Option(metavar="NAME=VALUE", help="Kafka's settings, such as controller.quorum.append.linger.ms=0."),
+    ] = None,
+    security: SecurityOption = None,
+    append: Annotated[
+        float,
+        typer.Option(metavar="RATE", min=0, callback=finite, help="While it leads: append so many records a second."),
+    ] = 0.0,
+    record_bytes: Annotated[int, typer.Option(metavar="N", min=4, help="Of each of them; they are no-ops.")] = 256,
+    audit: AuditOption = None,
+    metrics: MetricsOption = None,
+    front: FrontOption = "compiled",
+    set_aside: SetAsideOption = False,
+    verbose: Annotated[bool, typer.Option("--verbose", help="More of what happens.")] = False,
+    shared_files: SharedFilesOption = False,
+) -> None:
+    """Be a voter or an observer of a quorum of controllers; with --append measure how fast it commits.
+
+    As a leader it appends what a leader must, and these records; it controls no brokers. SIGTERM and Ctrl-C stop it
+    cleanly. Exit code: 0 stopped so, 1 it failed, 2 usage, or the address or the directory cannot be had.
+    """
+    keep_private(shared_files)
+    begin_log(verbose=verbose)
+    use_all_descriptors()
+    door = QuorumDoor() if security is None else read_quorum_door(security, listener_name)
+    where = (id, data, voters, bootstrap_controller, listen, advertise, listener_name)
+    plan = Plan(*where, level, cluster_id, config or [], door, set_aside)
+    raise typer.Exit(run(plan, append, record_bytes, metrics_page(metrics), front, audit_log(audit)))
+
+
+def run(
+    plan: Plan,
+    rate: float,
+    record_bytes: int,
+    page: "MetricsPage | None" = None,
+    front: FrontKind = "compiled",
+    audit: AuditLog | None = None,
+) -> Exit:
+    """Until a signal comes, or a fault."""
+    if plan.level not in LEVELS:
+        fail(f"--level {plan.level}: {' or '.join(LEVELS)}")
+    if (plan.voters is None) == (plan.bootstrap is None):
+        fail("give either --voters or --bootstrap-controller")
+    voters = _voters(plan.voters, plan.listener) if plan.voters else ()
+    settings = _settings(plan.settings)
+    own = next((each.endpoints[plan.listener] for each in voters if each.key.id == plan.node_id), None)
+    where = Address(*address_of("--listen", plan.listen)) if plan.listen else own or ANY_PORT_OF_LOOPBACK
+    advertised = Address(*address_of("--advertise", plan.advertise)) if plan.advertise else where
+    if advertised.port == 0 and plan.data is not None:
+        fail("others must be able to reach a node that may vote: give --listen or --advertise with a port")
+    opened = _open(plan, [each.key.id for each in voters], is_voter=own is not None)
+    config = RaftConfig(
+        opened.cluster_id,
+        plan.node_id,
+        opened.directory_id,
+        {plan.listener: advertised} if advertised.port else {},
+        SystemRandom().randrange,
+        voters=voters,
+        bootstrap_servers=tuple(_addresses(plan.bootstrap)) if plan.bootstrap else (),
+        listener=plan.listener,
+        level=plan.level,
+        can_become_voter=plan.data is not None,
+        elects_when_refused=True,
+        **settings,
+    )
+    workload = AppendWorkload(rate, record_bytes, _report) if rate else None
+    try:
+        return run_watched(_serve(config, opened, where, workload, page, front, plan.door, audit))
+    finally:
+        _close(opened)
+
+
+def _close(opened: Opened) -> None:
+    try:
+        opened.close()
+    except StorageError as error:
+        fail(str(error))
+
+
+def _voters(text: str, listener: str) -> tuple[Voter, ...]:
+    try:
+        return static_voters(text.split(","), listener)
+    except ValueError as error:
+        fail(f"--voters {text!r}: {error}")
+
+
+def _addresses(text: str) -> list[Address]:
+    return [Address(*address_of("--bootstrap-controller", each.strip())) for each in text.split(",")]
+
+
+def _settings(given: list[str]) -> dict[str, Any]:
+    """Fields of RaftConfig by Kafka's names."""
+    kinds = {
+        each.name: bool if each.type is bool else int
+        for each in fields(RaftConfig)
+        if each.default is not MISSING and each.type in (int, int | None, bool)
+    }
+    settings: dict[str, Any] = {}
+    for line in given:
+        name, _, text = line.partition("=")
+        field, text = name.strip().removeprefix(PREFIX).replace(".", "_"), text.strip()
+        kind = kinds.get(field)
+        if kind is not None and (kafka_name := _name_of(field)) in DEFINITIONS:
+            settings[field] = option_value(kafka_name, text)
+        elif kind is bool and text in ("true", "false"):
+            settings[field] = text == "true"
+        elif kind is int and text.isdecimal() and len(text) < 20:
+            settings[field] = int(text)
+        else:
+            known = ", ".join(f"{_name_of(each)} ({kind.__name__})" for each, kind in kinds.items())
+            fail(f"--config {line}: it takes NAME=VALUE of {known}")
+    return settings
+
+
+def _name_of(field: str) -> str:
+    """Kafka's."""
+    return ("" if field.startswith(METADATA) else PREFIX) + field.replace("_", ".")
+
+
+def _open(plan: Plan, voters: list[int], *, is_voter: bool) -> Opened:
+    if plan.data is None:
+        if is_voter:
+            fail("a voter must not forget its vote: give --data DIR")
+        if plan.cluster_id is None:
+            fail("an observer without --data needs --cluster-id")
+        return Opened(plan.cluster_id, ZERO_UUID, MemoryLog(LEVELS[plan.level]), MemoryElections())
+    try:
+        directory = RaftDirectory(plan.data, node_id=plan.node_id, cluster_id=plan.cluster_id, voters=voters)
+        log, election = directory.open(Settings(SEGMENT_BYTES, set_aside=plan.set_aside), level=LEVELS[plan.level])
+    except StorageError as error:
+        fail(str(error))
+    elections = DirectoryElections(directory, election)
+    return Opened(directory.cluster_id, directory.directory_id, log, elections, log.close, directory.store_cluster_id)
+
+
+async def _serve(
+    config: RaftConfig,
+    opened: Opened,
+    where: Address,
+    workload: AppendWorkload | None,
+    page: "MetricsPage | None",
+    front: FrontKind,
+    door: QuorumDoor,
+    audit: AuditLog | None,
+) -> Exit:
+    stopped = stop_signal()
+    try:
+        server = QuorumServer(
+            config,
+            opened.log,
+            opened.elections,
+            host=where.host,
+            port=where.port,
+            machine=workload,
+            store_cluster_id=opened.store_cluster_id,
+            front=front,
+            security=door.security,
+            super_users=door.super_users,
+            limits=door.limits,
+        )
+        server.audit_to(audit)
+        with rare_collections():
+            async with server, serving(page, QUORUM, server):
+                logging.info("node %s listens at %s:%s", config.node_id, where.host, server.port)
+                work = [workload.run(server.submit)] if workload else []
+                await until_first(stopped.wait(), server.wait_failed(), *work)
+                logging.info("stopping")
+    except (OSError, KcoreError) as error:
+        fail(str(error))
+    return Exit.GOOD if stopped.is_set() else Exit.FAILED
+
+
+def _report(stats: Stats) -> None:
+    say(str(stats))

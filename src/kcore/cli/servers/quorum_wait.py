@@ -1,0 +1,89 @@
+"""`kcore quorum wait`: until a quorum has a leader and its voters have caught up, for scripts that restart nodes."""
+
+import asyncio
+import time
+from collections.abc import Callable, Sequence
+from random import Random
+from typing import Annotated, Final
+
+import typer
+
+from kcore.cli.console import say
+from kcore.cli.options.command_config import CommandConfigOption, security_in
+from kcore.cli.options.finite import finite
+from kcore.cli.servers.server_process import address_of
+from kcore.errors import AuthenticationError, KcoreError
+from kcore.measure.report.exits import Exit
+from kcore.net.address import address_text
+from kcore.net.security.client_security import Security
+from kcore.raft.membership.replicas import Address
+from kcore.schema.describe_quorum import Node
+from kcore.server.quorum_node.describe import QuorumDescription, describe_quorum
+
+LOOK_S: Final = 0.2  # Between two looks.
+
+
+def command(
+    controllers: Annotated[str, typer.Argument(metavar="HOST:PORT,...", help="The controllers that must be ready.")],
+    timeout: Annotated[
+        float, typer.Option(metavar="SECONDS", min=0.1, callback=finite, help="Give up after that time.")
+    ] = 60.0,
+    command_config: CommandConfigOption = None,
+) -> None:
+    """Wait until a quorum has a leader and the named controllers have all that is committed.
+
+    A roll restarts one controller, waits for it, and goes on to the next. Exit code: 0 ready, 1 not ready in time,
+    2 usage.
+    """
+    addresses = [Address(*address_of("HOST:PORT", each.strip())) for each in controllers.split(",")]
+    raise typer.Exit(asyncio.run(_wait(addresses, timeout, security_in(command_config))))
+
+
+async def _wait(addresses: list[Address], timeout_s: float, security: Callable[[], Security] | None) -> Exit:
+    give_up_s = time.monotonic() + timeout_s
+    while True:
+        left_s = give_up_s - time.monotonic()
+        problem = await _problem(addresses, max(left_s, LOOK_S), security)
+        if problem is None:
+            say("ready")
+            return Exit.GOOD
+        if time.monotonic() + LOOK_S >= give_up_s:
+            say(f"kcore: not ready within {timeout_s:g} s: {problem}", err=True)
+            return Exit.FAILED
+        await asyncio.sleep(LOOK_S)
+
+
+async def _problem(
+    addresses: Sequence[Address], timeout_s: float, security: Callable[[], Security] | None
+) -> str | None:
+    """Why the controllers are not ready; None when they are. Each controller must answer a request of its own."""
+    for address in addresses:
+        try:
+            found = await describe_quorum(
+                [address], controllers=True, timeout_s=min(timeout_s, 3.0), random=Random(), security=security
+            )
+        except AuthenticationError:
+            raise
+        except KcoreError as error:
+            return str(error)
+        if (why := why_not_ready(found, address)) is not None:
+            return why
+    return None
+
+
+def why_not_ready(found: QuorumDescription, address: Address) -> str | None:
+    """Why the voter at `address` is not ready, by the leader's answer; all voters count if it names no addresses."""
+    partition = found.partition
+    ids = {node.node_id for node in found.nodes if _listens_at(node, address)}
+    voters = [each for each in partition.current_voters if not ids or each.replica_id in ids]
+    if found.nodes and not ids:
+        return f"no voter listens at {address_text(*address)}"
+    for voter in voters:
+        behind = partition.high_watermark - voter.log_end_offset
+        if behind > 0:
+            return f"controller {voter.replica_id} is {behind:,} records behind the high watermark"
+    return None
+
+
+def _listens_at(node: Node, address: Address) -> bool:
+    return any((each.host, each.port) == address for each in node.listeners)

@@ -1,0 +1,201 @@
+"""Log lines for the operator: one for each event, with ids and counts, and one for each partition with `--verbose`. A
+notice is an effect (`effects.LogNotice`): a handler yields it once ZooKeeper has accepted the writes, and the edge logs
+it. Equal events give equal lines, so tests compare them. The lines have the content of Kafka's controller log and
+state-change log.
+
+Source: KafkaController and StateChangeLogger of 3.9.1.
+"""
+
+from abc import abstractmethod
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Final, Literal, TypeAlias
+
+import numpy as np
+
+from kcore.constants import NO_LEADER
+from kcore.controller.zk.requests.states import distinct
+from kcore.metadata.table.changes import PartitionChanges
+from kcore.metadata.table.partition_table import PartitionTable
+from kcore.types import Bools, Int16s, Int32s
+
+# detail: only where --verbose asks for it. warning: something is left out that a person must mend.
+Level: TypeAlias = Literal["detail", "info", "warning"]
+NEW_PARTITIONS: Final = "new partitions"
+MOST_NAMED: Final = 10  # Topics or partitions in a line; the details name all.
+
+
+class Notice:
+    """A line for the log: `str` of it."""
+
+    __slots__ = ()
+    level: Level = "info"
+
+    @abstractmethod
+    def __str__(self) -> str: ...
+
+    def details(self) -> Iterator[str]:
+        """More lines, one for each partition or topic."""
+        yield from ()
+
+
+def named(names: Collection[str]) -> str:
+    """The first names, and how many more there are."""
+    shown = ", ".join(sorted(names)[:MOST_NAMED])
+    return shown if len(names) <= MOST_NAMED else f"{shown} and {len(names) - MOST_NAMED:,} more"
+
+
+def counted(count: int, what: str) -> str:
+    """1 partition, 2 partitions."""
+    return f"{count:,} {what}{'' if count == 1 else 's'}"
+
+
+def named_brokers(broker_ids: Iterable[int]) -> str:
+    """broker 1; brokers 1, 2."""
+    ids = sorted(broker_ids)
+    return f"broker{'' if len(ids) == 1 else 's'} {', '.join(map(str, ids)) or 'none'}"
+
+
+@dataclass(frozen=True, slots=True)
+class TextNotice(Notice):
+    """A line of text without details."""
+
+    text: str
+    level: Level = "info"
+    request: str = ""  # The API whose request asks for the line, though it may change nothing: at a bounded rate.
+
+    def __str__(self) -> str:
+        return self.text
+
+
+@dataclass(frozen=True, slots=True)
+class BrokersChanged(Notice):
+    """Brokers came and went in `/brokers/ids`; each as broker id and epoch."""
+
+    registered: Sequence[tuple[int, int]]
+    bounced: Sequence[tuple[int, int]]  # Registered again before their absence was noticed; the new epoch.
+    died: Sequence[tuple[int, int]]
+    live: Sequence[int]  # afterwards
+
+    def __str__(self) -> str:
+        kinds = {"registered": self.registered, "bounced": self.bounced, "died": self.died}
+        parts = [
+            f"broker {broker_id} (epoch {epoch}) {kind}"
+            for kind, each in kinds.items()
+            for broker_id, epoch in sorted(each)
+        ]
+        return f"{', '.join(parts)}; live: {named_brokers(self.live)}"
+
+
+@dataclass(frozen=True, slots=True)
+class Topics(Notice):
+    """Something became of topics."""
+
+    what: str  # has happened to them
+    partitions: dict[str, int]  # by topic name
+
+    def __str__(self) -> str:
+        topics, partitions = len(self.partitions), sum(self.partitions.values())
+        return f"{counted(topics, 'topic')} of {counted(partitions, 'partition')} {self.what}: {named(self.partitions)}"
+
+    def details(self) -> Iterator[str]:
+        for name, count in sorted(self.partitions.items()):
+            yield f"topic {name} of {counted(count, 'partition')} {self.what}"
+
+
+@dataclass(frozen=True, slots=True)
+class Reassignments(Notice):
+    """Reassignments that begin or end; replicas by partition."""
+
+    what: str
+    replicas: dict[str, tuple[int, ...]]
+
+    def __str__(self) -> str:
+        return f"{counted(len(self.replicas), 'reassignment')} {self.what}: {named(self.replicas)}"
+
+    def details(self) -> Iterator[str]:
+        for name, replicas in sorted(self.replicas.items()):
+            yield f"reassignment of {name} {self.what}: replicas {list(replicas)}"
+
+
+@dataclass(frozen=True, slots=True)
+class StatesBefore:
+    """The states of p partitions, as columns of the table, before a decision about them was replayed."""
+
+    leaders: Int16s  # broker rows
+    isr__pi: Int16s
+    is_new: Bools  # There is no state yet.
+
+    @classmethod
+    def of(cls, table: PartitionTable, rows: Int32s) -> "StatesBefore":
+        """As they are now."""
+        return cls(table.leader__p[rows], table.isr__pi[rows], table.leader_epoch__p[rows] < 0)
+
+
+@dataclass(frozen=True, slots=True)
+class PartitionsChanged(Notice):
+    """States that were written to ZooKeeper and are sent to brokers: leaders before and after."""
+
+    why: str
+    names: Mapping[int, str]  # of their topics, by topic row
+    topic_rows: Int32s  # p
+    indexes: Int32s  # p
+    leaders_before: Int32s  # p, broker ids
+    is_new: Bools  # p: they had no state
+    is_unclean: Bools  # p: the new leader was not in the ISR (unclean.leader.election.enable)
+    has_other_isr: Bools  # p
+    changes: PartitionChanges
+    level: Level = "info"
+
+    @classmethod
+    def of(
+        cls, why: str, table: PartitionTable, before: StatesBefore, changes: PartitionChanges, level: Level
+    ) -> "PartitionsChanged":
+        """Of a decision that has been replayed; `before`: the states of the same partitions."""
+        rows, leaders = changes.rows, table.leader__p[changes.rows]
+        ids = np.append(table.brokers.ids, np.int32(NO_LEADER))
+        was_in_sync = (before.isr__pi == leaders[:, None]).any(axis=1)
+        width = min(before.isr__pi.shape[1], table.isr__pi.shape[1])
+        after = table.isr__pi[rows]
+        other = (before.isr__pi[:, :width] != after[:, :width]).any(axis=1)
+        other |= (after[:, width:] >= 0).any(axis=1)
+        return cls(
+            why,
+            {row: table.topics.names[row] for row in distinct(table.topic_row__p[rows]).tolist()},
+            table.topic_row__p[rows],
+            table.partition_index__p[rows],
+            ids[before.leaders],
+            before.is_new,
+            ~before.is_new & (leaders >= 0) & ~was_in_sync,
+            other & ~before.is_new,
+            changes,
+            level,
+        )
+
+    def __str__(self) -> str:
+        before, after = self.leaders_before, self.changes.leaders
+        is_led = after != NO_LEADER
+        was_led = before != NO_LEADER
+        counts = {
+            "created": self.is_new & is_led,
+            "moved to another leader": was_led & is_led & (before != after),
+            "offline": was_led & ~is_led,
+            "online again": ~was_led & is_led & ~self.is_new,
+        }
+        parts = [f"{counted(int(mask.sum()), 'partition')} {what}" for what, mask in counts.items() if mask.any()]
+        if unclean := int(self.is_unclean.sum()):
+            parts.append(f"{unclean:,} of them led from outside the ISR (unclean)")
+        if others := int((self.has_other_isr & (before == after)).sum()):
+            parts.append(f"{counted(others, 'ISR')} changed under the same leader")
+        return f"{self.why}: {', '.join(parts) or counted(len(self.changes), 'leader epoch') + ' raised'}"
+
+    def details(self) -> Iterator[str]:
+        changes = self.changes
+        names = [self.names[row] for row in self.topic_rows.tolist()]
+        columns = (self.indexes, self.leaders_before, changes.leaders, changes.leader_epochs)
+        rows = zip(names, *(column.tolist() for column in columns), strict=True)
+        isr, ends = changes.isr.tolist(), changes.isr_offsets.tolist()
+        for place, (name, index, before, after, epoch) in enumerate(rows):
+            leader = f"leader {after}" if before == after else f"leader {before} to {after}"
+            unclean = ", unclean" if self.is_unclean[place] else ""
+            yield f"{name}-{index}: {leader}, leader epoch {epoch}, ISR {isr[ends[place] : ends[place + 1]]}{unclean}"

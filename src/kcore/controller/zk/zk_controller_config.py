@@ -1,0 +1,39 @@
+"""The configuration of a controller; names are Kafka's configuration keys."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+from kcore.controller.rules.tokens import EXPIRY_TIME_MS, MAX_LIFETIME_MS
+from kcore.controller.zk.authorizer_settings import AclAuthorizerSettings
+from kcore.metadata.table.broker_table import Endpoint
+
+
+@dataclass(frozen=True, slots=True)
+class ControllerConfig:
+    """A ZooKeeper-mode controller's settings (KafkaConfig of 3.9.1, the part that the controller reads)."""
+
+    broker_id: int
+    endpoints: tuple[Endpoint, ...] = ()  # Where brokers and clients reach it; it has no /brokers/ids znode.
+    rack: str | None = None
+    inter_broker_protocol: str = "3.9"
+    inter_broker_listener_name: str = "PLAINTEXT"
+    control_plane_listener_name: str | None = None  # Of brokers, for control requests; None: that between brokers.
+    unclean_leader_election_enable: bool = False
+    auto_leader_rebalance_enable: bool = True
+    leader_imbalance_per_broker_percentage: int = 10
+    leader_imbalance_check_interval_ms: int = 300_000
+    delete_topic_enable: bool = True
+    num_partitions: int = 1
+    default_replication_factor: int = 1
+    min_insync_replicas: int = 1
+    supported_features: Mapping[str, tuple[int, int]] = field(default_factory=dict)  # 3.9.1 has none in this mode.
+    authorizer: AclAuthorizerSettings | None = None  # None: everybody may do everything.
+    delegation_token_secret_key: str | None = field(default=None, repr=False)  # None: there are no tokens.
+    delegation_token_max_lifetime_ms: int = MAX_LIFETIME_MS
+    delegation_token_expiry_time_ms: int = EXPIRY_TIME_MS
+    delegation_token_expiry_check_interval_ms: int = 3600 * 1000
+    controller_quota_window_num: int = 11  # A quota on mutations may be overdrawn by so many windows' worth at once.
+    controller_quota_window_size_seconds: int = 1
+    quota_window_num: int = 11  # The time of requests is looked at over so many windows.
+    quota_window_size_seconds: int = 1
+    acknowledgement_timeout_ms: int = 30_000  # A leadership order that took longer raises an alarm.

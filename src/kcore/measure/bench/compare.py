@@ -1,0 +1,300 @@
+"""Two runs side by side: which named operations became slower, and whether that can be said at all."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Protocol
+
+from kcore.measure.report.earlier import is_same_machine
+from kcore.measure.report.exits import Exit
+from kcore.measure.report.noise import SHIFTED, about_the_machine, shift
+from kcore.suggestions import did_you_mean
+
+THRESHOLD = 1.25
+
+
+class Compared(Protocol):
+    """One named operation of one run: a `Summary` of `kcore bench`, or a scenario of `kcore storm`."""
+
+    @property
+    def key(self) -> tuple[Any, ...]: ...
+    @property
+    def title(self) -> str: ...
+    @property
+    def workload(self) -> str: ...
+    @property
+    def operation(self) -> str: ...
+    @property
+    def partitions(self) -> int: ...
+    @property
+    def brokers(self) -> int: ...
+    @property
+    def named(self) -> dict[str, Any]: ...
+    @property
+    def digest(self) -> str: ...
+    @property
+    def median_ns(self) -> int: ...
+    @property
+    def min_ns(self) -> int: ...
+    @property
+    def low_ns(self) -> int: ...
+    @property
+    def high_ns(self) -> int: ...
+    @property
+    def noise(self) -> list[str]: ...
+    @property
+    def times_ns(self) -> Sequence[float]: ...
+
+
+@dataclass(frozen=True, slots=True)
+class Thresholds:
+    """The ratio above which an operation is slower, and those of operations with one of their own."""
+
+    default: float = THRESHOLD
+    own: Mapping[str, float] = field(default_factory=dict)
+
+    def of(self, each: Compared) -> float:
+        """The threshold of its most exact name that has one, or the default."""
+        return next((self.own[name] for name in _names_of(each) if name in self.own), self.default)
+
+    def unknown(self, compared: Sequence[Compared]) -> list[str]:
+        """What is wrong with names of `own` that no operation has."""
+        known = {name for each in compared for name in _names_of(each)}
+        return [f"{name!r} is nowhere{did_you_mean(name, sorted(known))}" for name in self.own if name not in known]
+
+
+def _names_of(each: Compared) -> tuple[str, ...]:
+    """The most exact first: "codec / LeaderAndIsr v7: decode", the operation alone, its group, its workload."""
+    group = each.operation.partition(": ")[0]
+    return (f"{each.workload} / {each.operation}", each.operation, group, each.workload)
+
+
+@dataclass(frozen=True, slots=True)
+class Pair:
+    """One named operation at one size, in both runs."""
+
+    old: Compared
+    new: Compared
+    threshold: float = THRESHOLD
+
+    @property
+    def title(self) -> str:
+        """The title in the new run, followed by the name in the old run where that differs."""
+        same = (self.old.workload, self.old.operation) == (self.new.workload, self.new.operation)
+        return self.new.title if same else f"{self.new.title} (old: {self.old.workload} / {self.old.operation})"
+
+    @property
+    def median_ratio(self) -> float:
+        return self.new.median_ns / max(1, self.old.median_ns)
+
+    @property
+    def min_ratio(self) -> float:
+        return self.new.min_ns / max(1, self.old.min_ns)
+
+    @property
+    def slower(self) -> float:
+        """The ratio that the rule looks at: noise moves the median alone, luck the best alone."""
+        return min(self.median_ratio, self.min_ratio)
+
+    @property
+    def faster(self) -> float:
+        """The same the other way round: how many times as fast it is by both."""
+        return 1 / max(self.median_ratio, self.min_ratio, 1e-9)
+
+    @property
+    def same_result(self) -> bool:
+        return self.old.digest == self.new.digest
+
+    @property
+    def is_regression(self) -> bool:
+        """Both the best and the median are slower by more than the threshold."""
+        return self.slower > self.threshold
+
+    @property
+    def is_improvement(self) -> bool:
+        """Both the best and the median are faster by more than the threshold."""
+        return self.faster > self.threshold
+
+    @property
+    def doubt(self) -> str:
+        """Why the pair is doubtful: a part of the new times is slower. Empty if it is not."""
+        return "" if self.is_regression else shift(self.old.times_ns, self.new.times_ns, self.threshold)
+
+    @property
+    def is_partly_faster(self) -> bool:
+        """True if only a part of the old times was slower than the new times."""
+        return not self.is_improvement and bool(shift(self.new.times_ns, self.old.times_ns, self.threshold))
+
+    @property
+    def noise(self) -> str:
+        """In words, for both runs."""
+        both = (("old", self.old.noise), ("new", self.new.noise))
+        return "; ".join(f"{name} {', '.join(noise)}" for name, noise in both if noise)
+
+
+@dataclass(frozen=True, slots=True)
+class Comparison:
+    """Operations of both runs, and the names of those in one run only."""
+
+    pairs: Sequence[Pair]
+    only_old: Sequence[str]
+    only_new: Sequence[str]
+    thresholds: Thresholds
+    remarks: Sequence[str] = ()  # What makes the comparison doubtful.
+    what: str = "operation"  # In the singular.
+    about: str = ""  # What the times are, where the name of an operation does not say it.
+    labels: tuple[str, str] = ("old", "new")
+
+    @property
+    def regressions(self) -> list[Pair]:
+        """The slowest first."""
+        found = [pair for pair in self.pairs if pair.same_result and pair.is_regression]
+        return sorted(found, key=lambda pair: -pair.slower)
+
+    @property
+    def doubtful(self) -> list[Pair]:
+        """Slower in a part of their times: neither a regression nor unchanged."""
+        return [pair for pair in self.pairs if pair.same_result and pair.doubt]
+
+    @property
+    def improvements(self) -> list[Pair]:
+        """The fastest first."""
+        found = [pair for pair in self.pairs if pair.same_result and pair.is_improvement and not pair.doubt]
+        return sorted(found, key=lambda pair: -pair.faster)
+
+    @property
+    def partly_faster(self) -> list[Pair]:
+        """Faster in a part of their times."""
+        known = {id(pair) for pair in (*self.regressions, *self.doubtful)}
+        return [pair for pair in self.pairs if pair.same_result and pair.is_partly_faster and id(pair) not in known]
+
+    @property
+    def other_results(self) -> list[Pair]:
+        return [pair for pair in self.pairs if not pair.same_result]
+
+    @property
+    def unchanged(self) -> list[Pair]:
+        """Those within the rule, slowest first."""
+        changed = {id(pair) for pair in (*self.other_results, *self.regressions, *self.doubtful)}
+        changed |= {id(pair) for pair in (*self.improvements, *self.partly_faster)}
+        return sorted((pair for pair in self.pairs if id(pair) not in changed), key=lambda pair: -pair.slower)
+
+    @property
+    def exit(self) -> Exit:
+        """INVALID where times compare different things: nothing in common, a cell lost, other results; or a doubt."""
+        if not self.pairs or self.only_old or self.other_results:
+            return Exit.INVALID
+        if self.regressions:
+            return Exit.FAILED
+        return Exit.INVALID if self.doubtful else Exit.GOOD
+
+    @property
+    def rule(self) -> str:
+        """One sentence, and what the times are."""
+        others = ", ".join(f"{ratio:g} for {name}" for name, ratio in self.thresholds.own.items())
+        threshold = f"{self.thresholds.default:g}{f' ({others})' if others else ''}"
+        sentence = (
+            f"Slower: the smaller of two ratios, of the medians and of the best times, is above {threshold}. "
+            "Faster: the larger of the two is below 1 over it. "
+            "Doubtful: not slower by both, but the share of times above it times the old median grew by at least "
+            f"{100 * SHIFTED:.0f} points."
+        )
+        (old, new), names = self.labels, ""
+        if self.labels != ("old", "new"):
+            names = f"{old} is the old run, {new} the new one, which is judged. "
+        return f"{names}{sentence} {self.about}".rstrip()
+
+    @property
+    def verdict(self) -> str:
+        """One line."""
+        if not self.pairs:
+            return f"no verdict: the runs have no {self.what} in common"
+        parts = [f"no verdict: {self._no_verdict}"] if self._no_verdict else []
+        if slower := self.regressions:
+            parts.append(f"slower: {len(slower)} of {self._counted(len(self.pairs))}, up to {slower[0].slower:.2f}x")
+        elif parts:
+            parts.append(f"{self._counted(len(self.pairs))} compared")
+        else:
+            parts.append(f"none of {self._counted(len(self.pairs))} is slower")
+        if faster := self.improvements:
+            parts.append(f"faster: {len(faster)}, up to {faster[0].faster:.2f}x")
+        if partly := self.partly_faster:
+            parts.append(f"faster in a part of the times: {len(partly)}")
+        if not self._no_verdict and self.unchanged:
+            changed = len(self.pairs) - len(self.unchanged)
+            parts.append(("the rest" if changed else "all") + " within the rule")
+        return "; ".join(parts)
+
+    def _counted(self, count: int) -> str:
+        return f"{count} {self.what}" if count == 1 else f"{count} {self.what}s"
+
+    @property
+    def _no_verdict(self) -> str:
+        """Why there is no verdict; empty if there is one. A regression is a verdict, whatever else is doubtful."""
+        why = [f"{len(self.other_results)} with another result"] if self.other_results else []
+        why += [f"{len(self.only_old)} of the old run missing"] if self.only_old else []
+        if doubtful := self.doubtful:
+            first = doubtful[0]
+            why.append(f"{len(doubtful)} doubtful ({first.new.workload} / {first.new.operation}: {first.doubt})")
+        return " and ".join(why)
+
+
+def compare(
+    old: Sequence[Compared],
+    new: Sequence[Compared],
+    threshold: float | Thresholds = THRESHOLD,
+    remarks: Sequence[str] = (),
+    names: Mapping[str, str] | None = None,
+) -> Comparison:
+    """Pair the named operations of two runs; a ratio above its threshold is a regression.
+
+    `names`: the new name of an operation, workload, scenario or target, by its name in the old run. A renamed entry
+    replaces an entry of the old run with the new name; entries of the new run with an old name are not compared.
+    """
+    renamed = names or {}
+    taken = {*renamed.values()}
+    before = {each.key: each for each in old if not (renamed.keys() | taken) & _words(each)}
+    before |= {_renamed(each.key, renamed): each for each in old if renamed.keys() & _words(each)}
+    after = {each.key: each for each in new if not (renamed.keys() - taken) & _words(each)}
+    thresholds = threshold if isinstance(threshold, Thresholds) else Thresholds(threshold)
+    return Comparison(
+        pairs=[Pair(each, after[key], thresholds.of(after[key])) for key, each in before.items() if key in after],
+        only_old=[each.title for key, each in before.items() if key not in after],
+        only_new=[after[key].title for key in after if key not in before],
+        thresholds=thresholds,
+        remarks=remarks,
+    )
+
+
+def _words(each: Compared) -> set[str]:
+    """The names in its key."""
+    return {part for part in each.key if isinstance(part, str)}
+
+
+def _renamed(key: tuple[Any, ...], names: Mapping[str, str]) -> tuple[Any, ...]:
+    return tuple(names.get(part, part) if isinstance(part, str) else part for part in key)
+
+
+def unknown_names(old: Sequence[Compared], new: Sequence[Compared], names: Mapping[str, str]) -> str:
+    """Why `names` cannot be applied, in one line; empty if it can."""
+    for run, wanted, which in ((old, names.keys(), "old"), (new, names.values(), "new")):
+        known = {word for each in run for word in _words(each)}
+        for name in wanted:
+            if name not in known:
+                return f"the {which} run has no {name!r}{did_you_mean(name, sorted(known))}"
+    if len({*names.values()}) < len(names):
+        return "two names of the old run cannot become one of the new run"
+    return ""
+
+
+def remarks_on(old: Mapping[str, Any], new: Mapping[str, Any]) -> list[str]:
+    """What the facts of two runs say against comparing their times."""
+    found = []
+    if old.get("machine") and new.get("machine") and not is_same_machine(old, new):
+        found.append("The runs are of different machines: their times do not compare.")
+    if str(old.get("when", "")) > str(new.get("when", "")) > "":
+        found.append(f"The old run is later than the new one, {old['when']} and {new['when']}: are the two swapped?")
+    for name, facts in (("old", old), ("new", new)):
+        if not facts.get("machine"):
+            found.append(f"The {name} run does not say on which machine it ran: its times may not compare.")
+        found += [f"The {name} run: {line[:1].lower()}{line[1:]}" for line in about_the_machine(facts)]
+    return found

@@ -1,0 +1,46 @@
+"""What `kcore bench designs` measures, and how much of it."""
+
+from dataclasses import dataclass
+
+from kcore.constants import MAX_BROKERS
+from kcore.errors import PlanError
+from kcore.measure.workloads.generate import generate
+from kcore.metadata.table.partition_table import PartitionTable
+
+REPLICATION_FACTOR = 3
+PARTITIONS_PER_TOPIC = 100
+MAX_PARTITIONS = 200_000  # Of v1 and v2 every watch is a request of its own, here and in ZooKeeper.
+MAX_SESSIONS = 200  # A session a broker.
+
+
+@dataclass(frozen=True, slots=True)
+class DesignsPlan:
+    """One size of cluster, measured `repeat` times."""
+
+    partitions: int = 10_000
+    brokers: int = 20
+    repeat: int = 1
+    seed: int = 1
+    writes: int = 10_000  # states, by each way to write them
+    commands: int = 300  # to a broker, by each way to command
+
+    def check(self) -> None:
+        """PlanError for what cannot be run."""
+        most_brokers = min(MAX_SESSIONS, MAX_BROKERS)
+        bounds = {
+            "partitions": (self.partitions, self.brokers, MAX_PARTITIONS),
+            "brokers": (self.brokers, REPLICATION_FACTOR, most_brokers),
+            "repeat": (self.repeat, 1, 1_000),
+            "seed": (self.seed, 0, 2**32),
+        }
+        for name, (value, low, high) in bounds.items():
+            if not low <= value <= high:
+                raise PlanError(f"--{name} must be from {low} to {high}, not {value}")
+
+    def table(self) -> PartitionTable:
+        """The cluster, healthy."""
+        topics = -(-self.partitions // PARTITIONS_PER_TOPIC)
+        return generate(self.partitions, self.brokers, REPLICATION_FACTOR, topics, self.seed)
+
+
+QUICK = DesignsPlan(partitions=200, brokers=5, repeat=1, writes=1_000, commands=30)

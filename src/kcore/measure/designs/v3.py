@@ -1,0 +1,139 @@
+"""v3: a controller decides, writes the states, then sends requests to brokers directly."""
+
+import asyncio
+import time
+
+import numpy as np
+
+from kcore.controller.zk.decision import Decision, state_writes
+from kcore.controller.zk.events import BrokerFailed
+from kcore.controller.zk.zk_controller import ZkController
+from kcore.errors import TargetError
+from kcore.measure.designs.design import Design, done
+from kcore.measure.hollow.zk.hollow_zk_broker import HollowBroker
+from kcore.measure.hollow.zk.tree import write_tree
+from kcore.metadata.table.broker_table import SECURITY_PROTOCOLS, Endpoint
+from kcore.metadata.zookeeper import znodes
+from kcore.metadata.zookeeper.znode_brokers import BrokerNode, encode_broker
+from kcore.metadata.zookeeper.znode_operations import SetData
+from kcore.net.connect import connect
+from kcore.net.connection import Connection
+from kcore.schema import LeaderAndIsrRequest
+from kcore.types import Int32s
+from kcore.zookeeper.operations import Fence
+from kcore.zookeeper.registration import elect, register_broker
+
+CONTROLLER_ID = 30_001
+_PLAINTEXT = SECURITY_PROTOCOLS["PLAINTEXT"]
+_ADMIN = (znodes.REASSIGN_PARTITIONS, znodes.PREFERRED_REPLICA_ELECTION)
+
+
+class Controlled(Design):
+    """States go in batches of a thousand, fenced by the controller's epoch, as kcore's controller writes them."""
+
+    name = "v3 controller, direct RPC"
+
+    async def open(self) -> None:
+        self.hollow = {broker_id: HollowBroker(broker_id) for broker_id in self.table.brokers.ids.tolist()}
+        self.connections: dict[int, Connection] = {}
+        for broker_id, hollow in self.hollow.items():
+            await hollow.open()
+            self.connections[broker_id] = await connect("127.0.0.1", hollow.port, ask_versions=False)
+        await super().open()
+
+    async def close(self) -> None:
+        await super().close()
+        for connection in self.connections.values():
+            await connection.close()
+        for hollow in self.hollow.values():
+            await hollow.close()
+
+    async def write_tree(self) -> None:
+        [self.client] = self.others = [await self.session()]
+        await write_tree(self.client, self.table)
+
+    async def register(self, broker_id: int) -> None:
+        endpoints = (Endpoint(self.hollow[broker_id].port, "127.0.0.1", "PLAINTEXT", _PLAINTEXT),)
+        node = encode_broker(BrokerNode(endpoints), int(time.time() * 1000))
+        epoch = await register_broker(self.brokers[broker_id], broker_id, node)
+        self.hollow[broker_id].registered(epoch)
+        self.table.brokers.register(broker_id, epoch, endpoints=endpoints)
+
+    async def watch(self) -> None:
+        """The controller's listeners, and every broker's for the controller."""
+        ours = await elect(self.client, CONTROLLER_ID, int(time.time() * 1000))
+        self.fence: Fence = (znodes.CONTROLLER_EPOCH, ours.version)
+        self.controller = ZkController(CONTROLLER_ID, ours.epoch, self.table)
+        lists = [znodes.TOPICS, znodes.DELETE_TOPICS, znodes.ISR_CHANGE_NOTIFICATION, znodes.LOG_DIR_EVENT_NOTIFICATION]
+        await self.client.read_children(lists, lambda *_: None)
+        topics = [znodes.topic_path(name) for name in self.table.topics.names]
+        await self.client.read_nodes([*topics, *_ADMIN], lambda *_: None)
+        for client in self.brokers.values():
+            await client.read_nodes([znodes.CONTROLLER], lambda *_: None)
+        await self._read(np.arange(len(self.table), dtype=np.int32))
+        await self.client.read_children([znodes.BROKER_IDS], self._brokers_changed)
+
+    async def _read(self, rows: Int32s) -> None:
+        states = await self.client.read_states(self.table, rows)
+        self.table.apply(states.changes, controller_epoch=states.controller_epochs, check_epochs=False)
+
+    def _brokers_changed(self, path: str, kind: str) -> None:
+        if self.others:
+            self.work.start(self._failover())
+
+    async def _failover(self) -> None:
+        """The article's four steps; then the view, once all brokers have acknowledged."""
+        [names] = await self.client.read_children([znodes.BROKER_IDS], self._brokers_changed)
+        [lost] = set(self.table.brokers.ids.tolist()) - {int(name) for name in names or []}
+        led = self.led_by(lost)
+        await self._read(self.table.index.rows(self.table.brokers.row(lost)))
+        decision = self.controller.on_broker_failed(BrokerFailed((lost,)))
+        await self.write_states(decision)
+        self.controller.replay(decision)
+        await self._send_requests(decision)
+        self._learn(decision, led)
+        await self.update_view(led)
+
+    async def write_states(self, decision: Decision) -> None:
+        """Before anything is sent."""
+        epoch = self.controller.controller_epoch
+        taken = await self.client.write_states(self.table, decision.changes, epoch, fence=self.fence)
+        if not taken.all():
+            raise TargetError(f"{int((~taken).sum())} state writes were refused")
+
+    async def _send_requests(self, decision: Decision) -> None:
+        """All requests of the decision, each body encoded once; returns when all are answered."""
+        answers = []
+        for request in self.controller.requests(decision):
+            fanout = request.fanout()
+            for broker_id, epoch in zip(request.broker_ids.tolist(), request.broker_epochs.tolist(), strict=True):
+                body = fanout.buffers(epoch)
+                self.rpc_bytes += sum(map(len, body))
+                sent = self.connections[broker_id].send_bytes(fanout.message.api_key, fanout.version, *body)
+                answers.append(sent)
+        await asyncio.gather(*answers)
+
+    def _learn(self, decision: Decision, led: Int32s) -> None:
+        """Takes over when each broker got its LeaderAndIsr requests; TargetError if a partition is missing in them."""
+        ids, replicas = self.table.brokers.ids, self.table.replicas__ps
+        for broker_id in self.brokers:
+            row = self.table.brokers.row(broker_id)
+            orders = [each for each in self.hollow[broker_id].arrivals if each.message is LeaderAndIsrRequest]
+            wanted = int((replicas[decision.changes.rows] == row).any(axis=1).sum())
+            if sum(order.partitions for order in orders) != wanted:
+                raise TargetError(f"broker {broker_id} was not told of {wanted} partitions")
+            for each in led[(replicas[led] == row).any(axis=1)].tolist():
+                self.known.learnt(int(ids[row]), each, orders[-1].at_ns)
+
+    async def update_view(self, led: Int32s) -> None:
+        """There is none: clients route by the states, and try again until the leader leads."""
+
+
+class OneByOne(Controlled):
+    """What the article computes: one write a partition, each after the other's answer."""
+
+    name = "v3, states written one by one"
+
+    async def write_states(self, decision: Decision) -> None:
+        for write in state_writes(self.table, decision.changes, self.controller.controller_epoch):
+            await done(self.client, [SetData(write.path, write.data, write.expected_version)])

@@ -1,0 +1,456 @@
+"""The hollow brokers of one process: their states from registration to the end, over the compiled loop."""
+
+import asyncio
+import resource
+import threading
+import time
+from collections.abc import Coroutine, Iterable, Sequence
+from dataclasses import dataclass, field
+from enum import Enum
+from random import Random
+from types import TracebackType
+from typing import Any, Final
+
+from kcore._ext import hollow as kernel
+from kcore.errors import KcoreError, NetworkError, TargetError
+from kcore.measure.hollow.frames import fetch_frame, heartbeat_frame
+from kcore.measure.hollow.observer import Observer
+from kcore.measure.hollow.quorum_client import Quorum
+from kcore.measure.hollow.timeline import Timeline
+from kcore.metadata.image.image import ClusterImage
+from kcore.protocol_errors import Errors
+from kcore.schema.broker_lifecycle import (
+    BrokerHeartbeatRequest,
+    BrokerRegistrationRequest,
+    BrokerRegistrationResponse,
+    Feature,
+    Listener,
+)
+from kcore.schema.fetch import FetchRequest
+from kcore.types import Uuid
+from kcore.wire.frame_places import Frame
+
+_NANOS: Final = 1_000_000_000
+_FETCH_BYTES: Final = 1 << 20  # controller.quorum.fetch.max.bytes, KIP-1219
+_SHUT_DOWN_AGAIN_S: Final = 0.05  # BrokerLifecycleManager asks once more so soon, then at the usual interval.
+_RECONNECT_S: Final = (0.05, 0.5)
+_UNKNOWN_EPOCH: Final = -1
+_WATCH_S: Final = 0.02
+_NOT_KNOWN: Final = -1  # A high watermark, as the loop and Kafka have it.
+OBSERVER_ID: Final = -1  # The replica id of an anonymous Fetch.
+
+
+class State(Enum):
+    """What a hollow broker is doing."""
+
+    OFF = "off"
+    FENCED = "fenced"
+    RUNNING = "running"
+    SHUTTING_DOWN = "shutting down"
+
+
+@dataclass(slots=True, eq=False)
+class HollowBroker:
+    """One broker. `row` is its number in the loop."""
+
+    broker_id: int
+    row: int
+    rack: str | None
+    directories: tuple[Uuid, ...]
+    incarnation_id: Uuid
+    state: State = State.OFF
+    epoch: int = _UNKNOWN_EPOCH
+    changed: asyncio.Event = field(default_factory=asyncio.Event)  # Set at every change of `state`.
+    lookups: list[int] = field(default_factory=lambda: [0, 0])  # Of the quorum, by connection, when that began.
+    begun_ns: list[int] = field(default_factory=lambda: [0, 0])  # When the connections began.
+    reconnecting: set[int] = field(default_factory=set)
+    last_sent_ns: int = 0  # When the previous incarnation sent its last heartbeat; 0: not known.
+    deaths: int = 0  # What was begun in an earlier life must not touch the next one.
+    registering: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Options:
+    """What all hollow brokers of a fleet have in common."""
+
+    heartbeat_s: float = 2.0  # broker.heartbeat.interval.ms
+    timeout_s: float = 30.0
+    patience: float = 1.0  # So many times the usual time-outs of requests: large clusters need longer.
+    frame_bytes: int = 100 << 20
+    counts_only: bool = False  # No image of the partitions is kept: `--mind count`.
+
+
+class Fleet:
+    """Hollow brokers against one quorum. `async with` stops the loop and ends every connection, as kill -9 would.
+
+    What goes wrong behind the scenes of a scenario ends the body of the `async with`, by a TargetError.
+    """
+
+    def __init__(self, quorum: Quorum, *, random: Random, options: Options | None = None) -> None:
+        self.quorum, self.options = quorum, options or Options()
+        self.brokers: dict[int, HollowBroker] = {}
+        self.timeline = Timeline()
+        self.clock_ns = 0  # By which the clock of another process may be off ours, at most.
+        self.lost = ""  # The brokers that were lost with their process, if any.
+        self.errors: dict[str, int] = {}
+        self.false_fencings = 0  # Of brokers that were running and beating.
+        self.refused_ns = 0  # Registrations waited so long, in all, for the sessions of earlier incarnations to end.
+        self._random = random
+        self._by_row: list[HollowBroker] = []
+        self._loop = kernel.Loop(
+            frame_bytes=self.options.frame_bytes,
+            timeout_ns=int(self.options.timeout_s * self.options.patience * _NANOS),
+        )
+        self.observer = Observer(quorum, self._loop, counts_only=self.options.counts_only)
+        self._thread = threading.Thread(target=self._loop.run, name="hollow brokers", daemon=True)
+        self._group = asyncio.TaskGroup()
+        self._tasks: set[asyncio.Task[None]] = set()
+        self._ends = False  # The group takes no more tasks.
+
+    async def __aenter__(self) -> "Fleet":
+        await self._group.__aenter__()
+        self._thread.start()
+        asyncio.get_running_loop().add_reader(self._loop.fileno(), self._on_news)
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        asyncio.get_running_loop().remove_reader(self._loop.fileno())
+        self._ends = True
+        for task in self._tasks:
+            task.cancel()
+        try:
+            await self._group.__aexit__(kind, error, trace)
+        except BaseExceptionGroup as group:
+            if (first := _the_first(group)) is not error:
+                raise first from None
+        finally:
+            self._loop.stop()
+            await asyncio.to_thread(self._thread.join)
+
+    async def watch(self) -> None:
+        """Follows the metadata log to its present end, by an observer that is no broker. TargetError if it cannot."""
+        watcher = self._add_row(OBSERVER_ID)
+        watcher.state = State.FENCED  # For good: it has no heartbeats.
+        self._connect(watcher, kernel.FETCHES)
+        self._loop.fetch(watcher.row, True)
+        end = _NOT_KNOWN
+        timeout_s = self.options.timeout_s * self.options.patience
+        try:
+            async with asyncio.timeout(timeout_s):
+                while end == _NOT_KNOWN or self.observer.end_offset < end:
+                    await asyncio.sleep(_WATCH_S)
+                    self.drain()
+                    if end == _NOT_KNOWN:  # Nothing is answered yet, or by a leader that has only just become one.
+                        end = self._loop.position(watcher.row)[2]
+        except TimeoutError:
+            raise TargetError(f"the metadata log could not be read within {timeout_s:g} s") from None
+
+    # Lives.
+
+    def add(self, broker_id: int, *, rack: str | None = None, directories: int = 1) -> HollowBroker:
+        """A broker that is off. TargetError for a controller's id: its leader would refuse that broker's fetches."""
+        if broker_id in self.quorum.controller_ids:
+            raise TargetError(f"a hollow broker cannot have id {broker_id}: a controller has it")
+        broker = self._add_row(broker_id, rack, directories)
+        self.brokers[broker_id] = broker
+        return broker
+
+    def _add_row(self, broker_id: int, rack: str | None = None, directories: int = 1) -> HollowBroker:
+        assert self.quorum.versions is not None
+        version, cluster_id = self.quorum.versions.choose(FetchRequest), self.quorum.cluster_id
+        row = self._loop.add(
+            self._heartbeat(broker_id),
+            fetch_frame(_client_id(broker_id), version, broker_id, cluster_id, _FETCH_BYTES),
+            int(self.options.heartbeat_s * _NANOS),
+        )
+        mine = tuple(self._uuid() for _ in range(directories))
+        broker = HollowBroker(broker_id, row, rack, mine, self._uuid())
+        self._by_row.append(broker)
+        return broker
+
+    async def start(self, brokers: Iterable[HollowBroker], *, clean: bool = False) -> None:
+        """Registers them, all at once, and begins their heartbeats and fetches; `clean`: they remember their epochs.
+
+        TargetError if the controller refuses one for good, or answers too late: how many had registered by then.
+        """
+        wanted = list(brokers)
+        registering = asyncio.gather(*(self._register(broker, clean) for broker in wanted))
+        try:
+            await registering
+        except NetworkError as error:
+            done = sum(broker.state in (State.FENCED, State.RUNNING) for broker in wanted)
+            raise TargetError(f"{done:,} of {len(wanted):,} brokers had registered: {error}") from error
+
+    async def unfenced(self, brokers: Iterable[HollowBroker], timeout_s: float) -> None:
+        """Returns when all of them are. TargetError when the time is over."""
+        await self._await(brokers, State.RUNNING, timeout_s)
+
+    def kill(self, brokers: Iterable[HollowBroker]) -> None:
+        """Ends them as kill -9 does: their connections close without a request."""
+        for broker in brokers:
+            broker.last_sent_ns = self._loop.heartbeat_sent(broker.row)
+            self._loop.rest(broker.row)
+            self._loop.fetch(broker.row, False)
+            self._loop.close(broker.row, kernel.HEARTBEATS)
+            self._loop.close(broker.row, kernel.FETCHES)
+            broker.reconnecting.clear()
+            broker.deaths += 1
+            broker.registering = False
+            self._set(broker, State.OFF)
+
+    async def shut_down(self, brokers: Sequence[HollowBroker], timeout_s: float) -> None:
+        """Controlled shutdown: heartbeats request it until the controller grants it, then the broker ends."""
+        for broker in brokers:
+            self._set(broker, State.SHUTTING_DOWN)
+            self._beat(broker, want_shut_down=True)
+        await asyncio.sleep(_SHUT_DOWN_AGAIN_S)
+        for broker in brokers:
+            if broker.state is State.SHUTTING_DOWN:
+                self._beat(broker, want_shut_down=True)
+        await self._await(brokers, State.OFF, timeout_s)
+
+    def lose_directories(self, broker: HollowBroker, lost: Sequence[Uuid]) -> None:
+        """Its heartbeats, the first at once, report these directories as offline, until it restarts."""
+        self._loop.set_heartbeat(broker.row, self._heartbeat(broker.broker_id, lost))
+        self._beat(broker)
+
+    def replace_directories(self, broker: HollowBroker, directories: int) -> tuple[Uuid, ...]:
+        """A broker that is off gets fresh directories behind its first one, so many in all; which it has now."""
+        self.set_directories(broker, (broker.directories[0], *(self._uuid() for _ in range(directories - 1))))
+        return broker.directories
+
+    def set_directories(self, broker: HollowBroker, directories: Sequence[Uuid]) -> None:
+        """A broker that is off has these, all online, from its next start on."""
+        broker.directories = tuple(directories)
+        self._loop.set_heartbeat(broker.row, self._heartbeat(broker.broker_id))
+
+    def counters(self) -> dict[str, int]:
+        """How often each thing has happened in the loop."""
+        return dict(self._loop.counters())
+
+    def histograms(self) -> tuple[bytes, bytes]:
+        """Since the last call: latency of heartbeats, and our own lag."""
+        return self._loop.histograms()
+
+    async def sync(self) -> None:
+        """Takes the events until now, in whatever process the brokers run."""
+        self.drain()
+
+    def cpu_s(self) -> float:
+        """What the hollow brokers have cost so far."""
+        used = resource.getrusage(resource.RUSAGE_SELF)
+        return used.ru_utime + used.ru_stime
+
+    async def _await(self, brokers: Iterable[HollowBroker], state: State, timeout_s: float) -> None:
+        async def until(broker: HollowBroker) -> None:
+            while broker.state is not state:
+                broker.changed.clear()
+                await broker.changed.wait()
+
+        waiting = [broker for broker in brokers if broker.state is not state]
+        try:
+            async with asyncio.timeout(timeout_s):
+                await asyncio.gather(*map(until, waiting))
+        except TimeoutError:
+            late = [broker.broker_id for broker in waiting if broker.state is not state]
+            some = ", ".join(map(str, late[:5]))
+            seen = ", ".join(f"{count:,} x {name}" for name, count in self.errors.items()) or "no errors"
+            raise TargetError(
+                f"{len(late)} brokers are not {state.value} after {timeout_s:g} s: {some} ... ({seen})"
+            ) from None
+
+    def _heartbeat(self, broker_id: int, offline: Sequence[Uuid] = ()) -> Frame:
+        assert self.quorum.versions is not None
+        version = self.quorum.versions.choose(BrokerHeartbeatRequest)
+        return heartbeat_frame(_client_id(broker_id), version, broker_id, offline)
+
+    async def _register(self, broker: HollowBroker, clean: bool) -> None:
+        """Once: while a registration runs, and after the broker was killed meanwhile, nothing comes of it."""
+        if broker.registering:
+            return
+        deaths, broker.registering = broker.deaths, True
+        previous = broker.epoch if clean else _UNKNOWN_EPOCH
+        broker.incarnation_id = self._uuid()
+        try:
+            epoch = await self._registered_epoch(broker, previous, deaths)
+        finally:
+            if broker.deaths == deaths:
+                broker.registering = False
+        if broker.deaths != deaths:
+            return
+        broker.epoch = epoch
+        is_leaving = broker.state is State.SHUTTING_DOWN
+        if not is_leaving:
+            self._set(broker, State.FENCED)
+        broker.reconnecting.clear()  # Of the life before: it comes to nothing.
+        for which in (kernel.HEARTBEATS, kernel.FETCHES):
+            self._connect(broker, which)
+        self._loop.fetch(broker.row, True)
+        self._beat(broker, want_shut_down=is_leaving)
+
+    async def _registered_epoch(self, broker: HollowBroker, previous: int, deaths: int) -> int:
+        """The epoch that the controller gives; _UNKNOWN_EPOCH if the broker was killed meanwhile."""
+        registration = self._registration(broker, previous)
+        refused_ns = 0
+        while broker.deaths == deaths:
+            answer: BrokerRegistrationResponse = await self.quorum.ask(registration)
+            if answer.error_code == Errors.NONE:
+                self.refused_ns += time.monotonic_ns() - refused_ns if refused_ns else 0
+                return answer.broker_epoch
+            refused_ns = refused_ns or time.monotonic_ns()
+            self._count(Errors.of(answer.error_code).name)
+            if answer.error_code != Errors.DUPLICATE_BROKER_REGISTRATION:  # Until the old session has ended.
+                raise TargetError(f"broker {broker.broker_id}: registration: {Errors.of(answer.error_code).name}")
+            await asyncio.sleep(0.1)
+        return _UNKNOWN_EPOCH
+
+    def _connect(self, broker: HollowBroker, which: int) -> None:
+        broker.lookups[which] = self.quorum.lookups
+        broker.begun_ns[which] = self._loop.connect(broker.row, which, self.quorum.leader_address)
+
+    def _registration(self, broker: HollowBroker, previous: int) -> BrokerRegistrationRequest:
+        features = [
+            Feature(name=each.name, min_supported_version=each.min_version, max_supported_version=each.max_version)
+            for each in self.quorum.features.supported_features
+        ]
+        return BrokerRegistrationRequest(
+            broker_id=broker.broker_id,
+            cluster_id=self.quorum.cluster_id,
+            incarnation_id=broker.incarnation_id,
+            listeners=[Listener(name="PLAINTEXT", host="hollow", port=9092, security_protocol=0)],
+            features=features,
+            rack=broker.rack,
+            log_dirs=[*broker.directories],
+            previous_broker_epoch=previous,
+        )
+
+    def _beat(self, broker: HollowBroker, *, want_shut_down: bool = False) -> None:
+        """Heartbeats from now on."""
+        self._loop.beat(
+            broker.row,
+            broker.epoch,
+            time.monotonic_ns(),
+            int(self.options.heartbeat_s * _NANOS),
+            want_shut_down=want_shut_down,
+        )
+
+    def _set(self, broker: HollowBroker, state: State) -> None:
+        broker.state = state
+        broker.changed.set()
+
+    def _uuid(self) -> Uuid:
+        return Uuid(self._random.randbytes(16))
+
+    def _count(self, error: str) -> None:
+        self.errors[error] = self.errors.get(error, 0) + 1
+
+    # The events of the loop.
+
+    def _on_news(self) -> None:
+        """As `drain`, called by the event loop, which cannot handle errors."""
+        try:
+            self.drain()
+        except Exception as error:  # A task's failure ends the run, this one's would only be printed.
+            asyncio.get_running_loop().remove_reader(self._loop.fileno())
+            self._spawn(_raise(error))
+
+    def drain(self) -> None:
+        """Takes what has happened since the last time."""
+        notices, bytes_, batches, arrivals = self._loop.drain()
+        self.timeline.add(batches, arrivals)
+        self.observer.read(bytes_, self.timeline.committed)
+        for row, which, kind, when_ns, detail in notices:
+            broker = self._by_row[row]
+            if when_ns < broker.begun_ns[which]:
+                continue  # Of a connection that is gone.
+            if kind == "state":
+                self._on_state(broker, detail[0])
+            elif kind == "error":
+                self._on_error(broker, int.from_bytes(detail, "big", signed=True))
+            elif kind == "answer":
+                self._spawn(self._on_unusual(broker, detail))
+            elif kind == "closed" and broker.state is not State.OFF:
+                self._count("connection closed")
+                self._spawn(self._reconnect(broker, which))
+
+    def _on_state(self, broker: HollowBroker, flags: int) -> None:
+        if broker.state is State.SHUTTING_DOWN and flags & kernel.SHOULD_SHUT_DOWN:
+            self.kill([broker])
+        elif broker.state in (State.FENCED, State.RUNNING):
+            self.false_fencings += broker.state is State.RUNNING and bool(flags & kernel.FENCED)
+            self._set(broker, State.FENCED if flags & kernel.FENCED else State.RUNNING)
+
+    def _on_error(self, broker: HollowBroker, code: int) -> None:
+        """A heartbeat was refused; the next one goes out all the same."""
+        self._count(Errors.of(code).name)
+        if broker.state is State.OFF:
+            return
+        if code == Errors.NOT_CONTROLLER:
+            self._spawn(self._reconnect(broker, kernel.HEARTBEATS))
+        elif code == Errors.STALE_BROKER_EPOCH:
+            self._loop.rest(broker.row)
+            self._spawn(self._register(broker, clean=True))
+
+    async def _on_unusual(self, broker: HollowBroker, frame: bytes) -> None:
+        """A Fetch was answered by an error, a divergence or a snapshot; the broker fetches on after this."""
+        incarnation_id = broker.incarnation_id
+        elsewhere = await self.observer.on_unusual(broker.row, frame)
+        if broker.state is State.OFF:
+            return
+        if elsewhere and broker.incarnation_id == incarnation_id:
+            await self._reconnect(broker, kernel.FETCHES)
+        self._loop.fetch(broker.row, True)
+
+    async def _reconnect(self, broker: HollowBroker, which: int) -> None:
+        """To the active controller, looked for by the first of all brokers that need it."""
+        if which in broker.reconnecting:
+            return
+        incarnation_id = broker.incarnation_id
+        broker.reconnecting.add(which)
+        try:
+            await asyncio.sleep(self._random.uniform(*_RECONNECT_S))
+            await self.quorum.find_leader(broker.lookups[which])
+        finally:
+            broker.reconnecting.discard(which)
+        if broker.state is State.OFF or broker.incarnation_id != incarnation_id:
+            return
+        self._connect(broker, which)
+        if which == kernel.HEARTBEATS:
+            self._beat(broker, want_shut_down=broker.state is State.SHUTTING_DOWN)
+
+    def _spawn(self, work: Coroutine[Any, Any, None]) -> None:
+        if self._ends:
+            work.close()
+            return
+        task = self._group.create_task(work)
+        self._tasks.add(task)
+        task.add_done_callback(self._on_done)
+
+    def _on_done(self, task: asyncio.Task[None]) -> None:
+        self._tasks.discard(task)
+        self._ends = self._ends or (not task.cancelled() and task.exception() is not None)
+
+
+async def cluster_of(quorum: Quorum, random: Random, timeout_s: float = 30.0) -> ClusterImage:
+    """The cluster from its metadata log: controllers have no other API for brokers and topics."""
+    async with Fleet(quorum, random=random, options=Options(timeout_s=timeout_s)) as watcher:
+        await watcher.watch()
+        return watcher.observer.image
+
+
+def _client_id(broker_id: int) -> str:
+    return f"hollow-{broker_id:06}"
+
+
+async def _raise(error: Exception) -> None:
+    raise error
+
+
+def _the_first(group: BaseExceptionGroup[BaseException]) -> BaseException:
+    """What went wrong first; as a TargetError where it is one of ours or of the network's."""
+    first = group.exceptions[0]
+    if isinstance(first, KcoreError) and not isinstance(first, TargetError):
+        return TargetError(f"the hollow brokers: {type(first).__name__}: {first}")
+    return first

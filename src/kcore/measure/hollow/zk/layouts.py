@@ -1,0 +1,93 @@
+"""What the compiled receivers are told of the schema: how control requests are read, and what their answers list."""
+
+from collections.abc import Iterator
+from typing import Final, TypeAlias
+
+from kcore.broker.zk_control.control_requests import CONTROL_REQUESTS, RequestHead
+from kcore.measure.hollow.zk.bodies import LOWEST
+from kcore.net.versions import answer_of, for_version
+from kcore.schema import LeaderAndIsrRequest, StopReplicaRequest, UpdateMetadataRequest
+from kcore.schema.api_versions import ApiVersionsRequest
+from kcore.schema.kinds import Kind
+from kcore.schema.structure import Message
+from kcore.wire.codec import encode
+from kcore.wire.layout import DTYPES
+from kcore.wire.plan import Step, StructPlan, plan
+
+Program: TypeAlias = list[tuple[str, int]]
+Layout: TypeAlias = tuple[int, int, bool, str, Program]
+
+_HEAD: Final = {*RequestHead._fields}
+_LISTS: Final = {LeaderAndIsrRequest: "topics", StopReplicaRequest: "partitions", UpdateMetadataRequest: "nothing"}
+# What an answer has again, by what it lists.
+_NAMED: Final = {
+    "topics": {"topic_id": "topic_id", "partition_index": "partition"},
+    "partitions": {"topic_name": "topic", "partition_index": "partition"},
+    "nothing": {"partition_index": "partition"},
+}
+
+
+def layouts() -> list[Layout]:
+    """API key, version, whether the head has `is_kraft_controller`, what the answer lists, the program behind it."""
+    return [
+        _layout(message, version)
+        for message in CONTROL_REQUESTS.values()
+        for version in range(LOWEST[message], message.versions.highest + 1)
+    ]
+
+
+def constants() -> list[tuple[int, int, bytes]]:
+    """Whoever asks is told that a hollow broker serves ApiVersions alone: its controller asks nobody."""
+    versions = ApiVersionsRequest.versions
+    answer = answer_of({ApiVersionsRequest: versions})
+    return [
+        (ApiVersionsRequest.api_key, version, encode(for_version(answer, version), version))
+        for version in range(versions.lowest, versions.highest + 1)
+    ]
+
+
+def _layout(message: type[Message], version: int) -> Layout:
+    whole, lists = plan(message, version), _LISTS[message]
+    names = [each.field.name for each in whole.in_line]
+    has_kraft = "is_kraft_controller" in names
+    head = 3 + has_kraft
+    assert {*names[:head]} <= _HEAD, f"{message.__name__} {version} begins otherwise"
+    return message.api_key, version, has_kraft, lists, [*_joined(_program(whole, _NAMED[lists], head))]
+
+
+def _program(struct: StructPlan, named: dict[str, str], begin: int = 0) -> Iterator[tuple[str, int]]:
+    """Of the fields from `begin` on; versions that are not flexible are not read."""
+    assert struct.flexible
+    for each in struct.in_line[begin:]:
+        if each.field.name in named:
+            yield named[each.field.name], 0
+        else:
+            yield from _field(each.step, named)
+    yield "tags", 0
+
+
+def _field(step: Step, named: dict[str, str]) -> Iterator[tuple[str, int]]:
+    assert step.kind is Kind.STRING or not step.nullable
+    if step.kind is Kind.STRING:
+        yield "text", int(step.nullable)
+    elif step.element is not None and step.element.struct is not None:
+        yield "rows", 0
+        yield from _program(step.element.struct, named)
+        yield "end", 0
+    elif step.element is not None:
+        yield "items", DTYPES[step.element.kind].itemsize
+    else:
+        yield "skip", DTYPES[step.kind].itemsize
+
+
+def _joined(program: Iterator[tuple[str, int]]) -> Iterator[tuple[str, int]]:
+    """Fields to skip that follow each other are one."""
+    skipped = 0
+    for name, number in program:
+        if name == "skip":
+            skipped += number
+            continue
+        if skipped:
+            yield "skip", skipped
+            skipped = 0
+        yield name, number

@@ -1,0 +1,141 @@
+"""Hollow brokers of one ZooKeeper-mode cluster: their listeners here, their registrations in a real ZooKeeper."""
+
+import asyncio
+import time
+from collections.abc import Callable, Iterable
+from typing import TYPE_CHECKING, Final
+
+from kcore.errors import TargetError
+from kcore.measure.hollow.zk.hollow_zk_broker import Arrival
+from kcore.measure.hollow.zk.receivers import Receiver, Receivers
+from kcore.metadata.table.broker_table import SECURITY_PROTOCOLS, Endpoint
+from kcore.metadata.zookeeper.znode_brokers import BrokerNode, encode_broker
+from kcore.metadata.zookeeper.znode_operations import Delete, SetData
+from kcore.metadata.zookeeper.znodes import broker_path
+from kcore.schema.structure import Message
+from kcore.zookeeper.operations import Ephemeral, first_error
+
+if TYPE_CHECKING:
+    from kcore.measure.hollow.zk.broker_session import BrokerSession
+    from kcore.zookeeper.client import ZookeeperClient
+
+POLL_S: Final = 0.05
+LISTENER: Final = "PLAINTEXT"
+
+
+class HollowFleet:
+    """All share one session: to stop a broker is to remove its znode, as the end of its own session would.
+
+    A broker that is to die without a word has a session of its own (`register_to_die`).
+    """
+
+    def __init__(self, client: "ZookeeperClient", ids: Iterable[int]) -> None:
+        self.client = client
+        self.brokers: dict[int, Receiver] = {}  # Once they are open.
+        self._receivers = Receivers(ids)
+        self.live: set[int] = set()
+        self._sessions: dict[int, BrokerSession] = {}
+
+    async def open(self) -> None:
+        """All listen, none is registered."""
+        self.brokers = self._receivers.open()
+
+    async def close(self) -> None:
+        for session in self._sessions.values():
+            session.cut()
+        await self._receivers.close()
+
+    async def register(self, ids: Iterable[int]) -> None:
+        """Each as a new incarnation."""
+        from kcore.zookeeper.registration import register_broker  # kazoo: a storm of a quorum does without it.
+
+        for broker_id in ids:
+            self._is_live(broker_id, await register_broker(self.client, broker_id, self._data(broker_id)))
+
+    async def register_to_die(self, broker_id: int) -> None:
+        """As a new incarnation, in a session of its own."""
+        from kcore.measure.hollow.zk.broker_session import BrokerSession
+
+        session = BrokerSession(self.client.session.hosts)
+        await session.open()
+        self._sessions[broker_id] = session
+        self._is_live(broker_id, await session.create(broker_path(broker_id), self._data(broker_id)))
+
+    async def lose(self, broker_id: int) -> None:
+        """Deletes its znode."""
+        self.live.discard(broker_id)
+        await self.client.write([Delete(broker_path(broker_id))])
+
+    def kill(self, broker_id: int) -> bool:
+        """Cuts its own session off, whose time-out runs from now on; False if it has none."""
+        if (session := self._sessions.pop(broker_id, None)) is None:
+            return False
+        self.live.discard(broker_id)
+        session.cut()
+        return True
+
+    async def gone(self, broker_id: int, then: Callable[[], None]) -> None:
+        """Calls `then` when the broker's znode goes, and returns; at once if it is gone."""
+        removed = asyncio.Event()
+
+        def changed(path: str, kind: str) -> None:
+            if kind == "deleted":
+                then()
+                removed.set()
+
+        if (await self.client.read_nodes([broker_path(broker_id)], watch=changed))[0] is None:
+            then()
+            return
+        await removed.wait()
+
+    async def bounce(self, broker_id: int) -> None:
+        """Gone and back in one transaction: faster than any controller can look."""
+        path = broker_path(broker_id)
+        done = await self.client.transaction([Delete(path), Ephemeral(path), SetData(path, self._data(broker_id), 0)])
+        if done.errors.any():
+            raise TargetError(f"{path}: ZooKeeper answers {first_error(done.errors)[1]}")
+        self._is_live(broker_id, int(done.zxids[0, 2]))
+
+    def _is_live(self, broker_id: int, epoch: int) -> None:
+        self.live.add(broker_id)
+        self.brokers[broker_id].registered(epoch)
+
+    def _data(self, broker_id: int) -> bytes:
+        endpoint = Endpoint(self.brokers[broker_id].port, "127.0.0.1", LISTENER, SECURITY_PROTOCOLS[LISTENER])
+        return encode_broker(BrokerNode((endpoint,)), int(time.time() * 1000))
+
+    def forget(self) -> None:
+        """What came so far."""
+        self._receivers.forget()
+
+    def arrivals(self) -> list[tuple[int, Arrival]]:
+        """With the ids of the brokers at which they came, in order of time."""
+        return self._receivers.arrivals()
+
+    def partitions_sent(self, broker_id: int, message: type[Message]) -> int:
+        """How many partitions requests of that kind have carried to a broker, since `forget`."""
+        return self._receivers.partitions_sent(self.brokers[broker_id], message)
+
+    async def until(self, what: str, so: Callable[[], bool], timeout_s: float) -> None:
+        """Returns when the condition holds; TargetError after the time-out."""
+        end = time.monotonic() + timeout_s
+        while not self._holds(so):
+            if time.monotonic() > end:
+                raise TargetError(f"{what}: not within {timeout_s:g} s")
+            for broker_id, session in self._sessions.items():
+                if session.has_ended:
+                    raise TargetError(f"ZooKeeper ended the session of broker {broker_id}: is this machine too busy?")
+            await asyncio.sleep(POLL_S)
+
+    def _holds(self, so: Callable[[], bool]) -> bool:
+        self._receivers.drain()
+        return so()
+
+    async def quiet(self, quiet_s: float, timeout_s: float) -> None:
+        """Returns when no request has come for so long."""
+        since = time.monotonic_ns()
+
+        def is_quiet() -> bool:
+            return time.monotonic_ns() - max(self._receivers.last_ns, since) > quiet_s * 1e9
+
+        await self.until("the controller to be quiet", is_quiet, timeout_s)

@@ -1,0 +1,115 @@
+"""A Java process of ours: started, awaited by a line of its log, paused, ended, started again; its log is kept."""
+
+import signal
+import subprocess
+import time
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Final
+
+from kcore.errors import TargetError
+from kcore.measure.processes.local_process import Usage, usage_of
+from kcore.spark.java import java_home
+
+_POLL_S: Final = 0.05
+_END_OF_LOG: Final = 2_000  # Characters of the log in the error, if a process does not start.
+
+
+class JavaProcess:
+    """One process at a time; `log` has the output of all that were, one behind the other."""
+
+    def __init__(self, name: str, log: Path, arguments: Sequence[str], ready: str) -> None:
+        """`arguments` are java's; the process is ready once its log says `ready`."""
+        self.name, self.log = name, log
+        self._command = [str(java_home() / "bin" / "java"), "-XX:-UsePerfData", *arguments]
+        self._ready = ready
+        self._process: subprocess.Popen[bytes] | None = None
+        self._begin = 0  # Where in the log this process begins.
+
+    @property
+    def pid(self) -> int:
+        """Of the process that runs, or ran last."""
+        assert self._process is not None, f"{self.name} was never started"
+        return self._process.pid
+
+    @property
+    def is_running(self) -> bool:
+        return self._process is not None and self._process.poll() is None
+
+    def start(self, *, wait: bool = True) -> None:
+        """TargetError, with the last of its log, if it does not become ready."""
+        assert not self.is_running, f"{self.name} runs already"
+        self.log.parent.mkdir(parents=True, exist_ok=True)
+        with self.log.open("ab") as log:
+            self._begin = log.tell()
+            self._process = subprocess.Popen(
+                self._command, stdin=subprocess.DEVNULL, stdout=log, stderr=subprocess.STDOUT, start_new_session=True
+            )
+        if wait:
+            self.await_ready()
+
+    def await_ready(self, timeout_s: float = 90.0) -> None:
+        """Until the log says so."""
+        self.await_log(self._ready, timeout_s)
+
+    def await_log(self, text: str, timeout_s: float = 60.0) -> None:
+        """Until this process has logged `text`; TargetError if it ends before, or the time does."""
+        end = time.monotonic() + timeout_s
+        while text not in (logged := self.log_text()):
+            if not self.is_running or time.monotonic() > end:
+                raise TargetError(f"{self.name} did not say {text!r}; the end of its log:\n{logged[-_END_OF_LOG:]}")
+            time.sleep(_POLL_S)
+
+    def log_text(self) -> str:
+        """What this process, not those before it, has logged so far."""
+        with self.log.open("rb") as log:
+            log.seek(self._begin)
+            return log.read().decode(errors="replace")
+
+    def terminate(self, timeout_s: float = 30.0) -> int:
+        """SIGTERM, and its exit code once it has ended; kill -9 when the time is up."""
+        if self.is_running:
+            self._signal(signal.SIGTERM)
+        return self.wait(timeout_s)
+
+    def wait(self, timeout_s: float = 30.0) -> int:
+        """Its exit code once it has ended by itself; kill -9 when the time is up."""
+        assert self._process is not None, f"{self.name} was never started"
+        try:
+            return self._process.wait(timeout_s)
+        except subprocess.TimeoutExpired:
+            self.kill()
+            return self._process.returncode
+
+    def kill(self) -> None:
+        """As kill -9; a paused process too."""
+        if self._process is not None:
+            self._process.kill()
+            self._process.wait()
+
+    def pause(self) -> None:
+        """SIGSTOP: the process is suspended."""
+        self._signal(signal.SIGSTOP)
+
+    def resume(self) -> None:
+        """SIGCONT."""
+        self._signal(signal.SIGCONT)
+
+    def usage(self) -> Usage | None:
+        """None once the process has ended."""
+        return usage_of(self.pid) if self.is_running else None
+
+    def _signal(self, number: signal.Signals) -> None:
+        assert self._process is not None, f"{self.name} was never started"
+        self._process.send_signal(number)
+
+
+def stop_all(processes: Sequence[JavaProcess], timeout_s: float = 30.0) -> None:
+    """SIGTERM to all at once; those that are there when the time is up are killed."""
+    running = [process for process in processes if process.is_running]
+    for process in running:
+        process.resume()  # A paused process does not act on SIGTERM.
+        process._signal(signal.SIGTERM)
+    end = time.monotonic() + timeout_s
+    for process in running:
+        process.wait(max(0.1, end - time.monotonic()))

@@ -1,0 +1,161 @@
+"""Real ZooKeeper and real Kafka brokers in ZooKeeper mode, on the loopback interface, and nothing left of them."""
+
+import shutil
+import tempfile
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Final
+
+from kcore.measure.processes.jars import kafka_jars
+from kcore.measure.processes.java_process import JavaProcess, stop_all
+from kcore.measure.processes.local_process import free_ports
+from kcore.measure.processes.started import Started
+
+ZK_RELEASE: Final = "3.9.1"  # The last with ZooKeeper; it ships ZooKeeper 3.8.4.
+LIGHT: Final = ("-Xms64m", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1")  # For tests: 140 to 190 MB a broker.
+LOG4J: Final = """log4j.rootLogger=INFO, c
+log4j.appender.c=org.apache.log4j.ConsoleAppender
+log4j.appender.c.layout=org.apache.log4j.PatternLayout
+log4j.appender.c.layout.ConversionPattern=[%d] %p %m (%c)%n
+"""
+_ZOOKEEPER: Final = """dataDir={folder}/data
+clientPort={port}
+clientPortAddress=127.0.0.1
+admin.enableServer=false
+maxClientCnxns=0
+tickTime={tick_ms}
+4lw.commands.whitelist=*
+"""
+_BROKER: Final = """broker.id={broker_id}
+listeners=PLAINTEXT://127.0.0.1:{port}
+advertised.listeners=PLAINTEXT://127.0.0.1:{port}
+zookeeper.connect={zookeeper}
+zookeeper.session.timeout.ms=6000
+log.dirs={log_dirs}
+num.network.threads=1
+num.io.threads=2
+num.partitions=1
+offsets.topic.num.partitions=1
+offsets.topic.replication.factor=1
+transaction.state.log.num.partitions=1
+transaction.state.log.replication.factor=1
+transaction.state.log.min.isr=1
+group.initial.rebalance.delay.ms=0
+log.cleaner.dedupe.buffer.size=4194304
+log.cleaner.threads=1
+auto.create.topics.enable=false
+"""
+
+
+def _java(folder: Path, heap: str, options: Sequence[str], main: str, configuration: Path) -> list[str]:
+    logging = folder / "log4j.properties"
+    logging.write_text(LOG4J)
+    jars = f"{kafka_jars(ZK_RELEASE)}/*"
+    return [f"-Xmx{heap}", *options, f"-Dlog4j.configuration=file:{logging}", "-cp", jars, main, str(configuration)]
+
+
+class ZookeeperProcess(JavaProcess, Started):
+    """One ZooKeeper server; `stop`, `kill` and `start` again keep its data, the end of the `with` does not."""
+
+    def __init__(self, *, heap: str = "256m", options: Sequence[str] = LIGHT, tick_ms: int = 2_000) -> None:
+        """`options`: java's. Session timeouts are between 2 and 20 ticks."""
+        self.folder = Path(tempfile.mkdtemp(prefix="kcore-zookeeper-"))
+        [self.port] = free_ports(1)
+        configuration = self.folder / "zoo.cfg"
+        configuration.write_text(_ZOOKEEPER.format(folder=self.folder, port=self.port, tick_ms=tick_ms))
+        main = "org.apache.zookeeper.server.quorum.QuorumPeerMain"
+        arguments = _java(self.folder, heap, options, main, configuration)
+        super().__init__("ZooKeeper", self.folder / "zookeeper.log", arguments, "PrepRequestProcessor (sid:0) started")
+
+    @property
+    def address(self) -> str:
+        """HOST:PORT, as zookeeper.connect has it."""
+        return f"127.0.0.1:{self.port}"
+
+    def close(self) -> None:
+        """Ends it and removes its data."""
+        self.kill()
+        shutil.rmtree(self.folder, ignore_errors=True)
+
+
+class ZkBroker(JavaProcess):
+    """One broker; its log directories, in `log_dirs`, stay when it ends."""
+
+    def __init__(
+        self,
+        broker_id: int,
+        port: int,
+        folder: Path,
+        zookeeper: str,
+        properties: str,
+        heap: str,
+        options: Sequence[str],
+    ) -> None:
+        self.broker_id, self.port, self.folder = broker_id, port, folder
+        self.log_dirs = [folder / "data-1"]
+        self._zookeeper, self._heap, self._options = zookeeper, heap, options
+        folder.mkdir()
+        self.configuration = folder / "server.properties"
+        self.configure(properties)
+        arguments = _java(folder, heap, options, "kafka.Kafka", self.configuration)
+        ready = f"[KafkaServer id={broker_id}] started"
+        super().__init__(f"broker {broker_id}", folder / "server.log", arguments, ready)
+
+    @property
+    def address(self) -> str:
+        """HOST:PORT, as bootstrap.servers has it."""
+        return f"127.0.0.1:{self.port}"
+
+    def configure(self, properties: str) -> None:
+        """For the next start: ours, then `properties`, whose lines win."""
+        log_dirs = ",".join(map(str, self.log_dirs))
+        ours = _BROKER.format(broker_id=self.broker_id, port=self.port, zookeeper=self._zookeeper, log_dirs=log_dirs)
+        self.configuration.write_text(f"{ours}{properties}\n")
+
+
+class ZkBrokers(Started):
+    """Brokers of one cluster, with the ids from `first_id` on. Nothing is left of them after the `with`."""
+
+    def __init__(
+        self,
+        zookeeper: str,
+        count: int = 3,
+        *,
+        properties: str = "",
+        own_properties: Mapping[int, str] | None = None,
+        first_id: int = 1,
+        heap: str = "384m",
+        options: Sequence[str] = LIGHT,
+    ) -> None:
+        """`zookeeper`: HOST:PORT, with a chroot or not. Lines of configuration: for all, and by broker id."""
+        self.folder = Path(tempfile.mkdtemp(prefix="kcore-brokers-"))
+        self.brokers: list[ZkBroker] = []
+        for broker_id, port in enumerate(free_ports(count), first_id):
+            lines = f"{properties}\n{(own_properties or {}).get(broker_id, '')}"
+            place = self.folder / f"broker-{broker_id}"
+            self.brokers.append(ZkBroker(broker_id, port, place, zookeeper, lines, heap, options))
+
+    @property
+    def bootstrap(self) -> str:
+        """bootstrap.servers of all of them."""
+        return ",".join(broker.address for broker in self.brokers)
+
+    def __getitem__(self, broker_id: int) -> ZkBroker:
+        return next(broker for broker in self.brokers if broker.broker_id == broker_id)
+
+    def start(self) -> None:
+        """All at once; returns when each of them is ready. TargetError if one is not."""
+        for broker in self.brokers:
+            broker.start(wait=False)
+        for broker in self.brokers:
+            broker.await_ready()
+
+    def close(self) -> None:
+        """Ends them and removes their data."""
+        for broker in self.brokers:
+            broker.kill()
+        shutil.rmtree(self.folder, ignore_errors=True)
+
+    def stop(self) -> None:
+        """SIGTERM to all at once, and waits."""
+        stop_all(self.brokers)

@@ -1,0 +1,164 @@
+"""Three raft nodes that append and measure: Kafka's own by its TestRaftServer, or kcore's by `kcore quorum serve`."""
+
+import re
+import shutil
+import sys
+import tempfile
+import time
+from abc import abstractmethod
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Final, NamedTuple
+
+from kcore.errors import TargetError
+from kcore.measure.processes.jars import kafka_jars
+from kcore.measure.processes.java_process import JavaProcess, stop_all
+from kcore.measure.processes.local_process import free_ports, random_uuid
+from kcore.measure.processes.started import Started
+
+NODES: Final = (1, 2, 3)
+# What both print every five seconds, about the last half minute (Kafka's) to a minute.
+LINE: Final = re.compile(
+    r"Throughput \(bytes/second\): ([\d.]+), Latency \(ms\): ([\d.]+) p75 ([\d.]+) p99 ([\d.]+) p999"
+)
+_LOG4J: Final = """status = error
+rootLogger.level = warn
+"""
+_PROPERTIES: Final = """node.id={node_id}
+controller.quorum.voters={voters}
+listeners=CONTROLLER://{address}
+controller.listener.names=CONTROLLER
+log.dirs={folder}/data
+num.network.threads=1
+num.io.threads=2
+{linger}
+"""
+
+
+class Load(NamedTuple):
+    """What is appended; without a linger each has its own default: Kafka's 25 ms, kcore's adaptive one."""
+
+    rate: int  # Records a second.
+    record_bytes: int
+    linger_ms: int | None
+
+    @property
+    def setting(self) -> str:
+        return "" if self.linger_ms is None else f"controller.quorum.append.linger.ms={self.linger_ms}"
+
+
+class Measured(NamedTuple):
+    """The last that the leader printed, and what the three processes took of the machine since they were warm."""
+
+    bytes_per_s: float
+    p75_ms: float
+    p99_ms: float
+    p999_ms: float
+    cpu_s_per_s: float
+
+
+class RaftNodes(Started):
+    """Three processes of loopback; nothing is left of them."""
+
+    name: str
+
+    def __init__(self, load: Load) -> None:
+        self.load = load
+        self.folder = Path(tempfile.mkdtemp(prefix="kcore-raft-"))
+        self.addresses = {node: f"127.0.0.1:{port}" for node, port in zip(NODES, free_ports(len(NODES)), strict=True)}
+        self.voters = ",".join(f"{node}@{address}" for node, address in self.addresses.items())
+        self.processes: list[JavaProcess] = []
+
+    @abstractmethod
+    def process(self, node: int, folder: Path) -> JavaProcess:
+        """One of them, ready to be started in its folder."""
+
+    def start(self) -> None:
+        for node in NODES:
+            folder = self.folder / str(node)
+            folder.mkdir()
+            self.processes.append(self.process(node, folder))
+        for process in self.processes:
+            process.start(wait=False)
+
+    def close(self) -> None:
+        stop_all(self.processes, timeout_s=10)
+        shutil.rmtree(self.folder, ignore_errors=True)
+
+    def measure(self, warm_up_s: float, seconds: float) -> Measured:
+        """TargetError if one of them ends, or none prints anything in all that time."""
+        time.sleep(warm_up_s)
+        before_s, begin = self._cpu_s(), time.monotonic()
+        time.sleep(seconds)
+        cpu_s = (self._cpu_s() - before_s) / (time.monotonic() - begin)
+        lines = [line for process in self.processes for line in LINE.findall(process.log_text())]
+        if not lines:
+            ends = "\n".join(process.log_text()[-1000:] for process in self.processes)
+            raise TargetError(f"{self.name}: nothing was committed:\n{ends}")
+        bytes_per_s, p75_ms, p99_ms, p999_ms = map(float, lines[-1])
+        return Measured(bytes_per_s, p75_ms, p99_ms, p999_ms, cpu_s)
+
+    def _cpu_s(self) -> float:
+        usages = [process.usage() for process in self.processes]
+        if None in usages:
+            ended = next(each for each in self.processes if not each.is_running)
+            raise TargetError(f"{self.name}: {ended.name} has ended:\n{ended.log_text()[-2000:]}")
+        return sum(usage.cpu_s for usage in usages if usage is not None)
+
+
+class KafkaRaftNodes(RaftNodes):
+    """`kafka.tools.TestRaftServer`; that of 3.9.1 always appends 20,000 records of 256 bytes a second."""
+
+    def __init__(self, load: Load, release: str = "4.3.1", heap: str = "1g") -> None:
+        super().__init__(load)
+        self.name, self._release, self._heap = f"Kafka {release}", release, heap
+
+    def process(self, node: int, folder: Path) -> JavaProcess:
+        logging = folder / "log4j2.properties"
+        logging.write_text(_LOG4J)
+        (folder / "node.properties").write_text(
+            _PROPERTIES.format(
+                node_id=node,
+                voters=self.voters,
+                address=self.addresses[node],
+                folder=folder,
+                linger=self.load.setting,
+            )
+        )
+        java = [f"-Xmx{self._heap}", f"-Dlog4j2.configurationFile={logging}", "-cp", f"{kafka_jars(self._release)}/*"]
+        options = ["--config", str(folder / "node.properties"), "--replica-directory-id", random_uuid()]
+        options += ["--throughput", str(self.load.rate), "--record-size", str(self.load.record_bytes)]
+        name = f"{self.name} node {node}"
+        return JavaProcess(name, folder / "node.log", [*java, "kafka.tools.TestRaftServer", *options], "")
+
+
+class _Command(JavaProcess):
+    """Any process, handled as those of Java are."""
+
+    def __init__(self, name: str, log: Path, command: Sequence[str]) -> None:
+        super().__init__(name, log, [], "")
+        self._command = [*command]
+
+
+class KcoreRaftNodes(RaftNodes):
+    """`kcore quorum serve --append`."""
+
+    name = "kcore"
+
+    def __init__(self, load: Load) -> None:
+        super().__init__(load)
+        self._id = random_uuid()
+
+    def process(self, node: int, folder: Path) -> JavaProcess:
+        kcore = [sys.executable, "-c", "from kcore.cli import main; main()", "quorum"]
+        data = ["--id", str(node), "--data", str(folder / "data")]
+        made = _Command(
+            "kcore quorum format", folder / "format.log", [*kcore, "format", *data, "--cluster-id", self._id]
+        )
+        made.start(wait=False)
+        if made.wait():
+            raise TargetError(made.log_text())
+        load = ["--append", str(self.load.rate), "--record-bytes", str(self.load.record_bytes)]
+        settings = ["--config", self.load.setting] if self.load.setting else []
+        command = [*kcore, "serve", *data, "--voters", self.voters, *load, *settings]
+        return _Command(f"kcore node {node}", folder / "node.log", command)

@@ -1,0 +1,60 @@
+"""Commit latency and throughput of three kcore voters beside three of Kafka's own raft nodes, one after the other."""
+
+from collections.abc import Generator, Mapping, Sequence
+from typing import Any, Final, NamedTuple, Self
+
+from kcore.errors import TargetError
+from kcore.measure.raft_bench.nodes import KafkaRaftNodes, KcoreRaftNodes, Load, Measured, RaftNodes
+
+KAFKA: Final = "kafka-"
+KCORE: Final = "kcore"
+HEADER: Final = ("system", "linger", "wanted", "MB/s", "p75 ms", "p99 ms", "p99.9 ms", "CPU")
+
+
+class Row(NamedTuple):
+    """One system under one load; `fault` says why nothing was measured."""
+
+    system: str
+    load: Load
+    measured: Measured | None
+    fault: str = ""
+
+    def cells(self) -> tuple[str, ...]:
+        """As `HEADER` names them."""
+        load, measured = self.load, self.measured
+        linger = "default" if load.linger_ms is None else f"{load.linger_ms} ms"
+        wanted = f"{load.rate:,}/s x {load.record_bytes} B"
+        if measured is None:
+            return (self.system, linger, wanted, *["-"] * len(Measured._fields))
+        times = (f"{each:,.1f}" for each in measured[1:4])
+        return (self.system, linger, wanted, f"{measured.bytes_per_s / 1e6:.2f}", *times, f"{measured.cpu_s_per_s:.2f}")
+
+    def as_dict(self) -> dict[str, Any]:
+        """Plain values by name: those of the load, then what was measured or the fault."""
+        found = {"fault": self.fault} if self.measured is None else self.measured._asdict()
+        return {"system": self.system, **self.load._asdict(), **found}
+
+    @classmethod
+    def of(cls, row: Mapping[str, Any]) -> Self:
+        """From what was kept."""
+        load = Load(*(row[name] for name in Load._fields))
+        figures = [row[name] for name in Measured._fields]
+        return cls(row["system"], load, None if None in figures else Measured(*figures), row["fault"] or "")
+
+
+def nodes_of(system: str, load: Load) -> RaftNodes:
+    """By name: kcore, kafka-3.9.1, kafka-4.3.1."""
+    return KcoreRaftNodes(load) if system == KCORE else KafkaRaftNodes(load, system.removeprefix(KAFKA))
+
+
+def run(systems: Sequence[str], loads: Sequence[Load], warm_up_s: float, seconds: float) -> Generator[Row, None, None]:
+    """A row as soon as it is measured; one without figures if a process ends, or commits nothing."""
+    for load in loads:
+        for system in systems:
+            try:
+                with nodes_of(system, load) as nodes:
+                    measured = nodes.measure(warm_up_s, seconds)
+            except TargetError as error:
+                yield Row(system, load, None, str(error))
+            else:
+                yield Row(system, load, measured)

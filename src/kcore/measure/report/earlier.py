@@ -1,0 +1,99 @@
+"""Earlier runs beside a folder of results: the baseline and the history of a report."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Final
+
+from kcore.extras import needs
+from kcore.measure.report.result_files import METADATA_KEY, facts_in, filled
+
+with needs("report"):
+    import pyarrow as pa
+    import pyarrow.parquet as pq
+
+FILE: Final = "results.parquet"
+MOST_RUNS: Final = 10
+_MOST_FOLDERS: Final = 200  # The newest; of more, older ones are not looked at.
+_SAME: Final = ("host", "processor", "cores")
+
+
+@dataclass(frozen=True, slots=True)
+class EarlierRun:
+    """One run: its folder, its facts, its rows in the columns of today."""
+
+    path: Path
+    facts: dict[str, Any]
+    table: pa.Table
+
+    @property
+    def when(self) -> str:
+        return str(self.facts.get("when", ""))
+
+    @property
+    def name(self) -> str:
+        return f"{self.path.name} ({self.when})"
+
+
+@dataclass(frozen=True, slots=True)
+class ResultKind:
+    """What the results of one command look like."""
+
+    schema: pa.Schema  # Columns that older versions did not write are null.
+    needed: Sequence[str]  # The columns without which a history cannot be made of them.
+    own: Sequence[str]  # Columns that tell them from the results of other commands.
+    file: str = FILE
+
+
+@dataclass(frozen=True, slots=True)
+class EarlierRuns:
+    """The newest that can be read, oldest first, and a line for each of the newest that cannot."""
+
+    runs: Sequence[EarlierRun] = ()
+    passed_over: Sequence[str] = ()
+
+
+def earlier_runs(directory: Path | None, facts: Mapping[str, Any], kind: ResultKind) -> EarlierRuns:
+    """Runs of the same machine before the one with these facts, in folders beside its own."""
+    runs, passed_over = [], []
+    for folder in [] if directory is None else _newest(directory, kind.file):
+        found = _read(folder / kind.file, facts, kind)
+        if isinstance(found, EarlierRun):
+            runs.append(found)
+        elif found:
+            passed_over.append(found)
+    return EarlierRuns(sorted(runs, key=lambda run: run.when)[-MOST_RUNS:], passed_over[-MOST_RUNS:])
+
+
+def is_same_machine(one: Mapping[str, Any], other: Mapping[str, Any]) -> bool:
+    """Whether times of two runs compare: same host, processor and number of cores."""
+    mine, theirs = one.get("machine", {}), other.get("machine", {})
+    return all(mine.get(name) == theirs.get(name) for name in _SAME)
+
+
+def _newest(directory: Path, file: str) -> list[Path]:
+    """Folders with results beside this one, without it."""
+    here = directory.resolve()
+    try:
+        files = [path for path in here.parent.glob(f"*/{file}") if path.is_file() and path.parent.resolve() != here]
+        files.sort(key=lambda path: path.stat().st_mtime)
+    except OSError:
+        return []
+    return [path.parent for path in files[-_MOST_FOLDERS:]]
+
+
+def _read(path: Path, now: Mapping[str, Any], kind: ResultKind) -> EarlierRun | str | None:
+    """The run; or why it is passed over; or None for a file that is no earlier run of this kind and machine."""
+    try:
+        schema = pq.read_schema(path)
+        if not set(kind.own) <= set(schema.names) or METADATA_KEY not in (schema.metadata or {}):
+            return None
+        facts = facts_in(schema)
+        if str(facts.get("when", "")) >= str(now.get("when", "")) or not is_same_machine(facts, now):
+            return None
+    except (OSError, ValueError, pa.ArrowException):
+        return None
+    try:
+        return EarlierRun(path.parent, facts, filled(pq.read_table(path), kind.schema, kind.needed))
+    except (OSError, ValueError, pa.ArrowException) as error:
+        return f"{path.parent.name} ({facts.get('when', '')}) is passed over: {error}."

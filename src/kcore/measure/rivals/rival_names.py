@@ -1,0 +1,55 @@
+"""What the cases of the comparison with rivals, their groups and their figures are called in print."""
+
+import math
+from typing import Final
+
+from kcore.measure.rivals.rival_targets import KCORE, OBJECTS
+
+VIEWS: Final = {KCORE: "big", OBJECTS: "small"}
+"""Which of the group `messages` each view of kcore takes part in."""
+MESSAGES: Final = {"LeaderAndIsrRequest": "LISR", "UpdateMetadataRequest": "UMR"}
+WORDS: Final = {
+    **{
+        "decode_nogc": "decode, gc off",
+        "read_nogc": "decode and read, gc off",
+        "fanout": "fan-out",
+        "fanout_copy": "fan-out, one copy",
+    },
+    **{"scan": "one down, full scan", "full": "every partition elects"},
+    **{"batches:segment": "batches with CRC", "mapped:segment": "the same, mapped", "crc:segment": "bare CRC-32C"},
+}
+"""Operations in print, where the name does not say enough."""
+TITLES: Final = {
+    "memory": "memory: live MiB",
+    "small": "messages as objects: ns a message, least of all runs",
+    "big": "messages as columns: ns a partition, least of all runs",
+    "records": "records: ns a KiB, least of all runs",
+}
+"""Of a group or of its view, where it is not ns a partition."""
+
+
+def view_of(case: str) -> str:
+    """ "small" or "big" in the group `messages`, else empty."""
+    shape = case.split(":")[-1]
+    return shape if shape in VIEWS.values() else ""
+
+
+def short_name(case: str) -> str:
+    """What a case is called in print: "LISR v7 encode fresh", "offline mixed"."""
+    if case in WORDS:
+        return WORDS[case]
+    operation, *rest = case.split(":")
+    words = WORDS.get(operation, operation.replace("_", " "))
+    if len(rest) == 3:
+        message, version, shape = rest
+        name = MESSAGES.get(message, message.removesuffix("Request"))
+        return f"{name} v{version} {words}" + ("" if shape in ("uniform", *VIEWS.values()) else f" {shape}")
+    return " ".join([words, *rest])
+
+
+def figure(value: float | None) -> str:
+    """Three significant digits, never an exponent."""
+    if value is None:
+        return "-"
+    decimals = 2 - math.floor(math.log10(abs(value))) if value else 0
+    return f"{round(value, decimals):,.{max(0, decimals)}f}"

@@ -1,0 +1,252 @@
+"""Answers the question of a storm's page: the time of each controller as a multiple of another controller's.
+
+A ratio is that of the medians of the valid repetitions; its spread is that of the ratios within each repetition. The
+ratio of the medians always lies inside that spread. Where nothing valid was measured there is no ratio, and no answer.
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from statistics import median
+from typing import Any, Final
+
+from kcore.measure.hollow.histograms import NOT_KNOWN
+from kcore.measure.report.charts import Axis
+from kcore.measure.report.dots import Dot, dot_chart
+from kcore.measure.report.noise import spread
+from kcore.measure.report.palette import color_of, marker_of
+from kcore.measure.report.report_page import Cell, Mark, Marked, answer, beside, figure, html_table, paragraphs
+from kcore.measure.report.units import duration, three_digits
+from kcore.measure.storm.curves import name_of
+from kcore.measure.storm.phases import work_ms
+from kcore.measure.storm.report_rows import KEY, Row, is_good, why_left_out
+
+UNTIL: Final = {
+    "register": "all brokers are registered and know it",
+    "create": "the last broker knows all new topics",
+    "failover": "another controller leads and the last broker knows it",
+    "broker-lost": "the last broker knows a lost broker's leaders",
+    "rack-lost": "the last broker knows a lost rack's leaders",
+    "broker-back": "the last broker knows that a lost broker is back",
+    "controlled-shutdown": "the last broker knows the leaders that a stopping broker gave up",
+    "bounce": "the last broker knows that a killed broker is back",
+    "rolling-restart": "the last broker knows the last change of a rolling restart",
+    "preferred-election": "the last broker knows the preferred leaders",
+    "isr-storm": "the last broker knows the changed ISRs",
+    "reassign": "the last broker knows a broker's moved replicas",
+    "assign": "the last broker knows the assigned directories",
+    "dir-lost": "the last broker knows a failed directory's leaders",
+    "delete-topics": "the last broker knows the deleted topics",
+    "controller-killed": "the last broker knows the first change after a killed controller",
+    "standby-takes-over": "the last broker knows the first change after a standby took over",
+}
+"""By scenario: the end of what is timed."""
+_FIRST_ASKED: Final = "broker-lost"
+_ALWAYS: Final = ("register", "create")  # They prepare every storm: the answer is about another scenario, if any.
+_NS: Final = 1e6  # in a millisecond
+_LEAST_MS: Final = 1e-3  # Less work has no ratio.
+
+
+@dataclass(frozen=True, slots=True)
+class Measured:
+    """A scenario on a target at one size: the controllers' work in ms by repetition, and why others do not count."""
+
+    scenario: str
+    target: str
+    works: Mapping[int, float]
+    invalid: Sequence[str]
+
+    @property
+    def median(self) -> float:
+        return median(self.works.values())
+
+    @property
+    def marks(self) -> list[Mark]:
+        """Invalid if repetitions do not count, noisy by the limits of the reports: a mark each."""
+        count = len(self.works) + len(self.invalid)
+        name = f"{len(self.invalid)} of {count} repetitions do not count: {'; '.join(dict.fromkeys(self.invalid))}"
+        found = [Mark("invalid", name)] if self.invalid else []
+        why = ["a single repetition"] if len(self.works) == 1 else []
+        why += spread([ms * _NS for ms in self.works.values()]).noise if len(self.works) > 1 else []
+        return [*found, *([Mark("noisy", "; ".join(why))] if why else [])]
+
+
+@dataclass(frozen=True, slots=True)
+class Ratio:
+    """The work of one target over that of another in the same scenario."""
+
+    mine: Measured
+    base: Measured
+
+    @property
+    def value(self) -> float | None:
+        """None where one of them has no valid repetition, or no work."""
+        if not self.mine.works or not self.base.works or self.base.median < _LEAST_MS:
+            return None
+        return self.mine.median / self.base.median
+
+    @property
+    def spread(self) -> tuple[float, float] | None:
+        """Over the repetitions that are valid on both; None for fewer than two."""
+        both = self.mine.works.keys() & self.base.works.keys()
+        ratios = [self.mine.works[at] / self.base.works[at] for at in both if self.base.works[at] >= _LEAST_MS]
+        return (min(ratios), max(ratios)) if len(ratios) > 1 else None
+
+    @property
+    def marks(self) -> list[Mark]:
+        """A mark a word, about both targets."""
+        reasons: dict[str, list[str]] = {}
+        for each in (self.base, self.mine):
+            for mark in each.marks:
+                reasons.setdefault(mark.word, []).append(f"{each.target}: {mark.why}")
+        return [Mark(word, "\n".join(why)) for word, why in reasons.items()]
+
+
+def measured(rows: Sequence[Row]) -> list[Measured]:
+    """The scenarios at their largest size, in the order of the rows, without those that change nothing."""
+    sizes: dict[str, tuple[int, int]] = {}
+    for row in rows:
+        size = row["wanted_partitions"], row["wanted_brokers"]
+        sizes[row["scenario"]] = max(size, sizes.get(row["scenario"], size))
+    groups: dict[tuple[Any, ...], list[Row]] = {}
+    for row in rows:
+        if (row["wanted_partitions"], row["wanted_brokers"]) == sizes[row["scenario"]]:
+            groups.setdefault(tuple(row[name] for name in KEY), []).append(row)
+    found = []
+    for (_, _, scenario, target), group in groups.items():
+        works = {row["repetition"]: work_ms(row) for row in group if is_good(row) and work_ms(row) != NOT_KNOWN}
+        invalid = [why_left_out(row) for row in group if not is_good(row)]
+        if works or invalid:
+            found.append(Measured(scenario, target, works, invalid))
+    return found
+
+
+def base_of(target: str, targets: Sequence[str]) -> str | None:
+    """What a target is compared with: the first Kafka of its mode, or the first Kafka, or the first target."""
+    others = [each for each in targets if each.startswith("kafka")] or list(targets[:1])
+    same_mode = [each for each in others if each.endswith("-zk") == target.endswith("-zk")]
+    base = (same_mode or others)[0]
+    return None if base == target else base
+
+
+def ratios_of(found: Sequence[Measured]) -> list[Ratio]:
+    """Each target over its base, by scenario."""
+    targets = list(dict.fromkeys(each.target for each in found))
+    by_name = {(each.scenario, each.target): each for each in found}
+    ratios = []
+    for each in found:
+        base = by_name.get((each.scenario, base_of(each.target, targets) or ""))
+        if base is not None:
+            ratios.append(Ratio(each, base))
+    return ratios
+
+
+def asked(scenarios: Sequence[str]) -> str | None:
+    """The scenario that the sentence is about."""
+    if _FIRST_ASKED in scenarios:
+        return _FIRST_ASKED
+    return next((name for name in scenarios if name not in _ALWAYS), next(iter(scenarios), None))
+
+
+def until(scenario: str) -> str:
+    """The end of what is timed, in words."""
+    return UNTIL.get(scenario, f"the last broker knows the last change of {scenario}")
+
+
+def titled(target: str, facts: Mapping[str, Any]) -> str:
+    """The name of a target with its version."""
+    version = facts.get("versions", {}).get("kcore")
+    name = name_of(target)
+    return name.replace("kcore", f"kcore {version}", 1) if version and name.startswith("kcore") else name
+
+
+def sentences(rows: Sequence[Row], facts: Mapping[str, Any]) -> list[tuple[str, list[Mark]]]:
+    """One sentence for each compared target, or one about the only target; each with its marks."""
+    found = measured(rows)
+    scenario = asked(list(dict.fromkeys(each.scenario for each in found)))
+    if scenario is None:
+        return []
+    mine = [each for each in found if each.scenario == scenario]
+    ratios = ratios_of(mine)
+    if ratios:
+        return [(_compared(each, facts), each.marks) for each in ratios]
+    return [(_alone(each, facts), each.marks) for each in mine]
+
+
+def _alone(each: Measured, facts: Mapping[str, Any]) -> str:
+    if not each.works:
+        return f"No answer: no repetition of {each.scenario} on {titled(each.target, facts)} is valid."
+    least, most = min(each.works.values()), max(each.works.values())
+    count = len(each.works)
+    told = f" ({duration(least * _NS)} to {duration(most * _NS)} in {count} repetitions)" if count > 1 else ""
+    name = titled(each.target, facts)
+    return f"{name} needs {duration(each.median * _NS)} until {until(each.scenario)}{told}."
+
+
+def _compared(ratio: Ratio, facts: Mapping[str, Any]) -> str:
+    mine, base = titled(ratio.mine.target, facts), titled(ratio.base.target, facts)
+    if ratio.value is None:
+        without = [titled(each.target, facts) for each in (ratio.base, ratio.mine) if not each.works]
+        why = f"no repetition on {' and on '.join(without)} is valid" if without else f"{base} had nothing to do"
+        return f"No answer: {why}, in the scenario {ratio.mine.scenario}."
+    told = f"{three_digits(ratio.value)} times what {base} needs until {until(ratio.mine.scenario)}"
+    if ratio.spread is None:
+        is_one = len(ratio.mine.works) == len(ratio.base.works) == 1
+        few = "one repetition each" if is_one else "fewer than two repetitions count on both"
+        return f"{mine} needs {told} ({few}, which says little about the next one)."
+    low, high = (three_digits(each) for each in ratio.spread)
+    if ratio.spread[0] <= 1 <= ratio.spread[1]:
+        return (
+            f"No difference is shown between {mine} and {base} until {until(ratio.mine.scenario)}: the ratio is "
+            f"{three_digits(ratio.value)}, and repetitions lie on both sides of 1, from {low} to {high}."
+        )
+    return f"{mine} needs {told} ({low} to {high} over the repetitions)."
+
+
+def first_screen(rows: Sequence[Row], facts: Mapping[str, Any]) -> str:
+    """The sentences, and every ratio with its spread and marks, as a chart and a table."""
+    parts = [
+        answer(text, marks, "bad" if text.startswith("No answer") else "") for text, marks in sentences(rows, facts)
+    ]
+    ratios = ratios_of(measured(rows))
+    if ratios:
+        brokers, partitions = (max(row[name] for row in rows) for name in ("wanted_brokers", "wanted_partitions"))
+        about = (
+            "Ratios of the controllers' work, without session time-outs: the ratio of the medians, and the least and "
+            f"greatest one within a repetition; each scenario at its largest size, up to {brokers:,} brokers and "
+            f"{partitions:,} partitions."
+        )
+        parts += [paragraphs([about], "note"), beside(_table(ratios, facts), figure(ratio_chart(ratios, facts)))]
+    return "".join(parts)
+
+
+def _table(ratios: Sequence[Ratio], facts: Mapping[str, Any]) -> str:
+    head = ("until", "controller", "beside", "its work", "work beside", "ratio", "least to greatest")
+    lines: list[tuple[Sequence[Cell], bool]] = []
+    for each in ratios:
+        works = (duration(side.median * _NS) if side.works else "" for side in (each.mine, each.base))
+        between = "" if each.spread is None else f"{three_digits(each.spread[0])} to {three_digits(each.spread[1])}"
+        value = "none" if each.value is None else f"{three_digits(each.value)}x"
+        names = (titled(each.mine.target, facts), titled(each.base.target, facts))
+        lines.append(((until(each.mine.scenario), *names, *works, Marked(value, each.marks), between), False))
+    return html_table(head, lines, ("until", "controller", "beside"))
+
+
+def ratio_chart(ratios: Sequence[Ratio], facts: Mapping[str, Any]) -> str:
+    """Points on a logarithmic axis, with a line at 1; what has no ratio has no point."""
+    targets = list(dict.fromkeys(each.mine.target for each in ratios))
+    dots, label = [], ""
+    for each in ratios:
+        if not each.value:
+            continue
+        spread_of, scenario, target = each.spread, each.mine.scenario, each.mine.target
+        tip = f"{scenario}: {target} over {each.base.target}: {three_digits(each.value)}x"
+        low_end = max(spread_of[0], each.value * 1e-3) if spread_of else 0.0  # No work is 0 times the other.
+        ends = (low_end, spread_of[1]) if spread_of else None
+        note, words = f"{three_digits(each.value)}x", [mark.word for mark in each.marks]
+        color, marker = color_of(target), marker_of(target, targets)
+        dots.append(Dot("" if scenario == label else scenario, each.value, color, tip, note, ends, marker, words))
+        label = scenario
+    bases = list(dict.fromkeys(titled(each.base.target, facts) for each in ratios))
+    legend = {titled(name, facts): (color_of(name), marker_of(name, targets)) for name in targets}
+    axis = Axis(f"times what {' or '.join(bases)} needs, log", lambda value: f"{value:g}x", log=True)
+    return dot_chart("Work over that of the controller beside it", dots, axis, legend=legend, line=(1.0, "as long"))

@@ -1,0 +1,70 @@
+"""What a scenario must change to be a measurement: bounds that follow from the cluster's state before it begins.
+
+A repetition whose changes lie outside of its bounds measured something else: it is invalid, with the reason, and no
+figure of it is in a median. Both modes use the same bounds where they count the same.
+"""
+
+from collections.abc import Collection
+from dataclasses import dataclass
+
+import numpy as np
+
+from kcore.metadata.table.partition_table import PartitionTable
+
+
+@dataclass(frozen=True, slots=True)
+class Bounds:
+    """The least and the most changes of a scenario, and the state that they follow from."""
+
+    least: int
+    most: int
+    because: str
+
+    def flaw(self, changes: int) -> str:
+        """Why this number of changes is no measurement; empty within the bounds."""
+        if self.least <= changes <= self.most:
+            return ""
+        wanted = f"{self.least:,}" if self.least == self.most else f"{self.least:,} to {self.most:,}"
+        return f"{changes:,} changes, and {wanted} were expected: {self.because}"
+
+
+@dataclass(frozen=True, slots=True)
+class Holdings:
+    """What some brokers hold, added up over them."""
+
+    leaders: int  # partitions that they lead
+    isrs: int  # memberships of ISRs
+    alone: int  # ISRs of which a broker is the only member
+    replicas: int
+
+    def __str__(self) -> str:
+        return f"lead {self.leaders:,} partitions and have {self.replicas:,} replicas, {self.isrs:,} of them in ISRs"
+
+
+class Held:
+    """What every broker holds at one moment."""
+
+    def __init__(self, table: PartitionTable) -> None:
+        self._brokers, count = table.brokers, len(table.brokers.ids)
+        isr = table.isr__pi
+        only = isr[(isr >= 0).sum(axis=1) == 1]
+        by_name = {"leaders": table.leader__p, "isrs": isr, "alone": only, "replicas": table.replicas__ps}
+        self._counts = {name: np.bincount(rows[rows >= 0], minlength=count) for name, rows in by_name.items()}
+
+    def of(self, broker_ids: Collection[int]) -> Holdings:
+        """Brokers that the table does not know hold nothing."""
+        rows = self._brokers.rows([each for each in broker_ids if each in self._brokers])
+        return Holdings(**{name: int(counts[rows].sum()) for name, counts in self._counts.items()})
+
+
+def leaving(found: Holdings, times: int = 1) -> Bounds:
+    """The changes when brokers end: at least the partitions that they lead, at most those that have replicas on them.
+
+    The only member of an ISR changes twice: it stops leading, and stays in the ISR. `times`: they also come back.
+    """
+    return Bounds(max(1, found.leaders), times * (found.replicas + found.alone), f"brokers that {found} end")
+
+
+def exactly(count: int, because: str) -> Bounds:
+    """Exactly this number of changes, but at least one."""
+    return Bounds(max(1, count), max(1, count), because)

@@ -1,0 +1,61 @@
+"""What a storm must know of controllers that run already: their session time-out, and their processes if here."""
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Final
+
+from kcore.errors import KcoreError, TargetError
+from kcore.measure.hollow.quorum_client import Quorum
+from kcore.measure.processes.listening import listening_pids
+from kcore.measure.processes.local_process import usage_of
+from kcore.protocol_errors import Errors
+from kcore.schema.configs import ConfigResourceType, DescribeConfigsRequest, DescribeConfigsResource
+
+SESSION_TIMEOUT: Final = "broker.session.timeout.ms"
+
+
+async def session_timeout_ms(quorum: Quorum) -> int:
+    """The setting of the active controller. If it does not answer, a TargetError that says what to do."""
+    resource = DescribeConfigsResource(
+        resource_type=ConfigResourceType.BROKER,
+        resource_name=str(quorum.leader_id),
+        configuration_keys=[SESSION_TIMEOUT],
+    )
+    try:
+        answer = await quorum.ask(DescribeConfigsRequest(resources=[resource]))
+        [result] = answer.results
+        Errors.of(result.error_code).raise_for(result.error_message or "DescribeConfigs")
+        [found] = [each.value for each in result.configs if each.name == SESSION_TIMEOUT]
+        return int(found)
+    except (KcoreError, ValueError, TypeError) as error:
+        why = str(error) if isinstance(error, KcoreError) else "it does not name the setting"
+        raise TargetError(
+            f"controller {quorum.leader_id} does not tell its {SESSION_TIMEOUT} ({why}): give --session-timeout MS"
+        ) from None
+
+
+def controller_pids(quorum: Quorum, given: Sequence[int]) -> list[int]:
+    """The controllers' processes: those given, else those that listen at the quorum's addresses.
+
+    TargetError if one is not visible from here: figures of some controllers would look like those of all.
+    """
+    if gone := [pid for pid in given if usage_of(pid) is None]:
+        raise TargetError(f"--pid {gone[0]}: there is no such process, or it is not to be seen by this user")
+    if not given:
+        return listening_pids(quorum.addresses)
+    try:
+        found = listening_pids(quorum.addresses)
+    except TargetError:  # Only the user knows the processes.
+        return list(given)
+    if {*given} != {*found} and all(map(_has_our_network, given)):
+        told = (", ".join(map(str, pids)) for pids in (given, found))
+        raise TargetError("--pid {} is not what listens at the controllers' addresses: process {}".format(*told))
+    return list(given)
+
+
+def _has_our_network(pid: int) -> bool:
+    """False in a container, for which another process may listen here."""
+    try:
+        return Path(f"/proc/{pid}/ns/net").readlink() == Path("/proc/self/ns/net").readlink()
+    except OSError:
+        return False

@@ -1,0 +1,49 @@
+"""Scenarios for a quorum: each is a coroutine over a Storm that gives a ScenarioResult."""
+
+from collections.abc import Awaitable, Callable
+from typing import Final
+
+from kcore.measure.storm.kraft.kraft_storm import Storm
+from kcore.measure.storm.kraft.scenarios import controllers, directories, isr, lifecycle, limits, topics
+from kcore.measure.storm.result import ScenarioResult
+
+Scenario = Callable[[Storm], Awaitable[ScenarioResult]]
+
+SCENARIOS: Final[dict[str, Scenario]] = {
+    "register": lifecycle.register,
+    "create": topics.create,
+    "heartbeat": lifecycle.heartbeat,
+    "broker-lost": lifecycle.broker_lost,
+    "rack-lost": lifecycle.rack_lost,
+    "controlled-shutdown": lifecycle.controlled_shutdown,
+    "bounce": lifecycle.bounce,
+    "rolling-restart": lifecycle.rolling_restart,
+    "preferred-election": topics.preferred_election,
+    "isr-storm": isr.isr_storm,
+    "reassign": topics.reassign,
+    "assign": directories.assign,
+    "dir-lost": directories.dir_lost,
+    "delete-topics": topics.delete_topics,
+    "controller-killed": controllers.controller_killed,
+    "standby-takes-over": controllers.standby_takes_over,
+}
+"""By name, in the order in which they run when all are asked for: each finds the cluster as the one before left it."""
+
+LIMITS: Final[dict[str, Scenario]] = {
+    "limit-create": limits.limit_create,
+    "limit-partitions": limits.limit_partitions,
+    "limit-reassign": limits.limit_reassign,
+    "limit-delete": limits.limit_delete,
+    "limit-elect": limits.limit_elect,
+    "limit-isr": limits.limit_isr,
+    "limit-fence": limits.limit_fence,
+}
+"""What a controller does with one change too many. They run only where they are asked for by name."""
+
+ALL: Final[dict[str, Scenario]] = SCENARIOS | LIMITS
+
+BREAKS_CONTROLLER: Final = {"limit-elect", "limit-isr", "limit-fence"}
+"""Those that make an active controller resign: only for controllers that the run itself has started."""
+
+NEEDS_OWN_QUORUM: Final = {"controller-killed", "standby-takes-over"}
+"""Scenarios for three controllers or more that the run itself has started (`Storm.processes`)."""

@@ -1,0 +1,108 @@
+"""Controllers die."""
+
+import asyncio
+from typing import Final
+
+from kcore.errors import TargetError
+from kcore.measure.processes.controller_quorum import ControllerQuorum, Node
+from kcore.measure.storm.expectations import exactly
+from kcore.measure.storm.kraft.kraft_storm import Measure, Storm
+from kcore.measure.storm.kraft.scenarios.topics import make_topics
+from kcore.measure.storm.result import ScenarioResult
+
+_POLL_S: Final = 0.1
+_REGISTERED: Final = "RegisterControllerRecord"
+_MISSED: Final = 3  # Topics: a suspended node may still read what answers the one fetch that it had sent.
+
+
+async def controller_killed(storm: Storm) -> ScenarioResult:
+    """The active controller is killed (kill -9), and a topic of one partition is requested at once.
+
+    Timed from the kill until a new controller has created the topic, and until the first and the last broker, which all
+    have to find that controller, know it. "elected" is the part until the new leader began its epoch. Afterwards the
+    dead one starts again and catches up. TargetError unless this run started three controllers or more.
+    """
+    processes = _own_processes(storm, "controller-killed")
+    active, *_ = _active_first(storm, processes)
+    measure = Measure(storm, "controller-killed")
+    await measure.begin(exactly(1, "a topic of one partition"))
+    epoch = storm.fleet.observer.epoch
+    processes.kill(active)
+    await _make_a_topic(storm)
+    measure.answered()
+    result = await measure.end("PartitionRecord")
+    measure.elected(epoch)
+    processes.start_node(active)
+    await _caught_up(storm, active)
+    return result
+
+
+async def standby_takes_over(storm: Storm) -> ScenarioResult:
+    """A standby stops and starts from its snapshot and log; then the active controller is killed, and it takes over.
+
+    Two waves. "restarted": from the start of its process until the last broker knows its new registration, which a
+    controller asks for once it has the state. "took over": from the kill -9 of the active one until the last broker
+    knows a topic that the restarted one has created. The third controller is suspended before the kill and misses some
+    records, so that it can vote but cannot be elected. Afterwards the dead one starts again. TargetError unless there
+    are three controllers, which this run started.
+    """
+    processes = _own_processes(storm, "standby-takes-over")
+    active, standby, third, *_ = _active_first(storm, processes)
+    processes.stop_node(standby)
+    measure = Measure(storm, "standby-takes-over")
+    await measure.begin(exactly(_MISSED + 1, "topics of one partition"))
+    await _register_again(storm, processes, standby)
+    await measure.wave("restarted", _REGISTERED)
+    await _caught_up(storm, third)
+    with processes.suspended(third):
+        for _ in range(_MISSED):
+            await _make_a_topic(storm)
+        measure.begin_wave()
+        processes.kill(active)
+    await _make_a_topic(storm)
+    measure.answered()
+    await measure.wave("took over", "PartitionRecord")
+    if storm.quorum.leader_id != standby.node_id:
+        raise TargetError(f"controller {storm.quorum.leader_id} took over, not {standby.node_id}, which was restarted")
+    result = await measure.end("PartitionRecord")
+    await _register_again(storm, processes, active)
+    return result
+
+
+def _own_processes(storm: Storm, scenario: str) -> ControllerQuorum:
+    processes = storm.processes
+    if processes is None or len(processes.nodes) < 3:
+        raise TargetError(f"{scenario} needs three controllers of a target that this run starts")
+    return processes
+
+
+def _active_first(storm: Storm, processes: ControllerQuorum) -> list[Node]:
+    """All controllers, the active one first."""
+    return sorted(processes.nodes, key=lambda node: node.node_id != storm.quorum.leader_id)
+
+
+async def _make_a_topic(storm: Storm) -> None:
+    """Of one partition."""
+    await make_topics(storm, [(f"{storm.prefix}{storm.named:06}", 1)])
+
+
+async def _register_again(storm: Storm, processes: ControllerQuorum, node: Node) -> None:
+    """Starts a controller that has ended, and returns when its registration as a new incarnation is known."""
+    before = storm.fleet.observer.image.controllers.get(node.node_id)
+    processes.start_node(node)
+    what = f"controller {node.node_id} to register as a new incarnation"
+    await storm.until(what, lambda: storm.fleet.observer.image.controllers.get(node.node_id) is not before)
+
+
+async def _caught_up(storm: Storm, node: Node) -> None:
+    """Returns when that controller has all of the log that was there at the call. TargetError if it does not."""
+    target = (await storm.quorum.describe()).high_watermark
+    try:
+        async with asyncio.timeout(storm.timeout_s):
+            while True:
+                ends = {each.replica_id: each.log_end_offset for each in (await storm.quorum.describe()).current_voters}
+                if ends.get(node.node_id, -1) >= target:
+                    return
+                await asyncio.sleep(_POLL_S)
+    except TimeoutError:
+        raise TargetError(f"controller {node.node_id} did not catch up within {storm.timeout_s:g} s") from None

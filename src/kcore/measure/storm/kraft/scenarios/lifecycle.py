@@ -1,0 +1,119 @@
+"""Brokers come and go."""
+
+import asyncio
+from typing import Final
+
+from kcore.errors import TargetError
+from kcore.measure.hollow.fleet import HollowBroker
+from kcore.measure.storm.expectations import Bounds, Holdings, leaving
+from kcore.measure.storm.kraft.kraft_storm import Measure, Storm
+from kcore.measure.storm.result import ScenarioResult
+
+_MOST_AGAIN: Final = 5  # Brokers whose sessions end meanwhile are fenced and unfenced again.
+
+
+async def register(storm: Storm) -> ScenarioResult:
+    """All brokers register at once; until all are unfenced and know it."""
+    measure = Measure(storm, "register")
+    brokers = list(storm.fleet.brokers.values())
+    least = 2 * len(brokers)
+    await measure.begin(Bounds(least, _MOST_AGAIN * least, f"{len(brokers):,} brokers register and are unfenced"))
+    await storm.fleet.start(brokers)
+    await storm.fleet.unfenced(brokers, storm.timeout_s)
+    measure.answered()
+    return await measure.end("RegisterBrokerRecord", "BrokerRegistrationChangeRecord")
+
+
+async def heartbeat(storm: Storm) -> ScenarioResult:
+    """Nothing happens for `sizes.seconds`: what heartbeats take, and what idle brokers cost both sides."""
+    measure = Measure(storm, "heartbeat")
+    await measure.begin(Bounds(0, 0, "nothing is to happen"))
+    await asyncio.sleep(storm.sizes.seconds)
+    result = await measure.end("PartitionChangeRecord", "BrokerRegistrationChangeRecord", "RegisterBrokerRecord")
+    if not sum(result.heartbeats):
+        result.invalidate(f"no heartbeat was answered within {storm.sizes.seconds:g} s")
+    return result
+
+
+async def broker_lost(storm: Storm) -> ScenarioResult:
+    """One broker is killed (kill -9); until the last other broker knows the last new leader of its partitions.
+
+    Timed from the death: the controller notices when the session ends. Afterwards the broker comes back, and its
+    partitions' leaders take it into their ISRs again.
+    """
+    lost, held = await storm.pick()
+    return await _lost(storm, "broker-lost", lost, held)
+
+
+async def rack_lost(storm: Storm) -> ScenarioResult:
+    """All brokers of one rack die as by kill -9; otherwise as broker-lost."""
+    racks = sorted({broker.rack for broker in storm.live() if broker.rack is not None})
+    if len(racks) < 2:
+        raise TargetError(f"rack-lost needs brokers in two racks or more, and there are {len(racks)}")
+    [first], _ = await storm.pick()
+    lost = [broker for broker in storm.live() if broker.rack == first.rack]
+    return await _lost(storm, "rack-lost", lost, await storm.holdings(lost))
+
+
+async def _lost(storm: Storm, scenario: str, lost: list[HollowBroker], held: Holdings) -> ScenarioResult:
+    measure = Measure(storm, scenario)
+    await measure.begin(leaving(held))
+    storm.fleet.kill(lost)
+    measure.waits_for_sessions(lost)
+    await storm.until("the brokers to be fenced", lambda: all(map(storm.is_fenced, lost)))
+    result = await measure.end("PartitionChangeRecord")
+    await storm.restore(lost)
+    return result
+
+
+async def controlled_shutdown(storm: Storm) -> ScenarioResult:
+    """Controlled shutdown of one broker; until it is granted, and until the last other broker knows the new leaders.
+
+    Afterwards it comes back, which a controller refuses until the old session has ended.
+    """
+    stopped, held = await storm.pick()
+    measure = Measure(storm, "controlled-shutdown")
+    await measure.begin(leaving(held))
+    await storm.fleet.shut_down(stopped, storm.timeout_s)
+    measure.answered()
+    result = await measure.end("PartitionChangeRecord")
+    await storm.restore(stopped, clean=True)
+    return result
+
+
+async def rolling_restart(storm: Storm) -> ScenarioResult:
+    """`sizes.restarts` brokers, one after the other, stop as they should and come back into all their ISRs.
+
+    Timed from the first one's request to stop until the last one is back and all brokers know; a wave is one broker.
+    """
+    brokers, held = await storm.pick(storm.sizes.restarts, "isrs")
+    measure = Measure(storm, "rolling-restart")
+    least = 2 * (held.isrs - held.alone)  # Out of the ISR, and back into it.
+    await measure.begin(Bounds(max(1, least), leaving(held, times=2).most, f"brokers that {held} restart"))
+    for broker in brokers:
+        await storm.fleet.shut_down([broker], storm.timeout_s)
+        await storm.restore([broker], clean=True)
+        await measure.wave(f"broker {broker.broker_id}", "PartitionChangeRecord")
+    measure.answered()
+    return await measure.end("PartitionChangeRecord")
+
+
+async def bounce(storm: Storm) -> ScenarioResult:
+    """One broker dies as by kill -9 and registers again at once, before its session ends.
+
+    Timed from the death until it is unfenced, and until the last broker knows the last change of its partitions. A
+    controller may refuse the new incarnation while the old one's session lasts: the errors count how often.
+    """
+    [broker], held = await storm.pick()
+    measure = Measure(storm, "bounce")
+    await measure.begin(leaving(held, times=2))
+    storm.fleet.kill([broker])
+    measure.waits_for_sessions([broker])
+    await storm.fleet.start([broker])
+    await storm.fleet.unfenced([broker], storm.timeout_s)
+    measure.answered()
+    if not storm.fleet.refused_ns:
+        measure.waits_no_more()
+    result = await measure.end("PartitionChangeRecord")
+    await storm.restore([broker])
+    return result

@@ -1,0 +1,63 @@
+"""The time of a scenario in parts, the same in both modes: waiting for sessions to end, and the controller's work.
+
+A session's end is when its time-out is over (KRaft), or when ZooKeeper has removed the broker's znode. A KRaft
+controller may be late to look: until it writes the first record of the fencing is a part of its own. The work begins
+with that record, or with the znode's removal, and ends when the last broker knows.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from kcore.measure.hollow.histograms import NOT_KNOWN
+
+
+@dataclass(frozen=True, slots=True)
+class Phases:
+    """Of one scenario, in ms one behind the other; together they are `last_ms`."""
+
+    session: float  # until the sessions of lost brokers ended, or while registrations were refused because of one
+    noticed: float  # after a session: until the controller wrote the first change, by the time stamp of its batch
+    decided: float  # without a session: until the controller wrote the first change
+    first: float  # until the first broker knew that change
+    spread: float  # until the last broker knew the last change
+
+    @property
+    def work(self) -> float:
+        """From the first record of a fencing, or the intended moment: the controller, the log and the fetches."""
+        return self.decided + self.first + self.spread
+
+
+def phases_of(row: Mapping[str, Any]) -> Phases | None:
+    """None where nothing changed, or where work and wait cannot be separated. Merged rows have their own."""
+    if "phases" in row:
+        known: Phases | None = row["phases"]
+        return known
+    last = float(row["last_ms"])
+    if last == NOT_KNOWN or row.get("work_unknown"):  # Results of older versions do not have the reason.
+        return None
+    session = min(last, max(0.0, row["session_ms"]))
+    seen, gap = row["first_ms"] or 0.0, row["append_gap_ms"]
+    first = min(last, max(session, seen))
+    # Negative where the controller's clock is ahead of ours, or not known: then it tells nothing.
+    is_written = gap is not None and gap >= 0
+    written = min(first, max(session, seen - gap)) if is_written else first
+    if not session:
+        return Phases(0.0, 0.0, written, first - written, last - first)
+    if not is_written:  # ZooKeeper mode: the session ends with the znode's removal.
+        return Phases(session, 0.0, first - session, 0.0, last - first)
+    return Phases(session, written - session, 0.0, first - written, last - first)
+
+
+def work_ms(row: Mapping[str, Any]) -> float:
+    """`Phases.work`, or -1."""
+    phases = phases_of(row)
+    return NOT_KNOWN if phases is None else phases.work
+
+
+def knew_after_ms(row: Mapping[str, Any]) -> list[float]:
+    """When each broker knew the last change, from where the controller's work begins; empty where that is not known."""
+    phases = phases_of(row)
+    if phases is None:
+        return []
+    return [max(0.0, known - phases.session - phases.noticed) for known in row["known_ms"]]

@@ -1,0 +1,69 @@
+"""async-profiler inside Kafka's controllers: an agent that samples threads on the CPU, the virtual machine's own too.
+
+It is in the process from its start and writes a recording in the form of the JDK's Flight Recorder, from which its
+converter takes the stacks of a window of time. Where the kernel does not let it use perf events, it falls back to
+timers of CPU time. Both jars are from Maven Central (`kcore/measure/processes/jars.py`).
+"""
+
+import platform
+import subprocess
+import zipfile
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Final
+
+from kcore.errors import TargetError
+from kcore.measure.processes.jars import async_profiler_jars
+from kcore.measure.storm.profile.samples import Sample, samples_of_async_profiler
+from kcore.spark.java import java_home
+
+_AGENT: Final = "start,event=cpu,interval=1ms,jfr,chunktime=5s"  # A process that is killed loses its last chunk.
+_PLATFORMS: Final = {"x86_64": "linux-x64", "aarch64": "linux-arm64"}
+_LIBRARY: Final = "libasyncProfiler.so"
+_CONVERT: Final = ("--cpu", "--threads", "--dot", "--norm", "--output", "collapsed")
+_JAVA_OPTIONS: Final = ("-Xmx1g", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1")
+
+
+def converter(*arguments: str) -> None:
+    """Runs async-profiler's converter; TargetError with the last that it said, if it fails."""
+    _, jar = async_profiler_jars()
+    java = str(java_home() / "bin" / "java")
+    command = [java, *_JAVA_OPTIONS, "-jar", str(jar), *arguments]
+    done = subprocess.run(command, capture_output=True, text=True, errors="replace", check=False)
+    if done.returncode:
+        said = (done.stderr or done.stdout).strip().splitlines() or ["nothing"]
+        raise TargetError(f"async-profiler's converter failed: {said[0]}")
+
+
+@dataclass(slots=True)
+class AsyncProfiler:
+    """The recordings of one cell's controllers."""
+
+    folder: Path
+    _library: Path = field(init=False)
+
+    def __post_init__(self) -> None:
+        """TargetError where async-profiler has no library for this machine, or it cannot be fetched."""
+        machine = _PLATFORMS.get(platform.machine())
+        if machine is None:
+            raise TargetError(f"--profile: async-profiler has no library for {platform.machine()}")
+        profiler, _ = async_profiler_jars()
+        with zipfile.ZipFile(profiler) as jar:
+            self._library = self.folder / _LIBRARY
+            self._library.write_bytes(jar.read(f"{machine}/{_LIBRARY}"))
+
+    @property
+    def java_options(self) -> tuple[str, ...]:
+        """Of the processes to be sampled. A frame's place is known between safepoints, too."""
+        file = self.folder / "recording-%p.jfr"
+        agent = f"-agentpath:{self._library}={_AGENT},file={file}"
+        return agent, "-XX:+UnlockDiagnosticVMOptions", "-XX:+DebugNonSafepoints"
+
+    def samples(self, pid: int, begin_ms: int, end_ms: int) -> Iterator[Sample]:
+        """Of a process that has ended, between two times in Unix ms."""
+        recording, stacks = self.folder / f"recording-{pid}.jfr", self.folder / "stacks.txt"
+        if not recording.exists():
+            return
+        converter(*_CONVERT, "--from", str(begin_ms), "--to", str(end_ms), str(recording), str(stacks))
+        yield from samples_of_async_profiler(stacks.read_text(errors="replace"))

@@ -1,0 +1,65 @@
+"""How much CPU time each thread of a process has taken, by the kernel's own account."""
+
+import os
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final
+
+from kcore.measure.processes.local_process import usage_of
+
+_NS: Final = 1e9
+_TICKS: Final = os.sysconf("SC_CLK_TCK")
+_UTIME: Final = 11  # In /proc/PID/task/TID/stat behind the name; the next field is the time in the kernel.
+
+
+@dataclass(frozen=True, slots=True)
+class ThreadTimes:
+    """The CPU time of a process and of its live threads, in seconds since each began."""
+
+    pid: int
+    cpu_s: float  # Of the process; threads that have ended included.
+    cpu_s_of: dict[int, float]  # By thread id.
+    names: dict[int, str]  # As the kernel has them: 15 characters.
+
+
+def thread_times(pid: int) -> ThreadTimes | None:
+    """Of a process on this machine; None if there is none."""
+    usage = usage_of(pid)
+    if usage is None:
+        return None
+    times, names = dict[int, float](), dict[int, str]()
+    for folder in Path(f"/proc/{pid}/task").glob("*"):
+        try:
+            times[int(folder.name)] = _cpu_s(folder)
+            names[int(folder.name)] = (folder / "comm").read_text(errors="replace").strip()
+        except OSError:
+            times.pop(int(folder.name), None)  # It has just ended.
+    return ThreadTimes(pid, usage.cpu_s, times, names)
+
+
+def _cpu_s(folder: Path) -> float:
+    """Of one thread: in ns where the kernel counts so, else in ticks."""
+    try:
+        return int((folder / "schedstat").read_text().split()[0]) / _NS
+    except (FileNotFoundError, IndexError):
+        fields = (folder / "stat").read_text(errors="replace").rpartition(")")[2].split()
+        return (int(fields[_UTIME]) + int(fields[_UTIME + 1])) / _TICKS
+
+
+@dataclass(frozen=True, slots=True)
+class ThreadUse:
+    """What the threads of one process took between two moments, in seconds."""
+
+    pid: int
+    cpu_s_of: dict[int, float]
+    names: dict[int, str]
+    ended_s: float  # Of threads that are not there any more.
+
+
+def used_between(before: ThreadTimes | None, after: ThreadTimes | None) -> ThreadUse | None:
+    """None if the process was not there at both moments: it was killed or started meanwhile."""
+    if before is None or after is None:
+        return None
+    taken = {tid: cpu_s - before.cpu_s_of.get(tid, 0.0) for tid, cpu_s in after.cpu_s_of.items()}
+    ended_s = max(0.0, after.cpu_s - before.cpu_s - sum(taken.values()))
+    return ThreadUse(after.pid, {tid: cpu_s for tid, cpu_s in taken.items() if cpu_s > 0}, after.names, ended_s)

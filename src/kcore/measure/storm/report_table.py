@@ -1,0 +1,253 @@
+"""A storm's results as tables: the same cells for a terminal and for the page."""
+
+from collections.abc import Callable, Sequence
+from itertools import groupby
+from typing import Any, Final
+
+from rich import box
+from rich.console import Console
+from rich.markup import escape
+from rich.table import Table
+
+from kcore.measure.hollow.histograms import NOT_KNOWN
+from kcore.measure.report.units import duration, short_count, size, three_digits
+from kcore.measure.storm.expected import EXPECTED_ERRORS, expected_of, unexpected_of
+from kcore.measure.storm.phases import phases_of, work_ms
+from kcore.measure.storm.report_rows import Row, different_ends, is_good
+
+_NS: Final = 1e6  # in a millisecond
+
+
+def _ms(name: str) -> Callable[[Row], str]:
+    return lambda row: "" if row[name] == NOT_KNOWN else duration(row[name] * _NS)
+
+
+def _errors(errors: dict[str, int]) -> str:
+    return " ".join(f"{name} {count:,}" for name, count in errors.items())
+
+
+def _known(name: str, text: Callable[[float], str]) -> Callable[[Row], str]:
+    return lambda row: "" if row[name] == NOT_KNOWN else text(row[name])
+
+
+def _waiting(name: str) -> Callable[[Row], str]:
+    def text(row: Row) -> str:
+        phases = phases_of(row)
+        return "" if phases is None or not (ms := getattr(phases, name)) else duration(ms * _NS)
+
+    return text
+
+
+def _work(row: Row) -> str:
+    return "" if (ms := work_ms(row)) == NOT_KNOWN else duration(ms * _NS)
+
+
+def _spread(least: str, most: str, unit_ns: float) -> Callable[[Row], str]:
+    """Over repetitions."""
+
+    def text(row: Row) -> str:
+        return "" if least not in row else f"{duration(row[least] * unit_ns)} to {duration(row[most] * unit_ns)}"
+
+    return text
+
+
+def _rate(row: Row) -> str:
+    """Changes a second, until all was answered."""
+    return "" if row["answered_ms"] <= 0 else f"{row['changes'] / row['answered_ms'] * 1e3:,.0f}"
+
+
+def _over_brokers(name: str, fewest: int) -> Callable[[Row], str]:
+    """A percentile over brokers; blank for fewer than `fewest`, where it would be the time of the last one."""
+    text = _ms(name)
+    return lambda row: text(row) if row["wanted_brokers"] >= fewest else ""
+
+
+Columns = dict[str, Callable[[Row], str]]
+TIMES: Final[Columns] = {
+    "session": _waiting("session"),
+    "noticed": _waiting("noticed"),
+    "work": _work,
+    "wrote": _waiting("decided"),
+    "first": _ms("first_ms"),
+    "p50": _ms("p50_ms"),
+    "p99": _over_brokers("p99_ms", 100),
+    "p99.9": _over_brokers("p999_ms", 1_000),
+    "last": _ms("last_ms"),
+    "answer": _ms("answered_ms"),
+}
+COSTS: Final[Columns] = {
+    "changes": lambda row: f"{row['changes']:,}",
+    "a second": _rate,
+    "log": lambda row: size(row["log_bytes"]),
+    "beat p99": _ms("heartbeat_p99_ms"),
+    "CPU": _known("controller_cpu_s", lambda value: duration(value * 1e9)),
+    "RSS": _known("controller_rss_mb", lambda value: size(value * 1e6)),
+    "own CPU": lambda row: duration(row["own_cpu_s"] * 1e9),
+    "own lag": _ms("lag_max_ms"),
+    "errors": lambda row: _errors(row["errors"]),
+}
+SPREAD: Final = "min to max"  # Behind the column of a median.
+_SPREADS: Final[Columns] = {
+    "work": _spread("work_min_ms", "work_max_ms", _NS),
+    "CPU": _spread("cpu_min_s", "cpu_max_s", 1e9),
+}
+ALL_ERRORS: Final = "errors, added up"
+TEXT: Final = ("scenario", "target", "errors", ALL_ERRORS)
+LEGEND: Final = (
+    "session: waiting for the sessions of brokers to end, which is not the controller's work: from the death until the "
+    "session time-out after the last heartbeat that was sent, or while the controller refused a registration because "
+    "of the session before; in ZooKeeper mode until ZooKeeper removed the broker's znode. noticed: from then until the "
+    "controller wrote the first record of the fencing (the time stamp of its batch), mostly the wait for its next look "
+    "at all sessions; in ZooKeeper mode a watch tells it at once, and what it takes is work. work: from that first "
+    "record, or the znode's removal, or else from the intended moment, until the last broker knew: the controller, the "
+    "log, the brokers' fetches; blank where the wait for a session is not known. wrote: how much of the work went by "
+    "until the controller wrote the first change. first, last: when the first broker knew the first change, and the "
+    "last broker the last one, from the intended moment; p50, p99, p99.9: over brokers, when each knew the last; "
+    "blank with fewer than 100 or 1,000 brokers. answer: when the controller had answered all that it was asked. "
+    "changes: records of the kinds that the scenario is about, in ZooKeeper mode partitions in LeaderAndIsr, or in "
+    "StopReplica where topics are deleted; a second: how many of them until the last answer; log: bytes of all "
+    "records, or requests. beat p99: latency of heartbeats meanwhile. CPU, RSS: what the controllers' processes took "
+    "(time in the scenario, peak so far), where they can be "
+    "seen. own: the load generator. errors: counts by name."
+)
+
+
+def sizes_of(rows: Sequence[Row]) -> list[tuple[str, list[Row]]]:
+    """Merged rows by size of the cluster, each with a headline."""
+    by_size = groupby(rows, lambda row: (row["wanted_brokers"], row["wanted_partitions"]))
+    return [
+        (f"{brokers:,} brokers, {partitions:,} partitions", list(group)) for (brokers, partitions), group in by_size
+    ]
+
+
+def ratio(row: Row, rows: Sequence[Row]) -> str:
+    """Its work over that of the first target of the table, same scenario and size; empty for that target itself."""
+    first = {each["scenario"]: each for each in rows if each["target"] == rows[0]["target"]}.get(row["scenario"])
+    if first is None or first is row or min(work_ms(row), work_ms(first)) <= 0:
+        return ""
+    return f"{three_digits(work_ms(row) / work_ms(first))}x"
+
+
+def cells_of(rows: Sequence[Row], columns: Columns) -> tuple[list[str], list[tuple[list[str], bool]]]:
+    """Head and lines for rows of one size: TIMES with a ratio of work where there are several targets, or COSTS."""
+    several = len({row["target"] for row in rows}) > 1
+    shown: Columns = {}
+    has_repetitions = are_medians(rows)
+    for name, text in columns.items():
+        shown[ALL_ERRORS if name == "errors" and has_repetitions else name] = text
+        if has_repetitions and name in _SPREADS:
+            shown[f"{name}, {SPREAD}"] = _SPREADS[name]
+    if columns is TIMES and several:
+        shown[f"ratio to {rows[0]['target']}"] = lambda row: ratio(row, rows)
+    head = ["scenario", *(["target"] if several else []), *shown]
+    lines, before = [], ""
+    for row in rows:
+        starts = row["scenario"] != before
+        before = row["scenario"]
+        cells = [f"{row['scenario']}{_mark(row)}", *([row["target"]] if several else [])]
+        has_figures = row.get("repetitions", 1) > 0
+        lines.append((cells + [text(row) if has_figures else "" for text in shown.values()], starts))
+    return head, lines
+
+
+def are_medians(rows: Sequence[Row]) -> bool:
+    """Whether figures of these merged rows are medians over repetitions."""
+    return any(row.get("repetitions", 1) > 1 for row in rows)
+
+
+def titles(rows: Sequence[Row]) -> tuple[str, str]:
+    """The titles of TIMES and COSTS for these merged rows: what they show, and by which statistic."""
+    rule = ": each figure is the median over the repetitions that count" if are_medians(rows) else ""
+    return f"when brokers knew{rule}", f"what it took{rule}"
+
+
+def _mark(row: Row) -> str:
+    """The mark behind a scenario that does not count, or that has repetitions that do not."""
+    if not is_good(row):
+        return " (partial)" if row["partial"] else " (invalid)"
+    return f" ({row['excluded']} of {row['tried']} do not count)" if row.get("excluded") else ""
+
+
+def curve(rows: Sequence[Row]) -> tuple[list[str], list[tuple[list[str], bool]]]:
+    """The work by scenario, target and brokers, a column a count of partitions; empty for one size."""
+    sizes = {(row["wanted_brokers"], row["wanted_partitions"]) for row in rows}
+    if len(sizes) < 2:
+        return [], []
+    partitions = sorted({each for _, each in sizes})
+    found = {(r["scenario"], r["target"], r["wanted_brokers"], r["wanted_partitions"]): _work(r) for r in rows}
+    lines, before = [], ""
+    for scenario, target, brokers in dict.fromkeys(sorted((key[:3] for key in found), key=lambda key: key[:2])):
+        times = [found.get((scenario, target, brokers, count), "") for count in partitions]
+        lines.append(([scenario, target, f"{brokers:,}", *times], scenario != before))
+        before = scenario
+    return ["work", "target", "brokers", *(short_count(count) for count in partitions)], lines
+
+
+def findings(rows: Sequence[Row]) -> list[str]:
+    """A line for each note of a good row, and for each row whose work is not known."""
+    good = [row for row in rows if is_good(row)]
+    lines = [f"{row['scenario']}: {row['note']}" for row in good if row["note"]]
+    unknown = [f"{_what(row)}: the work is not known: {row['work_unknown']}" for row in good if row["work_unknown"]]
+    return list(dict.fromkeys([*lines, *unknown]))
+
+
+def troubles(rows: Sequence[Row], missing: Sequence[str]) -> list[str]:
+    """What went wrong, a line each: failed, invalid, partial, fencings that should not be, and what never ran."""
+    lines = []
+    is_repeated = any(row["repetition"] for row in rows)
+    for row in rows:
+        what = _what(row) + (f", repetition {row['repetition'] + 1}" if is_repeated else "")
+        if row["error"] is not None:
+            lines.append(f"failed: {what}: {row['error']}")
+        elif not is_good(row):
+            lines.append(f"{'partial' if row['partial'] else 'invalid'}: {what}: {row['invalid']}")
+        if row["false_fencings"]:
+            lines.append(f"false fencings: {what}: {row['false_fencings']:,} running brokers")
+        if found := unexpected_of(row["scenario"], row["errors"]):
+            lines.append(f"errors: {what}: {_errors(found)}")
+    return [*lines, *different_ends(rows), *(f"missing: {line}" for line in missing)]
+
+
+def _what(row: Row) -> str:
+    return f"{row['scenario']} on {row['target']}, {row['wanted_brokers']:,} x {row['wanted_partitions']:,}"
+
+
+def expected(rows: Sequence[Row]) -> list[str]:
+    """Errors that scenarios provoke, a line each: no trouble."""
+    lines = []
+    for row in rows:
+        for name, count in expected_of(row["scenario"], row["errors"]).items():
+            why = EXPECTED_ERRORS[row["scenario"]][name]
+            lines.append(f"expected: {_what(row)}: {name} {count:,}: {why}")
+    return lines
+
+
+def show(console: Console, rows: Sequence[Row], found_troubles: Sequence[str]) -> None:
+    """Merged rows, a table a size; the curve over sizes; what was found; then what went wrong."""
+    for headline, group in sizes_of(rows):
+        for title, columns in zip(titles(group), (TIMES, COSTS), strict=True):
+            console.print(_table(f"[bold]{headline}[/]: {title}", *cells_of(group, columns)))
+    head, lines = curve(rows)
+    if lines:
+        console.print(_table("[bold]work until the last broker knew, by partitions[/]", head, lines))
+    for line in findings(rows):
+        console.print(f"[bold]{escape(line)}[/]", soft_wrap=True)
+    for line in expected(rows):
+        console.print(f"[dim]{escape(line)}[/]", soft_wrap=True)
+    for line in found_troubles:
+        console.print(f"[bold red]{escape(line)}[/]", soft_wrap=True)
+
+
+def _table(title: str, head: Sequence[str], lines: Sequence[tuple[Sequence[str], bool]]) -> Table:
+    table = Table(title=title, title_justify="left", header_style="dim", box=box.SIMPLE_HEAD, padding=(0, 1, 0, 0))
+    for name in head:
+        is_left = name in TEXT or name == head[0]
+        folds = name in (
+            "errors",
+            ALL_ERRORS,
+        )  # One word of up to 40 letters may be wider than what is left of a terminal.
+        justify: Any = "left" if is_left else "right"
+        table.add_column(name, justify=justify, no_wrap=not folds, min_width=len(name), overflow="fold")
+    for cells, _ in lines:
+        table.add_row(*map(escape, cells))
+    return table

@@ -1,0 +1,266 @@
+"""A plan's storms, cell after cell: controllers up, brokers up, scenarios in order, everything down again."""
+
+import asyncio
+from collections.abc import Callable
+from random import Random
+from time import monotonic
+from typing import TYPE_CHECKING, Final
+
+from kcore.errors import KcoreError, TargetError
+from kcore.measure.hollow.fleet import Fleet, Options, cluster_of
+from kcore.measure.hollow.quorum_client import Quorum
+from kcore.measure.processes.controller_quorum import ControllerQuorum
+from kcore.measure.processes.local_process import Usage, usage_of
+from kcore.measure.report.units import time_left
+from kcore.measure.storm.kraft.kraft_storm import Sizes, Storm
+from kcore.measure.storm.kraft.running_controllers import controller_pids, session_timeout_ms
+from kcore.measure.storm.kraft.scenarios import ALL
+from kcore.measure.storm.profile.profile_cell import CellProfile, profiled
+from kcore.measure.storm.report_rows import Row, failed_row, row_of
+from kcore.measure.storm.storm_plan import FIRST, Cell, StormPlan
+from kcore.measure.storm.targets import Left, clear_away, free_ids
+from kcore.schema.index import METADATA_RECORDS
+from kcore.schema.metadata_records_log import NoOpRecord
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+Tell = Callable[[str], None]
+
+_WAIT_S: Final = 120.0  # For a usual size, as all time-outs here; see `Cell.patience`.
+_SCENARIO_S: Final = 900.0  # All waits have shorter time-outs; this ends anything else that hangs.
+_PREFIX_BYTES: Final = 4
+
+
+def check_targets(plan: StormPlan) -> None:
+    """TargetError where nothing listens at a target that runs already: found before anything is measured."""
+    for target in dict.fromkeys(cell.target for cell in plan.cells()):
+        if target.addresses:
+            asyncio.run(Quorum(target.addresses, random=Random(plan.seed)).check_listens())
+
+
+def run(
+    plan: StormPlan,
+    rows: list[Row],
+    tell: Tell,
+    spark: "SparkSession | None" = None,
+    profiles: list[CellProfile] | None = None,
+) -> list[str]:
+    """Runs it all; each row goes into `rows` when it is there, so that an interrupted run has what it measured.
+
+    `profiles` takes a profile a cell; none: the controllers are not profiled.
+
+    Returns what it could not remove from other people's clusters, a line each, already reported.
+    """
+    left: list[str] = []
+    cells = plan.cells()
+    if any(cell.target.in_zookeeper for cell in cells):
+        from kcore.measure.storm.zk import run_zk_storm as zk_run  # kazoo: a storm of a quorum does without it.
+    began_s = monotonic()
+    for at, cell in enumerate(cells):
+        place = f"{at + 1} of {len(cells)}" if len(cells) > 1 else ""
+        estimate = time_left(at, len(cells), monotonic() - began_s)
+        tell(", ".join(filter(None, (f"{cell}: starting", place, estimate))))
+        try:
+            with profiled(cell, profiles) as profile:
+                if cell.target.in_zookeeper:
+                    zk_run.run_cell(plan, cell, rows, tell, profile)
+                    continue
+                options = profile.java_options if profile else ()
+                with cell.target.started(plan.controllers, plan.heap, options) as processes:
+                    asyncio.run(_CellRun(plan, cell, processes, rows, left, tell, spark, profile).run())
+        except (KcoreError, OSError) as error:
+            tell(f"{cell}: {error}")
+            done = {row["scenario"] for row in rows if _is_of(row, cell)}
+            rest = [name for name in plan.scenarios_of(cell.target) if name not in done]
+            rows += [failed_row(cell, name, plan.controllers, plan.seed, str(error)) for name in rest]
+    return left
+
+
+def _is_of(row: Row, cell: Cell) -> bool:
+    mine = (cell.target.text, cell.brokers, cell.partitions, cell.repetition)
+    return mine == tuple(row[name] for name in ("target", "wanted_brokers", "wanted_partitions", "repetition"))
+
+
+class _CellRun:
+    """One cluster's life."""
+
+    def __init__(
+        self,
+        plan: StormPlan,
+        cell: Cell,
+        processes: ControllerQuorum | None,
+        rows: list[Row],
+        left: list[str],
+        tell: Tell,
+        spark: "SparkSession | None",
+        profile: CellProfile | None,
+    ) -> None:
+        self.plan, self.cell, self.processes, self.rows, self.tell = plan, cell, processes, rows, tell
+        self.jitter, self.spark, self.left = Random(), spark, left  # Jitter is not from the dice of the scenarios.
+        self.profile = profile
+        self.pids: list[int] = []  # The processes of controllers that run already.
+        if profile and processes:
+            profile.pids = processes.pids
+        # Not from the seed: two runs may meet on one cluster.
+        self.prefix = "storm-" if processes else f"kcore-storm-{Random().randbytes(_PREFIX_BYTES).hex()}-"
+
+    async def run(self) -> None:
+        bootstrap = self.processes.bootstrap if self.processes else self.cell.target.addresses
+        quorum = Quorum(bootstrap, random=self.jitter, patience=self.cell.patience)
+        try:
+            await quorum.open()
+            others = set((await cluster_of(quorum, self.jitter)).brokers)
+            ids = free_ids(self.cell.brokers, quorum.controller_ids | others)
+            try:
+                await self._with_brokers(quorum, ids, bool(others))
+            finally:  # By now no broker of ours is left that could come back.
+                if self.processes is None:
+                    await self._clear_away(quorum, ids)
+        finally:
+            await quorum.close()
+
+    async def _with_brokers(self, quorum: Quorum, ids: range, others: bool) -> None:
+        session_ms, unknown = await self._session(quorum)
+        self._find_processes(quorum)
+        async with self._fleet(quorum) as fleet:
+            for at, broker_id in enumerate(ids):
+                fleet.add(broker_id, rack=f"rack-{at % self.plan.racks}" if self.plan.racks else None)
+            storm = self._storm(quorum, fleet, others)
+            storm.session_ms, storm.session_unknown = session_ms, unknown
+            await self._scenarios(storm)
+
+    async def _session(self, quorum: Quorum) -> tuple[int, str]:
+        """The time-out of brokers' sessions in ms, or 0 and why it is not known."""
+        given = self.plan.session_timeout_ms if self.cell.target.addresses else 0
+        try:
+            told = await session_timeout_ms(quorum)
+        except TargetError as error:
+            if given:
+                return given, ""
+            self.tell(f"{self.cell}: the work of lost brokers will not be known: {error}")
+            return 0, str(error)
+        if given and given != told:
+            raise TargetError(f"--session-timeout {given}: controller {quorum.leader_id} has {told} ms: leave it out")
+        return told, ""
+
+    def _find_processes(self, quorum: Quorum) -> None:
+        """Finds the controllers that run already, if they are on this machine."""
+        if self.processes is not None:
+            return
+        try:
+            self.pids = controller_pids(quorum, self.plan.pids)
+        except TargetError as error:
+            self.tell(f"{self.cell}: CPU and memory of the controllers are not known: {error}")
+
+    def _fleet(self, quorum: Quorum) -> Fleet:
+        is_counting = self.plan.mind == "count"
+        options = Options(self.plan.heartbeat_s, counts_only=is_counting, patience=self.cell.patience)
+        random = Random()  # Not from the seed: two brokers with the same directories are refused, on one cluster.
+        if self.spark is None:
+            return Fleet(quorum, random=random, options=options)
+        from kcore.measure.hollow.spark_fleet import SparkFleet
+
+        return SparkFleet(quorum, self.spark, random=random, options=options, brokers=self.cell.brokers)
+
+    def _storm(self, quorum: Quorum, fleet: Fleet, others: bool) -> Storm:
+        plan, cell = self.plan, self.cell
+        return Storm(
+            quorum,
+            fleet,
+            Sizes(
+                cell.brokers,
+                cell.partitions,
+                plan.partitions_per_topic,
+                plan.replication_factor,
+                plan.racks,
+                plan.seconds,
+                lost_share=plan.lost_share,
+                lost_replicas=plan.lost_replicas,
+            ),
+            Random(),  # Each scenario gets dice of its own.
+            controllers=len(quorum.controller_ids),
+            processes=self.processes,
+            usage=self._usage,
+            prefix=self.prefix,
+            timeout_s=_WAIT_S * self.cell.patience,
+            places=others,
+            profile=self.profile,
+        )
+
+    def _usage(self) -> Usage | None:
+        """The sums over all controllers; over those that still run, if the run has started them."""
+        found = [usage_of(pid) for pid in (self.processes.pids() if self.processes else self.pids)]
+        known = [usage for usage in found if usage]
+        if not known or len(known) < len(found):
+            return None
+        sums = [sum(column) for column in zip(*((u.cpu_s, u.rss_bytes, u.peak_rss_bytes) for u in known), strict=True)]
+        return Usage(sums[0], int(sums[1]), int(sums[2]))
+
+    async def _scenarios(self, storm: Storm) -> None:
+        """One after the other; a failed one is a row with its error, and the run goes on if the cluster recovers."""
+        broken = ""
+        for name in self.plan.scenarios_of(self.cell.target):
+            if broken:
+                self._failed(storm, name, f"not run: {broken}")
+                continue
+            storm.random = self.plan.dice(self.cell.repetition, name)
+            try:
+                async with asyncio.timeout(_SCENARIO_S * self.cell.patience):
+                    result = await ALL[name](storm)
+            except asyncio.CancelledError:
+                if storm.fleet.lost:
+                    self._partial(storm, name)
+                raise
+            except Exception as error:  # Of any kind: the other scenarios may still give results.
+                self._failed(storm, name, _text_of(error))
+                broken = f"{name} failed" if name in FIRST else await self._recovered(storm)
+                continue
+            self.rows.append(row_of(self.cell, result, self.plan.seed))
+            if result.invalid:
+                self.tell(f"{self.cell}: {name}: invalid: {result.invalid}")
+            last = f"last broker after {result.last_ms:,.0f} ms" if result.last_ms >= 0 else "nothing changed"
+            waves = "".join(f", {wave} {ms:,.0f} ms" for wave, ms in result.waves_ms.items())
+            self.tell(f"{self.cell}: {name}: {last}{waves}, {result.changes:,} changes, {result.seconds:.1f} s in all")
+
+    def _partial(self, storm: Storm, name: str) -> None:
+        """What has arrived of a scenario that lost some of its brokers."""
+        measure = storm.measure
+        if measure is None or measure.result.scenario != name:
+            return
+        kinds = {record.__name__ for record in METADATA_RECORDS.values()} - {NoOpRecord.__name__}
+        result = measure.so_far(*kinds)
+        result.invalidate(storm.fleet.lost)
+        self.rows.append(row_of(self.cell, result, self.plan.seed, partial=True))
+        self.tell(f"{self.cell}: {name}: partial: {storm.fleet.lost}")
+
+    def _failed(self, storm: Storm, name: str, error: str) -> None:
+        self.rows.append(failed_row(self.cell, name, storm.controllers, self.plan.seed, error))
+        self.tell(f"{self.cell}: {name} failed: {error}")
+
+    async def _recovered(self, storm: Storm) -> str:
+        """Empty once all brokers are back; else why not."""
+        for node in self.processes.nodes if self.processes else []:
+            if self.processes and node.usage() is None:
+                self.processes.start_node(node)
+        try:
+            await storm.restore([*storm.fleet.brokers.values()])
+        except (KcoreError, OSError) as error:
+            return f"the cluster did not recover: {error}"
+        return ""
+
+    async def _clear_away(self, quorum: Quorum, ids: range) -> None:
+        """Also after Ctrl-C: on a cluster that is not ours nothing of the storm may stay."""
+        try:
+            problems = await clear_away(quorum, self.jitter, self.prefix, ids)
+        except (KcoreError, OSError) as error:
+            maybe = Left(quorum.bootstrap[0], [f"{self.prefix}*"], list(ids))
+            problems = [f"may be left behind: {maybe}: {_text_of(error)}"]
+        self.left += [f"{self.cell}: {problem}" for problem in problems]
+        for problem in problems:
+            self.tell(f"{self.cell}: {problem}")
+
+
+def _text_of(error: Exception) -> str:
+    """The message of an error of ours; of any other error its type, too."""
+    return str(error) if isinstance(error, KcoreError) else f"{type(error).__name__}: {error}"

@@ -1,0 +1,46 @@
+"""A storm beside earlier storms of the same machine."""
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from statistics import median
+from typing import Any, Final
+
+from kcore.measure.report.earlier import EarlierRun, ResultKind, earlier_runs
+from kcore.measure.report.figure_history import Figures, history_section
+from kcore.measure.report.units import duration
+from kcore.measure.storm.report_rows import KEY, ROW_SCHEMA, Row, is_profiled, repetitions, works
+
+_NS: Final = 1e6  # in a millisecond
+_HEAD: Final = ("scenario", "target", "size")
+# Results of older versions do not tell a session's time-out from the controller's work.
+_NEEDED: Final = (*KEY, "last_ms", "session_ms", "error", "valid", "partial")
+_KIND: Final = ResultKind(ROW_SCHEMA, _NEEDED, own=("scenario", "target"))
+_ABOUT: Final = (
+    "Work until the last broker knew, without session time-outs; medians where there are repetitions. A single run "
+    "varies: a ratio of it says little."
+)
+
+
+def section(directory: Path | None, facts: Mapping[str, Any], rows: Sequence[Row]) -> str:
+    """Of the page of these rows; empty without earlier runs."""
+    earlier = earlier_runs(directory, facts, _KIND)
+    profiled = is_profiled(rows)
+    return history_section(
+        _HEAD, _works(rows), earlier, lambda run: _read(run, profiled), lambda ms: duration(ms * _NS), _ABOUT
+    )
+
+
+def _read(run: EarlierRun, profiled: bool) -> Figures:
+    """None of a run that was profiled where this one was not, or the other way round."""
+    rows = run.table.to_pylist(maps_as_pydicts="strict")
+    return _works(rows) if is_profiled(rows) == profiled else {}
+
+
+def _works(rows: Sequence[Row]) -> Figures:
+    """The controllers' work in ms, the median of the valid repetitions."""
+    found: dict[tuple[str, ...], float] = {}
+    for (brokers, partitions, scenario, target), group in repetitions(rows).items():
+        times = works(group)
+        if times and median(times) > 0:
+            found[scenario, target, f"{brokers:,} x {partitions:,}"] = median(times)
+    return found

@@ -1,0 +1,191 @@
+"""What a storm is to do: scenarios, targets, sizes. Each size of brokers with each of partitions, or in pairs."""
+
+import json
+from collections.abc import Iterable
+from dataclasses import dataclass, fields
+from itertools import product
+from random import Random
+from typing import Any, Final
+
+from kcore.constants import MAX_BROKERS
+from kcore.errors import PlanError
+from kcore.measure.storm.kraft.scenarios import ALL, LIMITS, SCENARIOS
+from kcore.measure.storm.targets import Target
+from kcore.measure.storm.zk.scenarios import SCENARIOS as ZK_SCENARIOS
+from kcore.suggestions import did_you_mean
+
+MINDS: Final = ("full", "count")
+# Not for brokers that only count.
+NEEDS_IMAGE: Final = ("preferred-election", "isr-storm", "reassign", "assign", "dir-lost", *LIMITS)
+FIRST: Final = ("register", "create")  # Without brokers and partitions there is nothing to storm.
+MOST_SECONDS: Final = 600  # A scenario ends after 15 minutes.
+MOST_REPETITIONS: Final = 1_000
+MOST_SEED: Final = 2**63 - 1
+MOST_SESSION_MS: Final = 2**31 - 1
+USUAL_BROKERS: Final = 1_000
+USUAL_PARTITIONS: Final = 1_000_000
+MOST_PARTITIONS: Final = 10_000_000
+MOST_A_TOPIC: Final = 9_899  # The most partitions that CreateTopics takes of one topic, with its own record.
+
+
+@dataclass(frozen=True, slots=True)
+class Cell:
+    """One cluster's life: a target, grown to a size, and all scenarios on it."""
+
+    target: Target
+    brokers: int
+    partitions: int
+    repetition: int
+
+    @property
+    def patience(self) -> float:
+        """The factor of time-outs; 1 for a cluster of a usual size."""
+        return max(1.0, self.brokers / USUAL_BROKERS, self.partitions / USUAL_PARTITIONS)
+
+    def __str__(self) -> str:
+        again = f", repetition {self.repetition + 1}" if self.repetition else ""
+        return f"{self.target.text}, {self.brokers:,} brokers, {self.partitions:,} partitions{again}"
+
+
+@dataclass(frozen=True, slots=True)
+class StormPlan:
+    """The options of the command. `scenarios` empty means all that a target allows, limits left out."""
+
+    targets: tuple[str, ...] = ("kafka-4.3.1",)
+    scenarios: tuple[str, ...] = ()
+    brokers: tuple[int, ...] = (20,)
+    partitions: tuple[int, ...] = (10_000,)
+    paired: bool = False  # The first of `brokers` with the first of `partitions` and so on, not each with each.
+    partitions_per_topic: int = 100
+    replication_factor: int = 3
+    racks: int = 3
+    controllers: int = 1
+    heap: str = "2g"
+    mind: str = "full"
+    heartbeat_s: float = 2.0
+    seconds: float = 10.0  # of the steady state
+    lost_share: float = 0.5  # of a broker's replicas, in the log directory that it loses
+    lost_replicas: int = 0  # so many, whatever their share is; 0: by the share
+    repeat: int = 1
+    seed: int = 1
+    master: str = ""  # Spark's; none: the brokers run in this process
+    session_timeout_ms: int = 0  # of controllers that run already; 0: they are asked
+    pids: tuple[int, ...] = ()  # of controllers that run already; none: found by their ports
+    profile: bool = False  # Samplers take CPU time: never compared with a run without.
+
+    def check(self) -> None:
+        """PlanError, or TargetError, for the first thing that cannot be."""
+        _must(1 <= self.repeat <= MOST_REPETITIONS, f"--repeat {self.repeat} is not from 1 to {MOST_REPETITIONS:,}")
+        counts = len(self.brokers), len(self.partitions)
+        _must(not self.paired or counts[0] == counts[1], "--paired needs as many --brokers as --partitions, and has "
+              f"{counts[0]} and {counts[1]}")  # fmt: skip
+        self.cells()
+        known = dict.fromkeys([*ALL, *ZK_SCENARIOS])
+        for name in self.scenarios:
+            others = f"`kcore storm --list` names them: {', '.join(known)}"
+            _must(name in known, f"no scenario {name!r}{did_you_mean(name, known, others)}")
+        _must(bool(self.targets), "name a --target")
+        for option, given in (("--target", [*map(_known_as, self.targets)]), ("--pid", self.pids)):
+            twice = next((each for at, each in enumerate(given) if each in given[:at]), None)
+            _must(twice is None, f"{option} {twice} is given twice: leave one out"
+                  f"{'; --repeat 2 measures again' if option == '--target' else ''}")  # fmt: skip
+        for target in map(Target.parse, self.targets):
+            _must(bool(self.scenarios_of(target)), f"nothing is left to run: {'; '.join(self.left_out())}")
+            one = not target.in_zookeeper or (self.controllers == 1 and not self.master)
+            _must(not (self.profile and target.addresses), f"--profile: kcore does not start the controllers at "
+                  f"{target.text}; give --target kafka-4.3.1 or kcore-kraft")  # fmt: skip
+            _must(one, f"--target {target.text} has one controller, and its brokers live in this process: leave out "
+                  "--controllers and --master")  # fmt: skip
+        self._check_running()
+        least = self.replication_factor
+        _must(1 <= least <= MAX_BROKERS, f"--replication-factor {least} is not from 1 to {MAX_BROKERS}")
+        for count in self.brokers:
+            _must(least <= count <= MAX_BROKERS, f"--brokers {count} is not from {least}, the replicas of a partition, "
+                  f"to {MAX_BROKERS}")  # fmt: skip
+        for count in self.partitions:
+            _must(1 <= count <= MOST_PARTITIONS, f"--partitions {count} is not from 1 to {MOST_PARTITIONS}")
+        per_topic = self.partitions_per_topic
+        _must(
+            1 <= per_topic <= MOST_A_TOPIC,
+            f"--partitions-per-topic {per_topic} is not from 1 to {MOST_A_TOPIC}: "
+            "a controller refuses a request of more than 10,000 records as a whole",
+        )
+        _must(0 <= self.racks <= min(self.brokers), f"--racks {self.racks} is not from 0 to the least --brokers")
+        _must(self.controllers in (1, 3), f"--controllers {self.controllers} is neither 1 nor 3")
+        _must(self.mind in MINDS, f"--mind {self.mind} is neither full nor count")
+        _must(0.05 <= self.heartbeat_s <= 8, f"--heartbeat-s {self.heartbeat_s:g} is not from 0.05 to 8, within a "
+              "session of 9 s")  # fmt: skip
+        _must(0 < self.seconds <= MOST_SECONDS, f"--seconds {self.seconds:g} is not from 0 to {MOST_SECONDS}")
+        _must(0 < self.lost_share <= 1, f"--lost-share {self.lost_share:g} is not from 0 to 1")
+        held = min(partitions * self.replication_factor // brokers for brokers, partitions in self.sizes())
+        _must(0 <= self.lost_replicas <= held, f"--lost-replicas {self.lost_replicas} is not from 0 to {held:,}, which "
+              "a broker holds where there are the fewest")  # fmt: skip
+        _must(0 <= self.seed <= MOST_SEED, f"--seed {self.seed} is not from 0 to {MOST_SEED}")
+        _must(self.heap[:-1].isdecimal() and self.heap[-1:] in "kmgKMG", f"--heap {self.heap!r} is not such as 2g")
+
+    def _check_running(self) -> None:
+        """The options that are for controllers that run already."""
+        targets = dict.fromkeys(map(Target.parse, self.targets))
+        running = [target for target in targets if target.addresses]
+        _must(self.controllers == 1 or len(running) < len(targets), f"--controllers {self.controllers} is for "
+              "controllers that the run starts, and these run already: leave it out")  # fmt: skip
+        for option, value in (("--session-timeout", self.session_timeout_ms), ("--pid", len(self.pids))):
+            _must(not value or bool(running), f"{option} is for controllers that run already: --target HOST:PORT")
+        _must(not self.pids or len(running) == 1, "--pid needs one --target HOST:PORT alone: whose process is it?")
+        _must(0 <= self.session_timeout_ms <= MOST_SESSION_MS, f"--session-timeout {self.session_timeout_ms} is not "
+              f"from 1 to {MOST_SESSION_MS:,} ms")  # fmt: skip
+        _must(all(pid > 0 for pid in self.pids), f"--pid {min(self.pids, default=1)} is not a process id")
+
+    def sizes(self) -> list[tuple[int, int]]:
+        """Brokers and partitions, in order."""
+        counts = self.brokers, self.partitions
+        return list(dict.fromkeys(zip(*counts, strict=True) if self.paired else product(*counts)))
+
+    def cells(self) -> list[Cell]:
+        """In the order in which they run: targets side by side at each size."""
+        each = product(range(self.repeat), self.sizes(), map(Target.parse, self.targets))
+        return [Cell(target, brokers, partitions, nth) for nth, (brokers, partitions), target in each]
+
+    def scenarios_of(self, target: Target) -> list[str]:
+        """What runs on that target: brokers register and topics are made before all that was asked for."""
+        if target.in_zookeeper:
+            return [name for name in ZK_SCENARIOS if name in (self.scenarios or ZK_SCENARIOS)]
+        wanted = self.scenarios or tuple(SCENARIOS)
+        return [name for name in ALL if name in FIRST or (name in wanted and not self._why_not(name, target))]
+
+    def dice(self, repetition: int, scenario: str) -> Random:
+        """For the choices of one scenario: the same under every target of a repetition."""
+        return Random(f"{self.seed} {repetition} {scenario}")
+
+    def left_out(self) -> list[str]:
+        """What was asked for and will not run, with the reasons."""
+        targets = dict.fromkeys(map(Target.parse, self.targets))
+        return [f"{name} on {target.text}: {why}" for target in targets for name in self._wanted(target)
+                if (why := self._why_not(name, target))]  # fmt: skip
+
+    def _wanted(self, target: Target) -> Iterable[str]:
+        return self.scenarios or (ZK_SCENARIOS if target.in_zookeeper else SCENARIOS)
+
+    def _why_not(self, name: str, target: Target) -> str:
+        """Empty where the scenario can run."""
+        if self.mind == "count" and name in NEEDS_IMAGE and not target.in_zookeeper:
+            return "its brokers must know the partitions: --mind full"
+        return target.left_out(name, self.controllers)
+
+    def to_toml(self) -> str:
+        """The plan as a file: a line an option."""
+        return "[storm]\n" + "".join(f"{each.name} = {_toml(getattr(self, each.name))}\n" for each in fields(self))
+
+
+def _known_as(target: str) -> str:
+    """The same text for the same controllers, in whatever order they are named."""
+    return ",".join(sorted(Target.parse(target).addresses)) or target
+
+
+def _toml(value: Any) -> str:
+    return json.dumps(list(value) if isinstance(value, tuple) else value)
+
+
+def _must(so: bool, otherwise: str) -> None:
+    if not so:
+        raise PlanError(otherwise)

@@ -1,0 +1,107 @@
+"""One cell of a storm in ZooKeeper mode: ZooKeeper up, the cluster written, brokers and controller up, scenarios."""
+
+import asyncio
+from collections.abc import Callable
+from random import Random
+from typing import Final
+
+from kcore.collector import rare_collections
+from kcore.errors import KcoreError
+from kcore.measure.hollow.zk.tree import write_paths, write_tree
+from kcore.measure.hollow.zk.zk_fleet import HollowFleet
+from kcore.measure.processes.zk_cluster import ZookeeperProcess
+from kcore.measure.processes.zk_controllers import controller_of
+from kcore.measure.storm.profile.profile_cell import CellProfile
+from kcore.measure.storm.report_rows import Row, failed_row, row_of
+from kcore.measure.storm.storm_plan import Cell, StormPlan
+from kcore.measure.storm.zk.end_state import end_state
+from kcore.measure.storm.zk.scenarios import BROKER_LOST, CREATE, SCENARIOS
+from kcore.measure.storm.zk.zk_storm import QUIET_S, ZkStorm
+from kcore.measure.workloads.generate import generate
+from kcore.zookeeper.client import ZookeeperClient
+
+_WAIT_S: Final = 180.0  # Time-outs for a usual size: `Cell.patience`.
+_SCENARIO_S: Final = 1800.0
+_ZOOKEEPER_HEAP: Final = "1g"
+
+
+def run_cell(
+    plan: StormPlan, cell: Cell, rows: list[Row], tell: Callable[[str], None], profile: CellProfile | None = None
+) -> None:
+    """Each row goes into `rows` when it is there. KcoreError if nothing could be measured at all."""
+    # A collection in the middle of a scenario would take the processors from what is measured.
+    with ZookeeperProcess(heap=_ZOOKEEPER_HEAP, options=()) as zookeeper, rare_collections():
+        asyncio.run(_run(plan, cell, zookeeper.address, rows, tell, profile))
+
+
+async def _run(
+    plan: StormPlan,
+    cell: Cell,
+    zookeeper: str,
+    rows: list[Row],
+    tell: Callable[[str], None],
+    profile: CellProfile | None,
+) -> None:
+    topics = -(-cell.partitions // plan.partitions_per_topic)
+    racks = plan.racks or None
+    table = generate(cell.partitions, cell.brokers, plan.replication_factor, topics, plan.seed, racks)
+    names = plan.scenarios_of(cell.target)
+    async with ZookeeperClient(zookeeper) as client:
+        if CREATE in names:
+            await write_paths(client)
+        else:
+            await write_tree(client, table)
+        fleet = HollowFleet(client, table.brokers.ids.tolist())
+        await fleet.open()
+        try:
+            doomed = await _register(fleet, names, plan.dice(cell.repetition, BROKER_LOST))
+            options = profile.java_options if profile else ()
+            with controller_of(cell.target.text, zookeeper, plan.heap, options) as controller:
+                if profile:
+                    profile.pids = controller.pids
+                storm = ZkStorm(fleet, controller, table, Random(), doomed, _WAIT_S * cell.patience, profile)
+                if CREATE in names:
+                    await fleet.quiet(QUIET_S, storm.timeout_s)
+                else:
+                    await storm.settled()
+                await _scenarios(plan, cell, storm, rows, tell)
+        finally:
+            await fleet.close()
+
+
+async def _register(fleet: HollowFleet, names: list[str], dice: Random) -> int | None:
+    """All brokers; the one that is to die, if one is, has a session of its own. It is not the witness, the first."""
+    ids = sorted(fleet.brokers)
+    doomed = dice.choice(ids[1:]) if BROKER_LOST in names and len(ids) > 1 else None
+    await fleet.register([broker_id for broker_id in ids if broker_id != doomed])
+    if doomed is not None:
+        await fleet.register_to_die(doomed)
+    return doomed
+
+
+async def _scenarios(plan: StormPlan, cell: Cell, storm: ZkStorm, rows: list[Row], tell: Callable[[str], None]) -> None:
+    """One after the other; what comes after a failed one would measure something else, and does not run."""
+    broken = ""
+    for name in plan.scenarios_of(cell.target):
+        if broken:
+            rows.append(failed_row(cell, name, 1, plan.seed, f"not run: {broken}"))
+            continue
+        storm.random = plan.dice(cell.repetition, name)
+        try:
+            async with asyncio.timeout(_SCENARIO_S * cell.patience):
+                result = await SCENARIOS[name](storm)
+            result.end_state = await end_state(storm.fleet.client, storm.table)
+        except (KcoreError, OSError) as error:
+            broken = f"{name} failed"
+            why = str(error) or f"not within {_SCENARIO_S * cell.patience:g} s"
+            rows.append(failed_row(cell, name, 1, plan.seed, why))
+            tell(f"{cell}: {name} failed: {why}")
+            continue
+        rows.append(row_of(cell, result, plan.seed))
+        if result.invalid:
+            tell(f"{cell}: {name}: invalid: {result.invalid}")
+        session = f" (of which {result.session_ms:,.0f} ms a session's time-out)" if result.session_ms > 0 else ""
+        tell(
+            f"{cell}: {name}: first broker after {result.first_ms:,.0f} ms, last after {result.last_ms:,.0f} ms"
+            f"{session}, {result.requests:,} requests"
+        )

@@ -1,0 +1,223 @@
+"""A storm in ZooKeeper mode: hollow brokers and one controller, measured scenario by scenario from its outside."""
+
+import time
+from collections import Counter
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from random import Random
+from typing import Final
+
+import numpy as np
+
+from kcore.broker.zk_control.broker import Broker
+from kcore.errors import TargetError
+from kcore.measure.hollow.zk.receivers import Receiver
+from kcore.measure.hollow.zk.zk_fleet import HollowFleet
+from kcore.measure.processes.local_process import Usage
+from kcore.measure.processes.zk_controllers import ControllerProcess
+from kcore.measure.storm.expectations import Bounds, Held
+from kcore.measure.storm.profiling import Profiling
+from kcore.measure.storm.result import ScenarioResult
+from kcore.metadata.table.partition_table import PartitionTable
+from kcore.metadata.zookeeper.merge import merge
+from kcore.net.versions import api_name
+from kcore.schema import LeaderAndIsrRequest, UpdateMetadataRequest
+from kcore.schema.structure import Message
+from kcore.types import Int32s
+
+_MILLIS: Final = 1e6
+MOST_WAVES: Final = 3  # of one state, as Kafka's controller sends it
+QUIET_S: Final = 1.5  # Kafka's controller sends in waves, up to a second apart.
+
+
+class Witness:
+    """The cluster as one broker knows it from the requests sent to it. That broker is never stopped."""
+
+    def __init__(self, broker: Receiver) -> None:
+        self.broker_id = broker.broker_id
+        self._broker = broker
+        broker.keeps_updates = True
+        self._view = Broker(broker.broker_id, -1).table
+
+    def has_not(self, broker_id: int) -> bool:
+        """Whether that broker leads nothing any more, and is in no ISR with other members."""
+        view = self.view()
+        if broker_id not in view.brokers:
+            return True
+        row = view.brokers.row(broker_id)
+        in_isr = (view.isr__pi == row).any(axis=1) & ((view.isr__pi >= 0).sum(axis=1) > 1)
+        return not in_isr.any() and not (view.leader__p == row).any()
+
+    def view(self) -> PartitionTable:
+        """As of the last request that was drained."""
+        assert self._broker.keeps_updates, "it looks away"
+        for each in self._broker.updates():
+            if len(each.topic_states.partition_states):
+                merge(self._view, each)
+        return self._view
+
+    def catch_up(self) -> None:
+        """What has come is in the view: later nobody is to wait for that."""
+        if self._broker.keeps_updates:
+            self.view()
+
+    def look_away(self) -> None:
+        """From now on there is no view: to merge one request a partition would take longer than to answer it."""
+        self._broker.keeps_updates = False
+
+
+@dataclass(slots=True, eq=False)
+class ZkStorm:
+    """The state that scenarios share.
+
+    `table` is the cluster as it was written, or is to be created; it follows reassignments and no elections. `doomed`
+    is the broker with a session of its own.
+    """
+
+    fleet: HollowFleet
+    controller: ControllerProcess
+    table: PartitionTable
+    random: Random
+    doomed: int | None = None
+    timeout_s: float = 180.0
+    profile: Profiling | None = None
+    witness: Witness = field(init=False)
+
+    def __post_init__(self) -> None:
+        self.witness = Witness(self.fleet.brokers[min(self.fleet.brokers)])
+
+    def pick(self) -> int:
+        """A live broker: not the witness, and not the one that dies, which leads nothing once it is back."""
+        others = self.fleet.live - {self.witness.broker_id}
+        return self.random.choice(sorted(others - {self.doomed} or others))
+
+    def sent_about(self, broker_id: int, times: int = 1) -> Bounds:
+        """LeaderAndIsr when a broker ends: each partition that it leads goes to another leader at least.
+
+        At most the new leaders and the smaller ISRs go to every replica of its partitions. `times`: it also comes back.
+        """
+        held = Held(self.witness.view()).of([broker_id])
+        most = (held.leaders + held.replicas) * self.table.replicas__ps.shape[1]
+        return Bounds(max(1, held.leaders), times * most, f"a broker that {held} ends")
+
+    def sent_whole(self) -> Bounds:
+        """LeaderAndIsr when every live broker is sent all its replicas: once at least, and in a few waves at most."""
+        count = sum(len(self.held(broker_id)) for broker_id in self.fleet.live)
+        return Bounds(max(1, count), max(1, MOST_WAVES * count), f"{count:,} replicas on live brokers")
+
+    def forget(self) -> None:
+        """What came so far is no part of what is measured next."""
+        self.fleet.forget()
+        self.witness.catch_up()
+
+    def held(self, broker_id: int) -> Int32s:
+        """Rows of the partitions with a replica there."""
+        return self.table.index.rows(self.table.brokers.row(broker_id))
+
+    def replicas(self, row: int) -> list[int]:
+        """Ids of a partition's brokers."""
+        return [int(self.table.brokers.ids[each]) for each in self.table.replicas__ps[row] if each >= 0]
+
+    def knows_all(self, broker_id: int) -> bool:
+        """Whether a broker got all partitions by UpdateMetadata, and its replicas by LeaderAndIsr, since `forget`."""
+        fleet = self.fleet
+        return fleet.partitions_sent(broker_id, UpdateMetadataRequest) >= len(self.table) and fleet.partitions_sent(
+            broker_id, LeaderAndIsrRequest
+        ) >= len(self.held(broker_id))
+
+    def everyone_knows_all(self) -> bool:
+        """Whether that is so for every live broker."""
+        return all(map(self.knows_all, self.fleet.live))
+
+    async def everyone_back(self) -> None:
+        """Brokers that are away register, and are told of everything."""
+        away = sorted(self.fleet.brokers.keys() - self.fleet.live)
+        if not away:
+            return
+        self.forget()
+        await self.fleet.register(away)
+        what = "the brokers that are back to be told of everything"
+        await self.fleet.until(what, lambda: all(map(self.knows_all, away)), self.timeout_s)
+        await self.fleet.quiet(QUIET_S, self.timeout_s)
+
+    async def settled(self) -> None:
+        """Returns when every live broker has all partitions, and no request has come for a while."""
+        await self.fleet.until("the brokers to be told of all partitions", self.everyone_knows_all, self.timeout_s)
+        await self.fleet.quiet(QUIET_S, self.timeout_s)
+
+
+class ZkMeasure:
+    """One scenario between its beginning and its end."""
+
+    def __init__(
+        self, storm: ZkStorm, scenario: str, bounds: Bounds, counted: type[Message] = LeaderAndIsrRequest
+    ) -> None:
+        """`counted`: the request whose partitions are the changes; changes out of bounds make the result invalid."""
+        self.storm, self._bounds, self._counted = storm, bounds, counted
+        self.result = ScenarioResult(scenario, len(storm.fleet.live), len(storm.table), controllers=1)
+        self.result.expected_least, self.result.expected_most = bounds.least, bounds.most
+        storm.forget()
+        if storm.profile:
+            storm.profile.begin(scenario)
+            self.result.profiled = True
+        self._usage: Usage | None = storm.controller.usage()
+        self._own_s = time.process_time()
+        self.intended_ns = self._begun_ns = time.monotonic_ns()
+
+    def begins_now(self) -> None:
+        """The intended moment, where it is not that of the construction: now, or the first request if that was sooner.
+
+        The watch that calls this may fire after the requests that followed the same change: on a busy machine all of
+        them may have come by then.
+        """
+        arrivals = [each.at_ns for _, each in self.storm.fleet.arrivals()]
+        self.intended_ns = min([time.monotonic_ns(), *arrivals])
+
+    def session_ended(self, least_s: float) -> None:
+        """The znode of a broker that died is gone: now, or when the first request came, if that was sooner.
+
+        No request comes of it before the session has lasted so long.
+        """
+        soonest_ns = self.intended_ns + int(least_s * 1e9)
+        arrivals = [each.at_ns for _, each in self.storm.fleet.arrivals() if each.at_ns >= soonest_ns]
+        self.result.session_ms = (min([time.monotonic_ns(), *arrivals]) - self.intended_ns) / _MILLIS
+
+    def wave(self, name: str) -> None:
+        """A part of what was asked is done."""
+        self.result.waves_ms[name] = (time.monotonic_ns() - self.intended_ns) / _MILLIS
+
+    def answered(self) -> None:
+        """The controller has answered what it was asked."""
+        self.result.answered_ms = (time.monotonic_ns() - self.intended_ns) / _MILLIS
+
+    async def end(self, what: str, so: Callable[[], bool], timeout_s: float | None = None) -> ScenarioResult:
+        """Waits until the condition holds and no more requests come, and returns the measured result."""
+        storm, result = self.storm, self.result
+        most_s = timeout_s or storm.timeout_s  # Kafka's controller may be minutes behind with what it has decided.
+        await storm.fleet.until(what, so, most_s)
+        await storm.fleet.quiet(QUIET_S, most_s)
+        arrivals = [(broker_id, each) for broker_id, each in storm.fleet.arrivals() if each.at_ns >= self.intended_ns]
+        if not arrivals:
+            raise TargetError(f"{result.scenario}: no request came")
+        last = {broker_id: (each.at_ns - self.intended_ns) / _MILLIS for broker_id, each in arrivals}
+        result.known_ms = list(last.values())
+        result.first_ms = (arrivals[0][1].at_ns - self.intended_ns) / _MILLIS
+        result.last_ms = max(result.known_ms)
+        result.p50_ms, result.p99_ms, result.p999_ms = map(float, np.percentile(result.known_ms, [50, 99, 99.9]))
+        result.records = dict(Counter(api_name(each.message) for _, each in arrivals))
+        result.requests, result.log_bytes = len(arrivals), sum(each.bytes for _, each in arrivals)
+        result.changes = sum(each.partitions for _, each in arrivals if each.message is self._counted)
+        if flaw := self._bounds.flaw(result.changes):
+            result.invalidate(flaw)
+        self._weigh()
+        result.seconds = (time.monotonic_ns() - self._begun_ns) / 1e9
+        return result
+
+    def _weigh(self) -> None:
+        usage = self.storm.controller.usage()
+        if self.storm.profile:
+            self.storm.profile.end()
+        self.result.own_cpu_s = time.process_time() - self._own_s
+        if usage and self._usage:
+            self.result.controller_cpu_s = usage.cpu_s - self._usage.cpu_s
+            self.result.controller_rss_mb = usage.peak_rss_bytes / 1e6

@@ -1,0 +1,207 @@
+"""What `kcore top` shows at one moment, as data: a frame. Its fields are those of `--json`."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Final, TypeAlias
+
+import numpy as np
+
+from kcore.metadata.image.image import ClusterImage
+from kcore.metadata.metadata_version import FEATURE_NAME, name_of_level
+from kcore.net.address import address_text
+from kcore.schema.describe_quorum import ReplicaState
+from kcore.server.quorum_node.describe import QuorumDescription
+
+Samples: TypeAlias = Mapping[tuple[str, str], float]
+"""Of a page of metrics, by name and the value of the one label, "" for none."""
+MS: Final = 1000.0
+EVENTS: Final = "kafka_controller_ControllerEventManager_EventQueueProcessingTimeMs_count"
+IDLE: Final = "kafka_controller_ControllerEventManager_AvgIdleRatio"
+COMMIT: Final = "kafka_server_raft_metrics_commit_latency"
+SNAPSHOT: Final = "kafka_server_SnapshotEmitter_LatestSnapshotGenerated"
+LONGEST_EVENT: Final = "kcore_event_longest_recent_seconds"
+LONGEST_TURN: Final = "kcore_loop_turn_longest_recent_seconds"
+HEARTBEAT: Final = "BrokerHeartbeat"
+
+
+@dataclass(slots=True)
+class Replica:
+    """A voter or an observer, as the leader knows it; times are those before the leader's answer."""
+
+    id: int
+    role: str  # leader, voter, observer
+    address: str | None  # Of a voter, where the leader tells it.
+    log_end_offset: int
+    lag: int  # Records behind the leader's log.
+    fetched_ms_ago: int | None  # None: it has not fetched from this leader.
+    caught_up_ms_ago: int | None
+
+
+@dataclass(slots=True)
+class Broker:
+    """A registered broker."""
+
+    id: int
+    state: str  # active, fenced, shutting down
+    rack: str | None
+    leaders: int
+    replicas: int
+
+
+@dataclass(slots=True)
+class Partitions:
+    """The cluster's partitions, counted in the metadata log."""
+
+    topics: int
+    partitions: int
+    offline: int  # Without a leader.
+    under_replicated: int
+    not_preferred: int  # Led by another replica than the first one, or by none.
+    metadata_version: str | None
+
+
+@dataclass(slots=True)
+class Rates:
+    """Of the log, a second, since the frame before."""
+
+    records: float
+    partition_changes: float
+    isr_changes: float
+
+
+@dataclass(slots=True)
+class Measured:
+    """What the page of metrics tells of its controller; None for what that page does not have."""
+
+    url: str
+    events_per_s: float | None
+    busy: float | None  # Share of the time that its event loop worked; of late.
+    longest_event_ms: float | None  # Of late.
+    longest_event: str | None  # Its kind.
+    longest_turn_ms: float | None
+    commit_avg_ms: float | None
+    commit_max_ms: float | None
+    heartbeats_per_s: float | None
+    heartbeat_ms: float | None  # Mean since the frame before.
+    connections: float | None
+    rss_bytes: float | None
+    cpu: float | None  # Cores.
+    snapshot_bytes: float | None
+    snapshot_age_s: float | None
+
+
+@dataclass(slots=True)
+class Frame:
+    """One moment. What was not learnt yet is None or empty; `problems` say what is wrong, one line each."""
+
+    time_ms: int | None = None  # The leader's clock.
+    age_s: float | None = None  # Of the leader's answer; None before the first one.
+    cluster_id: str | None = None
+    leader_id: int | None = None
+    leader_address: str | None = None
+    epoch: int | None = None
+    high_watermark: int | None = None
+    replicas: list[Replica] = field(default_factory=list)
+    read_up_to: int | None = None  # All of the log below is in what follows.
+    brokers: list[Broker] = field(default_factory=list)
+    partitions: Partitions | None = None
+    rates: Rates | None = None
+    commit_seen_ms: float | None = None  # From a record's arrival here to the news of its commit, mean of late.
+    measured: Measured | None = None
+    problems: list[str] = field(default_factory=list)
+
+
+def describe(frame: Frame, found: QuorumDescription) -> None:
+    """Fills in what the leader says of its quorum."""
+    partition = found.partition
+    endpoints = {
+        node.node_id: address_text(node.listeners[0].host, node.listeners[0].port)
+        for node in found.nodes
+        if node.listeners
+    }
+    leader = next((each for each in partition.current_voters if each.replica_id == partition.leader_id), None)
+    frame.cluster_id, frame.leader_id, frame.epoch = found.cluster_id, partition.leader_id, partition.leader_epoch
+    frame.leader_address = None if found.leader is None else address_text(*found.leader)
+    frame.high_watermark = partition.high_watermark
+    frame.time_ms = None if leader is None else leader.last_fetch_timestamp
+    roles = [("leader" if each is leader else "voter", each) for each in partition.current_voters]
+    roles += [("observer", each) for each in partition.observers]
+    frame.replicas = [_replica(each, role, leader, endpoints.get(each.replica_id)) for role, each in roles]
+
+
+def _replica(state: ReplicaState, role: str, leader: ReplicaState | None, address: str | None) -> Replica:
+    def ago(timestamp_ms: int) -> int | None:
+        return None if leader is None or timestamp_ms < 0 else max(0, leader.last_fetch_timestamp - timestamp_ms)
+
+    lag = 0 if leader is None else max(0, leader.log_end_offset - state.log_end_offset)
+    times = ago(state.last_fetch_timestamp), ago(state.last_caught_up_timestamp)
+    return Replica(state.replica_id, role, address, state.log_end_offset, lag, *times)
+
+
+def brokers_of(image: ClusterImage) -> list[Broker]:
+    """By id; how many partitions each leads and holds, counted in the columns."""
+    table, brokers = image.table, image.brokers
+    count = len(brokers.ids)
+    leaders = np.bincount(table.leader__p[table.leader__p >= 0], minlength=count).tolist()
+    replicas = np.bincount(table.replicas__ps[table.replicas__ps >= 0], minlength=count).tolist()
+    fenced, leaving = brokers.fenced__b.tolist(), brokers.in_controlled_shutdown__b.tolist()
+    rows = np.flatnonzero(brokers.registered__b).tolist()
+    found = []
+    for row in rows:
+        state = "fenced" if fenced[row] else "shutting down" if leaving[row] else "active"
+        found.append(Broker(int(brokers.ids[row]), state, brokers.racks[row], leaders[row], replicas[row]))
+    return sorted(found, key=lambda each: each.id)
+
+
+def partitions_of(image: ClusterImage) -> Partitions:
+    """Counts of the whole cluster."""
+    table, level = image.table, image.features.get(FEATURE_NAME)
+    leader__p, preferred__p = table.leader__p, table.replicas__ps[:, :1].ravel()
+    is_partition__p = preferred__p >= 0
+    return Partitions(
+        topics=image.topics.count,
+        partitions=table.partition_count,
+        offline=int(np.count_nonzero(is_partition__p & (leader__p < 0))),
+        under_replicated=len(table.under_replicated()),
+        not_preferred=int(np.count_nonzero(is_partition__p & (leader__p != preferred__p))),
+        metadata_version=None if level is None else name_of_level(level),
+    )
+
+
+def measured(url: str, now: Samples, before: Samples | None, elapsed_s: float) -> Measured:
+    """Of two readings of a page, so many seconds apart; rates are None after the first one."""
+
+    def value(name: str, label: str = "", scale: float = 1.0) -> float | None:
+        found = now.get((name, label))
+        return None if found is None or found != found else found * scale
+
+    def change(name: str, label: str = "") -> float | None:
+        newer, older = now.get((name, label)), None if before is None else before.get((name, label))
+        return None if newer is None or older is None or newer < older else newer - older
+
+    def rate(name: str, label: str = "") -> float | None:
+        changed = change(name, label)
+        return None if changed is None or elapsed_s <= 0 else changed / elapsed_s
+
+    def named(*names: str) -> Sequence[tuple[float, str]]:
+        return [(seconds, label) for (name, label), seconds in now.items() if name in names]
+
+    idle, longest = value(IDLE), max(named(LONGEST_EVENT), default=None)
+    beats, beats_s = change("kcore_request_seconds_count", HEARTBEAT), change("kcore_request_seconds_sum", HEARTBEAT)
+    return Measured(
+        url=url,
+        events_per_s=rate(EVENTS),
+        busy=None if idle is None else 1 - idle,
+        longest_event_ms=None if longest is None else longest[0] * MS,
+        longest_event=None if longest is None else longest[1],
+        longest_turn_ms=value(LONGEST_TURN, scale=MS),
+        commit_avg_ms=value(f"{COMMIT}_avg"),
+        commit_max_ms=value(f"{COMMIT}_max"),
+        heartbeats_per_s=rate("kcore_request_seconds_count", HEARTBEAT),
+        heartbeat_ms=None if not beats or beats_s is None else beats_s / beats * MS,
+        connections=value("kcore_connections"),
+        rss_bytes=value("process_resident_memory_bytes"),
+        cpu=rate("process_cpu_seconds_total"),
+        snapshot_bytes=value(f"{SNAPSHOT}Bytes"),
+        snapshot_age_s=value(f"{SNAPSHOT}AgeMs", scale=1 / MS),
+    )

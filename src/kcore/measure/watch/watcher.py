@@ -1,0 +1,178 @@
+"""Asks a controller's quorum how it is, reads its log and its page of metrics, again and again."""
+
+import asyncio
+import time
+from collections.abc import AsyncIterator, Callable, Sequence
+from contextlib import asynccontextmanager
+from random import Random
+from typing import Final, NamedTuple
+
+from kcore.errors import KcoreError, NetworkError, RequestTimeoutError
+from kcore.measure.watch import frame as frames
+from kcore.measure.watch.frame import Frame, Measured, Partitions, Rates, Samples
+from kcore.measure.watch.log_follower import LogFollower, Seen
+from kcore.net.security.client_security import Security
+from kcore.raft.membership.replicas import Address
+from kcore.server.quorum_node.describe import QuorumDescription, describe_quorum
+
+DESCRIBE_S: Final = 3.0  # For an answer, tries included; then what is wrong is shown.
+AGAIN_S: Final = 0.5
+
+
+class MetricsSource(NamedTuple):
+    """Where a leader's page of metrics is, and how it is read."""
+
+    url_of: Callable[[Address], str]
+    scrape: Callable[[str], Samples]  # Not on the event loop.
+    is_guessed: bool  # Nobody has said that there is one: nothing is wrong where there is none.
+
+
+class Watcher:
+    """`watching` it; meanwhile `frame` is what is known."""
+
+    def __init__(
+        self,
+        bootstrap: Sequence[Address],
+        *,
+        interval_s: float,
+        metrics: MetricsSource | None = None,
+        security: Callable[[], Security] | None = None,
+    ) -> None:
+        """`security`: what each connection to a controller shows."""
+        self._security = security
+        self._bootstrap, self._interval_s, self._metrics = list(bootstrap), interval_s, metrics
+        self.follower = LogFollower(security)
+        self.refused: KcoreError | None = None  # Why the address is none of a controller's, if it never answered.
+        self._described: QuorumDescription | None = None
+        self._described_s = float("-inf")
+        self._leader_known = asyncio.Event()
+        self._tasks: list[asyncio.Task[None]] = []
+        self._problems: dict[str, str] = {}  # By source.
+        self._page: Measured | None = None
+        self.has_rates = True  # False while the page of metrics was read once alone.
+        self._shown: tuple[Seen, float] | None = None  # What the last frame knew of the log.
+        self._counted: tuple[int, Partitions, list[frames.Broker]] | None = None  # With the offset.
+
+    @asynccontextmanager
+    async def watching(self) -> AsyncIterator[None]:
+        """Asks meanwhile."""
+        work = [self._keep_describing(), self._keep_following()]
+        work += [] if self._metrics is None else [self._keep_scraping(self._metrics)]
+        self._tasks = [asyncio.create_task(each) for each in work]
+        try:
+            yield
+        finally:
+            for task in self._tasks:
+                task.cancel()
+            await asyncio.gather(*self._tasks, return_exceptions=True)
+
+    @property
+    def is_complete(self) -> bool:
+        """Whether the quorum has answered, and its log was read to the end or cannot be read."""
+        return self._described is not None and (self.follower.is_current or "log" in self._problems)
+
+    @property
+    def has_news(self) -> bool:
+        """Whether there is anything to show."""
+        return self._described is not None or bool(self._problems)
+
+    # The sources.
+
+    async def _keep_describing(self) -> None:
+        while True:
+            known = [] if self._described is None else _addresses(self._described)
+            try:
+                found = await describe_quorum(
+                    list(dict.fromkeys([*known, *self._bootstrap])),
+                    controllers=True,
+                    timeout_s=max(DESCRIBE_S, self._interval_s),
+                    random=Random(),
+                    security=self._security,
+                )
+            except RequestTimeoutError as error:
+                self._problems["quorum"] = str(error)
+            except KcoreError as error:
+                self._problems["quorum"] = str(error)
+                self.refused = error if self._described is None else None
+            else:
+                self._problems.pop("quorum", None)
+                self._described, self._described_s = found, time.monotonic()
+                self._leader_known.set()
+            await asyncio.sleep(self._interval_s)
+
+    async def _keep_following(self) -> None:
+        """The log of whoever leads, as the last description has it."""
+        while True:
+            await self._leader_known.wait()
+            described = self._described
+            assert described is not None and described.leader is not None
+            try:
+                epoch = described.partition.leader_epoch
+                await self.follower.follow(described.leader, epoch, described.cluster_id)
+            except KcoreError as error:
+                self._problems["log"] = f"the metadata log is not read: {error}"
+            await asyncio.sleep(AGAIN_S)
+
+    async def _keep_scraping(self, source: MetricsSource) -> None:
+        before: Samples | None = None
+        before_s = 0.0
+        self.has_rates = False
+        while True:
+            await self._leader_known.wait()
+            assert self._described is not None and self._described.leader is not None
+            url = source.url_of(self._described.leader)
+            try:
+                now = await asyncio.to_thread(source.scrape, url)
+            except NetworkError as error:
+                self._page, before, self.has_rates = None, None, True
+                if not source.is_guessed:
+                    self._problems["metrics"] = str(error)
+            else:
+                now_s = time.monotonic()
+                self._problems.pop("metrics", None)
+                self._page, self.has_rates = frames.measured(url, now, before, now_s - before_s), before is not None
+                before, before_s = now, now_s
+            await asyncio.sleep(self._interval_s)
+
+    # What is shown.
+
+    def frame(self) -> Frame:
+        """All that is known now; rates since the last call. A fault of a source's task is raised here."""
+        for task in self._tasks:
+            if task.done():
+                task.result()
+        now_s = time.monotonic()
+        if self.follower.is_reading:
+            self._problems.pop("log", None)
+        made = Frame(problems=list(self._problems.values()), measured=self._page)
+        if self._described is not None:
+            frames.describe(made, self._described)
+            made.age_s = now_s - self._described_s
+        if self.follower.is_current:
+            self._of_log(made, now_s)
+        return made
+
+    def _of_log(self, made: Frame, now_s: float) -> None:
+        follower = self.follower
+        made.read_up_to = follower.end_offset
+        if self._counted is None or self._counted[0] != follower.end_offset:
+            image = follower.image
+            self._counted = follower.end_offset, frames.partitions_of(image), frames.brokers_of(image)
+        _, made.partitions, made.brokers = self._counted
+        seen = follower.seen
+        if self._shown is not None:
+            before, elapsed_s = self._shown[0], max(now_s - self._shown[1], 1e-3)
+            made.rates = Rates(
+                (seen.records - before.records) / elapsed_s,
+                (seen.partition_changes - before.partition_changes) / elapsed_s,
+                (seen.isr_changes - before.isr_changes) / elapsed_s,
+            )
+        self._shown = Seen(seen.records, seen.partition_changes, seen.isr_changes), now_s
+        seen_s = follower.commits.average(now_s)
+        made.commit_seen_ms = None if seen_s != seen_s else seen_s * frames.MS
+
+
+def _addresses(described: QuorumDescription) -> list[Address]:
+    """The leader's, then the voters'."""
+    voters = [Address(node.listeners[0].host, node.listeners[0].port) for node in described.nodes if node.listeners]
+    return [*([] if described.leader is None else [described.leader]), *voters]

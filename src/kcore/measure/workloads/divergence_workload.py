@@ -1,0 +1,76 @@
+"""Divergence: where epochs end in the leaders' logs, and where followers truncate after the whole exchange."""
+
+import numpy as np
+
+from kcore.measure.workloads.cell import Cell
+from kcore.measure.workloads.measure import Operation
+from kcore.replication.divergence import end_offset_for_epoch, truncation_offsets
+from kcore.replication.epochs import EpochTables
+from kcore.types import Int32s, Int64s
+
+EPOCHS_A_LOG = 20
+MOST_RECORDS_AN_EPOCH = 1_000
+# The least bytes that an answer needs: of a log its row offset, its end and one of its entries.
+A_LOG = 8 + 8 + 12
+A_HIGH_WATERMARK = 8
+AN_ANSWER = 12
+
+
+def setup(cell: Cell, cluster: bytes | None) -> list[Operation]:
+    """Leaders with 20 epochs each and followers that part from them somewhere. A cluster file has no logs to show."""
+    random = np.random.default_rng(cell.seed)
+    leader = leaders(cell.partitions, random)
+    follower = followers(leader, random)
+    requested = _requested(leader, random)
+    columns = (leader.epochs, leader.starts, leader.row_offsets, leader.log_ends)
+    return [
+        Operation(
+            "logs: end offsets for epochs",
+            lambda: end_offset_for_epoch(*columns, requested),
+            list,
+            cell.partitions,
+            cell.partitions * (A_LOG + requested.itemsize + AN_ANSWER),
+        ),
+        Operation(
+            "logs: truncation offsets",
+            lambda: truncation_offsets(leader, follower),
+            list,
+            cell.partitions,
+            cell.partitions * (2 * A_LOG + A_HIGH_WATERMARK + AN_ANSWER),
+        ),
+    ]
+
+
+def leaders(partitions: int, random: np.random.Generator) -> EpochTables:
+    """Logs in which every epoch has some records; a few epochs are left out, as lost elections leave them out."""
+    shape = (partitions, EPOCHS_A_LOG)
+    epochs = np.cumsum(random.integers(1, 3, shape), axis=1)
+    starts = np.cumsum(random.integers(1, MOST_RECORDS_AN_EPOCH, shape), axis=1) - 1
+    log_ends = starts[:, -1] + random.integers(1, MOST_RECORDS_AN_EPOCH, partitions)
+    return EpochTables(epochs.ravel().astype(np.int32), starts.ravel(), _row_offsets(partitions), log_ends)
+
+
+def followers(leader: EpochTables, random: np.random.Generator) -> EpochTables:
+    """The leaders' logs up to an epoch drawn for each, then their own epochs: of a leader that was lost."""
+    partitions = len(leader)
+    epochs, starts = (column.reshape(partitions, EPOCHS_A_LOG) for column in (leader.epochs, leader.starts))
+    parted = random.integers(EPOCHS_A_LOG // 2, EPOCHS_A_LOG + 1, partitions)[:, None]
+    own = np.arange(EPOCHS_A_LOG) >= parted
+    # One more than the leader's: the leader has some of these epochs, too, with other offsets.
+    epochs = np.where(own, epochs + 1, epochs)
+    starts = np.where(own, starts + random.integers(1, MOST_RECORDS_AN_EPOCH, (partitions, 1)), starts)
+    keep = np.concatenate([np.ones((partitions, 1), np.bool_), np.diff(epochs, axis=1) > 0], axis=1)
+    sizes = keep.sum(axis=1)
+    log_ends = starts[:, -1] + random.integers(1, MOST_RECORDS_AN_EPOCH, partitions)
+    high_watermarks = np.minimum(leader.starts.reshape(partitions, EPOCHS_A_LOG)[:, EPOCHS_A_LOG // 2], log_ends)
+    row_offsets = np.concatenate([[0], np.cumsum(sizes)]).astype(np.int64)
+    return EpochTables(epochs[keep].astype(np.int32), starts[keep], row_offsets, log_ends, high_watermarks)
+
+
+def _requested(leader: EpochTables, random: np.random.Generator) -> Int32s:
+    """An epoch about where each leader's are; some it has, some it has not."""
+    return random.integers(0, 2 * EPOCHS_A_LOG, len(leader)).astype(np.int32)
+
+
+def _row_offsets(partitions: int) -> Int64s:
+    return np.arange(partitions + 1, dtype=np.int64) * EPOCHS_A_LOG

@@ -1,0 +1,130 @@
+"""Measure one operation: warm it up, check that it repeats itself, then time it beside memcpy of the same bytes."""
+
+import gc
+import hashlib
+import time
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from kcore.measure.workloads.memory import peak_growth
+
+SAMPLES_AT_LEAST = 5
+SAMPLES_AT_MOST = 200
+MOST_KEPT = 10_000
+BUDGET_NS = 300_000_000  # An operation is sampled for so long, once it has its least number of samples.
+MEMCPY_AT_MOST = 64 << 20  # Longer copies cost in proportion, so they are not tried.
+MEMCPY_SAMPLES = 5
+
+
+class UnsteadyResultError(AssertionError):
+    """The same operation on the same input gave two different results."""
+
+
+@dataclass(frozen=True, slots=True)
+class Operation:
+    """Something to measure; made by a workload's `setup`, so that its input is ready before the clock starts."""
+
+    name: str  # "group: action"; a group is one chart.
+    run: Callable[[], Any]
+    digest: Callable[[Any], Iterable[Any]]  # The buffers of a result that must be the same in every run.
+    partitions: int  # How many partitions one run handles: what the time is divided by.
+    moved_bytes: int  # The least that must be moved: message bytes, or the columns read and written.
+    wire_bytes: int | None = None  # Bytes on the wire, where there are any.
+    memory_bytes: int | None = None  # Bytes of the result as it stays in memory, where that is the point.
+    before: Callable[[], Any] | None = None  # Puts the state back before each run, off the clock.
+
+
+@dataclass(frozen=True, slots=True)
+class Measurement:
+    """What one operation cost in one cell."""
+
+    samples_ns: list[int]
+    memcpy_ns: int
+    peak_bytes: int | None
+    digest: str
+
+
+def measure(operation: Operation, warm_up_s: float = 0.0, duration_s: float = 0.0) -> Measurement:
+    """Run the operation until it is warm, weigh it once, time it; UnsteadyResultError if its result changes.
+
+    `warm_up_s`: how long it runs after its first run and before it is sampled. `duration_s`: how long it is sampled,
+    of which at most MOST_KEPT samples are kept, evenly spread; 0: BUDGET_NS or SAMPLES_AT_MOST.
+    """
+    digest = _digest(operation, _run(operation))  # The first run compiles and loads what is compiled and loaded late.
+    if operation.before is not None:
+        operation.before()
+    peak_bytes = peak_growth(operation.run)
+    if warm_up_s:
+        _sample(operation, warm_up_s)
+    samples_ns, last = _sample(operation, duration_s)
+    if _digest(operation, last) != digest:
+        raise UnsteadyResultError(f"{operation.name}: the last run's result is not the first one's")
+    return Measurement(samples_ns, memcpy_ns(operation.moved_bytes), peak_bytes, digest)
+
+
+def memcpy_ns(size: int) -> int:
+    """Nanoseconds to copy `size` bytes into memory that is already mapped; the best of a few."""
+    if size <= 0:
+        return 0
+    source = np.ones(min(size, MEMCPY_AT_MOST), np.uint8)
+    target = np.zeros_like(source)
+    best = min(_timed(lambda: np.copyto(target, source)) for _ in range(MEMCPY_SAMPLES))
+    return best * size // len(source)
+
+
+def _timed(run: Callable[[], Any]) -> int:
+    start = time.perf_counter_ns()
+    run()
+    return time.perf_counter_ns() - start
+
+
+def _run(operation: Operation) -> Any:
+    if operation.before is not None:
+        operation.before()
+    return operation.run()
+
+
+def _sample(operation: Operation, duration_s: float) -> tuple[list[int], Any]:
+    """The times of several runs, and the last run's result. The previous result is freed off the clock."""
+    samples_ns: list[int] = []
+    spent, runs, every, result, clock = 0, 0, 1, None, time.perf_counter_ns
+    budget_ns = int(duration_s * 1e9) or BUDGET_NS
+    with _collector_off():
+        while runs < SAMPLES_AT_LEAST or (spent < budget_ns and (duration_s or runs < SAMPLES_AT_MOST)):
+            result = None
+            if operation.before is not None:
+                operation.before()
+            start = clock()
+            result = operation.run()
+            took_ns = clock() - start
+            if runs % every == 0:
+                samples_ns.append(took_ns)
+            if len(samples_ns) == MOST_KEPT:
+                samples_ns, every = samples_ns[::2], 2 * every
+            runs += 1
+            spent += took_ns
+    return samples_ns, result
+
+
+@contextmanager
+def _collector_off() -> Iterator[None]:
+    """No garbage collection on the clock, as `timeit` has it."""
+    gc.collect()
+    was_on = gc.isenabled()
+    gc.disable()
+    try:
+        yield
+    finally:
+        if was_on:
+            gc.enable()
+
+
+def _digest(operation: Operation, result: Any) -> str:
+    digest = hashlib.blake2b(digest_size=16)
+    for buffer in operation.digest(result):
+        digest.update(np.ascontiguousarray(buffer).data if isinstance(buffer, np.ndarray) else buffer)
+    return digest.hexdigest()

@@ -1,0 +1,293 @@
+"""What an image holds of a cluster, and how its changes are recorded so that they can be taken back.
+
+The records change it: by type in image_topics.py, image_brokers.py and image_settings.py, all together in image.py.
+"""
+
+from collections import deque
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from copy import deepcopy
+from dataclasses import dataclass, field, fields
+from typing import Any, Final, Self
+
+import numpy as np
+
+from kcore.errors import TableError
+from kcore.metadata.image.delta import CREATED_TOPICS, DELETED_TOPICS, MOST_CHANGES, DeltaLog, MetadataDelta
+from kcore.metadata.image.journal import Journal
+from kcore.metadata.image.recent_keys import RecentKeys
+from kcore.metadata.image.recorder import Recorder
+from kcore.metadata.metadata_version import FEATURE_NAME, name_of_level
+from kcore.metadata.table.broker_table import BrokerTable
+from kcore.metadata.table.directory_table import DirectoryTable
+from kcore.metadata.table.partition_state import PartitionRegistration
+from kcore.metadata.table.partition_table import PartitionTable
+from kcore.metadata.table.topic_table import TopicTable
+from kcore.schema import metadata_records_security as security_records
+from kcore.schema.configs import ConfigResourceType
+from kcore.schema.metadata_records_brokers import RegisterControllerRecord
+from kcore.types import Int32s, Int64s, UInt8s, Uuid
+
+DICTS: Final = ("features", "controllers", "configs", "acls", "quotas", "scram", "tokens")
+ConfigResource = tuple[int, str]  # ConfigResource.Type's id, and the resource's name.
+QuotaEntity = tuple[tuple[str, str | None], ...]  # Pairs of type and name, sorted; None is the default.
+
+
+def _new_table() -> PartitionTable:
+    nothing = np.empty((0, 0), np.int32)
+    brokers = BrokerTable.from_arrays([])
+    return PartitionTable.from_arrays(nothing, topics=TopicTable([]), topic_rows=[], brokers=brokers)
+
+
+@dataclass(slots=True, eq=False, repr=False)
+class ImageState:
+    """The tables and dicts of an image, with the recorder that sees every change before it is made.
+
+    `table` has the partitions, with the tables of topics, brokers and log directories, which the image shows as its
+    own. It is never made anew: rows change in place. Dicts are to be read; only methods change them.
+    """
+
+    table: PartitionTable = field(default_factory=_new_table)
+    features: dict[str, int] = field(default_factory=dict)  # Finalized levels, metadata.version among them.
+    controllers: dict[int, RegisterControllerRecord] = field(default_factory=dict)
+    configs: dict[ConfigResource, Mapping[str, str]] = field(default_factory=dict)
+    acls: dict[Uuid, security_records.AccessControlEntryRecord] = field(default_factory=dict)
+    quotas: dict[QuotaEntity, Mapping[str, float]] = field(default_factory=dict)
+    scram: dict[tuple[int, str], security_records.UserScramCredentialRecord] = field(default_factory=dict)
+    tokens: dict[str, security_records.DelegationTokenRecord] = field(default_factory=dict)
+    next_producer_id: int = -1
+    zk_migration_state: int = 0
+    written_kraft_version: int = 0  # By a FeatureLevelRecord of 3.9.1, by mistake (KAFKA-18979): raft's own one rules.
+    registered_at: dict[int, int] = field(default_factory=dict)  # The offset of each broker's RegisterBrokerRecord.
+    feature_records: int = field(default=0, compare=False)  # That were applied, reverted or not.
+    end_offset: int = 0  # All records below it are applied, if `apply` was given their offsets.
+    epoch: int = -1  # Of the last batch, or of the snapshot.
+    _recorder: Recorder | None = None
+    _changed_keys: dict[str, RecentKeys] = field(default_factory=dict)
+
+    def __getstate__(self) -> dict[str, Any]:
+        """Copies and pickles: without journal and deltas."""
+        return {each.name: getattr(self, each.name) for each in fields(self)} | {"_recorder": None}
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        for name, value in state.items():
+            setattr(self, name, value)
+
+    def __copy__(self) -> Self:
+        return deepcopy(self)
+
+    def __repr__(self) -> str:
+        table = repr(self.table).strip("<>").partition(": ")[2]
+        level = self.features.get(FEATURE_NAME)
+        version = "no metadata.version" if level is None else f"metadata.version {name_of_level(level)}"
+        return f"<{type(self).__name__} up to offset {self.end_offset}: {table}, {version}>"
+
+    @property
+    def topics(self) -> TopicTable:
+        """The topics, by row."""
+        return self.table.topics
+
+    @property
+    def brokers(self) -> BrokerTable:
+        """The brokers, by row; `brokers[id]` is a registration, and iteration gives the ids that are registered."""
+        return self.table.brokers
+
+    @property
+    def directories(self) -> DirectoryTable:
+        """The log directories, by row."""
+        return self.table.brokers.directory_table
+
+    @property
+    def topic_ids(self) -> dict[str, Uuid]:
+        """The id of each topic by name; made when asked for."""
+        return self.topics.ids_by_name()
+
+    def partition(self, topic: str, index: int) -> PartitionRegistration:
+        """One partition, directories and eligible leader replicas included; TableError if there is none."""
+        if topic not in self.topics or (row := self.table.row_at(self.topics.row(topic), index)) < 0:
+            raise TableError(f"unknown partition {topic}-{index}")
+        return self.table.registration(row)
+
+    def set_key(self, part: str, key: Any, value: Any) -> None:
+        """An entry of one of the dicts; None takes it out. Values are never changed in place."""
+        values = self.dict_of(part)
+        if self._recorder is not None:
+            self._recorder.key(part, key, values)
+        if value is None:
+            values.pop(key, None)
+        else:
+            values[key] = value
+        self.key_changed(part, key)
+
+    def tell_key(self, part: str, key: Any, offset: int) -> None:
+        """The record at this offset is about to change an entry of one of the dicts."""
+        self._at(offset)
+        if self._recorder is not None:
+            self._recorder.tell(part, key)
+
+    def key_changed(self, part: str, key: Any) -> None:
+        """An entry of one of the dicts is no longer what it was."""
+        self._changed_keys.setdefault(part, RecentKeys()).add(key)
+
+    def changed_keys(self, part: str) -> RecentKeys:
+        """The keys of one of the dicts that were written, removed or reverted last."""
+        return self._changed_keys.setdefault(part, RecentKeys())
+
+    def dict_of(self, part: str) -> dict[Any, Any]:
+        """One of the dicts by its name."""
+        found: dict[Any, Any] = getattr(self, part)
+        return found
+
+    def set_number(self, name: str, value: int) -> None:
+        """`next_producer_id`, `zk_migration_state` or `written_kraft_version`."""
+        self._undo(restore_attribute, name, getattr(self, name))
+        if self._recorder is not None:
+            self._recorder.tell(name, value)
+        setattr(self, name, value)
+
+    def set_registered_at(self, broker_id: int, offset: int | None) -> None:
+        """Where its RegisterBrokerRecord stands; of a snapshot's, where the last record before it does."""
+        self._undo(ImageState._put_registered_at, broker_id, self.registered_at.get(broker_id))
+        self._put_registered_at(broker_id, offset)
+
+    def _put_registered_at(self, broker_id: int, offset: int | None) -> None:
+        if offset is None:
+            self.registered_at.pop(broker_id, None)
+        else:
+            self.registered_at[broker_id] = offset
+
+    def _at(self, offset: int) -> None:
+        self.end_offset = offset + 1
+        if self._recorder is not None and self._recorder.deltas is not None:
+            self._recorder.deltas.offset = offset
+
+    # Taking back, and what changed.
+
+    def _undo(self, undo: Callable[..., None], *arguments: Any) -> None:
+        if self._recorder is not None:
+            self._recorder.undo(undo, *arguments)
+
+    @property
+    def recorder(self) -> Recorder | None:
+        """Called before every change; None where neither journal nor deltas are kept."""
+        return self._recorder
+
+    def add_topics(self, names: Sequence[str], ids: UInt8s, first: int, offsets: Int64s) -> None:
+        """New topics that TopicTable.can_add, in the rows from `first` on, by the records at those offsets."""
+        self.topics.add_all(names, ids, first)
+        self._tell_topics(CREATED_TOPICS, range(first, first + len(names)), offsets)
+
+    def removing_topics(self, rows: Int32s, offsets: Int64s) -> Iterator[None]:
+        """Topics with ids go part by part, with partitions and settings: each row once, by the records there."""
+        names = [self.topics.names[row] for row in rows.tolist()]
+        self._tell_topics(DELETED_TOPICS, rows.tolist(), offsets)
+        yield from self.table.removing_topic_rows(np.sort(rows))
+        for name, offset in zip(names, offsets.tolist(), strict=True):
+            if (ConfigResourceType.TOPIC, name) in self.configs:
+                self._at(offset)
+                self.set_key("configs", (ConfigResourceType.TOPIC, name), None)
+        self._at(int(offsets[-1]))
+
+    def _tell_topics(self, part: str, rows: Iterable[int], offsets: Int64s) -> None:
+        deltas = self._recorder.deltas if self._recorder is not None else None
+        if deltas is not None:
+            topics = self.topics
+            for row, offset in zip(rows, offsets.tolist(), strict=True):
+                deltas.offset = offset
+                deltas.add_key(part, (topics.ids[row], topics.names[row]))
+
+    @contextmanager
+    def telling_deltas_together(self) -> Iterator[None]:
+        """While many records are applied that are recorded in another order than that of the log."""
+        deltas = self._recorder.deltas if self._recorder is not None else None
+        if deltas is None:
+            yield
+            return
+        deltas.hold()
+        try:
+            yield
+        finally:
+            deltas.release()
+
+    def _record(self) -> Recorder:
+        """The recorder, called before all changes from now on."""
+        if self._recorder is None:
+            self._recorder = Recorder()
+            for table in self._recorded():
+                table.recorder = self._recorder
+        return self._recorder
+
+    def _recorded(self) -> tuple[PartitionTable, TopicTable, BrokerTable, DirectoryTable]:
+        return self.table, self.topics, self.brokers, self.directories
+
+    def keep_journal(self) -> Journal:
+        """Changes from now on can be taken back: call `begin` before each batch, `commit` once it is committed."""
+        recorder = self._record()
+        recorder.journal = recorder.journal or Journal()
+        return recorder.journal
+
+    def drop_journal(self) -> None:
+        """What was changed stays; nothing can be taken back any more."""
+        if self._recorder is None:
+            return
+        self._recorder.journal = None
+        if self._recorder.deltas is None:
+            self._recorder = None
+            for table in self._recorded():
+                table.recorder = None
+
+    @property
+    def journal(self) -> Journal | None:
+        """What takes changes back; None where none is kept."""
+        return self._recorder.journal if self._recorder is not None else None
+
+    def begin(self, offset: int, epoch: int | None = None) -> None:
+        """What follows is the batch whose first record has this offset, of a leader of that epoch if it is given."""
+        self._at(offset)
+        self.end_offset = offset
+        if self.journal is not None:
+            self.journal.begin(offset)
+            self.journal.add(restore_attribute, "epoch", self.epoch)
+        self.epoch = self.epoch if epoch is None else epoch
+
+    def commit(self, offset: int) -> None:
+        """All records below `offset` are committed and cannot be reverted any more."""
+        if self.journal is not None:
+            self.journal.commit(offset)
+
+    def revert_to(self, offset: int) -> None:
+        """Reverts all batches from `offset` on. TableError without a journal, or for what is committed."""
+        deque(self.reverting_to(offset), 0)
+
+    def reverting_to(self, offset: int) -> Iterator[None]:
+        """The same in steps, a part of a batch at the most; what the image holds in between is no state of the log."""
+        recorder, journal = self._recorder, self.journal
+        if recorder is None or journal is None:
+            raise TableError("nothing can be taken back: no journal is kept")
+        for undo, *arguments in journal.taken_back(offset):
+            with recorder.silenced():
+                undo(self, *arguments)
+            yield
+        self.end_offset = min(self.end_offset, offset)
+        if recorder.deltas is not None:
+            recorder.deltas.revert_to(offset)
+
+    def keep_deltas(self, offset: int, most: int = MOST_CHANGES) -> None:
+        """What records from `offset` on touch is remembered, up to `most` rows and keys; see `changes_between`."""
+        self._record().deltas = DeltaLog(offset, most)
+
+    def changes_between(self, from_offset: int, to_offset: int) -> MetadataDelta | None:
+        """What the records in [from_offset, to_offset) touched; None where that is not known: then all may be other.
+
+        The cost is that of what changed since `from_offset`.
+        """
+        deltas = self._recorder.deltas if self._recorder is not None else None
+        return None if deltas is None else deltas.between(self.table, from_offset, to_offset)
+
+    def memory_bytes(self) -> dict[str, int]:
+        """As PartitionTable's; dicts, names and registrations are Python objects and are not counted."""
+        return self.table.memory_bytes()
+
+
+def restore_attribute(image: ImageState, name: str, value: Any) -> None:
+    setattr(image, name, list(value) if isinstance(value, list) else value)

@@ -1,0 +1,171 @@
+"""An image as the records that replay to it: what a snapshot holds (Kafka's MetadataImage.write).
+
+The order is Kafka's: features, brokers and controllers, each topic with its partitions, settings, quotas, producer ids,
+ACLs, SCRAM credentials, delegation tokens. Within each, where Kafka's is that of hash tables, ours is by name or id:
+equal images are written as equal bytes.
+
+What a metadata.version has no field for is a loss: `on_loss` refuses it or leaves it out. Records come in slices, each
+a few milliseconds of work, and the image may change between them.
+"""
+
+from collections.abc import Callable, Generator, Iterator
+from itertools import pairwise
+from typing import Final
+
+import numpy as np
+
+from kcore.constants import ELR_VERSION
+from kcore.errors import LevelError, UnwritableMetadataError
+from kcore.metadata.image.frozen_image import Freezer
+from kcore.metadata.image.image import ClusterImage
+from kcore.metadata.image.image_records import brokers, controllers, features, security, settings
+from kcore.metadata.metadata_version import FEATURE_NAME, MetadataVersion
+from kcore.metadata.table.directory_table import MIGRATING
+from kcore.metadata.table.partition_values import TopicSlice, encode_topics
+from kcore.schema.structure import MetadataRecord
+from kcore.types import Bools, Int32s, Int64s
+from kcore.wire.encoded_records import EncodedRecords
+from kcore.wire.metadata_frames import encode_metadata_record
+
+AT_ONCE: Final = 500  # Records that are made one by one, in a slice.
+PARTITIONS_AT_ONCE: Final = 1 << 14
+TOPICS_AT_ONCE: Final = 1 << 11
+_NOTHING: Final = EncodedRecords.of([])
+
+OnLoss = Callable[[UnwritableMetadataError], None]
+
+
+def refuse(loss: UnwritableMetadataError) -> None:
+    """The default of what handles losses."""
+    raise loss
+
+
+def records_of(
+    image: ClusterImage,
+    version: MetadataVersion | str | None = None,
+    *,
+    on_loss: OnLoss = refuse,
+    offset: int | None = None,
+    release: str | None = None,
+) -> Iterator[EncodedRecords]:
+    """Slices of records; replay of all of them gives the image, but for what `on_loss` let go.
+
+    `version`: as MetadataVersion.parse has it, by default the image's own at `offset`, as `release` writes it, by
+    default the newest one. `offset`: the image as it was before the batch at this offset, by its journal; by default as
+    it is when the first slices, which are empty, have been taken. An open transaction is left out. LevelError without a
+    metadata.version, UnwritableMetadataError by default for a loss.
+    """
+    freezer = Freezer(image)
+    for _ in freezer.prepare():
+        yield _NOTHING
+    frozen = yield from _pausing(freezer.freeze(offset))
+    level = _level_of(frozen, version, release)
+    yield _NOTHING
+
+    def lose(what: str) -> None:
+        on_loss(UnwritableMetadataError(level.name, what))
+
+    yield from _encoded(features(frozen, level, lose))
+    yield from _encoded(brokers(frozen, level, lose))
+    yield from _encoded(controllers(frozen, level, lose))
+    yield from _topics(frozen, level, lose)
+    yield from _encoded(settings(frozen))
+    yield from _encoded(security(frozen, level, lose))
+
+
+def _pausing(parts: Generator[None, None, ClusterImage]) -> Generator[EncodedRecords, None, ClusterImage]:
+    """An empty slice behind each part."""
+    while True:
+        try:
+            next(parts)
+        except StopIteration as done:
+            image: ClusterImage = done.value
+            return image
+        yield _NOTHING
+
+
+def _level_of(image: ClusterImage, version: MetadataVersion | str | None, release: str | None) -> MetadataVersion:
+    if isinstance(version, MetadataVersion):
+        return version
+    if version is not None:
+        return MetadataVersion.parse(version)
+    if FEATURE_NAME not in image.features:
+        raise LevelError("the image has no metadata.version: one must be given")
+    return MetadataVersion.of_level(image.features[FEATURE_NAME], release)
+
+
+def _encoded(records: Iterator[tuple[MetadataRecord, int]]) -> Iterator[EncodedRecords]:
+    values: list[bytes] = []
+    for record, version in records:
+        values.append(encode_metadata_record(record, version))
+        if len(values) == AT_ONCE:
+            yield EncodedRecords.of(values)
+            values = []
+    if values:
+        yield EncodedRecords.of(values)
+
+
+def _topics(image: ClusterImage, level: MetadataVersion, lose: Callable[[str], None]) -> Iterator[EncodedRecords]:
+    table = image.table
+    has_elr = level.elr_supported and (level.release == "3.9.1" or image.features.get(ELR_VERSION, 0) > 0)
+    columns = (
+        *(table.topic_row__p, table.partition_index__p, table.replicas__ps, table.isr__pi, table.leader__p),
+        *(table.leader_epoch__p, table.partition_epoch__p, table.leader_recovery_state__p),
+        table.directories__ps if level.directories_supported else None,
+        table.elr__pi if has_elr else None,
+        table.last_known_elr__pi if has_elr else None,
+    )
+    topic_ids = image.topics.by_id
+    ids = image.brokers.ids, topic_ids.ids, image.directories.index.ids
+    for piece in _slices(image):
+        if not level.directories_supported:
+            _lose_directories(image, piece.rows, lose)
+        yield encode_topics(columns, ids, level, piece, table.adding, table.removing)
+
+
+def _lose_directories(image: ClusterImage, rows: Int32s, lose: Callable[[str], None]) -> None:
+    """Once for each partition, as Kafka does."""
+    if (directories := image.table.directories__ps) is None:
+        return
+    for _ in range(int((directories[rows] != MIGRATING).any(axis=1).sum())):
+        lose("the directory assignment state of one or more replicas")
+
+
+def _slices(image: ClusterImage) -> Iterator[TopicSlice]:
+    """All topics by id, with their partitions by number: whole topics, or parts of one that is too large."""
+    names = image.topics.names
+    for topic_rows in _in_order(image):
+        rows, starts = image.table.lookup.rows_of_topics(topic_rows)
+        for begin, end in pairwise(_cuts(starts)):
+            first = int(np.searchsorted(starts[:-1], begin))
+            first -= bool(first and starts[first] > begin)  # The topic before goes on.
+            last = int(np.searchsorted(starts[:-1], end)) if end < starts[-1] else len(topic_rows)
+            chosen = topic_rows[first:last]
+            yield TopicSlice(
+                rows[begin:end],
+                np.clip(starts[first : last + 1], begin, end) - begin,
+                chosen,
+                [names[row] for row in chosen.tolist()],
+                starts[first:last] >= begin,
+            )
+
+
+def _cuts(starts: Int64s) -> list[int]:
+    """Where the partitions of topics are cut into slices."""
+    end = int(starts[-1])
+    return [*range(0, end, PARTITIONS_AT_ONCE), end] if end else [0, 0]
+
+
+def _in_order(image: ClusterImage) -> Iterator[Int32s]:
+    """The rows of topics by id, a few at a time: ids with the same first bits are sorted together."""
+    ids = image.topics.by_id.ids[: len(image.topics)]
+    heads = np.ascontiguousarray(ids[:, :8]).view(">u8").ravel().astype(np.uint64)
+    tails = np.ascontiguousarray(ids[:, 8:]).view(">u8").ravel().astype(np.uint64)
+    bits = min(max(len(ids) // TOPICS_AT_ONCE, 1).bit_length(), 16)
+    groups = heads >> np.uint64(64 - bits)
+    for group in range(1 << bits):
+        found = np.flatnonzero(groups == group)
+        lives: Bools = np.array([bool(image.topics.names[row]) for row in found.tolist()], np.bool_)
+        found = found[lives] if len(found) else found
+        if len(found):
+            yield found[np.lexsort((tails[found], heads[found]))].astype(np.int32)

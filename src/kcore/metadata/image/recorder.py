@@ -1,0 +1,69 @@
+"""Records changes before they are made: in the journal, so that they can be reverted, and in the log of deltas."""
+
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import Any, Final, Protocol
+
+from kcore.metadata.image.delta import DeltaLog
+from kcore.metadata.image.journal import Columns, Journal
+from kcore.types import Int32s
+
+MISSING: Final = object()  # What there was under a key that was not there.
+
+
+class Recorder:
+    """One for an image and its tables, where either is kept; tables without one change unrecorded."""
+
+    def __init__(self) -> None:
+        self.journal: Journal | None = None
+        self.deltas: DeltaLog | None = None
+
+    @contextmanager
+    def silenced(self) -> Iterator[None]:
+        """While changes are taken back: nothing is written down."""
+        kept = self.journal, self.deltas
+        self.journal = self.deltas = None
+        try:
+            yield
+        finally:
+            self.journal, self.deltas = kept
+
+    def rows(self, table: Columns, rows: Int32s) -> None:
+        """Partition rows are about to be written; those that were not in use before are free in the table."""
+        if self.journal is not None:
+            self.journal.save_rows(table, rows)
+        if self.deltas is not None:
+            self.deltas.add_rows(rows)
+
+    def key(self, part: str, key: Any, values: dict[Any, Any]) -> None:
+        """An entry of a dict of the image is about to be written or to go; `part` names it in deltas."""
+        self.undo(_restore_key, part, key, values.get(key, MISSING))
+        if self.deltas is not None:
+            self.deltas.add_key(part, key)
+
+    def undo(self, undo: Callable[..., None], *arguments: Any) -> None:
+        """Any other change is about to be made; undo(image, *arguments) takes it back."""
+        if self.journal is not None:
+            self.journal.add(undo, *arguments)
+
+    def tell(self, part: str, key: Any) -> None:
+        """A key is about to change; for deltas alone."""
+        if self.deltas is not None:
+            self.deltas.add_key(part, key)
+
+
+class _HasDicts(Protocol):
+    """What taking back a change asks of an image."""
+
+    def dict_of(self, part: str) -> dict[Any, Any]: ...
+
+    def key_changed(self, part: str, key: Any) -> None: ...
+
+
+def _restore_key(image: _HasDicts, part: str, key: Any, value: Any) -> None:
+    values: dict[Any, Any] = image.dict_of(part)
+    if value is MISSING:
+        values.pop(key, None)
+    else:
+        values[key] = value
+    image.key_changed(part, key)

@@ -1,0 +1,71 @@
+"""The partition table as Apache Arrow; brokers as ids."""
+
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from kcore.constants import NO_BROKER_ROW
+from kcore.extras import needs
+from kcore.metadata.table.partition_queries import PartitionQueries
+from kcore.types import Int32s
+
+with needs("arrow"):
+    import pyarrow as pa
+
+SCHEMA = pa.schema(
+    [
+        ("topic", pa.string()),
+        ("partition", pa.int32()),
+        ("leader", pa.int32()),  # -1: none
+        ("replicas", pa.list_(pa.int32())),
+        ("isr", pa.list_(pa.int32())),
+        ("leaderEpoch", pa.int32()),
+        ("partitionEpoch", pa.int32()),
+        ("controllerEpoch", pa.int32()),
+        ("leaderRecoveryState", pa.int8()),
+        ("directories", pa.list_(pa.string())),  # One for each replica; null where the cluster has none (KIP-858).
+        ("eligibleLeaderReplicas", pa.list_(pa.int32())),  # KIP-966
+        ("lastKnownElr", pa.list_(pa.int32())),
+    ]
+)
+
+
+def partitions_as_arrow(table: PartitionQueries, start: int = 0, end: int | None = None) -> pa.Table:
+    """Partition rows [start, end), a row each, as SCHEMA has it; free rows are left out."""
+    rows = np.flatnonzero(table.topic_row__p[start:end] >= 0).astype(np.int32) + np.int32(start)
+    ids = np.append(table.brokers.ids, NO_BROKER_ROW)  # Row -1 is the last: no broker.
+
+    def lists(brokers: npt.NDArray[np.int16] | None) -> Any:
+        if brokers is None:
+            return pa.ListArray.from_arrays(pa.array(np.zeros(len(rows) + 1, np.int32)), pa.array([], pa.int32()))
+        used = brokers[rows] != NO_BROKER_ROW
+        return pa.ListArray.from_arrays(_offsets(used), pa.array(ids[brokers[rows][used]], pa.int32()))
+
+    columns = [
+        pa.array(table.topics.names, pa.string()).take(pa.array(table.topic_row__p[rows])),
+        pa.array(table.partition_index__p[rows]),
+        pa.array(ids[table.leader__p[rows]], pa.int32()),
+        lists(table.replicas__ps),
+        lists(table.isr__pi),
+        pa.array(table.leader_epoch__p[rows]),
+        pa.array(table.partition_epoch__p[rows]),
+        pa.array(table.controller_epoch__p[rows]),
+        pa.array(table.leader_recovery_state__p[rows]),
+        _directories(table, rows),
+        lists(table.elr__pi),
+        lists(table.last_known_elr__pi),
+    ]
+    return pa.Table.from_arrays(columns, schema=SCHEMA)
+
+
+def _offsets(used: npt.NDArray[np.bool_]) -> Any:
+    return pa.array(np.concatenate([[0], np.cumsum(used.sum(axis=1))]).astype(np.int32))
+
+
+def _directories(table: PartitionQueries, rows: Int32s) -> Any:
+    if table.directories__ps is None:
+        return pa.nulls(len(rows), pa.list_(pa.string()))
+    used = table.replicas__ps[rows] != NO_BROKER_ROW
+    uuids = pa.array([str(uuid) for uuid in table.directories.uuids], pa.string())
+    return pa.ListArray.from_arrays(_offsets(used), uuids.take(pa.array(table.directories__ps[rows][used])))

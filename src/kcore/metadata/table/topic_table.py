@@ -1,0 +1,253 @@
+"""The topics by row: names and ids kept once."""
+
+from collections.abc import Iterable, Sequence
+from typing import Any, Protocol
+
+import numpy as np
+
+from kcore.errors import TableError
+from kcore.metadata.image.delta import CREATED_TOPICS, DELETED_TOPICS
+from kcore.metadata.image.recorder import Recorder
+from kcore.metadata.table.free_rows import FreeRows
+from kcore.metadata.table.uuid_index import UuidIndex
+from kcore.types import ZERO_UUID, Int32s, UInt8s, Uuid
+from kcore.wire.same import counted
+
+_ALWAYS_SPARE = 1 << 10  # So many free rows are no reason to look for single ones.
+
+
+class TopicTable:
+    """The topics of a cluster, in the order they were given. A row that is free has the empty name."""
+
+    names: list[str]
+
+    def __init__(self, names: Sequence[str], ids: Sequence[Uuid] | None = None) -> None:
+        """Topics without ids (before KIP-516) have the zero Uuid. TableError for repeated names or other lengths."""
+        self.names = list(names)
+        self.recorder: Recorder | None = None
+        uuids = [ZERO_UUID] * len(self.names) if ids is None else list(ids)
+        self._rows = {name: row for row, name in enumerate(self.names) if name}
+        self._free = FreeRows()
+        self._free.add(np.array([row for row, name in enumerate(self.names) if not name], np.int32))
+        if len(uuids) != len(self.names):
+            raise TableError(f"{len(self.names)} topics, {len(uuids)} topic ids")
+        if len(self._rows) + len(self._free) != len(self.names):
+            repeated = next(name for row, name in enumerate(self.names) if name and self._rows[name] != row)
+            raise TableError(f"topic {repeated!r} is given twice")
+        self._by_id = UuidIndex(uuids, ZERO_UUID)
+
+    @property
+    def ids(self) -> list[Uuid]:
+        """The id of each row; read it, and change it by the methods alone."""
+        return self._by_id.uuids
+
+    @property
+    def by_id(self) -> UuidIndex:
+        """For kernels."""
+        return self._by_id
+
+    def __len__(self) -> int:
+        """Rows, free ones included."""
+        return len(self.names)
+
+    @property
+    def count(self) -> int:
+        """How many topics there are."""
+        return len(self._rows)
+
+    def __contains__(self, name: str) -> bool:
+        return name in self._rows
+
+    def row(self, name: str) -> int:
+        """The row of one topic; TableError if there is none."""
+        try:
+            return self._rows[name]
+        except (KeyError, TypeError):  # A list, say, has no hash.
+            raise TableError(f"unknown topic {name!r}") from None
+
+    def rows(self, names: Iterable[str]) -> list[int]:
+        """The row of each topic; -1 where there is none."""
+        known = self._rows
+        return [known.get(name, -1) for name in names]
+
+    def row_of_id(self, topic_id: Uuid) -> int | None:
+        """The row of the topic with that id; None if there is none."""
+        row = self._by_id.row(topic_id)
+        return None if row < 0 else row
+
+    def set_id(self, name: str, topic_id: Uuid) -> None:
+        """A topic has another id from now on: ids come with an upgrade and go with a downgrade (KIP-516)."""
+        row = self.row(name)
+        if self.recorder is not None:
+            self.recorder.undo(_restore_id, row, self.ids[row])
+        self._by_id[row] = topic_id
+
+    def add(self, name: str, topic_id: Uuid = ZERO_UUID) -> int:
+        """A new topic, in the lowest row that is free; returns its row. TableError if the name is taken or empty."""
+        if not isinstance(name, str):
+            raise TableError(f"a topic's name is a text, not {name!r:.60}")
+        if not name or name in self._rows:
+            raise TableError(f"topic {name!r} exists" if name else "a topic needs a name")
+        row = self._free.take_run(1)
+        if self.recorder is not None:
+            self.recorder.undo(_remove_again, name, row is not None)
+            self.recorder.tell(CREATED_TOPICS, (topic_id, name))
+        if row is not None:
+            self.names[row] = name
+            self._by_id[row] = topic_id
+        else:
+            row = self._by_id.append(topic_id)
+            self.names.append(name)
+        self._rows[name] = row
+        return row
+
+    def can_add(self, names: Sequence[str], ids: UInt8s) -> bool:
+        """Whether all of these are names and ids (uint8[n, 16]) of no topic yet, each once."""
+        fresh = {*names, ""}
+        found = np.ascontiguousarray(ids).view("V16").ravel().tolist()
+        return (
+            len(fresh) == len(names) + 1
+            and fresh.isdisjoint(self._rows)
+            and len({*found, ZERO_UUID}) == len(names) + 1
+            and all(self._by_id.row(each) < 0 for each in found)
+        )
+
+    def run_for(self, count: int) -> int | None:
+        """The first of `count` rows in a run for new topics: of free rows, or behind the last row.
+
+        None where that would leave more rows free than in use: then single free rows must be taken.
+        """
+        first = self._free.first_of_run(count)
+        if first is None and len(self.names) - len(self._rows) <= len(self._rows) + count + _ALWAYS_SPARE:
+            first = len(self.names)
+        return first
+
+    def add_all(self, names: Sequence[str], ids: UInt8s, first: int) -> None:
+        """Topics for which `can_add` is true, into the rows from `first` on, which is `run_for` so many."""
+        is_behind, end = first == len(self.names), first + len(names)
+        if self.recorder is not None:
+            self.recorder.undo(_remove_run, first, len(names), is_behind)
+        if not is_behind:
+            self._free.take_run(len(names))
+        self._rows.update(zip(names, range(first, end), strict=True))
+        self.names[first:end] = names
+        self._by_id.put_run(first, ids)
+
+    def remove_run(self, first: int, count: int, was_behind: bool) -> None:
+        """Takes back an `add_all`, the last of all changes that are left."""
+        for name in self.names[first : first + count]:
+            del self._rows[name]
+        if was_behind:
+            for _ in range(count):
+                self._by_id.pop()
+            del self.names[first:]
+        else:
+            self._leave(np.arange(first, first + count, dtype=np.int32))
+
+    def _leave(self, rows: Int32s) -> None:
+        """Rows, ascending, whose names are in no index any more, are free."""
+        for row in rows.tolist():
+            self.names[row] = ""
+        self._by_id.clear(rows)
+        self._free.add(rows)
+
+    def remove(self, name: str) -> int:
+        """Frees the topic's row and returns it."""
+        row = self.row(name)
+        if self.recorder is not None:
+            self.recorder.undo(_add_again, row, name, self.ids[row])
+            self.recorder.tell(DELETED_TOPICS, (self.ids[row], name))
+        del self._rows[name]
+        self.names[row], self._by_id[row] = "", ZERO_UUID
+        self._free.add(np.array([row], np.int32))
+        return row
+
+    def remove_all(self, rows: Int32s) -> None:
+        """Frees the rows of many topics with ids, ascending. Who is told of their deletion is the caller's affair."""
+        names = [self.names[row] for row in rows.tolist()]
+        if self.recorder is not None:
+            self.recorder.undo(_add_all_again, rows, names, self._by_id.ids[rows])
+        for name in names:
+            del self._rows[name]
+        self._leave(rows)
+
+    def add_all_again(self, rows: Int32s, names: Sequence[str], ids: UInt8s) -> None:
+        """Takes back a `remove_all`, the last of all changes that are left."""
+        self._free.take(rows.tolist())
+        for row, name, topic_id in zip(rows.tolist(), names, Uuid.many(ids.tobytes()), strict=True):
+            self.names[row], self._by_id[row], self._rows[name] = name, topic_id, row
+
+    def remove_again(self, name: str, was_free: bool) -> None:
+        """Takes back an `add`, the last of all changes that are left."""
+        row = self._rows.pop(name)
+        if was_free:
+            self.names[row], self._by_id[row] = "", ZERO_UUID
+            self._free.add(np.array([row], np.int32))
+        else:
+            self.names.pop()
+            self._by_id.pop()
+
+    def add_again(self, row: int, name: str, topic_id: Uuid) -> None:
+        """Takes back a `remove`, the last of all changes that are left."""
+        self._free.take([row])
+        self.names[row], self._by_id[row], self._rows[name] = name, topic_id, row
+
+    def restore_id(self, row: int, topic_id: Uuid) -> None:
+        """Takes back a `set_id`."""
+        self._by_id[row] = topic_id
+
+    def copy(self) -> "TopicTable":
+        """A table that shares nothing with this one."""
+        twin = object.__new__(TopicTable)
+        twin.names, twin._rows, twin._free = list(self.names), dict(self._rows), self._free.copy()
+        twin._by_id, twin.recorder = self._by_id.copy(), None
+        return twin
+
+    def __copy__(self) -> "TopicTable":
+        return self.copy()
+
+    def __getstate__(self) -> dict[str, Any]:
+        """Copies and pickles: without the recorder."""
+        return vars(self) | {"recorder": None}
+
+    def __eq__(self, other: object) -> bool:
+        """Whether both have the same topics with the same ids, in whatever rows."""
+        if not isinstance(other, TopicTable):
+            return NotImplemented
+        return self.ids_by_name() == other.ids_by_name()
+
+    __hash__ = None  # type: ignore[assignment]
+
+    def ids_by_name(self) -> dict[str, Uuid]:
+        """The id of each topic; made when it is asked for."""
+        return {name: topic_id for name, topic_id in zip(self.names, self.ids, strict=True) if name}
+
+    def __repr__(self) -> str:
+        return f"<TopicTable: {counted(self.count, 'topic')}>"
+
+
+class _HasTopics(Protocol):
+    """What taking back a change asks of an image."""
+
+    @property
+    def topics(self) -> TopicTable: ...
+
+
+def _remove_again(image: _HasTopics, name: str, was_free: bool) -> None:
+    image.topics.remove_again(name, was_free)
+
+
+def _remove_run(image: _HasTopics, first: int, count: int, was_behind: bool) -> None:
+    image.topics.remove_run(first, count, was_behind)
+
+
+def _add_all_again(image: _HasTopics, rows: Int32s, names: Sequence[str], ids: UInt8s) -> None:
+    image.topics.add_all_again(rows, names, ids)
+
+
+def _add_again(image: _HasTopics, row: int, name: str, topic_id: Uuid) -> None:
+    image.topics.add_again(row, name, topic_id)
+
+
+def _restore_id(image: _HasTopics, row: int, topic_id: Uuid) -> None:
+    image.topics.restore_id(row, topic_id)

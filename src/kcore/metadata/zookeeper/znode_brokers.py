@@ -1,0 +1,98 @@
+"""/brokers/ids/<id>: a broker's registration in ZooKeeper, both ways (BrokerIdZNode of 3.9.1)."""
+
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Final
+
+from kcore.metadata.table.broker_table import SECURITY_PROTOCOLS, Endpoint
+from kcore.metadata.zookeeper.znode_json import Fields, encode_json, fault, immutable_order
+from kcore.metadata.zookeeper.znodes import broker_path
+
+NEWEST_VERSION: Final = 5  # Of 2.7 and later; 3.9.1 was the last release that registers in ZooKeeper.
+_ENDPOINT: Final = re.compile(r"(.*)://\[?([0-9a-zA-Z\-%._:]*)\]?:(-?\d{1,9})")  # SocketServerConfigs' own.
+COORDINATES: Final = "kcore.coordinates"  # Kafka ignores unknown fields.
+_PROTOCOL_NAMES: Final = {number: name for name, number in SECURITY_PROTOCOLS.items()}
+
+
+@dataclass(frozen=True, slots=True)
+class BrokerNode:
+    """The registration that a broker writes. Its epoch is the czxid of the znode (KIP-380), not in the data."""
+
+    endpoints: Sequence[Endpoint]
+    rack: str | None = None
+    features: Mapping[str, tuple[int, int]] = field(default_factory=dict)  # lowest and highest level supported
+    jmx_port: int = -1
+    version: int = NEWEST_VERSION  # 4 below metadata version 2.7, 2 below 0.10.0
+    coordinates: bool = True  # Groups and transactions; kcore's brokers do not, and have their own field for it.
+
+
+def encode_broker(broker: BrokerNode, timestamp_ms: int) -> bytes:
+    """Host and port of the first PLAINTEXT listener are also fields of their own, for old clients."""
+    plain = [endpoint for endpoint in broker.endpoints if endpoint.security_protocol == SECURITY_PROTOCOLS["PLAINTEXT"]]
+    fields: dict[str, Any] = {}
+    if broker.version >= 5:
+        fields["features"] = {name: _levels(broker.features[name]) for name in immutable_order(broker.features)}
+    if broker.version >= 4:
+        protocols = {each.listener: _PROTOCOL_NAMES[each.security_protocol] for each in broker.endpoints}
+        names = immutable_order(protocols)
+        fields["listener_security_protocol_map"] = {name: protocols[name] for name in names}
+    fields["endpoints"] = [_connection_string(endpoint) for endpoint in broker.endpoints]
+    if broker.rack is not None and broker.version >= 3:
+        fields["rack"] = broker.rack
+    fields["jmx_port"] = broker.jmx_port
+    fields["port"] = plain[0].port if plain else -1
+    fields["host"] = (plain[0].host or None) if plain else None
+    if not broker.coordinates:
+        fields[COORDINATES] = False
+    return encode_json({**fields, "version": broker.version, "timestamp": str(timestamp_ms)})
+
+
+def decode_broker(broker_id: int, data: bytes) -> BrokerNode:
+    """Any version; a listener without a protocol of its own is named after it (before version 4)."""
+    path = broker_path(broker_id)
+    fields = Fields.of(path, data)
+    version = fields.integer("version")
+    if not 1 <= version <= NEWEST_VERSION:
+        raise fault(path, f"version {version}; known are 1 to {NEWEST_VERSION}")
+    features = fields.object("features", {})
+    return BrokerNode(
+        _endpoints(fields) if version > 1 else [_first_endpoint(fields)],
+        fields.text("rack", None),
+        {name: _range(features.object(name)) for name in features},
+        fields.integer("jmx_port", -1),
+        version,
+        coordinates=fields.values.get(COORDINATES) is not False,
+    )
+
+
+def _levels(supported: tuple[int, int]) -> dict[str, int]:
+    return {"min_version": supported[0], "max_version": supported[1]}
+
+
+def _range(levels: Fields) -> tuple[int, int]:
+    return levels.integer("min_version", bits=16), levels.integer("max_version", bits=16)
+
+
+def _connection_string(endpoint: Endpoint) -> str:
+    host = f"[{endpoint.host}]" if ":" in endpoint.host else endpoint.host
+    return f"{endpoint.listener}://{host}:{endpoint.port}"
+
+
+def _first_endpoint(fields: Fields) -> Endpoint:
+    """Version 1 has no list."""
+    return Endpoint(fields.integer("port"), fields.text("host"), "PLAINTEXT", SECURITY_PROTOCOLS["PLAINTEXT"])
+
+
+def _endpoints(fields: Fields) -> list[Endpoint]:
+    protocols = fields.object("listener_security_protocol_map", {})
+    endpoints = []
+    for text in fields.texts("endpoints"):
+        if (match := _ENDPOINT.fullmatch(text)) is None:
+            raise fault(fields.path, f"{text!r} is not an endpoint")
+        listener, host, port = match.groups()
+        protocol = protocols.text(listener, listener)
+        if protocol not in SECURITY_PROTOCOLS:
+            raise fault(fields.path, f"security protocol {protocol!r}")
+        endpoints.append(Endpoint(int(port), host, listener, SECURITY_PROTOCOLS[protocol]))
+    return endpoints

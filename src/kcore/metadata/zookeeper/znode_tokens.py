@@ -1,0 +1,61 @@
+"""Delegation tokens in znodes, both ways: no secret is in them.
+
+Source: DelegationTokenInfoZNode and DelegationTokenManager of 3.9.1. The decoder raises TableError with the path.
+"""
+
+from typing import Final
+
+from kcore.metadata.delegation_token import Token
+from kcore.metadata.principal import KafkaPrincipal
+from kcore.metadata.zookeeper.znode_json import Fields, as_integer, encode_json, fault, immutable_order
+from kcore.metadata.zookeeper.znode_names import desanitized, sanitized
+
+TOKENS: Final = "/delegation_token/tokens"
+CHANGES: Final = "/delegation_token/token_changes"
+CHANGE_PATH: Final = f"{CHANGES}/token_change_"
+PERSISTENT_PATHS: Final = (CHANGES, TOKENS)
+_VERSION: Final = 3
+
+
+def token_path(token_id: str) -> str:
+    """Of a token."""
+    return f"{TOKENS}/{token_id}"
+
+
+def encode_token(token: Token) -> bytes:
+    """DelegationTokenManager.toJsonCompatibleMap"""
+    values = {
+        "version": _VERSION,
+        "owner": sanitized(str(token.owner)),
+        "tokenRequester": sanitized(str(token.requester)),
+        "renewers": [sanitized(str(each)) for each in token.renewers],
+        "issueTimestamp": token.issue_timestamp,
+        "maxTimestamp": token.max_timestamp,
+        "expiryTimestamp": token.expiry_timestamp,
+        "tokenId": token.token_id,
+    }
+    return encode_json({name: values[name] for name in immutable_order(values)})
+
+
+def decode_token(path: str, data: bytes) -> Token:
+    """DelegationTokenManager.fromBytes"""
+    fields = Fields.of(path, data)
+    version = fields.integer("version")
+    if not 0 < version <= _VERSION:
+        raise fault(path, f"version {version}")
+    owner = _principal(path, fields.text("owner"))
+    times = ("issueTimestamp", "maxTimestamp", "expiryTimestamp")
+    return Token(
+        fields.text("tokenId"),
+        owner,
+        _principal(path, fields.text("tokenRequester")) if version >= _VERSION else owner,
+        tuple(_principal(path, each) for each in fields.texts("renewers")),
+        *(as_integer(path, fields.integer(name, bits=64), name, 64) for name in times),
+    )
+
+
+def _principal(path: str, text: str) -> KafkaPrincipal:
+    kind, colon, name = desanitized(text).partition(":")
+    if not colon:
+        raise fault(path, f"{text[:40]!r} is no principal")
+    return KafkaPrincipal(name, kind)

@@ -1,0 +1,409 @@
+"""Connections of clients whose first requests are short and answered directly: without a transport or a task each.
+
+Thousands of brokers that register connect within seconds. Of most of their connections the server answers a request or
+two, before its adopter has the connection; a protocol with its task, its transport and its timers costs more than these
+requests. So a server with an adopter receives new connections here: one poll says which have sent something, urgent
+requests (heartbeats) are begun at once, and the others in slices of a few milliseconds, between which the urgent ones
+are looked for again.
+
+What is not for here goes to the server's own protocol (`served`), with all that was received: a long request, one that
+the direct handler does not take, an answer that is long or that the client does not take at once.
+"""
+
+import asyncio
+import select
+import socket
+from collections import deque
+from collections.abc import Collection, Sequence
+from functools import partial
+from itertools import count
+from typing import Any, Final, Protocol
+
+from kcore.errors import DecodeError, KcoreError, NetworkError
+from kcore.net.adoption import AdoptedConnection, Adopter, Direct, Identity
+from kcore.net.framed_connection import PIECE_BYTES, Piece
+from kcore.net.idle_connections import Quiet
+from kcore.net.limits.admission import Admission, Rank
+from kcore.net.limits.bounded_log import BoundedLog
+from kcore.net.request_context import ClientSession, RequestContext
+from kcore.net.requests import (
+    KEY_AND_VERSION,
+    DirectHandler,
+    Serving,
+    Throttle,
+    fault_line,
+    read_request,
+    response_frame,
+    versions_frame,
+)
+from kcore.schema.api_versions import ApiVersionsRequest
+from kcore.schema.headers import RequestHeader
+from kcore.schema.structure import Message
+
+MOST_BYTES: Final = 4096  # Of a request's frame; the server's own protocol receives longer ones.
+MOST_HELD: Final = 2 * MOST_BYTES  # Received and not answered.
+READ_AT_ONCE: Final = 256  # Connections.
+SLICE_S: Final = 0.002
+_SIZE: Final = 4
+_HEAD: Final = _SIZE + KEY_AND_VERSION.size
+
+
+def is_supported() -> bool:
+    """Whether this system has the poll that it takes."""
+    return hasattr(select, "epoll")
+
+
+class Newcomer:
+    """One connection, a guest of the admission."""
+
+    __slots__ = (
+        "_reception",
+        "active_s",
+        "connection_id",
+        "direct",
+        "ends",
+        "is_asking",
+        "is_here",
+        "is_readable",
+        "peer",
+        "rank",
+        "received",
+        "session",
+        "socket",
+    )
+
+    def __init__(self, reception: "Reception", accepted: socket.socket, session: ClientSession, number: int) -> None:
+        self._reception, self.socket, self.session, self.connection_id = reception, accepted, session, number
+        self.peer = _peer(accepted)
+        self.rank = Rank.SILENT
+        self.received = bytearray()  # And not begun.
+        self.is_here = True  # Not ended, not gone elsewhere.
+        self.is_readable = False  # There may be bytes to read, or the end.
+        self.ends = False  # The client sends no more.
+        self.is_asking = False  # A request waits to be begun, or is not answered.
+        self.direct: Direct | None = None  # That request, once it is begun.
+        self.active_s = 0.0  # When the last whole request came, or its answer left.
+
+    @property
+    def address(self) -> str:
+        """Of the host at its other end."""
+        return self.session.client_address
+
+    @property
+    def identity(self) -> Identity:
+        return Identity(self.connection_id, self.peer, self.session, self.rank)
+
+    def abort(self) -> None:
+        """Ends the connection now."""
+        self._reception.end(self, "aborted")
+
+    def __str__(self) -> str:
+        return f"{self.peer}, which is new"
+
+
+class Host(Serving, Protocol):
+    """The server whose new connections these are."""
+
+    listener_name: str
+    direct: DirectHandler | None
+    adopter: Adopter | None
+    throttle: Throttle | None
+    admission: Admission[Any]
+    connection_ids: "count[int]"
+    log: BoundedLog
+
+    def given_away(self, connection: Newcomer, adopted: AdoptedConnection) -> None:
+        """The adopter has that connection from now on."""
+
+    def take_over(self, newcomer: Newcomer, received: bytes, unwritten: Sequence[Piece]) -> None:
+        """The server's own protocol has it from now on."""
+
+    def newcomer_ended(self, newcomer: Newcomer, why: str) -> None:
+        """It is closed."""
+
+
+class Reception:
+    """The new connections of one server."""
+
+    def __init__(self, server: Host, urgent: Collection[int]) -> None:
+        """`urgent`: API keys of requests that are begun before others."""
+        self._server, self._urgent, self._metrics = server, frozenset(urgent), server.metrics
+        self._loop = asyncio.get_running_loop()
+        self._poll = select.epoll()
+        self._events = select.EPOLLIN | select.EPOLLRDHUP | select.EPOLLET
+        self._newcomers: dict[int, Newcomer] = {}  # By descriptor.
+        # Those that wait for their clients. An incomplete request does not count as activity.
+        self._quiet: Quiet[Newcomer] = Quiet(server.limits.idle_s, self._end_idle)
+        self._asking: deque[tuple[Newcomer, bytes]] = deque()  # Requests that are to be begun.
+        self._more: deque[Newcomer] = deque()  # Those that may have sent more before they had their answers.
+        self._is_due = False
+        self._loop.add_reader(self._poll.fileno(), self._turn)
+
+    def __len__(self) -> int:
+        return len(self._newcomers)
+
+    def close(self) -> None:
+        """Ends all connections; nothing the second time."""
+        if self._poll.closed:
+            return
+        self._quiet.close()
+        self._loop.remove_reader(self._poll.fileno())
+        for each in list(self._newcomers.values()):
+            self.end(each, "the server closes")
+        self._asking.clear()
+        self._more.clear()
+        self._poll.close()
+
+    def join(self, accepted: socket.socket, address: str) -> None:
+        """A connection that was accepted, and for which the server has room."""
+        server = self._server
+        session = ClientSession(server.listener_name, address)
+        newcomer = Newcomer(self, accepted, session, next(server.connection_ids))
+        newcomer.active_s = self._loop.time()
+        accepted.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+        self._metrics.connections_opened += 1
+        self._newcomers[accepted.fileno()] = newcomer
+        self._poll.register(accepted.fileno(), self._events)
+        server.admission.join(newcomer)
+        self._quiet.wait(newcomer)
+
+    # Turns.
+
+    def look(self) -> None:
+        """Begins urgent requests that have come; called where much else is done in a row."""
+        if self._newcomers:
+            self._read_all()
+            self._turn_soon()
+
+    def _turn(self) -> None:
+        until = self._loop.time() + SLICE_S
+        while True:
+            self._read_all()
+            if self._more:
+                self._read(self._more.popleft())
+            elif self._asking:
+                self._begin(*self._asking.popleft())
+            else:
+                return
+            if self._loop.time() >= until:
+                self._turn_soon()
+                return
+
+    def _turn_soon(self) -> None:
+        if (self._asking or self._more) and not self._is_due:
+            self._is_due = True
+            self._loop.call_soon(self._turn_again)
+
+    def _turn_again(self) -> None:
+        self._is_due = False
+        if not self._poll.closed:
+            self._turn()
+
+    def _read_all(self) -> None:
+        for descriptor, events in self._poll.poll(0, READ_AT_ONCE):
+            newcomer = self._newcomers.get(descriptor)
+            if newcomer is not None:
+                newcomer.is_readable = True
+                newcomer.ends = newcomer.ends or bool(events & ~select.EPOLLIN)
+                self._read(newcomer)
+
+    def _read(self, newcomer: Newcomer) -> None:
+        """Reads what there is until a request is answered; a client that sends on before its answer has more turns."""
+        while newcomer.is_here:
+            if self._take(newcomer) and not newcomer.is_asking:
+                return
+            if not newcomer.is_here or not newcomer.is_readable or len(newcomer.received) >= MOST_HELD:
+                return
+            try:
+                data = newcomer.socket.recv(MOST_HELD - len(newcomer.received))
+            except (BlockingIOError, InterruptedError):
+                newcomer.is_readable = False
+                continue
+            except OSError:
+                self.end(newcomer, "reset")
+                return
+            if not data:
+                self.end(newcomer, "the peer closed the connection")
+                return
+            self._metrics.bytes_in += len(data)
+            newcomer.received += data
+            newcomer.is_readable = newcomer.ends or len(newcomer.received) == MOST_HELD
+
+    def _take(self, newcomer: Newcomer) -> bool:
+        """Takes the next request, if it is here and none is under way; whether it has."""
+        received = newcomer.received
+        if newcomer.is_asking or len(received) < _SIZE:
+            return False
+        size = int.from_bytes(received[:_SIZE], "big")
+        if not KEY_AND_VERSION.size <= size <= MOST_BYTES - _SIZE:
+            self._send_on(newcomer, bytes(received))
+            return False
+        if len(received) < _HEAD:
+            return False
+        api_key, _ = KEY_AND_VERSION.unpack_from(received, _SIZE)
+        direct = self._server.direct
+        if api_key != ApiVersionsRequest.api_key and (direct is None or not direct.takes(api_key)):
+            self._send_on(newcomer, bytes(received))
+        elif len(received) >= _SIZE + size:
+            frame = bytes(received[_SIZE : _SIZE + size])
+            del received[: _SIZE + size]
+            newcomer.is_asking, newcomer.active_s = True, self._loop.time()
+            self._quiet.leave(newcomer)
+            self._server.admission.run(newcomer)
+            if api_key in self._urgent:
+                self._begin(newcomer, frame)
+            else:
+                self._asking.append((newcomer, frame))
+            return True
+        return False
+
+    # Requests.
+
+    def _begin(self, newcomer: Newcomer, frame: bytes) -> None:
+        """Also where the client is gone: a request that has come is carried out."""
+        api_key, version = KEY_AND_VERSION.unpack_from(frame)
+        server = self._server
+        try:
+            header, message = read_request(server, frame, api_key, version)
+        except KcoreError:
+            self._send_back(newcomer, frame)
+            return
+        if message is None or isinstance(message, ApiVersionsRequest):
+            self._tell_versions(newcomer, frame, header, message)
+            return
+        self._metrics.requests += 1
+        context = RequestContext(newcomer.peer, newcomer.connection_id, header, newcomer.session)
+        newcomer.direct = Direct(context, message, frame)
+        assert server.direct is not None
+        try:
+            server.direct.begin(context, message, partial(self._answer, newcomer))
+        except (NetworkError, DecodeError) as error:
+            self._metrics.errors[type(error).__name__] += 1
+            server.log.warning("%s: %s: closed", newcomer.peer, error)
+            self.end(newcomer, "refused")
+        except Exception as error:
+            self._blame_us(newcomer, error, header)
+
+    def _tell_versions(
+        self, newcomer: Newcomer, frame: bytes, header: RequestHeader, message: ApiVersionsRequest | None
+    ) -> None:
+        """Where the time of requests is counted, who asks again is the server's own protocol's."""
+        throttle = self._server.throttle
+        if throttle is not None and throttle.is_on and newcomer.rank is not Rank.SILENT:
+            self._send_back(newcomer, frame)
+            return
+        self._metrics.requests += 1
+        if newcomer.is_here:
+            self._write(newcomer, versions_frame(self._server, header, message))
+            if newcomer.is_here:
+                self._go_on(newcomer)
+
+    def _blame_us(self, newcomer: Newcomer, error: Exception, header: RequestHeader) -> None:
+        """A handler's fault: only this connection pays for it."""
+        self._metrics.errors[type(error).__name__] += 1
+        what = fault_line(header.request_api_key, header.request_api_version)
+        self._server.log.exception("%s: %s", newcomer.peer, what)
+        self.end(newcomer, "a fault of ours")
+
+    def _answer(self, newcomer: Newcomer, response: Message | None) -> None:
+        """Writes the response, and offers the connection to the adopter."""
+        direct, newcomer.direct = newcomer.direct, None
+        if direct is None or not newcomer.is_here:
+            return
+        if response is None:
+            self.end(newcomer, "no answer")
+            return
+        header, server = direct.context.header, self._server
+        try:
+            frame = response_frame(server, header, direct.request, response, newcomer.active_s, self._loop.time())
+        except Exception as error:
+            self._blame_us(newcomer, error, header)
+            return
+        if newcomer.session.mute_ms:
+            self._send_on(newcomer, bytes(newcomer.received), frame)
+            return
+        self._write(newcomer, frame)
+        if newcomer.is_here and not self._is_adopted(direct, response, newcomer):
+            self._go_on(newcomer)
+
+    def _write(self, newcomer: Newcomer, frame: list[Piece]) -> None:
+        """What cannot be written at once is left to the server's own protocol, with the connection."""
+        newcomer.active_s = self._loop.time()
+        newcomer.rank = max(newcomer.rank, Rank.ANSWERED)
+        [first, *more] = frame
+        if more or len(first) > PIECE_BYTES:
+            self._send_on(newcomer, bytes(newcomer.received), frame)
+            return
+        try:
+            sent = newcomer.socket.send(first)
+        except (BlockingIOError, InterruptedError):
+            sent = 0
+        except OSError:
+            self.end(newcomer, "reset")
+            return
+        self._metrics.bytes_out += sent
+        if sent < len(first):
+            self._send_on(newcomer, bytes(newcomer.received), [memoryview(first)[sent:]])
+        else:
+            self._metrics.responses += 1
+
+    def _go_on(self, newcomer: Newcomer) -> None:
+        """The connection waits for its client, or goes on with what that has sent already."""
+        newcomer.is_asking = False
+        self._server.admission.wait(newcomer)
+        self._quiet.wait(newcomer)
+        if newcomer.received or newcomer.is_readable:
+            self._more.append(newcomer)
+            self._turn_soon()
+
+    # Who leaves.
+
+    def _is_adopted(self, direct: Direct, response: Message, newcomer: Newcomer) -> bool:
+        """Whether the server's adopter answers the connection from now on; not where anything is unread."""
+        adopter = self._server.adopter
+        if adopter is None or newcomer.received or newcomer.is_readable:
+            return False
+        if (adoption := adopter.plan(direct, response)) is None:
+            return False
+        self._drop(newcomer)
+        adopted = AdoptedConnection(newcomer.identity)
+        self._server.given_away(newcomer, adopted)
+        adoption(adopted, newcomer.socket.detach())
+        return True
+
+    def _send_on(self, newcomer: Newcomer, received: bytes, unwritten: list[Piece] | None = None) -> None:
+        """The server's own protocol has it from now on."""
+        self._drop(newcomer)
+        self._server.take_over(newcomer, received, unwritten or ())
+
+    def _send_back(self, newcomer: Newcomer, frame: bytes) -> None:
+        """A request that was taken is to be begun by the server's own protocol."""
+        if newcomer.is_here:
+            self._send_on(newcomer, len(frame).to_bytes(_SIZE, "big") + frame + newcomer.received)
+
+    def end(self, newcomer: Newcomer, why: str) -> None:
+        """Closes a connection; nothing if it is not here."""
+        if newcomer.is_here:
+            self._drop(newcomer)
+            newcomer.socket.close()
+            self._server.newcomer_ended(newcomer, why)
+
+    def _drop(self, newcomer: Newcomer) -> None:
+        descriptor = newcomer.socket.fileno()
+        self._poll.unregister(descriptor)
+        del self._newcomers[descriptor]
+        self._quiet.leave(newcomer)
+        newcomer.is_here = False
+
+    def _end_idle(self, newcomer: Newcomer) -> None:
+        self._metrics.errors["idle"] += 1
+        self.end(newcomer, "idle")
+
+
+def _peer(accepted: socket.socket) -> str:
+    """Address and port, for the log."""
+    try:
+        host, port, *_ = accepted.getpeername()
+    except OSError:
+        host, port = "a client that is gone", 0
+    return f"{host}:{port}"

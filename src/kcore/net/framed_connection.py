@@ -1,0 +1,147 @@
+"""What both ends of a connection share: frames in, frames out, how it ends."""
+
+import asyncio
+from abc import ABC, abstractmethod
+from collections.abc import Sequence
+from typing import NamedTuple, TypeAlias, cast
+
+from kcore._ext.wire.framing import Splitter
+from kcore.errors import EncodeError, FrameError
+from kcore.net.connection_metrics import Metrics
+from kcore.net.limits.connection_limits import Limits
+from kcore.net.limits.work_in_parts import next_turn
+from kcore.schema.structure import Message
+from kcore.wire.codec import encode, encode_parts
+
+Piece: TypeAlias = bytes | memoryview
+PIECE_BYTES = 64 * 1024
+LARGEST_FRAME_BYTES = 2**31 - 1
+
+
+def frame_of(header: Message | None, header_version: int, *body: Piece) -> list[Piece]:
+    """As `frame_with`, of a header that is encoded here (none: the body begins with it)."""
+    return frame_with(encode(header, header_version) if header is not None else b"", *body)
+
+
+def frame_with(head: bytes, *body: Piece) -> list[Piece]:
+    """Size, header and body, in one piece if it is small.
+
+    A large body stays where it is and goes out a piece after the other, so that no copy of it waits in the transport:
+    one body may be on its way to thousands of brokers.
+    """
+    size = len(head) + sum(map(len, body))
+    if size > LARGEST_FRAME_BYTES:
+        raise EncodeError(f"a frame of {size} bytes: its size is an int32")
+    head = size.to_bytes(4, "big") + head
+    if size <= PIECE_BYTES:
+        return [b"".join((head, *body))]
+    return [
+        head,
+        *(memoryview(each)[at : at + PIECE_BYTES] for each in body for at in range(0, len(each), PIECE_BYTES)),
+    ]
+
+
+class Encoded(NamedTuple):
+    """A response and its bytes, without its header."""
+
+    response: Message
+    body: Sequence[Piece]
+
+
+async def encoded(response: Message, version: int) -> Encoded:
+    """The response is encoded in several turns of the event loop where it is large; it is not to change meanwhile."""
+    body = []
+    for part in encode_parts(response, version):
+        body.append(part)
+        if len(part) >= PIECE_BYTES:
+            await next_turn()
+    return Encoded(response, body)
+
+
+class Framed(asyncio.BufferedProtocol, ABC):
+    """The asyncio protocol of clients and servers, which implement what follows from bytes and from the end."""
+
+    def __init__(self, peer: str, limits: Limits, metrics: Metrics) -> None:
+        self.peer = peer
+        self.limits = limits
+        self.metrics = metrics
+        self._splitter = Splitter(limits.frame_bytes, FrameError)
+        self._transport: asyncio.Transport | None = None
+        self._may_write = True
+        self._loop = asyncio.get_running_loop()
+        self._gone = self._loop.create_future()
+        self._abort_timer: asyncio.TimerHandle | None = None
+
+    @property
+    def closed(self) -> bool:
+        return self._transport is None or self._transport.is_closing()
+
+    @property
+    def descriptor(self) -> int:
+        """Of its socket; -1 where there is none."""
+        socket = None if self._transport is None else self._transport.get_extra_info("socket")
+        return -1 if socket is None else int(socket.fileno())
+
+    @abstractmethod
+    def frames_may_be_here(self) -> None:
+        """Bytes came: the splitter may have a frame."""
+
+    @abstractmethod
+    def writing_resumed(self) -> None:
+        """The peer reads again."""
+
+    @abstractmethod
+    def lost(self, why: str) -> None:
+        """The connection has ended; `why` is a clause about the peer."""
+
+    def write(self, piece: Piece) -> None:
+        assert self._transport is not None
+        self.metrics.bytes_out += len(piece)
+        self._transport.write(piece)
+
+    def abort(self) -> None:
+        """Ends the connection now; what was not sent yet is lost."""
+        if self._transport is not None:
+            self._transport.abort()
+
+    def close_soon(self) -> None:
+        """Ends the connection once all that was written is sent, after `limits.close_s` in any case."""
+        if self._transport is not None and not self._transport.is_closing():
+            self._transport.close()
+            self._abort_timer = self._loop.call_later(self.limits.close_s, self._transport.abort)
+
+    async def wait_gone(self) -> None:
+        """Until the socket is closed."""
+        if self._transport is not None:
+            await asyncio.wait([self._gone])
+
+    # What asyncio calls.
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        self._transport = cast(asyncio.Transport, transport)
+        self._transport.set_write_buffer_limits(self.limits.write_buffer_bytes)
+        self.metrics.connections_opened += 1
+
+    def get_buffer(self, sizehint: int) -> memoryview:
+        return self._splitter.get_buffer()
+
+    def buffer_updated(self, nbytes: int) -> None:
+        self.metrics.bytes_in += nbytes
+        self._splitter.received(nbytes)
+        self.frames_may_be_here()
+
+    def pause_writing(self) -> None:
+        self._may_write = False
+
+    def resume_writing(self) -> None:
+        self._may_write = True
+        self.writing_resumed()
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        self.metrics.connections_closed += 1
+        self._gone.set_result(None)
+        if self._abort_timer is not None:
+            self._abort_timer.cancel()
+        half = self._splitter.pending_bytes
+        where = f" inside a frame, of which {half} bytes came" if half else ""
+        self.lost(f"the connection broke{where}: {exc}" if exc else f"the peer closed the connection{where}")

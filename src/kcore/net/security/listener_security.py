@@ -1,0 +1,69 @@
+"""What a listener asks of its clients, and what its server's own connections to such listeners show: one of each.
+
+The same settings serve both, as Kafka's do: the certificate that a server shows to its clients it shows to other
+servers, too, and the login module of a mechanism has users and the server's own name and password.
+"""
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from typing import Final
+
+from kcore.net.request_context import PLAINTEXT
+from kcore.net.security.client_security import Sasl, Security
+from kcore.net.security.jaas import Login
+from kcore.net.security.sasl_mechanisms import PLAIN, Credentials, PlainUsers
+from kcore.net.security.sasl_server import FAILURE_DELAY_S, LARGEST_RECEIVE, SaslListener
+from kcore.net.security.tls import TlsContext, TlsSettings
+
+PROTOCOLS: Final = (PLAINTEXT, "SSL", "SASL_PLAINTEXT", "SASL_SSL")  # Each at its code (SecurityProtocol).
+
+
+@dataclass(frozen=True, slots=True)
+class ListenerSecurity:
+    """One listener's. With neither TLS nor mechanisms it is PLAINTEXT, with both SASL_SSL."""
+
+    tls: TlsSettings | None = None
+    mechanisms: tuple[str, ...] = ()  # sasl.enabled.mechanisms
+    logins: Mapping[str, Login] = field(default_factory=dict)  # By mechanism.
+    own_mechanism: str | None = None  # By which the server authenticates itself to others.
+    max_reauth_ms: Mapping[str, int] = field(default_factory=dict)  # By mechanism; 0: sessions do not end.
+    max_receive_bytes: int = LARGEST_RECEIVE
+    failure_delay_s: float = FAILURE_DELAY_S
+
+    @property
+    def protocol(self) -> str:
+        """Kafka's SecurityProtocol."""
+        transport = PLAINTEXT if self.tls is None else "SSL"
+        return f"SASL_{transport}" if self.mechanisms or self.own_mechanism else transport
+
+    def server_tls(self) -> TlsContext | None:
+        """For `kcore.net.server.serve`; TlsError."""
+        return None if self.tls is None else TlsContext(self.tls, TlsSettings.server_context)
+
+    def server_sasl(self, credentials: Credentials, wall_ms: Callable[[], int]) -> SaslListener | None:
+        """For `kcore.net.server.serve`. `credentials`: of SCRAM; `wall_ms`: since 1970."""
+        if not self.mechanisms:
+            return None
+        return SaslListener(
+            self.mechanisms,
+            wall_ms,
+            self.logins[PLAIN].users if PLAIN in self.logins else PlainUsers({}),
+            credentials,
+            self.max_reauth_ms,
+            self.max_receive_bytes,
+            self.failure_delay_s,
+        )
+
+    def outgoing(self) -> Callable[[], Security] | None:
+        """What `connect` gets for each new connection; None for PLAINTEXT. TlsError."""
+        if self.tls is None and self.own_mechanism is None:
+            return None
+        sasl = None
+        if self.own_mechanism is not None:
+            own = self.logins[self.own_mechanism].own
+            assert own is not None
+            sasl = Sasl(self.own_mechanism, *own)
+        if self.tls is None:
+            return lambda: Security(sasl=sasl)
+        context = TlsContext(self.tls, TlsSettings.client_context)
+        return lambda: Security(context.current(), sasl)

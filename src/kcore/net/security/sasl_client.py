@@ -1,0 +1,100 @@
+"""The client's side of SASL mechanisms: a server's answer in, the next token out.
+
+Source: ScramSaslClient, ScramMessages, ScramFormatter of 4.3.1; RFC 4616, RFC 5802. As in Kafka, a salt may have any
+length, and names and passwords are plain UTF-8. No sockets and no clock here. No failure shows a password.
+"""
+
+import hmac
+import re
+import secrets
+from base64 import b64decode, b64encode
+from collections.abc import Callable, Generator
+from typing import Final
+
+from kcore.controller.rules.scram import DIGESTS, LEAST_ITERATIONS
+from kcore.errors import AuthenticationError
+from kcore.net.security.client_security import Sasl
+from kcore.net.security.sasl_mechanisms import (
+    BASE64,
+    EXTENSIONS,
+    NONCE,
+    VALUE,
+    salted_credential,
+    salted_password,
+)
+
+MOST_ITERATIONS: Final = 10_000_000  # The server chooses; this many take seconds. Kafka's client has no bound.
+NONCE_BYTES: Final = 24
+GS2_HEADER: Final = b64encode(b"n,,").decode()  # No channel binding, no other authorization id.
+SERVER_FIRST: Final = re.compile(
+    rf"r=(?P<nonce>{NONCE}),s=(?P<salt>{BASE64}),i=(?P<iterations>[0-9]{{1,9}}){EXTENSIONS}"
+)
+SERVER_FINAL: Final = re.compile(rf"(?:e=(?P<error>{VALUE})|v=(?P<signature>{BASE64})){EXTENSIONS}")
+
+
+def _nonce() -> str:
+    return secrets.token_urlsafe(NONCE_BYTES)
+
+
+class Exchange:
+    """A client's side of a mechanism: `next_token(answer)` until it is None, the first time with no answer.
+
+    AuthenticationError if the server does not prove that it knows the password, or breaks the protocol.
+    """
+
+    def __init__(self, sasl: Sasl, new_nonce: Callable[[], str] = _nonce) -> None:
+        self._mechanism = sasl.mechanism
+        self._steps = _plain(sasl) if sasl.mechanism == "PLAIN" else _scram(sasl, new_nonce())
+        self._begun = False
+
+    def next_token(self, answer: bytes = b"") -> bytes | None:
+        """What the client sends next."""
+        try:
+            if self._begun:
+                return self._steps.send(answer)
+            self._begun = True
+            return next(self._steps)
+        except StopIteration:
+            return None
+        except AuthenticationError as error:
+            raise AuthenticationError(f"SASL {self._mechanism}: {error}") from None
+
+
+def _plain(sasl: Sasl) -> Generator[bytes, bytes, None]:
+    yield f"\0{sasl.username}\0{sasl.password}".encode()
+
+
+def _scram(sasl: Sasl, nonce: str) -> Generator[bytes, bytes, None]:
+    """In the words of RFC 5802, section 3."""
+    mechanism, digest = sasl.mechanism, DIGESTS[sasl.mechanism]
+    bare = f"n={sasl.username.replace('=', '=3D').replace(',', '=2C')},r={nonce}"
+    first = _text((yield f"n,,{bare}".encode()))
+    parts = _parts_of(SERVER_FIRST, first)
+    iterations, salt = int(parts["iterations"]), b64decode(parts["salt"])
+    if not parts["nonce"].startswith(nonce) or parts["nonce"] == nonce:
+        raise AuthenticationError("the server's nonce does not begin with the client's")
+    if not LEAST_ITERATIONS <= iterations <= MOST_ITERATIONS:
+        raise AuthenticationError(f"{iterations} iterations, not {LEAST_ITERATIONS} to {MOST_ITERATIONS}")
+    salted = salted_password(mechanism, sasl.password.encode(), salt, iterations)
+    credential = salted_credential(mechanism, salted, salt, iterations)
+    without_proof = f"c={GS2_HEADER},r={parts['nonce']}"
+    signed = f"{bare},{first},{without_proof}".encode()
+    signature = hmac.digest(credential.stored_key, signed, digest)
+    client_key = hmac.digest(salted, b"Client Key", digest)
+    proof = bytes(one ^ other for one, other in zip(client_key, signature, strict=True))
+    final = _parts_of(SERVER_FINAL, _text((yield f"{without_proof},p={b64encode(proof).decode()}".encode())))
+    if final["error"] is not None:
+        raise AuthenticationError(f"the server answers {final['error']:.60}")
+    if not hmac.compare_digest(b64decode(final["signature"]), hmac.digest(credential.server_key, signed, digest)):
+        raise AuthenticationError("the server does not know the password")
+
+
+def _text(answer: bytes) -> str:
+    return answer.decode("utf-8", "replace")
+
+
+def _parts_of(pattern: re.Pattern[str], message: str) -> re.Match[str]:
+    parts = pattern.fullmatch(message)
+    if parts is None:
+        raise AuthenticationError("the server breaks the protocol of SCRAM")
+    return parts

@@ -1,0 +1,184 @@
+"""TLS as server.properties asks for it: PEM files or PEM text, read anew when a file changes.
+
+Source: DefaultSslEngineFactory, SslFactory of 4.3.1. Certificates that change are for new connections; files that
+cannot be read, or do not belong together, leave the old ones in use.
+"""
+
+import logging
+import os
+import re
+import ssl
+import textwrap
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from typing import Final, Literal, TypeAlias
+
+from kcore.errors import KcoreError
+from kcore.net.limits.bounded_log import BoundedLog
+
+logger = logging.getLogger(__name__)
+ClientAuth: TypeAlias = Literal["none", "requested", "required"]
+CLIENT_AUTH: Final = {
+    "none": ssl.CERT_NONE,
+    "requested": ssl.CERT_OPTIONAL,
+    "required": ssl.CERT_REQUIRED,
+}
+VERSIONS: Final = {"TLSv1.2": ssl.TLSVersion.TLSv1_2, "TLSv1.3": ssl.TLSVersion.TLSv1_3}
+LOOKED_EVERY_S: Final = 1.0  # At the files, when a connection comes.
+_BLOCK: Final = re.compile(r"-----BEGIN ([A-Z0-9 ]+)-----\s+([A-Za-z0-9/+=\s]*)-----END \1-----")
+_LINE: Final = 64
+
+
+class TlsError(KcoreError, ValueError):
+    """Certificates or keys that cannot be used, as a clause."""
+
+
+@dataclass(frozen=True, slots=True)
+class TlsSettings:
+    """Where certificates and keys are: in files, or here. All PEM."""
+
+    keystore: str | None = None  # ssl.keystore.location: the private key and its certificates, in one file
+    certificate_chain: str | None = None  # ssl.keystore.certificate.chain
+    key: str | None = field(default=None, repr=False)  # ssl.keystore.key
+    key_password: str | None = field(default=None, repr=False)  # ssl.key.password
+    truststore: str | None = None  # ssl.truststore.location
+    certificates: str | None = None  # ssl.truststore.certificates
+    client_auth: ClientAuth = "none"  # ssl.client.auth
+    versions: tuple[str, ...] = ("TLSv1.2", "TLSv1.3")  # ssl.enabled.protocols
+    verifies_name: bool = True  # ssl.endpoint.identification.algorithm=https, of connections that go out
+
+    @property
+    def has_certificate(self) -> bool:
+        """Whether there is one to show."""
+        return self.keystore is not None or self.certificate_chain is not None
+
+    def server_context(self) -> ssl.SSLContext:
+        """What a listener shows and asks for; TlsError."""
+        with _tls_errors():
+            context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+            context.options |= ssl.OP_NO_RENEGOTIATION
+            self._load(context)
+            context.verify_mode = CLIENT_AUTH[self.client_auth]
+            if context.verify_mode is not ssl.CERT_NONE:
+                self._trust(context, ssl.Purpose.CLIENT_AUTH)
+            return context
+
+    def client_context(self) -> ssl.SSLContext:
+        """What a connection to another server shows and asks for; TlsError."""
+        with _tls_errors():
+            context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
+            context.check_hostname = self.verifies_name
+            self._load(context)
+            self._trust(context, ssl.Purpose.SERVER_AUTH)
+            return context
+
+    def _load(self, context: ssl.SSLContext) -> None:
+        context.minimum_version, context.maximum_version = (
+            choose(VERSIONS[each] for each in self.versions) for choose in (min, max)
+        )
+        # Without a password of its own OpenSSL would ask for one at the terminal.
+        password = self.key_password or ""
+        if self.keystore is not None:
+            with _tls_errors(self.keystore):
+                context.load_cert_chain(self.keystore, password=password)
+        elif self.certificate_chain is not None and self.key is not None:
+            both = as_lines(self.key) + as_lines(self.certificate_chain)
+            with _as_file(both.encode()) as path:
+                context.load_cert_chain(path, password=password)
+
+    def _trust(self, context: ssl.SSLContext, purpose: ssl.Purpose) -> None:
+        if self.truststore is not None:
+            with _tls_errors(self.truststore):
+                context.load_verify_locations(self.truststore)
+        elif self.certificates is not None:
+            context.load_verify_locations(cadata=as_lines(self.certificates))
+        else:
+            context.load_default_certs(purpose)
+
+    @property
+    def files(self) -> list[str]:
+        """Those that may change."""
+        return [each for each in (self.keystore, self.truststore) if each is not None]
+
+
+@contextmanager
+def _tls_errors(path: str | None = None) -> Iterator[None]:
+    """TlsError for what OpenSSL raises: with the path of the file that is read, and without keys and passwords."""
+    try:
+        yield
+    except ssl.SSLError as error:
+        where = "" if path is None else f"{path}: "
+        raise TlsError(f"{where}certificate or key: {error.reason or error}") from None
+    except OSError as error:
+        raise TlsError(f"{path or error.filename or 'certificate or key'}: {error.strerror or error}") from None
+
+
+def as_lines(pem: str) -> str:
+    """PEM with line breaks where OpenSSL wants them: in a file of properties it may be one line with spaces."""
+    blocks = [(kind, "".join(data.split())) for kind, data in _BLOCK.findall(pem)]
+    if not blocks:
+        raise TlsError("no PEM in it")
+    return "".join(
+        f"-----BEGIN {kind}-----\n{chr(10).join(textwrap.wrap(data, _LINE))}\n-----END {kind}-----\n"
+        for kind, data in blocks
+    )
+
+
+@contextmanager
+def _as_file(data: bytes) -> Iterator[str]:
+    """A path to these bytes, which are in no file system: OpenSSL's call takes nothing but a path."""
+    descriptor = os.memfd_create("pem", os.MFD_CLOEXEC)
+    try:
+        os.write(descriptor, data)
+        yield f"/proc/self/fd/{descriptor}"
+    finally:
+        os.close(descriptor)
+
+
+Stamp: TypeAlias = tuple[tuple[int, int, int], ...]
+
+
+class TlsContext:
+    """A context that is made anew when a file has changed."""
+
+    def __init__(
+        self,
+        settings: TlsSettings,
+        make: Callable[[TlsSettings], ssl.SSLContext],
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
+        """`make`: TlsSettings.server_context or client_context; TlsError if it fails now."""
+        self._settings, self._make, self._clock = settings, make, clock
+        self._log = BoundedLog(logger)
+        self._stamp = self._stamp_now()
+        self._context = make(settings)
+        self._looked_s = clock()
+
+    def current(self) -> ssl.SSLContext:
+        """For a new connection."""
+        now_s = self._clock()
+        if now_s - self._looked_s >= LOOKED_EVERY_S:
+            self._looked_s = now_s
+            self._look()
+        return self._context
+
+    def _look(self) -> None:
+        stamp = self._stamp_now()
+        if stamp is None or stamp == self._stamp:
+            return
+        try:
+            self._context = self._make(self._settings)
+        except TlsError as error:
+            self._log.error("new certificates cannot be used, the old ones stay in use: %s", error)
+            return
+        self._stamp = stamp
+        self._log.info("new certificates are in use: %s", ", ".join(self._settings.files))
+
+    def _stamp_now(self) -> Stamp | None:
+        try:
+            found = [os.stat(each) for each in self._settings.files]
+        except OSError:
+            return None  # One is being replaced.
+        return tuple((each.st_mtime_ns, each.st_size, each.st_ino) for each in found)

@@ -1,0 +1,500 @@
+"""One client of a server: its requests are read, handed to the server's handler and answered, one after the other."""
+
+import asyncio
+from collections.abc import Awaitable, Callable, Sequence
+from contextvars import ContextVar
+from functools import partial
+from typing import TYPE_CHECKING, Any, TypeAlias
+
+from kcore.errors import DecodeError, FrameError, KcoreError, NetworkError
+from kcore.net.adoption import AdoptedConnection, Direct, Identity, Returned, descriptor_of
+from kcore.net.framed_connection import PIECE_BYTES, Encoded, Framed, Piece, encoded, frame_of
+from kcore.net.limits.admission import Rank
+from kcore.net.limits.gradual_release import let_go, long_lists
+from kcore.net.limits.large_requests import Place
+from kcore.net.limits.stopwatch import timed
+from kcore.net.limits.work_in_parts import Share
+from kcore.net.request_context import SESSION, ClientSession, RequestContext
+from kcore.net.requests import (
+    KEY_AND_VERSION,
+    fault_line,
+    read_any_request,
+    read_request,
+    response_frame,
+    started_watch,
+    versions_frame,
+)
+from kcore.net.responses import check_kind
+from kcore.net.security.handshakes import TLS_BYTES
+from kcore.net.security.principal import principal_of_certificate
+from kcore.net.security.sasl_server import SaslServer
+from kcore.schema.api_versions import ApiVersionsRequest
+from kcore.schema.fetch import FetchResponse
+from kcore.schema.headers import RequestHeader
+from kcore.schema.structure import Message, Struct
+
+if TYPE_CHECKING:
+    from kcore.net.server import Arrival, Server
+
+# The client of the current request, for the log; empty outside of requests.
+PEER: ContextVar[str] = ContextVar("PEER", default="")
+QUIET_BYTES = 4096  # The buffer of a connection that waits for its client.
+
+
+Handler: TypeAlias = Callable[[RequestContext, Any], Awaitable[Message | Encoded | None]]
+"""What it returns is not changed later: a Fetch response that is returned again is not encoded again, and a large one
+is encoded part by part."""
+
+
+class ServedConnection(Framed):
+    """One client.
+
+    The next request is read only when the last one is answered, so waiting data is bounded by one buffer. A request
+    that was begun runs to its end even if the client disconnects, as in Kafka.
+    """
+
+    def __init__(self, server: "Server", arrival: "Arrival") -> None:
+        super().__init__("nobody yet", server.limits, server.metrics)
+        self.address = arrival.address
+        self.rank = Rank.SILENT
+        self._server, self._arrival = server, arrival
+        self._returned = returned = arrival.returned  # Until it goes on.
+        if returned is None:
+            self._id = next(server.connection_ids)
+            self._session = ClientSession(server.listener_name, arrival.address, server.protocol)
+        else:
+            self._id, _, self._session, self.rank = returned.identity
+        self._sasl: SaslServer | None = None
+        self._done_with: list[list[Struct]] = []  # Of the last request and its answer.
+        if server.sasl is not None:
+            self._sasl = SaslServer(server.sasl, lambda: server.versions_answer)
+            self._splitter.max_frame_bytes = min(server.sasl.max_receive_bytes, server.limits.frame_bytes)
+        # An adopter waits for one more request of a client whose last one it could not answer: requests that are of
+        # one kind and another in turn would make the connection go to and fro.
+        self._stays_once = returned is not None and not returned.is_recalled
+        # The task waits for it while it has no request: a frame, or what is left to be written; None ends the task.
+        self._next: asyncio.Future[bytes | list[Piece] | None] | None = None
+        self._direct: Direct | None = None  # A request that runs without the task.
+        self._drained: asyncio.Future[None] | None = None
+        self._muted: asyncio.Future[None] | None = None  # Done when its client is no longer throttled.
+        self._reading_paused = False
+        self._handling = False
+        self._place = Place(server.large_requests, arrival.address, self._gone)
+        self._share = Share()
+        self._running_bytes = 0  # Of the frame whose request runs.
+        self._active_s = self._loop.time()
+        self._idle_timer: asyncio.TimerHandle | None = None
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        super().connection_made(transport)
+        returned = self._returned
+        if returned is None:
+            host, port, *_ = transport.get_extra_info("peername") or ("a client that is gone", 0)
+            self.peer = f"{host}:{port}"
+            self._session.principal = principal_of_certificate(transport.get_extra_info("peercert"))
+        else:
+            self.peer = returned.identity.peer
+        self.metrics.connections_opened -= self._arrival.is_counted  # Twice now.
+        server = self._server
+        if server.closing:
+            self.abort()
+            return
+        server.begun(self, self._arrival)
+        task = self._loop.create_task(self._run())
+        server.tasks.add(task)
+        task.add_done_callback(partial(server.finished, self))
+        self._weigh()
+        self._check_idle()
+        if returned is not None:
+            self._go_on(returned)
+
+    def __str__(self) -> str:
+        return f"{self.peer}, idle for {self.idle_s:.1f} s"
+
+    @property
+    def may_end(self) -> bool:
+        """False while a request of its own runs, which would hold memory after the connection has ended."""
+        return not self._handling or self._place.is_awaited
+
+    @property
+    def _is_unknown(self) -> bool:
+        """True for a connection over TLS whose client has sent no request, or is not authenticated."""
+        is_silent = self.rank is Rank.SILENT or (self._sasl is not None and not self._sasl.is_complete)
+        return self._server.tls is not None and is_silent
+
+    @property
+    def idle_s(self) -> float:
+        """Since the last whole request, or answer that the client took."""
+        return 0.0 if self._handling else self._loop.time() - self._active_s
+
+    def finish(self) -> None:
+        """No more requests. One that runs without the task ends first, while the client is here."""
+        if self._next is not None and not self._next.done() and (self._direct is None or self.closed):
+            self._next.set_result(None)
+        self._unmute()
+
+    def end_for(self, what: str, why: str) -> None:
+        """Closes the connection for the sake of others; counted as `what`."""
+        self.metrics.errors[what] += 1
+        self._server.log.warning("%s: %s: closed", self.peer, why)
+        self.abort()
+
+    # One request after the other.
+
+    async def _run(self) -> None:
+        PEER.set(self.peer)
+        SESSION.set(self._session)
+        try:
+            while (frame := await self._next_frame()) is not None:
+                if isinstance(frame, list):
+                    await self._write(frame)
+                else:
+                    watch = started_watch(self._server.throttle, self._session)
+                    self._begin_request(frame)
+                    answer = await timed(watch, self._answer(frame))
+                    del frame  # An answer may take its time to leave.
+                    self._end_request()
+                    if self._done_with:  # Before the answer leaves: its client may be slow to take it.
+                        done_with, self._done_with = self._done_with, []
+                        await let_go(done_with)
+                    self._place.leave()
+                    if answer is not None:
+                        await timed(watch, self._write(answer))
+                        del answer
+                    if watch is not None and self._server.throttle is not None:
+                        self._server.throttle.sent(self._session)
+                if self._session.mute_ms:
+                    await self._mute()
+        except (FrameError, DecodeError, NetworkError) as error:
+            self._refuse(error)
+        finally:
+            self._handling = False
+            self._place.leave()
+            self._server.received.hold(self, 0)
+            self._server.unsent.hold(self, 0)
+            self._forget_relay()
+            self.close_soon()
+
+    async def _mute(self) -> None:
+        """Returns once the client is no longer throttled, or the connection is to end (ThrottledChannel)."""
+        muted_s, self._session.mute_ms = self._session.mute_ms / 1000, 0
+        if self._server.closing or self.closed:
+            return
+        self._server.admission.wait(self)
+        self._muted = self._loop.create_future()
+        timer = self._loop.call_later(muted_s, self._unmute)
+        await self._muted
+        timer.cancel()
+
+    def _unmute(self) -> None:
+        if self._muted is not None and not self._muted.done():
+            self._muted.set_result(None)
+
+    def _begin_request(self, frame: bytes) -> None:
+        self._active_s = self._loop.time()
+        self._handling = True
+        self._server.admission.run(self)
+        self._running_bytes = len(frame) if len(frame) > QUIET_BYTES else 0
+        self._weigh()
+
+    def _end_request(self) -> None:
+        self._active_s = self._loop.time()
+        self._handling = False
+        self._running_bytes = 0
+        self._weigh()
+        if self.rank is Rank.SILENT or (self._sasl is not None and self.rank is Rank.ANSWERED):
+            has_shown = self._transport is not None and self._transport.get_extra_info("peercert")
+            is_known = has_shown if self._sasl is None else self._sasl.is_complete
+            self.rank = Rank.AUTHENTICATED if is_known else Rank.ANSWERED
+
+    def _weigh(self) -> None:
+        """Tells what this connection holds of its client's."""
+        held = self._splitter.held_bytes - QUIET_BYTES + self._running_bytes + TLS_BYTES * self._is_unknown
+        self._server.received.hold(self, held)
+
+    async def _next_frame(self) -> bytes | list[Piece] | None:
+        await self._drain()
+        if self._server.closing or self.closed:
+            return None
+        if (frame := self._splitter.next_frame()) is None:
+            self._next = self._loop.create_future()
+            self._rest()
+            following = await self._next
+            self._share.begin()
+            return following
+        await self._share.go_on()
+        return None if self._server.closing or self.closed else frame
+
+    def _rest(self) -> None:
+        """The connection waits for its client from now on."""
+        assert self._transport is not None
+        self._splitter.trim()
+        self._weigh()
+        self._server.admission.wait(self)
+        if self._reading_paused:
+            self._reading_paused = False
+            self._transport.resume_reading()
+
+    async def _drain(self, rest: int = 0) -> None:
+        """Returns once the client has taken enough for more to be written; of its answer `rest` bytes are still to be.
+
+        A client that does not is closed in the end: by its idle time, or because it holds too much.
+        """
+        if self._may_write or self.closed:
+            return
+        assert self._transport is not None
+        self._server.unsent.hold(self, rest + self._transport.get_write_buffer_size())
+        self._drained = self._loop.create_future()
+        await self._drained
+        self._server.unsent.hold(self, 0)
+
+    async def _answer(self, frame: bytes) -> list[Piece] | None:
+        """The response's frame; None if there is none, or the connection is to be closed."""
+        if len(frame) < KEY_AND_VERSION.size:
+            raise FrameError(f"a request of {len(frame)} bytes")
+        api_key, version = KEY_AND_VERSION.unpack_from(frame)
+        relay = self._server.relay
+        try:
+            if self._sasl is not None and self._sasl.takes(frame, self._loop.time()):
+                return await self._authenticate(self._sasl, frame)
+            if relay is not None and relay.takes(api_key, version):
+                self.metrics.requests += 1
+                return frame_of(None, 0, await relay.ask(self._id, frame))
+            what = frame, api_key, version, self._place.enter
+            header, message = await read_any_request(self._server, self._session, *what)
+            self.metrics.requests += 1
+            return await self._serve(header, message)
+        except (NetworkError, DecodeError) as error:
+            self._refuse(error)
+        except Exception as error:
+            self._blame_us(error, api_key, version)
+        self.close_soon()
+        return None
+
+    async def _authenticate(self, sasl: SaslServer, frame: bytes) -> list[Piece] | None:
+        """A step of SASL, before anything else is answered. Who fails is told so late, and the connection closed."""
+        assert self._server.sasl is not None
+        self.metrics.requests += 1
+        step = sasl.take(frame, self._loop.time(), self._server.sasl.wall_ms())
+        if not step.failure:
+            if sasl.is_complete and sasl.authenticated is not None:
+                self._session.authenticated(sasl.authenticated.principal, is_token=sasl.authenticated.is_token)
+                self._splitter.max_frame_bytes = self.limits.frame_bytes
+            return step.answer
+        self.metrics.errors["authentication"] += 1
+        self._server.log.warning("%s: %s: closed", self.peer, step.failure)
+        if step.is_delayed:
+            await asyncio.sleep(self._server.sasl.failure_delay_s)
+        if step.answer is not None and not self.closed:
+            await self._write(step.answer)
+        self.close_soon()
+        return None
+
+    def _blame_us(self, error: Exception, api_key: int, version: int) -> None:
+        """A handler's fault: only this connection pays for it."""
+        self.metrics.errors[type(error).__name__] += 1
+        self._server.log.exception("%s: %s", self.peer, fault_line(api_key, version))
+
+    async def _serve(self, header: RequestHeader, message: Message | None) -> list[Piece] | None:
+        self._session.client_id = header.client_id
+        if message is None or isinstance(message, ApiVersionsRequest):
+            throttle, watch = self._server.throttle, self._session.watch
+            throttled_ms = 0 if throttle is None or watch is None else throttle.used(self._session)
+            return versions_frame(self._server, header, message, throttled_ms)
+        context = RequestContext(self.peer, self._id, header, self._session, self._gone)
+        response = await self._server.handler(context, message)
+        if response is None:
+            return None
+        if not isinstance(response, Encoded | FetchResponse):
+            check_kind(message, response)
+            response = await encoded(response, header.request_api_version)
+        answer = response_frame(self._server, header, message, response, self._active_s, self._loop.time())
+        if isinstance(response, Encoded) and self._running_bytes + sum(map(len, answer)) > PIECE_BYTES:
+            self._done_with = [*long_lists(message), *long_lists(response.response)]
+        return answer
+
+    async def _write(self, frame: list[Piece]) -> None:
+        rest = sum(map(len, frame))
+        for piece in frame:
+            await self._drain(rest)
+            if self.closed:
+                return
+            self.write(piece)
+            rest -= len(piece)
+        self.metrics.responses += bool(frame)
+
+    def _refuse(self, error: KcoreError) -> None:
+        self.metrics.errors[type(error).__name__] += 1
+        self._server.log.warning("%s: %s: closed", self.peer, error)
+
+    # Requests without the task, which waits meanwhile.
+
+    def _begin_directly(self, frame: bytes) -> bool:
+        """Whether the direct handler has the request; what it cannot read is left to the task."""
+        direct = self._server.direct
+        if direct is None or len(frame) < KEY_AND_VERSION.size or not self._may_write:
+            return False
+        if self._sasl is not None and not self._sasl.lets_in(self._loop.time()):
+            return False
+        api_key, version = KEY_AND_VERSION.unpack_from(frame)
+        if not direct.takes(api_key):
+            return False
+        try:
+            header, message = read_request(self._server, frame, api_key, version)
+        except KcoreError:
+            return False
+        if message is None:
+            return False
+        self.metrics.requests += 1
+        self._begin_request(frame)
+        context = RequestContext(self.peer, self._id, header, self._session, self._gone)
+        self._direct = Direct(context, message, frame)
+        try:
+            direct.begin(context, message, self._answer_directly)
+        except (NetworkError, DecodeError) as error:
+            self._end_directly(error)
+        except Exception as error:
+            self._blame_us(error, api_key, version)
+            self._end_directly(None)
+        return True
+
+    def _answer_directly(self, response: Message | None) -> None:
+        """Writes the response and waits for the next request; what cannot be written at once is left to the task."""
+        if self._direct is None or self._next is None or self._next.done():
+            return  # The connection has ended.
+        direct, self._direct = self._direct, None
+        header = direct.context.header
+        if response is None or self.closed:
+            self._end_directly(None)
+            return
+        try:
+            frame = response_frame(self._server, header, direct.request, response, self._active_s, self._loop.time())
+        except Exception as error:
+            self._blame_us(error, header.request_api_key, header.request_api_version)
+            self._end_directly(None)
+            return
+        self._end_request()
+        for place, piece in enumerate(frame):
+            if not self._may_write or self._server.closing:
+                self._next.set_result(frame[place:])
+                return
+            self.write(piece)
+        self.metrics.responses += 1
+        if self._session.mute_ms:
+            self._next.set_result([])  # The task mutes it.
+            return
+        try:
+            following = self._splitter.next_frame()
+        except FrameError as error:
+            self._next.set_exception(error)
+            return
+        if following is not None or not self._may_write:
+            self._next.set_result([] if following is None else following)
+        elif not self._is_given_away(direct, response):
+            self._rest()
+
+    def _end_directly(self, error: KcoreError | None) -> None:
+        """Ends the connection, for that reason if there is one."""
+        self._direct = None
+        if self._next is not None and not self._next.done():
+            if error is None:
+                self._next.set_result(None)
+            else:
+                self._next.set_exception(error)
+
+    # Given away and taken back: see `adoption`.
+
+    def _is_given_away(self, direct: Direct, response: Message) -> bool:
+        """Whether the server's adopter answers the connection from now on; then this protocol has ended."""
+        server, transport = self._server, self._transport
+        assert transport is not None and self._next is not None
+        if server.adopter is None or server.tls is not None or self._sasl is not None:
+            return False
+        if self._splitter.pending_bytes or transport.get_write_buffer_size():
+            return False
+        adoption = server.adopter.plan(direct, response)
+        stays, self._stays_once = self._stays_once, False
+        if adoption is None or stays or (descriptor := descriptor_of(transport)) < 0:
+            return False
+        self._transport = None
+        if self._idle_timer is not None:
+            self._idle_timer.cancel()
+        adopted = AdoptedConnection(Identity(self._id, self.peer, self._session, self.rank))
+        server.given_away(self, adopted)
+        self._next.set_result(None)
+        adoption(adopted, descriptor)
+        return True
+
+    def _go_on(self, returned: Returned) -> None:
+        """Where the protocol before was; nothing more is read before its bytes are here again."""
+        assert self._transport is not None
+        self._returned = self._arrival.returned = None
+        self._transport.pause_reading()
+        if returned.unwritten:
+            self.write(returned.unwritten)
+        self._loop.call_soon(self._receive_again, returned.received, returned.pieces)  # The task waits by then.
+
+    def _receive_again(self, received: bytes, pieces: Sequence[Piece]) -> None:
+        if self.closed:
+            return
+        assert self._transport is not None
+        self._transport.resume_reading()
+        while received:
+            buffer = self._splitter.get_buffer()
+            count = min(len(buffer), len(received))
+            buffer[:count] = received[:count]
+            self._splitter.received(count)
+            received = received[count:]
+        if pieces and self._next is not None and not self._next.done():
+            self._next.set_result([*pieces])  # The task takes what was received once they are written.
+        elif self._splitter.pending_bytes:
+            self.frames_may_be_here()
+
+    # What wakes it.
+
+    def get_buffer(self, sizehint: int) -> memoryview:
+        return self._server.turns.share(super().get_buffer(sizehint))
+
+    def frames_may_be_here(self) -> None:
+        assert self._transport is not None
+        if self._next is None or self._next.done() or self._direct is not None:
+            self._reading_paused = True  # The client sends on before its answer.
+            self._transport.pause_reading()
+            self._weigh()
+            return
+        try:
+            frame = self._splitter.next_frame()
+            if frame is None:
+                self._weigh()
+            elif not self._begin_directly(frame):
+                self._next.set_result(frame)
+        except FrameError as error:
+            self._next.set_exception(error)
+
+    def writing_resumed(self) -> None:
+        self._active_s = self._loop.time()
+        if self._drained is not None and not self._drained.done():
+            self._drained.set_result(None)
+
+    def _check_idle(self) -> None:
+        """An incomplete frame does not count as activity, nor do responses that the client does not read."""
+        idle_s, most_s = self.idle_s, self.limits.idle_s
+        if self._is_unknown:
+            most_s = min(most_s, self.limits.connect_s)
+        if idle_s >= most_s:
+            self.metrics.errors["idle"] += 1
+            self.abort()
+        else:
+            self._idle_timer = self._loop.call_later(most_s - idle_s, self._check_idle)
+
+    def _forget_relay(self) -> None:
+        if self._server.relay is not None:
+            self._server.relay.forget(self._id)
+
+    def lost(self, why: str) -> None:
+        self._server.lost(self, why)
+        self._forget_relay()
+        if self._idle_timer is not None:
+            self._idle_timer.cancel()
+        self.finish()
+        self.writing_resumed()

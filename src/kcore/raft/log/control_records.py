@@ -1,0 +1,288 @@
+"""The control records of a metadata log: built by its leader, read by all (KIP-595, KIP-853, KIP-630).
+
+A node reads every control record before it stores it, by the function that reads it again at the next start
+(`control_messages`): so it stores nothing that it cannot load. Records of a newer release are not stored either: the
+node exits with a message that says so, and a newer release can continue in its directory.
+"""
+
+from collections.abc import Iterable, Iterator, Sequence
+from functools import lru_cache
+from typing import Final
+
+import numpy as np
+
+from kcore.errors import DecodeError, NewerReleaseError, RaftLogError
+from kcore.raft.log.accumulator import Accumulator
+from kcore.raft.log.batches import StoredBatch, split_batches
+from kcore.raft.log.raft_log import RaftLog
+from kcore.raft.membership.voters import MAX_KRAFT_VERSION, VoterHistory, VoterSet
+from kcore.replication.raft_log import OffsetAndEpoch
+from kcore.schema.control_records import (
+    KRaftVersionRecord,
+    LeaderChangeMessage,
+    LeaderChangeMessageVoter,
+    SnapshotFooterRecord,
+    SnapshotHeaderRecord,
+    VotersRecord,
+)
+from kcore.schema.structure import Data, Message
+from kcore.wire.codec import encode
+from kcore.wire.record_batch import CONTROL, HEADER_END, scan_batches
+from kcore.wire.record_building import encode_control
+from kcore.wire.records import CONTROL_TYPES, Record, control_message, records_of
+
+READ_BYTES: Final = 1 << 20
+FEW_BATCHES_BYTES: Final = 1 << 12  # Of a log: headers one by one are read sooner than columns.
+FEW_BYTES: Final = 1 << 10  # Of a control batch: what the leader of a small quorum writes.
+# Bounds of a control batch, far above what a leader writes: three records, of which one has a hundred bytes a voter.
+MOST_CONTROL_BYTES: Final = 1 << 20
+MOST_CONTROL_RECORDS: Final = 1_000
+TYPES: Final[dict[type[Message], int]] = {
+    LeaderChangeMessage: CONTROL_TYPES.index("LEADER_CHANGE"),
+    SnapshotHeaderRecord: CONTROL_TYPES.index("SNAPSHOT_HEADER"),
+    SnapshotFooterRecord: CONTROL_TYPES.index("SNAPSHOT_FOOTER"),
+    KRaftVersionRecord: CONTROL_TYPES.index("KRAFT_VERSION"),
+    VotersRecord: CONTROL_TYPES.index("KRAFT_VOTERS"),
+}
+NEWEST: Final = {number: kind.versions.highest for kind, number in TYPES.items()}  # Version of each, by type.
+TRANSACTIONS: Final = CONTROL_TYPES[:2]  # Of partitions that producers write to.
+
+
+def control_batch(messages: Sequence[Data], base_offset: int, epoch: int, now_ms: int) -> bytes:
+    """One batch of control records; the key is a version, 0, and the type."""
+    records = [(TYPES[type(message)].to_bytes(4), encode(message, 0)) for message in messages]
+    return encode_control(records, base_offset=base_offset, timestamp=now_ms, partition_leader_epoch=epoch)
+
+
+def leader_change(leader_id: int, voters: VoterSet, granting_voters: Iterable[int]) -> LeaderChangeMessage:
+    """What a leader writes first; version 0 always: brokers do not survive version 1."""
+    return LeaderChangeMessage(
+        version=0,
+        leader_id=leader_id,
+        voters=[LeaderChangeMessageVoter(voter_id=voter_id) for voter_id in voters.voters],
+        granting_voters=[LeaderChangeMessageVoter(voter_id=voter_id) for voter_id in granting_voters],
+    )
+
+
+def snapshot_header(
+    epoch: int, last_contained_log_timestamp: int, kraft_version: int, voters: VoterSet | None, now_ms: int
+) -> tuple[bytes, int]:
+    """The first batch of a snapshot, with the version and the voters; and how many records it has, from offset 0 on."""
+    header: list[Data] = [
+        SnapshotHeaderRecord(version=0, last_contained_log_timestamp=last_contained_log_timestamp),
+    ]
+    if kraft_version > 0:
+        header.append(kraft_version_record(kraft_version))
+        header += [voters.to_record()] if voters else []
+    return control_batch(header, 0, epoch, now_ms), len(header)
+
+
+def snapshot_footer(epoch: int, offset: int, now_ms: int) -> bytes:
+    """The last batch of a snapshot."""
+    return control_batch([SnapshotFooterRecord(version=0)], offset, epoch, now_ms)
+
+
+def snapshot_batches(
+    epoch: int,
+    values: Iterable[bytes],
+    last_contained_log_timestamp: int,
+    kraft_version: int,
+    voters: VoterSet | None,
+    now_ms: int,
+) -> Iterator[bytes]:
+    """A whole snapshot, where no node writes it: its header, the records, its footer."""
+    header, count = snapshot_header(epoch, last_contained_log_timestamp, kraft_version, voters, now_ms)
+    yield header
+    filling = Accumulator(count)
+    for value in values:
+        if not filling.has_room([value]):
+            yield filling.drain(epoch).data
+        filling.add([value], now_ms, 0)
+    if filling.records:
+        yield filling.drain(epoch).data
+    yield snapshot_footer(epoch, filling.next_offset, now_ms)
+
+
+def kraft_version_record(kraft_version: int) -> KRaftVersionRecord:
+    return KRaftVersionRecord(version=0, kraft_version=kraft_version)
+
+
+def replay_batches(
+    history: VoterHistory, batches: Iterable[StoredBatch], at: int | None = None, begin: int = 0
+) -> None:
+    """Takes versions and voters out of control batches. `at`: the offset where all of a snapshot's count.
+
+    `begin`: records below it are left out, a snapshot has them. DecodeError and NewerReleaseError as of
+    `control_messages`.
+    """
+    for batch in batches:
+        if not batch.is_control:
+            continue
+        for record_offset, value in _changes_before(batch) if len(batch.data) <= FEW_BYTES else _changes(batch):
+            if record_offset < begin:
+                continue
+            offset = record_offset if at is None else at
+            if isinstance(value, VoterSet):
+                history.voters.add(offset, value)
+            else:
+                history.kraft_versions.add(offset, value)
+
+
+def _changes(batch: StoredBatch) -> Sequence[tuple[int, int | VoterSet]]:
+    """The versions and the voters in a control batch, and the offsets of their records."""
+    found: list[tuple[int, int | VoterSet]] = []
+    for offset, message in control_messages(batch):
+        if isinstance(message, KRaftVersionRecord):
+            found.append((offset, message.kraft_version))
+        elif isinstance(message, VotersRecord):
+            found.append((offset, VoterSet.from_record(message)))
+    return tuple(found)
+
+
+@lru_cache(maxsize=256)
+def _changes_before(batch: StoredBatch) -> Sequence[tuple[int, int | VoterSet]]:
+    """As `_read_before`."""
+    return _changes(batch)
+
+
+def control_messages(batch: StoredBatch) -> Sequence[tuple[int, Message]]:
+    """The offset and the message of each record of a control batch whose CRC was checked.
+
+    Its size is checked before anything is decoded, and a compressed one is refused: Kafka's leaders compress none.
+    DecodeError for what no leader writes, NewerReleaseError for what only a newer release can read. Source:
+    RecordsIterator, ControlRecord.of, KRaftVersion.fromFeatureLevel.
+    """
+    return _read_before(batch) if len(batch.data) <= FEW_BYTES else _read(batch)
+
+
+@lru_cache(maxsize=256)
+def _read_before(batch: StoredBatch) -> Sequence[tuple[int, Message]]:
+    """Small ones are kept: each is read before it is stored, when it is replayed, and at each start."""
+    return _read(batch)
+
+
+def _read(batch: StoredBatch) -> Sequence[tuple[int, Message]]:
+    where = f"the control batch at offset {batch.base_offset}"
+    if batch.is_compressed:
+        raise DecodeError(f"{where} is compressed", HEADER_END)
+    if len(batch.data) > MOST_CONTROL_BYTES or batch.record_count > MOST_CONTROL_RECORDS:
+        raise DecodeError(f"{where} has {batch.record_count} records and {len(batch.data)} bytes", HEADER_END)
+    records = records_of(batch.data)
+    offsets = [batch.base_offset + k for k in range(batch.record_count)]
+    if not offsets or offsets[-1] != batch.last_offset or offsets != [record.offset for record in records]:
+        raise DecodeError(f"{where} has records of other offsets than its header says", HEADER_END)
+    return tuple([(record.offset, _message_of(record)) for record in records])
+
+
+def why_no_voters(voters: VoterSet) -> str | None:
+    """Why a leader must not write these voters: its followers could not load the record, or a snapshot of it. Or None.
+
+    They come from requests: listeners without bound, ranges of versions that are none.
+    """
+    header: list[Data] = [SnapshotHeaderRecord(version=0), kraft_version_record(MAX_KRAFT_VERSION), voters.to_record()]
+    try:
+        control_messages(split_batches(control_batch(header, 0, 0, 0), check_crc=False)[0][0])
+    except DecodeError as error:
+        return str(error)
+    return None
+
+
+def _message_of(record: Record) -> Message:
+    where = f"the control record at offset {record.offset}"
+    name, number = record.control, record.control_type
+    if number is None or name in TRANSACTIONS or number < 0:
+        raise DecodeError(f"{where} is of type {number}, which is none of a metadata log's", HEADER_END)
+    newest = NEWEST.get(number)
+    if newest is None:
+        raise NewerReleaseError(f"{where} is of type {number}, which a newer release has written")
+    version = int.from_bytes((record.value or b"")[:2], signed=True)
+    if version > newest:
+        raise NewerReleaseError(f"{where} is a {name} of version {version}: this release reads {newest} at most")
+    message = control_message(record)
+    assert message is not None  # Its type is known.
+    if isinstance(message, KRaftVersionRecord):
+        _check_kraft_version(message.kraft_version, where)
+    elif isinstance(message, VotersRecord):
+        _check_voters(message, where)
+    return message
+
+
+def _check_kraft_version(version: int, where: str) -> None:
+    if version < 0:
+        raise DecodeError(f"{where} has kraft.version {version}", HEADER_END)
+    if version > MAX_KRAFT_VERSION:
+        raise NewerReleaseError(f"{where} has kraft.version {version}: this release knows {MAX_KRAFT_VERSION} at most")
+
+
+def _check_voters(record: VotersRecord, where: str) -> None:
+    ids = [voter.voter_id for voter in record.voters]
+    if not ids or min(ids) < 0 or len({*ids}) < len(ids):
+        raise DecodeError(f"{where} has the voters {ids}, which are no voter set", HEADER_END)
+    ranges = [voter.kraft_version_feature for voter in record.voters]
+    if any(not 0 <= each.min_supported_version <= each.max_supported_version for each in ranges):
+        raise DecodeError(f"{where} has a voter without a range of kraft.version", HEADER_END)
+
+
+def replay_log(history: VoterHistory, log: RaftLog) -> None:
+    """Replaces the voter history by that of the latest snapshot and the log after it.
+
+    RaftLogError for a log with records that no node stores, NewerReleaseError for one of a newer release.
+    """
+    history.clear()
+    try:
+        _replay(history, log)
+    except DecodeError as error:
+        raise RaftLogError(f"the log or its latest snapshot cannot be loaded: {error}") from error
+
+
+def _replay(history: VoterHistory, log: RaftLog) -> None:
+    offset = log.start_offset
+    if log.latest_snapshot is not None:
+        replay_snapshot(history, log, log.latest_snapshot)
+        offset = max(offset, log.latest_snapshot.offset)
+    while offset < log.end_offset:
+        data = log.read(offset, READ_BYTES, log.end_offset)
+        if len(data) <= FEW_BATCHES_BYTES:
+            few, problem = split_batches(data)
+            if problem is not None or not few:
+                raise problem or DecodeError("a record batch that is cut off", 0)
+            replay_batches(history, [batch for batch in few if batch.last_offset >= offset], begin=offset)
+            offset = few[-1].last_offset + 1
+            continue
+        batches = scan_batches(data)
+        if (bad := np.flatnonzero(~batches.crc_matches)).size:
+            raise DecodeError("a record batch that is damaged", int(batches.position[bad[0]]))
+        last_offset = batches.last_offset
+        rows = np.flatnonzero((batches.attributes & CONTROL != 0) & (last_offset >= offset))
+        fields = batches.base_offset, last_offset, batches.partition_leader_epoch, batches.position, batches.size
+        for first, last, epoch, begin, size in zip(*(field[rows].tolist() for field in fields), strict=True):
+            replay_batches(history, (StoredBatch(first, last, epoch, True, data[begin : begin + size]),), begin=offset)
+        offset = int(last_offset[-1]) + 1
+
+
+def replay_snapshot(history: VoterHistory, log: RaftLog, snapshot: OffsetAndEpoch) -> None:
+    """The control records of a snapshot before its first record of data."""
+    data, position, limit = b"", 0, READ_BYTES
+    while (piece := log.snapshot_piece(snapshot, position, limit)) and piece.data:
+        data += piece.data
+        position += len(piece.data)
+        batches, problem = split_batches(data)
+        if problem:
+            raise problem
+        replay_batches(history, batches, at=snapshot.offset - 1)
+        if any(not batch.is_control for batch in batches):
+            return
+        data = data[sum(len(batch.data) for batch in batches) :]
+
+
+def last_contained_log_timestamp(log: RaftLog, snapshot: OffsetAndEpoch) -> int | None:
+    """The time of the last record in a snapshot, as its header has it; None where there is no header to be read."""
+    piece = log.snapshot_piece(snapshot, 0, READ_BYTES)
+    batches, _ = split_batches(piece.data) if piece is not None else ([], None)
+    if not batches or not batches[0].is_control:
+        return None
+    try:
+        _, header = control_messages(batches[0])[0]
+    except (DecodeError, NewerReleaseError):
+        return None
+    return header.last_contained_log_timestamp if isinstance(header, SnapshotHeaderRecord) else None

@@ -1,0 +1,115 @@
+"""A snapshot of a state machine's records, written in slices while the node goes on (KIP-630).
+
+The edge feeds it: `begin`, any number of `add` and `add_values` with other events of the node between them, then what
+`flush` returns in a thread of its own, then `freeze`. Nothing of a snapshot can be seen before it is frozen.
+Source: RecordsSnapshotWriter, FileRawSnapshotWriter.
+"""
+
+from collections.abc import Callable, Iterable
+from typing import TYPE_CHECKING, Self
+
+from kcore.errors import RaftLogError
+from kcore.raft.log.accumulator import Accumulator
+from kcore.raft.log.batches import restamped, split_batches
+from kcore.raft.log.control_records import snapshot_footer, snapshot_header
+from kcore.replication.raft_log import OffsetAndEpoch
+
+if TYPE_CHECKING:
+    from kcore.raft.node_context import NodeContext
+
+
+class SnapshotWriter:
+    """Of the state at `snapshot`. Call `drop` to abandon it, and after any error of `add` or `freeze`."""
+
+    __slots__ = ("_filling", "_node", "_now_ms", "snapshot")
+
+    def __init__(self, node: "NodeContext", snapshot: OffsetAndEpoch, now_ms: int) -> None:
+        self.snapshot = snapshot
+        self._node, self._now_ms = node, now_ms
+        self._filling = Accumulator(0)
+
+    @classmethod
+    def begin(
+        cls, node: "NodeContext", snapshot: OffsetAndEpoch, last_contained_log_timestamp: int, now_ms: int
+    ) -> Self | None:
+        """With kraft.version and the voters as they were there. None where the log cannot begin there, or has it.
+
+        Also where another writer has begun it.
+        """
+        log, history = node.log, node.voter_history
+        is_known = snapshot in node.writing or log.snapshot_piece(snapshot, 0, 0) is not None
+        if is_known or snapshot.offset < log.start_offset or log.why_no_snapshot(snapshot) is not None:
+            return None
+        last = snapshot.offset - 1  # The id is an end: the state is that behind the record before it (KAFKA-14618).
+        version, voters = history.kraft_version_at(last), history.voters_at(last)
+        writer = cls(node, snapshot, now_ms)
+        node.writing.add(snapshot)
+        try:
+            log.begin_snapshot(snapshot)
+            header, count = snapshot_header(snapshot.epoch, last_contained_log_timestamp, version, voters, now_ms)
+            log.append_snapshot(snapshot, header)
+        except BaseException:
+            writer.drop()
+            raise
+        writer._filling.next_offset = count
+        return writer
+
+    def add(self, batches: bytes) -> None:
+        """Whole batches of data, of any offsets and epochs: the snapshot counts its own. RaftLogError for others."""
+        self._drain()
+        found, problem = split_batches(batches, check_crc=False)
+        if problem is not None or sum(len(each.data) for each in found) < len(batches):
+            raise RaftLogError(f"a snapshot is made of whole batches: {problem or 'the last one is cut off'}")
+        parts = []
+        for batch in found:
+            if batch.is_control:
+                raise RaftLogError("a state machine writes no control records into a snapshot")
+            parts.append(restamped(batch, self._filling.next_offset, self.snapshot.epoch))
+            self._filling.next_offset += batch.last_offset - batch.base_offset + 1
+        self._append(b"".join(parts))
+
+    def add_values(self, values: Iterable[bytes]) -> None:
+        """Records, by their values; they are written when they fill a batch, or at the end."""
+        for value in values:
+            if not self._filling.has_room([value]):
+                self._drain()
+            self._filling.add([value], self._now_ms, 0)
+
+    def flush(self) -> Callable[[], None]:
+        """Writes what is left. What it returns makes all of it durable: to be called once, in any thread."""
+        self._drain()
+        footer = snapshot_footer(self.snapshot.epoch, self._filling.next_offset, self._now_ms)
+        self._append(footer)
+        return self._node.log.snapshot_flush(self._check_open())
+
+    def freeze(self) -> bool:
+        """After `flush`: it is one of the log's snapshots, durable. False where it came too late, and is dropped.
+
+        The log may begin behind it by now: a leader's snapshot has replaced the log, or a newer one was written.
+        """
+        log = self._node.log
+        if self._check_open().offset < log.start_offset:
+            self.drop()
+            return False
+        log.freeze_snapshot(self.snapshot)
+        self._node.writing.remove(self.snapshot)
+        return True
+
+    def drop(self) -> None:
+        """Removes what was written; nothing happens if it is frozen or dropped already."""
+        if self.snapshot in self._node.writing:
+            self._node.writing.remove(self.snapshot)
+            self._node.log.drop_snapshot(self.snapshot)
+
+    def _drain(self) -> None:
+        if self._filling.records:
+            self._append(self._filling.drain(self.snapshot.epoch).data)
+
+    def _append(self, batches: bytes) -> None:
+        if batches:
+            self._node.log.append_snapshot(self._check_open(), batches)
+
+    def _check_open(self) -> OffsetAndEpoch:
+        if self.snapshot not in self._node.writing:
+            raise RaftLogError(f"nobody writes the snapshot {self.snapshot} any more")
+        return self.snapshot

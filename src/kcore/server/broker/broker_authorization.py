@@ -1,0 +1,345 @@
+"""Who may ask what of a broker: requests are cut to what is allowed, and answers completed.
+
+What the active controller answers is checked there: an envelope says whose the request is. Errors and their places are
+those of KafkaApis of 4.3.1; 3.9.1's are the same. What a coordinator would answer is refused in any case
+(`coordination.py`), with the error of a missing right before others.
+"""
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, Final
+
+from kcore.broker.replicas.fetch_sessions import replica_of
+from kcore.broker.replicas.log_validator import has_transactional_records
+from kcore.controller.rules.authorization import refusal
+from kcore.controller.rules.error_responses import refused
+from kcore.metadata.acl_codes import (
+    ALTER,
+    CLUSTER_ACTION,
+    CREATE,
+    DELETE,
+    DESCRIBE,
+    GROUP,
+    READ,
+    TRANSACTIONAL_ID,
+    WRITE,
+)
+from kcore.net.versions import api_name, response_of
+from kcore.protocol_errors import ApiException, Errors
+from kcore.schema.acls import CreateAclsRequest, DeleteAclsRequest, DescribeAclsRequest
+from kcore.schema.classic_groups import HeartbeatRequest, JoinGroupRequest, LeaveGroupRequest, SyncGroupRequest
+from kcore.schema.cluster_metadata import MetadataRequest, MetadataResponseTopic
+from kcore.schema.committed_offsets import OffsetCommitRequest, OffsetDeleteRequest
+from kcore.schema.configs import AlterConfigsRequest, DescribeConfigsRequest, IncrementalAlterConfigsRequest
+from kcore.schema.consumer_groups import ConsumerGroupHeartbeatRequest
+from kcore.schema.fetch import FetchRequest
+from kcore.schema.find_coordinator import FindCoordinatorRequest
+from kcore.schema.group_listing import DeleteGroupsRequest
+from kcore.schema.list_offsets import (
+    EpochEndOffset,
+    ListOffsetsPartitionResponse,
+    ListOffsetsRequest,
+    ListOffsetsTopicResponse,
+    OffsetForLeaderEpochRequest,
+    OffsetForLeaderTopicResult,
+)
+from kcore.schema.log_dirs import (
+    AlterReplicaLogDirPartitionResult,
+    AlterReplicaLogDirsRequest,
+    AlterReplicaLogDirsResponse,
+    AlterReplicaLogDirTopicResult,
+    DescribeLogDirsRequest,
+)
+from kcore.schema.produce import PartitionProduceResponse, ProduceRequest, ProduceResponse, TopicProduceResponse
+from kcore.schema.producers import DescribeProducersRequest, DescribeTransactionsRequest, PartitionResponse
+from kcore.schema.producers import TopicResponse as ProducersTopicResponse
+from kcore.schema.quotas import AlterClientQuotasRequest, DescribeClientQuotasRequest
+from kcore.schema.scram import (
+    DescribeUserScramCredentialsRequest,
+    DescribeUserScramCredentialsResponse,
+    DescribeUserScramCredentialsResult,
+)
+from kcore.schema.structure import Message
+from kcore.schema.topics import DeleteRecordsPartitionResult, DeleteRecordsRequest, DeleteRecordsTopicResult
+from kcore.schema.transactions import (
+    AddOffsetsToTxnRequest,
+    AddPartitionsToTxnRequest,
+    AddPartitionsToTxnResponse,
+    InitProducerIdRequest,
+    TxnOffsetCommitRequest,
+    WritableTxnMarkerPartitionResult,
+    WritableTxnMarkerResult,
+    WritableTxnMarkerTopicResult,
+    WriteTxnMarkersRequest,
+    WriteTxnMarkersResponse,
+)
+from kcore.server.broker.group_coordinators import TRANSACTIONS
+from kcore.server.cluster_view import Told
+from kcore.server.security.rights import OF_THE_CLUSTER, OF_TOPIC, Checked, Rights, refusal_of_producer
+
+NO_TOPIC: Final = Errors.TOPIC_AUTHORIZATION_FAILED
+NO_CLUSTER: Final = Errors.CLUSTER_AUTHORIZATION_FAILED
+NO_TRANSACTION: Final = Errors.TRANSACTIONAL_ID_AUTHORIZATION_FAILED
+NO_GROUP: Final = Errors.GROUP_AUTHORIZATION_FAILED
+OF_BROKERS_SINCE: Final = 4  # AddPartitionsToTxn: newer ones come from brokers alone.
+_DESCRIBE_TRANSACTIONS: Final = (DescribeTransactionsRequest, FindCoordinatorRequest)
+_OF_GROUPS: Final[Mapping[type[Message], int]] = {  # Others need DESCRIBE.
+    JoinGroupRequest: READ,
+    SyncGroupRequest: READ,
+    HeartbeatRequest: READ,
+    LeaveGroupRequest: READ,
+    ConsumerGroupHeartbeatRequest: READ,
+    OffsetCommitRequest: READ,
+    OffsetDeleteRequest: DELETE,
+    DeleteGroupsRequest: DELETE,
+}
+
+
+class BrokerGate(Rights):
+    """Decides for one request."""
+
+    def why_refused(self, operation: int) -> str:
+        """Of a request that needs that right to the cluster."""
+        return refusal(self.asking, operation)
+
+    def check(self, request: Message, version: int) -> Checked | Message:
+        """What of a request is left; or the response to one that is refused as a whole."""
+        check = CHECKS.get(type(request))
+        return Checked(request) if check is None else check(self, request, version)
+
+    def may_read(self, name: str) -> bool:
+        """Whether a consumer may fetch of that topic."""
+        return self._of_topic(READ, name)
+
+    def coordinator_error(self, request: Message, version: int, key: str, key_type: int) -> Errors | None:
+        """Of a request about that group or transaction, where a right is missing that its coordinator would ask for."""
+        if isinstance(request, TxnOffsetCommitRequest | AddOffsetsToTxnRequest):
+            return self._transaction_error(WRITE, request.transactional_id) or self._group_error(READ, request.group_id)
+        if isinstance(request, AddPartitionsToTxnRequest) and version >= OF_BROKERS_SINCE:
+            return None
+        if key_type == TRANSACTIONS:
+            return self._transaction_error(DESCRIBE if isinstance(request, _DESCRIBE_TRANSACTIONS) else WRITE, key)
+        return self._group_error(_OF_GROUPS.get(type(request), DESCRIBE), key)
+
+    def _group_error(self, operation: int, group_id: str) -> Errors | None:
+        return None if self.allows(operation, GROUP, group_id) else NO_GROUP
+
+    def _transaction_error(self, operation: int, transactional_id: str) -> Errors | None:
+        return None if self.allows(operation, TRANSACTIONAL_ID, transactional_id) else NO_TRANSACTION
+
+    # By request.
+
+    def _split(self, topics: Sequence[Any], operation: int, name: Callable[[Any], str]) -> tuple[list[Any], list[Any]]:
+        """The topics that are allowed, and the others."""
+        allowed = {each for each in {name(topic) for topic in topics} if self._of_topic(operation, each)}
+        kept = [topic for topic in topics if name(topic) in allowed]
+        return kept, [topic for topic in topics if name(topic) not in allowed]
+
+    def _topics(
+        self,
+        request: Any,
+        operation: int,
+        refused: Callable[[Any], Any],
+        name: Callable[[Any], str] = lambda topic: topic.name,
+    ) -> Checked:
+        """Needs the right to each of the request's topics; of the others, `refused` is in the response."""
+        kept, refused_topics = self._split(request.topics, operation, name)
+        rows = [refused(topic) for topic in refused_topics]
+        request.topics = kept
+        return Checked(request, not kept, lambda response: response.topics.extend(rows))
+
+    def _produce(self, request: ProduceRequest, version: int) -> Checked | Message:
+        """Needs WRITE of each topic, and of the transactional id if there is a transaction."""
+        batches = [each.records for topic in request.topic_data for each in topic.partition_data if each.records]
+        own = request.transactional_id
+        if _are_transactional(batches) and (own is None or not self.allows(WRITE, TRANSACTIONAL_ID, own)):
+            return ProduceResponse(responses=[_not_written(each, NO_TRANSACTION) for each in request.topic_data])
+        kept, refused_topics = self._split(request.topic_data, WRITE, lambda topic: topic.name)
+        rows = [_not_written(each, NO_TOPIC) for each in refused_topics]
+        request.topic_data = kept
+        return Checked(request, not kept, lambda response: response.responses.extend(rows))
+
+    def _list_offsets(self, request: ListOffsetsRequest, version: int) -> Checked:
+        return self._topics(request, DESCRIBE, _not_listed)
+
+    def _offset_for_leader_epoch(self, request: OffsetForLeaderEpochRequest, version: int) -> Checked:
+        """Of brokers, and of consumers since KIP-320."""
+        if self.allows(CLUSTER_ACTION):
+            return Checked(request)
+        return self._topics(request, DESCRIBE, _no_offset, lambda topic: topic.topic)
+
+    def _delete_records(self, request: DeleteRecordsRequest, version: int) -> Checked:
+        return self._topics(request, DELETE, _not_deleted)
+
+    def _describe_producers(self, request: DescribeProducersRequest, version: int) -> Checked:
+        return self._topics(request, READ, _producers_hidden)
+
+    def _init_producer_id(self, request: InitProducerIdRequest, version: int) -> Checked | Message:
+        return refusal_of_producer(self, request) or Checked(request)
+
+    def _write_txn_markers(self, request: WriteTxnMarkersRequest, version: int) -> Checked | Message:
+        """Of brokers, and of administrators who abort a transaction."""
+        if self.allows(ALTER) or self.allows(CLUSTER_ACTION):
+            return Checked(request)
+        return WriteTxnMarkersResponse(markers=[_not_marked(each) for each in request.markers])
+
+    def _add_partitions_to_txn(self, request: AddPartitionsToTxnRequest, version: int) -> Checked | Message:
+        """Newer versions are between brokers."""
+        if version < OF_BROKERS_SINCE or self.allows(CLUSTER_ACTION):
+            return Checked(request)
+        return AddPartitionsToTxnResponse(error_code=NO_CLUSTER)
+
+    def _describe_log_dirs(self, request: DescribeLogDirsRequest, version: int) -> Checked | Message:
+        return Checked(request) if self.allows(DESCRIBE) else response_of(type(request))(error_code=NO_CLUSTER)
+
+    def _alter_replica_log_dirs(self, request: AlterReplicaLogDirsRequest, version: int) -> Checked | Message:
+        if self.allows(ALTER):
+            return Checked(request)
+        rows = [
+            AlterReplicaLogDirTopicResult(
+                topic_name=topic.name,
+                partitions=[
+                    AlterReplicaLogDirPartitionResult(partition_index=index, error_code=NO_CLUSTER)
+                    for index in topic.partitions
+                ],
+            )
+            for directory in request.dirs
+            for topic in directory.topics
+        ]
+        return AlterReplicaLogDirsResponse(results=rows)
+
+    def _of_the_cluster(self, request: Message, version: int) -> Checked | Message:
+        """Refused as a whole, with Kafka's text."""
+        operation = OF_THE_CLUSTER[api_name(type(request))]
+        return Checked(request) if self.allows(operation) else refused(request, NO_CLUSTER, self.why_refused(operation))
+
+    def _describe_scram(self, request: DescribeUserScramCredentialsRequest, version: int) -> Checked | Message:
+        if self.allows(DESCRIBE):
+            return Checked(request)
+        rows = [
+            DescribeUserScramCredentialsResult(user="", error_code=NO_CLUSTER, error_message=None)
+            for _ in request.users or ()
+        ]
+        return DescribeUserScramCredentialsResponse(error_code=NO_CLUSTER, error_message=None, results=rows)
+
+    def _configs(self, request: DescribeConfigsRequest, version: int) -> Checked:
+        return self._describe_configs(request)
+
+    def _changes_of_configs(self, request: AlterConfigsRequest | IncrementalAlterConfigsRequest, _: int) -> Checked:
+        """In ZooKeeper mode, where a broker changes them; else they go on to the controller."""
+        return self._alter_configs(request)
+
+    def told_of_uncreated(self, request: MetadataRequest, version: int, by_id: bool) -> Told:
+        """As `told`; refuses a topic that is not there, too, and that whoever asks may not make.
+
+        Of a broker with auto.create.topics.enable.
+        """
+        told = self.told(request, version, by_id)
+        if not request.allow_auto_topic_creation or self.allows(CREATE):
+            return told
+
+        def hidden(topic: MetadataResponseTopic) -> MetadataResponseTopic | None:
+            found = told(topic)
+            is_missing = found is not None and found.error_code == Errors.UNKNOWN_TOPIC_OR_PARTITION
+            if found is not None and is_missing and found.name is not None and not self._of_topic(CREATE, found.name):
+                found.error_code = NO_TOPIC
+            return found
+
+        return hidden
+
+
+class ZkGate(BrokerGate):
+    """In ZooKeeper mode, with the texts of 3.9.1 (AuthHelper.authorizeClusterOperation)."""
+
+    has_group_settings = False
+
+    def why_refused(self, operation: int) -> str:
+        return f"Principal {self.asking.principal} is not authorized."
+
+
+def fetch_right(gate: "BrokerGate | None", request: FetchRequest, version: int) -> Callable[[str], bool] | None:
+    """Which topics may be fetched; None: all of them. Followers need CLUSTER_ACTION."""
+    if gate is None:
+        return None
+    if replica_of(request, version)[0] >= 0:
+        return None if gate.allows(CLUSTER_ACTION) else lambda name: False
+    return gate.may_read
+
+
+def _are_transactional(batches: Sequence[Any]) -> bool:
+    try:
+        return has_transactional_records(batches)
+    except ApiException:  # Of the request itself, which is refused where it is read.
+        return False
+
+
+def _not_written(topic: Any, error: Errors) -> TopicProduceResponse:
+    rows = [
+        PartitionProduceResponse(index=each.index, error_code=error, base_offset=-1) for each in topic.partition_data
+    ]
+    return TopicProduceResponse(name=topic.name, topic_id=topic.topic_id, partition_responses=rows)
+
+
+def _not_listed(topic: Any) -> ListOffsetsTopicResponse:
+    rows = [
+        ListOffsetsPartitionResponse(partition_index=each.partition_index, error_code=NO_TOPIC)
+        for each in topic.partitions
+    ]
+    return ListOffsetsTopicResponse(name=topic.name, partitions=rows)
+
+
+def _no_offset(topic: Any) -> OffsetForLeaderTopicResult:
+    rows = [EpochEndOffset(partition=each.partition, error_code=NO_TOPIC) for each in topic.partitions]
+    return OffsetForLeaderTopicResult(topic=topic.topic, partitions=rows)
+
+
+def _not_deleted(topic: Any) -> DeleteRecordsTopicResult:
+    rows = [
+        DeleteRecordsPartitionResult(partition_index=each.partition_index, low_watermark=-1, error_code=NO_TOPIC)
+        for each in topic.partitions
+    ]
+    return DeleteRecordsTopicResult(name=topic.name, partitions=rows)
+
+
+def _producers_hidden(topic: Any) -> ProducersTopicResponse:
+    rows = [
+        PartitionResponse(partition_index=index, error_code=NO_TOPIC, error_message=OF_TOPIC[1], active_producers=[])
+        for index in topic.partition_indexes
+    ]
+    return ProducersTopicResponse(name=topic.name, partitions=rows)
+
+
+def _not_marked(marker: Any) -> WritableTxnMarkerResult:
+    topics = [
+        WritableTxnMarkerTopicResult(
+            name=topic.name,
+            partitions=[
+                WritableTxnMarkerPartitionResult(partition_index=index, error_code=NO_CLUSTER)
+                for index in topic.partition_indexes
+            ],
+        )
+        for topic in marker.topics
+    ]
+    return WritableTxnMarkerResult(producer_id=marker.producer_id, topics=topics)
+
+
+CHECKS: Final[dict[type[Message], Callable[[BrokerGate, Any, int], Checked | Message]]] = {
+    ProduceRequest: BrokerGate._produce,
+    ListOffsetsRequest: BrokerGate._list_offsets,
+    OffsetForLeaderEpochRequest: BrokerGate._offset_for_leader_epoch,
+    DeleteRecordsRequest: BrokerGate._delete_records,
+    DescribeProducersRequest: BrokerGate._describe_producers,
+    InitProducerIdRequest: BrokerGate._init_producer_id,
+    WriteTxnMarkersRequest: BrokerGate._write_txn_markers,
+    AddPartitionsToTxnRequest: BrokerGate._add_partitions_to_txn,
+    DescribeLogDirsRequest: BrokerGate._describe_log_dirs,
+    AlterReplicaLogDirsRequest: BrokerGate._alter_replica_log_dirs,
+    DescribeConfigsRequest: BrokerGate._configs,
+    AlterConfigsRequest: BrokerGate._changes_of_configs,
+    IncrementalAlterConfigsRequest: BrokerGate._changes_of_configs,
+    CreateAclsRequest: BrokerGate._of_the_cluster,  # This and the next ones in ZooKeeper mode, as changes of settings.
+    DeleteAclsRequest: BrokerGate._of_the_cluster,
+    AlterClientQuotasRequest: BrokerGate._of_the_cluster,
+    DescribeClientQuotasRequest: BrokerGate._of_the_cluster,
+    DescribeAclsRequest: BrokerGate._of_the_cluster,
+    DescribeUserScramCredentialsRequest: BrokerGate._describe_scram,
+}

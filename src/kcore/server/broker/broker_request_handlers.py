@@ -1,0 +1,327 @@
+"""The requests of clients and followers that a broker of either mode answers, each by its machine."""
+
+import asyncio
+from abc import ABC, abstractmethod
+from collections.abc import Awaitable, Callable, Collection, Mapping
+from typing import Any, Final
+
+from kcore.broker.replicas.deleting import on_delete_records
+from kcore.broker.replicas.describing import on_describe_producers
+from kcore.broker.replicas.fetch_sessions import replica_of
+from kcore.broker.replicas.fetching import on_fetch
+from kcore.broker.replicas.markers import on_write_txn_markers
+from kcore.broker.replicas.offsets import on_list_offsets, on_offset_for_leader_epoch
+from kcore.broker.replicas.producing import drop_repeated, on_produce
+from kcore.broker.replicas.replica_manager import ReplicaManager
+from kcore.constants import CONSUMER_REPLICA_ID
+from kcore.errors import DisconnectedError
+from kcore.metadata.acl_codes import CLUSTER_ACTION
+from kcore.net.request_context import ClientSession
+from kcore.net.server import RequestContext
+from kcore.net.versions import response_of
+from kcore.protocol_errors import Errors
+from kcore.schema.cluster_metadata import DescribeClusterRequest, MetadataRequest, MetadataResponse
+from kcore.schema.fetch import FetchRequest
+from kcore.schema.find_coordinator import Coordinator, FindCoordinatorRequest, FindCoordinatorResponse
+from kcore.schema.group_listing import ListGroupsRequest, ListGroupsResponse
+from kcore.schema.list_offsets import ListOffsetsRequest, OffsetForLeaderEpochRequest
+from kcore.schema.log_dirs import DescribeLogDirsRequest
+from kcore.schema.produce import ProduceRequest, ProduceResponse
+from kcore.schema.producers import DescribeProducersRequest, ListTransactionsRequest, ListTransactionsResponse
+from kcore.schema.sasl import (
+    SaslAuthenticateRequest,
+    SaslAuthenticateResponse,
+    SaslHandshakeRequest,
+    SaslHandshakeResponse,
+)
+from kcore.schema.structure import Message
+from kcore.schema.topics import DeleteRecordsRequest
+from kcore.schema.transactions import InitProducerIdRequest, InitProducerIdResponse, WriteTxnMarkersRequest
+from kcore.server.answers import made_to_fit
+from kcore.server.broker import coordination
+from kcore.server.broker.broker_authorization import BrokerGate, fetch_right
+from kcore.server.broker.group_coordinators import TOPICS, TRANSACTIONS, coordinator_row
+from kcore.server.broker.log_dirs import describe_log_dirs
+from kcore.server.broker.logs import BrokerLogs
+from kcore.server.broker.record_checks import RecordsAhead
+from kcore.server.broker.topic_creation import TopicCreation
+from kcore.server.cluster_view import ClusterView
+from kcore.server.security.rights import OF_GROUP, OF_TRANSACTION, Authorizer, Checked, Rights
+from kcore.types import Uuid
+
+# With the versions of 3.9.1, from where records have magic 2.
+APIS: Final = {
+    "Produce": (3, 11),
+    "Fetch": (4, 17),
+    "ListOffsets": (1, 9),
+    "Metadata": (0, 12),
+    "FindCoordinator": (0, 6),
+    "InitProducerId": (0, 5),
+    "OffsetForLeaderEpoch": (0, 4),
+    "DescribeCluster": (0, 1),
+    "WriteTxnMarkers": (0, 1),
+    "DescribeProducers": (0, 0),
+    "DeleteRecords": (0, 2),
+    "DescribeLogDirs": (0, 4),
+    "DescribeConfigs": (0, 4),
+    **coordination.APIS,
+    **{"ListGroups": (0, 5), "ListTransactions": (0, 1)},  # This broker has none.
+    **{"SaslHandshake": (0, 1), "SaslAuthenticate": (0, 2)},
+}
+REFUSED: Final = "a Produce with acks 0 was refused: its producer is to look for another leader"
+ALREADY: Final = "SaslAuthenticate request received after successful authentication"
+NOT_ALLOWED: Final = dict((OF_GROUP, OF_TRANSACTION))
+EMPTY: Final[dict[type[Message], type[Message]]] = {
+    ListGroupsRequest: ListGroupsResponse,
+    ListTransactionsRequest: ListTransactionsResponse,
+}
+
+
+def is_exempt(request: Message, version: int) -> bool:
+    """Whether no request quota is for it, if a node of the cluster sends it (sendResponseExemptThrottle)."""
+    if isinstance(request, FetchRequest):
+        return replica_of(request, version)[0] != CONSUMER_REPLICA_ID
+    return isinstance(request, WriteTxnMarkersRequest)
+
+
+class BrokerFront(ABC):
+    """Handles the requests of clients and followers. A mode says what it knows of the cluster, and administers."""
+
+    gate: type[BrokerGate] = BrokerGate
+
+    def __init__(
+        self,
+        manager: ReplicaManager,
+        logs: BrokerLogs,
+        *,
+        now_ms: Callable[[], int],
+        date_ms: Callable[[], int],
+        perform: Callable[[], None],
+        next_producer_id: Callable[[], Awaitable[int]],
+        topic_creation: TopicCreation,
+        authorizer: Authorizer | None = None,
+    ) -> None:
+        """`perform` does what the machine asks for; it calls `answer`. `next_producer_id` gives one of its own.
+
+        `now_ms` only goes forward, `date_ms` is the time of day. `authorizer`: None where everybody may do everything.
+        """
+        self._authorizer = authorizer
+        self._manager, self._logs = manager, logs
+        self._now_ms, self._perform, self._next_producer_id = now_ms, perform, next_producer_id
+        self._date_ms, self._topic_creation = date_ms, topic_creation
+        self._waiting: dict[int, asyncio.Future[Message]] = {}
+        self._ahead = RecordsAhead()
+        self._requests = 0
+
+    @abstractmethod
+    def view(self, listener: str) -> ClusterView:
+        """The cluster as clients of that listener see it."""
+
+    def cordoned(self) -> Collection[Uuid]:
+        """The log directories that get no new replicas: in KRaft mode there may be some (KIP-1066)."""
+        return ()
+
+    @abstractmethod
+    async def may_coordinate(self) -> bool:
+        """Whether other brokers may coordinate groups and transactions, though none does so yet."""
+
+    @abstractmethod
+    async def administer(self, context: RequestContext, request: Message) -> Message | None:
+        """The answer to a request that the mode alone knows; None if it is none of those."""
+
+    def is_node(self, asks: RequestContext | ClientSession) -> bool:
+        """Whether whoever asks may do what nodes of the cluster do."""
+        return self._authorizer is None or Rights(self._authorizer, asks).allows(CLUSTER_ACTION)
+
+    def answer(self, request_id: int, response: Message) -> None:
+        """Hands the response to the waiting request."""
+        future = self._waiting.pop(request_id, None)
+        if future is not None and not future.done():
+            future.set_result(response)
+
+    async def handle(self, context: RequestContext, request: Any) -> Message | None:
+        """The answer; None after a Produce with acks 0. An error message in it may name what the client has sent."""
+        answer = await self._checked(context, request)
+        if answer is not None:
+            await made_to_fit(answer)
+        return answer
+
+    async def _checked(self, context: RequestContext, request: Any) -> Message | None:
+        """The answer to what is allowed, and the refusal of the rest."""
+        if self._authorizer is None:
+            return await self._handle(context, request, None)
+        gate = self.gate(self._authorizer, context)
+        checked = gate.check(request, context.version)
+        is_silent = isinstance(request, ProduceRequest) and not request.acks
+        if not isinstance(checked, Checked):
+            if is_silent:
+                raise DisconnectedError(REFUSED)
+            return checked
+        if checked.is_empty:
+            answer: Message | None = response_of(type(checked.request))()
+        else:
+            answer = await self._handle(context, checked.request, gate)
+        if answer is not None:
+            checked.complete(answer)
+        if is_silent and answer is not None:
+            raise DisconnectedError(REFUSED)
+        return answer
+
+    async def _handle(self, context: RequestContext, request: Any, gate: BrokerGate | None) -> Message | None:
+        """The answer to what is allowed."""
+        manager = self._manager
+        match request:
+            case ProduceRequest():
+                return await self._produce(context, request)
+            case FetchRequest():
+                may_read = fetch_right(gate, request, context.version)
+                return await self._waited(
+                    context, lambda id_, now: on_fetch(manager, id_, request, context.version, now, may_read)
+                )
+            case ListOffsetsRequest():
+                return on_list_offsets(manager, request, context.version)
+            case OffsetForLeaderEpochRequest():
+                return on_offset_for_leader_epoch(manager, request)
+            case MetadataRequest():
+                return await self._metadata(context, request, gate)
+            case DescribeClusterRequest():
+                described = self.view(context.listener_name).describe(request)
+                if gate is not None:
+                    gate.cut(described)
+                return described
+            case InitProducerIdRequest():  # It waits for an active controller.
+                return await context.while_here(self._init_producer_id(request))
+            case WriteTxnMarkersRequest():
+                date_ms = self._date_ms()
+                return await self._waited(
+                    context, lambda id_, now: on_write_txn_markers(manager, id_, request, now, date_ms)
+                )
+            case DeleteRecordsRequest():
+                return await self._waited(context, lambda id_, now: on_delete_records(manager, id_, request, now))
+            case DescribeProducersRequest():
+                return on_describe_producers(manager, request)
+            case FindCoordinatorRequest():
+                return await self._find_coordinator(context, request, gate)
+            case DescribeLogDirsRequest():
+                return describe_log_dirs(self._logs, request, self.cordoned())
+            case SaslHandshakeRequest():
+                return SaslHandshakeResponse(error_code=Errors.ILLEGAL_SASL_STATE)
+            case SaslAuthenticateRequest():
+                return SaslAuthenticateResponse(error_code=Errors.ILLEGAL_SASL_STATE, error_message=ALREADY)
+        if (answer := await self.administer(context, request)) is not None:
+            return answer
+        if type(request) in EMPTY:
+            return EMPTY[type(request)]()
+        return coordination.refuse(manager, request, context.version, gate)
+
+    async def _metadata(
+        self, context: RequestContext, request: MetadataRequest, gate: BrokerGate | None
+    ) -> MetadataResponse:
+        """Has topics created that were asked for by name and are not known, where the client and the broker want it."""
+        creates, told_of = self._topic_creation, None
+        if gate is not None:
+            told_of = gate.told_of_uncreated if creates.creates_ordinary else gate.told
+        answer = await self.view(context.listener_name).metadata(request, context.version, told_of)
+        if gate is not None:
+            gate.cut(answer)
+        if creates.creates_ordinary and request.topics is not None and request.allow_auto_topic_creation:
+            unknown = Errors.UNKNOWN_TOPIC_OR_PARTITION
+            names = [each.name for each in answer.topics if each.error_code == unknown and each.name]
+            creates.create(names, context)
+        return answer
+
+    async def _waited(self, context: RequestContext, start: Callable[[int, int], None]) -> Message | None:
+        """Waits for the machine's response; None if the client disconnects before."""
+        self._requests += 1
+        request_id = self._requests
+        future: asyncio.Future[Message] = asyncio.get_running_loop().create_future()
+        self._waiting[request_id] = future
+        start(request_id, self._now_ms())
+        self._perform()
+        if future.done():
+            return future.result()
+        answer = await context.while_here(future)
+        if answer is None:
+            self._waiting.pop(request_id, None)
+            self._manager.forget(request_id)
+        return answer
+
+    async def _produce(self, context: RequestContext, request: ProduceRequest) -> Message | None:
+        manager, date_ms = self._manager, self._date_ms()
+        drop_repeated(request)
+        ahead = await self._ahead.checked(manager, request, date_ms, context)
+        answer = await self._waited(
+            context, lambda id_, now: on_produce(manager, id_, request, now, date_ms, context.version, ahead)
+        )
+        if request.acks or answer is None:
+            return answer
+        assert isinstance(answer, ProduceResponse)
+        if any(each.error_code for topic in answer.responses for each in topic.partition_responses):
+            raise DisconnectedError(REFUSED)
+        return None
+
+    async def _init_producer_id(self, request: InitProducerIdRequest) -> InitProducerIdResponse:
+        if request.transactional_id is not None:
+            error = coordination.refusal_of(self._manager, request.transactional_id, TRANSACTIONS)
+            return InitProducerIdResponse(error_code=error, producer_epoch=-1)
+        return InitProducerIdResponse(
+            error_code=Errors.NONE, producer_id=await self._next_producer_id(), producer_epoch=0
+        )
+
+    async def _find_coordinator(
+        self, context: RequestContext, request: FindCoordinatorRequest, gate: BrokerGate | None
+    ) -> FindCoordinatorResponse:
+        """The coordinator of a group or transaction: the leader of its partition of an internal topic.
+
+        The first that may ask has the topic created, if there are brokers that coordinate.
+        """
+        nodes, version = self.view(context.listener_name).nodes(), context.version
+        topic = TOPICS.get(request.key_type, "")
+        is_there = topic in self._manager.cluster.table.topics
+        may_come = is_there or await self.may_coordinate()
+        keys = request.coordinator_keys if version >= 4 else [request.key]
+        found, is_wanted = [], False
+        for key in keys:
+            missing = None
+            if gate is not None and request.key_type in TOPICS:
+                missing = gate.coordinator_error(request, version, key, request.key_type)
+            if missing is not None:
+                found.append(_no_coordinator(key, missing, "" if version >= 4 else NOT_ALLOWED[missing]))
+            else:
+                found.append(self._coordinator(key, request.key_type, nodes, may_come=may_come))
+                is_wanted = True
+        if is_wanted and topic and may_come and not is_there:
+            self._topic_creation.create([topic])
+        if version >= 4:
+            return FindCoordinatorResponse(coordinators=found)
+        [one] = found
+        fields = {name: getattr(one, name) for name in ("error_code", "error_message", "node_id", "host", "port")}
+        return FindCoordinatorResponse(**fields)
+
+    def _coordinator(
+        self, key: str, key_type: int, nodes: Mapping[int, tuple[str, int, str | None]], *, may_come: bool
+    ) -> Coordinator:
+        """The error without a coordinator: not retriable if there will never be one, so that the client gives up.
+
+        `may_come`: there are brokers that coordinate, though not yet for this key.
+        """
+        if key_type not in TOPICS:
+            return _no_coordinator(key, Errors.INVALID_REQUEST, f"key type {key_type}")
+        table = self._manager.cluster.table
+        row = coordinator_row(table, key, key_type)
+        leader = -1 if row is None else table.state(row).leader
+        if row is not None and leader == self._manager.broker_id:
+            where = f"partition {table.partition_index__p[row]} of {TOPICS[key_type]}"
+            why = f"broker {leader} leads {where} and coordinates nothing; kafka-reassign-partitions can move it"
+            return _no_coordinator(key, Errors.UNSUPPORTED_VERSION, why)
+        if row is None and not may_come:
+            why = "no broker of this cluster coordinates groups or transactions"
+            return _no_coordinator(key, Errors.UNSUPPORTED_VERSION, why)
+        if leader not in nodes:
+            return _no_coordinator(key, Errors.COORDINATOR_NOT_AVAILABLE, None)
+        host, port, _ = nodes[leader]
+        return Coordinator(key=key, node_id=leader, host=host, port=port, error_code=0, error_message=None)
+
+
+def _no_coordinator(key: str, error: Errors, why: str | None) -> Coordinator:
+    return Coordinator(key=key, node_id=-1, host="", port=-1, error_code=error, error_message=why)

@@ -1,0 +1,378 @@
+"""A broker with real replicas as a process, whoever tells it what to be: its logs, machine, fetchers and clients.
+
+`zk_broker_server.py` is a broker of ZooKeeper mode, `kraft_broker_server.py` one that a KRaft quorum controls. Source: KafkaServer
+of 3.9.1, BrokerServer of 4.3.1.
+"""
+
+import asyncio
+import logging
+import time
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Collection, Coroutine, Mapping, Sequence
+from contextlib import AsyncExitStack
+from pathlib import Path
+from random import SystemRandom
+from typing import Any, ClassVar, Final
+
+from kcore.broker.replicas.broker_config import BrokerConfig
+from kcore.broker.replicas.fetch_sessions import FetchSessionCache
+from kcore.broker.replicas.isr_changes import for_version
+from kcore.broker.replicas.log_lines import NoticeKind
+from kcore.broker.replicas.outputs import FetchFrom, IsrChangesWait, LogFailed, Notice, SendResponse, Verify
+from kcore.broker.replicas.producing import on_verified
+from kcore.broker.replicas.replica import Key
+from kcore.broker.replicas.replica_manager import ReplicaManager
+from kcore.metadata.table.broker_table import Endpoint
+from kcore.net.connection_metrics import Metrics
+from kcore.net.limits.bounded_log import BoundedLog
+from kcore.net.security.sasl_mechanisms import Credentials
+from kcore.net.served_connection import PEER
+from kcore.net.server import Relay, Server, serve
+from kcore.protocol_errors import Errors
+from kcore.schema.alter_partition import AlterPartitionRequest
+from kcore.schema.producers import AllocateProducerIdsRequest
+from kcore.schema.structure import Message
+from kcore.server.broker.broker_connections import Dialer
+from kcore.server.broker.broker_request_handlers import BrokerFront
+from kcore.server.broker.controller_client import ControllerClient
+from kcore.server.broker.coordination import led_partitions
+from kcore.server.broker.fetchers import BrokerFetchers
+from kcore.server.broker.logs import BrokerLogs
+from kcore.server.broker.topic_creation import OrdinaryTopics, TopicCreation
+from kcore.server.broker.transaction_verifier import TransactionVerifier
+from kcore.server.properties.listeners import BrokerListeners
+from kcore.server.security.audit import AuditLog
+from kcore.server.security.audited import AuditedRelay, audited
+from kcore.server.security.request_throttle import RequestThrottle
+from kcore.server.security.throttled import ThrottledRelay, throttled
+from kcore.storage.log.live_log import Settings
+
+logger = logging.getLogger(__name__)
+TICK_S: Final = 0.02  # How late a fetch may be answered that finds nothing.
+CHECKPOINT_S: Final = 5.0  # replica.high.watermark.checkpoint.interval.ms
+AGAIN_S: Final = 0.3
+NEVER_MS: Final = 2**62
+
+
+def now_ms() -> int:
+    """The monotonic time in ms, for lags and deadlines."""
+    return time.monotonic_ns() // 1_000_000
+
+
+def date_ms() -> int:
+    """The time of day, in ms since 1970: what records' timestamps are compared with."""
+    return time.time_ns() // 1_000_000
+
+
+class BrokerServer(ABC):
+    """`async with` it: then it is registered and serves. `wait_failed` returns when its disks have failed.
+
+    A mode opens it: makes `logs`, calls `_compose` and `_begin_work`, and `_end_work` at the end.
+    """
+
+    logs: BrokerLogs
+    front: BrokerFront
+    audit: AuditLog | None = None  # May be set before it is entered.
+    _of_nodes: ClassVar[Collection[int]] = ()  # API keys of requests that are answered as bytes, of nodes alone.
+
+    def __init__(
+        self,
+        config: BrokerConfig,
+        log_dirs: Sequence[Path],
+        *,
+        listeners: BrokerListeners | None = None,
+        rack: str | None = None,
+        settings: Settings | None = None,
+        ordinary_topics: OrdinaryTopics | None = None,
+    ) -> None:
+        """`listeners`: by default one of plain text, at any port; `ordinary_topics`: what Metadata has created."""
+        self.config, self.listeners = config, listeners or BrokerListeners()
+        self.ports: dict[str, int] = {}  # By the name of the listener, once they listen.
+        self._dialer = Dialer(self.listeners.of_brokers.security.outgoing())
+        self._servers: list[Server] = []
+        self._rack = rack
+        self._log_dirs, self._settings, self._ordinary_topics = log_dirs, settings, ordinary_topics
+        self._notices = {kind: BoundedLog(logger) for kind in NoticeKind}
+        self._failed = asyncio.Event()
+        self._isr_changes_wait = asyncio.Event()
+        self._tasks: set[asyncio.Task[None]] = set()
+        self._internal_led: frozenset[Key] = frozenset()
+        self._producer_ids: list[range] = []
+        self._allocating = asyncio.Lock()
+
+    @property
+    def port(self) -> int:
+        """Of the listener that brokers use among themselves."""
+        return self.ports[self.listeners.inter_broker]
+
+    # What a mode has to say.
+
+    @abstractmethod
+    def _controller(self) -> Endpoint | None:
+        """Where the active controller listens; None while that is unknown."""
+
+    def _controller_knows_envelopes(self) -> bool:
+        """Whether a request may go to it in the name of the client who wants it."""
+        return True
+
+    def _broker_epoch(self) -> int:
+        """As that controller knows it."""
+        return self.manager.broker_epoch
+
+    @abstractmethod
+    def _credentials(self) -> Credentials:
+        """Users and tokens of the cluster."""
+
+    @abstractmethod
+    def _throttle(self) -> RequestThrottle:
+        """By the request quotas of the cluster."""
+
+    @abstractmethod
+    def _may_checkpoint(self) -> bool:
+        """Whether the replicas were told what they are: until then nothing has moved (KAFKA-7235)."""
+
+    @abstractmethod
+    def _tell_of_failed_directories(self) -> None:
+        """A log directory went offline: the controller is to know; without any directory left the broker stops."""
+
+    @abstractmethod
+    def _checkpointed(self) -> None:
+        """Now and then: what is known of topics that are no longer held can go."""
+
+    # Composed, begun, ended.
+
+    def _compose(self) -> None:
+        """The machine, and the connections to other nodes; the mode adds its front."""
+        sessions = FetchSessionCache(self.config.max_incremental_fetch_session_cache_slots, SystemRandom().randrange)
+        manager = self.manager = ReplicaManager(self.config, -1, self.logs, sessions)
+        self.fetchers = BrokerFetchers(manager, self._endpoint, now_ms, self.perform, self._dialer)
+        self._verifier = TransactionVerifier(manager, self._endpoint, self._verified, self._dialer)
+        self._isr_channel = self._to_controller("to-controller-alter-partition")
+        self._channel = self._to_controller("to-controller")
+        topics_channel = self._to_controller("to-controller-create-topics")
+        self._topic_creation = TopicCreation(
+            topics_channel, self.config, self._ordinary_topics, self._controller_knows_envelopes
+        )
+
+    def _to_controller(self, name: str) -> ControllerClient:
+        """A connection to the active controller, for what `name` says."""
+        return ControllerClient(f"broker-{self.config.broker_id}-{name}", self._controller, self._controller_dialer())
+
+    def _controller_dialer(self) -> Dialer:
+        """How the controllers are connected to: as brokers are, in ZooKeeper mode."""
+        return self._dialer
+
+    def _callbacks(self) -> dict[str, Any]:
+        """What a front is given besides."""
+        return {
+            "now_ms": now_ms,
+            "date_ms": date_ms,
+            "perform": self.perform,
+            "next_producer_id": self._next_producer_id,
+            "topic_creation": self._topic_creation,
+        }
+
+    async def _listen(
+        self, stack: AsyncExitStack, apis: Mapping[str, tuple[int, int]], relay: Relay, metrics: Metrics | None = None
+    ) -> None:
+        """At all listeners; `stack` closes them. OSError for an address, TlsError."""
+        credentials, throttle = self._credentials(), self._throttle()
+        handler = throttled(audited(self.front.handle, self.audit, date_ms), throttle, self.front.is_node)
+        throttled_relay = ThrottledRelay(relay, throttle, self.front.is_node, self._of_nodes)
+        for each in self.listeners.each:
+            server = await serve(
+                each.listen.host or None,
+                each.listen.port,
+                handler,
+                apis,
+                tls=each.security.server_tls(),
+                sasl=each.security.server_sasl(credentials, date_ms),
+                limits=each.limits,
+                metrics=metrics,
+                relay=throttled_relay if self.audit is None else AuditedRelay(throttled_relay, self.audit, date_ms),
+                listener_name=each.name,
+            )
+            server.throttle, server.is_node = throttle, self.front.is_node
+            stack.push_async_callback(server.close)
+            self._servers.append(server)
+            self.ports[each.name] = server.port
+
+    def _begin_work(self) -> None:
+        """The background tasks of any broker."""
+        self._begin(self._tick(), "ticks")
+        self._begin(self._checkpoint(), "checkpoints")
+        self._begin(self._change_isrs(), "ISR changes")
+        self._begin(self._expire_producers(), "producers")
+
+    def _begin(self, work: Coroutine[Any, Any, None], name: str) -> None:
+        """A background task; its failure ends the process."""
+        task = asyncio.create_task(work, name=name)
+        self._tasks.add(task)
+        task.add_done_callback(self._ended)
+
+    def _ended(self, task: asyncio.Task[None]) -> None:
+        self._tasks.discard(task)
+        if not task.cancelled() and (error := task.exception()) is not None:
+            logger.error("%s: failed", task.get_name(), exc_info=error)
+
+    async def _end_work(self) -> None:
+        tasks, self._tasks = self._tasks, set()
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
+        await self.fetchers.close()
+        await self._verifier.close()
+        await self._topic_creation.close()
+        self.manager.tick(NEVER_MS)  # Waiting requests are answered.
+        self.perform()
+        self._isr_channel.close()
+        self._channel.close()
+
+    async def wait_failed(self) -> None:
+        """Until the broker cannot go on for want of log directories."""
+        await self._failed.wait()
+
+    # What is known of others.
+
+    def _endpoint(self, broker_id: int) -> Endpoint | None:
+        """The endpoint of a broker for other brokers."""
+        brokers = self.manager.cluster.table.brokers
+        if not self.manager.cluster.is_alive(broker_id):
+            return None
+        endpoints = brokers.endpoints[brokers.row(broker_id)]
+        return next((each for each in endpoints if each.listener == self.listeners.inter_broker), None)
+
+    # The machine.
+
+    def _tell_of_internal_topics(self) -> None:
+        """An operator is to move them: the groups and transactions that hash to them fail."""
+        led, before = led_partitions(self.manager), self._internal_led
+        self._internal_led = led
+        if led - before:
+            names = ", ".join(sorted({topic for topic, _ in led}))
+            logger.warning(
+                "this broker leads %s partitions of %s, and coordinates no groups and no transactions: those that hash "
+                "to them fail until kafka-reassign-partitions has moved them",
+                *(len(led), names),
+            )
+
+    def perform(self) -> None:
+        """Does what the machine asks for, in order, until it asks for nothing more."""
+        while outputs := self.manager.take_outputs():
+            for output in outputs:
+                match output:
+                    case SendResponse(request_id, response):
+                        self.front.answer(request_id, response)
+                    case Verify():
+                        self._verifier.ask(output)
+                    case FetchFrom(leader_id):
+                        self.fetchers.changed(leader_id)
+                    case IsrChangesWait():
+                        self._isr_changes_wait.set()
+                    case LogFailed(key, why):
+                        self._directories_failed(self.logs.fail(key, why))
+                    case Notice(kind, text):
+                        self._notices[kind].warning("%s: %s", PEER.get(), text)
+
+    def _verified(self, request_id: int, refused: Mapping[Key, Errors]) -> None:
+        on_verified(self.manager, request_id, refused, now_ms())
+        self.perform()
+
+    def _directories_failed(self, keys: Sequence[Key] | None) -> None:
+        """Takes the replicas there offline, and tells so. None: no directory failed that was online."""
+        if keys is None:
+            return
+        for key in keys:
+            self.manager.go_offline(key)
+        self._tell_of_failed_directories()
+
+    def _stop(self, why: str) -> None:
+        """The broker cannot go on: `wait_failed` returns."""
+        logger.critical("%s", why)
+        self._failed.set()
+
+    async def _tick(self) -> None:
+        """Runs time-outs of requests and the check for lagging followers."""
+        shrink_s = self.config.replica_lag_time_max_ms / 2000
+        next_shrink_s = time.monotonic() + shrink_s
+        while True:
+            await asyncio.sleep(TICK_S)
+            self.manager.tick(now_ms())
+            if time.monotonic() >= next_shrink_s:
+                next_shrink_s = time.monotonic() + shrink_s
+                self.manager.shrink_isrs(now_ms())
+            self.perform()
+
+    async def _checkpoint(self) -> None:
+        while True:
+            await asyncio.sleep(CHECKPOINT_S)
+            if self._may_checkpoint():
+                self._directories_failed(self.logs.checkpoint())
+                self._checkpointed()
+                self.perform()
+
+    async def _expire_producers(self) -> None:
+        while True:
+            await asyncio.sleep(self.config.producer_id_expiration_check_interval_ms / 1000)
+            self.manager.expire_producers(date_ms())
+
+    # What is asked of the controller.
+
+    async def _change_isrs(self) -> None:
+        changes = self.manager.isr_changes
+        while True:
+            self._isr_changes_wait.clear()
+            wait_ms = changes.wait_ms(now_ms())
+            if wait_ms is None:
+                await self._isr_changes_wait.wait()
+                continue
+            await asyncio.sleep(wait_ms / 1000)
+            await self._settle_isrs()
+            self.perform()
+
+    async def _settle_isrs(self) -> None:
+        """All ISR changes that wait go to the controller together."""
+        request = self.manager.isr_changes.next_request(self._broker_epoch())
+        answer = await self._isr_channel.ask(self._alter_partition(request))
+        self.manager.on_alter_partition(answer, now_ms())
+
+    def _alter_partition(
+        self, request: AlterPartitionRequest
+    ) -> Callable[[Callable[[type[Message]], int]], tuple[Message, int]]:
+        def make(choose: Callable[[type[Message]], int]) -> tuple[Message, int]:
+            request.broker_epoch = self._broker_epoch()
+            version = self.manager.isr_changes.version(choose(AlterPartitionRequest))
+            return for_version(request, version), version
+
+        return make
+
+    async def _next_producer_id(self) -> int:
+        """Out of a block that is this broker's alone (KIP-730)."""
+        async with self._allocating:
+            while not self._producer_ids or not self._producer_ids[0]:
+                answer = await self._channel.ask(
+                    lambda choose: (
+                        AllocateProducerIdsRequest(broker_id=self.config.broker_id, broker_epoch=self._broker_epoch()),
+                        choose(AllocateProducerIdsRequest),
+                    )
+                )
+                if answer.error_code == Errors.NONE:
+                    begin = answer.producer_id_start
+                    self._producer_ids = [range(begin, begin + answer.producer_id_len)]
+                else:
+                    await asyncio.sleep(AGAIN_S)
+            block = self._producer_ids[0]
+            self._producer_ids = [block[1:]]
+            return block[0]
+
+
+async def until_first(*waits: Coroutine[Any, Any, object]) -> None:
+    """Until one of them ends; raises what that raises. The others are cancelled."""
+    ends = [asyncio.create_task(wait) for wait in waits]
+    try:
+        done, _ = await asyncio.wait(ends, return_when=asyncio.FIRST_COMPLETED)
+        for each in done:
+            each.result()
+    finally:
+        for each in ends:
+            each.cancel()

@@ -1,0 +1,310 @@
+"""The log directories of a KRaft broker at the edge: its machine's outputs are performed, its requests sent.
+
+`broker/directories/` decides which directory a replica is in; here logs are made and deleted, failures of disks are
+told, and the controller is asked (AssignReplicasToDirs). Source: AssignmentsManager, ReplicaManager of 4.3.1.
+"""
+
+import asyncio
+import logging
+from collections.abc import Callable, Mapping, Sequence
+from typing import Final, NamedTuple, Protocol
+
+from kcore.broker.directories.broker_directories import BrokerDirectories
+from kcore.broker.directories.found import FoundLog, settle_found
+from kcore.broker.directories.image_placements import ImagePlacements
+from kcore.broker.directories.outputs import (
+    AssignmentsRefused,
+    CreateReplica,
+    DropSource,
+    HeartbeatNow,
+    Output,
+    ShutDown,
+    TopicIdPartition,
+)
+from kcore.broker.replicas.replica import Key
+from kcore.metadata.image.image import ClusterImage
+from kcore.metadata.table.directory_table import MIGRATING_UUID
+from kcore.net.limits.bounded_log import BoundedLog
+from kcore.protocol_errors import ApiException, Errors
+from kcore.schema.log_dirs import AssignReplicasToDirsRequest
+from kcore.server.broker.controller_client import ControllerClient
+from kcore.server.broker.logs import BrokerLogs
+from kcore.storage.checkpoints import TopicPartition
+from kcore.storage.log.log_directory import LogDirectory
+from kcore.types import ZERO_UUID, Uuid
+
+logger = logging.getLogger(__name__)
+ANSWER_S: Final = 30.0  # request.timeout.ms
+
+
+class Hooks(NamedTuple):
+    """What the directories need of the process around them."""
+
+    now_ms: Callable[[], int]
+    failed: Callable[[Sequence[Key] | None], None]  # As BrokerServer's `_directories_failed`.
+    heartbeat_now: Callable[[], None]
+    stop: Callable[[str], None]  # The broker cannot go on, and why.
+
+
+class Moves(Protocol):
+    """Whoever moves replicas between directories, on the disks."""
+
+    def found_futures(self, topic_ids: Mapping[Key, Uuid]) -> dict[Key, list[FoundLog]]:
+        """The future logs of these partitions that lay in the directories at the start."""
+
+    def perform_output(self, output: Output) -> bool:
+        """Does what is about moves; False for other outputs."""
+
+
+class DirectoryTasks:
+    """Of one broker; it is what the publisher calls ReplicaDirectories. Nothing waits but for the controller."""
+
+    def __init__(
+        self,
+        machine: BrokerDirectories,
+        logs: BrokerLogs,
+        placements: ImagePlacements,
+        channel: ControllerClient,
+        hooks: Hooks,
+    ) -> None:
+        self.machine = machine
+        self.moves: Moves | None = None  # Set before the first image; None: no replica moves.
+        self._logs, self._placements, self._channel, self._hooks = logs, placements, channel, hooks
+        self._keys: dict[TopicIdPartition, Key] = {}  # Of what the broker holds by the image.
+        self._refused: set[TopicIdPartition] = set()  # Nothing says which of their logs counts.
+        self._migrating: list[TopicIdPartition] | None = None  # Which the image had in MIGRATING when last looked at.
+        self._has_begun = self._is_performing = self._is_closed = False
+        self._timer: asyncio.TimerHandle | None = None
+        self._asking: asyncio.Task[None] | None = None
+        self._log = BoundedLog(logger)
+
+    @property
+    def queued_assignments(self) -> int:
+        """The gauge QueuedReplicaToDirAssignments."""
+        return self.machine.queue.queued
+
+    async def close(self) -> None:
+        """Nothing is sent any more."""
+        self._is_closed = True
+        if self._timer is not None:
+            self._timer.cancel()
+        if self._asking is not None:
+            self._asking.cancel()
+            await asyncio.gather(self._asking, return_exceptions=True)
+        self._channel.close()
+
+    # What is known of the cluster.
+
+    def registered(self, broker_epoch: int) -> None:
+        """Requests carry that epoch from now on; before, none is sent."""
+        self.machine.queue.broker_epoch = broker_epoch
+        self.perform()
+
+    def follow(self, image: ClusterImage, cordoned: Sequence[Uuid], *, is_supported: bool) -> None:
+        """Before the replicas follow it. `is_supported`: the metadata.version knows of directories (KAFKA-16131)."""
+        self._placements.follow(image)
+        self.machine.cordoned = cordoned
+        was_supported, self.machine.queue.is_supported = self.machine.queue.is_supported, is_supported
+        if is_supported and not was_supported and self._keys:
+            self.machine.catch_up([*self._keys], self._hooks.now_ms())
+            self.perform()
+
+    # As the publisher's ReplicaDirectories.
+
+    def begin(self, topic_ids: Mapping[Key, Uuid]) -> None:
+        """What was found in the directories at the start. Two logs of which none counts stop the broker."""
+        if self._has_begun:
+            return
+        self._has_begun = True
+        found = self._look(topic_ids)
+        if self.moves is not None:
+            for key, futures in self.moves.found_futures(topic_ids).items():
+                found.setdefault(key, []).extend(futures)
+        partitions = [(topic_ids[key], key[1]) for key in found]
+        assigned = self._placements.directories_of(partitions)
+        for partition, logs, place in zip(partitions, found.values(), assigned, strict=True):
+            assert place is not None, f"{partition} is not this broker's"
+            settled = settle_found(partition, logs, place)
+            if settled.refused is not None:
+                self._refused.add(partition)
+                self._hooks.stop(settled.refused)
+            else:
+                self.machine.on_found(partition, settled)
+        self._keys.update((partition, key) for partition, key in zip(partitions, found, strict=True))
+        self.perform()
+
+    def _look(self, topic_ids: Mapping[Key, Uuid]) -> dict[Key, list[FoundLog]]:
+        """The logs of these partitions. Those of other topics are strays, and renamed if a partition has several."""
+        by_key: dict[TopicPartition, list[LogDirectory]] = {}
+        for directory in self._logs.online:
+            for key in directory.logs:
+                by_key.setdefault(key, []).append(directory)
+        found: dict[Key, list[FoundLog]] = {}
+        for key, directories in by_key.items():
+            for directory in directories:
+                try:
+                    self._look_at(key, directory, topic_ids.get(key), found, is_alone=len(directories) == 1)
+                except ApiException as error:
+                    self.fail(directory, str(error))
+        return found
+
+    def _look_at(
+        self,
+        key: TopicPartition,
+        directory: LogDirectory,
+        topic_id: Uuid | None,
+        found: dict[Key, list[FoundLog]],
+        *,
+        is_alone: bool,
+    ) -> None:
+        """A log without a topic id is the partition's (KAFKA-16814). One that failed meanwhile counts, too."""
+        assert directory.directory_id is not None
+        is_there = key in directory.logs
+        if topic_id is not None and (not is_there or directory.topic_id(key) in (topic_id, ZERO_UUID)):
+            found.setdefault(key, []).append(FoundLog(directory.directory_id, is_future=False))
+        elif is_there and not is_alone:
+            directory.set_stray(key)
+
+    def prepare(self, topic_ids: Mapping[Key, Uuid]) -> None:
+        """Makes new logs; what the image has otherwise than it is, the controller is told."""
+        partitions = {(topic_id, key[1]): key for key, topic_id in topic_ids.items()}
+        self._keys.update(partitions)
+        self.machine.catch_up([each for each in partitions if each not in self._refused], self._hooks.now_ms())
+        self.perform()
+
+    def serves(self, key: Key, topic_id: Uuid) -> bool:
+        partition = (topic_id, key[1])
+        return partition not in self._refused and self.machine.serves(partition)
+
+    def dropped(self, key: Key, topic_id: Uuid) -> None:
+        """Also a log that was not served is deleted."""
+        partition = (topic_id, key[1])
+        self.machine.on_stopped(partition, self._hooks.now_ms())
+        self.perform()
+        self._keys.pop(partition, None)
+        try:
+            self._logs.delete(key)
+        except ApiException as error:
+            self._hooks.failed(self._logs.fail(key, str(error)))
+
+    def are_migrated(self) -> bool:
+        """Whether the image has the directory of each replica that serves and came from ZooKeeper (KIP-858).
+
+        Until then the broker stays fenced. Asked behind each image; once it is so, it stays so.
+        """
+        if not self.machine.queue.is_supported:
+            return True
+        if self._migrating is None:
+            self._migrating = [*self._keys]
+        assigned = self._placements.directories_of(self._migrating)
+        waiting = zip(self._migrating, assigned, strict=True)
+        self._migrating = [each for each, place in waiting if place == MIGRATING_UUID and self.machine.serves(each)]
+        return self.machine.are_persisted(self._migrating)
+
+    # Failures.
+
+    def fail(self, directory: LogDirectory, why: str) -> None:
+        """Its disk has refused something."""
+        self._hooks.failed(self._logs.fail_directory(directory, why))
+
+    def follow_failures(self) -> None:
+        """A directory went offline, with all its replicas."""
+        for each in self._logs.directories:
+            if each.failed is not None and each.directory_id is not None:
+                self.machine.on_directory_failed(each.directory_id, self._hooks.now_ms())
+        self.perform()
+
+    # Outputs, and time.
+
+    def perform(self) -> None:
+        """Does what the machine asks for, in order, until it asks for nothing more."""
+        if self._is_performing:
+            return  # Whatever is asked for comes behind what is being done.
+        self._is_performing = True
+        try:
+            is_more = True
+            while is_more:
+                for output in self.machine.take_outputs():
+                    self._perform(output)
+                self._send()
+                is_more = self.machine.has_outputs
+        finally:
+            self._is_performing = False
+        self._set_timer()
+
+    def _perform(self, output: Output) -> None:
+        if self.moves is not None and self.moves.perform_output(output):
+            return
+        match output:
+            case CreateReplica(partition, directory_id):
+                self._create(partition, directory_id)
+            case DropSource(partition, directory_id):
+                self._drop(partition, directory_id)
+            case HeartbeatNow():
+                self._hooks.heartbeat_now()
+            case ShutDown(reason):
+                self._hooks.stop(reason)
+            case AssignmentsRefused(count, partition, directory_id, reason, error_code):
+                told = (count, partition[0], partition[1], directory_id, reason, Errors.of(error_code).name)
+                self._log.warning(
+                    "the controller refuses %s assignments of replicas to log directories, the first of topic id %s, "
+                    "partition %s, to %s (%s): %s; again",
+                    *told,
+                )
+            case _:
+                raise AssertionError(f"nobody moves replicas: {output}")
+
+    def _create(self, partition: TopicIdPartition, assigned: Uuid | None) -> None:
+        machine, key = self.machine, self._keys[partition]
+        online = [each.directory_id for each in self._logs.online if each.directory_id is not None]
+        if not online or (assigned is not None and assigned not in online):
+            machine.on_not_created(partition)
+            return
+        chosen = machine.choice.take(key, assigned, online, machine.cordoned, machine.logs_in)
+        try:
+            self._logs.create(key, partition[0], chosen)
+        except ApiException as error:
+            machine.on_not_created(partition)
+            if error.error is Errors.KAFKA_STORAGE_ERROR:
+                self._hooks.failed(self._logs.fail(key, str(error)))
+            else:
+                logger.error("%s", error)
+        else:
+            machine.on_created(partition, chosen, self._hooks.now_ms())
+
+    def _drop(self, partition: TopicIdPartition, directory_id: Uuid) -> None:
+        """One of two logs, that does not count."""
+        directory, key = self._logs.directory(directory_id), TopicPartition(*self._keys[partition])
+        if directory is not None:
+            try:
+                directory.delete(key)
+            except ApiException as error:
+                self.fail(directory, str(error))
+
+    def _wake(self) -> None:
+        self.machine.tick(self._hooks.now_ms())
+        self.perform()
+
+    def _send(self) -> None:
+        """The next request, if it is due."""
+        if not self._is_closed and (request := self.machine.next_request(self._hooks.now_ms())) is not None:
+            self._asking = asyncio.create_task(self._ask(request), name="assignments of replicas to directories")
+
+    def _set_timer(self) -> None:
+        if self._timer is not None:
+            self._timer.cancel()
+            self._timer = None
+        if not self._is_closed and (due_ms := self.machine.next_deadline_ms) is not None:
+            delay_s = max(due_ms - self._hooks.now_ms(), 0) / 1000
+            self._timer = asyncio.get_running_loop().call_later(delay_s, self._wake)
+
+    async def _ask(self, request: AssignReplicasToDirsRequest) -> None:
+        """A connection that gives no answer is not used again."""
+        response = None
+        try:
+            async with asyncio.timeout(ANSWER_S):
+                response = await self._channel.ask(lambda choose: (request, choose(AssignReplicasToDirsRequest)))
+        except TimeoutError:
+            self._channel.close()
+        self.machine.on_response(response, self._hooks.now_ms())
+        self.perform()

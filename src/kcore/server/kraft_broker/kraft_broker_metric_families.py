@@ -1,0 +1,129 @@
+"""A KRaft broker's figures as families of a page, with Kafka's names where Kafka has them.
+
+Source: KafkaBroker, ReplicaManager, LogManager, AssignmentsManager, FetchSession, BrokerServerMetrics of 4.3.1.
+"""
+
+import asyncio
+import time
+from collections.abc import Iterable, Sequence
+from typing import Final
+
+from kcore.broker.lifecycle.states import BrokerState
+from kcore.broker.replicas.partition import Partition
+from kcore.broker.replicas.roles import Role
+from kcore.metadata.image.image import ClusterImage
+from kcore.server.kraft_broker.kraft_broker_server import KraftBrokerServer
+from kcore.server.metrics import metric_families as families
+from kcore.server.metrics.metric_families import Collect, Family, counter, gauge, gauges
+from kcore.server.metrics.watched_loop import current_watched_loop
+
+SERVER: Final = "kafka_server"
+REPLICAS: Final = f"{SERVER}_ReplicaManager"
+LOGS: Final = "kafka_log_LogManager"
+SESSIONS: Final = f"{SERVER}_FetchSessionCache"
+PARTITIONS_AT_ONCE: Final = 2_000  # Counted between two looks at the sockets: a few milliseconds.
+STATES: Final = {  # BrokerState, by Kafka's numbers.
+    BrokerState.STARTING: 1,
+    BrokerState.RECOVERY: 2,
+    BrokerState.RUNNING: 3,
+    BrokerState.PENDING_CONTROLLED_SHUTDOWN: 6,
+    BrokerState.SHUTTING_DOWN: 7,
+}
+
+
+def collector(server: KraftBrokerServer) -> Collect:
+    """The page of one broker. The event loop is held for milliseconds, however many partitions there are."""
+
+    async def collect() -> Sequence[Family]:
+        replicas = await _of_replicas(server)
+        at_s = time.monotonic()
+        return [
+            *replicas,
+            *_of_broker(server),
+            *_of_directories(server),
+            *_of_requests(server),
+            *families.of_network(server.network),
+            *families.of_loop(current_watched_loop(), at_s),
+        ]
+
+    return collect
+
+
+def _of_broker(server: KraftBrokerServer) -> Iterable[Family]:
+    text = "1: starting, 2: recovery, 3: running, 6: pending controlled shutdown, 7: shutting down."
+    yield gauge(f"{SERVER}_KafkaServer_BrokerState", text, STATES[server.state])
+    yield families.ready(server.state is BrokerState.RUNNING)
+    text = "The last record of the metadata log that the broker has applied."
+    yield gauge(f"{SERVER}_broker_metadata_metrics_last_applied_record_offset", text, server.applied_offset)
+
+
+async def _of_replicas(server: KraftBrokerServer) -> Iterable[Family]:
+    counts = dict.fromkeys(("led", "offline", "under replicated", "under min", "at min"), 0)
+    partitions = [*server.manager.partitions.values()]
+    for first in range(0, len(partitions), PARTITIONS_AT_ONCE):
+        for partition in partitions[first : first + PARTITIONS_AT_ONCE]:
+            for what in _counted(partition, server.image):
+                counts[what] += 1
+        await asyncio.sleep(0)
+    return [
+        gauge(f"{REPLICAS}_{name}", what, count)
+        for name, what, count in (
+            ("PartitionCount", "Replicas on this broker.", len(partitions)),
+            ("LeaderCount", "Partitions that it leads.", counts["led"]),
+            ("OfflineReplicaCount", "Replicas in log directories that are offline.", counts["offline"]),
+            (
+                "UnderReplicatedPartitions",
+                "Of its partitions, those with replicas not in sync.",
+                counts["under replicated"],
+            ),
+            ("UnderMinIsrPartitionCount", "Those with fewer in sync than min.insync.replicas.", counts["under min"]),
+            ("AtMinIsrPartitionCount", "Those with just as many.", counts["at min"]),
+        )
+    ]
+
+
+def _counted(partition: Partition, image: ClusterImage | None) -> Iterable[str]:
+    """What it counts as."""
+    if partition.role is Role.OFFLINE:
+        yield "offline"
+    if partition.role is not Role.LEADER or partition.received is None:
+        return
+    yield "led"
+    in_sync, replicas = len(partition.isr), len(partition.received.replicas)
+    if in_sync < replicas - len(_adding(partition, image) if in_sync < replicas else ()):
+        yield "under replicated"
+    if in_sync <= partition.min_isr:
+        yield "under min" if in_sync < partition.min_isr else "at min"
+
+
+def _adding(partition: Partition, image: ClusterImage | None) -> Sequence[int]:
+    """Replicas that a reassignment adds do not count yet (OngoingReassignmentState.replicationFactor)."""
+    topic, index = partition.key
+    if image is None or topic not in image.topics or (row := image.table.row_at(image.topics.row(topic), index)) < 0:
+        return ()
+    return image.table.registration(row).adding_replicas
+
+
+def _of_directories(server: KraftBrokerServer) -> Iterable[Family]:
+    directories = server.logs.directories
+    offline = {str(each.path): int(each.failed is not None) for each in directories}
+    yield gauge(f"{LOGS}_OfflineLogDirectoryCount", "Log directories that are offline.", sum(offline.values()))
+    yield gauges(f"{LOGS}_LogDirectoryOffline", "1 where the log directory is offline.", "logDirectory", offline)
+    text = "Log directories that get no new replicas."
+    yield gauge(f"{LOGS}_CordonedLogDirectoryCount", text, len(server.front.cordoned()))
+    text = "Replicas whose directory the controller is still to be told (KIP-858)."
+    name = f"{SERVER}_AssignmentsManager_QueuedReplicaToDirAssignments"
+    yield gauge(name, text, server.directories.queued_assignments)
+
+
+def _of_requests(server: KraftBrokerServer) -> Iterable[Family]:
+    manager = server.manager
+    waiting = {"Fetch": len(manager.fetching.by_id), "Produce": len(manager.producing.by_id)}
+    text = "Requests that wait, for records or for replicas."
+    yield gauges(f"{SERVER}_DelayedOperationPurgatory_PurgatorySize", text, "delayedOperation", waiting)
+    sessions = manager.sessions
+    yield gauge(f"{SESSIONS}_NumIncrementalFetchSessions", "Fetch sessions (KIP-227).", len(sessions.sessions))
+    text = "Partitions of all fetch sessions."
+    yield gauge(f"{SESSIONS}_NumIncrementalFetchPartitionsCached", text, sessions.num_partitions)
+    text = "Fetch sessions that gave way to others."
+    yield counter("kcore_fetch_session_evictions", text, sessions.evictions)

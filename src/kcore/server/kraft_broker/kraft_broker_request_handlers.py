@@ -1,0 +1,181 @@
+"""What a KRaft broker answers: what is known of the cluster is the image of the metadata log.
+
+The requests of clients and followers are in `broker_request_handlers.py`; what the active controller answers is handed on by
+`forwarding.py`, before a request comes here.
+"""
+
+from collections.abc import Callable, Collection, Hashable
+from typing import Any, Final
+
+from kcore.broker.replicas.replica_manager import ReplicaManager
+from kcore.controller.kraft.admin.config_descriptions import Describing
+from kcore.controller.kraft.admin.configs import known_kind
+from kcore.controller.kraft.kraft_controller_config import DEFAULT_RELEASE, KraftControllerConfig
+from kcore.errors import DisconnectedError
+from kcore.metadata.image.image import ClusterImage
+from kcore.metadata.metadata_version import FEATURE_NAME, MetadataVersion
+from kcore.metadata.table.broker_registration import LiveBroker
+from kcore.net.limits.work_in_parts import next_turn
+from kcore.net.server import RequestContext
+from kcore.protocol_errors import Errors
+from kcore.schema.cluster_metadata import DescribeTopicPartitionsRequest
+from kcore.schema.configs import (
+    DescribeConfigsRequest,
+    DescribeConfigsResource,
+    DescribeConfigsResponse,
+    DescribeConfigsResult,
+)
+from kcore.schema.delegation_tokens import DescribeDelegationTokenRequest
+from kcore.schema.log_dirs import AlterReplicaLogDirsRequest
+from kcore.schema.structure import Message
+from kcore.server.broker import broker_request_handlers as front
+from kcore.server.broker import token_requests
+from kcore.server.broker.broker_request_handlers import BrokerFront
+from kcore.server.broker.forwarding import forwarded_apis
+from kcore.server.broker.logs import BrokerLogs
+from kcore.server.broker.replica_moves import ReplicaMoves
+from kcore.server.cluster_view import ClusterView
+from kcore.server.kraft_broker.kraft_configs import BrokerConfigs
+from kcore.server.kraft_broker.topic_partitions import describe_topic_partitions
+from kcore.server.security.rights import Rights
+from kcore.types import Uuid
+
+# Kafka's brokers ask each other in the versions that metadata.version says, and do not look at ApiVersions first.
+OF_BROKERS: Final = {"Fetch": (4, 18), "ListOffsets": (1, 11), "WriteTxnMarkers": (0, 2)}
+OF_DIRECTORIES: Final = {"AlterReplicaLogDirs": (1, 2), "DescribeLogDirs": (1, 5)}
+NOT_YET: Final = "this broker has not caught up with the metadata log yet"
+MOST_SETTINGS: Final = 500_000  # In an answer to DescribeConfigs.
+A_TURN: Final = 10  # Settings, or resources without any, after which others have their turn.
+OF_TOPICS: Final = {"DescribeTopicPartitions": (0, 0)}
+
+
+def apis(release: str) -> dict[str, tuple[int, int]]:
+    """What a broker of that release answers, or hands on to the controller."""
+    return {**front.APIS, **OF_BROKERS, **OF_DIRECTORIES, **OF_TOPICS, **token_requests.API, **forwarded_apis(release)}
+
+
+APIS: Final = apis(DEFAULT_RELEASE)
+
+
+class KraftFront(BrokerFront):
+    """Answers once the broker knows its replicas: before, a client is to ask another broker."""
+
+    def __init__(
+        self,
+        manager: ReplicaManager,
+        logs: BrokerLogs,
+        config: KraftControllerConfig,
+        image: Callable[[], ClusterImage | None],
+        **callbacks: Any,
+    ) -> None:
+        """`config`: the broker's settings; `image`: None until the replicas follow it; `callbacks`: BrokerFront's."""
+        super().__init__(manager, logs, **callbacks)
+        self._config, self._image = config, image
+        self.moves: ReplicaMoves | None = None  # Set before anything is served.
+        self.configs: BrokerConfigs | None = None
+
+    async def handle(self, context: RequestContext, request: Any) -> Message | None:
+        """As BrokerFront's."""
+        if self._image() is None:
+            raise DisconnectedError(NOT_YET)
+        return await super().handle(context, request)
+
+    def view(self, listener: str) -> ClusterView:
+        """This broker is the controller that clients see: it hands their requests on.
+
+        Kafka's brokers name one of them at random (KRaftMetadataCache.controllerId), for the same reason.
+        """
+        cluster, own = self._manager.cluster, self._manager.broker_id
+        brokers = cluster.table.brokers
+        row = brokers.row(own)
+        itself = LiveBroker(own, tuple(brokers.endpoints[row]), brokers.racks[row])
+        cluster_id = self._config.cluster_id
+        return ClusterView(cluster.table, listener, itself, cluster_id, offline=cluster.offline_replicas)
+
+    def cordoned(self) -> Collection[Uuid]:
+        image = self._image()
+        level = None if image is None else image.features.get(FEATURE_NAME)
+        if image is None or level is None or self.configs is None:
+            return ()
+        is_supported = MetadataVersion.of_level(level, self._config.release).cordoned_directories_supported
+        return self.configs.cordoned(image, self._logs.directories) if is_supported else ()
+
+    async def may_coordinate(self) -> bool:
+        """Whether internal topics may be placed on another broker: one that has a directory that is not cordoned.
+
+        One that is fenced may come back: clients are to ask again.
+        """
+        brokers = self._manager.cluster.table.brokers
+        for row in brokers.registered__b.nonzero()[0].tolist():
+            cordoned = brokers.cordoned_directories[row] or ()
+            is_open = {*brokers.directories[row]} - {*cordoned} or not brokers.directories[row]
+            if is_open and int(brokers.ids[row]) != self._manager.broker_id:
+                return True
+        return False
+
+    async def administer(self, context: RequestContext, request: Message) -> Message | None:
+        if isinstance(request, DescribeConfigsRequest):
+            return await self._describe_configs(request)
+        if isinstance(request, DescribeTopicPartitionsRequest):
+            rights = None if self._authorizer is None else Rights(self._authorizer, context)
+            return describe_topic_partitions(self.view(context.listener_name), request, rights)
+        if isinstance(request, DescribeDelegationTokenRequest):
+            return self._describe_tokens(context, request)
+        if isinstance(request, AlterReplicaLogDirsRequest):
+            if self.moves is None:
+                raise DisconnectedError("this broker does not know its replicas yet")
+            return self.moves.alter(request)
+        return None
+
+    def _describe_tokens(self, context: RequestContext, request: DescribeDelegationTokenRequest) -> Message:
+        refused = token_requests.refusal_of(request, context.version, context.session)
+        if refused is not None:
+            return refused
+        image, key, authorizer = self._image(), self._config.delegation_token_secret_key, self._authorizer
+        assert image is not None
+        may = (lambda *_: True) if authorizer is None else Rights(authorizer, context).may_describe_token
+        return token_requests.describe_tokens(request, context.version, context.principal, image, key, may)
+
+    async def _describe_configs(self, request: DescribeConfigsRequest) -> DescribeConfigsResponse:
+        """Settings of topics, of groups, of this broker and of all (ConfigHelper).
+
+        A resource has dozens of settings. So other requests have their turns in between, a resource that is named again
+        is answered once, and an answer has MOST_SETTINGS.
+        """
+        image = self._image()
+        assert image is not None
+        if any(not known_kind(self._config.release, each.resource_type) for each in request.resources):
+            results = [
+                DescribeConfigsResult(
+                    error_code=Errors.INVALID_REQUEST,
+                    error_message="a resource of an unknown type",
+                    resource_type=each.resource_type,
+                    resource_name=each.resource_name,
+                    configs=[],
+                )
+                for each in request.resources
+            ]
+            return DescribeConfigsResponse(results=results)
+        describing = Describing(self._config, image, includes_synonyms=request.include_synonyms)
+        found: dict[Hashable, DescribeConfigsResult] = {}
+        left = MOST_SETTINGS
+        for each in request.resources:
+            names = each.configuration_keys
+            key = each.resource_type, each.resource_name, None if names is None else tuple(names)
+            if key in found:
+                continue
+            found[key] = described = describing.result(each) if left > 0 else _too_many(each)
+            left -= len(described.configs)
+            if len(described.configs) >= A_TURN or len(found) % A_TURN == 0:
+                await next_turn()
+        return DescribeConfigsResponse(results=[*found.values()])
+
+
+def _too_many(resource: DescribeConfigsResource) -> DescribeConfigsResult:
+    return DescribeConfigsResult(
+        error_code=Errors.POLICY_VIOLATION,
+        error_message=f"the resources before it have {MOST_SETTINGS:,} settings: ask for it in another request",
+        resource_type=resource.resource_type,
+        resource_name=resource.resource_name,
+        configs=[],
+    )

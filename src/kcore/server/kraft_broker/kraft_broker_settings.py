@@ -1,0 +1,166 @@
+"""Reads server.properties into the settings of a KRaft broker (KafkaConfig, BrokerServer of 4.3.1)."""
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any, Final, NamedTuple
+
+from kcore.broker.directories.failures import LOG_DIR_FAILURE_TIMEOUT_MS
+from kcore.broker.replicas.broker_config import BrokerConfig
+from kcore.controller.kraft.admin.broker_defaults import DEFAULT_LOG_DIR
+from kcore.controller.kraft.kraft_controller_config import DEFAULT_RELEASE, KraftControllerConfig
+from kcore.net.security.listener_security import ListenerSecurity
+from kcore.raft.membership.replicas import Address, Voter
+from kcore.server.broker.topic_creation import OrdinaryTopics, ordinary_topics_of
+from kcore.server.kraft_controller.apis import FEATURES
+from kcore.server.kraft_controller.kraft_controller_settings import OF_AUTHORIZER, OF_QUOTAS, authorizer_fields
+from kcore.server.properties.listeners import BrokerListeners, listeners_of
+from kcore.server.properties.security import outgoing_of
+from kcore.server.properties.values import (
+    AUTO_JOIN,
+    SettingsError,
+    addresses,
+    checked,
+    listener_name_of,
+    metadata_log_of,
+    raft_settings,
+    read_all,
+    static_voters_of,
+    value_of,
+)
+from kcore.storage.log.live_log import Settings
+
+RETENTION_CHECK_MS: Final = 300_000
+ALL: Final = "*"  # As cordoned.log.dirs: every log directory.
+_OF_REPLICAS: Final = (
+    "replica.lag.time.max.ms",
+    "replica.fetch.wait.max.ms",
+    "replica.fetch.min.bytes",
+    "replica.fetch.max.bytes",
+    "replica.fetch.response.max.bytes",
+    "replica.fetch.backoff.ms",
+    "fetch.max.bytes",
+    "max.incremental.fetch.session.cache.slots",
+    "min.insync.replicas",
+    "message.max.bytes",
+    "producer.id.expiration.ms",
+    "producer.id.expiration.check.interval.ms",
+    "offsets.topic.num.partitions",
+    "offsets.topic.replication.factor",
+    "offsets.topic.segment.bytes",
+    "transaction.state.log.num.partitions",
+    "transaction.state.log.replication.factor",
+    "transaction.state.log.min.isr",
+    "transaction.state.log.segment.bytes",
+)
+_OF_LIFECYCLE: Final = {  # By Kafka's names: fields of LifecycleConfig.
+    "broker.heartbeat.interval.ms": "heartbeat_interval_ms",
+    "initial.broker.registration.timeout.ms": "registration_timeout_ms",
+}
+_OF_NODE: Final = (  # Settings of the metadata log and of quotas.
+    "metadata.log.max.record.bytes.between.snapshots",
+    "metadata.log.max.snapshot.interval.ms",
+    *OF_QUOTAS,
+)
+_OF_LOGS: Final = {"log.segment.bytes": "segment_bytes", "log.index.interval.bytes": "index_interval_bytes"}
+_DIRECTORY_FAILURE: Final = "log.dir.failure.timeout.ms"
+_RETENTION_CHECK: Final = "log.retention.check.interval.ms"
+_TOKEN_KEY: Final = "delegation.token.secret.key"
+
+
+class KraftBrokerSettings(NamedTuple):
+    """The settings of the process."""
+
+    node_id: int
+    log_dirs: tuple[Path, ...]
+    metadata_dir: Path  # metadata.log.dir
+    listeners: BrokerListeners
+    controller_listener: str
+    controllers: ListenerSecurity  # Of connections to controllers.
+    voters: tuple[Voter, ...]
+    bootstrap: tuple[Address, ...]  # controller.quorum.bootstrap.servers
+    rack: str | None
+    raft: dict[str, Any]  # Fields of RaftConfig.
+    metadata_log: Settings
+    replicas: BrokerConfig
+    lifecycle: dict[str, Any]  # Fields of LifecycleConfig.
+    directory_failure_timeout_ms: int  # log.dir.failure.timeout.ms
+    logs: Settings
+    retention_check_ms: int
+    ordinary_topics: OrdinaryTopics
+    static: dict[str, str]  # All that is given, by Kafka's names.
+    release: str = DEFAULT_RELEASE  # Of Kafka: whose features and APIs the broker has.
+
+    def __repr__(self) -> str:
+        """Without the settings themselves: passwords are among them."""
+        return f"KraftBrokerSettings(node_id={self.node_id}, log_dirs={self.log_dirs})"
+
+    def node_config(self, cluster_id: str) -> KraftControllerConfig:
+        """What the rules of configurations read: whose they are, and what server.properties says."""
+        return KraftControllerConfig(
+            node_id=self.node_id,
+            cluster_id=cluster_id,
+            release=self.release,
+            supported_features=dict(FEATURES[self.release]),
+            static_configs=self.static,
+            **read_all(self.static, _OF_NODE),
+            **_authorizer(self.static),
+        )
+
+
+def broker_settings_of(properties: Mapping[str, str]) -> KraftBrokerSettings:
+    """The settings; SettingsError, one line, for a name that Kafka does not know or an invalid value."""
+    given = checked(properties, OF_AUTHORIZER, has_security=True)
+    if given.get("process.roles") != "broker":
+        raise SettingsError(f"process.roles={given.get('process.roles', '')}: kcore's broker is a broker alone")
+    if "node.id" not in given:
+        raise SettingsError("node.id is missing")
+    node_id = value_of("node.id", given["node.id"])
+    controllers = listener_name_of(given)
+    voters = static_voters_of(given.get("controller.quorum.voters", ""), controllers)
+    if node_id in {each.key.id for each in voters}:
+        raise SettingsError(f"controller.quorum.voters: node.id {node_id} is a controller's")
+    bootstrap = addresses("controller.quorum.bootstrap.servers", given)
+    if bool(voters) == bool(bootstrap):
+        raise SettingsError("give either controller.quorum.voters or controller.quorum.bootstrap.servers")
+    if AUTO_JOIN in given and value_of(AUTO_JOIN, given[AUTO_JOIN]):
+        raise SettingsError(f"{AUTO_JOIN}=true: only a controller may be a voter, and this node is a broker")
+    read_all(given, _OF_NODE)  # Wrong values are refused here.
+    _authorizer(given)
+    log_dirs = _log_dirs(given)
+    return KraftBrokerSettings(
+        node_id,
+        log_dirs,
+        Path(given.get("metadata.log.dir") or log_dirs[0]),
+        listeners_of(given, controllers),
+        controllers,
+        outgoing_of(given, controllers),
+        *(voters, bootstrap),
+        given.get("broker.rack"),
+        raft_settings(given),
+        metadata_log_of(given),
+        BrokerConfig(node_id, **read_all(given, _OF_REPLICAS)),
+        _fields(given, _OF_LIFECYCLE),
+        value_of(_DIRECTORY_FAILURE, given.get(_DIRECTORY_FAILURE, str(LOG_DIR_FAILURE_TIMEOUT_MS))),
+        Settings(**_fields(given, _OF_LOGS)),
+        value_of(_RETENTION_CHECK, given.get(_RETENTION_CHECK, str(RETENTION_CHECK_MS))),
+        ordinary_topics_of(given),
+        given,
+    )
+
+
+def _authorizer(given: Mapping[str, str]) -> dict[str, Any]:
+    """Fields of KraftControllerConfig: who may do what, and tokens."""
+    return {**authorizer_fields(given), **read_all(given, (_TOKEN_KEY,))}
+
+
+def _log_dirs(given: Mapping[str, str]) -> tuple[Path, ...]:
+    text = given.get("log.dirs") or given.get("log.dir") or DEFAULT_LOG_DIR
+    paths = [Path(each.strip()) for each in text.split(",") if each.strip()]
+    if len({path.absolute() for path in paths}) < len(paths):
+        raise SettingsError(f"log.dirs={text}: a directory is named twice")
+    return tuple(paths)
+
+
+def _fields(given: Mapping[str, str], names: Mapping[str, str]) -> dict[str, Any]:
+    """The settings that are given, by the names of fields."""
+    return {field: value_of(name, given[name]) for name, field in names.items() if name in given}

@@ -1,0 +1,80 @@
+"""What the metadata log says of settings, as a KRaft broker needs them: topics', and its cordoned directories.
+
+Source: TopicConfigHandler, DynamicConfigPublisher, KafkaConfig.cordonedLogDirs of 4.3.1.
+"""
+
+from collections.abc import Callable, Collection, Mapping, Sequence
+from typing import Final
+
+from kcore.broker.replicas.partition import TopicSettings
+from kcore.broker.replicas.replica_manager import ReplicaManager
+from kcore.controller.kraft.effective_configs import EffectiveConfigs
+from kcore.controller.kraft.kraft_controller_config import KraftControllerConfig
+from kcore.metadata.image.delta import MetadataDelta
+from kcore.metadata.image.image import ClusterImage
+from kcore.schema.configs import ConfigResourceType
+from kcore.server.broker.topic_configs import settings_of
+from kcore.server.kraft_broker.kraft_broker_settings import ALL
+from kcore.storage.log.log_directory import LogDirectory
+from kcore.types import Uuid
+
+CONFIGS: Final = "configs"
+CORDONED: Final = "cordoned.log.dirs"
+
+
+class BrokerConfigs:
+    """Of one broker. `follow` after each change of the image, before the replicas follow it."""
+
+    def __init__(self, config: KraftControllerConfig, manager: ReplicaManager, now_ms: Callable[[], int]) -> None:
+        self._config, self._manager, self._now_ms = config, manager, now_ms
+        self._base: dict[str, str] = {}
+
+    def follow(self, image: ClusterImage, delta: MetadataDelta | None) -> None:
+        """Takes the changed settings of topics whose settings are known; `delta`: None where all may be other."""
+        known = self._manager.settings
+        changed = set(known)
+        if delta is not None:
+            touched = delta.touched(CONFIGS)
+            own = {(ConfigResourceType.BROKER, ""), (ConfigResourceType.BROKER, str(self._config.node_id))}
+            if touched.isdisjoint(own):
+                changed = {name for kind, name in touched if kind == ConfigResourceType.TOPIC and name in known}
+            elif touched:
+                self._base.clear()
+        else:
+            self._base.clear()
+        for topic in changed:
+            self._manager.set_settings(topic, self._settings_of(image, topic), self._now_ms())
+
+    def learn(self, image: ClusterImage, topic: str) -> None:
+        """A replica of the topic is about to be held: its settings are to be known before it leads."""
+        if topic not in self._manager.settings:
+            self._manager.settings[topic] = self._settings_of(image, topic)
+
+    def _settings_of(self, image: ClusterImage, topic: str) -> TopicSettings:
+        if not self._base:
+            self._base = EffectiveConfigs(self._config, image).base_values()
+        own = image.configs.get((ConfigResourceType.TOPIC, topic), {})
+        return settings_of(topic, {**self._base, **own}, self._manager.config)
+
+    def keep_only(self, topics: Collection[str]) -> None:
+        """Other topics are forgotten: they are deleted, or not held any more."""
+        for topic in self._manager.settings.keys() - {*topics}:
+            del self._manager.settings[topic]
+
+    def cordoned(self, image: ClusterImage, directories: Sequence[LogDirectory], default: str = ALL) -> list[Uuid]:
+        """The ids of the directories that are to get no new replicas (KIP-1066).
+
+        All of them where nobody has set it, since this broker coordinates no groups and no transactions: partitions of
+        internal topics are to go elsewhere. Kafka's default is none: with "" as `default`, they are those that an
+        administrator has named, into which no replica may be moved.
+        """
+        own: Mapping[str, str] = image.configs.get((ConfigResourceType.BROKER, str(self._config.node_id)), {})
+        of_all: Mapping[str, str] = image.configs.get((ConfigResourceType.BROKER, ""), {})
+        layers = (own, of_all, self._config.static_configs)
+        text = next((each[CORDONED] for each in layers if CORDONED in each), default)
+        named = {each.strip() for each in text.split(",")}
+        return [
+            each.directory_id
+            for each in directories
+            if each.directory_id is not None and not named.isdisjoint((ALL, str(each.path), str(each.path.absolute())))
+        ]

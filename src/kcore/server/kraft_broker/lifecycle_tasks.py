@@ -1,0 +1,103 @@
+"""The life of a KRaft broker at the edge: its machine's requests are sent, its deadlines kept."""
+
+import asyncio
+import logging
+from collections.abc import Callable
+from typing import Final
+
+from kcore.broker.lifecycle.machine import (
+    Answered,
+    BrokerLifecycle,
+    Effect,
+    Event,
+    Refused,
+    Registered,
+    Send,
+    StateChanged,
+    Timer,
+)
+from kcore.broker.lifecycle.states import BrokerState
+from kcore.net.limits.bounded_log import BoundedLog
+from kcore.schema.broker_lifecycle import BrokerHeartbeatRequest, BrokerRegistrationRequest
+from kcore.schema.structure import Message
+from kcore.server.broker.controller_client import ControllerClient
+
+logger = logging.getLogger(__name__)
+OFFLINE_SINCE: Final = 1  # Versions of BrokerHeartbeat.
+CORDONED_SINCE: Final = 2
+
+
+class LifecycleTasks:
+    """Drives one machine. `on_effect` gets what is neither sent nor logged here."""
+
+    def __init__(
+        self,
+        machine: BrokerLifecycle,
+        channel: ControllerClient,
+        now_ms: Callable[[], int],
+        on_effect: Callable[[Registered | StateChanged], None],
+    ) -> None:
+        self.machine = machine
+        self.ended = asyncio.Event()  # The state is SHUTTING_DOWN.
+        self._channel, self._now_ms, self._on_effect = channel, now_ms, on_effect
+        self._timer: asyncio.TimerHandle | None = None
+        self._asking: asyncio.Task[None] | None = None
+        self._log = BoundedLog(logger)
+
+    def take(self, event: Event) -> None:
+        """What happened: its effects are performed before this returns."""
+        for effect in self.machine.on_event(event, self._now_ms()):
+            self._perform(effect)
+        self._set_timer()
+
+    async def close(self) -> None:
+        """Sends nothing any more."""
+        if self._timer is not None:
+            self._timer.cancel()
+        if self._asking is not None:
+            self._asking.cancel()
+            await asyncio.gather(self._asking, return_exceptions=True)
+        self._channel.close()
+
+    def _perform(self, effect: Effect) -> None:
+        match effect:
+            case Send(request):
+                self._asking = asyncio.create_task(self._ask(request), name="registration and heartbeats")
+            case Refused(request, error):
+                kind = type(request).__name__.removesuffix("Request")
+                self._log.warning("%s is refused: %s; again", kind, error.name)
+            case Registered():
+                self._on_effect(effect)
+            case StateChanged(state):
+                logger.info("broker %s is %s", self.machine.config.broker_id, state.value)
+                if state is BrokerState.SHUTTING_DOWN:
+                    self.ended.set()
+                self._on_effect(effect)
+
+    def _set_timer(self) -> None:
+        if self._timer is not None:
+            self._timer.cancel()
+            self._timer = None
+        if (due_ms := self.machine.next_deadline_ms) is not None:
+            delay_s = max(due_ms - self._now_ms(), 0) / 1000
+            self._timer = asyncio.get_running_loop().call_later(delay_s, self.take, Timer())
+
+    async def _ask(self, request: BrokerRegistrationRequest | BrokerHeartbeatRequest) -> None:
+        """Within the heartbeat interval, as Kafka's; a connection that gives no answer is not used again."""
+
+        def make(choose: Callable[[type[Message]], int]) -> tuple[Message, int]:
+            version = choose(type(request))
+            if isinstance(request, BrokerHeartbeatRequest):
+                if version < CORDONED_SINCE:
+                    request.cordoned_log_dirs = None
+                if version < OFFLINE_SINCE:
+                    request.offline_log_dirs = []
+            return request, version
+
+        response = None
+        try:
+            async with asyncio.timeout(self.machine.config.heartbeat_interval_ms / 1000):
+                response = await self._channel.ask(make)
+        except TimeoutError:
+            self._channel.close()
+        asyncio.get_running_loop().call_soon(self.take, Answered(response))

@@ -1,0 +1,196 @@
+"""A broker's node of the metadata quorum: an observer with its own copy of the log, and without a listener."""
+
+import asyncio
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from random import SystemRandom
+from typing import Any, ClassVar, Final, NamedTuple, Never, Protocol
+
+from kcore.broker.metadata_delta.loader import ImageChanged, MetadataLoader, ReadSnapshotSlice
+from kcore.controller.kraft.kraft_controller_config import DEFAULT_RELEASE
+from kcore.controller.kraft.slices import SnapshotNeed, snapshot_slices
+from kcore.errors import RaftLogError
+from kcore.metadata.metadata_version import FEATURE_NAME
+from kcore.metadata.table.broker_table import Endpoint
+from kcore.net.security.listener_security import PROTOCOLS, ListenerSecurity
+from kcore.raft.log.raft_log import RaftLog
+from kcore.raft.membership.replicas import Address, Voter
+from kcore.raft.raft_config import RaftConfig
+from kcore.raft.state_machine import AnyAppend, SnapshotReader, StateMachine
+from kcore.replication.raft_log import OffsetAndEpoch
+from kcore.server.kraft_controller.apis import RAFT_LEVELS
+from kcore.server.quorum_node.election_file import DirectoryElections
+from kcore.server.quorum_node.quorum_server import PLAINTEXT, Elections, QuorumServer
+from kcore.storage.log.segmented_log import Settings
+from kcore.storage.raft.file_raft_log import DiskRaftLog
+from kcore.storage.raft.raft_dir import RaftDirectory
+
+SNAPSHOT_CHECK_S: Final = 1.0
+
+
+class LogEnd:
+    """The machine of a node that is to know the leader, and how far the log is committed, but none of its records."""
+
+    reads_batches: ClassVar = False
+    is_at_work: ClassVar = False
+
+    def __init__(self) -> None:
+        self.end_offset = 0
+
+    def on_committed(self, batches: bytes, end_offset: int) -> Sequence[Never]:
+        self.end_offset = end_offset
+        return ()
+
+    def on_snapshot(self, reader: SnapshotReader) -> Sequence[Never]:
+        self.end_offset = reader.snapshot.offset
+        reader.close()
+        return ()
+
+    def on_leader(self, epoch: int, offset: int) -> Sequence[Never]:
+        raise RaftLogError("a broker cannot lead the quorum")
+
+    def on_resigned(self, epoch: int) -> Sequence[Never]:
+        raise RaftLogError("a broker cannot lead the quorum")
+
+    def on_refused(self, append: AnyAppend, next_offset: int) -> Sequence[Never]:
+        raise RaftLogError("a broker cannot append to the metadata log")
+
+
+class Controllers(Protocol):
+    """What a broker's settings say of the quorum."""
+
+    @property
+    def controller_listener(self) -> str:
+        """The name of the controllers' listener."""
+
+    @property
+    def voters(self) -> tuple[Voter, ...]:
+        """Those of controller.quorum.voters."""
+
+    @property
+    def bootstrap(self) -> tuple[Address, ...]:
+        """controller.quorum.bootstrap.servers"""
+
+    @property
+    def raft(self) -> dict[str, Any]:
+        """Further fields of RaftConfig."""
+
+    @property
+    def metadata_log(self) -> Settings:
+        """How the log is cut into segments."""
+
+
+class OwnLog(NamedTuple):
+    """A broker's own copy of the metadata log, open, and what its node needs besides."""
+
+    config: RaftConfig
+    log: DiskRaftLog
+    elections: DirectoryElections
+
+
+def open_log(
+    folder: Path, broker_id: int, cluster_id: str, told: Controllers, release: str, *, set_aside: bool = False
+) -> OwnLog:
+    """StorageError for a folder that is not formatted for this broker."""
+    voters = [each.key.id for each in told.voters]
+    directory = RaftDirectory(folder, node_id=broker_id, cluster_id=cluster_id, voters=voters, is_broker=True)
+    level, rules = RAFT_LEVELS[release]
+    log, election = directory.open(told.metadata_log._replace(set_aside=set_aside), level=rules)
+    config = RaftConfig(
+        directory.cluster_id,
+        broker_id,
+        directory.directory_id,
+        {},
+        SystemRandom().randrange,
+        voters=told.voters,
+        bootstrap_servers=told.bootstrap,
+        listener=told.controller_listener,
+        can_become_voter=False,
+        level=level,
+        **told.raft,
+    )
+    return OwnLog(config, log, DirectoryElections(directory, election))
+
+
+class BrokerObserver(QuorumServer):
+    """Within `async with` it follows the log."""
+
+    def __init__(
+        self,
+        config: RaftConfig,
+        log: RaftLog,
+        elections: Elections,
+        machine: StateMachine[Any],
+        security: ListenerSecurity = PLAINTEXT,
+    ) -> None:
+        super().__init__(
+            *(config, log, elections), host=None, port=0, machine=machine, front="plain", security=security
+        )
+
+    def controller(self) -> Endpoint | None:
+        """The listener of the leader, which is the active controller; None while there is none, or it is unknown."""
+        state = self.node.quorum.state
+        where = state.leader_endpoints.get(self.config.listener) if state.leader_id >= 0 else None
+        if where is None:
+            return None
+        return Endpoint(where.port, where.host, self.config.listener, PROTOCOLS.index(self._security.protocol))
+
+
+class MetadataObserver(BrokerObserver):
+    """Within `async with` it follows the log; `on_image` is called whenever the loader's image has changed."""
+
+    def __init__(
+        self,
+        config: RaftConfig,
+        log: RaftLog,
+        elections: Elections,
+        loader: MetadataLoader,
+        on_image: Callable[[ImageChanged], None],
+        need: SnapshotNeed,
+        security: ListenerSecurity,
+        release: str = DEFAULT_RELEASE,
+    ) -> None:
+        """`need`: when the state is written as a snapshot, below which the log can go.
+
+        `security`: what connections to the controllers show.
+        """
+        super().__init__(config, log, elections, loader, security)
+        self._loader, self._on_image, self._need, self._release = loader, on_image, need, release
+
+    async def write_snapshots(self) -> None:
+        """For ever: writes one when it is due (SnapshotGenerator). One that fails is tried again when the next is."""
+        need, loader, counted = self._need, self._loader, 0
+        while True:
+            await asyncio.sleep(SNAPSHOT_CHECK_S)
+            read, now_ms, offset = loader.read_bytes, self._clock.now_ms(), loader.end_offset
+            need.count(read - counted)
+            counted = read
+            image = loader.image
+            if image.in_transaction or FEATURE_NAME not in image.features or image.end_offset != offset:
+                continue
+            if (why := need.why(offset, now_ms)) is None:
+                continue
+            need.begin(offset, now_ms)
+            snapshot = OffsetAndEpoch(offset, self.node.log.epoch_at(offset - 1))
+            slices = snapshot_slices(image.copy(), None, snapshot.epoch, now_ms, _nothing, self._release)
+            if await self.write_due_snapshot(snapshot, now_ms, slices, why):
+                need.has_size(self.metrics.snapshots.latest_bytes)
+
+    def _perform_own(self, effect: Any) -> None:
+        if isinstance(effect, ImageChanged):
+            self._on_image(effect)
+        elif isinstance(effect, ReadSnapshotSlice):
+            asyncio.get_running_loop().call_soon(self._read_slice)
+        else:
+            super()._perform_own(effect)
+
+    def _read_slice(self) -> None:
+        def read(_: int) -> list[Any]:
+            self._outputs += self._loader.on_read_slice()
+            return []
+
+        self._take("snapshot slice read", read)
+
+
+def _nothing() -> None:
+    """The copy of the image is the snapshot's alone."""

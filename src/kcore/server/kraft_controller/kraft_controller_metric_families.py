@@ -1,0 +1,136 @@
+"""A KRaft controller's figures as families of a page, with Kafka's names where Kafka has them.
+
+Source: ControllerMetadataMetrics, QuorumControllerMetrics, BrokerRegistrationState of 4.3.1.
+"""
+
+import asyncio
+from collections.abc import Callable, Iterable, Sequence
+from functools import partial
+from typing import Final
+
+import numpy as np
+
+from kcore.controller.kraft.brokers.heartbeats import NEVER
+from kcore.metadata.table.broker_table import BrokerTable
+from kcore.metadata.table.partition_table import PartitionTable
+from kcore.server.kraft_controller.kraft_controller_server import KraftServer
+from kcore.server.metrics.metric_families import Collect, Family, gauge, gauges
+from kcore.server.quorum_node.quorum_metric_families import quorum_families
+from kcore.types import Int32s, Int64s
+from kcore.wire.record_batch import scan_batches
+
+CONTROLLER: Final = "kafka_controller_KafkaController"
+ROWS_AT_ONCE: Final = 500_000  # Partitions counted between two looks at the sockets: a few milliseconds.
+FENCED, CONTROLLED_SHUTDOWN, ACTIVE = 10, 20, 30  # BrokerRegistrationState
+
+
+def collector(server: KraftServer) -> Collect:
+    """The page of one controller."""
+    return KraftFamilies(server).collect
+
+
+class KraftFamilies:
+    """What the page consists of."""
+
+    def __init__(self, server: KraftServer) -> None:
+        self._server = server
+        self._counted_at = -1, -1  # Epoch and end offset of the state that was counted last.
+        self._offline = self._imbalanced = 0
+
+    async def collect(self) -> Sequence[Family | Callable[[], Family]]:
+        """All families, as they are now. The event loop is held for milliseconds, however many partitions there are."""
+        await self._count()
+        return [*self._of_controller(), *self._of_state(), *self._of_brokers(), *quorum_families(self._server)]
+
+    async def _count(self) -> None:
+        """Partitions without a leader, and without the preferred one, unless the state is as it was."""
+        image = self._server.controller.image
+        at = image.epoch, image.end_offset
+        if at == self._counted_at:
+            return
+        table, offline, imbalanced = image.table, 0, 0
+        for first in range(0, len(table), ROWS_AT_ONCE):
+            counts = counted(table, first, first + ROWS_AT_ONCE)
+            offline, imbalanced = offline + counts[0], imbalanced + counts[1]
+            await asyncio.sleep(0)
+        self._offline, self._imbalanced, self._counted_at = offline, imbalanced, at
+
+    def _of_controller(self) -> Iterable[Family]:
+        controller, metrics = self._server.controller, self._server.metrics
+        is_active = controller.epoch is not None
+        yield gauge(f"{CONTROLLER}_ActiveControllerCount", "1 on the active controller, or else 0.", is_active)
+        applied = controller.image.end_offset - 1
+        text = "The last record that is applied to this controller's state, committed or not."
+        yield gauge(f"{CONTROLLER}_LastAppliedRecordOffset", text, applied)
+        if (timestamp_ms := self._timestamp(applied)) is not None:
+            yield gauge(f"{CONTROLLER}_LastAppliedRecordTimestamp", "When it was appended, in ms.", timestamp_ms)
+            lag_ms = self._server.wall_ms() - timestamp_ms
+            yield gauge(f"{CONTROLLER}_LastAppliedRecordLagMs", "How long ago that was, in ms.", lag_ms)
+        text = "The last record that is committed, as this controller knows."
+        yield gauge(f"{CONTROLLER}_LastCommittedRecordOffset", text, controller.committed - 1)
+        text = "Times that a controller became the active one, as this one saw it."
+        yield gauge(f"{CONTROLLER}_NewActiveControllersCount", text, metrics.new_leaders)
+        text = "Events that this controller began."
+        yield gauge(f"{CONTROLLER}_EventQueueOperationsStartedCount", text, metrics.processing_time.count)
+        text = "Requests and tasks that failed by a fault of the controller's, and wrote nothing."
+        yield gauge(f"{CONTROLLER}_MetadataErrorCount", text, metrics.faults)
+
+    def _timestamp(self, offset: int) -> int | None:
+        """Of the batch with that record; None where the log has it no more, or not yet."""
+        log = self._server.node.log
+        if not log.start_offset <= offset < log.end_offset:
+            return None
+        batches = scan_batches(log.read(offset, 1, log.end_offset), check_crc=False, stop=True)
+        return int(batches.max_timestamp[-1])
+
+    def _of_state(self) -> Iterable[Family]:
+        image = self._server.controller.image
+        brokers, table = image.brokers, image.table
+        fenced__b, leaving__b = brokers.fenced__b, brokers.in_controlled_shutdown__b
+        for name, what, is_counted__b in (
+            ("FencedBrokerCount", "Registered brokers that are fenced.", fenced__b),
+            ("ActiveBrokerCount", "Registered brokers that are not fenced.", ~fenced__b),
+            ("ControlledShutdownBrokerCount", "Registered brokers in controlled shutdown.", leaving__b),
+        ):
+            yield gauge(f"{CONTROLLER}_{name}", what, int(np.count_nonzero(brokers.registered__b & is_counted__b)))
+        yield gauge(f"{CONTROLLER}_GlobalTopicCount", "Topics.", image.topics.count)
+        yield gauge(f"{CONTROLLER}_GlobalPartitionCount", "Partitions.", table.partition_count)
+        yield gauge(f"{CONTROLLER}_OfflinePartitionsCount", "Partitions without a leader.", self._offline)
+        text = "Partitions that their preferred replica does not lead."
+        yield gauge(f"{CONTROLLER}_PreferredReplicaImbalanceCount", text, self._imbalanced)
+
+    def _of_brokers(self) -> Iterable[Callable[[], Family]]:
+        """A sample a broker: what they are made of is copied here."""
+        controller = self._server.controller
+        self._server.hear()
+        brokers, heartbeats = controller.image.brokers, controller.context.heartbeats
+        rows = np.flatnonzero(brokers.registered__b)
+        ids, states = brokers.ids[rows], registration_states(brokers)[rows]
+        text = "10: the broker is fenced, 20: in controlled shutdown, 30: active."
+        yield partial(_by_broker, f"{CONTROLLER}_BrokerRegistrationState", text, ids, states)
+        if controller.epoch is None:
+            return
+        contacts = {each: state.last_contact_ms for each, state in heartbeats.brokers.items()}
+        last_ms = np.array([contacts.get(each, NEVER) for each in ids.tolist()], np.int64)
+        longest_ms = heartbeats.session_timeout_ms
+        since_ms = np.where(last_ms == NEVER, longest_ms, np.minimum(self._server.now_ms() - last_ms, longest_ms))
+        text = "How long ago the broker's last heartbeat came, in ms; at most its session."
+        yield partial(_by_broker, f"{CONTROLLER}_TimeSinceLastHeartbeatReceivedMs", text, ids, since_ms)
+
+
+def _by_broker(name: str, what: str, ids: Int32s, values: Int64s) -> Family:
+    return gauges(name, what, "broker", dict(zip(map(str, ids.tolist()), values.tolist(), strict=True)))
+
+
+def counted(table: PartitionTable, first: int, end: int) -> tuple[int, int]:
+    """Of these rows: how many have no leader, and how many another one than the first replica (hasPreferredLeader)."""
+    leader__p, preferred__p = table.leader__p[first:end], table.replicas__ps[first:end, :1].ravel()
+    is_partition__p = preferred__p >= 0
+    offline = np.count_nonzero(is_partition__p & (leader__p < 0))
+    return int(offline), int(np.count_nonzero(is_partition__p & (leader__p != preferred__p)))
+
+
+def registration_states(brokers: BrokerTable) -> Int64s:
+    """By row, of registered brokers, as BrokerRegistrationState numbers them."""
+    states = np.where(brokers.in_controlled_shutdown__b, CONTROLLED_SHUTDOWN, ACTIVE)
+    return np.where(brokers.fenced__b, FENCED, states).astype(np.int64)

@@ -1,0 +1,428 @@
+"""The server of a KRaft controller: raft's requests go to the node, the others to the controller.
+
+Source: ControllerApis.
+"""
+
+import asyncio
+from collections import deque
+from collections.abc import Callable, Hashable, Mapping
+from functools import partial
+from typing import Final, NamedTuple
+
+from kcore.constants import KRAFT_VERSION
+from kcore.controller.kraft.authorization import is_authorized
+from kcore.controller.kraft.brokers.heartbeats import Contact
+from kcore.controller.kraft.controller import KraftController
+from kcore.controller.kraft.departures import LEADERS_NAMED
+from kcore.controller.kraft.handlers import HANDLERS
+from kcore.controller.kraft.kraft_context import ControllerContext, RequestInfo
+from kcore.controller.rules.api_errors import DEFAULT_MESSAGES
+from kcore.controller.rules.error_responses import refused
+from kcore.controller.rules.parsed import is_parsed
+from kcore.controller.rules.quotas import IP
+from kcore.errors import DisconnectedError, NetworkError
+from kcore.java_hash import hash_map_order
+from kcore.metadata.acl_codes import ALTER, CLUSTER_ACTION, DESCRIBE
+from kcore.metadata.metadata_version import FEATURE_NAME
+from kcore.metadata.principal import KafkaPrincipal
+from kcore.net.adoption import Direct
+from kcore.net.framed_connection import PIECE_BYTES, Encoded
+from kcore.net.limits.connection_limits import CLIENT_VALUES, REQUEST_VALUES
+from kcore.net.limits.gradual_release import let_go, long_lists
+from kcore.net.request_context import PLAINTEXT, ClientSession
+from kcore.net.requests import Answer
+from kcore.net.server import RequestContext
+from kcore.net.versions import api_name
+from kcore.protocol_errors import Errors
+from kcore.raft.node import REQUEST_HANDLERS
+from kcore.schema.alter_partition import AlterPartitionRequest
+from kcore.schema.api_versions import FinalizedFeatureKey, SupportedFeatureKey
+from kcore.schema.broker_lifecycle import BrokerHeartbeatRequest, BrokerRegistrationRequest
+from kcore.schema.cluster_metadata import DescribeClusterResponse
+from kcore.schema.describe_quorum import DescribeQuorumRequest, DescribeQuorumResponse
+from kcore.schema.envelope import EnvelopeRequest, EnvelopeResponse
+from kcore.schema.fetch import FetchRequest
+from kcore.schema.raft_voters import (
+    AddRaftVoterRequest,
+    AddRaftVoterResponse,
+    RemoveRaftVoterRequest,
+    RemoveRaftVoterResponse,
+)
+from kcore.schema.sasl import SaslAuthenticateRequest, SaslHandshakeRequest
+from kcore.schema.structure import Message
+from kcore.server.answers import in_turns
+from kcore.server.kraft_controller.apis import APIS
+from kcore.server.kraft_controller.credentials import NOT_LOADED
+from kcore.server.kraft_controller.envelopes import Forwarded, is_refused_change_of_voters, opened, wrapped
+from kcore.server.kraft_controller.heartbeat_feed import HeartbeatFeed
+from kcore.server.quorum_node.answer_loop import CompiledFront, Feed
+from kcore.server.quorum_node.clock import Clock
+from kcore.server.quorum_node.follower_feed import FollowerFeed
+from kcore.server.quorum_node.quorum_request_handlers import QuorumFront, TakeRequest
+from kcore.server.security.request_throttle import KnownByImage, May, RequestThrottle
+
+NEEDS: Final = {DescribeQuorumRequest: DESCRIBE, AddRaftVoterRequest: ALTER, RemoveRaftVoterRequest: ALTER}
+LOOPBACK: Final = "127.0.0.1"
+CONNECTION_RATE: Final = "connection_creation_rate"
+_DIRECT: Final = {FetchRequest.api_key, BrokerHeartbeatRequest.api_key, BrokerRegistrationRequest.api_key}
+# Of nodes of the cluster, and what its raft answers (sendResponseExemptThrottle). Kafka throttles brokers by their
+# heartbeats and registrations, too; they are answered before all else here, and most by the compiled loop.
+_EXEMPT: Final = frozenset(
+    {*REQUEST_HANDLERS, AlterPartitionRequest, BrokerHeartbeatRequest, BrokerRegistrationRequest, EnvelopeRequest}
+)
+REGISTERED_AT_ONCE: Final = 4  # Brokers, before those that were registered have a turn to connect and to be unfenced.
+NOT_ALLOWED: Final = Errors.CLUSTER_AUTHORIZATION_FAILED
+_VOTER_CHANGES: Final = (AddRaftVoterResponse, RemoveRaftVoterResponse)
+ALREADY: Final = "SaslAuthenticate request received after successful authentication"
+
+TakeControl = Callable[[Message, RequestInfo, Hashable], None]
+
+
+class _Asked(NamedTuple):
+    """A request, its principal and its connection."""
+
+    request: Message
+    version: int
+    principal: KafkaPrincipal
+    client_address: str
+    listener: str
+    is_forwarded: bool = False
+    is_token_authenticated: bool = False
+    client_id: str | None = None
+    security_protocol: str = PLAINTEXT
+
+
+def _asked_of(context: RequestContext, request: Message) -> _Asked:
+    return _Asked(
+        *(request, context.version, context.principal, context.client_address, context.listener_name),
+        client_id=context.header.client_id,
+        is_token_authenticated=context.session.is_token_authenticated,
+        security_protocol=context.session.security_protocol,
+    )
+
+
+def _senseless(asked: _Asked) -> NetworkError:
+    """Closes the connection, as where Kafka's parser of requests throws."""
+    return NetworkError(f"{api_name(type(asked.request))} of {asked.client_address} makes no sense")
+
+
+def _without_leader(response: Message | None) -> Message | None:
+    """As Kafka's raft answers where it does not lead ("standbys-name-no-leader")."""
+    if isinstance(response, DescribeQuorumResponse):
+        for partition in (each for topic in response.topics for each in topic.partitions):
+            if partition.error_code == Errors.NOT_LEADER_OR_FOLLOWER:
+                partition.leader_id = partition.leader_epoch = 0
+    elif isinstance(response, _VOTER_CHANGES) and response.error_code == Errors.NOT_LEADER_OR_FOLLOWER:
+        response.error_message = ""
+    return response
+
+
+def _listed(names: list[str]) -> list[str]:
+    """Finalized features in the order of Kafka's answer: each copy of the map is as large as it needs to be.
+
+    Source: FinalizedFeatures, whose constructor adds metadata.version, and setFinalizedLevel.
+    """
+    listed = hash_map_order(sorted({*names} - {FEATURE_NAME, KRAFT_VERSION}))
+    listed = hash_map_order([*listed, FEATURE_NAME], capacity=_capacity(listed))
+    if KRAFT_VERSION not in names:
+        return listed
+    listed = hash_map_order([*listed, KRAFT_VERSION], capacity=_capacity(listed))
+    return hash_map_order(listed, capacity=_capacity(listed))
+
+
+def _capacity(names: list[str]) -> int:
+    """Of `new HashMap(map)`."""
+    return int(len(names) / 0.75 + 1)
+
+
+class ControllerFront(QuorumFront):
+    """The server of a controller."""
+
+    _urgent = frozenset({BrokerHeartbeatRequest.api_key})
+    _tells_itself = True  # The principal may be that of an envelope.
+
+    def __init__(
+        self,
+        release: str,
+        level: str,
+        listener: str,
+        take: TakeRequest,
+        control: TakeControl,
+        context: Callable[[], ControllerContext],
+        clocks: Callable[[], tuple[int, int]],
+        leader_id: Callable[[], int],
+        has_loaded: Callable[[], bool],
+    ) -> None:
+        """`take`: of raft's requests; `control`: of the controller's. `clocks`: forward-only time and wall time, ms.
+
+        `has_loaded`: whether the image has been as far as the log is committed, ACLs included.
+        """
+        super().__init__(level, take, DescribeClusterResponse, listener)
+        self._release, self._control, self._context = release, control, context
+        self._clocks, self._leader_id, self._has_loaded = clocks, leader_id, has_loaded
+        self._decided = -1, -1  # How many records of features, and the offset behind the last one's batch.
+        self._told: tuple[dict[str, int], int] | None = None
+        self._heard_by: tuple[KraftController, Clock] | None = None
+        self._heartbeats: HeartbeatFeed | None = None
+        self._registrations: deque[Callable[[], None]] = deque()  # That are to begin.
+        config = context().config
+        self.throttle: RequestThrottle = RequestThrottle(
+            KnownByImage(lambda: context().image),
+            lambda: clocks()[0],
+            lambda request, version: type(request) in _EXEMPT,
+            config.quota_window_num,
+            config.quota_window_size_seconds,
+        )
+
+    def _apis(self) -> Mapping[str, tuple[int, int]]:
+        return APIS[self._release]
+
+    def _rate_of(self, address: str) -> float | None:
+        """connection_creation_rate of the address, or of all others (KIP-612)."""
+        quotas = self._context().image.quotas
+        if not quotas:
+            return None
+        names = [address, "localhost"] if address == LOOPBACK else [address]
+        found = (quotas.get(((IP, name),), {}).get(CONNECTION_RATE) for name in (*names, None))
+        return next((rate for rate in found if rate is not None), None)
+
+    def show_decided(self, controller: KraftController) -> None:
+        """The finalized levels in ApiVersions responses from now on, once they are committed (FeaturesPublisher).
+
+        Their epoch is the end of the batch with the last FeatureLevelRecord, be it one that changes nothing; before the
+        first one it is -1, and metadata.version is the release's oldest.
+        """
+        image, (count, end_offset) = controller.image, self._decided
+        if image.feature_records != count or end_offset > image.end_offset:
+            self._decided = image.feature_records, image.end_offset
+        if controller.stable >= self._decided[1]:
+            level = controller.raft.kraft_version
+            if self._release == "3.9.1":  # It takes its own record for raft's level (KAFKA-18979).
+                level = level or image.written_kraft_version
+            oldest = {} if image.features else {FEATURE_NAME: controller.context.version.feature_level}
+            self._show({**oldest, **image.features, KRAFT_VERSION: level}, -1 if oldest else self._decided[1] - 1)
+
+    def _show(self, finalized: Mapping[str, int], offset: int) -> None:
+        if self._server is None or self._told == (dict(finalized), offset):
+            return
+        self._told = dict(finalized), offset
+        answer, supported = self._server.versions_answer, self._context().config.supported_features
+        answer.supported_features = [
+            SupportedFeatureKey(name=name, min_version=supported[name][0], max_version=supported[name][1])
+            for name in hash_map_order(supported)
+        ]
+        answer.finalized_features_epoch = offset
+        answer.finalized_features = [
+            FinalizedFeatureKey(name=name, min_version_level=finalized[name], max_version_level=finalized[name])
+            for name in _listed([name for name, level in finalized.items() if level > 0])
+        ]
+
+    def _feeds(self, front: CompiledFront, followers: FollowerFeed) -> list[Feed]:
+        assert self._heard_by is not None
+        self._heartbeats = HeartbeatFeed(front, followers, *self._heard_by, self._may_go_on)
+        return [followers, self._heartbeats]
+
+    def hear_for(self, controller: KraftController, clock: Clock) -> None:
+        """Before `compile`: whose brokers' heartbeats the loop answers, and the clock of that controller."""
+        self._heard_by = controller, clock
+
+    def _may_go_on(self, direct: Direct) -> bool:
+        return self._is_allowed(_asked_of(direct.context, direct.request), CLUSTER_ACTION)
+
+    def _is_node(self, session: ClientSession) -> bool:
+        info = RequestInfo(0, 0, principal=session.principal, client_address=session.client_address)
+        return is_authorized(self._context(), info, CLUSTER_ACTION)
+
+    def follow(self) -> None:
+        super().follow()
+        if self._heartbeats is not None:
+            self._heartbeats.follow()
+
+    def contacts(self) -> list[Contact]:
+        """The heartbeats that the loop has answered since the last call."""
+        return [] if self._heartbeats is None else self._heartbeats.contacts()
+
+    async def close(self) -> None:
+        self._registrations.clear()
+        await super().close()
+
+    def takes(self, api_key: int) -> bool:
+        """Fetches, heartbeats and registrations: they come from all brokers at once."""
+        return api_key in _DIRECT
+
+    def begin(self, context: RequestContext, request: Message, answer: Answer) -> None:
+        asked = _asked_of(context, request)
+        self._check(asked)
+        if not self.throttle.is_on:
+            self._begin_direct(context, asked, answer)
+            return
+        watched = self.throttle.watched(context, request, answer, self._right_of(asked))
+        self._begin_direct(context, asked, watched)
+        watched.begun()
+
+    def _begin_direct(self, context: RequestContext, asked: _Asked, answer: Answer) -> None:
+        request = asked.request
+        if not isinstance(request, FetchRequest):
+            answer = self._telling(asked, answer)
+        if isinstance(request, BrokerHeartbeatRequest):
+            self._begin(partial(self._control, request, self._info(asked)), answer)
+        elif isinstance(request, BrokerRegistrationRequest):
+            self._begin(partial(self._register_in_turn, asked), answer)
+        elif self._is_allowed(asked, CLUSTER_ACTION):
+            super().begin(context, request, answer)
+        else:
+            self._telling(asked, answer)(refused(request, Errors.CLUSTER_AUTHORIZATION_FAILED))
+
+    def _check(self, asked: _Asked) -> None:
+        """Closes the connection where a request makes no sense, or where it is not known yet what its sender may do.
+
+        While ACLs are missing, rules for who has none would let anybody in. Source: StandardAuthorizerData.findAclRule,
+        AuthorizerNotReadyException.
+        """
+        if not is_parsed(asked.request):
+            raise _senseless(asked)
+        config = self._context().config
+        if config.has_authorizer and not self._has_loaded() and str(asked.principal) not in config.super_users:
+            raise DisconnectedError(NOT_LOADED)
+
+    def _register_in_turn(self, asked: _Asked, reply_to: Hashable) -> None:
+        self._registrations.append(lambda: self._control(asked.request, self._info(asked), reply_to))
+        if len(self._registrations) == 1:
+            asyncio.get_running_loop().call_soon(self._register_some)
+
+    def _register_some(self) -> None:
+        """Few at a time: who is registered connects, fetches and beats, and is not kept waiting by all that register.
+
+        Where thousands do so at once, the last one is done as soon as otherwise.
+        """
+        for _ in range(REGISTERED_AT_ONCE):
+            if self._registrations:
+                self._registrations.popleft()()
+                self._look()
+        if self._registrations:
+            asyncio.get_running_loop().call_soon(self._register_some)
+
+    async def _handle(self, context: RequestContext, request: Message) -> Message | Encoded | None:
+        asked, version = _asked_of(context, request), context.version
+        self._check(asked)
+        if isinstance(request, EnvelopeRequest):
+            return await self._enveloped(context, request, asked)
+        response = await self._asked(context, asked)
+        self.throttle.answered(context, request, response, self._right_of(asked))
+        return None if response is None else await in_turns(response, version)
+
+    async def _enveloped(self, context: RequestContext, envelope: EnvelopeRequest, outer: _Asked) -> Message | Encoded:
+        """Handles a forwarded request as its client's; the sender of the envelope needs CLUSTER_ACTION."""
+        found = await self._opened(envelope, outer)
+        if isinstance(found, Errors):
+            answer = EnvelopeResponse(error_code=found.value)
+            self.throttle.answered(context, envelope, answer, self._right_of(outer))
+            self._tell(outer, answer)
+            return answer
+        version = found.header.request_api_version
+        asked = _Asked(
+            *(found.request, version, found.principal, found.client_address, outer.listener),
+            is_forwarded=True,
+            client_id=found.header.client_id,
+            is_token_authenticated=found.is_token_authenticated,
+            security_protocol=outer.security_protocol,
+        )
+        response = await self._asked(context, asked, through=outer)
+        if response is None:
+            return EnvelopeResponse(error_code=Errors.UNKNOWN_SERVER_ERROR.value)
+        self.throttle.answered_through(context.session, asked.principal, asked.client_id, response)
+        if LEADERS_NAMED not in self._context().config.kafka_way and is_refused_change_of_voters(response):
+            return EnvelopeResponse(error_code=Errors.NOT_CONTROLLER.value)
+        enclosed = await wrapped(found, response)
+        if len(envelope.request_data) > PIECE_BYTES or isinstance(enclosed, Encoded):
+            lists = [*long_lists(found.request), *long_lists(response)]
+            del found, asked, response
+            await let_go(lists)
+        return enclosed
+
+    async def _opened(self, envelope: EnvelopeRequest, outer: _Asked) -> Forwarded | Errors:
+        if not self._is_allowed(outer, CLUSTER_ACTION):
+            return Errors.CLUSTER_AUTHORIZATION_FAILED
+        assert self._server is not None
+        most = CLIENT_VALUES if self._context().config.has_authorizer else REQUEST_VALUES
+        found = await opened(envelope, most, self._server.reading)
+        if isinstance(found, Errors):
+            return found
+        lowest, highest = self._apis().get(api_name(type(found.request)), (0, -1))
+        is_known = lowest <= found.header.request_api_version <= highest
+        return found if is_known else Errors.UNSUPPORTED_VERSION
+
+    async def _asked(self, context: RequestContext, asked: _Asked, through: _Asked | None = None) -> Message | None:
+        """With a line in the audit log; `through`: the envelope that the request came in."""
+        response = await self._response_to(context, asked)
+        self._tell(asked, response, through)
+        return response
+
+    def _tell(self, asked: _Asked, response: Message | None, through: _Asked | None = None) -> None:
+        if self.audit is not None:
+            via = (None, None) if through is None else (through.principal, through.client_address)
+            wall_ms = self._clocks()[1]
+            self.audit.write(wall_ms, asked.principal, asked.client_address, asked.request, response, *via)
+
+    def _telling(self, asked: _Asked, answer: Answer) -> Answer:
+        """The answer to a request without a task, with its line."""
+
+        def told(response: Message | None) -> None:
+            self._tell(asked, response)
+            answer(response)
+
+        return answer if self.audit is None else told
+
+    async def _response_to(self, context: RequestContext, asked: _Asked) -> Message | None:
+        request = asked.request
+        kind = type(request)
+        if kind in HANDLERS:
+            ask = partial(self._control, request, self._info(asked))
+            if kind is BrokerRegistrationRequest:
+                ask = partial(self._register_in_turn, asked)
+            response = await self._answered(context, ask)
+            if isinstance(response, DescribeClusterResponse) and not response.error_code:
+                leader_id = self._leader_id()
+                known = {each.broker_id for each in response.brokers}
+                response.controller_id = leader_id if leader_id in known else -1
+            if response is None and not self._is_gone(context):
+                raise _senseless(asked)
+            return response
+        if kind in REQUEST_HANDLERS:
+            if not self._is_allowed(asked, NEEDS.get(kind, CLUSTER_ACTION)):
+                return refused(request, NOT_ALLOWED, DEFAULT_MESSAGES[NOT_ALLOWED])
+            response = await self._answered(context, partial(self._take, request, asked.version))
+            return _without_leader(response) if LEADERS_NAMED in self._context().config.kafka_way else response
+        if isinstance(request, SaslHandshakeRequest):
+            return refused(request, Errors.ILLEGAL_SASL_STATE)
+        if isinstance(request, SaslAuthenticateRequest):
+            return refused(request, Errors.ILLEGAL_SASL_STATE, ALREADY)
+        return refused(request, Errors.UNKNOWN_SERVER_ERROR)
+
+    @staticmethod
+    def _is_gone(context: RequestContext) -> bool:
+        return context.gone is not None and context.gone.done()
+
+    def _info(self, asked: _Asked) -> RequestInfo:
+        now_ms, wall_ms = self._clocks()
+        return RequestInfo(
+            *(asked.version, now_ms, wall_ms, asked.principal, asked.client_address),
+            is_forwarded=asked.is_forwarded,
+            is_token_authenticated=asked.is_token_authenticated,
+            listener=asked.listener,
+            client_id=asked.client_id,
+            security_protocol=asked.security_protocol,
+        )
+
+    def _right_of(self, asked: _Asked) -> May:
+        """Whether the sender may ask what no quota is for: whose request went well had the right."""
+
+        def may(response: Message) -> bool:
+            if getattr(response, "error_code", None) == Errors.NONE:
+                return True
+            return self._is_allowed(asked, NEEDS.get(type(asked.request), CLUSTER_ACTION))
+
+        return may
+
+    def _is_allowed(self, asked: _Asked, operation: int) -> bool:
+        return is_authorized(self._context(), self._info(asked), operation)

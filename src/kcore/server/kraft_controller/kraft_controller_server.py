@@ -1,0 +1,275 @@
+"""A KRaft controller as a process: the node of a quorum, with a controller as its state machine.
+
+Source: ControllerServer, SnapshotGenerator, ControllerRegistrationManager of 4.3.1.
+"""
+
+import asyncio
+import logging
+import time
+from collections.abc import Callable, Hashable, Sequence
+from dataclasses import replace
+from functools import partial
+from importlib import import_module
+from random import Random, SystemRandom
+from typing import Any, Final
+
+from kcore.controller.kraft.activation import Bootstrap
+from kcore.controller.kraft.controller import KraftController
+from kcore.controller.kraft.departures import KILLED_LEADERS
+from kcore.controller.kraft.kraft_context import RequestInfo
+from kcore.controller.kraft.kraft_controller_config import KraftControllerConfig
+from kcore.controller.kraft.outputs import Clocks, LogLine, ReadSnapshotSlice, RequestAnswer, WorkOn
+from kcore.controller.kraft.slices import snapshot_slices
+from kcore.controller.kraft.tasks import all_tasks
+from kcore.net.limits.bounded_log import BoundedLog
+from kcore.net.limits.connection_limits import Limits
+from kcore.net.security.listener_security import PROTOCOLS, ListenerSecurity
+from kcore.net.security.sasl_server import SaslListener
+from kcore.net.versions import api_name
+from kcore.raft.driver import MachineEffect
+from kcore.raft.effects import Effect, LeaderChanged
+from kcore.raft.log.raft_log import RaftLog
+from kcore.raft.membership import kraft_version
+from kcore.raft.raft_config import RaftConfig
+from kcore.raft.snapshots import ends_within_a_batch
+from kcore.replication.java_random import JavaRandom
+from kcore.replication.raft_log import OffsetAndEpoch
+from kcore.schema.structure import Message
+from kcore.server.kraft_controller.credentials import LogCredentials
+from kcore.server.kraft_controller.kraft_controller_request_handlers import ControllerFront
+from kcore.server.kraft_controller.registration import Registration
+from kcore.server.quorum_node.answer_loop import FrontKind
+from kcore.server.quorum_node.clock import Clock
+from kcore.server.quorum_node.quorum_request_handlers import LIMITS, QuorumFront
+from kcore.server.quorum_node.quorum_server import PLAINTEXT, STOP_MS, Elections, QuorumServer
+from kcore.storage.raft.raft_dir import random_directory_id
+
+import_module("numpy.ma")  # np.unique imports it at its first call: that would be in the middle of an event.
+logger = logging.getLogger(__name__)
+SNAPSHOT_CHECK_S: Final = 1.0
+
+
+class KraftServer(QuorumServer):
+    """`async with` it: then it is a voter of the quorum, and controls the cluster while it leads."""
+
+    def __init__(
+        self,
+        config: KraftControllerConfig,
+        raft: RaftConfig,
+        log: RaftLog,
+        elections: Elections,
+        bootstrap: Bootstrap,
+        *,
+        host: str,
+        port: int,
+        store_cluster_id: Callable[[str], None] | None = None,
+        stop_ms: int = STOP_MS,
+        front: FrontKind = "compiled",
+        security: ListenerSecurity = PLAINTEXT,
+        limits: Limits = LIMITS,
+    ) -> None:
+        raft = replace(raft, elects_when_refused=KILLED_LEADERS not in config.kafka_way)
+        self._own_clock = Clock()
+        dice = SystemRandom()
+        self.controller = KraftController(
+            config,
+            bootstrap,
+            all_tasks(config),
+            Clocks(self._own_clock.now_ms, _wall_ms),
+            JavaRandom(dice.getrandbits(48)),
+            random_directory_id,
+        )
+        self._has_loaded = False
+        self._faults = BoundedLog(logger)  # Any client may ask again for what fails.
+        self._control_timer: asyncio.TimerHandle | None = None
+        self._tasks: list[asyncio.Task[None]] = []
+        super().__init__(
+            *(raft, log, elections),
+            host=host,
+            port=port,
+            machine=self.controller,
+            store_cluster_id=store_cluster_id,
+            stop_ms=stop_ms,
+            front=front,
+            security=security,
+            limits=limits,
+        )
+        self._registration = Registration(
+            *(raft, self.node, self.controller, Random(dice.getrandbits(48))),
+            PROTOCOLS.index(security.protocol),
+            self._outgoing,
+        )
+        self.controller.raft.kraft_version_problem = self._why_no_kraft_version
+
+    def _why_no_kraft_version(self, version: int) -> str | None:
+        """Why the voters do not support that level of kraft.version, or None."""
+        if not self.node.leads:
+            return "this node does not lead"
+        problem = kraft_version.upgrade(self.node, version, self._own_clock.now_ms(), validate_only=True)
+        return None if problem is None else problem[1]
+
+    def now_ms(self) -> int:
+        """By the controller's clock."""
+        return self._own_clock.now_ms()
+
+    def wall_ms(self) -> int:
+        """By the wall clock, since 1970."""
+        return _wall_ms()
+
+    async def __aenter__(self) -> "KraftServer":
+        await super().__aenter__()
+        self._tasks = [
+            asyncio.create_task(self._write_snapshots(), name="snapshots"),
+            asyncio.create_task(self._registration.run(), name="registration"),
+        ]
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        """Ends background work first; a leader then resigns."""
+        for task in self._tasks:
+            task.cancel()
+        await asyncio.gather(*self._tasks, return_exceptions=True)
+        await super().__aexit__()
+        if self._control_timer is not None:
+            self._control_timer.cancel()
+
+    def _server_sasl(self) -> SaslListener | None:
+        secret_key = self.controller.config.delegation_token_secret_key
+        users = LogCredentials(lambda: self.controller.context.image, secret_key, self.has_loaded)
+        return self._security.server_sasl(users, _wall_ms)
+
+    def has_loaded(self) -> bool:
+        """Whether the image was once as far as the leader had committed; what it lacked before counted for nothing."""
+        if not self._has_loaded:
+            known = self.node.leaders_high_watermark
+            has_all = known is not None and self.controller.committed >= known
+            self._has_loaded = has_all and not self.controller.is_at_work
+        return self._has_loaded
+
+    @property
+    def is_ready(self) -> bool:
+        """Whether the node has also all that the leader had committed; the active controller, whether it decides."""
+        leads = self.node.leads
+        return super().is_ready and self.has_loaded() and leads == (self.controller.epoch is not None)
+
+    def _new_front(self) -> QuorumFront:
+        self._own_front = ControllerFront(
+            self.controller.config.release,
+            self.config.level,
+            self.config.listener,
+            self._requested,
+            self._asked,
+            lambda: self.controller.context,
+            lambda: (self._own_clock.now_ms(), _wall_ms()),
+            lambda: self.node.leader_id,
+            self.has_loaded,
+        )
+        self._own_front.hear_for(self.controller, self._own_clock)
+        return self._own_front
+
+    # Events of the controller.
+
+    def _asked(self, request: Message, info: RequestInfo, reply_to: Hashable) -> None:
+        self._foreign_clusters.look(request, self.node.cluster_id)
+        self._control(api_name(type(request)), partial(self.controller.on_request, request, info, reply_to))
+
+    def hear(self) -> None:
+        """Before whatever reads brokers' last contacts: the controller learns of those that the front has answered."""
+        self._control("heartbeats heard", tuple)
+
+    def _control(self, kind: str, event: Callable[[], Sequence[Any]]) -> None:
+        def taken(_: int) -> list[Effect]:
+            if contacts := self._own_front.contacts():  # They came before.
+                self.controller.context.hear(contacts)
+            self._outputs += event()
+            return []
+
+        self._take(kind, taken)
+
+    def _control_timed(self) -> None:
+        self._control_timer = None
+        task = self.controller.periodic.due(self._own_clock.now_ms())
+        self._control("controller timer" if task is None else task.name, self.controller.on_timer)
+
+    def _taken(self) -> None:
+        """Sets the timer of the periodic tasks, and shows clients the finalized features."""
+        if not self._has_loaded and self.has_loaded():
+            logger.info("caught up at offset %d", self.controller.committed)
+        self._wake_controller()
+        self._show_features()
+
+    def _wake_controller(self) -> None:
+        due_ms = self.controller.next_due_ms
+        when_s = None if due_ms is None else self._own_clock.seconds_of(due_ms)
+        if self._control_timer is not None:
+            if self._control_timer.when() == when_s:
+                return
+            self._control_timer.cancel()
+            self._control_timer = None
+        if when_s is not None:
+            self._control_timer = asyncio.get_running_loop().call_at(when_s, self._control_timed)
+
+    def _show_features(self) -> None:
+        view = self.controller.raft
+        view.kraft_version = self.node.voter_history.kraft_version
+        view.voter_ids = self.node.voters.ids
+        self._own_front.show_decided(self.controller)
+
+    # Effects.
+
+    def _perform_own(self, effect: Any) -> None:
+        if isinstance(effect, RequestAnswer):
+            self._front.answer_to(effect.reply_to, effect.response)
+        elif isinstance(effect, LogLine):
+            if effect.level >= logging.ERROR:
+                self.metrics.faults += 1
+                self._faults.error("%s", effect.text)
+            else:
+                logger.log(effect.level, "%s", effect.text)
+        elif isinstance(effect, ReadSnapshotSlice):
+            asyncio.get_running_loop().call_soon(self._control, "snapshot slice read", self.controller.on_read_slice)
+        elif isinstance(effect, WorkOn):
+            kind = f"{effect.name.removesuffix('Request')} continued"
+            asyncio.get_running_loop().call_soon(self._control, kind, self.controller.on_work)
+        else:
+            super()._perform_own(effect)
+
+    def _on_machine_effect(self, effect: MachineEffect) -> None:
+        if isinstance(effect, LeaderChanged):
+            self.controller.leader_id = effect.leader_id
+        super()._on_machine_effect(effect)
+
+    # Snapshots.
+
+    async def _write_snapshots(self) -> None:
+        """Writes snapshots of the committed state when one is due; a failed one is tried again when the next is due."""
+        while True:
+            await asyncio.sleep(SNAPSHOT_CHECK_S)
+            controller, wall_ms = self.controller, _wall_ms()
+            why = controller.snapshots.why(controller.stable, wall_ms) or self._why_a_better_one()
+            if why is None or (offset := controller.snapshot_offset()) is None or self.node.log.end_offset < offset:
+                continue
+            controller.snapshots.begin(offset, wall_ms)
+            snapshot = OffsetAndEpoch(offset, self.node.log.epoch_at(offset - 1))
+            controller.hold(offset)
+            release = controller.config.release
+            image, epoch = controller.snapshot_image, snapshot.epoch
+            slices = snapshot_slices(image, offset, epoch, wall_ms, controller.release, release)
+            try:
+                is_written = await self.write_due_snapshot(snapshot, wall_ms, slices, why)
+            finally:
+                controller.release()
+            if is_written:
+                controller.snapshots.has_size(self.metrics.snapshots.latest_bytes)
+
+    def _why_a_better_one(self) -> str | None:
+        """Kafka's followers cannot go on from a snapshot that ends within a batch."""
+        latest, controller = self.node.log.latest_snapshot, self.controller
+        if latest is None or controller.epoch is None or controller.stable <= controller.snapshots.offset:
+            return None
+        is_within = ends_within_a_batch(self.node.log, latest)
+        return f"the last one, up to offset {latest.offset}, ends within a batch" if is_within else None
+
+
+def _wall_ms() -> int:
+    return time.time_ns() // 1_000_000

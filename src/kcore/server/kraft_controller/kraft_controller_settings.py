@@ -1,0 +1,162 @@
+"""Reads server.properties into the settings of a KRaft controller.
+
+Source: AbstractKafkaConfig, KafkaConfig, QuorumConfig, MetadataLogConfig, DelegationTokenManagerConfigs of 4.3.1.
+"""
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any, Final, NamedTuple
+
+from kcore.controller.kraft.admin.broker_defaults import DEFAULT_LOG_DIR
+from kcore.controller.kraft.kraft_controller_config import KraftControllerConfig
+from kcore.net.limits.connection_limits import Limits
+from kcore.net.security.listener_security import ListenerSecurity
+from kcore.raft.membership.replicas import Address, Voter
+from kcore.server.kraft_controller.apis import FEATURES
+from kcore.server.properties.limits import limits_of
+from kcore.server.properties.security import security_of
+from kcore.server.properties.values import (
+    ADVERTISED,
+    EVERYWHERE,
+    LISTENERS,
+    SettingsError,
+    addresses,
+    boolean_of,
+    checked,
+    listener_name_of,
+    metadata_log_of,
+    places_of,
+    raft_settings,
+    read_all,
+    static_voters_of,
+    value_of,
+)
+from kcore.server.quorum_node.quorum_request_handlers import LIMITS
+from kcore.storage.log.segmented_log import Settings
+
+AUTHORIZER: Final = "org.apache.kafka.metadata.authorizer.StandardAuthorizer"
+OF_QUOTAS: Final = ("quota.window.num", "quota.window.size.seconds")
+"""Fields of KraftControllerConfig, which brokers have, too."""
+
+_OF_CONTROLLER: Final = (
+    "default.replication.factor",
+    "num.partitions",
+    "broker.session.timeout.ms",
+    "auto.leader.rebalance.enable",
+    "leader.imbalance.check.interval.seconds",
+    "unclean.leader.election.interval.ms",
+    "delegation.token.secret.key",
+    "delegation.token.max.lifetime.ms",
+    "delegation.token.expiry.time.ms",
+    "delegation.token.expiry.check.interval.ms",
+    "controller.quota.window.num",
+    "controller.quota.window.size.seconds",
+    *OF_QUOTAS,
+    "metadata.max.idle.interval.ms",
+    "metadata.log.max.record.bytes.between.snapshots",
+    "metadata.log.max.snapshot.interval.ms",
+)
+EVERYONE: Final = "allow.everyone.if.no.acl.found"
+OF_AUTHORIZER: Final = ("super.users", EVERYONE)
+
+
+class KraftSettings(NamedTuple):
+    """The settings of the process."""
+
+    node_id: int
+    directory: Path  # metadata.log.dir
+    listener: str
+    listen: Address
+    advertised: Address
+    voters: tuple[Voter, ...]
+    bootstrap: tuple[Address, ...]
+    raft: dict[str, Any]  # Fields of RaftConfig.
+    metadata_log: Settings
+    controller: dict[str, Any]  # Fields of KraftControllerConfig.
+    security: ListenerSecurity
+    limits: Limits
+
+    def __repr__(self) -> str:
+        """Without the settings themselves: passwords are among them."""
+        return f"KraftSettings(node_id={self.node_id}, listener={self.listener}, listen={self.listen})"
+
+    def controller_config(self, cluster_id: str, release: str, kafka_way: frozenset[str]) -> KraftControllerConfig:
+        """The settings of the controller of a cluster with this id."""
+        return KraftControllerConfig(
+            node_id=self.node_id,
+            cluster_id=cluster_id,
+            release=release,
+            supported_features=dict(FEATURES[release]),
+            kafka_way=kafka_way,
+            **self.controller,
+        )
+
+
+def settings_of(properties: Mapping[str, str]) -> KraftSettings:
+    """The settings; SettingsError, one line, for a name that Kafka does not know or an invalid value."""
+    given = checked(properties, OF_AUTHORIZER, has_security=True)
+    if given.get("process.roles") != "controller":
+        raise SettingsError(f"process.roles={given.get('process.roles', '')}: kcore is a controller alone")
+    if "node.id" not in given:
+        raise SettingsError("node.id is missing")
+    node_id = value_of("node.id", given["node.id"])
+    listener = listener_name_of(given)
+    voters = _voters_with(given.get("controller.quorum.voters", ""), listener, node_id)
+    listen, advertised = _addresses_of(given, listener, {each.key.id: each for each in voters}.get(node_id))
+    bootstrap = addresses("controller.quorum.bootstrap.servers", given)
+    if bool(voters) == bool(bootstrap):
+        raise SettingsError("give either controller.quorum.voters or controller.quorum.bootstrap.servers")
+    return KraftSettings(
+        node_id,
+        Path(_log_dir(given)),
+        *(listener, listen, advertised, voters, bootstrap),
+        raft_settings(given),
+        metadata_log_of(given),
+        _controller(given),
+        security_of(given, listener),
+        limits_of(given, listener, LIMITS),
+    )
+
+
+def _controller(given: Mapping[str, str]) -> dict[str, Any]:
+    return {**read_all(given, _OF_CONTROLLER), **authorizer_fields(given), "static_configs": dict(given)}
+
+
+def authorizer_fields(given: Mapping[str, str]) -> dict[str, Any]:
+    """Fields of KraftControllerConfig: who may do what, besides what the ACLs say. Brokers have the same settings."""
+    found: dict[str, Any] = {}
+    if EVERYONE in given:
+        found["allow_everyone_if_no_acl_found"] = boolean_of(EVERYONE, given[EVERYONE])
+    if authorizer := given.get("authorizer.class.name"):
+        if authorizer != AUTHORIZER:
+            raise SettingsError(f"authorizer.class.name={authorizer}: kcore has {AUTHORIZER} alone")
+        found["has_authorizer"] = True
+    found["super_users"] = tuple(each.strip() for each in given.get("super.users", "").split(";") if each.strip())
+    return found
+
+
+def _log_dir(given: Mapping[str, str]) -> str:
+    first = (given.get("log.dirs") or given.get("log.dir") or DEFAULT_LOG_DIR).split(",")[0].strip()
+    return given.get("metadata.log.dir") or first
+
+
+def _addresses_of(given: Mapping[str, str], listener: str, voter: Voter | None) -> tuple[Address, Address]:
+    """Where it listens, and what others are told: without a host of its own, what it is as a static voter."""
+    places = places_of(LISTENERS, given)
+    if listener not in places:
+        raise SettingsError(f"{LISTENERS}={given.get(LISTENERS, '')}: {listener} is missing")
+    if len(places) > 1:
+        raise SettingsError(f"{LISTENERS}={given[LISTENERS]}: kcore has {listener} alone")
+    listen = places[listener]
+    if advertised := places_of(ADVERTISED, given).get(listener):
+        return listen, advertised if advertised.host else Address("localhost", advertised.port)
+    if listen.host not in EVERYWHERE:
+        return listen, listen
+    return listen, Address("localhost", listen.port) if voter is None else voter.endpoints[listener]
+
+
+def _voters_with(text: str, listener: str, node_id: int) -> tuple[Voter, ...]:
+    voters = static_voters_of(text, listener)
+    if voters and node_id not in {each.key.id for each in voters}:
+        raise SettingsError(f"controller.quorum.voters={text}: node.id {node_id} is not among them")
+    return voters

@@ -1,0 +1,188 @@
+"""The compiled front: a loop beside a server's own answers what changes nothing, in a thread of its own.
+
+All connections begin at the server (`kcore.net.server`), which offers a connection after each direct answer. A feed is
+for one kind of request (`follower_feed`: Fetch of observers; `kcore.server.kraft_controller.heartbeat_feed`: BrokerHeartbeat). It
+says whether the same request again, but for a few integers, has a known answer, and tells the loop whatever the answer
+depends on as soon as that changes. What the loop cannot answer it hands back, and the server answers it.
+"""
+
+import asyncio
+import os
+import threading
+from collections import deque
+from collections.abc import Callable, Collection, Sequence
+from contextlib import suppress
+from itertools import count
+from typing import Final, Literal, Protocol, TypeAlias
+
+from kcore._ext import answer_loop as kernel
+from kcore.net.adoption import AdoptedConnection, Adoption, Direct
+from kcore.net.direct_connections import Reception, is_supported
+from kcore.net.server import Server
+from kcore.raft.fetching import WOKEN_IN_A_MS
+from kcore.schema.structure import Message
+
+FrontKind: TypeAlias = Literal["compiled", "plain"]
+FRONTS: Final[tuple[FrontKind, ...]] = ("compiled", "plain")
+TAKEN_BACK_AT_ONCE: Final = 64  # Between two looks at what has come.
+LARGEST_PATTERN: Final = 4096  # Bytes of a request's frame with its size.
+_NANOS: Final = 1_000_000_000
+
+Progress: TypeAlias = tuple[int, int, int, int]
+"""End offset, time of the last fetch, the leader's end then, when it was last caught up; -1 if unknown. In ns."""
+Left: TypeAlias = tuple[AdoptedConnection, int, bytes, bytes, str]
+"""Its descriptor, or -1 where it is closed, what it received and what it has not written, and why it is closed."""
+Take: TypeAlias = Callable[[int, int], None]
+"""Gives a connection to the loop: its key there, and its descriptor."""
+
+
+class Feed(Protocol):
+    """What the loop must know of one kind of request."""
+
+    def plan(self, direct: Direct, response: Message) -> Take | None:
+        """How the loop gets a connection that was just answered so; None if the next request is for the server."""
+
+    def follow(self) -> None:
+        """Tells the loop what an event has changed."""
+
+    def before_left(self) -> None:
+        """Connections are about to leave: `left` will be called."""
+
+    def left(self, key: int, connection: AdoptedConnection, received: bytes, progress: Progress) -> None:
+        """A connection has left the loop; `received`: what it has not answered."""
+
+
+class CompiledFront:
+    """The loop of one server, its thread, and the connections that it has."""
+
+    def __init__(self, server: Server, fail: Callable[[Exception], None]) -> None:
+        """`fail`: the loop has ended by itself, which is a fault of the process."""
+        limits = server.limits
+        self.loop = kernel.Loop(
+            unsent_bytes=limits.unsent_bytes,
+            idle_ns=int(limits.idle_s * _NANOS),
+            turn_ns_each=_NANOS // 1000 // WOKEN_IN_A_MS,
+        )
+        self._server, self._fail = server, fail
+        self._feeds: list[Feed] = []
+        self.reception: Reception | None = None
+        self.connections: dict[int, AdoptedConnection] = {}
+        self._left: deque[Left] = deque()  # Connections that have left the loop, for the server.
+        self._keys = count()
+        self._counted = {"requests": 0, "bytes_in": 0, "bytes_out": 0}
+        self._is_closing = False
+        self._events = asyncio.get_running_loop()
+        self._thread = threading.Thread(target=self._run, name="compiled front", daemon=True)
+
+    def begin(self, feeds: Sequence[Feed], urgent: Collection[int] = ()) -> None:
+        """Takes connections from now on; `urgent`: API keys of requests that are begun before others."""
+        self._feeds = [*feeds]
+        if is_supported():
+            self.reception = self._server.reception = Reception(self._server, urgent)
+        self._thread.start()
+        self._events.add_reader(self.loop.fileno(), self._on_left)
+        self._server.adopter = self
+
+    async def close(self) -> None:
+        """Closes all connections that the loop has."""
+        self._is_closing = True
+        self._server.adopter = None
+        self._events.remove_reader(self.loop.fileno())
+        self.loop.stop()
+        await asyncio.to_thread(self._thread.join)
+        self.drain()
+        while self._left:
+            self._take_back_some()
+        for connection in self.connections.values():
+            self._server.adopted_ended(connection, "the server closes")
+        self.connections.clear()
+
+    # The thread.
+
+    def _run(self) -> None:
+        try:
+            self.loop.run()
+            problem = RuntimeError("the compiled front has ended")
+        except Exception as error:
+            problem = error if isinstance(error, RuntimeError) else RuntimeError(f"the compiled front: {error}")
+        if not self._is_closing:
+            with suppress(RuntimeError):  # The event loop is closed.
+                self._events.call_soon_threadsafe(self._ended, problem)
+
+    def _ended(self, problem: Exception) -> None:
+        if not self._is_closing:
+            self._fail(problem)
+
+    # Connections.
+
+    def plan(self, direct: Direct, response: Message) -> Adoption | None:
+        """As Adopter has it."""
+        if len(direct.frame) + 4 > LARGEST_PATTERN:
+            return None
+        for feed in self._feeds:
+            if (take := feed.plan(direct, response)) is not None:
+                return lambda connection, descriptor: self._adopt(connection, descriptor, take)
+        return None
+
+    def _adopt(self, connection: AdoptedConnection, descriptor: int, take: Take) -> None:
+        key = next(self._keys)
+        self.connections[key] = connection
+        connection.end = lambda: self.loop.close(key)
+        take(key, descriptor)
+
+    def recall(self, key: int) -> None:
+        """Has a connection handed back: the next request is for the server."""
+        if (connection := self.connections.get(key)) is not None:
+            connection.is_recalled = True
+            self.loop.hand_back(key)
+
+    def recall_all(self) -> None:
+        """Has all connections handed back."""
+        for key in list(self.connections):
+            self.recall(key)
+
+    def drain(self) -> None:
+        """Takes back what the loop has handed back, and forgets what it has closed.
+
+        Some at a time, with other events in between: when a leader resigns, thousands come at once.
+        """
+        left = self.loop.drain()
+        if left:
+            for feed in self._feeds:
+                feed.before_left()
+        for key, descriptor, received, unwritten, why, progress in left:
+            connection = self.connections.pop(key)
+            for feed in self._feeds:
+                feed.left(key, connection, received, progress)
+            self._left.append((connection, descriptor, received, unwritten, why))
+        if left and len(left) == len(self._left):
+            self._events.call_soon(self._take_back_some)
+        self.count()
+
+    def _take_back_some(self) -> None:
+        for _ in range(min(TAKEN_BACK_AT_ONCE, len(self._left))):
+            connection, descriptor, received, unwritten, why = self._left.popleft()
+            if descriptor >= 0 and not connection.is_ended:
+                self._server.take_back(connection, descriptor, received, unwritten)
+                continue
+            if descriptor >= 0:
+                os.close(descriptor)
+            self._server.adopted_ended(connection, why)
+        if self._left:
+            self._events.call_soon(self._take_back_some)
+
+    def _on_left(self) -> None:
+        try:
+            self.drain()
+        except Exception as error:
+            self._fail(error)
+
+    def count(self) -> None:
+        """Adds what the loop has done to the server's metrics."""
+        counters, metrics, counted = self.loop.counters(), self._server.metrics, self._counted
+        requests = counters["fetches"] + counters["heartbeats"]
+        metrics.requests += requests - counted["requests"]
+        metrics.responses += requests - counted["requests"]
+        metrics.bytes_in += counters["bytes_in"] - counted["bytes_in"]
+        metrics.bytes_out += counters["bytes_out"] - counted["bytes_out"]
+        self._counted = {"requests": requests, "bytes_in": counters["bytes_in"], "bytes_out": counters["bytes_out"]}

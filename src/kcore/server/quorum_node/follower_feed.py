@@ -1,0 +1,239 @@
+"""What the compiled front knows of a leader: its log, its high watermark, and how its observers' fetches are answered.
+
+A Fetch of an observer that was answered without an error, and fits the leader's epoch, is like the next one but for its
+correlation id, its offset, the epoch there and the high watermark. The answers differ in the records and the high
+watermark alone. Whether an offset may be answered so is decided in `kcore.raft.fetching`; the loop does as that does.
+The node's own state comes first: the loop is told of an offset once the log has it.
+"""
+
+import asyncio
+from collections.abc import Callable, Hashable
+from struct import Struct
+from typing import Final
+
+from kcore.net.adoption import AdoptedConnection, Direct
+from kcore.protocol_errors import Errors
+from kcore.raft import fetching
+from kcore.raft.leading import LeaderState
+from kcore.raft.log.batches import end_offset_of
+from kcore.raft.membership.replicas import ReplicaKey
+from kcore.raft.node import RaftNode
+from kcore.raft.progress import UNKNOWN
+from kcore.replication.raft_log import OffsetAndEpoch, ValidOffsetAndEpoch
+from kcore.schema.fetch import FetchPartition, FetchRequest, FetchResponse
+from kcore.schema.structure import Message
+from kcore.server.quorum_node.answer_loop import CompiledFront, Progress, Take
+from kcore.server.quorum_node.clock import Clock
+from kcore.server.quorum_node.fetch_frames import PLACE_OF_VERSION, fetch_pattern, fetch_template
+from kcore.storage.log.segmented_log import Place
+from kcore.storage.raft.file_raft_log import DiskRaftLog
+
+NO_HIGH_WATERMARK: Final = FetchPartition().high_watermark  # What a request has that sends none.
+VALID: Final = ValidOffsetAndEpoch("VALID", OffsetAndEpoch(0, 0))
+_FETCHED: Final = Struct("=5q")  # Of one connection: its key, and its Progress.
+
+
+class FollowerFeed:
+    """A feed of Fetch requests (`compiled.Feed`)."""
+
+    def __init__(self, front: CompiledFront, node: RaftNode, clock: Clock, may_fetch: Callable[[Direct], bool]) -> None:
+        """`may_fetch`: whether the sender of a request has the right to it now."""
+        self._front, self._loop, self._node, self._clock, self._may_fetch = front, front.loop, node, clock, may_fetch
+        self._log = node.log if isinstance(node.log, DiskRaftLog) else None  # Others are not in files.
+        self._leading: LeaderState | None = None  # That the loop was told of.
+        self._end = self._high_watermark = -1
+        self._written = Place(-1, 0)  # Behind the last batch that the loop was told of.
+        self._said: Hashable = None  # What the templates were made of.
+        self._voters: object = None  # That have no connection in the loop.
+        self._refusals: dict[int, FetchResponse] = {}  # By version: to those that wait when the node resigns.
+        self._owed: dict[int, FetchResponse] = {}  # Such, by connection.
+        self._replicas: dict[int, ReplicaKey] = {}  # By the loop's key.
+        self._is_resigning = False
+        self._tells_soon = False  # The loop will be told of what is written.
+
+    @property
+    def leads(self) -> bool:
+        """Whether the loop was told so, and it is true yet."""
+        return self._leading is not None and self._leading is self._node.leading
+
+    # What the loop is told.
+
+    def follow(self) -> None:
+        """Compares what the node has with what the loop knows."""
+        node = self._node
+        leading = node.leading if node.shutdown_deadline_ms is None else None
+        if leading is not self._leading:
+            self._change_leader(leading)
+        if leading is None or self._log is None:
+            return
+        if (known := node.quorum.high_watermark) is not None and known != self._high_watermark:
+            self._tell_written()
+            self._high_watermark = known
+            self._loop.committed(known)
+        elif self._log.end_offset != self._end and not self._tells_soon:
+            self._tells_soon = True
+            asyncio.get_running_loop().call_soon(self._tell_soon)
+        said = node.quorum.state, self._log.start_offset
+        if said != self._said:
+            self._said = said
+            self._loop.set_log_start(self._log.start_offset)
+            for version in self._refusals:
+                self._make_template(version)
+        if leading.voters is not self._voters:
+            self._voters = leading.voters
+            for key in [key for key, replica in self._replicas.items() if leading.is_voter(replica)]:
+                self._front.recall(key)
+
+    def _change_leader(self, leading: LeaderState | None) -> None:
+        if self._leading is not None:
+            self._owed.clear()
+            self._loop.resign()
+            self._is_resigning = True
+            self._front.drain()
+            self._is_resigning = False
+        self._leading, self._said, self._written = leading, None, Place(-1, 0)
+        self._end = self._high_watermark = -1
+        self._refusals.clear()
+        if leading is not None:
+            self._loop.lead(leading.epoch, leading.epoch_start_offset)
+
+    def _tell_soon(self) -> None:
+        """What several events in a row have written is told once: nobody has heard of it before it is committed."""
+        self._tells_soon = False
+        self._tell_written()
+
+    def _tell_written(self) -> None:
+        log, leading = self._log, self._leading
+        if log is None or leading is None or log.end_offset == self._end:
+            return
+        segment, _ = since = self._written
+        if segment < 0:
+            since = log.place_of(leading.epoch_start_offset)
+        for begin, count in log.written_since(since):
+            if begin.base_offset != segment:
+                segment = begin.base_offset
+                self._loop.begin_segment(log.open_segment(segment))
+            self._loop.appended(begin.position, count)
+            self._written = Place(segment, begin.position + count)
+        self._end = log.end_offset
+
+    def _make_template(self, version: int) -> None:
+        """The answer in that version from now on."""
+        node = self._node
+        self._refusals[version] = fetching.error_response(node, version, Errors.NOT_LEADER_OR_FOLLOWER)
+        empty = fetching.fetch_response(node, version, Errors.NONE, b"", VALID)
+        self._loop.set_template(version, *fetch_template(empty, version))
+
+    # Connections.
+
+    def plan(self, direct: Direct, response: Message) -> Take | None:
+        """As Feed has it."""
+        request = direct.request
+        if not isinstance(request, FetchRequest) or not isinstance(response, FetchResponse):
+            return None
+        partition = fetching.metadata_partition(request)
+        if self._log is None or not self.leads or partition is None or not _is_good(response):
+            return None
+        replica, version = fetching.replica_key(request, partition), direct.context.version
+        if not self._is_known(request, partition, version, replica) or not self._may_fetch(direct):
+            return None
+        if not self._is_next_known(partition, response):
+            return None
+        found = fetch_pattern(direct, request, partition)
+        if found is None:
+            return None
+        if version not in self._refusals:
+            self._make_template(version)
+        wait_ms = min(request.max_wait_ms, self._node.config.fetch_timeout_ms)
+        pattern, places = found
+
+        def take(key: int, descriptor: int) -> None:
+            self._replicas[key] = replica
+            wait_ns, progress = wait_ms * 1_000_000, self._progress_of(replica)
+            self._loop.adopt_fetches(key, descriptor, pattern, places, version, request.max_bytes, wait_ns, progress)
+
+        return take
+
+    def _is_known(self, request: FetchRequest, partition: FetchPartition, version: int, replica: ReplicaKey) -> bool:
+        """Whether the loop answers such requests as `fetching.on_fetch_request` does."""
+        node, leading = self._node, self._leading
+        assert leading is not None
+        if node.cluster_id is None or node.config.early_high_watermark or leading.is_voter(replica):
+            return False
+        if leading.epoch != partition.current_leader_epoch or partition.log_start_offset >= 0:
+            return False
+        sends_high_watermark = partition.high_watermark != NO_HIGH_WATERMARK
+        if sends_high_watermark != (version >= fetching.HIGH_WATERMARK_VERSION):
+            return False
+        return request.max_wait_ms > 0 and request.max_bytes >= 0
+
+    def _is_next_known(self, partition: FetchPartition, response: FetchResponse) -> bool:
+        """Whether the next fetch is from an offset, and an epoch there, of which the loop knows."""
+        leading = self._leading
+        assert leading is not None
+        if partition.last_fetched_epoch == leading.epoch and partition.fetch_offset > leading.epoch_start_offset:
+            return True
+        [data] = response.responses[0].partitions
+        return bool(data.records) and end_offset_of(bytes(data.records or b"")) == leading.first_batch_end
+
+    def before_left(self) -> None:
+        """As Feed has it."""
+
+    def left(self, key: int, connection: AdoptedConnection, received: bytes, progress: Progress) -> None:
+        """As Feed has it. A fetch that waits when the node resigns gets the answer of `leading.end`."""
+        replica = self._replicas.pop(key, None)
+        if replica is None:
+            return
+        self._observed(replica, progress)
+        if self._is_resigning and len(received) > PLACE_OF_VERSION + 1:
+            version = int.from_bytes(received[PLACE_OF_VERSION : PLACE_OF_VERSION + 2], "big")
+            if (refusal := self._refusals.get(version)) is not None:
+                self._owed[connection.identity.connection_id] = refusal
+
+    def owed_to(self, connection_id: int, request: Message) -> FetchResponse | None:
+        """The answer to a fetch that waited in the loop when the node resigned."""
+        if not self._owed:
+            return None
+        owed = self._owed.pop(connection_id, None)
+        partition = fetching.metadata_partition(request) if isinstance(request, FetchRequest) else None
+        if owed is None or partition is None:
+            return None
+        led_epoch = owed.responses[0].partitions[0].current_leader.leader_epoch
+        return owed if partition.current_leader_epoch == led_epoch else None
+
+    # The observers' progress.
+
+    def fold_progress(self) -> None:
+        """The node knows of its observers what the loop does."""
+        if self.leads:
+            found = sorted(_FETCHED.iter_unpack(self._loop.progress()), key=lambda fetched: fetched[2])
+            for key, *progress in found:
+                if (replica := self._replicas.get(key)) is not None:
+                    self._observed(replica, (progress[0], progress[1], progress[2], progress[3]))
+
+    def _observed(self, replica: ReplicaKey, progress: Progress) -> None:
+        end_offset, fetch_ns, leader_end, caught_up_ns = progress
+        if fetch_ns >= 0 and self.leads:
+            clock = self._clock
+            caught_up_ms = UNKNOWN if caught_up_ns < 0 else clock.ms_of(caught_up_ns)
+            self._node.leading.observed(replica, end_offset, clock.ms_of(fetch_ns), leader_end, caught_up_ms)
+
+    def _progress_of(self, replica: ReplicaKey) -> Progress:
+        known = self._node.leading.known(replica)
+        if known is None or known.last_fetch_ms == UNKNOWN:
+            return UNKNOWN, UNKNOWN, UNKNOWN, UNKNOWN
+        caught_up_ms = known.last_caught_up_ms
+        caught_up_ns = UNKNOWN if caught_up_ms == UNKNOWN else self._clock.ns_of(caught_up_ms)
+        return known.end_offset, self._clock.ns_of(known.last_fetch_ms), known.last_fetch_leader_end, caught_up_ns
+
+
+def _is_good(response: FetchResponse) -> bool:
+    """No error, and not another way to go."""
+    if response.error_code or len(response.responses) != 1:
+        return False
+    [data] = response.responses[0].partitions
+    return (data.error_code, data.diverging_epoch, data.snapshot_id) == (
+        Errors.NONE,
+        fetching.NOT_DIVERGING,
+        fetching.NO_SNAPSHOT,
+    )

@@ -1,0 +1,35 @@
+"""Names nodes of other clusters in the log: one that was formatted with another cluster id would only fail silently."""
+
+import logging
+from typing import Final
+
+from kcore.net.limits.bounded_log import BoundedLog
+from kcore.schema.broker_lifecycle import BrokerRegistrationRequest
+from kcore.schema.fetch import FetchRequest
+from kcore.schema.structure import Message
+
+EVERY_S: Final = 60.0
+
+logger = logging.getLogger(__name__)
+
+
+class ForeignClusters:
+    """Writes a bounded number of lines about requests that name another cluster."""
+
+    def __init__(self) -> None:
+        self._log = BoundedLog(logger, burst=1, every_s=EVERY_S)  # The node asks many times a second.
+
+    def look(self, request: Message, cluster_id: str | None) -> None:
+        """Write a line if the request is a follower's or a broker's of another cluster than `cluster_id`."""
+        if isinstance(request, BrokerRegistrationRequest):
+            node_id = request.broker_id
+        elif isinstance(request, FetchRequest):
+            node_id = max(request.replica_id, request.replica_state.replica_id)
+        else:
+            return
+        if cluster_id is not None and request.cluster_id not in (None, cluster_id):
+            self._log.warning(
+                "refused node %d: it was formatted for cluster %s, and this is cluster %s. "
+                "Format its log directories with the id of this cluster",
+                *(node_id, request.cluster_id, cluster_id),
+            )

@@ -1,0 +1,39 @@
+"""Who is let in to a bare node of a quorum, by server.properties of a controller.
+
+Such a node has no ACLs: it gives the rights of a node of the quorum to `super.users` alone. Source: ControllerApis,
+whose requests of raft need CLUSTER_ACTION.
+"""
+
+from collections.abc import Mapping
+from typing import NamedTuple
+
+from kcore.net.limits.connection_limits import Limits
+from kcore.net.security.listener_security import ListenerSecurity
+from kcore.server.properties.limits import limits_of
+from kcore.server.properties.security import security_of
+from kcore.server.properties.values import SettingsError, checked, listed
+from kcore.server.quorum_node.quorum_request_handlers import LIMITS
+
+
+class QuorumDoor(NamedTuple):
+    """One node's."""
+
+    security: ListenerSecurity = ListenerSecurity()
+    super_users: frozenset[str] | None = None  # Who may ask for more than versions; None: everybody.
+    limits: Limits = LIMITS
+
+
+def quorum_door_of(properties: Mapping[str, str], listener: str) -> QuorumDoor:
+    """`listener`: its name. SettingsError, one line, for invalid values, which never shows a password."""
+    given = checked(properties, has_security=True, knows_all=False)
+    names = listed(given, "controller.listener.names")
+    if names and listener not in names:
+        raise SettingsError(f"controller.listener.names={','.join(names)}: {listener} is not among them")
+    security = security_of(given, listener)
+    users = frozenset(each.strip() for each in given.get("super.users", "").split(";") if each.strip())
+    if wrong := sorted(each for each in users if ":" not in each):
+        raise SettingsError(f"super.users: {wrong[0]} is no principal such as User:name")
+    knows_clients = security.mechanisms or (security.tls is not None and security.tls.client_auth != "none")
+    if not users and (knows_clients or given.get("authorizer.class.name")):
+        raise SettingsError("super.users is missing: as whom the nodes of the quorum come to each other")
+    return QuorumDoor(security, users or None, limits_of(given, listener, LIMITS))

@@ -1,0 +1,137 @@
+"""A quorum node's figures as families of a page, with Kafka's names where Kafka has them.
+
+Source: KafkaRaftMetrics, QuorumControllerMetrics, SnapshotEmitterMetrics, UnifiedLog's LogFlushStats.
+"""
+
+import time
+from collections.abc import Iterable, Sequence
+from typing import Final
+
+from kcore.raft.node import RaftNode
+from kcore.raft.states import Candidate, Follower, Leader, Prospective
+from kcore.server.metrics import metric_families as families
+from kcore.server.metrics.metric_families import Collect, Family, counter, gauge, gauges, histogram
+from kcore.server.metrics.watched_loop import current_watched_loop
+from kcore.server.quorum_node.quorum_metrics import QuorumMetrics
+from kcore.server.quorum_node.quorum_server import QuorumServer
+
+RAFT: Final = "kafka_server_raft_metrics"
+STATES: Final = (
+    *("leader", "follower", "observer", "candidate", "prospective", "prospective-voted"),
+    *("unattached", "unattached-voted"),
+)
+
+
+def quorum_families(server: QuorumServer) -> list[Family]:
+    """All of a node's; to be called on its loop."""
+    at_s, loop = time.monotonic(), current_watched_loop()
+    return [
+        *_of_node(server.node),
+        *_of_records(server.metrics, at_s),
+        *_of_events(server.metrics, at_s),
+        *_of_snapshots(server.metrics, at_s),
+        *_of_directory(server),
+        families.ready(server.is_ready),
+        *families.of_loop(loop, at_s),
+        *families.of_network(server.network),
+    ]
+
+
+def _of_directory(server: QuorumServer) -> list[Family]:
+    """None for a node without a log directory."""
+    if server.directory is None:
+        return []
+    what = "Whether the log directory is where it was when the node started."
+    return [gauge("kcore_log_directory_in_place", what, server.directory.problem is None)]
+
+
+def collector(server: QuorumServer) -> Collect:
+    """The page of one node."""
+
+    async def collect() -> Sequence[Family]:
+        return quorum_families(server)
+
+    return collect
+
+
+def kafkas_state(node: RaftNode) -> str:
+    """As Kafka's current-state has it."""
+    state = node.quorum.state
+    voted = "" if state.voted is None else "-voted"
+    if isinstance(state, Leader):
+        return "leader"
+    if isinstance(state, Candidate):
+        return "candidate"
+    if isinstance(state, Prospective):
+        return f"prospective{voted}"
+    if isinstance(state, Follower):
+        return "follower" if node.voters.is_voter(node.local) else "observer"
+    return f"unattached{voted}"
+
+
+def _of_node(node: RaftNode) -> Iterable[Family]:
+    state, quorum, log = kafkas_state(node), node.quorum.state, node.log
+    is_now = {each: float(each == state) for each in STATES}
+    yield gauges(f"{RAFT}_current_state", "1 for the state of this node.", "state", is_now)
+    yield gauge(f"{RAFT}_current_leader", "The leader's id, -1 if unknown.", node.leader_id)
+    voted_id = node.local.id if isinstance(quorum, Leader) else -1 if quorum.voted is None else quorum.voted.id
+    yield gauge(f"{RAFT}_current_vote", "For whom it voted in this epoch, -1 for nobody.", voted_id)
+    yield gauge(f"{RAFT}_current_epoch", "The epoch.", quorum.epoch)
+    known = node.quorum.high_watermark
+    yield gauge(f"{RAFT}_high_watermark", "The high watermark, -1 if unknown.", -1 if known is None else known)
+    yield gauge(f"{RAFT}_log_end_offset", "The end of the log.", log.end_offset)
+    yield gauge(f"{RAFT}_log_end_epoch", "The epoch of its last record.", log.last_epoch)
+    yield gauge(f"{RAFT}_number_of_voters", "The voters.", len(node.voters.voters))
+    if node.leads:
+        yield gauge(
+            f"{RAFT}_number_of_observers", "Observers that fetch from this leader.", len(node.leading.observers)
+        )
+    yield gauge("kcore_raft_log_start_offset", "The start of the log.", log.start_offset)
+
+
+def _of_records(metrics: QuorumMetrics, at_s: float) -> Iterable[Family]:
+    for kind, what, records in (
+        ("append", "appended as the leader", metrics.appended),
+        ("fetch", "fetched from the leader", metrics.fetched),
+    ):
+        text = f"Records a second {what}, of the last 30 to 60 s."
+        yield gauge(f"{RAFT}_{kind}_records_rate", text, records.recent.rate(at_s))
+        yield counter(f"kcore_raft_{kind}_records", f"Records {what}.", records.count)
+    for kind, what, duration in (
+        ("commit", "from an append of this leader to its commit", metrics.commits),
+        ("election", "from this node's candidacy until a leader was known", metrics.elections),
+    ):
+        text = f"Time in ms {what}, of the last 30 to 60 s"
+        yield gauge(f"{RAFT}_{kind}_latency_avg", f"{text}: the mean.", duration.recent.average(at_s) * families.MS)
+        yield gauge(f"{RAFT}_{kind}_latency_max", f"{text}: the longest.", duration.recent.longest(at_s) * families.MS)
+        yield histogram(f"kcore_raft_{kind}_seconds", f"Time {what}.", duration)
+    text = "Flushes of the log, in ms."
+    yield histogram("kafka_log_LogFlushStats_LogFlushRateAndTimeMs", text, metrics.flushes, families.MS)
+
+
+def _of_events(metrics: QuorumMetrics, at_s: float) -> Iterable[Family]:
+    manager = "kafka_controller_ControllerEventManager"
+    text = "From the turn of the event loop that saw an event to its handling, in ms."
+    yield histogram(f"{manager}_EventQueueTimeMs", text, metrics.queue_time, families.MS)
+    text = "Handling of events, in ms."
+    yield histogram(f"{manager}_EventQueueProcessingTimeMs", text, metrics.processing_time, families.MS)
+    loop = current_watched_loop()
+    if loop is not None:
+        text = "Share of the last 30 to 60 s that the event loop waited."
+        yield gauge(f"{manager}_AvgIdleRatio", text, loop.idle_ratio)
+    what = "How long an event held the event loop, by kind"
+    yield families.histograms("kcore_event_seconds", f"{what}.", "kind", metrics.events)
+    yield from families.longest("kcore_event", what, "kind", metrics.events, at_s)
+    text = "Of that, the state machine's turn: committed records applied, outputs performed."
+    yield histogram("kcore_state_machine_seconds", text, metrics.state_machine)
+
+
+def _of_snapshots(metrics: QuorumMetrics, at_s: float) -> Iterable[Family]:
+    snapshots, emitter = metrics.snapshots, "kafka_server_SnapshotEmitter"
+    text = "Bytes of the latest snapshot that this process wrote."
+    yield gauge(f"{emitter}_LatestSnapshotGeneratedBytes", text, snapshots.latest_bytes)
+    if snapshots.latest_s is not None:
+        age_ms = (at_s - snapshots.latest_s) * families.MS
+        yield gauge(f"{emitter}_LatestSnapshotGeneratedAgeMs", "Its age in ms.", age_ms)
+    text = "Snapshots, from the first slice until it was durable; other events run in between."
+    yield histogram("kcore_snapshot_seconds", text, snapshots.written)

@@ -1,0 +1,177 @@
+"""Records that a leader appends at a rate, and how long each took to be committed: as kafka.tools.TestRaftServer."""
+
+import asyncio
+import time
+from collections import deque
+from collections.abc import Callable, Sequence
+from typing import ClassVar, Final, NamedTuple
+
+import numpy as np
+
+from kcore.raft.log.accumulator import max_records
+from kcore.raft.state_machine import AnyAppend, Append, SnapshotReader
+from kcore.schema.metadata_records_log import NoOpRecord
+from kcore.types import Int64s
+from kcore.wire.metadata_frames import encode_metadata_record
+
+TICK_S: Final = 0.001
+MOST_IDLE_S: Final = 0.01  # So late it may see that its node leads.
+REPORT_S: Final = 5.0
+WINDOWS: Final = 12  # As far back as the percentiles go: a minute, as those of Kafka's tool at most.
+BUCKETS_A_MS: Final = 10
+BUCKETS: Final = 1_000 * BUCKETS_A_MS  # The last one has all that took longer.
+SMALLEST_FILLED: Final = 6  # With a tagged field of no bytes.
+FILLING_TAG: Final = 100
+MOST_PENDING: Final = 1_000_000  # Records: beyond that the rate cannot be held, and memory is not the place to wait.
+
+
+class Stats(NamedTuple):
+    """Of some stretch of time: what was committed in it, and how long that took since it was due (ms)."""
+
+    records_per_s: float
+    bytes_per_s: float
+    p50_ms: float
+    p75_ms: float
+    p99_ms: float
+    p999_ms: float
+
+    def __str__(self) -> str:
+        """The line that TestRaftServer prints, with the median and the overdue records."""
+        return (
+            f"Throughput (bytes/second): {self.bytes_per_s:.2f}, Latency (ms): {self.p75_ms:.1f} p75 {self.p99_ms:.1f} "
+            f"p99 {self.p999_ms:.1f} p999, {self.p50_ms:.1f} p50, {self.records_per_s:.0f} records/second"
+        )
+
+
+def stats_of(counts: Int64s, record_bytes: int, seconds: float) -> Stats | None:
+    """Of how many latencies there were in each bucket; None where nothing was committed."""
+    running = np.cumsum(counts)
+    if not running[-1]:
+        return None
+
+    def at(share: float) -> float:
+        return float(np.searchsorted(running, share * running[-1], side="right")) / BUCKETS_A_MS
+
+    rate = float(running[-1]) / seconds
+    return Stats(rate, rate * record_bytes, at(0.5), at(0.75), at(0.99), at(0.999))
+
+
+def no_op_of(size: int) -> bytes:
+    """A record that controllers ignore: a no-op, padded by an unknown tagged field.
+
+    Of that many bytes, or one less where no length of the field fits; at least 4.
+    """
+    if size <= SMALLEST_FILLED:
+        return encode_metadata_record(NoOpRecord(), 0)
+    spare = size - SMALLEST_FILLED
+    for length in (spare, spare - 1, spare - 2, spare - 3):  # Its own length takes one to four bytes.
+        made = encode_metadata_record(NoOpRecord(unknown_tagged_fields=[(FILLING_TAG, bytes(max(0, length)))]), 0)
+        if len(made) <= size:
+            break
+    return made
+
+
+class Pending(NamedTuple):
+    """Records that were appended together, and when the first of them was due."""
+
+    last_offset: int
+    records: int
+    due_s: float
+
+
+class Window(NamedTuple):
+    """A stretch of time, and how many latencies in it were in each bucket."""
+
+    begun_s: float
+    counts: Int64s
+
+
+class AppendWorkload:
+    """A state machine that appends while its node leads.
+
+    A record's latency runs from when it was due, also if the append itself was late.
+    """
+
+    reads_batches: ClassVar = False
+    is_at_work: ClassVar = False
+
+    def __init__(self, rate: float, record_bytes: int, report: Callable[[Stats], None]) -> None:
+        """`rate`: records a second. `report` is called every `REPORT_S`."""
+        self._rate, self._report = rate, report
+        self._record = no_op_of(record_bytes)
+        self._most_at_once = max_records(len(self._record))
+        self._pending: deque[Pending] = deque()
+        self._windows: deque[Window] = deque(maxlen=WINDOWS)
+        self._epoch: int | None = None
+        self._next_offset = 0  # Of the next append, if nothing comes between.
+        self._claimed_s, self._appended, self._waiting = 0.0, 0, 0
+
+    def on_leader(self, epoch: int, offset: int) -> Sequence[Append]:
+        self._epoch, self._next_offset = epoch, offset
+        self._claimed_s, self._appended, self._waiting = time.monotonic(), 0, 0
+        self._pending.clear()
+        self._windows.clear()
+        self._begin_window(self._claimed_s)
+        return ()
+
+    def on_committed(self, batches: bytes, end_offset: int) -> Sequence[Append]:
+        now_s, pending = time.monotonic(), self._pending
+        while pending and pending[0].last_offset < end_offset:
+            batch = pending.popleft()
+            self._waiting -= batch.records
+            latencies_s = now_s - batch.due_s - np.arange(batch.records) / self._rate
+            buckets = np.clip(latencies_s * (1000 * BUCKETS_A_MS), 0, BUCKETS - 1).astype(np.int64)
+            np.add.at(self._windows[-1].counts, buckets, 1)
+        return ()
+
+    def on_resigned(self, epoch: int) -> Sequence[Append]:
+        self._epoch = None
+        self._pending.clear()
+        self._windows.clear()
+        return ()
+
+    def on_refused(self, append: AnyAppend, next_offset: int) -> Sequence[Append]:
+        """Makes these records due again, with their first due times."""
+        first_offset = append.expected_offset
+        while self._pending and self._pending[-1].last_offset >= first_offset:
+            batch = self._pending.pop()
+            self._appended -= batch.records
+            self._waiting -= batch.records
+        self._next_offset = next_offset
+        return ()
+
+    def on_snapshot(self, reader: SnapshotReader) -> Sequence[Append]:
+        reader.close()
+        return ()
+
+    async def run(self, submit: Callable[[Sequence[Append]], None]) -> None:
+        """Until it is cancelled; `submit` as of the server that the workload is the state machine of."""
+        while True:
+            await asyncio.sleep(max(TICK_S, min(self._next_due_s() - time.monotonic(), MOST_IDLE_S)))
+            submit(self._append_due())
+            now_s = time.monotonic()
+            if self._windows and now_s - self._windows[-1].begun_s >= REPORT_S:
+                counts = np.sum([each.counts for each in self._windows], axis=0)
+                stats = stats_of(counts, len(self._record), now_s - self._windows[0].begun_s)
+                self._begin_window(now_s)
+                if stats is not None:
+                    self._report(stats)
+
+    def _begin_window(self, now_s: float) -> None:
+        self._windows.append(Window(now_s, np.zeros(BUCKETS, np.int64)))
+
+    def _next_due_s(self) -> float:
+        return self._claimed_s + (self._appended + 1) / self._rate
+
+    def _append_due(self) -> Sequence[Append]:
+        """The records that are due, as far as one batch holds them."""
+        due = int((time.monotonic() - self._claimed_s) * self._rate) - self._appended
+        due = min(due, MOST_PENDING - self._waiting, self._most_at_once)
+        if self._epoch is None or due <= 0:
+            return ()
+        append = Append([self._record] * due, self._epoch, self._next_offset)
+        self._next_offset += due
+        self._pending.append(Pending(self._next_offset - 1, due, self._next_due_s()))
+        self._appended += due
+        self._waiting += due
+        return (append,)

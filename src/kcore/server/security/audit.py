@@ -1,0 +1,134 @@
+"""An audit log: who asked what, from where, through whom, and what came of it; a line of JSON for each request.
+
+All servers write the same lines. They name the API and count its items: no field of a request or a response is in them,
+so no secret can be. Requests by which clients only look, read, write records or show that they are alive have a line
+only where they lacked a right. Files are bounded in size and number, as log4j's RollingFileAppender has them.
+"""
+
+import json
+import logging
+from collections import Counter
+from collections.abc import Iterator
+from datetime import UTC, datetime
+from logging.handlers import RotatingFileHandler
+from pathlib import Path
+from typing import Any, Final
+
+from kcore.metadata.principal import KafkaPrincipal
+from kcore.net.limits.bounded_log import BoundedLog
+from kcore.net.versions import api_name
+from kcore.protocol_errors import Errors
+from kcore.schema.structure import Message, Struct
+
+logger = logging.getLogger(__name__)
+FILE_BYTES: Final = 64 * 1024 * 1024
+FILES: Final = 10  # The one that is written, and FILE.1, the newest of the others, to FILE.9.
+QUIET: Final = frozenset(
+    {
+        *("ApiVersions", "Metadata", "DescribeCluster", "DescribeAcls", "SaslHandshake", "SaslAuthenticate"),
+        *("Fetch", "FetchSnapshot", "BrokerHeartbeat", "Vote", "BeginQuorumEpoch", "EndQuorumEpoch", "DescribeQuorum"),
+        *("Produce", "ListOffsets", "OffsetForLeaderEpoch", "FindCoordinator", "InitProducerId", "Heartbeat"),
+        *("OffsetFetch", "OffsetCommit", "AddPartitionsToTxn", "TxnOffsetCommit", "EndTxn", "AllocateProducerIds"),
+        *("AlterPartition", "UpdateMetadata", "ConsumerGroupHeartbeat"),
+    }
+)
+"""APIs of which only refusals for want of a right are told."""
+
+
+class _Files(RotatingFileHandler):
+    """A disk that is full costs a line at a bounded rate, and no request."""
+
+    def __init__(self, path: Path, file_bytes: int, files: int) -> None:
+        super().__init__(path, maxBytes=file_bytes, backupCount=files - 1, encoding="utf-8")
+        self.setFormatter(logging.Formatter("%(message)s"))
+        self._log = BoundedLog(logger, burst=1, every_s=60.0)
+
+    def handleError(self, record: logging.LogRecord) -> None:
+        self._log.exception("the audit log %s cannot be written", self.baseFilename)
+
+
+class AuditLog:
+    """Appends to a file."""
+
+    def __init__(self, path: Path, *, file_bytes: int = FILE_BYTES, files: int = FILES) -> None:
+        """OSError if the file cannot be opened."""
+        self._handler = _Files(path, file_bytes, files)
+
+    def close(self) -> None:
+        """Nothing is written any more."""
+        self._handler.close()
+
+    def write(
+        self,
+        wall_ms: int,
+        principal: KafkaPrincipal,
+        client_address: str,
+        request: Message,
+        response: Message | None,
+        through: KafkaPrincipal | None = None,
+        through_address: str | None = None,
+    ) -> None:
+        """`wall_ms`: since 1970; `principal`: the original one, `through`: of the node that forwarded the request.
+
+        `client_address`: of the original client where the node tells it; `through_address`: of the node, then.
+        """
+        name, outcome = api_name(type(request)), outcome_of(response)
+        if is_told(name, outcome):
+            via = {"through": through and str(through), "through_address": through_address}
+            self.line(wall_ms, principal, client_address, name, items_of(request), outcome, **via)
+
+    def line(
+        self,
+        wall_ms: int,
+        principal: KafkaPrincipal,
+        client_address: str,
+        name: str,
+        items: int | None,
+        outcome: dict[str, int] | str,
+        **via: str | None,
+    ) -> None:
+        """As `write`, where the request is no message any more; None for items that were not counted."""
+        line = {
+            "time": datetime.fromtimestamp(wall_ms / 1000, UTC).isoformat(timespec="milliseconds"),
+            "principal": str(principal),
+            "address": client_address,
+            **{key: value for key, value in via.items() if value is not None},
+            "request": name,
+            **({} if items is None else {"items": items}),
+            "outcome": outcome,
+        }
+        text = json.dumps(line, ensure_ascii=True)
+        self._handler.emit(logging.LogRecord("audit", logging.INFO, "", 0, text, None, None))
+
+
+def is_told(name: str, outcome: dict[str, int] | str) -> bool:
+    """Whether a request of that API with that outcome has a line."""
+    return name not in QUIET or any(each.endswith("_AUTHORIZATION_FAILED") for each in outcome)
+
+
+def items_of(request: Message) -> int:
+    """How many topics, resources, users or entries a request names at its top."""
+    names: list[str] = [*type(request).__slots__]
+    values: list[Any] = [getattr(request, name) for name in names]
+    return sum(len(value) for value in values if isinstance(value, list))
+
+
+def outcome_of(response: Message | None) -> dict[str, int] | str:
+    """How often the response has which error; of one without a response that the connection was closed."""
+    if response is None:
+        return "no response"
+    counts = Counter(Errors.of(code).name for code in _codes(response, depth=2))
+    return dict(sorted(counts.items())) or {"NONE": 1}
+
+
+def _codes(part: Message | Struct, depth: int) -> Iterator[int]:
+    """Error codes, at the top and of its items."""
+    names: list[str] = [*type(part).__slots__]
+    if "error_code" in names:
+        yield part.error_code  # type: ignore[union-attr]
+    for name in names if depth else ():
+        value: Any = getattr(part, name)
+        if isinstance(value, list):
+            for each in value:
+                if isinstance(each, Struct):
+                    yield from _codes(each, depth - 1)

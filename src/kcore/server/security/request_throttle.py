@@ -1,0 +1,197 @@
+"""Request quotas at the edge: who takes too much of the event loop's time is told so, and not listened to for a while.
+
+The time of a request is that in which its connection's task has the event loop: reading it, deciding about it, encoding
+the answer. What is counted against whom is the rule of `controller/rules/rate_quotas`. A server without such a quota
+does not measure; it mutes clients for the time that an answer tells them for other reasons (controller_mutation_rate).
+
+Source: RequestHandlerHelper, ThrottledChannel, ClientRequestQuotaManager, ControllerApis and KafkaApis of 3.9.1, 4.3.1.
+"""
+
+import time
+from collections.abc import Callable
+from typing import Final, Protocol, TypeAlias
+
+from kcore.controller.rules.quota_owners import ClientQuotas
+from kcore.controller.rules.rate_quotas import REQUEST_PERCENTAGE, percentage, request_quotas
+from kcore.metadata.image.image_state import ImageState
+from kcore.metadata.principal import KafkaPrincipal
+from kcore.net.limits.stopwatch import NOBODY, Asker
+from kcore.net.request_context import ClientSession, RequestContext
+from kcore.net.requests import Answer
+from kcore.sampled_rate import WINDOW_MS, WINDOWS
+from kcore.schema.structure import Message
+
+FIELD: Final = "throttle_time_ms"
+
+Exempts: TypeAlias = Callable[[Message, int], bool]
+"""Whether a request of that version is exempt, if it is from whom it may be: nodes of the cluster send such ones."""
+May: TypeAlias = Callable[[Message], bool]
+"""Whether the sender of what was answered so has the right to what only nodes of the cluster send."""
+
+
+class Known(Protocol):
+    """The quotas of clients as a node knows them."""
+
+    @property
+    def quotas(self) -> ClientQuotas:
+        """By entity."""
+
+    @property
+    def changes(self) -> int:
+        """Equal numbers: these quotas have not changed in between."""
+
+
+class KnownByImage:
+    """Those of the metadata log."""
+
+    def __init__(self, image: Callable[[], ImageState | None]) -> None:
+        """`image`: None while that is not known."""
+        self._image = image
+
+    @property
+    def quotas(self) -> ClientQuotas:
+        image = self._image()
+        return {} if image is None else image.quotas
+
+    @property
+    def changes(self) -> int:
+        image = self._image()
+        return 0 if image is None else image.changed_keys("quotas").count
+
+
+class RequestThrottle:
+    """Of one node (`kcore.net.requests.Throttle`)."""
+
+    def __init__(
+        self,
+        known: Known,
+        now_ms: Callable[[], int],
+        exempts: Exempts,
+        windows: int = WINDOWS,
+        window_s: int = WINDOW_MS // 1000,
+    ) -> None:
+        """`now_ms`: a time that only goes forward; `windows`, `window_s`: quota.window.num and .size.seconds."""
+        self.clock_ns: Callable[[], int] = time.monotonic_ns
+        self._known, self._now_ms, self._exempts = known, now_ms, exempts
+        self._rates = request_quotas(windows, window_s * 1000)
+        self._seen: tuple[ClientQuotas, int] = {}, -1
+        self._is_on = False
+
+    @property
+    def is_on(self) -> bool:
+        """Whether anybody has a request quota."""
+        quotas = self._known.quotas
+        if not quotas:
+            return False
+        changes = self._known.changes
+        if quotas is not self._seen[0] or changes != self._seen[1]:
+            self._seen = quotas, changes
+            self._is_on = any(REQUEST_PERCENTAGE in each for each in quotas.values())
+        return self._is_on
+
+    # What a server asks.
+
+    def used(self, session: ClientSession) -> int:
+        """As Throttle has it."""
+        session.mute_ms = self._use(session, (session.principal.name, session.client_id))
+        return session.mute_ms
+
+    def sent(self, session: ClientSession) -> None:
+        """As Throttle has it."""
+        watch = session.watch
+        if watch is not None and watch.asker is not None:
+            self._record(watch.asker, watch.take_ns(), checks=False)
+
+    def used_by(self, session: ClientSession, client_id: str | None) -> int:
+        """As `used`, of a request that only its handler has read; what mutes its client is the handler's."""
+        return self._use(session, (session.principal.name, client_id))
+
+    # What handlers tell.
+
+    def answered(self, context: RequestContext, request: Message, response: Message | None, may: May) -> None:
+        """Counts the request; the response says for how long its client is throttled, and the session is muted.
+
+        None stands for no response.
+        """
+        session = context.session
+        if session.watch is None or not self.is_on:
+            session.mute_ms = getattr(response, FIELD, 0)
+        elif response is None or self._is_exempt(request, context.version, response, may):
+            self.pass_over(session)
+        else:
+            used_ms = self._use(session, (context.principal.name, context.header.client_id))
+            session.mute_ms = with_throttle_time(response, used_ms)
+
+    def answered_through(
+        self, session: ClientSession, principal: KafkaPrincipal, client_id: str | None, response: Message
+    ) -> None:
+        """A request that a broker has handed on counts for its client, who is told: the broker mutes that client."""
+        if session.watch is not None and self.is_on:
+            with_throttle_time(response, self._use(session, (principal.name, client_id)))
+
+    def pass_over(self, session: ClientSession) -> None:
+        """The time of the request counts for nobody."""
+        if session.watch is not None:
+            session.watch.take_ns()
+            session.watch.asker = NOBODY
+
+    def watched(self, context: RequestContext, request: Message, answer: Answer, may: May) -> "WatchedAnswer":
+        """The answer to an exempt request that has no task: its time counts if the sender has no right to it."""
+        return WatchedAnswer(self, context, request, answer, may)
+
+    def refused(self, context: RequestContext, request: Message, response: Message, may: May, took_ns: int) -> None:
+        """Counts such a request, unless it is exempt."""
+        if not self._is_exempt(request, context.version, response, may):
+            asker = context.principal.name, context.header.client_id
+            context.session.mute_ms = with_throttle_time(response, self._record(asker, took_ns))
+
+    def _is_exempt(self, request: Message, version: int, response: Message, may: May) -> bool:
+        return self._exempts(request, version) and may(response)
+
+    def _use(self, session: ClientSession, asker: Asker) -> int:
+        watch = session.watch
+        if watch is None:
+            return 0
+        watch.asker = asker
+        return self._record(asker, watch.take_ns())
+
+    def _record(self, asker: Asker, ns: int, *, checks: bool = True) -> int:
+        return self._rates.record(self._known.quotas, *asker, percentage(ns), self._now_ms(), checks=checks)
+
+
+class WatchedAnswer:
+    """Called as the answer is."""
+
+    def __init__(
+        self,
+        throttle: RequestThrottle,
+        context: RequestContext,
+        request: Message,
+        answer: Answer,
+        may: May,
+    ) -> None:
+        self._throttle, self._context, self._request, self._answer, self._may = throttle, context, request, answer, may
+        self._began_ns = throttle.clock_ns()
+        self._took_ns: int | None = None
+
+    def __call__(self, response: Message | None) -> None:
+        if response is not None:
+            self._throttle.refused(self._context, self._request, response, self._may, self._took())
+        self._answer(response)
+
+    def begun(self) -> None:
+        """The request waits from now on."""
+        self._took_ns = self._took()
+
+    def _took(self) -> int:
+        return self._throttle.clock_ns() - self._began_ns if self._took_ns is None else self._took_ns
+
+
+def with_throttle_time(response: Message, throttle_time_ms: int) -> int:
+    """For how long the client is throttled, which the response says if it can: at least what it said before."""
+    said_ms = getattr(response, FIELD, None)
+    if said_ms is None:
+        return throttle_time_ms
+    throttled_ms: int = max(said_ms, throttle_time_ms)
+    setattr(response, FIELD, throttled_ms)
+    return throttled_ms

@@ -1,0 +1,112 @@
+"""Request quotas before the handler of a server, and before what a server hands on, or answers, as bytes."""
+
+from collections.abc import Callable, Collection
+from functools import cache
+from typing import Any, Final, TypeAlias
+
+from kcore.errors import KcoreError
+from kcore.net.limits.connection_limits import HEADER_VALUES
+from kcore.net.request_context import SESSION, ClientSession, RequestContext
+from kcore.net.requests import Relay
+from kcore.net.served_connection import Handler
+from kcore.net.versions import response_of
+from kcore.schema.headers import RequestHeader, ResponseHeader
+from kcore.schema.index import REQUESTS
+from kcore.schema.structure import Message
+from kcore.server.security.request_throttle import FIELD, RequestThrottle, with_throttle_time
+from kcore.wire.codec import decode_from, encode
+from kcore.wire.frame_places import with_places
+
+Asks: TypeAlias = RequestContext | ClientSession
+_WIDTH: Final = 4  # Bytes of the field.
+
+
+def throttled(handler: Handler, throttle: RequestThrottle, may: Callable[[Asks], bool]) -> Handler:
+    """The handler, whose clients wait where they have used up their quotas.
+
+    `may`: whether a sender has the right to what only nodes of the cluster send.
+    """
+
+    async def told(context: RequestContext, request: Any) -> Any:
+        answer: Any = await handler(context, request)  # Not encoded yet.
+        throttle.answered(context, request, answer, lambda _: may(context))
+        return answer
+
+    return told
+
+
+class ThrottledRelay:
+    """Before a relay.
+
+    A client waits for what it has used here, or at the controller if that is longer, as the controller's answer says
+    (RequestHandlerHelper.sendForwardedResponse).
+    """
+
+    def __init__(
+        self, relay: Relay, throttle: RequestThrottle, may: Callable[[Asks], bool], exempt: Collection[int] = ()
+    ) -> None:
+        """`exempt`: API keys that no quota is for, where the sender has the right to what nodes send (`may`)."""
+        self._relay, self._throttle, self._may, self._exempt = relay, throttle, may, exempt
+
+    def takes(self, api_key: int, version: int) -> bool:
+        """Whether the relay takes it."""
+        return self._relay.takes(api_key, version)
+
+    async def ask(self, connection_id: int, frame: bytes) -> bytes:
+        """The relay's answer, which says how long its client is throttled."""
+        answer = await self._relay.ask(connection_id, frame)
+        session, kind = SESSION.get(), REQUESTS.get(int.from_bytes(frame[:2]))
+        if session is None or kind is None:
+            return answer
+        if kind.api_key in self._exempt and self._may(session):
+            self._throttle.pass_over(session)
+            return answer
+        try:
+            return self._told(session, kind, frame, answer)
+        except KcoreError:  # Of a version that has no layout here.
+            return answer
+
+    def forget(self, connection_id: int) -> None:
+        """That connection has ended."""
+        self._relay.forget(connection_id)
+
+    def _told(self, session: ClientSession, kind: type[Message], frame: bytes, answer: bytes) -> bytes:
+        version, used_ms = int.from_bytes(frame[2:4]), 0
+        if self._throttle.is_on:
+            header, _ = decode_from(RequestHeader, kind.header_version(version), frame, most_values=HEADER_VALUES)
+            used_ms = self._throttle.used_by(session, header.client_id)
+        answer, session.mute_ms = with_time(answer, response_of(kind), version, used_ms)
+        return answer
+
+
+def with_time(answer: bytes, kind: type[Message], version: int, throttle_time_ms: int) -> tuple[bytes, int]:
+    """An answer with its header, and for how long its client is throttled: at least what it said before.
+
+    DecodeError. An answer may be large: in most the field comes first, and nothing else is read.
+    """
+    head = encode(ResponseHeader(), kind.header_version(version))
+    place = _place(kind, version)
+    if place is None:
+        return answer, throttle_time_ms
+    at = len(head)
+    if place or answer[_WIDTH:at] != head[_WIDTH:]:
+        header, at = decode_from(ResponseHeader, kind.header_version(version), answer)
+        response, _ = decode_from(kind, version, answer, at)
+        throttled_ms = with_throttle_time(response, throttle_time_ms)
+        return bytes(encode(header, kind.header_version(version))) + bytes(encode(response, version)), throttled_ms
+    said_ms = int.from_bytes(answer[at : at + _WIDTH], signed=True)
+    if said_ms >= throttle_time_ms:
+        return answer, said_ms
+    return answer[:at] + throttle_time_ms.to_bytes(_WIDTH) + answer[at + _WIDTH :], throttle_time_ms
+
+
+@cache
+def _place(kind: type[Message], version: int) -> int | None:
+    """Where in a response the field is, if nothing stands before it; None for a version without it."""
+    if not hasattr(kind(), FIELD):
+        return None
+
+    def build(throttle_time_ms: int) -> bytes:
+        return bytes(encode(kind(throttle_time_ms=throttle_time_ms), version))
+
+    return with_places(build, [FIELD])[1][0]

@@ -1,0 +1,81 @@
+"""Reads what a broker of ZooKeeper mode is told of the quorum to which it migrates (KafkaConfig of 3.9.1)."""
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any, Final, NamedTuple
+
+from kcore.errors import LevelError
+from kcore.metadata.metadata_version import VERSIONS, MetadataVersion
+from kcore.raft.membership.replicas import Address, Voter
+from kcore.server.properties.security import protocol_of
+from kcore.server.properties.values import (
+    PLAIN,
+    SettingsError,
+    addresses,
+    boolean_of,
+    listener_name_of,
+    metadata_log_of,
+    raft_settings,
+    read_all,
+    static_voters_of,
+)
+from kcore.storage.log.segmented_log import Settings
+
+RELEASE: Final = "3.9.1"  # The last one that knows ZooKeeper.
+ENABLE: Final = "zookeeper.metadata.migration.enable"
+NAMES: Final = (
+    *("controller.", "listener.security.protocol.map", "metadata.log.", "broker.heartbeat.interval.ms"),
+    ENABLE,
+)
+"""Beginnings of the settings that are read here."""
+HEARTBEAT_INTERVAL_MS: Final = 2_000
+OLDEST: Final = "3.4-IV0"
+OLDEST_JBOD: Final = "3.7-IV2"
+
+
+class MigrationSettings(NamedTuple):
+    """Where the quorum is."""
+
+    controller_listener: str
+    voters: tuple[Voter, ...]
+    bootstrap: tuple[Address, ...]  # controller.quorum.bootstrap.servers
+    metadata_dir: Path | None  # metadata.log.dir; None: the first log directory.
+    raft: dict[str, Any]  # Fields of RaftConfig.
+    metadata_log: Settings
+    heartbeat_interval_ms: int  # broker.heartbeat.interval.ms
+
+
+def migration_settings_of(given: Mapping[str, str]) -> MigrationSettings | None:
+    """From Kafka's names; None unless zookeeper.metadata.migration.enable is true. SettingsError, one line."""
+    if not boolean_of(ENABLE, given.get(ENABLE, "false")):
+        return None
+    listener = listener_name_of(given)
+    if (protocol := protocol_of(given, listener)) != "PLAINTEXT":
+        raise SettingsError(f"listener.security.protocol.map: {listener} is {protocol}: {PLAIN}")
+    voters = static_voters_of(given.get("controller.quorum.voters", ""), listener)
+    bootstrap = addresses("controller.quorum.bootstrap.servers", given)
+    if bool(voters) == bool(bootstrap):
+        raise SettingsError("give either controller.quorum.voters or controller.quorum.bootstrap.servers")
+    interval = read_all(given, ("broker.heartbeat.interval.ms",))
+    metadata_dir = given.get("metadata.log.dir")
+    return MigrationSettings(
+        *(listener, voters, bootstrap),
+        None if not metadata_dir else Path(metadata_dir),
+        raft_settings(given),
+        metadata_log_of(given),
+        interval.get("broker_heartbeat_interval_ms", HEARTBEAT_INTERVAL_MS),
+    )
+
+
+def feature_level(protocol: str, directories: int) -> int:
+    """The feature level that the broker registers with. SettingsError for a protocol that cannot migrate."""
+    try:
+        name = next(each for each in reversed(VERSIONS) if each == protocol or each.startswith(f"{protocol}-"))
+        version = MetadataVersion.parse(f"{name}@{RELEASE}")
+    except (LevelError, StopIteration):
+        raise SettingsError(f"inter.broker.protocol.version={protocol}: no migration from ZooKeeper") from None
+    oldest = OLDEST if directories == 1 else OLDEST_JBOD
+    if not version.is_at_least(oldest):
+        more = "" if directories == 1 else " with several log directories"
+        raise SettingsError(f"inter.broker.protocol.version={protocol}: a migration{more} needs {oldest} or newer")
+    return version.feature_level

@@ -1,0 +1,121 @@
+"""What administrators ask of one broker of ZooKeeper mode: settings, which lie in ZooKeeper."""
+
+import logging
+import time
+from collections.abc import Mapping, Sequence
+from contextlib import suppress
+from typing import Final, TypeVar
+
+from kcore.broker.replicas.replica_manager import ReplicaManager
+from kcore.controller.zk.admin import scram
+from kcore.controller.zk.admin.broker_configs import ConfigNode
+from kcore.controller.zk.admin.configs import alter_configs, describe_configs, replace_configs
+from kcore.controller.zk.effects import LogNotice, Steps
+from kcore.controller.zk.znode_reading import read_broker
+from kcore.errors import KcoreError, TableError
+from kcore.metadata.zookeeper import znodes
+from kcore.metadata.zookeeper.znode_brokers import BrokerNode
+from kcore.metadata.zookeeper.znode_operations import ReadChildren, ReadNodes, WriteNodes
+from kcore.schema import (
+    DescribeConfigsRequest,
+    DescribeConfigsResponse,
+    IncrementalAlterConfigsRequest,
+    IncrementalAlterConfigsResponse,
+)
+from kcore.schema.configs import AlterConfigsRequest, AlterConfigsResponse
+from kcore.schema.scram import DescribeUserScramCredentialsRequest
+from kcore.schema.structure import Message
+from kcore.server.zk_controller.relay import Address
+from kcore.zookeeper.client import ZookeeperClient
+
+logger = logging.getLogger(__name__)
+T = TypeVar("T")
+# How long the list of registered brokers is cached: a client without a coordinator retries every 0.1 s.
+KNOWN_S: Final = 2.0
+
+
+class NodeAdmin:
+    """Over ZooKeeper. NetworkError, which costs the connection, while ZooKeeper cannot be reached."""
+
+    def __init__(
+        self,
+        manager: ReplicaManager,
+        zookeeper: ZookeeperClient,
+        listener: str,
+        settings: Mapping[str, str],
+    ) -> None:
+        """`settings`: what the broker was started with, by Kafka's names; `listener`: of brokers among themselves."""
+        self._zookeeper, self._listener = zookeeper, listener
+        self._node = ConfigNode(
+            manager.broker_id,
+            is_broker=True,
+            has_topic=lambda name: name in manager.cluster.table.topics,
+            settings=settings,
+        )
+        self._coordinators: list[BrokerNode] = []
+        self._read_s = -KNOWN_S
+
+    async def describe_configs(self, request: DescribeConfigsRequest, version: int) -> DescribeConfigsResponse:
+        """Settings of topics, of this broker, of all brokers."""
+        return await self.perform(describe_configs(self._node, request, version))
+
+    async def alter_configs(self, request: IncrementalAlterConfigsRequest) -> IncrementalAlterConfigsResponse:
+        """Changes them in ZooKeeper. Replication throttles are kept, and not obeyed."""
+        return await self.perform(alter_configs(self._node, request))
+
+    async def replace_configs(self, request: AlterConfigsRequest) -> AlterConfigsResponse:
+        """As `alter_configs`; settings that are not given are removed."""
+        return await self.perform(replace_configs(self._node, request))
+
+    async def describe_scram(self, request: DescribeUserScramCredentialsRequest) -> Message:
+        """Which users have credentials; the controller alone changes them."""
+        return await self.perform(scram.describe(request))
+
+    async def has_coordinators(self) -> bool:
+        """Whether a coordinating broker is registered; True while ZooKeeper is unavailable: clients shall retry."""
+        try:
+            return bool(await self._registered())
+        except KcoreError:
+            return True
+
+    async def addresses_of_coordinators(self) -> Sequence[Address]:
+        """The endpoints of those brokers; none while ZooKeeper is unavailable."""
+        try:
+            endpoints = [endpoint for each in await self._registered() for endpoint in each.endpoints]
+        except KcoreError:
+            return []
+        return [Address(each.host, each.port) for each in endpoints if each.listener == self._listener]
+
+    async def _registered(self) -> list[BrokerNode]:
+        """The coordinating brokers: Kafka's."""
+        if time.monotonic() - self._read_s >= KNOWN_S:
+            [names] = await self._zookeeper.read_children([znodes.BROKER_IDS])
+            nodes = await self._zookeeper.read_nodes([f"{znodes.BROKER_IDS}/{name}" for name in names or ()])
+            found = []
+            for name, node in zip(names or (), nodes, strict=True):
+                with suppress(TableError):  # The controller reports it.
+                    found += [] if node is None else [read_broker(name, node.data)[1]]
+            self._coordinators = [each for each in found if each.coordinates]
+            self._read_s = time.monotonic()
+        return self._coordinators
+
+    async def perform(self, steps: Steps[T]) -> T:
+        """The effects that these steps ask for; unlike a controller's they are fenced by nothing."""
+        try:
+            effect = next(steps)
+            while True:
+                if isinstance(effect, ReadNodes):
+                    effect = steps.send(await self._zookeeper.read_nodes(effect.paths))
+                elif isinstance(effect, ReadChildren):
+                    effect = steps.send(await self._zookeeper.read_children(effect.paths))
+                elif isinstance(effect, LogNotice):
+                    logger.log(
+                        logging.WARNING if effect.notice.level == "warning" else logging.INFO, "%s", effect.notice
+                    )
+                    effect = steps.send(None)
+                else:
+                    assert isinstance(effect, WriteNodes), f"{type(effect).__name__} is a controller's alone"
+                    effect = steps.send(await self._zookeeper.write(effect.operations, atomic=effect.atomic))
+        except StopIteration as done:
+            result: T = done.value
+            return result

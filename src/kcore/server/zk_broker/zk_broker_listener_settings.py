@@ -1,0 +1,55 @@
+"""Who is let in to a broker of ZooKeeper mode, by server.properties of 3.9.1.
+
+Source: KafkaConfig (controlPlaneListenerName, validateValues) of 3.9.1.
+"""
+
+from collections.abc import Mapping
+from typing import Final, NamedTuple
+
+from kcore.controller.rules.scram import DIGESTS
+from kcore.controller.zk.admin.tokens import TokenRules
+from kcore.controller.zk.authorizer_settings import AUTHORIZER_NAMES, AclAuthorizerSettings, acl_authorizer_settings
+from kcore.protocol_errors import ApiException
+from kcore.server.properties.listeners import BrokerListeners, listeners_of
+from kcore.server.properties.values import SettingsError, checked, read_all
+from kcore.server.zk_controller.zk_controller_listener_settings import CONTROL_PLANE, TOKEN_KEY
+
+_OF_TOKENS: Final = ("delegation.token.max.lifetime.ms", "delegation.token.expiry.time.ms")
+
+
+class BrokerDoor(NamedTuple):
+    """One broker's."""
+
+    listeners: BrokerListeners = BrokerListeners()
+    control_plane: str | None = None  # The listener of control requests, where they have one.
+    authorizer: AclAuthorizerSettings | None = None
+    tokens: TokenRules = TokenRules()
+
+    def __repr__(self) -> str:
+        """Without the settings themselves: secrets are among them."""
+        return f"BrokerDoor(listeners={[each.name for each in self.listeners.each]})"
+
+    @property
+    def has_users(self) -> bool:
+        """Whether clients may come whom ZooKeeper knows."""
+        return any(name in DIGESTS for each in self.listeners.each for name in each.security.mechanisms)
+
+
+OPEN: Final = BrokerDoor()
+
+
+def broker_door(properties: Mapping[str, str]) -> BrokerDoor:
+    """SettingsError, one line, for invalid values, which never shows a password. Other settings are passed over."""
+    given = checked(properties, has_security=True, knows_all=False)
+    listeners = listeners_of(given)
+    plane = (given.get(CONTROL_PLANE) or "").upper() or None
+    if plane is not None and plane not in {each.name for each in listeners.each}:
+        raise SettingsError(f"{CONTROL_PLANE}={plane}: it is not among the listeners")
+    if plane == listeners.inter_broker:
+        raise SettingsError(f"{CONTROL_PLANE}={plane}: brokers among themselves have another listener")
+    try:
+        authorizer = acl_authorizer_settings({name: given[name] for name in AUTHORIZER_NAMES if name in given})
+    except ApiException as error:
+        raise SettingsError(str(error)) from None
+    tokens = TokenRules(given.get(TOKEN_KEY) or None, **read_all(given, _OF_TOKENS, "delegation.token."))
+    return BrokerDoor(listeners, plane, authorizer, tokens)

@@ -1,0 +1,168 @@
+"""What a broker of ZooKeeper mode answers: control requests as columns, and what administrators ask of it.
+
+The requests of clients and followers are in `broker_request_handlers.py`.
+"""
+
+from collections.abc import Awaitable, Callable, Mapping
+from typing import Any, Final, NamedTuple
+
+from kcore.broker.replicas.replica_manager import ReplicaManager
+from kcore.broker.zk_control.control_requests import CONTROL_REQUESTS
+from kcore.controller.zk.admin.configs import is_of_all_brokers
+from kcore.metadata.table.broker_registration import LiveBroker
+from kcore.metadata.table.broker_table import Endpoint
+from kcore.net.limits.connection_limits import HEADER_VALUES
+from kcore.net.server import RequestContext
+from kcore.net.versions import answer_of, response_of
+from kcore.schema import DescribeConfigsRequest, IncrementalAlterConfigsRequest
+from kcore.schema.api_versions import ApiVersionsResponse
+from kcore.schema.configs import AlterConfigsRequest
+from kcore.schema.headers import RequestHeader, ResponseHeader
+from kcore.schema.index import message_class
+from kcore.schema.scram import DescribeUserScramCredentialsRequest
+from kcore.schema.structure import Message
+from kcore.schema.versions import Versions
+from kcore.server.broker import broker_request_handlers as front
+from kcore.server.broker.broker_authorization import ZkGate
+from kcore.server.broker.broker_request_handlers import BrokerFront
+from kcore.server.broker.forwarding import ControllerRelay
+from kcore.server.broker.logs import BrokerLogs
+from kcore.server.cluster_view import ClusterView
+from kcore.server.zk_broker import zk_security_requests as zk_security
+from kcore.server.zk_broker.node_admin import NodeAdmin
+from kcore.server.zk_broker.zk_security_requests import SecurityAdmin
+from kcore.wire.codec import decode_from, encode
+
+APIS: Final = {
+    **front.APIS,
+    "LeaderAndIsr": (0, 7),
+    "StopReplica": (0, 4),
+    "UpdateMetadata": (0, 8),
+    "AlterConfigs": (0, 2),
+    "IncrementalAlterConfigs": (0, 1),
+    "DescribeUserScramCredentials": (0, 0),
+    **zk_security.APIS,
+}
+
+
+def with_apis(own: ApiVersionsResponse, apis: Mapping[str, tuple[int, int]]) -> ApiVersionsResponse:
+    """Has these APIs, too, by name; those that it had keep their versions."""
+    known = {each.api_key for each in own.api_keys}
+    more = {message: Versions(*apis[name]) for name in apis if (message := message_class(f"{name}Request"))}
+    own.api_keys = [*own.api_keys, *(each for each in answer_of(more).api_keys if each.api_key not in known)]
+    return own
+
+
+class ControlPath:
+    """Hands on LeaderAndIsr, StopReplica and UpdateMetadata undecoded: they are decoded once, into columns."""
+
+    def __init__(self, answer: Callable[[type[Message], int, memoryview], Awaitable[bytes]]) -> None:
+        self._answer = answer
+
+    def takes(self, api_key: int, version: int) -> bool:
+        """Whether it is one of the three."""
+        return api_key in CONTROL_REQUESTS and version in CONTROL_REQUESTS[api_key].versions
+
+    async def ask(self, connection_id: int, frame: bytes) -> bytes:
+        """The answer's header and body. DecodeError for other bytes."""
+        api_key, version = int.from_bytes(frame[:2]), int.from_bytes(frame[2:4])
+        message = CONTROL_REQUESTS[api_key]
+        header, at = decode_from(RequestHeader, message.header_version(version), frame, most_values=HEADER_VALUES)
+        body = await self._answer(message, version, memoryview(frame)[at:])
+        head = ResponseHeader(correlation_id=header.correlation_id)
+        return bytes(encode(head, response_of(message).header_version(version))) + bytes(body)
+
+    def forget(self, connection_id: int) -> None:
+        """Nothing is kept of a connection."""
+
+
+class Forwarded(NamedTuple):
+    """While a broker migrates: what goes on to the quorum's controller, once that controls the brokers."""
+
+    relay: ControllerRelay
+    is_on: Callable[[], bool]
+
+    def takes(self, api_key: int, version: int) -> bool:
+        """Whether the quorum's controller is to answer it."""
+        return self.is_on() and self.relay.takes(api_key, version)
+
+
+class Frames:
+    """The requests that are answered as frames: control requests, and what a controller answers for this broker."""
+
+    def __init__(self, control: ControlPath, forwarded: Forwarded | None = None) -> None:
+        self._control, self._forwarded = control, forwarded
+
+    def takes(self, api_key: int, version: int) -> bool:
+        """Whether it is for one of them."""
+        if self._forwarded is not None and self._forwarded.takes(api_key, version):
+            return True
+        return self._control.takes(api_key, version)
+
+    async def ask(self, connection_id: int, frame: bytes) -> bytes:
+        """The answer of the one that takes it."""
+        api = int.from_bytes(frame[:2]), int.from_bytes(frame[2:4])
+        if self._forwarded is not None and self._forwarded.takes(*api):
+            return await self._forwarded.relay.ask(connection_id, frame)
+        return await self._control.ask(connection_id, frame)
+
+    def forget(self, connection_id: int) -> None:
+        """Nothing is kept of a connection."""
+
+
+class ZkFront(BrokerFront):
+    """What is known of the cluster is what UpdateMetadata told; settings are in ZooKeeper."""
+
+    gate = ZkGate
+
+    def __init__(
+        self,
+        manager: ReplicaManager,
+        logs: BrokerLogs,
+        cluster_id: str,
+        admin: NodeAdmin,
+        security: SecurityAdmin,
+        forward: Callable[[Message, int], Awaitable[Message | None]],
+        **callbacks: Any,
+    ) -> None:
+        """`forward` asks one of Kafka's own brokers, and gives None if none answers; `callbacks`: BrokerFront's."""
+        super().__init__(manager, logs, **callbacks)
+        self._cluster_id, self._admin, self._security, self._forward = cluster_id, admin, security, forward
+        self.is_migrated: Callable[[], bool] = lambda: False  # Whether a KRaft controller controls the brokers.
+
+    async def may_coordinate(self) -> bool:
+        return await self._admin.has_coordinators()
+
+    async def administer(self, context: RequestContext, request: Message) -> Message | None:
+        match request:
+            case DescribeConfigsRequest():
+                return await self._admin.describe_configs(request, context.version)
+            case IncrementalAlterConfigsRequest() | AlterConfigsRequest():
+                return await self._alter_configs(request, context.version)
+            case DescribeUserScramCredentialsRequest():
+                return await self._admin.describe_scram(request)
+        return await self._security.answer(context, request)
+
+    async def _alter_configs(
+        self, request: IncrementalAlterConfigsRequest | AlterConfigsRequest, version: int
+    ) -> Message:
+        """Kafka's brokers know the settings of all brokers; this one has throttles alone."""
+        if is_of_all_brokers(request) and (answer := await self._forward(request, version)) is not None:
+            return answer
+        if isinstance(request, AlterConfigsRequest):
+            return await self._admin.replace_configs(request)
+        return await self._admin.alter_configs(request)
+
+    def view(self, listener: str) -> ClusterView:
+        """A KRaft controller is none that clients can ask: this broker hands their requests on."""
+        table, controller_id = self._manager.cluster.table, self._manager.cluster.controller_id
+        if self.is_migrated():
+            controller_id = self._manager.broker_id
+        endpoints: tuple[Endpoint, ...] = ()
+        rack = None
+        if controller_id in table.brokers and self._manager.cluster.is_alive(controller_id):
+            row = table.brokers.row(controller_id)
+            endpoints, rack = tuple(table.brokers.endpoints[row]), table.brokers.racks[row]
+        controller = LiveBroker(controller_id, endpoints, rack)
+        offline = self._manager.cluster.offline_replicas
+        return ClusterView(table, listener, controller, self._cluster_id, offline=offline)

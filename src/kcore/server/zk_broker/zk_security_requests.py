@@ -1,0 +1,77 @@
+"""What a broker of ZooKeeper mode answers about ACLs, quotas of clients and delegation tokens, as Kafka's brokers do.
+
+All of these lie in ZooKeeper, and any node of the cluster reads and changes them; notifications tell the others.
+Source: KafkaApis, AclApis, DelegationTokenManagerZk of 3.9.1.
+"""
+
+from collections.abc import Awaitable, Callable
+from typing import Final, NamedTuple
+
+from kcore.controller.rules.parsed import is_parsed
+from kcore.controller.rules.tokens import OfTokens, owner_of
+from kcore.controller.zk.acls import ZkAcls
+from kcore.controller.zk.admin import acls, quotas
+from kcore.controller.zk.admin.tokens import TokenNode, token_response
+from kcore.controller.zk.admin_events import Asking, TokenRequest
+from kcore.controller.zk.effects import Steps
+from kcore.errors import DecodeError
+from kcore.net.request_context import RequestContext
+from kcore.net.versions import api_name
+from kcore.protocol_errors import Errors
+from kcore.schema.acls import CreateAclsRequest, DeleteAclsRequest, DescribeAclsRequest
+from kcore.schema.delegation_tokens import CreateDelegationTokenRequest, DescribeDelegationTokenRequest
+from kcore.schema.quotas import AlterClientQuotasRequest, DescribeClientQuotasRequest
+from kcore.schema.structure import Message
+from kcore.server.broker import token_requests
+from kcore.server.security.rights import Authorizer, Rights
+
+APIS: Final = {
+    **{"CreateAcls": (0, 3), "DeleteAcls": (0, 3), "DescribeAcls": (0, 3)},
+    **{"AlterClientQuotas": (0, 1), "DescribeClientQuotas": (0, 1)},
+    **{"CreateDelegationToken": (1, 3), "RenewDelegationToken": (1, 2), "ExpireDelegationToken": (1, 2)},
+    "DescribeDelegationToken": (1, 3),
+}
+
+
+class SecurityAdmin(NamedTuple):
+    """Of one broker. What needs a right to the cluster is looked at before (`BrokerGate`), rights to tokens here."""
+
+    perform: Callable[[Steps[Message]], Awaitable[Message]]  # Over ZooKeeper.
+    acls: ZkAcls | None  # None without an authorizer.
+    tokens: TokenNode
+    authorizer: Authorizer | None
+    date_ms: Callable[[], int]
+    migrates: bool  # To KRaft: then the controller alone changes tokens.
+
+    async def answer(self, context: RequestContext, request: Message) -> Message | None:
+        """The answer; None if it is none of those requests. DecodeError for one that Kafka takes for none."""
+        if not is_parsed(request):
+            raise DecodeError(f"{api_name(type(request))} has a code that stands for none", 0)
+        match request:
+            case CreateAclsRequest():
+                return await self.perform(acls.create_acls(self.acls, request))
+            case DeleteAclsRequest():
+                return await self.perform(acls.delete_acls(self.acls, request))
+            case DescribeAclsRequest():
+                return acls.describe_acls(self.acls, request)
+            case AlterClientQuotasRequest():
+                return await self.perform(quotas.alter(request))
+            case DescribeClientQuotasRequest():
+                return await self.perform(quotas.describe(request))
+        return await self._of_token(context, request) if isinstance(request, OfTokens) else None
+
+    async def _of_token(self, context: RequestContext, request: OfTokens) -> Message:
+        refused = token_requests.refusal_of(request, context.version, context.session)
+        if refused is not None:
+            return refused
+        rights = None if self.authorizer is None else Rights(self.authorizer, context)
+        may_describe = (lambda token_id, owner: True) if rights is None else rights.may_describe_token
+        asking = Asking(context.principal, self.date_ms(), may_describe)
+        event = TokenRequest(0, request, context.version, asking)
+        if isinstance(request, CreateDelegationTokenRequest) and rights is not None:
+            owner = owner_of(request, context.principal)
+            if not rights.may_make_token(owner):
+                return event.refused(Errors.DELEGATION_TOKEN_AUTHORIZATION_FAILED)
+        if self.migrates and not isinstance(request, DescribeDelegationTokenRequest):
+            return event.refused(Errors.NOT_CONTROLLER)
+        return await self.perform(token_response(self.tokens, event))

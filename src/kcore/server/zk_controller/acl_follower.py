@@ -1,0 +1,74 @@
+"""The ACLs of a node of ZooKeeper mode, kept as they are in ZooKeeper.
+
+Source: AclAuthorizer.configure, loadCache and AclChangedNotificationHandler of 3.9.1.
+"""
+
+import logging
+from typing import Final
+
+from kcore.controller.zk.acls import ZkAcls
+from kcore.errors import TableError
+from kcore.metadata.zookeeper.znode_acls import (
+    CHANGES,
+    PERSISTENT_PATHS,
+    Resource,
+    decode_acl_change,
+    decode_acls,
+    resource_path,
+    types_and_paths,
+)
+from kcore.metadata.zookeeper.znode_names import is_znode_name
+from kcore.server.zk_controller.notification_follower import Note, NotesFollower
+from kcore.zookeeper.client import ZookeeperClient
+
+logger = logging.getLogger(__name__)
+_PATTERN_TYPES: Final = {parent: pattern_type for pattern_type, parent in CHANGES.items()}
+
+
+class AclFollower(NotesFollower):
+    """Keeps `acls`."""
+
+    what = "ACLs"
+    made_paths = PERSISTENT_PATHS
+    parents = tuple(_PATTERN_TYPES)
+
+    def __init__(self, zookeeper: ZookeeperClient, acls: ZkAcls) -> None:
+        super().__init__(zookeeper)
+        self._acls = acls
+
+    async def _read_all(self) -> None:
+        resources = await self._resources()
+        await self._read(resources)
+        self._acls.keep_only(resources)
+        self._acls.is_read = True
+
+    async def _read_noted(self, notes: list[Note]) -> None:
+        resources: dict[Resource, None] = {}
+        for note in notes:
+            try:
+                resource = decode_acl_change(note.path, _PATTERN_TYPES[note.parent], note.data)
+            except TableError as error:
+                logger.warning("skipped: %s", error)
+                continue
+            if is_znode_name(resource[2]):
+                resources[resource] = None
+        await self._read([*resources])
+
+    async def _resources(self) -> list[Resource]:
+        """All that have a znode."""
+        kinds = types_and_paths()
+        names = await self._zookeeper.read_children([path for _, _, path in kinds])
+        return [
+            (resource_type, pattern_type, name)
+            for (resource_type, pattern_type, _), found in zip(kinds, names, strict=True)
+            for name in found or ()
+        ]
+
+    async def _read(self, resources: list[Resource]) -> None:
+        nodes = await self._zookeeper.read_nodes([resource_path(each) for each in resources])
+        for resource, node in zip(resources, nodes, strict=True):
+            try:
+                self._acls.update(resource, () if node is None else decode_acls(resource, node.data))
+            except TableError as error:
+                logger.warning("%s; the resource is denied to all but super users", error)
+                self._acls.update(resource, None)

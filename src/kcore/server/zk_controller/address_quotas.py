@@ -1,0 +1,64 @@
+"""The quotas of IP addresses in ZooKeeper: how many connections of each a node of ZooKeeper mode takes a second.
+
+Source: IpConfigHandler of 3.9.1.
+"""
+
+import logging
+from typing import Final
+
+from kcore.errors import TableError
+from kcore.metadata.zookeeper import znodes
+from kcore.metadata.zookeeper.znode_names import DEFAULT, desanitized, is_znode_name
+from kcore.server.zk_controller.notification_follower import Note, NotesFollower
+from kcore.zookeeper.client import ZookeeperClient
+
+logger = logging.getLogger(__name__)
+IPS: Final = f"{znodes.CONFIG}/ips"
+RATE: Final = "connection_creation_rate"
+LOOPBACK: Final = {"localhost": "127.0.0.1"}  # The one name that is taken.
+
+
+class AddressQuotasFollower(NotesFollower):
+    """Keeps them as they are in ZooKeeper."""
+
+    what = "quotas of addresses"
+    made_paths = (znodes.CONFIG_CHANGES, IPS)
+    parents = (znodes.CONFIG_CHANGES,)
+
+    def __init__(self, zookeeper: ZookeeperClient) -> None:
+        super().__init__(zookeeper)
+        self._rates: dict[str, float] = {}  # By address; the default's.
+
+    def rate_of(self, address: str) -> float | None:
+        """An address's own, or that of all others; None: it may come as often as it likes."""
+        return self._rates.get(address, self._rates.get(DEFAULT))
+
+    async def _read_all(self) -> None:
+        [names] = await self._zookeeper.read_children([IPS])
+        self._rates.clear()
+        await self._read(names or [])
+
+    async def _read_noted(self, notes: list[Note]) -> None:
+        names: dict[str, None] = {}
+        for note in notes:
+            try:
+                kind, _, name = znodes.decode_config_change(note.path, note.data).partition("/")
+            except TableError as error:
+                logger.warning("skipped: %s", error)
+                continue
+            if kind == "ips" and is_znode_name(name):
+                names[name] = None
+        await self._read([*names])
+
+    async def _read(self, names: list[str]) -> None:
+        paths = [f"{IPS}/{each}" for each in names]
+        for name, path, node in zip(names, paths, await self._zookeeper.read_nodes(paths), strict=True):
+            address = name if name == DEFAULT else desanitized(name)
+            address = LOOPBACK.get(address, address)
+            self._rates.pop(address, None)
+            try:
+                text = "" if node is None else znodes.decode_config(path, node.data).get(RATE, "")
+                if text:
+                    self._rates[address] = float(text)
+            except (TableError, ValueError) as error:
+                logger.warning("%s: %s; the address has no quota", path, error)

@@ -1,0 +1,376 @@
+"""Sends control requests to a broker: in order, one in flight, repeated until it responds or is not live.
+
+Source: ControllerChannelManager and RequestSendThread of 3.9.1.
+"""
+
+import asyncio
+import logging
+from collections.abc import Callable, Coroutine, Iterator
+from functools import cache, lru_cache
+from typing import Any, Final, NamedTuple, TypeAlias
+from weakref import WeakKeyDictionary
+
+from kcore.controller.zk.requests.builder import ControlRequest
+from kcore.controller.zk.requests.merging import SharedMerges
+from kcore.controller.zk.requests.outbox import Outbox
+from kcore.errors import DecodeError, NetworkError
+from kcore.metadata.table.broker_table import BrokerTable, Endpoint
+from kcore.net.address import address_text
+from kcore.net.connect import connect, error_name
+from kcore.net.connection import Connection
+from kcore.net.limits.connection_limits import Limits
+from kcore.net.security.client_security import Security
+from kcore.net.versions import api_name, response_of
+from kcore.schema import LeaderAndIsrRequest
+from kcore.schema.structure import Message
+from kcore.server.zk_controller.answers import IN_COLUMNS
+from kcore.server.zk_controller.zk_controller_metrics import ControllerMetrics
+from kcore.wire.codec import decode_from
+from kcore.wire.column_codec import decode_columns
+from kcore.wire.columns import Columns
+from kcore.wire.fanout import Fanout
+
+logger = logging.getLogger(__name__)
+SMALL_BYTES: Final = 16  # Of an UpdateMetadataResponse's body there are two or three.
+BACKOFF_S: Final = 0.1  # As RequestSendThread: a broker's port opens 0.3 to 0.7 s after its registration.
+LIMITS: Final = Limits(connect_s=30.0, request_s=30.0, in_flight=1)  # controller.socket.timeout.ms
+
+# What was asked, of which broker, under which epoch, and what it answered.
+OnAnswer: TypeAlias = Callable[[ControlRequest, int, int, Message | Columns], None]
+
+
+class Order(NamedTuple):
+    """A request that is sent, and not answered yet."""
+
+    request: ControlRequest
+    fanout: Fanout
+    since_s: float  # When it, or the oldest that it was merged from, came into the outbox.
+
+    def __str__(self) -> str:
+        return f"{name_of(self.fanout.message, self.fanout.version)}, {len(self.fanout.body):,} bytes"
+
+
+@cache
+def name_of(message: type[Message], version: int) -> str:
+    """Name and version of an API."""
+    return f"{api_name(message)} {version}"
+
+
+class Fanouts:
+    """The bodies of requests, each encoded once for all brokers that it goes to, and kept while the request is."""
+
+    def __init__(self) -> None:
+        self._encoded: WeakKeyDictionary[ControlRequest, Fanout] = WeakKeyDictionary()
+
+    def of(self, request: ControlRequest) -> Fanout:
+        """The body."""
+        if len(request.broker_ids) == 1:  # Whoever sends it keeps it.
+            return request.fanout()
+        if (known := self._encoded.get(request)) is None:
+            known = self._encoded[request] = request.fanout()
+        return known
+
+
+class Unacknowledged(NamedTuple):
+    """Leadership that a broker was ordered to take or to follow, and has not acknowledged."""
+
+    since_s: float  # of the oldest order
+    partitions: int
+
+
+class BrokerChannel:
+    """The outbox and the connection of one incarnation of a broker.
+
+    There is no task a broker: an order is given when there is one and none is under way, and the answer to it gives the
+    next. Only to connect takes a task. It is the `Reply` of each request that it sends.
+    """
+
+    def __init__(
+        self,
+        broker_id: int,
+        broker_epoch: int,
+        endpoint: Endpoint,
+        client_id: str,
+        on_answer: OnAnswer,
+        metrics: ControllerMetrics,
+        outbox: Outbox,
+        fanouts: Fanouts,
+        security: Callable[[], Security] | None = None,
+    ) -> None:
+        self.broker_id, self.broker_epoch = broker_id, broker_epoch
+        self.busy_since_s: float | None = None  # Nothing that is not answered is older; None if there is nothing.
+        self.alarmed_s: float | None = None  # Since when orders are not acknowledged, if an alarm was raised for that.
+        self._endpoint, self._client_id, self._on_answer, self._metrics = endpoint, client_id, on_answer, metrics
+        self._outbox, self._fanouts, self._security = outbox, fanouts, security
+        self._sent: Order | None = None
+        self._connection: Connection | None = None
+        self._connecting: asyncio.Task[None] | None = None
+        self._again: asyncio.Handle | None = None  # When `_go_on` is called next, if that is known.
+        self._last_error = ""  # Of the order that is sent.
+        self._closed = False
+        self._loop = asyncio.get_running_loop()
+
+    def __len__(self) -> int:
+        return len(self._outbox) + (self._sent is not None)
+
+    def __str__(self) -> str:
+        where = address_text(self._endpoint.host, self._endpoint.port)
+        return f"broker {self.broker_id} (epoch {self.broker_epoch}) at {where}"
+
+    def send(self, request: ControlRequest) -> None:
+        """Behind all that was sent before; what waits together becomes one request."""
+        now_s = self._loop.time()
+        self._outbox.add(request, now_s)
+        if self.busy_since_s is None:
+            self.busy_since_s = now_s
+        if self._sent is None and self._again is None:
+            self._again = self._loop.call_soon(self._go_on)  # Not now: more of the same event may follow.
+
+    def unacknowledged(self) -> Unacknowledged | None:
+        """The orders of leadership that are not answered; None if all are."""
+        waiting = [(each.request, each.since_s) for each in self._outbox]
+        if self._sent is not None:
+            waiting.append((self._sent.request, self._sent.since_s))
+        orders = [(request, since_s) for request, since_s in waiting if request.message is LeaderAndIsrRequest]
+        if not orders:
+            return None
+        return Unacknowledged(min(since_s for _, since_s in orders), sum(request.partitions for request, _ in orders))
+
+    def close(self) -> Coroutine[Any, Any, object] | None:
+        """Closes the channel and drops unsent requests. Returns what may be awaited, or None."""
+        self._closed = True
+        self._outbox.clear()
+        self._sent = None
+        if self._again is not None:
+            self._again.cancel()
+        if self._connecting is not None:
+            self._connecting.cancel()
+            return asyncio.wait([self._connecting])
+        if self._connection is not None:
+            self._connection.abort()
+            return self._connection.wait_gone()
+        return None
+
+    def _go_on(self) -> None:
+        """Sends what is to be sent next, or the order once more that was not answered."""
+        self._again = None
+        if self._sent is None:
+            waiting = self._outbox.next()
+            if waiting is None:
+                self.busy_since_s = None
+                return
+            self._sent = Order(waiting.request, self._fanouts.of(waiting.request), waiting.since_s)
+            self._last_error = ""
+            now_s = self._loop.time()
+            self._metrics.request_queue_time.add(now_s - waiting.since_s, now_s)
+        if self._connection is not None and self._connection.ends_soon:
+            self._connection.abort()  # Nothing is in flight.
+            self._connection = None
+        if self._connection is None:
+            self._connecting = self._loop.create_task(self._connect(), name=f"connect to broker {self.broker_id}")
+        else:
+            self._write(self._connection, self._sent)
+
+    async def _connect(self) -> None:
+        host, port = self._endpoint.host, self._endpoint.port
+        try:
+            connection = await connect(
+                *(host, port),
+                client_id=self._client_id,
+                security=None if self._security is None else self._security(),
+                limits=LIMITS,
+                ask_versions=False,
+            )
+        except NetworkError as error:
+            self._connecting = None
+            self.set_exception(error)
+        else:
+            self._connection, self._connecting = connection, None
+            assert self._sent is not None
+            self._write(connection, self._sent)
+
+    def _write(self, connection: Connection, order: Order) -> None:
+        fanout = order.fanout
+        try:
+            connection.ask(self, fanout.message, fanout.version, *fanout.buffers(self.broker_epoch))
+        except NetworkError as error:
+            self.set_exception(error)
+
+    # As the `Reply` to the order that is sent.
+
+    def done(self) -> bool:
+        """Whether the channel is closed."""
+        return self._closed
+
+    def set_exception(self, error: NetworkError, /) -> None:
+        """The order is given again, on a new connection, a little later."""
+        if str(error) != self._last_error:  # Once for each reason.
+            self._last_error = str(error)
+            logger.info("%s: %s; again every %s s", self, error, BACKOFF_S)
+        self._metrics.request_retries += 1
+        if self._connection is not None:
+            self._connection.abort()
+            self._connection = None
+        self._again = self._loop.call_later(BACKOFF_S, self._go_on)
+
+    def set_result(self, body: memoryview, /) -> None:
+        """The broker has answered: the next order follows at once."""
+        order = self._sent
+        assert order is not None
+        now_s = self._loop.time()
+        name = name_of(order.fanout.message, order.fanout.version)
+        self._metrics.requests[name].add(now_s - order.since_s, now_s)
+        self._sent = None
+        try:
+            self._read(order, body)
+        finally:
+            if not self._closed and self._again is None:
+                self._go_on()
+
+    def _read(self, order: Order, body: memoryview) -> None:
+        message, version = response_of(order.fanout.message), order.fanout.version
+        response: Any
+        try:
+            if message in IN_COLUMNS:
+                response = decode_columns(message, version, body)
+            else:  # A few bytes, from each of thousands of brokers the same.
+                response = (decode_shared if len(body) <= SMALL_BYTES else decode_all)(message, version, bytes(body))
+        except DecodeError as error:
+            logger.error("%s: its answer to %s is none: %s", self, order, error)
+            return
+        if error_code := response.error_code:
+            logger.error("%s: %s to %s", self, error_name(error_code), order)
+        self._on_answer(order.request, self.broker_id, self.broker_epoch, response)
+
+
+def decode_all(message: type[Message], version: int, body: bytes) -> Message:
+    """A response; DecodeError."""
+    response: Message = decode_from(message, version, body)[0]
+    return response
+
+
+decode_shared = lru_cache(maxsize=64)(decode_all)  # One object for all equal responses: nobody changes it.
+
+
+class BrokerChannels:
+    """The channels to all live brokers, by id."""
+
+    def __init__(
+        self,
+        client_id: str,
+        listener: str,
+        on_answer: OnAnswer,
+        metrics: ControllerMetrics,
+        alarm_s: float,
+        security: Callable[[], Security] | None = None,
+    ) -> None:
+        """`listener`: where brokers listen for each other; `alarm_s`: a LeaderAndIsr must be answered in that time.
+
+        `security`: what each new connection shows there; None: that listener is plaintext.
+        """
+        self._client_id, self._listener, self._on_answer, self._metrics = client_id, listener, on_answer, metrics
+        self._alarm_s, self._security = alarm_s, security
+        self._merges, self._fanouts = SharedMerges(), Fanouts()
+        self._channels: dict[int, BrokerChannel] = {}
+        self._kept: tuple[bytes, ...] = ()  # The brokers as `keep_only` saw them last.
+        self._closed: set[asyncio.Task[object]] = set()
+
+    def __iter__(self) -> Iterator[BrokerChannel]:
+        return iter(self._channels.values())
+
+    @property
+    def queued(self) -> int:
+        """Requests that are not answered yet (TotalQueueSize)."""
+        return sum(map(len, self._channels.values()))
+
+    def send(self, request: ControlRequest, brokers: BrokerTable) -> None:
+        """Queues each request for its broker, if that incarnation is live."""
+        for broker_id, epoch in zip(request.broker_ids.tolist(), request.broker_epochs.tolist(), strict=True):
+            channel = self._channel(broker_id, epoch, brokers)
+            if channel is None:
+                name = api_name(request.message)
+                logger.info(
+                    "%s not sent to broker %s: it is not live, or has no listener %s", name, broker_id, self._listener
+                )
+            else:
+                channel.send(request)
+
+    def _channel(self, broker_id: int, epoch: int, brokers: BrokerTable) -> BrokerChannel | None:
+        known = self._channels.get(broker_id)
+        if known is not None and known.broker_epoch == epoch:
+            return known
+        endpoint = self._endpoint(broker_id, epoch, brokers)
+        if endpoint is None:
+            return None
+        self._close(broker_id)
+        options = self._client_id, self._on_answer, self._metrics
+        channel = BrokerChannel(
+            broker_id, epoch, endpoint, *options, Outbox(self._merges), self._fanouts, self._security
+        )
+        self._channels[broker_id] = channel
+        return channel
+
+    def _endpoint(self, broker_id: int, epoch: int, brokers: BrokerTable) -> Endpoint | None:
+        row = brokers.row(broker_id)
+        if not brokers.live[row] or brokers.epochs[row] != epoch:
+            return None
+        endpoints = brokers.endpoints[row]
+        return next((each for each in endpoints if each.listener == self._listener), None)
+
+    def keep_only(self, brokers: BrokerTable) -> None:
+        """Drops the queues of incarnations that are not live: they cannot respond any more.
+
+        It is called after every event, and does nothing where no broker has come or gone since.
+        """
+        now = brokers.ids.tobytes(), brokers.live.tobytes(), brokers.epochs.tobytes()
+        if now == self._kept:
+            return
+        self._kept = now
+        for broker_id, channel in [*self._channels.items()]:
+            row = brokers.row(broker_id) if broker_id in brokers else None
+            if row is None or not brokers.live[row] or brokers.epochs[row] != channel.broker_epoch:
+                self._close(broker_id)
+
+    def check_acknowledgements(self, now_s: float) -> None:
+        """A broker that leaves leadership unacknowledged for too long raises one alarm, until it has caught up."""
+        late = 0
+        for channel in self._channels.values():
+            is_quick = channel.busy_since_s is None or now_s - channel.busy_since_s < self._alarm_s
+            if is_quick and channel.alarmed_s is None:
+                continue  # Nearly always; there may be thousands of channels.
+            open_ = channel.unacknowledged()
+            if open_ is None or now_s - open_.since_s < self._alarm_s:
+                if channel.alarmed_s is not None:
+                    logger.info("%s has caught up, after %.1f s", channel, now_s - channel.alarmed_s)
+                    channel.alarmed_s = None
+                continue
+            late += 1
+            if channel.alarmed_s is None:
+                channel.alarmed_s = open_.since_s
+                self._metrics.alarms += 1
+                logger.error(
+                    "ALARM: %s has not acknowledged LeaderAndIsr of %s partitions for %.1f s; %s requests wait",
+                    *(channel, f"{open_.partitions:,}", now_s - open_.since_s, len(channel)),
+                )
+        self._metrics.unacknowledged_brokers = late
+
+    def close(self) -> None:
+        """Drops all queues: this controller is not active any more."""
+        for broker_id in [*self._channels]:
+            self._close(broker_id)
+
+    async def wait_closed(self) -> None:
+        """Until the sockets of closed channels are closed."""
+        await asyncio.gather(*self._closed, return_exceptions=True)
+
+    def _close(self, broker_id: int) -> None:
+        channel = self._channels.pop(broker_id, None)
+        if channel is None:
+            return
+        if len(channel):
+            logger.info("%s: %s requests dropped", channel, len(channel))
+        closing = channel.close()
+        if closing is not None:
+            task = asyncio.ensure_future(closing)
+            self._closed.add(task)
+            task.add_done_callback(self._closed.discard)

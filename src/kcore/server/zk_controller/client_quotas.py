@@ -1,0 +1,70 @@
+"""request_percentage of users and clients in ZooKeeper: the request quotas of a node of ZooKeeper mode.
+
+Source: UserConfigHandler, ClientIdConfigHandler and QuotaConfigHandler of 3.9.1.
+"""
+
+import logging
+from collections.abc import Iterable
+from typing import Final
+
+from kcore.controller.rules.quota_owners import ClientQuotas
+from kcore.controller.rules.rate_quotas import REQUEST_PERCENTAGE
+from kcore.controller.zk.admin.mutation_quotas import entity_of
+from kcore.controller.zk.znode_quotas import ZnodeQuotas
+from kcore.errors import TableError
+from kcore.metadata.zookeeper import znodes
+from kcore.server.zk_controller.notification_follower import Note, NotesFollower
+from kcore.zookeeper.client import ZookeeperClient
+
+logger = logging.getLogger(__name__)
+USERS: Final = f"{znodes.CONFIG}/users"
+CLIENTS: Final = f"{znodes.CONFIG}/clients"
+
+
+class ClientQuotasFollower(NotesFollower):
+    """Keeps them as they are in ZooKeeper (`kcore.server.security.request_throttle.Known`)."""
+
+    what = "quotas of users and clients"
+    made_paths = (znodes.CONFIG_CHANGES, USERS, CLIENTS)
+    parents = (znodes.CONFIG_CHANGES,)
+
+    def __init__(self, zookeeper: ZookeeperClient) -> None:
+        super().__init__(zookeeper)
+        self._kept = ZnodeQuotas(REQUEST_PERCENTAGE)
+        self.changes = 0
+
+    @property
+    def quotas(self) -> ClientQuotas:
+        """By entity."""
+        return self._kept.of
+
+    async def _read_all(self) -> None:
+        users, clients = await self._zookeeper.read_children([USERS, CLIENTS])
+        places = [f"users/{user}/clients" for user in users or ()]
+        below = await self._zookeeper.read_children([f"{znodes.CONFIG}/{each}" for each in places])
+        paths = [*(f"users/{each}" for each in users or ()), *(f"clients/{each}" for each in clients or ())]
+        paths += [f"{place}/{name}" for place, names in zip(places, below, strict=True) for name in names or ()]
+        self._kept.of.clear()
+        await self._read(paths)
+
+    async def _read_noted(self, notes: list[Note]) -> None:
+        paths: dict[str, None] = {}
+        for note in notes:
+            try:
+                paths[znodes.decode_config_change(note.path, note.data)] = None
+            except TableError as error:
+                logger.warning("skipped: %s", error)
+        await self._read(paths)
+
+    async def _read(self, paths: Iterable[str]) -> None:
+        """What lies at these paths below /config; those of other things than users and clients are left."""
+        entities = {path: entity for path in paths if (entity := entity_of(path)) is not None}
+        nodes = await self._zookeeper.read_nodes([f"{znodes.CONFIG}/{path}" for path in entities])
+        for (path, entity), node in zip(entities.items(), nodes, strict=True):
+            try:
+                configs = {} if node is None else znodes.decode_config(path, node.data)
+            except TableError as error:
+                logger.warning("%s; it has no quota", error)
+                configs = {}
+            self._kept.keep(entity, configs)
+        self.changes += 1

@@ -1,0 +1,131 @@
+"""Users and delegation tokens in ZooKeeper, for who comes to a listener of ZooKeeper mode with SCRAM.
+
+Source: UserConfigHandler, ScramCredentialUtils, DelegationTokenManagerZk of 3.9.1. A user's credentials are settings of
+the user; what is said of one that cannot be read shows nothing of it.
+"""
+
+import binascii
+import logging
+import re
+from base64 import b64decode
+from typing import Final
+
+from kcore.controller.rules.scram import MECHANISMS, is_stored_credential
+from kcore.controller.rules.tokens import secret_of
+from kcore.controller.zk.admin.scram import USERS
+from kcore.errors import TableError
+from kcore.metadata.zookeeper import znode_tokens, znodes
+from kcore.metadata.zookeeper.znode_names import DEFAULT, desanitized, is_znode_name
+from kcore.net.security.sasl_mechanisms import ScramCredential, Token
+from kcore.server.zk_controller.notification_follower import Note, NotesFollower
+from kcore.zookeeper.client import ZookeeperClient
+
+logger = logging.getLogger(__name__)
+_PARTS: Final = ("salt", "stored_key", "server_key", "iterations")
+_NAMES: Final = tuple(mechanism.name for mechanism in MECHANISMS.values())
+Users = dict[tuple[str, str], ScramCredential]  # By mechanism and name.
+
+
+class CredentialsFollower(NotesFollower):
+    """Keeps them as they are in ZooKeeper, and tells them (kcore.net.security.sasl_mechanisms.Credentials)."""
+
+    what = "users and tokens"
+
+    def __init__(self, zookeeper: ZookeeperClient, secret_key: str | None) -> None:
+        """`secret_key`: delegation.token.secret.key; None: there are no tokens."""
+        super().__init__(zookeeper)
+        self._key = None if secret_key is None else secret_key.encode()
+        self._users: Users = {}
+        self._tokens: dict[str, Token] = {}
+        of_tokens = () if self._key is None else znode_tokens.PERSISTENT_PATHS
+        self.made_paths = znodes.CONFIG_CHANGES, USERS, *of_tokens
+        self.parents = znodes.CONFIG_CHANGES, *([] if self._key is None else [znode_tokens.CHANGES])
+
+    def scram(self, mechanism: str, username: str) -> ScramCredential | None:
+        """The user's credential for a mechanism."""
+        return self._users.get((mechanism, username))
+
+    def secret(self) -> bytes | None:
+        """The value of `delegation.token.secret.key`, which all nodes have."""
+        return None if self._key is None else secret_of(self._key, "unknown users")
+
+    def token(self, token_id: str) -> Token | None:
+        """The token of that id."""
+        return self._tokens.get(token_id)
+
+    async def _read_all(self) -> None:
+        [users] = await self._zookeeper.read_children([USERS])
+        tokens: list[str] | None = None
+        if self._key is not None:
+            [tokens] = await self._zookeeper.read_children([znode_tokens.TOKENS])
+        await self._read_users(users or [])
+        await self._read_tokens(tokens or [])
+        names = {desanitized(each) for each in users or ()}
+        self._users = {key: value for key, value in self._users.items() if key[1] in names}
+        self._tokens = {key: value for key, value in self._tokens.items() if key in (tokens or ())}
+
+    async def _read_noted(self, notes: list[Note]) -> None:
+        users: dict[str, None] = {}
+        tokens: dict[str, None] = {}
+        for note in notes:
+            if note.parent == znode_tokens.CHANGES:
+                tokens[note.data.decode(errors="replace")] = None
+                continue
+            try:
+                kind, _, name = znodes.decode_config_change(note.path, note.data).partition("/")
+            except TableError as error:
+                logger.warning("skipped: %s", error)
+                continue
+            if kind == "users":  # Of users/NAME/clients/NAME there are quotas alone.
+                users[name] = None
+        await self._read_users([each for each in users if is_znode_name(each)])
+        await self._read_tokens([each for each in tokens if is_znode_name(each)])
+
+    async def _read_users(self, names: list[str]) -> None:
+        """By the names of their znodes."""
+        names = [each for each in names if each != DEFAULT]
+        nodes = await self._zookeeper.read_nodes([f"{USERS}/{each}" for each in names])
+        for name, node in zip(names, nodes, strict=True):
+            user, configs = desanitized(name), {}
+            try:
+                configs = {} if node is None else znodes.decode_config(f"{USERS}/{name}", node.data)
+            except TableError as error:
+                logger.warning("%s; the user cannot come", error)
+            for mechanism in _NAMES:
+                self._users.pop((mechanism, user), None)
+                if mechanism in configs:
+                    credential = credential_in(configs[mechanism], mechanism)
+                    if credential is None:
+                        logger.warning("%s/%s: its %s is no credential", USERS, name, mechanism)
+                    else:
+                        self._users[mechanism, user] = credential
+
+    async def _read_tokens(self, token_ids: list[str]) -> None:
+        if self._key is None:
+            return
+        paths = [znode_tokens.token_path(each) for each in token_ids]
+        for token_id, path, node in zip(token_ids, paths, await self._zookeeper.read_nodes(paths), strict=True):
+            self._tokens.pop(token_id, None)
+            if node is None:
+                continue
+            try:
+                token = znode_tokens.decode_token(path, node.data)
+            except TableError as error:
+                logger.warning("%s; nobody can come with that token", error)
+                continue
+            self._tokens[token_id] = Token(token.owner, token.expiry_timestamp, secret_of(self._key, token_id))
+
+
+def credential_in(text: str, mechanism: str) -> ScramCredential | None:
+    """The credential in a user's setting (ScramCredentialUtils.credentialFromString); None for an unusable one."""
+    parts = dict(each.partition("=")[::2] for each in text.split(","))
+    if parts.keys() != {*_PARTS} or not re.fullmatch(r"\d{1,9}", parts["iterations"], re.ASCII):
+        return None
+    try:
+        salt, stored_key, server_key = (b64decode(parts[each], validate=True) for each in _PARTS[:-1])
+    except (binascii.Error, ValueError):
+        return None
+    iterations = int(parts["iterations"])
+    if not is_stored_credential(mechanism, stored_key, server_key, iterations):
+        return None
+    return ScramCredential(salt, stored_key, server_key, iterations)

@@ -1,0 +1,47 @@
+"""A controller's side of KIP-590 in the form of its document: new versions of mutations are the controller's alone."""
+
+from collections.abc import Awaitable, Callable
+
+from kcore.errors import DisconnectedError
+from kcore.net.request_context import SESSION, ClientSession, RequestContext
+from kcore.net.served_connection import PEER
+from kcore.net.server import Relay
+from kcore.protocol_errors import Errors
+from kcore.schema.structure import Message
+from kcore.server.document_routing import RoutedRequest, is_mutation, read_request, refused, response_bytes
+
+Decide = Callable[[RequestContext, RoutedRequest], Awaitable[Message | None]]
+
+
+class DocumentDoor:
+    """Before what the controller relays. A node that does not control answers NOT_CONTROLLER: nothing goes on twice."""
+
+    def __init__(
+        self, decide: Decide, is_active: Callable[[], bool], others: Relay, is_node: Callable[[ClientSession], bool]
+    ) -> None:
+        """`is_node`: whether the sender may do what nodes of the cluster do."""
+        self._decide, self._is_active, self._others, self._is_node = decide, is_active, others, is_node
+
+    def takes(self, api_key: int, version: int) -> bool:
+        """Mutations of the new version, and what others take."""
+        return is_mutation(api_key, version, bumped=True) or self._others.takes(api_key, version)
+
+    async def ask(self, connection_id: int, frame: bytes) -> bytes:
+        """The answer. DisconnectedError if the client has gone."""
+        api_key, version = int.from_bytes(frame[:2]), int.from_bytes(frame[2:4])
+        if not is_mutation(api_key, version, bumped=True):
+            return await self._others.ask(connection_id, frame)
+        if (session := SESSION.get()) is None:
+            raise DisconnectedError("nobody asks")
+        routed = read_request(frame, is_node=self._is_node(session))
+        context = RequestContext(PEER.get(), connection_id, routed.header, session)
+        answer: Message | None = refused(routed.request, version, Errors.NOT_CONTROLLER)
+        if self._is_active():
+            answer = await self._decide(context, routed)
+        if answer is None:
+            raise DisconnectedError("the client has gone")
+        return response_bytes(routed.header, type(routed.request), answer)
+
+    def forget(self, connection_id: int) -> None:
+        """That connection has ended."""
+        self._others.forget(connection_id)

@@ -1,0 +1,97 @@
+"""Whether a controller may control the cluster that it finds in ZooKeeper: checked before it takes over. A check only
+reads, and raises an ElectionRefusedError that says what the operator should do. Everything that a failover reads is
+checked once, when the process starts; before each election, only what may have changed since and would give the cluster
+two controllers. A znode that becomes unreadable later is skipped (`controller/zk/znode_reading.py`).
+"""
+
+from collections.abc import Callable
+from typing import Final
+
+import numpy as np
+
+from kcore.controller.zk.topics.assignments import arrays_of
+from kcore.controller.zk.znode_reading import read_broker, read_topics, sound_states
+from kcore.errors import ElectionRefusedError, TableError
+from kcore.metadata.table.broker_table import BrokerTable
+from kcore.metadata.table.partition_table import PartitionTable
+from kcore.metadata.zookeeper import znodes
+from kcore.zookeeper.client import ZookeeperClient
+
+MOST_SHOWN: Final = 3  # Znodes that the sentence names.
+_NOT_KRAFT: Final = (None, -1)
+# Read at every failover, or by clients: what they are read by.
+_SINGLE: Final[dict[str, Callable[[bytes], object]]] = {
+    znodes.CONTROLLER_EPOCH: znodes.decode_controller_epoch,
+    znodes.FEATURE: znodes.decode_feature,
+    znodes.CLUSTER_ID: znodes.decode_cluster_id,
+    znodes.LATEST_PRODUCER_ID_BLOCK: znodes.decode_producer_id_block,
+}
+
+
+async def check_chroot(zookeeper: ZookeeperClient) -> None:
+    """The chroot is there: a typing error must not found another cluster."""
+    chroot = zookeeper.session.chroot
+    if chroot and await zookeeper.stat("/") is None:
+        raise ElectionRefusedError(
+            f"ZooKeeper has no {chroot}: no broker of that cluster has started yet, or --zookeeper names another path "
+            "than the brokers' zookeeper.connect"
+        )
+
+
+async def check_id(zookeeper: ZookeeperClient, broker_id: int) -> None:
+    """No broker has this controller's id: clients would be sent to it, and it would take itself for the controller."""
+    [node] = await zookeeper.read_nodes([znodes.broker_path(broker_id)])
+    if node is not None:
+        raise ElectionRefusedError(
+            f"broker {broker_id} is registered in ZooKeeper: give this controller an id that no broker has "
+            "(--broker-id)"
+        )
+
+
+async def check_may_control(zookeeper: ZookeeperClient, broker_id: int) -> None:
+    """No broker has this id, no KRaft quorum has the cluster, and the controller epoch can be raised."""
+    await check_id(zookeeper, broker_id)
+    controller, migration, *single = await zookeeper.read_nodes([znodes.CONTROLLER, znodes.MIGRATION, *_SINGLE])
+    try:
+        for node, decode in zip(single, _SINGLE.values(), strict=True):
+            if node is not None:
+                decode(node.data)
+        holder = znodes.decode_controller(controller.data) if controller is not None else None
+        state = znodes.decode_migration(migration.data) if migration is not None else None
+    except TableError as error:
+        raise ElectionRefusedError(f"{error}; repair the znode, or delete it if it is nobody's") from error
+    if holder is not None and holder.kraft_controller_epoch not in _NOT_KRAFT:
+        raise ElectionRefusedError(
+            f"KRaft controller {holder.broker_id} (KRaft epoch {holder.kraft_controller_epoch}) controls this cluster, "
+            f"by {znodes.CONTROLLER}: it is being migrated to KRaft, and takes no controller of ZooKeeper mode"
+        )
+    if state is not None and state.kraft_controller_id >= 0:
+        raise ElectionRefusedError(
+            f"{znodes.MIGRATION}: KRaft controller {state.kraft_controller_id} (KRaft epoch "
+            f"{state.kraft_controller_epoch}) is migrating this cluster; if the migration was reverted, delete the "
+            "znode, as Kafka's instructions say"
+        )
+
+
+async def check_cluster(zookeeper: ZookeeperClient) -> None:
+    """Checks that all registrations, topics and states are readable."""
+    faults: list[TableError] = []
+    [ids] = await zookeeper.read_children([znodes.BROKER_IDS])
+    nodes = await zookeeper.read_nodes([f"{znodes.BROKER_IDS}/{name}" for name in ids or ()])
+    for name, node in zip(ids or (), nodes, strict=True):
+        try:
+            _ = node and read_broker(name, node.data)
+        except TableError as error:
+            faults.append(error)
+    [names] = await zookeeper.read_children([znodes.TOPICS])
+    nodes = await zookeeper.read_nodes([znodes.topic_path(name) for name in names or ()])
+    found = {name: node.data for name, node in zip(names or (), nodes, strict=True) if node is not None}
+    topics, errors = read_topics(found)
+    faults += errors
+    table = PartitionTable.from_arrays(**arrays_of(topics, BrokerTable.from_arrays(np.empty(0, np.int32))))
+    states = await zookeeper.read_states(table, np.arange(len(table), dtype=np.int32))
+    faults += sound_states(table, states)[1]
+    if faults:
+        texts = "; ".join(map(str, faults[:MOST_SHOWN]))
+        more = f"; and {len(faults) - MOST_SHOWN:,} more" if len(faults) > MOST_SHOWN else ""
+        raise ElectionRefusedError(f"{texts}{more}; repair the znodes, or delete those of nobody")

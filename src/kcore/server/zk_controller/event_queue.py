@@ -1,0 +1,70 @@
+"""The one queue of a controller's events (ControllerEventManager of 3.9.1)."""
+
+import asyncio
+from collections import deque
+from dataclasses import dataclass
+from typing import NamedTuple
+
+from kcore.controller.zk.events import Event, RequestEvent, SessionLost
+from kcore.server.zk_controller.zk_controller_metrics import ControllerMetrics
+
+
+@dataclass(frozen=True, slots=True)
+class Reelect(Event):
+    """`/controller` changed, or may be free: look, and take it if it is."""
+
+
+@dataclass(frozen=True, slots=True)
+class Stop(Event):
+    """The process ends: it resigns, and takes part in no further election."""
+
+
+class Queued(NamedTuple):
+    """An event, and since when it waits."""
+
+    event: Event
+    queued_s: float
+
+
+class EventQueue:
+    """First in, first out; but the loss of a session is handled before the events of that session."""
+
+    def __init__(self, metrics: ControllerMetrics) -> None:
+        self._events: deque[Queued] = deque()
+        self._metrics = metrics
+        self._loop = asyncio.get_running_loop()
+        self._filled = asyncio.Event()
+
+    def put(self, event: Event) -> None:
+        """Behind all others."""
+        self._events.append(Queued(event, self._loop.time()))
+        self._changed()
+
+    def put_first(self, event: Event) -> None:
+        """Before all others."""
+        self._events.appendleft(Queued(event, self._loop.time()))
+        self._changed()
+
+    def session_lost(self) -> None:
+        """Drops events of watches, since everything is read again. Requests stay, and are answered NOT_CONTROLLER."""
+        self._events = deque(queued for queued in self._events if isinstance(queued.event, RequestEvent | Stop))
+        if not any(isinstance(queued.event, Stop) for queued in self._events):
+            self.put_first(Reelect())
+        self.put_first(SessionLost())
+
+    async def take(self) -> Queued:
+        """The first, once there is one."""
+        await asyncio.sleep(0)  # Events that wait for nothing must not keep the loop from those that do.
+        await self._filled.wait()
+        queued = self._events.popleft()
+        now_s = self._loop.time()
+        self._metrics.event_queue_time.add(now_s - queued.queued_s, now_s)
+        self._changed()
+        return queued
+
+    def _changed(self) -> None:
+        self._metrics.event_queue_size = len(self._events)
+        if self._events:
+            self._filled.set()
+        else:
+            self._filled.clear()

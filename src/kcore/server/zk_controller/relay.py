@@ -1,0 +1,197 @@
+"""Relays requests that are not the controller's to a live broker, and its responses back, byte for byte. A controller
+in ZooKeeper mode is listed among the live brokers, since brokers would not find it otherwise; so clients take it for a
+broker, and may ask it for a group's coordinator or a producer id. Its ApiVersions has the APIs of a live broker, to
+which it relays them. (A listener for brokers alone is the other way, and needs brokers that are configured for it.)
+"""
+
+import asyncio
+import logging
+from collections.abc import Awaitable, Callable, Collection, Sequence
+from typing import Final, NamedTuple
+
+from kcore.errors import DisconnectedError, FrameError, KcoreError, NetworkError
+from kcore.net.address import address_text, check_address, network_errors
+from kcore.net.connect import connect
+from kcore.net.connection import Connection
+from kcore.net.limits.admission import may_be_connections
+from kcore.net.limits.bounded_log import BoundedLog
+from kcore.net.limits.connection_limits import HEADER_VALUES, Limits
+from kcore.net.security.client_security import Security
+from kcore.net.versions import answer_of, response_of
+from kcore.schema.api_versions import ApiVersion, ApiVersionsResponse
+from kcore.schema.headers import RequestHeader, ResponseHeader
+from kcore.schema.index import REQUESTS
+from kcore.schema.structure import Message
+from kcore.schema.versions import Versions
+from kcore.wire.codec import decode_from, encode
+
+logger = logging.getLogger(__name__)
+LIMITS: Final = Limits(connect_s=5.0, request_s=10.0)
+CLIENT_ID: Final = "kcore-controller"
+MOST_FORWARDED: Final = 16  # Decoded requests that are passed on at once: each has a connection of its own.
+NO_DESCRIPTOR: Final = "no descriptor is left for a request that a broker is to answer"
+# Requests for leaders only, control requests, requests about one connection, and changes of one broker's disks.
+NOT_RELAYED: Final = frozenset(
+    {
+        *("Produce", "Fetch", "LeaderAndIsr", "StopReplica", "UpdateMetadata", "SaslHandshake", "SaslAuthenticate"),
+        "AlterReplicaLogDirs",
+    }
+)
+
+
+class Address(NamedTuple):
+    """The endpoint of a broker."""
+
+    host: str
+    port: int
+
+
+class BrokerRelay:
+    """A connection to a live broker for each client that needs one."""
+
+    def __init__(
+        self,
+        brokers: Callable[[], Awaitable[Sequence[Address]]],
+        owned: Callable[[], Collection[int]],
+        on_relayed: Callable[[], None],
+        *,
+        only: Collection[str] | None = None,
+        security: Callable[[], Security] | None = None,
+    ) -> None:
+        """`brokers`: where to ask, the preferred one first; `owned`: the API keys that are not for brokers now.
+
+        `only`: the APIs that are passed on, all but NOT_RELAYED unless they are given. `security`: what each new
+        connection shows, so that brokers take a request for one of this node; None where they listen in plaintext.
+        """
+        self._brokers, self._owned, self._on_relayed, self._only = brokers, owned, on_relayed, only
+        self._security = security
+        self._streams: dict[int, tuple[asyncio.StreamReader, asyncio.StreamWriter]] = {}
+        self._connections: dict[int, Connection] = {}  # In place of streams, where brokers ask for security.
+        self._versions: dict[int, Versions] = {}
+        self._forwarding = asyncio.Semaphore(MOST_FORWARDED)
+        self._log = BoundedLog(logger, burst=1, every_s=60.0)
+
+    def takes(self, api_key: int, version: int) -> bool:
+        """The APIs of a broker that this controller does not own."""
+        return api_key not in self._owned() and version in self._versions.get(api_key, ())
+
+    async def ask(self, connection_id: int, frame: bytes) -> bytes:
+        """A broker's answer; DisconnectedError if there is none."""
+        self._on_relayed()
+        if self._security is not None:
+            return await self._ask_known(connection_id, frame)
+        try:
+            reader, writer = self._streams.get(connection_id) or await self._connect(connection_id)
+            writer.write(len(frame).to_bytes(4, "big") + frame)
+            size = int.from_bytes(await reader.readexactly(4), "big")
+            if size > LIMITS.frame_bytes:
+                raise FrameError(f"a broker's answer of {size:,} bytes")
+            return await reader.readexactly(size)
+        except (OSError, asyncio.IncompleteReadError) as error:
+            self.forget(connection_id)
+            raise DisconnectedError(f"no broker answered in its place: {error}") from error
+
+    async def _ask_known(self, connection_id: int, frame: bytes) -> bytes:
+        """A broker's answer to a request of this node."""
+        kind, version = REQUESTS[int.from_bytes(frame[:2])], int.from_bytes(frame[2:4])
+        header, at = decode_from(RequestHeader, kind.header_version(version), frame, most_values=HEADER_VALUES)
+        connection = self._connections.get(connection_id)
+        if connection is None or connection.closed or connection.ends_soon:
+            self.forget(connection_id)
+            connection = self._connections[connection_id] = await self._connected(header.client_id)
+        body = await connection.send_bytes(kind.api_key, version, frame[at:])
+        head = ResponseHeader(correlation_id=header.correlation_id)
+        return bytes(encode(head, response_of(kind).header_version(version))) + bytes(body)
+
+    async def _connected(self, client_id: str | None) -> Connection:
+        for address in await self._brokers():
+            try:
+                connection = await self._connect_to(address, client_id)
+            except KcoreError as error:
+                self._log.info("a request that a broker is to answer: %s", error)
+                continue
+            if may_be_connections(connection.descriptor):
+                return connection
+            connection.abort()
+            raise DisconnectedError(NO_DESCRIPTOR)
+        raise DisconnectedError("no live broker")
+
+    async def _connect_to(self, address: Address, client_id: str | None = CLIENT_ID) -> Connection:
+        security = None if self._security is None else self._security()
+        return await connect(*address, client_id=client_id, security=security, limits=LIMITS)
+
+    async def forward(self, request: Message, version: int) -> Message | None:
+        """The first response of a live broker to a decoded request; None if there is none."""
+        async with self._forwarding:
+            for address in await self._brokers():
+                try:
+                    async with await self._connect_to(address) as connection:
+                        answer: Message = await connection.send(request, version)
+                except KcoreError as error:
+                    self._log.info("a request that any broker can answer: %s", error)
+                    continue
+                self._on_relayed()
+                return answer
+        return None
+
+    def forget(self, connection_id: int) -> None:
+        """Its client has disconnected."""
+        _, writer = self._streams.pop(connection_id, (None, None))
+        if writer is not None:
+            writer.transport.abort()
+        if (connection := self._connections.pop(connection_id, None)) is not None:
+            connection.abort()
+
+    async def _connect(self, connection_id: int) -> tuple[asyncio.StreamReader, asyncio.StreamWriter]:
+        for address in await self._brokers():
+            try:
+                check_address(*address)
+                with network_errors(address_text(*address), LIMITS.connect_s):
+                    async with asyncio.timeout(LIMITS.connect_s):
+                        streams = await asyncio.open_connection(*address)
+            except NetworkError as error:
+                self._log.info("a request that a broker is to answer: %s", error)
+                continue
+            if not may_be_connections(streams[1].get_extra_info("socket").fileno()):
+                streams[1].transport.abort()
+                raise DisconnectedError(NO_DESCRIPTOR)
+            self._streams[connection_id] = streams
+            return streams
+        raise DisconnectedError("no live broker")
+
+    async def learn(self, own: ApiVersionsResponse) -> ApiVersionsResponse | None:
+        """ApiVersions for clients: our own APIs, and those of the first broker that responds; None if none does."""
+        for address in await self._brokers():
+            try:
+                async with await self._connect_to(address) as connection:
+                    assert connection.versions is not None
+                    return self._with_own(own, connection.versions.answer)
+            except KcoreError as error:
+                self._log.info("what a broker serves is not known: %s", error)
+        return None
+
+    def _relayed(self, theirs: ApiVersion) -> Versions:
+        """Of an API's versions; of requests of this node those that it can read."""
+        lowest, highest = theirs.min_version, theirs.max_version
+        if self._security is not None:
+            known = REQUESTS[theirs.api_key].versions
+            lowest, highest = max(lowest, known.lowest), min(highest, known.highest)
+        return Versions(lowest, highest)
+
+    def _passes_on(self, api: str) -> bool:
+        return api not in NOT_RELAYED if self._only is None else api in self._only
+
+    def _with_own(self, own: ApiVersionsResponse, theirs: ApiVersionsResponse) -> ApiVersionsResponse:
+        self._versions = {
+            each.api_key: self._relayed(each)
+            for each in theirs.api_keys
+            if each.api_key in REQUESTS and self._passes_on(REQUESTS[each.api_key].__name__.removesuffix("Request"))
+        }
+        ours = {each.api_key for each in own.api_keys}
+        apis: dict[type[Message], Versions] = {
+            REQUESTS[key]: versions
+            for key, versions in self._versions.items()
+            if key not in ours and versions.lowest <= versions.highest
+        }
+        theirs.api_keys = [*own.api_keys, *answer_of(apis).api_keys]
+        return theirs

@@ -1,0 +1,140 @@
+"""Who may ask what of a controller of ZooKeeper mode: requests are cut to what is allowed, and answers completed.
+
+Errors and messages are those of KafkaApis of 3.9.1. A request about the cluster is refused as a whole; of one about
+topics or settings, the items that are not allowed are.
+"""
+
+from typing import Any, Final
+
+from kcore.controller.rules.tokens import OfTokens, owner_of
+from kcore.metadata.acl_codes import (
+    ALTER,
+    CREATE,
+    DELETE,
+    DESCRIBE,
+    DESCRIBE_CONFIGS,
+)
+from kcore.protocol_errors import Errors
+from kcore.schema.configs import (
+    AlterConfigsRequest,
+    DescribeConfigsRequest,
+    IncrementalAlterConfigsRequest,
+)
+from kcore.schema.delegation_tokens import CreateDelegationTokenRequest
+from kcore.schema.partitions import CreatePartitionsRequest, CreatePartitionsTopicResult
+from kcore.schema.structure import Message
+from kcore.schema.topics import (
+    CreatableTopicResult,
+    CreateTopicsRequest,
+    DeletableTopicResult,
+    DeleteTopicsRequest,
+    DeleteTopicsResponse,
+    DeleteTopicState,
+)
+from kcore.server.security.rights import Checked, NameOf, Rights
+from kcore.types import ZERO_UUID, Uuid
+
+NOT_CREATED: Final = "Authorization failed."
+NOT_GROWN: Final = "The topic authorization is failed."
+_UNKNOWN: Final = -1
+
+
+class Gate(Rights):
+    """Decides for one request."""
+
+    has_group_settings = False
+
+    def may_ask_token(self, request: OfTokens) -> bool:
+        """Whether a new token may be for that owner (KIP-373)."""
+        if not isinstance(request, CreateDelegationTokenRequest):
+            return True
+        return self.may_make_token(owner_of(request, self._who))
+
+    def check(self, request: Message, name_of: NameOf | None) -> Checked:
+        """What of a request about topics or settings is left; `name_of` knows topics by id, None: nobody here does."""
+        match request:
+            case CreateTopicsRequest():
+                return self._create_topics(request)
+            case CreatePartitionsRequest():
+                return self._create_partitions(request)
+            case DeleteTopicsRequest():
+                return self._delete_topics(request, name_of)
+            case AlterConfigsRequest() | IncrementalAlterConfigsRequest():
+                return self._alter_configs(request)
+            case DescribeConfigsRequest():
+                return self._describe_configs(request)
+        return Checked(request)
+
+    def _create_topics(self, request: CreateTopicsRequest) -> Checked:
+        """Needs CREATE of the cluster or of each topic; their settings are told to who may describe them."""
+        everything = self.allows(CREATE)
+        kept = [each for each in request.topics if everything or self._of_topic(CREATE, each.name)]
+        names = {each.name for each in kept}
+        refused = [each.name for each in request.topics if each.name not in names]
+
+        def complete(response: Any) -> None:
+            for each in response.topics:
+                if not self._of_topic(DESCRIBE_CONFIGS, each.name):
+                    _hide_configs(each)
+            for name in refused:
+                result = CreatableTopicResult(
+                    name=name, error_code=Errors.TOPIC_AUTHORIZATION_FAILED, error_message=NOT_CREATED
+                )
+                _hide_configs(result)
+                response.topics.append(result)
+
+        left = CreateTopicsRequest(topics=kept, timeout_ms=request.timeout_ms, validate_only=request.validate_only)
+        return Checked(left, not kept, complete)
+
+    def _create_partitions(self, request: CreatePartitionsRequest) -> Checked:
+        """Needs ALTER of each topic."""
+        kept = [each for each in request.topics if self._of_topic(ALTER, each.name)]
+        error = Errors.TOPIC_AUTHORIZATION_FAILED
+        refused = [
+            CreatePartitionsTopicResult(name=each.name, error_code=error, error_message=NOT_GROWN)
+            for each in request.topics
+            if not self._of_topic(ALTER, each.name)
+        ]
+        left = CreatePartitionsRequest(topics=kept, timeout_ms=request.timeout_ms, validate_only=request.validate_only)
+        return Checked(left, not kept, lambda response: response.results.extend(refused))
+
+    def _delete_topics(self, request: DeleteTopicsRequest, name_of: NameOf | None) -> Checked:
+        """Needs DELETE of each topic, and DESCRIBE of those that are named by their ids: nobody learns a name by an id.
+
+        An id that no topic has is refused here: whoever may do nothing is to have no event made.
+        """
+        kept_names = [name for name in request.topic_names if self._of_topic(DELETE, name)]
+        kept: list[DeleteTopicState] = []
+        refused: list[DeletableTopicResult] = []
+        for each in request.topics:
+            has_id = each.topic_id != ZERO_UUID
+            name = each.name if not has_id or name_of is None else name_of(each.topic_id)
+            if has_id and each.name is None and name is None and name_of is not None:
+                error = Errors.UNKNOWN_TOPIC_ID
+                refused.append(DeletableTopicResult(name=None, topic_id=each.topic_id, error_code=error))
+                continue
+            if name is None or (
+                self._of_topic(DELETE, name) and (each.topic_id == ZERO_UUID or self._of_topic(DESCRIBE, name))
+            ):
+                kept.append(each)
+                continue
+            told = name if each.topic_id == ZERO_UUID or self._of_topic(DESCRIBE, name) else None
+            refused.append(_not_deleted(told, each.topic_id))
+        allowed = {*kept_names}
+        refused += [_not_deleted(name, ZERO_UUID) for name in request.topic_names if name not in allowed]
+
+        def complete(response: DeleteTopicsResponse) -> None:
+            response.responses = [*response.responses, *refused]
+
+        left = DeleteTopicsRequest(topics=kept, topic_names=kept_names, timeout_ms=request.timeout_ms)
+        return Checked(left, not (kept or kept_names), complete)
+
+
+def _hide_configs(result: CreatableTopicResult) -> None:
+    result.topic_config_error_code = Errors.TOPIC_AUTHORIZATION_FAILED
+    result.configs = None
+    result.num_partitions = result.replication_factor = _UNKNOWN
+
+
+def _not_deleted(name: str | None, topic_id: Uuid) -> DeletableTopicResult:
+    return DeletableTopicResult(name=name, topic_id=topic_id, error_code=Errors.TOPIC_AUTHORIZATION_FAILED)

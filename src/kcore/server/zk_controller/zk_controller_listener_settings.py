@@ -1,0 +1,106 @@
+"""Who is let in to a controller of ZooKeeper mode, and what it shows to brokers, by server.properties of 3.9.1.
+
+What a cluster's brokers have is right for the controller, too: its one listener is that between brokers, and it reads
+the settings of that, and of the listener for control requests where brokers have one. Other settings of brokers are
+passed over.
+
+Source: KafkaConfig (getInterBrokerListenerNameAndSecurityProtocol, getControlPlaneListenerNameAndSecurityProtocol),
+ControllerChannelManager.addNewBroker of 3.9.1.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Final, NamedTuple
+
+from kcore.controller.rules.scram import DIGESTS
+from kcore.controller.zk.authorizer_settings import AUTHORIZER_NAMES
+from kcore.controller.zk.zk_controller_config import ControllerConfig
+from kcore.metadata.table.broker_table import SECURITY_PROTOCOLS, Endpoint
+from kcore.net.limits.connection_limits import Limits
+from kcore.net.request_context import PLAINTEXT
+from kcore.net.security.listener_security import ListenerSecurity
+from kcore.server.properties.limits import limits_of
+from kcore.server.properties.security import OF_BROKERS, security_of
+from kcore.server.properties.values import SettingsError, checked
+
+CONTROL_PLANE: Final = "control.plane.listener.name"
+TOKEN_KEY: Final = "delegation.token.secret.key"
+OF_TOKENS: Final = (
+    "delegation.token.max.lifetime.ms",
+    "delegation.token.expiry.time.ms",
+    "delegation.token.expiry.check.interval.ms",
+)
+OTHERS: Final = (*AUTHORIZER_NAMES, *OF_TOKENS)
+
+
+@dataclass(frozen=True, slots=True)
+class Door:
+    """One controller's."""
+
+    security: ListenerSecurity = field(default_factory=ListenerSecurity)  # Of its listener, and of brokers' such.
+    control: ListenerSecurity | None = None  # Of the brokers' listener for control requests, if that is another.
+    limits: Limits = field(default_factory=Limits)
+
+    @property
+    def to_brokers(self) -> ListenerSecurity:
+        """Of the listener to which control requests go."""
+        return self.control or self.security
+
+    @property
+    def has_users(self) -> bool:
+        """Whether clients may come whom ZooKeeper knows."""
+        return any(each in DIGESTS for each in self.security.mechanisms)
+
+
+OPEN: Final = Door()
+
+
+def endpoints_at(host: str, port: int, config: ControllerConfig, protocol: str) -> tuple[Endpoint, ...]:
+    """Where brokers find a controller: under the name of each listener at which they look for it, at one port.
+
+    A broker with a listener for control requests comes to the controller's such (MetadataCacheControllerNodeProvider).
+    """
+    names = config.inter_broker_listener_name, config.control_plane_listener_name
+    code = SECURITY_PROTOCOLS[protocol]
+    return tuple(Endpoint(port, host, name, code) for name in dict.fromkeys(names) if name)
+
+
+class DoorSettings(NamedTuple):
+    """What the file says."""
+
+    listener: str
+    control_plane: str | None
+    door: Door
+    others: dict[str, str]  # The authorizer's settings, and those of tokens' lives.
+    token_key: str | None
+
+    def __repr__(self) -> str:
+        """Without the settings themselves: a secret is among them."""
+        return f"DoorSettings(listener={self.listener})"
+
+
+def door_settings(properties: Mapping[str, str]) -> DoorSettings:
+    """SettingsError, one line, for invalid values, which never shows a password."""
+    given = checked(properties, has_security=True, knows_all=False)
+    listener = _between_brokers(given)
+    control_plane = given.get(CONTROL_PLANE) or None
+    security, *controls = (
+        security_of(given, name, OF_BROKERS, is_controllers=False) for name in (listener, control_plane) if name
+    )
+    control = controls[0] if controls else None
+    if control is not None and (control.protocol, control.mechanisms) != (security.protocol, security.mechanisms):
+        raise SettingsError(
+            f"{CONTROL_PLANE}={control_plane}: its protocol and its mechanisms must be those of {listener}, as this "
+            "controller has one port for both"
+        )
+    others = {name: given[name] for name in given if name in OTHERS}
+    door = Door(security, control, limits_of(given, listener, Limits()))
+    return DoorSettings(listener, control_plane, door, others, given.get(TOKEN_KEY) or None)
+
+
+def _between_brokers(given: Mapping[str, str]) -> str:
+    """The name of the listener."""
+    name, protocol = given.get("inter.broker.listener.name"), given.get("security.inter.broker.protocol")
+    if name and protocol:
+        raise SettingsError("give either inter.broker.listener.name or security.inter.broker.protocol")
+    return name or protocol or PLAINTEXT

@@ -1,0 +1,395 @@
+"""The requests that a controller answers: those of its own become events, the cluster's view is read off its table."""
+
+import asyncio
+from collections.abc import Awaitable, Callable, Collection, Sequence
+from dataclasses import replace
+from functools import cache
+from itertools import count
+from typing import Any, Final, NamedTuple, TypeAlias
+
+from kcore.controller.rules.error_responses import in_version
+from kcore.controller.rules.parsed import is_parsed
+from kcore.controller.rules.tokens import OfTokens
+from kcore.controller.zk import admin_events, events
+from kcore.controller.zk.acls import AclAuthorizer
+from kcore.controller.zk.admin.acls import describe_acls
+from kcore.controller.zk.admin.configs import is_of_all_brokers
+from kcore.controller.zk.effects import SendResponse
+from kcore.controller.zk.events import RequestEvent
+from kcore.errors import DecodeError
+from kcore.metadata.acl_codes import CLUSTER_ACTION
+from kcore.metadata.principal import ANONYMOUS, KafkaPrincipal
+from kcore.net.limits.connection_limits import Limits
+from kcore.net.request_context import ClientSession
+from kcore.net.security.client_security import Security
+from kcore.net.security.sasl_server import SaslListener
+from kcore.net.security.tls import TlsContext
+from kcore.net.server import Handler, Relay, RequestContext, Server, serve
+from kcore.net.versions import api_name, response_of
+from kcore.protocol_errors import Errors
+from kcore.schema.acls import DescribeAclsRequest
+from kcore.schema.alter_partition import AlterPartitionRequest
+from kcore.schema.api_versions import ApiVersionsRequest
+from kcore.schema.cluster_metadata import (
+    DescribeClusterRequest,
+    DescribeClusterResponse,
+    MetadataRequest,
+    MetadataResponse,
+)
+from kcore.schema.controlled_shutdown import ControlledShutdownRequest
+from kcore.schema.index import message_class
+from kcore.schema.log_dirs import DescribeLogDirsRequest, DescribeLogDirsResponse, DescribeLogDirsResult
+from kcore.schema.sasl import (
+    SaslAuthenticateRequest,
+    SaslAuthenticateResponse,
+    SaslHandshakeRequest,
+    SaslHandshakeResponse,
+)
+from kcore.schema.structure import Message
+from kcore.server.answers import made_to_fit
+from kcore.server.checked_relay import CheckedRelay
+from kcore.server.cluster_view import ClusterView
+from kcore.server.document_routing import RoutedRequest, refused, with_bumped
+from kcore.server.security.audit import AuditLog
+from kcore.server.security.audited import AuditedRelay
+from kcore.server.security.request_throttle import RequestThrottle
+from kcore.server.security.throttled import ThrottledRelay, throttled
+from kcore.server.zk_controller.document_requests import DocumentDoor
+from kcore.server.zk_controller.relay import Address, BrokerRelay
+from kcore.server.zk_controller.relayed_rights import CHECKED, refusal_of
+from kcore.server.zk_controller.zk_controller_authorization import Gate
+from kcore.server.zk_controller.zk_controller_metrics import ControllerMetrics
+from kcore.types import Uuid
+
+LEARN_S: Final = 5.0  # Between two reads of the live brokers' ApiVersions: they may be upgraded meanwhile.
+LEARN_SOON_S: Final = 0.3  # A broker's port opens a while after its registration.
+
+MakeEvent: TypeAlias = Callable[[int, Any, RequestContext], RequestEvent]  # From a request id and the request.
+
+
+class Owned(NamedTuple):
+    """An API that the controller owns: the versions of it that 3.9.1 has, and the event that a request is."""
+
+    versions: tuple[int, int]
+    event: MakeEvent
+
+
+def _controlled_shutdown(request_id: int, request: ControlledShutdownRequest, context: RequestContext) -> RequestEvent:
+    shutdown = events.ControlledShutdown(request.broker_id, request.broker_epoch)
+    return events.ControlledShutdownReceived(request_id, shutdown)
+
+
+def _event(kind: Callable[[int, Any], RequestEvent]) -> MakeEvent:
+    return lambda request_id, request, context: kind(request_id, request)
+
+
+def _versioned(kind: Callable[[int, Any, int], RequestEvent]) -> MakeEvent:
+    return lambda request_id, request, context: kind(request_id, request, context.version)
+
+
+def _mutation(kind: Callable[[int, Any, int, events.Asker], events.PartitionMutation]) -> MakeEvent:
+    """A quota on mutations is that of the principal and the client."""
+
+    def event(request_id: int, request: Any, context: RequestContext) -> RequestEvent:
+        asker = events.Asker(context.principal.name, context.header.client_id)
+        return kind(request_id, request, context.version, asker)
+
+    return event
+
+
+# For the active controller alone: another answers NOT_CONTROLLER.
+OWNED: Final[dict[str, Owned]] = {
+    "AllocateProducerIds": Owned((0, 0), _event(events.AllocateProducerIds)),
+    "AlterUserScramCredentials": Owned((0, 0), _event(events.AlterUserScramCredentials)),
+    "AlterPartition": Owned((0, 3), _versioned(events.AlterPartitionReceived)),
+    "AlterPartitionReassignments": Owned((0, 0), _event(events.ApiPartitionReassignment)),
+    "ControlledShutdown": Owned((0, 3), _controlled_shutdown),
+    "CreatePartitions": Owned((0, 3), _mutation(events.CreatePartitions)),
+    "CreateTopics": Owned((0, 7), _mutation(events.CreateTopics)),
+    "DeleteTopics": Owned((0, 6), _mutation(events.DeleteTopics)),
+    "ElectLeaders": Owned((0, 2), _event(events.ElectLeaders)),
+    "ListPartitionReassignments": Owned((0, 0), _event(events.ListPartitionReassignments)),
+    "UpdateFeatures": Owned((0, 1), _versioned(events.UpdateFeatures)),
+}
+OF_TOKENS: Final = {
+    "CreateDelegationToken": (1, 3),
+    "RenewDelegationToken": (1, 2),
+    "ExpireDelegationToken": (1, 2),
+    "DescribeDelegationToken": (1, 3),
+}
+# Any broker can serve these: while another node is controller, they are relayed to a live broker.
+ANYBODY: Final[dict[str, Owned]] = {
+    "AlterConfigs": Owned((0, 2), _event(events.AlterConfigs)),
+    "AlterClientQuotas": Owned((0, 1), _event(admin_events.AlterClientQuotas)),
+    "DescribeClientQuotas": Owned((0, 1), _event(admin_events.DescribeClientQuotas)),
+    "CreateAcls": Owned((0, 3), _event(admin_events.CreateAcls)),
+    "DeleteAcls": Owned((0, 3), _event(admin_events.DeleteAcls)),
+    "DescribeConfigs": Owned((0, 4), _versioned(events.DescribeConfigs)),
+    "DescribeUserScramCredentials": Owned((0, 0), _event(events.DescribeUserScramCredentials)),
+    "IncrementalAlterConfigs": Owned((0, 1), _event(events.IncrementalAlterConfigs)),
+}
+# Answered from the table while active; else relayed to a live broker.
+VIEWS: Final = {"Metadata": (0, 12), "DescribeCluster": (0, 1), "DescribeAcls": (0, 3)}
+# Each node's own: a controller has no groups, no transactions and no logs, and a broker's would be counted twice.
+EMPTY: Final = {"ListGroups": (0, 5), "ListTransactions": (0, 1), "DescribeLogDirs": (0, 4)}
+# Before a client is known they are `net/security/sasl_server.py`'s; later ones come too late.
+OF_SASL: Final = {"SaslHandshake": (0, 1), "SaslAuthenticate": (0, 2)}
+ALREADY: Final = "SaslAuthenticate request received after successful authentication"
+NO_LOG_DIR: Final = "none"  # Kafka's client takes an answer without a directory for a refusal: there is one, and empty.
+_EVENTS_OF: Final = {**OWNED, **ANYBODY}
+APIS: Final = {
+    **{name: owned.versions for name, owned in _EVENTS_OF.items()},
+    **{**OF_TOKENS, **VIEWS, **EMPTY, **OF_SASL},
+}
+
+
+def _keys(names: Collection[str]) -> frozenset[int]:
+    return frozenset(message_class(f"{name}Request").api_key for name in names)
+
+
+_EVENTS: Final = {message_class(f"{name}Request"): owned.event for name, owned in _EVENTS_OF.items()}
+_EMPTY: Final = {message_class(f"{name}Request") for name in EMPTY}
+_KEYS: Final = _keys(APIS) | {ApiVersionsRequest.api_key}
+_KEYS_OF_STANDBY: Final = _KEYS - _keys([*VIEWS, *ANYBODY])
+_OF_NODES: Final = (AlterPartitionRequest, ControlledShutdownRequest)
+
+
+def is_exempt(request: Message, version: int) -> bool:
+    """Whether no request quota is for it, if a node of the cluster sends it (sendResponseExemptThrottle)."""
+    return isinstance(request, _OF_NODES)
+
+
+class Front:
+    """The server of a controller."""
+
+    def __init__(
+        self,
+        put: Callable[[RequestEvent], None],
+        view: Callable[[], ClusterView | None],
+        brokers: Callable[[], Awaitable[Sequence[Address]]],
+        metrics: ControllerMetrics,
+        authorizer: AclAuthorizer | None = None,
+        wall_ms: Callable[[], int] = int,
+        audit: AuditLog | None = None,
+        *,
+        routes_as_documented: bool = False,
+        outgoing: Callable[[], Security] | None = None,
+        throttle: RequestThrottle | None = None,
+    ) -> None:
+        """`put` takes events; `view` is None while not active; `brokers` are live ones, to relay requests to.
+
+        `wall_ms`: the time of day, for time stamps of tokens. `routes_as_documented`: see `document_routing`.
+
+        `outgoing`: what its connections to brokers show. `throttle`: by the request quotas, where they are known.
+
+        With an authorizer, or where it shows who it is, a standby relays as little as an active controller: a broker
+        would not know who asks.
+        """
+        self._put, self._view, self._authorizer, self._wall_ms = put, view, authorizer, wall_ms
+        self._audit, self._routes_as_documented, self._throttle = audit, routes_as_documented, throttle
+        self._relays_little = authorizer is not None or outgoing is not None
+        only = CHECKED if self._relays_little else None
+        self._relay = BrokerRelay(brokers, self._owned, metrics.count_relayed, only=only, security=outgoing)
+        self._waiting: dict[int, asyncio.Future[Message]] = {}
+        self._request_ids = count()
+        self._server: Server | None = None
+        self._brokers_changed = asyncio.Event()
+
+    def _owned(self) -> Collection[int]:
+        """The API keys that no broker is asked for now."""
+        return _KEYS_OF_STANDBY if self._view() is None and not self._relays_little else _KEYS
+
+    async def open(
+        self,
+        host: str,
+        port: int,
+        listener_name: str,
+        *,
+        tls: TlsContext | None = None,
+        sasl: SaslListener | None = None,
+        limits: Limits | None = None,
+        rate_of: Callable[[str], float | None] | None = None,
+    ) -> int:
+        """Listens; the port, also where 0 was asked for. OSError if it cannot be had.
+
+        `rate_of`: how many connections of an address it takes a second.
+        """
+        relay: Relay = self._relay
+        if self._authorizer is not None:
+            relay = CheckedRelay(relay, self._authorizer, refusal_of)
+        handler: Handler = self._handle
+        if self._throttle is not None:
+            relay = ThrottledRelay(relay, self._throttle, self._is_node)
+            handler = throttled(handler, self._throttle, self._is_node)
+        if self._audit is not None:
+            relay = AuditedRelay(relay, self._audit, self._wall_ms)
+        routed = DocumentDoor(self._handle_routed, lambda: self._view() is not None, relay, self._is_node)
+        taken = routed if self._routes_as_documented else relay
+        options: dict[str, Any] = {"tls": tls, "sasl": sasl, "limits": limits}
+        self._server = await serve(*(host, port, handler, APIS), relay=taken, listener_name=listener_name, **options)
+        self._server.throttle, self._server.is_node = self._throttle, self._is_node
+        if rate_of is not None:
+            self._server.quotas.rate_of = rate_of
+        if self._routes_as_documented:
+            self._server.versions_answer = with_bumped(self._server.versions_answer)
+        return self._server.port
+
+    async def close(self) -> None:
+        """Requests that are under way are answered first."""
+        if self._server is not None:
+            await self._server.close()
+
+    def _is_node(self, asks: RequestContext | ClientSession) -> bool:
+        """Whether whoever asks may do what nodes of the cluster do."""
+        return self._authorizer is None or Gate(self._authorizer, asks).allows(CLUSTER_ACTION)
+
+    def answer(self, answer: SendResponse) -> None:
+        """Hands the response to the waiting request."""
+        future = self._waiting.pop(answer.request_id)
+        if not future.done():  # Cancelled if the client has disconnected.
+            future.set_result(answer.response)
+
+    def brokers_changed(self) -> None:
+        """Others may know other APIs."""
+        self._brokers_changed.set()
+
+    async def _handle(self, context: RequestContext, request: Message) -> Message | None:
+        """With a line in the audit log."""
+        response = await self._allowed(context, request)
+        if self._audit is not None:
+            self._audit.write(self._wall_ms(), context.principal, context.client_address, request, response)
+        return None if response is None else in_version(response, context.version)
+
+    async def _handle_routed(self, context: RequestContext, routed: RoutedRequest) -> Message | None:
+        """A mutation of the new version, which is never handed on. A broker that proxies one names its client.
+
+        Then the rights are that client's, at its address where the broker tells that, and a token is made for it.
+        """
+        asking, sender, name = context, context.principal, routed.principal_name
+        if name is not None:
+            session = ClientSession(context.listener_name, routed.client_address or context.client_address)
+            session.authenticated(KafkaPrincipal(name))
+            asking = context._replace(session=session)
+        error = Errors.NONE if name is None else self._naming_refused(context, routed.request)
+        if error is Errors.NONE:
+            response = await self._allowed(asking, routed.request, is_ours=True)
+        else:  # As the sender's: whoever names another may be anybody.
+            response, asking, name = refused(routed.request, context.version, error), context, None
+        if self._audit is not None:
+            through = None if name is None else sender
+            at = None if name is None or routed.client_address is None else context.client_address
+            told = routed.request, response, through, at
+            self._audit.write(self._wall_ms(), asking.principal, asking.client_address, *told)
+        return response
+
+    def _naming_refused(self, context: RequestContext, request: Message) -> Errors:
+        """Why the sender may not ask in another's name: that is for brokers, and where tokens count for known ones."""
+        if self._authorizer is not None and not Gate(self._authorizer, context).allows(CLUSTER_ACTION):
+            return Errors.CLUSTER_AUTHORIZATION_FAILED
+        if isinstance(request, OfTokens) and context.principal == ANONYMOUS:
+            return Errors.DELEGATION_TOKEN_REQUEST_NOT_ALLOWED
+        return Errors.NONE
+
+    async def _allowed(self, context: RequestContext, request: Message, *, is_ours: bool = False) -> Message | None:
+        """What the client may ask for, and be told. `is_ours`: no broker is asked for the answer."""
+        if not is_parsed(request):
+            raise DecodeError(f"{api_name(type(request))} has a code that stands for none", 0)
+        response = await self._checked(context, request, is_ours=is_ours)
+        if response is not None:
+            await made_to_fit(response)
+        return response
+
+    async def _checked(self, context: RequestContext, request: Message, *, is_ours: bool) -> Message | None:
+        if self._authorizer is None:
+            return await self._decide(context, request, None, is_ours=is_ours)
+        gate = Gate(self._authorizer, context)
+        if gate.refuses(api_name(type(request))):
+            return self._refused(context, request, Errors.CLUSTER_AUTHORIZATION_FAILED)
+        names = cache(self._names)  # All topics are looked through once, and only where one is asked for by id.
+        checked = gate.check(request, None if self._view() is None else lambda topic_id: names().get(topic_id))
+        if checked.is_empty:
+            response: Message | None = response_of(type(request))()
+        else:
+            response = await self._decide(context, checked.request, gate, is_ours=is_ours)
+        if response is not None:
+            checked.complete(response)
+            gate.cut(response)
+        return response
+
+    def _refused(self, context: RequestContext, request: Message, error: Errors) -> Message:
+        if (make := _EVENTS.get(type(request))) is not None:
+            return make(next(self._request_ids), request, context).refused(error)
+        response: Message = response_of(type(request))(error_code=error)
+        return response
+
+    def _names(self) -> dict[Uuid, str]:
+        view = self._view()
+        return {} if view is None else view.names()
+
+    async def _decide(
+        self, context: RequestContext, request: Message, gate: Gate | None, *, is_ours: bool
+    ) -> Message | None:
+        if is_of_all_brokers(request) and not is_ours:
+            relayed = await self._relay.forward(request, context.version)
+            if relayed is not None:
+                return relayed
+        if isinstance(request, OfTokens):
+            return await self._decide_token(context, request)
+        if (make := _EVENTS.get(type(request))) is not None:
+            event = make(next(self._request_ids), request, context)
+            if is_ours and isinstance(event, events.AlterConfigs | events.IncrementalAlterConfigs):
+                event = replace(event, is_proxied=True)
+            return await self._handled(context, event)
+        if isinstance(request, DescribeAclsRequest):
+            return describe_acls(None if self._authorizer is None else self._authorizer.acls, request)
+        if isinstance(request, DescribeLogDirsRequest):
+            return DescribeLogDirsResponse(results=[DescribeLogDirsResult(log_dir=NO_LOG_DIR)])
+        if type(request) in _EMPTY:
+            nothing: Message = response_of(type(request))()
+            return nothing
+        if isinstance(request, SaslHandshakeRequest):
+            return SaslHandshakeResponse(error_code=Errors.ILLEGAL_SASL_STATE)
+        if isinstance(request, SaslAuthenticateRequest):
+            return SaslAuthenticateResponse(error_code=Errors.ILLEGAL_SASL_STATE, error_message=ALREADY)
+        view = self._view()
+        # Without brokers there is nothing to say: the client asks another node.
+        if isinstance(request, MetadataRequest):
+            told_of = None if gate is None else gate.told
+            return await view.metadata(request, context.version, told_of) if view else MetadataResponse()
+        assert isinstance(request, DescribeClusterRequest)
+        return view.describe(request) if view else DescribeClusterResponse(error_code=Errors.BROKER_NOT_AVAILABLE)
+
+    async def _handled(self, context: RequestContext, event: RequestEvent) -> Message | None:
+        answer: asyncio.Future[Message] = asyncio.get_running_loop().create_future()
+        self._waiting[event.request_id] = answer
+        self._put(event)
+        return await context.while_here(answer)
+
+    async def _decide_token(self, context: RequestContext, request: OfTokens) -> Message | None:
+        """Token requests need an authenticated principal that showed no token (KafkaApis.allowTokenRequests)."""
+        gate = None if self._authorizer is None else Gate(self._authorizer, context)
+        may_describe = (lambda token_id, owner: True) if gate is None else gate.may_describe_token
+        asking = admin_events.Asking(context.principal, self._wall_ms(), may_describe, context.header.client_id)
+        event = admin_events.TokenRequest(next(self._request_ids), request, context.version, asking)
+        if context.principal == ANONYMOUS or context.session.is_token_authenticated:
+            return event.refused(Errors.DELEGATION_TOKEN_REQUEST_NOT_ALLOWED)
+        if gate is not None and not gate.may_ask_token(request):
+            return event.refused(Errors.DELEGATION_TOKEN_AUTHORIZATION_FAILED)
+        return await self._handled(context, event)
+
+    async def keep_learning(self) -> None:
+        """Updates ApiVersions: the controller's own APIs, and those of a live broker."""
+        server = self._server
+        assert server is not None, "open it first"
+        own = server.versions_answer
+        while True:
+            self._brokers_changed.clear()
+            relayed = await self._relay.learn(own)
+            if relayed is not None:
+                server.versions_answer = relayed
+            wait_s = LEARN_S if relayed is not None else LEARN_SOON_S
+            try:
+                async with asyncio.timeout(wait_s):
+                    await self._brokers_changed.wait()
+            except TimeoutError:
+                continue

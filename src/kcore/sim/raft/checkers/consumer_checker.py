@@ -1,0 +1,113 @@
+"""What a node tells its state machine: all that is committed, once and in order, and who leads.
+
+Each node has a state machine (`consumer.py`), which judges itself what it is told. Here is judged what the node's
+effects say, what the state machine was given against what was committed in this world, and that nothing is kept back.
+"""
+
+from kcore.raft.effects import Committed, LeaderChanged, SnapshotLoaded
+from kcore.raft.states import Leader, Resigned, State
+from kcore.sim.kernel.violation import Violation
+from kcore.sim.raft.checkers.base import Checker
+from kcore.sim.raft.log_consumer import Consumer
+from kcore.sim.raft.simulated_machine import Machine
+
+
+class Consumers(Checker):
+    """CommittedIsTold, ReadsBelowHighWatermark, SameCommittedData, LeaderIsTold, OwnEpochCommitted, SingleLeader,
+    LeaderNeverLoadsSnapshot, NoAckedAppendLost."""
+
+    # What is committed.
+
+    def on_committed(self, machine: Machine, effect: Committed) -> None:
+        consumer, known = machine.consumer, machine.node.high_watermark
+        told = effect.high_watermark
+        if known is None or told > known:
+            raise Violation("ReadsBelowHighWatermark", f"node {machine.index} says {effect}, and knows {known}")
+        if told < max(consumer.high_watermark + (not consumer.may_repeat), consumer.position):
+            after = max(consumer.high_watermark, consumer.position)
+            raise Violation("CommittedIsTold", f"node {machine.index} says {effect} again: it was at {after}")
+        consumer.high_watermark, consumer.may_repeat = told, False
+
+    def on_state(self, machine: Machine, before: State | None, state: State) -> None:
+        if type(state) is Leader:
+            machine.consumer.may_repeat = True
+
+    def on_snapshot_loaded(self, machine: Machine, effect: SnapshotLoaded) -> None:
+        consumer = machine.consumer
+        if type(machine.node.state) is Leader:
+            raise Violation("LeaderNeverLoadsSnapshot", f"node {machine.index} says {effect}")
+        latest = machine.log.latest_snapshot
+        if effect.snapshot != latest:
+            raise Violation("CommittedIsTold", f"node {machine.index} says {effect}, and its log has {latest}")
+        if effect.snapshot.offset <= consumer.position:
+            raise Violation("CommittedIsTold", f"node {machine.index} says {effect}: it was at {consumer.position}")
+
+    # Who leads.
+
+    def on_leader_changed(self, machine: Machine, effect: LeaderChanged) -> None:
+        """Who leads is the same for all; a leader's state machine waits for the epoch's first record (KAFKA-12619)."""
+        consumer, node = machine.consumer, machine.node
+        leader = effect.leader_id, effect.epoch
+        if leader == consumer.leader or effect.epoch < consumer.leader[1]:
+            raise Violation("LeaderIsTold", f"node {machine.index} says {effect} after {consumer.leader}")
+        if effect.epoch == consumer.leader[1] and effect.leader_id >= 0 and consumer.resigned == effect.epoch:
+            raise Violation("LeaderIsTold", f"node {machine.index} says {effect}, and has resigned (KAFKA-17333)")
+        if consumer.leader == (machine.index, effect.epoch):
+            consumer.resigned = effect.epoch
+        consumer.leader = leader
+        if effect.leader_id < 0:
+            return
+        if effect.leader_id == machine.index and (node.high_watermark or 0) <= effect.epoch_start_offset:
+            raise Violation("OwnEpochCommitted", f"node {machine.index} says {effect} at {node.high_watermark}")
+        known = self.facts.leaders.get(effect.epoch)
+        if known is None or known[0].id != effect.leader_id:
+            raise Violation("SingleLeader", f"node {machine.index} says {effect}, and it was {known}")
+
+    # Both.
+
+    def after_event(self, machine: Machine) -> None:
+        """What it was given is what was committed; and nothing is kept back, unless a barrier does that."""
+        consumer = machine.consumer
+        if consumer.given:
+            self._check_given(machine, consumer)
+        if machine.storing is not None:
+            return
+        quorum = machine.node.quorum
+        high_watermark, state = quorum.high_watermark, quorum.state
+        if high_watermark is not None and high_watermark != consumer.high_watermark:
+            told = f"node {machine.index} is at {high_watermark}, and has told {consumer.high_watermark}"
+            raise Violation("CommittedIsTold", told)
+        if consumer.high_watermark > consumer.position and consumer.reader is None:
+            told = f"node {machine.index} is at {consumer.high_watermark}, its state machine at {consumer.position}"
+            raise Violation("CommittedIsTold", told)
+        if machine.node.is_stopped:
+            return
+        leads = type(state) is Leader
+        if consumer.epoch is None:
+            if leads:
+                self._check_leads(machine, consumer)
+        elif not leads or state.epoch != consumer.epoch:
+            told = f"node {machine.index} is {state}, its state machine leads {consumer.epoch}"
+            raise Violation("LeaderIsTold", told)
+        if leads and high_watermark is None:
+            return
+        leader = -1 if type(state) is Resigned else state.leader_id, state.epoch
+        if leader != consumer.leader:
+            raise Violation("LeaderIsTold", f"node {machine.index} is {state}, and has told {consumer.leader}")
+
+    def _check_leads(self, machine: Machine, consumer: Consumer) -> None:
+        """The state machine leads what the node leads, as soon as it has all that is in the log."""
+        node = machine.node
+        has_all = node.high_watermark is not None and consumer.position == node.next_offset
+        if has_all and consumer.reader is None:
+            raise Violation("LeaderIsTold", f"node {machine.index} is {node.state}, its state machine does not lead")
+
+    def _check_given(self, machine: Machine, consumer: Consumer) -> None:
+        committed = self.facts.committed
+        for given in consumer.given:
+            if given.batches:
+                committed.check_bytes(given.batches, given.offset, given.end_offset, machine.index)
+        for held in consumer.acknowledged:
+            committed.check_append(held)
+            self.facts.acknowledged += 1
+        consumer.given, consumer.acknowledged = [], []

@@ -1,0 +1,159 @@
+"""Epochs, votes and leaders: what Raft promises of them, and what quorum-state must remember."""
+
+from typing import TYPE_CHECKING, Any
+
+from kcore.raft.membership.replicas import NO_DIRECTORY, ElectionState, ReplicaKey
+from kcore.raft.states import Candidate, Leader, Prospective, Resigned, State
+from kcore.schema.raft_votes import VoteRequest, VoteResponse
+from kcore.sim.kernel.violation import Violation
+from kcore.sim.raft.checkers.base import Checker, only_for
+from kcore.sim.raft.simulated_machine import Call, Machine
+
+if TYPE_CHECKING:
+    from kcore.sim.raft.world import World
+
+
+class Elections(Checker):
+    """MonotonicEpoch, EpochIsStoodFor, CandidacyIsNew, OnlyVotersStand, NothingForgotten, OneVoteAnEpoch,
+    VoteIsDurable, SingleLeader, ElectedByMajority, DurableIsFound."""
+
+    def __init__(self, world: "World") -> None:
+        super().__init__(world)
+        self._votes: dict[tuple[ReplicaKey, int], int] = {}  # By voter and epoch: for whom.
+        # By epoch and candidate: who ever voted so, forgotten or not; each with its disk, and by its id alone.
+        self._granted: dict[tuple[int, int], set[ReplicaKey]] = {}
+        self._last_epoch = 0  # That anybody was ever in.
+        self._stored: dict[ReplicaKey, ElectionState] = {}  # By disk: what was reported as stored last.
+
+    def on_state(self, machine: Machine, before: State | None, state: State) -> None:
+        if before is not None and state.epoch < before.epoch:
+            raise Violation("MonotonicEpoch", f"node {machine.index} went from {before} to {state}")
+        if state.epoch > self._last_epoch:
+            self._check_new_epoch(machine, before, state)
+            self._last_epoch = state.epoch
+        if type(state) is Candidate:
+            self._check_candidacy(machine, state)
+        if isinstance(state, Candidate | Prospective) and not machine.node.is_voter:
+            raise Violation("OnlyVotersStand", f"node {machine.index}, no voter, is {state} (KAFKA-17067)")
+        if type(state) is Leader:
+            self._check_majority(machine, state.epoch)
+            self._leads(machine, state.epoch)
+
+    def _check_new_epoch(self, machine: Machine, before: State | None, state: State) -> None:
+        """Nobody was in this epoch before: a candidate takes the next one, and who has resigned goes on to it."""
+        has_resigned = type(before) is Resigned
+        stood = isinstance(state, Candidate | Leader)  # An only voter is elected within one event.
+        if not (stood or has_resigned) or state.epoch > self._last_epoch + 1 + has_resigned:
+            raise Violation("EpochIsStoodFor", f"node {machine.index} went from {before} to {state}")
+
+    def _check_candidacy(self, machine: Machine, state: Candidate) -> None:
+        """It stands in an epoch that its disk does not know: votes in that may be for a log that a crash has cut."""
+        stored = machine.stored
+        if stored is not None and stored.epoch >= state.epoch:
+            raise Violation("CandidacyIsNew", f"node {machine.index} stands as {state}, its disk has {stored}")
+
+    def after_event(self, machine: Machine) -> None:
+        if machine.storing is None:
+            stored = machine.stored
+            state = machine.node.quorum.state
+            if state.epoch != (stored.epoch if stored is not None else 0):
+                raise Violation("MonotonicEpoch", f"node {machine.index} is in {state}, its disk has {stored}")
+
+    def _check_majority(self, machine: Machine, epoch: int) -> None:
+        """Of the voters that the log names last, committed or not; of them the candidate itself, if it is one."""
+        voters = machine.node.voters
+        granted = self._granted.get((epoch, machine.index), set()) | {machine.key, ReplicaKey(machine.index)}
+        count = sum(key in granted for key in voters.keys)
+        if count < voters.majority:
+            told = f"node {machine.index} leads epoch {epoch} by the votes of {granted}; the voters are {voters.keys}"
+            raise Violation("ElectedByMajority", told)
+
+    def _leads(self, machine: Machine, epoch: int) -> None:
+        this = machine.key, machine.incarnation
+        known = self.facts.leaders.setdefault(epoch, this)
+        if known != this:
+            again = " after a restart (KAFKA-10527)" if known[0] == this[0] else ""
+            raise Violation("SingleLeader", f"nodes {known[0].id} and {machine.index} lead epoch {epoch}{again}")
+
+    # What is stored.
+
+    def on_open(self, machine: Machine) -> None:
+        """What was reported as stored is found, or what was on its way behind it."""
+        stored, found = self._stored.get(machine.key), machine.stored
+        if stored is None:
+            return
+        is_older = found is None or found.epoch < stored.epoch
+        if is_older:
+            raise Violation("DurableIsFound", f"node {machine.index} has stored {stored}, and finds {found}")
+
+    def on_stored(self, machine: Machine, election: ElectionState) -> None:
+        self._stored[machine.key] = election
+        before = machine.stored
+        if before is not None and election.epoch < before.epoch:
+            raise Violation("MonotonicEpoch", f"node {machine.index} stores {election} over {before}")
+        if before is not None and election.epoch == before.epoch:
+            keeps_leader = -1 < before.leader_id == election.leader_id
+            keeps_vote = _is_kept(before.voted, election.voted)  # Also of a candidate restarted.
+            finds_leader = before.leader_id < 0 <= election.leader_id
+            knew_nothing = before.leader_id < 0 and before.voted is None
+            if not (keeps_leader or keeps_vote or finds_leader or knew_nothing):
+                raise Violation("NothingForgotten", f"node {machine.index} stores {election} over {before}")
+        if election.voted is not None:
+            self._vote(machine, election.epoch, election.voted.id)
+        if election.leader_id == machine.index:  # One that stops resigns at once, and then led all the same.
+            self._leads(machine, election.epoch)
+
+    def _vote(self, machine: Machine, epoch: int, candidate_id: int) -> None:
+        before = self._votes.setdefault((machine.key, epoch), candidate_id)
+        if before != candidate_id:
+            told = f"node {machine.index} votes for {before} and for {candidate_id} in epoch {epoch}"
+            raise Violation("OneVoteAnEpoch", told)
+        self._granted.setdefault((epoch, candidate_id), set()).update((machine.key, ReplicaKey(machine.index)))
+
+    def on_end(self, machine: Machine) -> None:
+        """Behind a barrier that never opened nobody has seen the leader of that epoch, nor what it wrote in it."""
+        if machine.storing is None:
+            return
+        epoch, stored = machine.node.epoch, machine.stored
+        is_known = stored is not None and (stored.epoch, stored.leader_id) == (epoch, machine.index)
+        if not is_known and self.facts.leaders.get(epoch) == (machine.key, machine.incarnation):
+            del self.facts.leaders[epoch]
+            self.facts.epoch_starts.pop(epoch, None)
+            for looked in machine.log.found:
+                looked.doubt(epoch)
+            for batch in machine.log.batches:
+                if batch.epoch == epoch:
+                    self.facts.written.pop((batch.base_offset, batch.epoch), None)
+
+    def on_forgotten(self, machine: Machine) -> None:
+        self._votes = {key: vote for key, vote in self._votes.items() if key[0].id != machine.index}
+
+    # Messages.
+
+    @only_for(VoteRequest)
+    def on_send(self, machine: Machine, call: Call) -> None:
+        """A candidate that asks for votes has given its own."""
+        request: Any = call.request
+        data = request.topics[0].partitions[0]
+        if not data.pre_vote:
+            self._vote(machine, data.replica_epoch, machine.index)
+
+    @only_for(VoteResponse)
+    def on_answer(self, machine: Machine, call: Call, response: Any) -> None:
+        request: Any = call.request
+        for topic in response.topics:
+            asked = request.topics[0].partitions[0]
+            if not topic.partitions[0].vote_granted or asked.pre_vote:
+                continue
+            self._vote(machine, asked.replica_epoch, asked.replica_id)
+            stored = machine.stored
+            voted = None if stored is None or stored.epoch != asked.replica_epoch else stored.voted
+            if voted is None or voted.id != asked.replica_id:
+                raise Violation("VoteIsDurable", f"node {machine.index} grants {asked}, its disk has {stored}")
+
+
+def _is_kept(voted: ReplicaKey | None, again: ReplicaKey | None) -> bool:
+    """Whether two votes are one: below kraft.version 1 the disk keeps the id alone."""
+    if voted is None or again is None or voted.id != again.id:
+        return False
+    return voted.directory_id == again.directory_id or NO_DIRECTORY in (voted.directory_id, again.directory_id)

@@ -1,0 +1,150 @@
+"""What is written, cut and flushed, and what a node says that its disk has."""
+
+from bisect import bisect_left
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING
+
+from kcore.raft.log.batches import StoredBatch
+from kcore.raft.membership.replicas import ReplicaKey
+from kcore.raft.states import Leader
+from kcore.schema.fetch import FetchRequest
+from kcore.schema.raft_votes import VoteRequest
+from kcore.sim.kernel.violation import Violation
+from kcore.sim.raft.checkers.base import Checker, only_for
+from kcore.sim.raft.disk import Looked
+from kcore.sim.raft.simulated_machine import Call, Machine
+
+if TYPE_CHECKING:
+    from kcore.sim.raft.world import World
+
+
+class Logs(Checker):
+    """LogMatching, LeaderAppendOnly, CutsDivergence, WrittenIsFlushed, ClaimsAreDurable, DurableIsFound."""
+
+    def __init__(self, world: "World") -> None:
+        super().__init__(world)
+        self._durable: dict[ReplicaKey, tuple[int, int]] = {}  # By disk: the end and its epoch when its process ended.
+
+    def on_end(self, machine: Machine) -> None:
+        self._durable[machine.key] = machine.log.durable_end, machine.log.durable_epoch
+
+    def on_open(self, machine: Machine) -> None:
+        """A log that is opened has what was durable, and whatever it has was written so."""
+        log, (end, epoch) = machine.log, self._durable.get(machine.key, (0, 0))
+        before: int | None = None
+        for looked in log.found:
+            before = self._check_found(machine, looked, before)
+        latest = log.latest_snapshot
+        if latest is not None and (latest.epoch, latest.offset) >= (epoch, end):
+            return  # The log is behind it, or has given way to it.
+        if log.end_offset < end or (end > log.start_offset and log.epoch_at(end - 1) != epoch):
+            told = f"node {machine.index} had {end} of epoch {epoch} on its disk, and finds {log.end_offset}"
+            raise Violation("DurableIsFound", told)
+
+    def _check_found(self, machine: Machine, looked: Looked, before: int | None) -> int | None:
+        """What a segment has was written so, behind a batch of epoch `before`; its last epoch.
+
+        What was found so at an earlier start, and is the same still, is not compared again.
+        """
+        facts, batches = self.facts, looked.batches
+        written, begin = facts.written, looked.judged
+        if begin and before is not None:
+            first = written.get((batches[0].base_offset, batches[0].epoch))
+            begin = begin if first is not None and first[1] == before else 0
+        if begin:
+            before = batches[begin - 1].epoch
+        unknown = batches[begin:]
+        for batch in () if _are_as_written(unknown, written, before) else unknown:
+            base_offset, _, batch_epoch, _, data = batch
+            known = written.get((base_offset, batch_epoch))
+            if known is None:
+                if before is not None:  # It was written, and the process ended in the middle of that.
+                    self.on_appended(machine, batch, before)
+            elif known[0] != data or (before != known[1] and before is not None):
+                told = f"node {machine.index} finds another batch at offset {base_offset} of epoch {batch_epoch}"
+                raise Violation("LogMatching", told)
+            before = batch_epoch
+        looked.judged = len(batches)
+        return batches[-1].epoch if batches else before
+
+    def on_appended(self, machine: Machine, batch: StoredBatch, epoch_before: int) -> None:
+        """Where two logs have a batch of the same offset and epoch, it is the same, and so is all before it."""
+        self.facts.epoch_starts.setdefault(batch.epoch, batch.base_offset)
+        this = batch.data, epoch_before
+        known = self.facts.written.setdefault((batch.base_offset, batch.epoch), this)
+        if known is not this and known != this:
+            what = "two batches" if known[0] != batch.data else f"epochs {known[1]} and {epoch_before} before the batch"
+            raise Violation("LogMatching", f"{what} at offset {batch.base_offset} of epoch {batch.epoch}")
+
+    def on_cut(self, machine: Machine, batches: tuple[StoredBatch, ...], durable_end: int) -> None:
+        """Of what is durable here and the leader has, nothing goes: the leader may have counted it."""
+        if not batches or batches[0].base_offset >= durable_end:
+            return
+        node = machine.node
+        if type(node.state) is Leader:
+            raise Violation("LeaderAppendOnly", f"node {machine.index} leads and cuts at {batches[0].base_offset}")
+        leader = self._leader_of(node.epoch)
+        if leader is not None and has(leader.log.batches, batches[0]):
+            told = f"node {machine.index} cuts at {batches[0].base_offset} what node {leader.index}, its leader, has"
+            raise Violation("CutsDivergence", told)
+
+    def _leader_of(self, epoch: int) -> Machine | None:
+        """Who leads it, if that one is still there."""
+        known = self.facts.leaders.get(epoch)
+        if known is None:
+            return None
+        machine = self.world.machines[known[0].id]
+        is_there = machine.is_up and machine.incarnation == known[1] and machine.node.epoch == epoch
+        return machine if is_there and type(machine.node.state) is Leader else None
+
+    def after_write(self, machine: Machine) -> None:
+        """Whatever is written is on its way to the disk."""
+        if machine.fsync is not None or machine.storing is not None:
+            return
+        log, counted = machine.log, machine.node.flushed_end_offset
+        if log.flushed_end < log.end_offset or counted < log.end_offset:
+            told = (
+                f"node {machine.index} has written up to {log.end_offset}, flushed up to {log.flushed_end} ({counted})"
+            )
+            raise Violation("WrittenIsFlushed", f"{told}, and flushes nothing")
+
+    @only_for(FetchRequest, VoteRequest)
+    def on_send(self, machine: Machine, call: Call) -> None:
+        """A majority is counted by what its members say that they have on their disks."""
+        request = call.request
+        if type(request) is FetchRequest:
+            partition = request.topics[0].partitions[0]
+            claimed = partition.fetch_offset
+            if partition.log_start_offset >= 0:
+                claimed = min(claimed, partition.log_start_offset)
+            if claimed > machine.log.durable_end:
+                told = f"node {machine.index} fetches from {claimed}, durable up to {machine.log.durable_end}"
+                raise Violation("ClaimsAreDurable", told)
+        elif type(request) is VoteRequest:
+            asked = request.topics[0].partitions[0]
+            durable = machine.log.durable_epoch, machine.log.durable_end
+            if (asked.last_offset_epoch, asked.last_offset) > durable:
+                raise Violation("ClaimsAreDurable", f"node {machine.index} has {durable} and asks by {asked}")
+
+
+def _are_as_written(
+    batches: Sequence[StoredBatch], written: Mapping[tuple[int, int], tuple[bytes, int]], before: int | None
+) -> bool:
+    """Whether each of them is known, and is the same: mostly it is, and this is sooner known of all than of each.
+
+    `before`: the epoch before the first of them, None where nothing is there.
+    """
+    if not batches:
+        return True
+    offsets, _, epochs, _, data = zip(*batches, strict=True)
+    found = [*map(written.get, zip(offsets, epochs, strict=True))]
+    first, *rest = found
+    if first is None or first[0] != data[0] or before not in (None, first[1]):
+        return False
+    return rest == [*zip(data[1:], epochs, strict=False)]
+
+
+def has(batches: Sequence[StoredBatch], batch: StoredBatch) -> bool:
+    """Whether that batch is one of a log's."""
+    at = bisect_left(batches, batch.base_offset, key=lambda each: each.base_offset)
+    return at < len(batches) and batches[at].base_offset == batch.base_offset and batches[at].epoch == batch.epoch

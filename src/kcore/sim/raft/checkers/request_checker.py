@@ -1,0 +1,217 @@
+"""What passes between nodes, as traffic: every request is answered once and in time, and nothing grows or spins."""
+
+from functools import cache
+from typing import TYPE_CHECKING, Any, Final
+
+from kcore.protocol_errors import Errors
+from kcore.raft.effects import Notice
+from kcore.raft.membership.voters import VoterSet
+from kcore.raft.states import Leader, State
+from kcore.schema.fetch import FetchRequest
+from kcore.schema.fetch_snapshot import FetchSnapshotRequest, FetchSnapshotResponse
+from kcore.schema.raft_voters import AddRaftVoterRequest, RemoveRaftVoterRequest, UpdateRaftVoterRequest
+from kcore.schema.structure import Message
+from kcore.sim.kernel.violation import Violation
+from kcore.sim.raft.checkers.base import Checker
+from kcore.sim.raft.options import MOST_REMEMBERED
+from kcore.sim.raft.simulated_machine import Call, Machine, Reply
+
+if TYPE_CHECKING:
+    from kcore.sim.raft.world import World
+
+MOST_REFUSALS: Final = 5  # Of the same: some are on their way at the same time, or twice.
+MOST_OPEN: Final = 20  # To one node: rounds of an election, one behind the other, until the first answer is overdue.
+MOST_IDLE_TIMERS: Final = 3
+LONGEST_WAIT_US: Final = 1_000_000  # Of a request that a node keeps: a Fetch waits for half of that.
+MOST_OUTSIDE_US: Final = 4_000_000  # Of one from outside: a change of the voters takes up to its time-out of 2 s.
+# A majority fetches within one and a half fetch time-outs, again and again (KAFKA-15489): who was the first of one such
+# span and will be the last of the next is silent for two of them; and a little.
+PROGRESS_US: Final = 6_400_000
+BURST_US: Final = 100_000
+OF_REPLICAS: Final = (FetchRequest, FetchSnapshotRequest, UpdateRaftVoterRequest)  # A leader hears of one by these.
+LONGEST_BURST: Final = 20  # Requests of one kind to one node that ask for the same: one in 20 ms is the back-off.
+
+
+class Requests(Checker):
+    """AnsweredOnce, AnsweredInTime, RefusalIsTaken, BacksOff, Bounded, TimersMakeProgress, LeaderProgress,
+    NoFalseAlarm."""
+
+    def __init__(self, world: "World") -> None:
+        super().__init__(world)
+        # By machine.
+        self._idle_timers: dict[int, int] = {}
+        self._bursts: dict[int, tuple[Any, int, int]] = {}  # What is asked for, since when, how often.
+        self._heard_us: dict[int, dict[int, int]] = {}  # When each other one fetched last.
+        self._led_since_us: dict[int, int] = {}
+        self._voters: dict[int, VoterSet] = {}
+        self._refused: dict[int, tuple[Any, int]] = {}  # The snapshot that it was refused last, and how often.
+        self._alarmed: dict[int, str] = {}  # What it may tell the operator of, by the event at hand.
+        self._given_damage: set[int] = set()  # In a piece of a snapshot.
+        self._outside: list[Call] = []  # Not answered yet.
+
+    def on_boot(self, machine: Machine) -> None:
+        self._idle_timers[machine.index] = 0
+        for known in (self._bursts, self._heard_us, self._voters, self._refused):
+            known.pop(machine.index, None)
+        self._given_damage.discard(machine.index)
+
+    # Answers.
+
+    def on_asked(self, call: Call) -> None:
+        self._outside.append(call)
+
+    def on_answer(self, machine: Machine, call: Call, response: Message) -> None:
+        if call.is_answered or call.served_by != machine.incarnation or call.destination is not machine:
+            raise Violation("AnsweredOnce", f"node {machine.index} answers {call.request} again with {response}")
+        call.is_answered = True
+        if not _is_answer(type(response), type(call.request)):
+            raise Violation("AnsweredOnce", f"node {machine.index} answers {call.request} with {response}")
+        if type(response) is FetchSnapshotResponse and call.source is not None:
+            self._on_snapshot_answer(call.source, call.request, response)
+
+    def _on_snapshot_answer(self, source: Machine, request: Any, response: FetchSnapshotResponse) -> None:
+        """A snapshot that is gone does not come again: who is told so asks for another one."""
+        error = response.topics[0].partitions[0].error_code if response.topics else Errors.NONE
+        if error not in (Errors.SNAPSHOT_NOT_FOUND, Errors.POSITION_OUT_OF_RANGE):
+            self._refused.pop(source.index, None)
+            return
+        wanted = request.topics[0].partitions[0].snapshot_id
+        before, count = self._refused.get(source.index, (None, 0))
+        self._refused[source.index] = wanted, count + 1 if before == wanted else 1
+        if before == wanted and count >= MOST_REFUSALS:
+            raise Violation("RefusalIsTaken", f"node {source.index} asks again and again for {wanted}")
+
+    def on_expired(self, call: Call) -> None:
+        """Nobody has answered in time: not because the node forgot the request."""
+        if not isinstance(call.request, AddRaftVoterRequest | RemoveRaftVoterRequest):
+            self._check_waiting(call, LONGEST_WAIT_US)
+
+    def _check_waiting(self, call: Call, longest_us: int) -> None:
+        server = call.destination
+        was_there = call.served_by == server.incarnation and server.is_up and not server.gate
+        waited_us = self.world.now_us - max(call.arrived_us, server.resumed_us)
+        if was_there and not call.is_answered and waited_us > longest_us:
+            told = f"node {server.index} has not answered {call.request} for {waited_us} us"
+            raise Violation("AnsweredInTime", told)
+
+    # What the operator is told.
+
+    def before_response(self, machine: Machine, reply: Reply) -> None:
+        if reply.is_damaged:
+            self._alarm(machine, "a damaged answer")
+            if type(reply.response) is FetchSnapshotResponse:
+                self._given_damage.add(machine.index)
+
+    def _alarm(self, machine: Machine, why: str) -> None:
+        """Until the event at hand is over, and what was stored in it."""
+        self._alarmed[machine.index] = why
+        machine.checked = None
+
+    def on_notice(self, machine: Machine, effect: Notice) -> None:
+        """Where all nodes do what they should, there is nothing to tell but of damage, and of strangers' epochs."""
+        self.world.seen["notice"] += 1
+        if machine.index not in self._alarmed and machine.index not in self._given_damage:
+            raise Violation("NoFalseAlarm", f"node {machine.index}: {effect.text}")
+
+    def after_event(self, machine: Machine) -> None:
+        if self._alarmed and machine.storing is None:
+            self._alarmed.pop(machine.index, None)
+
+    # Rates.
+
+    def on_send(self, machine: Machine, call: Call) -> None:
+        """Who asks for the same again and again waits in between."""
+        request, now_us = call.request, self.world.now_us
+        log, quorum = machine.log, machine.node.quorum
+        # What differs where something has come of the last request.
+        progress: tuple[int | None, ...] = quorum.high_watermark, log.end_offset, log.flushed_end, log.start_offset
+        if type(request) is FetchSnapshotRequest:
+            progress = (request.topics[0].partitions[0].position,)
+        asked = type(request), call.destination.index, quorum.state.epoch, progress
+        before, since_us, count = self._bursts.get(machine.index, (None, 0, 0))
+        if before != asked or now_us - since_us > BURST_US:
+            self._bursts[machine.index] = asked, now_us, 1
+            return
+        self._bursts[machine.index] = asked, since_us, count + 1
+        if count >= LONGEST_BURST:
+            told = f"node {machine.index} has asked node {call.destination.index} {count + 1} times within"
+            raise Violation("BacksOff", f"{told} {now_us - since_us} us: {request}")
+
+    def on_timer(self, machine: Machine, now_ms: int) -> None:
+        """What was due is done: the next time is not now (KAFKA-17751)."""
+        deadline_ms, count = machine.node.next_deadline_ms, self._idle_timers[machine.index]
+        self._idle_timers[machine.index] = count + 1 if deadline_ms is not None and deadline_ms <= now_ms else 0
+        if count >= MOST_IDLE_TIMERS:
+            told = f"node {machine.index} wants its timer at {deadline_ms} again and again, and it is {now_ms}"
+            raise Violation("TimersMakeProgress", told)
+
+    # Who fetches from a leader.
+
+    def on_request(self, machine: Machine, call: Call) -> None:
+        if call.source is None:
+            self._alarm(machine, "a stranger")
+        elif type(call.request) in OF_REPLICAS:
+            self._heard_us.setdefault(machine.index, {})[call.source.index] = self.world.now_us
+
+    def on_state(self, machine: Machine, before: State | None, state: State) -> None:
+        if type(state) is Leader:
+            self._led_since_us[machine.index] = self.world.now_us
+            self._heard_us.pop(machine.index, None)
+
+    def audit(self) -> None:
+        world = self.world
+        for machine in world.machines:
+            if machine.is_up:
+                self._check_bounds(machine)
+            if machine.is_up and not machine.gate and type(machine.node.state) is Leader:
+                self._check_progress(machine)
+        self._outside = [call for call in self._outside if _may_be_answered(call)]
+        for call in self._outside:
+            if call.arrived_us >= 0:
+                self._check_waiting(call, MOST_OUTSIDE_US)
+
+    def _check_bounds(self, machine: Machine) -> None:
+        """Whatever others ask for, and however often."""
+        size, node = len(self.world.machines), machine.node
+        count, most = len(machine.open), MOST_OPEN * size
+        if count > most:
+            # Those that are overdue and still open wait for the node, which pauses or stores its election.
+            count = sum(call.deadline_us > self.world.now_us for call in machine.open.values())
+            _check_bound(machine, "requests that it has sent", count, most)
+        begun = machine.log.count_begun()
+        if begun:
+            _check_bound(machine, "snapshots that it has begun", begun, 1 + len(node.writing))
+        if node.leading is not None:
+            _check_bound(machine, "observers", len(node.leading.observers), MOST_REMEMBERED + size)
+            _check_bound(machine, "fetches that wait", len(node.leading.fetches), MOST_REMEMBERED)
+
+    def _check_progress(self, machine: Machine) -> None:
+        """A leader that no majority fetches from resigns within the time-out (KAFKA-15489)."""
+        now_us, voters = self.world.now_us, machine.node.voters
+        if voters != self._voters.get(machine.index):  # Who counted before, counted then.
+            self._voters[machine.index], self._led_since_us[machine.index] = voters, now_us
+        since_us = now_us - PROGRESS_US
+        if max(self._led_since_us[machine.index], machine.resumed_us) > since_us:
+            return
+        heard_us = self._heard_us.get(machine.index, {})
+        heard = sum(heard_us.get(voter_id, -1) >= since_us or voter_id == machine.index for voter_id in voters.ids)
+        if heard < voters.majority:
+            raise Violation("LeaderProgress", f"node {machine.index} leads on, but {heard} of {voters.ids} fetch")
+
+
+def _check_bound(machine: Machine, what: str, count: int, most: int) -> None:
+    if count > most:
+        raise Violation("Bounded", f"node {machine.index} has {count} {what}: more than {most}")
+
+
+@cache
+def _is_answer(response: type[Message], request: type[Message]) -> bool:
+    """Whether one is the other's response, by their names."""
+    return response.__name__ == request.__name__.replace("Request", "Response")
+
+
+def _may_be_answered(call: Call) -> bool:
+    """It is not answered yet, and the process that it came to is there, or it is still on its way to one."""
+    server = call.destination
+    is_served = call.arrived_us < 0 or call.served_by == server.incarnation
+    return is_served and server.is_up and not call.is_answered

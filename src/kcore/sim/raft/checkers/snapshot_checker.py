@@ -1,0 +1,70 @@
+"""Where logs begin, and that a snapshot is the same wherever it is."""
+
+from typing import TYPE_CHECKING, Final
+
+from kcore.raft.log.batches import split_batches
+from kcore.replication.raft_log import OffsetAndEpoch
+from kcore.sim.kernel.violation import Violation
+from kcore.sim.raft.checkers.base import Checker
+from kcore.sim.raft.simulated_machine import Machine
+
+if TYPE_CHECKING:
+    from kcore.sim.raft.world import World
+
+WHOLE: Final = 1 << 40
+FIRST: Final = OffsetAndEpoch(0, 0)  # That a dynamic quorum is formatted with (KIP-853).
+
+
+class Snapshots(Checker):
+    """SameSnapshots, SnapshotIsCommitted, SnapshotAtLogStart."""
+
+    def __init__(self, world: "World") -> None:
+        super().__init__(world)
+        self._starts: dict[int, int] = {}  # By machine: where its log begins.
+        self._whole: set[OffsetAndEpoch] = set()  # Whose batches were looked at.
+
+    def on_open(self, machine: Machine) -> None:
+        """Each snapshot that is found is whole, and the same as elsewhere; the log begins where one ends, or before."""
+        log = machine.log
+        for snapshot in log.damaged_snapshots:  # No crash damages a snapshot that is durable before it has its name.
+            raise Violation("SameSnapshots", f"node {machine.index} finds {snapshot} damaged")
+        for snapshot in log.snapshots:
+            piece = log.snapshot_piece(snapshot, 0, WHOLE)
+            assert piece is not None
+            if snapshot in self._whole and piece.data == self.facts.snapshots[snapshot]:
+                continue
+            batches, problem = split_batches(piece.data)
+            is_whole = problem is None and sum(len(batch.data) for batch in batches) == len(piece.data) > 0
+            if not is_whole or self.facts.snapshots.setdefault(snapshot, piece.data) != piece.data:
+                raise Violation("SameSnapshots", f"node {machine.index} finds {snapshot}, and it is another: {problem}")
+            self._whole.add(snapshot)
+        self._check_start(machine, is_new=True)
+
+    def on_frozen(self, machine: Machine, snapshot: OffsetAndEpoch) -> None:
+        """Whoever has it, has the same; and its end is one of what was committed."""
+        piece = machine.log.snapshot_piece(snapshot, 0, WHOLE)
+        if piece is None or self.facts.snapshots.setdefault(snapshot, piece.data) != piece.data:
+            raise Violation("SameSnapshots", f"node {machine.index} has another {snapshot}")
+        if snapshot != FIRST and self.facts.committed.epochs.get(snapshot.offset) != snapshot.epoch:
+            raise Violation("SnapshotIsCommitted", f"node {machine.index} has {snapshot}")
+
+    def after_write(self, machine: Machine) -> None:
+        if machine.log.start_offset != self._starts.get(machine.index):
+            self._check_start(machine)
+
+    def _check_start(self, machine: Machine, *, is_new: bool = False) -> None:
+        """The log begins at 0 or at its earliest snapshot.
+
+        Where a process opens it, at the first of its segments: that may have records from before the snapshot.
+        """
+        log = machine.log
+        self._starts[machine.index] = log.start_offset
+        earliest = log.earliest_snapshot
+        ends = range(log.start_offset, (log.end_offset if is_new else log.start_offset) + 1)
+        if log.start_offset > 0 and (earliest is None or earliest.offset not in ends):
+            told = f"node {machine.index}: the log begins at {log.start_offset}, the earliest snapshot is {earliest}"
+            raise Violation("SnapshotAtLogStart", told)
+        is_kept = earliest is not None and earliest.offset >= log.start_offset > 0
+        if earliest is not None and is_kept and log.validate_offset_and_epoch(*earliest).kind != "VALID":
+            told = f"node {machine.index}: {earliest} is no valid end of its own log"
+            raise Violation("SnapshotAtLogStart", told)

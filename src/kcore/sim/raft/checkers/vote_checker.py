@@ -1,0 +1,175 @@
+"""To whom votes and pre-votes go: Raft's election restriction, KIP-996's promise that a live leader is not disturbed.
+
+What is durable at the voter is what a vote protects; what it has written may be more. So a vote given is held to the
+former, and a vote refused to the latter.
+"""
+
+from typing import TYPE_CHECKING, Any, Final
+
+from kcore.protocol_errors import Errors
+from kcore.raft.membership.replicas import NO_DIRECTORY
+from kcore.raft.states import Candidate, Follower, Leader, Prospective, State, Unattached
+from kcore.schema.fetch import FetchRequest, FetchResponse
+from kcore.schema.fetch_snapshot import FetchSnapshotRequest
+from kcore.schema.raft_voters import AddRaftVoterRequest, UpdateRaftVoterRequest
+from kcore.schema.raft_votes import VoteRequest, VoteRequestPartitionData, VoteResponse
+from kcore.sim.kernel.simulated_process import NEVER_US
+from kcore.sim.kernel.violation import Violation
+from kcore.sim.raft.checkers.base import Checker, only_for
+from kcore.sim.raft.simulated_machine import Call, Machine, Reply
+
+if TYPE_CHECKING:
+    from kcore.sim.raft.world import World
+
+OLDER: Final = "3.9"  # Of this release nobody asks for pre-votes, and nobody answers them.
+
+
+class Round:
+    """One round of pre-votes, of one node."""
+
+    def __init__(self, since_us: int) -> None:
+        self.since_us = since_us
+        self.granted: set[int] = set()  # By whom, delivered or not.
+        self.has_older = False  # It was told of a voter without pre-votes: then it stands at once.
+
+
+class Votes(Checker):
+    """VoteOfThisReplica, ElectionRestriction, VoteIsGranted, LeaderIsKept, CandidateHasPreVotes."""
+
+    def __init__(self, world: "World") -> None:
+        super().__init__(world)
+        # By machine.
+        self._since_us: dict[int, int] = {}  # Since when it is in its state.
+        self._heard: dict[int, tuple[State, int]] = {}  # The state in which it heard from its leader, and when first.
+        self._last_fetch: dict[int, Call] = {}
+        self._rounds: dict[int, Round] = {}  # Of pre-votes, the last one.
+        self._asked: dict[int, State] = {}  # The state in which the last request found it.
+
+    def on_boot(self, machine: Machine) -> None:
+        for known in (self._since_us, self._heard, self._last_fetch, self._rounds):
+            known.pop(machine.index, None)
+
+    # What a voter answers.
+
+    @only_for(VoteRequest)
+    def on_request(self, machine: Machine, call: Call) -> None:
+        self._asked[machine.index] = machine.node.quorum.state
+
+    @only_for(VoteResponse)
+    def on_answer(self, machine: Machine, call: Call, response: Any) -> None:
+        if not response.topics:
+            return
+        request: Any = call.request
+        asked, answered = request.topics[0].partitions[0], response.topics[0].partitions[0]
+        if answered.error_code:
+            return
+        if answered.vote_granted:
+            self._check_granted(machine, request, asked)
+            if type(call.note) is Round:
+                call.note.granted.add(machine.index)
+        elif self._must_grant(machine, asked):
+            raise Violation("VoteIsGranted", f"node {machine.index}, {machine.node.state}, refuses {asked}")
+
+    def _check_granted(self, machine: Machine, request: VoteRequest, asked: VoteRequestPartitionData) -> None:
+        own_directory_id = machine.key.directory_id
+        is_this = request.voter_id == machine.index and asked.voter_directory_id in (NO_DIRECTORY, own_directory_id)
+        if request.voter_id >= 0 and not is_this:
+            raise Violation("VoteOfThisReplica", f"{machine.key} grants what {request.voter_id} was asked for: {asked}")
+        durable = machine.log.durable_epoch, machine.log.durable_end
+        if (asked.last_offset_epoch, asked.last_offset) < durable:
+            raise Violation("ElectionRestriction", f"node {machine.index} has {durable} and grants {asked}")
+        if asked.pre_vote and self._hears_leader(machine):
+            raise Violation("LeaderIsKept", f"node {machine.index}, {machine.node.state}, grants {asked}")
+
+    def _must_grant(self, machine: Machine, asked: VoteRequestPartitionData) -> bool:
+        """Its log is no longer, and nothing else is in the way: or elections would have no end."""
+        state, before, log = machine.node.state, self._asked[machine.index], machine.log
+        if state is not before and before.epoch >= asked.replica_epoch:
+            return False  # It has answered in another state than it is in now.
+        if state.epoch != asked.replica_epoch or (asked.last_offset_epoch, asked.last_offset) < (
+            log.last_epoch,
+            log.end_offset,
+        ):
+            return False
+        if asked.pre_vote:
+            return not isinstance(state, Leader) and not (type(state) is Follower and state.has_fetched_from_leader)
+        return isinstance(state, Unattached | Prospective) and state.leader_id < 0 and state.voted is None
+
+    # Who hears from a leader.
+
+    @only_for(FetchRequest, VoteRequest)
+    def on_send(self, machine: Machine, call: Call) -> None:
+        if type(call.request) is FetchRequest:
+            self._last_fetch[machine.index] = call
+        elif type(call.request) is VoteRequest and call.request.topics[0].partitions[0].pre_vote:
+            call.note = self._rounds.setdefault(machine.index, Round(self.world.now_us))
+
+    @only_for(FetchRequest, FetchSnapshotRequest, VoteRequest, AddRaftVoterRequest, UpdateRaftVoterRequest)
+    def before_response(self, machine: Machine, reply: Reply) -> None:
+        call, response, state = reply.call, reply.response, machine.node.quorum.state
+        if type(response) is VoteResponse and response.error_code == Errors.UNSUPPORTED_VERSION:
+            self._rounds.setdefault(machine.index, Round(self.world.now_us)).has_older = True
+        if reply.is_refused and self.world.options.elects_when_refused and call.destination.index == state.leader_id:
+            self._heard.pop(machine.index, None)  # Its leader is gone, as far as it knows.
+        if type(response) is FetchResponse and type(state) is Follower and call.state is state:
+            heard = self._heard.get(machine.index)
+            if (heard is None or heard[0] is not state) and self._counts(machine, reply, state):
+                self._heard[machine.index] = state, self.world.now_us
+
+    def _counts(self, machine: Machine, reply: Reply, state: Follower) -> bool:
+        """Whether the follower must take it: whole, of its leader, to its last fetch, in time, about this same log."""
+        call = reply.call
+        request: Any = call.request
+        if reply.is_damaged or call is not self._last_fetch.get(machine.index):
+            return False
+        if call.destination.index != state.leader_id or state.fetching_snapshot is not None:
+            return False
+        waited_ms = machine.clock.ms(self.world.now_us) - call.sent_ms
+        response: Any = reply.response
+        if waited_ms >= machine.node.config.request_timeout_ms or response.error_code or not response.responses:
+            return False
+        data, asked = response.responses[0].partitions[0], request.topics[0].partitions[0]
+        is_plain = not data.error_code and data.diverging_epoch.epoch < 0 and data.snapshot_id.epoch < 0
+        leads = (data.current_leader.leader_id, data.current_leader.leader_epoch) == (state.leader_id, state.epoch)
+        is_current = (asked.fetch_offset, asked.last_fetched_epoch) == (machine.log.end_offset, machine.log.last_epoch)
+        return is_plain and leads and is_current
+
+    def _hears_leader(self, machine: Machine, since_us: int = NEVER_US) -> bool:
+        """It leads, or has fetched from its leader in this state; by that time at the latest."""
+        state = machine.node.quorum.state
+        if type(state) is Leader:
+            return self._since_us[machine.index] <= since_us
+        heard = self._heard.get(machine.index)
+        return heard is not None and heard[0] is state and heard[1] <= since_us
+
+    # What a candidate may go by.
+
+    def on_state(self, machine: Machine, before: State | None, state: State) -> None:
+        self._since_us[machine.index] = self.world.now_us
+        if type(state) is Prospective and type(before) is not Prospective:
+            self._rounds[machine.index] = Round(self.world.now_us)
+        if type(state) is Candidate and before is not None and machine.level != OLDER:
+            self._check_candidate(machine, before)
+
+    def _check_candidate(self, machine: Machine, before: State) -> None:
+        voters, is_endless = machine.node.voters, self.world.options.endless_elections
+        if (is_endless and type(before) is not Prospective) or voters.is_only_voter(machine.key):
+            return
+        tally = self._rounds.get(machine.index) if type(before) is Prospective else None
+        if tally is None:
+            raise Violation("CandidateHasPreVotes", f"node {machine.index} was {before} and stands without any")
+        if tally.has_older:
+            return
+        count = len(tally.granted & voters.ids - {machine.index}) + 1
+        if count < voters.majority:
+            told = f"node {machine.index} stands with {count} pre-votes of {voters.keys}"
+            raise Violation("CandidateHasPreVotes", told)
+        others = [self.world.machines[key.id] for key in voters.keys if key.id != machine.index]
+        kept = [other.index for other in others if self._is_kept(other, tally.since_us)]
+        if len(voters) - len(kept) < voters.majority:
+            told = f"node {machine.index} stands though {kept} of {voters.keys} hear from their leader"
+            raise Violation("LeaderIsKept", told)
+
+    def _is_kept(self, machine: Machine, since_us: int) -> bool:
+        """It has denied all pre-votes since then: it heard from a leader all the time."""
+        return machine.is_up and machine.level != OLDER and self._hears_leader(machine, since_us)

@@ -1,0 +1,159 @@
+"""The voters: what the log says of them, and what may be written there (KIP-853, section 4 of Raft's dissertation)."""
+
+from collections.abc import Iterable
+from itertools import chain
+from typing import TYPE_CHECKING, Any
+
+from kcore.raft.log.batches import StoredBatch
+from kcore.raft.membership.replicas import NO_DIRECTORY, ReplicaKey
+from kcore.raft.membership.voters import VoterSet
+from kcore.raft.states import Leader
+from kcore.replication.raft_log import OffsetAndEpoch
+from kcore.schema.raft_voters import (
+    AddRaftVoterRequest,
+    AddRaftVoterResponse,
+    RemoveRaftVoterRequest,
+    RemoveRaftVoterResponse,
+    UpdateRaftVoterRequest,
+    UpdateRaftVoterResponse,
+)
+from kcore.schema.structure import Message
+from kcore.sim.kernel.violation import Violation
+from kcore.sim.raft.checkers.base import Checker, only_for
+from kcore.sim.raft.simulated_machine import Call, Machine
+from kcore.sim.raft.voters_said import Said, VotersSaid
+
+if TYPE_CHECKING:
+    from kcore.sim.raft.world import World
+
+Asked = tuple[type[Message], ReplicaKey]
+
+
+class VoterChanges(Checker):
+    """VotersAsInLog, VotersAreKnown, OneVoterAtATime, ChangesAreCommitted, VoterIsCaughtUp, VotersAsAsked."""
+
+    def __init__(self, world: "World") -> None:
+        super().__init__(world)
+        self._said: dict[int, VotersSaid] = {}  # By machine.
+        self._same: dict[int, tuple[int, VoterSet, Said]] = {}  # What was found to be the same the last time.
+        self._asked: set[Asked] = set()  # All that anybody ever asked for.
+
+    def on_boot(self, machine: Machine) -> None:
+        controls = chain.from_iterable(looked.controls for looked in machine.log.found)
+        self._said[machine.index] = self._said_by(machine, controls)
+
+    # What is in the log.
+
+    def on_appended(self, machine: Machine, batch: StoredBatch, epoch_before: int) -> None:
+        if not batch.is_control:
+            return
+        said = self._said[machine.index]
+        before = said.last
+        said.read(batch)
+        if type(machine.node.state) is Leader and said.last.voters is not before.voters:
+            self._check_change(machine, before, said.last.voters)
+
+    def on_cut(self, machine: Machine, batches: tuple[StoredBatch, ...], durable_end: int) -> None:
+        self._said[machine.index].cut(machine.log.end_offset)
+
+    def on_replaced(self, machine: Machine, snapshot: OffsetAndEpoch) -> None:
+        if machine.is_up:
+            self._said[machine.index] = self._said_by(machine, machine.log.batches)
+
+    def _said_by(self, machine: Machine, batches: Iterable[StoredBatch]) -> VotersSaid:
+        static = machine.node.voter_history.static_voters
+        return VotersSaid(static, machine.log, batches, self.facts.snapshots)
+
+    def after_write(self, machine: Machine) -> None:
+        """Who votes is what the node's own log says, a truncated one too; and the log knows their directories."""
+        known, said = machine.node.voter_history, self._said[machine.index].last
+        now = known.kraft_versions.last, known.voters.last, said
+        if now == self._same.get(machine.index):
+            return
+        version, voters, _ = now
+        if (version, voters) != (said.kraft_version, said.voters):
+            raise Violation("VotersAsInLog", f"node {machine.index}: {version}, {voters}; its log: {said}")
+        self._same[machine.index] = now
+
+    # What a leader writes there.
+
+    def _check_change(self, leader: Machine, said: Said, voters: VoterSet) -> None:
+        before = said.voters
+        if any(key.directory_id == NO_DIRECTORY for key in voters.keys) or not voters.supports(1):
+            raise Violation("VotersAreKnown", f"node {leader.index} writes {voters}")
+        came = [key for key in voters.keys if not before.is_voter(key)]
+        went = [key for key in before.keys if not _is_in(voters, key)]
+        if not came and not went:
+            return
+        told = f"node {leader.index} makes {voters.keys} of {before.keys}"
+        if len(came) + len(went) > 1:
+            raise Violation("OneVoterAtATime", told)
+        asked = {(AddRaftVoterRequest, key) for key in came} | {(RemoveRaftVoterRequest, key) for key in went}
+        if not asked <= self._asked:
+            raise Violation("VotersAsAsked", f"{told}, and nobody asked for it")
+        self._check_committed(leader, said.offset, told)
+        for key in came:
+            self._check_caught_up(leader, key)
+
+    def _check_committed(self, leader: Machine, before_offset: int | None, told: str) -> None:
+        """Behind a record of the own epoch and the change before, both committed; else majorities might not overlap."""
+        node = leader.node
+        start_offset, known = self.facts.epoch_starts.get(node.epoch), node.high_watermark
+        if start_offset is None or known is None or known <= start_offset:
+            raise Violation("ChangesAreCommitted", f"{told}, with nothing of its epoch committed: {known}")
+        if before_offset is None or known <= before_offset:
+            raise Violation("ChangesAreCommitted", f"{told}, at {known}; the change before is at {before_offset}")
+
+    def _check_caught_up(self, leader: Machine, key: ReplicaKey) -> None:
+        """It has had all of the leader's log at some time in this epoch; a stranger's replica has no log at all."""
+        replica = next((machine for machine in self.world.machines if machine.key == key), None)
+        start_offset = self.facts.epoch_starts[leader.node.epoch]
+        end = replica.log.durable_end if replica is not None else -1
+        if end <= start_offset:
+            told = f"node {leader.index} adds {key}, which has {end}; the epoch began at {start_offset}"
+            raise Violation("VoterIsCaughtUp", told)
+
+    # What was asked for, and what is answered.
+
+    def on_asked(self, call: Call) -> None:
+        self._remember(call.request)
+
+    @only_for(AddRaftVoterRequest, RemoveRaftVoterRequest, UpdateRaftVoterRequest)
+    def on_send(self, machine: Machine, call: Call) -> None:
+        self._remember(call.request)
+
+    def _remember(self, request: Any) -> None:
+        kind = type(request)
+        if kind is AddRaftVoterRequest or kind is RemoveRaftVoterRequest or kind is UpdateRaftVoterRequest:
+            self._asked.add((kind, ReplicaKey(request.voter_id, request.voter_directory_id)))
+
+    @only_for(AddRaftVoterResponse, RemoveRaftVoterResponse, UpdateRaftVoterResponse)
+    def on_answer(self, machine: Machine, call: Call, response: Any) -> None:
+        """Done is what the log says, and committed where that was asked for."""
+        request = call.request
+        assert isinstance(request, AddRaftVoterRequest | RemoveRaftVoterRequest | UpdateRaftVoterRequest)
+        if response.error_code == 0:
+            self._check_done(machine, request)
+
+    def _check_done(
+        self, machine: Machine, request: AddRaftVoterRequest | RemoveRaftVoterRequest | UpdateRaftVoterRequest
+    ) -> None:
+        said, high_watermark = self._said[machine.index].last, machine.node.high_watermark or 0
+        if said.kraft_version == 0:
+            return  # The log does not name them.
+        key = ReplicaKey(request.voter_id, request.voter_directory_id)
+        is_voter = _is_in(said.voters, key)
+        waits = isinstance(request, RemoveRaftVoterRequest)
+        if isinstance(request, AddRaftVoterRequest):
+            waits = request.ack_when_committed
+        offset = said.offset
+        is_committed = not waits or offset is None or offset < high_watermark
+        if is_voter == isinstance(request, RemoveRaftVoterRequest) or not is_committed:
+            told = f"node {machine.index} says that {request} is done at {high_watermark}"
+            raise Violation("VotersAsAsked", f"{told}; its log says {said.voters.keys} at {offset}")
+
+
+def _is_in(voters: VoterSet, key: ReplicaKey) -> bool:
+    """As the same replica; whose directory was never written down is the same by its id."""
+    voter = voters.voters.get(key.id)
+    return voter is not None and (key.directory_id in (NO_DIRECTORY, voter.key.directory_id))

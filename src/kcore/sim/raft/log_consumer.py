@@ -1,0 +1,150 @@
+"""The state machine of each simulated node: it replays what it appends, and keeps in mind what it was told.
+
+What it is told must be what was committed in this world, and what it replayed as a leader must be committed where it
+expected it. `checkers/consumers.py` says what else must hold.
+"""
+
+from collections import deque
+from collections.abc import Sequence
+from typing import ClassVar, NamedTuple
+
+from kcore.raft.log.batches import split_batches
+from kcore.raft.state_machine import AnyAppend, Append, SnapshotReader
+from kcore.raft.states import Leader
+from kcore.sim.kernel.violation import Violation
+from kcore.sim.raft.facts import Facts
+from kcore.sim.raft.simulated_machine import Machine
+from kcore.wire.records import records_of
+
+NOBODY = -1, 0  # Whom a node follows that has told nothing.
+
+
+class Held(NamedTuple):
+    """Records that a leader has replayed, and that are not committed as far as it knows."""
+
+    offset: int
+    epoch: int
+    values: tuple[bytes, ...]
+
+    @property
+    def end_offset(self) -> int:
+        return self.offset + len(self.values)
+
+
+class Given(NamedTuple):
+    """What it was told is committed; no batches where it had replayed all of it."""
+
+    offset: int
+    batches: bytes
+    end_offset: int
+
+
+class Consumer:
+    """Of one process. Those of odd incarnations read a snapshot slice by slice, the others at once."""
+
+    reads_batches: ClassVar = True
+    is_at_work: ClassVar = False
+    __slots__ = (
+        *("_facts", "_is_slow", "_machine", "acknowledged", "epoch", "given", "high_watermark", "journal", "leader"),
+        *("may_repeat", "next_offset", "position", "reader", "resigned"),
+    )
+
+    def __init__(self, machine: Machine, facts: Facts) -> None:
+        self._machine, self._facts = machine, facts
+        self._is_slow = machine.incarnation % 2 == 1
+        # What the node's effects said.
+        self.high_watermark = -1
+        self.may_repeat = False  # The node was elected, and knew no high watermark then.
+        self.leader = NOBODY  # And its epoch.
+        self.resigned = -1  # The last epoch that this node is known to lead no more.
+        # What it was told as a state machine.
+        self.position = 0  # All below was in a snapshot, was given, or was replayed and is committed.
+        self.reader: SnapshotReader | None = None  # Until it is read.
+        self.epoch: int | None = None  # That it leads.
+        self.next_offset = -1
+        self.journal: deque[Held] = deque()
+        # What the checker looks at behind the event.
+        self.given: list[Given] = []
+        self.acknowledged: list[Held] = []
+
+    def decide(self, *values: bytes) -> Append | None:
+        """Replays records, and appends them where it expects them; None if it does not lead."""
+        if self.epoch is None:
+            return None
+        self.journal.append(Held(self.next_offset, self.epoch, values))
+        self.next_offset += len(values)
+        return Append(values, self.epoch, self.next_offset - len(values))
+
+    # What it is told.
+
+    def on_leader(self, epoch: int, offset: int) -> Sequence[Append]:
+        """Like a new controller, it appends something at once."""
+        node = self._machine.node
+        told = f"node {self._machine.index}: its state machine is told to lead epoch {epoch} from {offset} on"
+        if self.epoch is not None or type(node.state) is not Leader or node.epoch != epoch:
+            raise Violation("LeaderIsTold", f"{told}; it leads {self.epoch}, and the node is {node.state}")
+        if offset != self.position or offset != node.next_offset:
+            raise Violation("LeaderIsTold", f"{told}; it is at {self.position}, and the node at {node.next_offset}")
+        self.epoch, self.next_offset = epoch, offset
+        first = self.decide(b"leader of epoch %d" % epoch)
+        return (first,) if first is not None else ()
+
+    def on_committed(self, batches: bytes, end_offset: int) -> Sequence[Append]:
+        if self.epoch is not None and batches:
+            raise self._given_wrongly("CommittedIsTold", end_offset, f"it leads epoch {self.epoch} and has replayed it")
+        if end_offset <= self.position:
+            raise self._given_wrongly("CommittedIsTold", end_offset, f"it was at {self.position}")
+        if end_offset > self.high_watermark:
+            raise self._given_wrongly("ReadsBelowHighWatermark", end_offset, f"the node is at {self.high_watermark}")
+        self.given.append(Given(self.position, batches, end_offset))
+        self.position = end_offset
+        while self.journal and self.journal[0].end_offset <= end_offset:
+            self.acknowledged.append(self.journal.popleft())
+        return ()
+
+    def _given_wrongly(self, invariant: str, end_offset: int, why: str) -> Violation:
+        told = f"node {self._machine.index}: its state machine is told what is committed up to {end_offset}"
+        return Violation(invariant, f"{told}; {why}")
+
+    def on_resigned(self, epoch: int) -> Sequence[Append]:
+        """Takes back what is not committed."""
+        if epoch != self.epoch:
+            told = f"node {self._machine.index}: its state machine is told to lead epoch {epoch} no more"
+            raise Violation("LeaderIsTold", f"{told}; it leads {self.epoch}")
+        self.epoch = None
+        self.journal.clear()
+        return ()
+
+    def on_refused(self, append: AnyAppend, next_offset: int) -> Sequence[Append]:
+        """Takes it back with all behind it, and decides the same again."""
+        refused = []
+        while self.journal and self.journal[-1].offset >= append.expected_offset:
+            refused.append(self.journal.pop().values)
+        self.next_offset = next_offset
+        return [again for values in reversed(refused) if (again := self.decide(*values)) is not None]
+
+    def on_snapshot(self, reader: SnapshotReader) -> Sequence[Append]:
+        offset, index = reader.snapshot.offset, self._machine.index
+        if self.epoch is not None:
+            raise Violation("LeaderNeverLoadsSnapshot", f"node {index} leads {self.epoch} and reads {reader.snapshot}")
+        if offset < self.position:
+            raise Violation("CommittedIsTold", f"node {index} was at {self.position} and reads {reader.snapshot}")
+        self.position, self.reader = offset, reader
+        while self.reader is not None and not self._is_slow:
+            self.read_on()
+        return ()
+
+    def read_on(self) -> None:
+        """One slice of the snapshot, if it is not read yet."""
+        if self.reader is None:
+            return
+        batches = next(self.reader, None)
+        if batches is None:
+            self.reader = None
+            return
+        first = next((each for each in split_batches(batches, check_crc=False)[0] if not each.is_control), None)
+        if first is None:
+            return  # The one that a dynamic quorum begins with.
+        state = records_of(first.data)[0].value
+        if state != self._facts.committed.checksums[self.reader.snapshot.offset].to_bytes(4):
+            raise Violation("SameCommittedData", f"node {self._machine.index} reads {self.reader.snapshot}: {state!r}")

@@ -1,0 +1,153 @@
+"""Bugs in what is flushed, and in what a node says that its disk has."""
+
+from typing import Any
+
+from kcore.raft import following
+from kcore.raft.effects import Flush
+from kcore.raft.leading import LeaderState
+from kcore.raft.log.batches import split_batches
+from kcore.raft.node import RaftNode
+from kcore.raft.node_context import NodeContext
+from kcore.replication.raft_log import OffsetAndEpoch
+from kcore.sim.raft.planted.patches import Patches, plant
+from kcore.storage.log.segmented_log import SegmentedLog
+from kcore.storage.raft import file_raft_log as raft_log
+from kcore.storage.raft import raft_recovery
+from kcore.storage.raft.file_raft_log import DiskRaftLog
+
+
+@plant("MajorityReachedHighWatermark")
+def leader_counts_what_is_not_flushed(patches: Patches) -> None:
+    """Its own log's end goes into the high watermark as soon as it is written."""
+
+    def make(write: Any) -> Any:
+        def broken(self: Any, node: Any, *given: Any) -> None:
+            write(self, node, *given)
+            self.progress_of(self.local).end_offset = node.log.end_offset
+
+        return broken
+
+    patches.put(LeaderState, "_write", make)
+
+
+@plant("ClaimsAreDurable")
+def follower_fetches_before_it_flushed(patches: Patches) -> None:
+    """Its fetch offset claims what a crash may take."""
+
+    def make(fetch_request: Any) -> Any:
+        def broken(node: Any) -> Any:
+            flushed, node.flushed_end_offset = node.flushed_end_offset, node.log.end_offset
+            request = fetch_request(node)
+            node.flushed_end_offset = flushed
+            return request
+
+        return broken
+
+    patches.put(following, "fetch_request", make)
+
+
+@plant("WrittenIsFlushed")
+def restart_counts_what_is_not_flushed(patches: Patches) -> None:
+    """Opening a log after kill -9 does not flush what it finds."""
+    patches.put(raft_log, "sync_segments", lambda _: lambda *given: None)
+
+
+@plant("ClaimsAreDurable")
+def flush_from_before_a_cut_counts(patches: Patches) -> None:
+    """An fsync that was under way when the log was cut is taken for one of what came there since."""
+
+    def make(on_flushed: Any) -> Any:
+        return lambda self, flush, now_ms: on_flushed(self, Flush(flush.end_offset, self.cuts), now_ms)
+
+    patches.put(RaftNode, "on_flushed", make)
+
+
+@plant("WrittenIsFlushed")
+def no_flush_after_a_cut(patches: Patches) -> None:
+    """What is left of the log waits for a flush that is not counted any more."""
+
+    def make(was_cut: Any) -> Any:
+        def broken(self: Any, offset: int) -> None:
+            kept = list(self.effects)
+            was_cut(self, offset)
+            self.effects[:] = kept
+
+        return broken
+
+    patches.put(NodeContext, "was_cut", make)
+
+
+@plant("WrittenIsFlushed")
+def damaged_answer_keeps_its_beginning_from_the_disk(patches: Patches) -> None:
+    """What comes before the damage is written and not flushed."""
+
+    def make(append: Any) -> Any:
+        def broken(node: Any, records: bytes) -> Any:
+            kept = list(node.effects)
+            is_whole = append(node, records)
+            if not is_whole:
+                node.effects[:] = kept
+            return is_whole
+
+        return broken
+
+    patches.put(following, "append", make)
+
+
+@plant("DurableIsFound")
+def recovery_cuts_a_batch_that_is_whole(patches: Patches) -> None:
+    """A log that is opened after a crash loses its last batch, though that was flushed."""
+
+    def make(whole: Any) -> Any:
+        return lambda batches, end_offset, epoch: max(whole(batches, end_offset, epoch) - 1, 0)
+
+    patches.put(raft_recovery, "_whole", make)
+
+
+@plant("LeaderCompleteness")
+def node_that_starts_cuts_a_batch(patches: Patches) -> None:
+    """What it does not know to be committed, it takes for lost: of a log that was recovered, the last batch."""
+
+    def make(init: Any) -> Any:
+        def broken(self: Any, config: Any, log: Any) -> None:
+            if log.end_offset > max(log.start_offset, log.high_watermark):
+                last = split_batches(log.read(log.end_offset - 1, 1, log.end_offset))[0][0]
+                log.truncate_to_end_offset(OffsetAndEpoch(last.base_offset, last.epoch))
+            init(self, config, log)
+
+        return broken
+
+    patches.put(RaftNode, "__init__", make)
+
+
+@plant("Liveness")
+def truncation_keeps_one_batch(patches: Patches) -> None:
+    """The log is cut one batch too late."""
+
+    def make(truncate_to: Any) -> Any:
+        def broken(self: Any, offset: int) -> bool:
+            kept = self.read(offset, 1, self.end_offset, at_least_one=True)
+            return bool(truncate_to(self, split_batches(kept)[0][0].last_offset + 1 if kept else offset))
+
+        return broken
+
+    patches.put(SegmentedLog, "truncate_to", make)
+
+
+@plant("CutsDivergence")
+def truncation_takes_one_batch_too_many(patches: Patches) -> None:
+    """A follower cuts a batch that it has flushed and its leader has; what is committed it keeps."""
+
+    def make(truncate: Any) -> Any:
+        def broken(self: Any, end: Any) -> int:
+            offset = int(truncate(self, end))
+            if offset > max(self.start_offset, self.high_watermark):
+                last = self._batch_at(offset - 1)
+                if last >= self.high_watermark:
+                    self._log.truncate_to(last)
+                    self.end_offset = offset = last
+            return offset
+
+        return broken
+
+    patches.put(DiskRaftLog, "truncate_to_end_offset", make)

@@ -1,0 +1,287 @@
+"""Bugs in votes, pre-votes and leaders."""
+
+from types import SimpleNamespace
+from typing import Any
+
+from kcore.protocol_errors import Errors
+from kcore.raft import following, leading, timers, votes
+from kcore.raft.connections import Connections
+from kcore.raft.effects import LeaderChanged, StoreElection
+from kcore.raft.epoch_limits import LAST_EPOCH
+from kcore.raft.leading import LeaderState
+from kcore.raft.node import RaftNode
+from kcore.raft.quorum import Quorum
+from kcore.raft.states import NEVER_MS, Candidate, Follower, Leader, Prospective, Resigned, Unattached
+from kcore.raft.transitions import Event
+from kcore.raft.vote_count import Election
+from kcore.sim.raft.planted.patches import Patches, plant
+
+
+@plant("VoteIsDurable")
+def vote_not_durable(patches: Patches) -> None:
+    """A vote is given, and quorum-state does not know of it."""
+
+    def broken(store: Any, self: Any) -> None:
+        if not isinstance(self.state, Unattached | Prospective) or self.state.voted is None:
+            store(self)
+
+    patches.around(Quorum, "_store", broken)
+
+
+@plant("VoteIsDurable")
+def answer_before_vote_is_stored(patches: Patches) -> None:
+    """What must be durable first comes last."""
+
+    def broken(finish: Any, self: Any, now_ms: int) -> Any:
+        return sorted(finish(self, now_ms), key=lambda effect: isinstance(effect, StoreElection))
+
+    patches.around(RaftNode, "_finish", broken)
+
+
+@plant("ElectionRestriction")
+def vote_without_looking_at_the_log(patches: Patches) -> None:
+    """A candidate whose log is behind gets the vote."""
+
+    def broken(can_grant: Any, node: Any, candidate: Any, asked: Any) -> Any:
+        longest = SimpleNamespace(pre_vote=asked.pre_vote, last_offset_epoch=1 << 30, last_offset=1 << 60)
+        return can_grant(node, candidate, longest)
+
+    patches.around(votes, "can_grant_vote", broken)
+
+
+@plant("ElectionRestriction")
+def vote_given_again_without_looking_at_the_log(patches: Patches) -> None:
+    """A candidate that has the vote, and has lost the end of its log since, gets the vote again."""
+
+    def broken(can_grant: Any, node: Any, candidate: Any, asked: Any) -> Any:
+        state = node.state
+        again = isinstance(state, Unattached | Prospective) and state.voted == candidate and not asked.pre_vote
+        return again or can_grant(node, candidate, asked)
+
+    patches.around(votes, "can_grant_vote", broken)
+
+
+@plant("CandidacyIsNew")
+def candidacy_is_resumed(patches: Patches) -> None:
+    """A candidate that starts again goes on with its election, with what a crash has left of its log."""
+
+    def broken(initialize: Any, self: Any, election: Any, now_ms: int) -> None:
+        initialize(self, election, now_ms)
+        state, node = self.state, self.node
+        if type(state) is Unattached and state.voted == node.local and node.is_voter:
+            votes_of = Election(node.voter_history.last_voters.keys, node.local.id)
+            self.state = Candidate(state.epoch, node.local, votes_of, state.election_deadline_ms)
+
+    patches.around(Quorum, "initialize", broken)
+
+
+@plant("VoteIsGranted")
+def vote_needs_epoch_and_length(patches: Patches) -> None:
+    """A candidate of a later epoch must have a longer log, too."""
+
+    def broken(can_grant: Any, node: Any, candidate: Any, asked: Any) -> Any:
+        return asked.last_offset >= node.log.end_offset and can_grant(node, candidate, asked)
+
+    patches.around(votes, "can_grant_vote", broken)
+
+
+@plant("OneVoteAnEpoch")
+def two_votes_in_an_epoch(patches: Patches) -> None:
+    """Whoever asks gets the vote, whoever has it already."""
+
+    def broken(can_grant: Any, node: Any, candidate: Any, asked: Any) -> Any:
+        return can_grant(node, candidate, asked) or isinstance(node.state, Unattached)
+
+    patches.around(votes, "can_grant_vote", broken)
+
+
+@plant("VoteIsDurable")
+def vote_for_an_old_epoch(patches: Patches) -> None:
+    """A request of an epoch that is over is not fenced."""
+    patches.put(votes, "voter_only_error", lambda _: lambda node, remote_id, epoch: Errors.NONE)
+
+
+@plant("VoteOfThisReplica")
+def vote_of_the_old_directory(patches: Patches) -> None:
+    """A replica gives the vote that the one before it on its machine was asked for."""
+    patches.put(votes, "is_this_voter", lambda _: lambda node, voter_id, _: voter_id in (-1, node.local.id))
+
+
+@plant("ElectedByMajority")
+def half_is_a_majority(patches: Patches) -> None:
+    """Two of four voters elect a leader."""
+    patches.put(Election, "is_won", lambda _: property(lambda self: 2 * len(self.granted) >= len(self.voters)))
+
+
+@plant("ElectedByMajority")
+def candidates_count_committed_voters(patches: Patches) -> None:
+    """Voters that were written and not committed are not asked for their votes."""
+
+    def broken(begin: Any, self: Any, *given: Any) -> Any:
+        begin(self, *given)
+        node = self.node
+        committed = node.voter_history.voters_at(node.log.high_watermark - 1) or node.voter_history.last_voters
+        self.state.election = Election(committed.keys, node.local.id)
+
+    patches.around(Quorum, "become_candidate", broken)
+
+
+@plant("CandidateHasPreVotes")
+def answers_of_another_round_count(patches: Patches) -> None:
+    """A pre-vote that was granted in an earlier round counts in this one."""
+
+    def broken(_: Any, self: Any) -> None:
+        self._by_destination.clear()
+
+    patches.around(Connections, "reset_all", broken)
+
+
+@plant("LeaderIsKept")
+def leader_grants_pre_votes(patches: Patches) -> None:
+    """It helps to replace itself."""
+    _grants_pre_votes(patches, Leader)
+
+
+@plant("LeaderIsKept")
+def follower_of_a_live_leader_grants_pre_votes(patches: Patches) -> None:
+    """Whoever was cut off can replace a leader that all others hear from (KIP-996)."""
+    _grants_pre_votes(patches, Follower)
+
+
+@plant("LeaderIsKept")
+def any_refusal_counts_as_the_leaders(patches: Patches) -> None:
+    """A follower gives its leader up because some other node's process has ended."""
+
+    def make(on_refused: Any) -> Any:
+        def broken(node: Any, address: Any, now_ms: int) -> None:
+            on_refused(node, node.quorum.state.leader_endpoints.get(node.config.listener), now_ms)
+
+        return broken
+
+    patches.put(following, "on_refused", make)
+
+
+def _grants_pre_votes(patches: Patches, kind: type) -> None:
+    def broken(can_grant: Any, node: Any, candidate: Any, asked: Any) -> Any:
+        if not asked.pre_vote or type(node.state) is not kind:
+            return can_grant(node, candidate, asked)
+        return (asked.last_offset_epoch, asked.last_offset) >= (node.log.last_epoch, node.log.end_offset)
+
+    patches.around(votes, "can_grant_vote", broken)
+
+
+@plant("CandidateHasPreVotes")
+def stands_after_a_lost_pre_vote(patches: Patches) -> None:
+    """A pre-vote that nobody answered uses up an epoch."""
+
+    def make(_: Any) -> Any:
+        return lambda node, state, now_ms: votes.stand_for_election(node, Event.PRE_VOTE_WON, now_ms)
+
+    patches.put(votes, "lose_pre_vote", make)
+
+
+@plant("ClaimsAreDurable")
+def vote_asked_for_by_what_is_not_flushed(patches: Patches) -> None:
+    """A candidate is elected for a log of which a crash takes the end."""
+
+    def make_request(vote_request: Any) -> Any:
+        def broken(node: Any, state: Any, voter: Any) -> Any:
+            request = vote_request(node, state, voter)
+            asked = request.topics[0].partitions[0]
+            asked.last_offset_epoch, asked.last_offset = node.log.last_epoch, node.log.end_offset
+            return request
+
+        return broken
+
+    patches.put(votes, "_vote_request", make_request)
+
+
+@plant("NothingForgotten")
+def restarted_leader_is_unattached(patches: Patches) -> None:
+    """It forgets that it led this epoch (KAFKA-10527, KAFKA-10661)."""
+
+    def broken(first_state: Any, self: Any, election: Any, now_ms: int) -> Any:
+        state = first_state(self, election, now_ms)
+        if type(state) is not Resigned:
+            return state
+        return Unattached(state.epoch, -1, None, state.election_deadline_ms)
+
+    patches.around(Quorum, "_first_state", broken)
+
+
+@plant("MonotonicEpoch")
+def epoch_is_forgotten_by_a_restart(patches: Patches) -> None:
+    """A node starts from what its log says, whatever quorum-state does."""
+    patches.put(RaftNode, "start", lambda start: lambda self, election, now_ms: start(self, None, now_ms))
+
+
+@plant("SingleLeader")
+def state_machine_is_told_of_another_leader(patches: Patches) -> None:
+    """It hears that the leader is another than the one that its node follows."""
+
+    def make(changed: Any) -> Any:
+        return lambda leader_id, epoch: changed(leader_id if leader_id < 0 else leader_id + 1, epoch)
+
+    patches.put(timers, "LeaderChanged", make)
+
+
+@plant("EpochIsStoodFor")
+def any_epoch_is_taken_from_strangers(patches: Patches) -> None:
+    """However far ahead it is."""
+    patches.put(Quorum, "allows", lambda _: lambda self, epoch, now_ms: epoch <= LAST_EPOCH)
+
+
+@plant("LeaderStays")
+def leader_does_not_count_fetches(patches: Patches) -> None:
+    """It resigns at each progress time-out, whoever follows it."""
+    patches.put(LeaderState, "count_fetch", lambda _: lambda self, node, key, now_ms: None)
+
+
+@plant("LeaderProgress")
+def no_progress_timeout(patches: Patches) -> None:
+    """A leader that nobody fetches from leads for ever (KAFKA-15489)."""
+
+    def broken(_: Any, self: Any, node: Any, now_ms: int) -> None:
+        self.check_quorum_deadline_ms = NEVER_MS
+
+    patches.around(LeaderState, "restart_check_quorum", broken)
+
+
+@plant("LeaderIsTold")
+def high_watermark_kept_by_a_new_leader(patches: Patches) -> None:
+    """Its state machine is mostly never told that it leads."""
+    kept: dict[Any, int | None] = {}
+
+    def make_leader(become_leader: Any) -> Any:
+        def broken(self: Any, now_ms: int) -> None:
+            kept[self] = self.high_watermark
+            become_leader(self, now_ms)
+
+        return broken
+
+    def make_begin(begin: Any) -> Any:
+        def broken(node: Any, now_ms: int) -> None:
+            node.quorum.high_watermark = kept.pop(node.quorum)
+            begin(node, now_ms)
+
+        return broken
+
+    patches.put(Quorum, "become_leader", make_leader)
+    patches.put(leading, "begin", make_begin)
+
+
+@plant("OwnEpochCommitted")
+def leads_before_it_is_committed(patches: Patches) -> None:
+    """The state machine is told at once that it leads."""
+
+    def broken(begin: Any, node: Any, now_ms: int) -> None:
+        begin(node, now_ms)
+        node.effects.append(LeaderChanged(node.local.id, node.epoch, node.leading.epoch_start_offset))
+
+    patches.around(leading, "begin", broken)
+
+
+@plant("TimersMakeProgress")
+def timer_does_nothing(patches: Patches) -> None:
+    """What is due stays due (KAFKA-17751)."""
+    patches.put(RaftNode, "on_timer", lambda _: lambda self, now_ms: [])

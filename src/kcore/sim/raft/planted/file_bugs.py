@@ -1,0 +1,91 @@
+"""Bugs in how files are written, named, synced and recovered: what a crash then leaves is not what was promised."""
+
+import os
+from dataclasses import replace
+from typing import Any, Final
+
+from kcore.sim.raft.planted.patches import Patches, plant
+from kcore.storage import files
+from kcore.storage.files import OS, sync_folder, write_file
+from kcore.storage.log import log_writer
+from kcore.storage.log.log_writer import LogWriter
+from kcore.storage.raft import quorum_state_file as quorum_state
+from kcore.storage.raft import raft_recovery
+from kcore.storage.raft.raft_snapshots import PARTIAL, RaftSnapshots
+
+FLAGS: Final = os.O_WRONLY | os.O_CREAT | os.O_TRUNC
+
+
+@plant("DurableIsFound")
+def name_of_a_small_file_is_not_synced(patches: Patches) -> None:
+    """quorum-state gets its name by a rename that a power cut takes back (the folder is not fsynced)."""
+    patches.put(files, "sync_folder", lambda _: lambda folder, files=OS: None)
+
+
+@plant("DirectoryOpens")
+def small_file_is_written_in_place(patches: Patches) -> None:
+    """quorum-state is written over, so that a crash leaves half of it."""
+    patches.put(quorum_state, "write_atomically", lambda _: write_file)
+
+
+@plant("DirectoryOpens")
+def small_file_gets_its_name_before_it_is_synced(patches: Patches) -> None:
+    """What a power cut leaves under the name need not be what was written."""
+
+    def broken(path: Any, data: bytes, system: Any = OS) -> None:
+        beside = path.with_name(path.name + ".tmp")
+        with files.opened(beside, FLAGS, files=system) as file:
+            files.write_all(file, data, system)
+        system.replace(beside, path)
+        sync_folder(path.parent, system)
+
+    patches.put(quorum_state, "write_atomically", lambda _: broken)
+
+
+@plant("LogMatching")
+def damaged_tail_is_counted(patches: Patches) -> None:
+    """Recovery does not look at checksums: a batch with a bit turned over is one of the log's."""
+
+    def make(scan: Any) -> Any:
+        def broken(data: Any, **options: Any) -> Any:
+            found = scan(data, **options)
+            return replace(found, crc_matches=found.crc_matches | True)
+
+        return broken
+
+    patches.put(raft_recovery, "scan_batches", make)
+    patches.put(raft_recovery, "split_batches", lambda split: lambda data: split(data, check_crc=False))
+
+
+@plant("SameSnapshots")
+def snapshot_is_frozen_before_it_is_synced(patches: Patches) -> None:
+    """It has its name for good, and not yet its bytes."""
+
+    def broken(self: Any, snapshot: Any) -> None:
+        self._files.replace(self._path(snapshot, PARTIAL), self._path(snapshot))
+        sync_folder(self._folder, self._files)
+        self._close(snapshot)
+        self._set(sorted({*self._by_age, snapshot}, key=lambda each: (each.epoch, each.offset)))
+
+    patches.put(RaftSnapshots, "freeze", lambda _: broken)
+
+
+@plant("ClaimsAreDurable")
+def name_of_a_segment_is_not_synced(patches: Patches) -> None:
+    """A power cut takes a new segment with all that is flushed in it."""
+    patches.put(log_writer, "sync_folder", lambda _: lambda *given: None)
+
+
+@plant("ClaimsAreDurable")
+def full_segment_is_not_synced(patches: Patches) -> None:
+    """A log goes on in a new segment, and what is in the old one is taken for durable."""
+
+    def make(close: Any) -> Any:
+        def broken(self: Any) -> None:
+            if self._file >= 0:
+                self.abandon()
+                log_writer.write_indexes(self._path, self._interval_bytes, self._files)
+
+        return broken
+
+    patches.put(LogWriter, "close", make)

@@ -1,0 +1,186 @@
+"""Bugs between a leader and its followers: fetches, the high watermark, snapshots."""
+
+from copy import deepcopy
+from typing import Any
+
+from kcore.raft import fetching, following, leading, snapshots
+from kcore.raft.leading import LeaderState
+from kcore.raft.log.batches import split_batches
+from kcore.raft.node import RESPONSE_HANDLERS
+from kcore.raft.node_context import NodeContext
+from kcore.raft.states import NEVER_MS
+from kcore.replication.raft_log import OffsetAndEpoch, ValidOffsetAndEpoch
+from kcore.schema.fetch import FetchRequest
+from kcore.sim.raft.planted.patches import Patches, plant
+from kcore.storage.raft.file_raft_log import DiskRaftLog
+
+NO_BOUND = 1 << 60
+
+
+@plant("OwnEpochCommitted")
+def high_watermark_without_own_epoch(patches: Patches) -> None:
+    """Records of earlier epochs are counted before one of this epoch is (KAFKA-12619)."""
+
+    def broken(advance: Any, self: Any, node: Any, now_ms: int) -> None:
+        start, self.epoch_start_offset = self.epoch_start_offset, -1
+        advance(self, node, now_ms)
+        self.epoch_start_offset = start
+
+    patches.around(LeaderState, "_advance", broken)
+
+
+@plant("MajorityReachedHighWatermark")
+def observers_are_counted(patches: Patches) -> None:
+    """The high watermark goes up by those who do not vote."""
+
+    def ends(self: Any) -> int:
+        every = [*self.voters.values(), *self.observers.values()]
+        return int(sorted((progress.end_offset for progress in every), reverse=True)[len(self.voters) // 2])
+
+    patches.put(LeaderState, "replicated_to_majority", lambda _: property(ends))
+
+
+@plant("MajorityReachedHighWatermark")
+def id_of_a_voter_is_enough(patches: Patches) -> None:
+    """Whoever fetches by the id of a voter counts as that voter, whatever its directory."""
+    patches.put(leading, "_find", lambda _: lambda voters, key: voters.get(key.id))
+
+
+@plant("CommittedIsTold")
+def committed_is_kept_back(patches: Patches) -> None:
+    """A follower learns of a high watermark, and its state machine does not."""
+
+    def broken(update: Any, node: Any, state: Any) -> None:
+        kept = list(node.effects)
+        update(node, state)
+        node.effects[:] = kept
+
+    patches.around(following, "update_high_watermark", broken)
+
+
+@plant("ReadsBelowHighWatermark")
+def fetch_tells_the_end_of_the_log(patches: Patches) -> None:
+    """Followers are told that all is committed that the leader has."""
+
+    def broken(fetch_response: Any, node: Any, *given: Any) -> Any:
+        response = fetch_response(node, *given)
+        response.responses[0].partitions[0].high_watermark = node.log.end_offset
+        return response
+
+    patches.around(fetching, "fetch_response", broken)
+
+
+@plant("SameCommittedData")
+def follower_takes_all_for_committed(patches: Patches) -> None:
+    """Its high watermark is the end of what it has flushed."""
+
+    def broken(update: Any, node: Any, state: Any) -> None:
+        state.leader_high_watermark = node.log.end_offset
+        update(node, state)
+
+    patches.around(following, "update_high_watermark", broken)
+
+
+@plant("AnsweredOnce")
+def waiting_fetch_is_answered_twice(patches: Patches) -> None:
+    """A request that was left waiting gets two answers."""
+
+    def broken(answer: Any, self: Any, reply_to: Any, response: Any) -> None:
+        answer(self, reply_to, response)
+        answer(self, reply_to, response)
+
+    patches.around(NodeContext, "answer", broken)
+
+
+@plant("LogMatching")
+def divergence_is_ignored(patches: Patches) -> None:
+    """The leader does not compare epochs: an offset that it has will do."""
+
+    def broken(validate: Any, log: Any, offset: int, epoch: int) -> Any:
+        found = validate(log, offset, epoch)
+        if found.kind == "DIVERGING" and log.start_offset <= offset <= log.end_offset:
+            return ValidOffsetAndEpoch("VALID", found.offset_and_epoch)
+        return found
+
+    patches.around(fetching, "validate", broken)
+
+
+@plant("NoFalseAlarm")
+def stale_fetch_answer_is_taken(patches: Patches) -> None:
+    """An answer about the log as it was is taken for one about the log as it is, and its leader for a broken one."""
+
+    def make(on_fetch_response: Any) -> Any:
+        def broken(node: Any, destination: int, request: Any, response: Any, now_ms: int) -> Any:
+            current = deepcopy(request)
+            partition = current.topics[0].partitions[0]
+            partition.fetch_offset, partition.last_fetched_epoch = node.log.end_offset, node.log.last_epoch
+            return on_fetch_response(node, destination, current, response, now_ms)
+
+        return broken
+
+    patches.put_in(RESPONSE_HANDLERS, FetchRequest, make)
+
+
+@plant("BacksOff")
+def damaged_answer_is_asked_for_at_once(patches: Patches) -> None:
+    """A follower whose leader sends damaged records asks as fast as the network goes."""
+
+    def broken(append: Any, node: Any, records: bytes) -> bool:
+        append(node, records)
+        return True
+
+    patches.around(following, "append", broken)
+
+
+@plant("AnsweredInTime")
+def fetch_is_never_answered(patches: Patches) -> None:
+    """One that waits for news waits for ever where there are none."""
+    patches.put(fetching, "poll", lambda _: lambda node, now_ms: NEVER_MS)
+
+
+@plant("Bounded")
+def observers_without_bound(patches: Patches) -> None:
+    """Whatever replica anybody makes up is kept in mind."""
+
+    def broken(progress_of: Any, self: Any, key: Any) -> Any:
+        self.most_observers = NO_BOUND
+        return progress_of(self, key)
+
+    patches.around(LeaderState, "progress_of", broken)
+
+
+@plant("Bounded")
+def waiting_fetches_without_bound(patches: Patches) -> None:
+    """However many there are."""
+    patches.put(fetching, "_make_room", lambda _: lambda node: None)
+
+
+@plant("CommittedIsTold")
+def snapshot_off_by_one(patches: Patches) -> None:
+    """A state machine that loads a snapshot is told that it ends one record later (as in KAFKA-14618)."""
+
+    def make(loaded: Any) -> Any:
+        return lambda snapshot: loaded(OffsetAndEpoch(snapshot.offset + 1, snapshot.epoch))
+
+    patches.put(snapshots, "SnapshotLoaded", make)
+
+
+@plant("SnapshotAtLogStart")
+def log_starts_behind_its_snapshot(patches: Patches) -> None:
+    """A batch more goes than the snapshot holds (KAFKA-14238)."""
+
+    def broken(delete_before: Any, self: Any, snapshot: Any) -> Any:
+        if not delete_before(self, snapshot):
+            return False
+        first = self.read(snapshot.offset, 1, self.end_offset)
+        if first:
+            self.start_offset = split_batches(first)[0][0].last_offset + 1
+        return True
+
+    patches.around(DiskRaftLog, "delete_before", broken)
+
+
+@plant("RefusalIsTaken")
+def lost_snapshot_is_asked_for_for_ever(patches: Patches) -> None:
+    """A follower asks for a snapshot that the leader has no more."""
+    patches.put(snapshots, "_start_over", lambda _: lambda node: False)

@@ -1,0 +1,108 @@
+"""Bugs in changes of the voters (KIP-853)."""
+
+from typing import Any
+
+from kcore.protocol_errors import Errors
+from kcore.raft.log.control_records import kraft_version_record
+from kcore.raft.membership import kraft_version, voter_changes
+from kcore.raft.membership.voters import VoterHistory, VoterSet
+from kcore.sim.raft.planted.patches import Patches, plant
+
+
+@plant("VotersAreKnown")
+def upgrade_without_hearing_the_voters(patches: Patches) -> None:
+    """kraft.version goes up while the leader knows some voters by their ids alone."""
+
+    def broken(upgrade: Any, node: Any, version: int, now_ms: int, *, validate_only: bool) -> Any:
+        if node.voter_history.kraft_version == 0:
+            messages = [kraft_version_record(version), node.leading.known_voters.to_record()]
+            node.leading.append_control(node, messages, now_ms)
+        return upgrade(node, version, now_ms, validate_only=validate_only)
+
+    patches.around(kraft_version, "upgrade", broken)
+
+
+@plant("VotersAsInLog")
+def cut_voters_still_count(patches: Patches) -> None:
+    """A change of the voters that is cut from the log is not undone."""
+    patches.put(VoterHistory, "truncate_new_entries", lambda _: lambda self, end_offset: None)
+
+
+@plant("SameSnapshots")
+def snapshot_has_the_voters_behind_its_end(patches: Patches) -> None:
+    """A change that is not in the snapshot counts there."""
+
+    def make(voters_at: Any) -> Any:
+        return lambda self, offset: voters_at(self, offset + 1)
+
+    patches.put(VoterHistory, "voters_at", make)
+
+
+@plant("ChangesAreCommitted")
+def change_before_the_own_epoch_is_committed(patches: Patches) -> None:
+    """A new leader changes the voters before it knows what is committed."""
+
+    def broken(may_change_now: Any, node: Any, *told: Any) -> Any:
+        known = node.quorum.high_watermark
+        node.quorum.high_watermark = node.log.high_watermark if known is None else known
+        try:
+            return may_change_now(node, *told)
+        finally:
+            node.quorum.high_watermark = known
+
+    patches.around(voter_changes, "_may_change_now", broken)
+
+
+@plant("ChangesAreCommitted")
+def change_before_the_last_is_committed(patches: Patches) -> None:
+    """Two changes on their way can have majorities that do not overlap."""
+    patches.put(voter_changes, "_are_committed", lambda _: lambda node, high_watermark: True)
+
+
+@plant("VoterIsCaughtUp")
+def newcomer_is_not_caught_up(patches: Patches) -> None:
+    """A new voter has nothing yet, and counts."""
+    patches.put(voter_changes, "_is_caught_up", lambda _: lambda node, key, now_ms: True)
+
+
+@plant("VoterIsCaughtUp")
+def add_ignores_the_directory(patches: Patches) -> None:
+    """Some replica of that id has caught up, and another is added."""
+
+    def broken(is_caught_up: Any, node: Any, key: Any, now_ms: int) -> bool:
+        observers = node.leading.observers
+        return any(is_caught_up(node, other, now_ms) for other in observers if other.id == key.id)
+
+    patches.around(voter_changes, "_is_caught_up", broken)
+
+
+@plant("VotersAsAsked")
+def remove_ignores_the_directory(patches: Patches) -> None:
+    """Another replica than the one that was named is removed."""
+
+    def broken(without_voter: Any, self: Any, key: Any) -> Any:
+        voter = self.voters.get(key.id)
+        return without_voter(self, key if voter is None else voter.key)
+
+    patches.around(VoterSet, "without_voter", broken)
+
+
+@plant("OneVoterAtATime")
+def update_ignores_the_directory(patches: Patches) -> None:
+    """A replica that is no voter takes the place of the voter of its id."""
+
+    def make(with_updated: Any) -> Any:
+        return lambda self, voter, *, any_directory=False: with_updated(self, voter, any_directory=True)
+
+    patches.put(VoterSet, "with_updated", make)
+
+
+@plant("VotersAsAsked")
+def done_before_it_is_committed(patches: Patches) -> None:
+    """A removal is answered when its record is written."""
+
+    def broken(write_voters: Any, node: Any, change: Any, voters: Any, now_ms: int) -> None:
+        write_voters(node, change, voters, now_ms)
+        voter_changes._answer(node, change, Errors.NONE, None)
+
+    patches.around(voter_changes, "write_voters", broken)

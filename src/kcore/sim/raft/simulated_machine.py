@@ -1,0 +1,155 @@
+"""A machine: a node, its log and its clock, and what an edge keeps for them."""
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any, Final, NamedTuple, Never, TypeAlias
+
+from kcore.raft.driver import StateMachineDriver
+from kcore.raft.effects import Effect, Flush
+from kcore.raft.membership.replicas import Address, ElectionState, ReplicaKey, Voter
+from kcore.raft.node import RaftNode
+from kcore.raft.raft_config import RaftConfig
+from kcore.raft.state_machine import AnyAppend, Resign
+from kcore.raft.states import State
+from kcore.schema.structure import Message
+from kcore.sim.kernel.clock import Clock
+from kcore.sim.kernel.file_system import SimFileSystem
+from kcore.sim.kernel.simulated_process import NEVER_US, Process
+from kcore.sim.raft.disk import SimDirectory, WatchedLog
+from kcore.types import Uuid
+
+if TYPE_CHECKING:
+    from kcore.sim.raft.log_consumer import Consumer
+
+LISTENER: Final = "CONTROLLER"
+FIRST_PORT: Final = 9_000  # A machine's port says which it is.
+UNCHECKED: Final = None, None, None  # What no process is in.
+Trap: TypeAlias = Callable[[str], None]  # Is told the name of each moment in a machine's life.
+
+
+class Call:
+    """A request on its way, and where its answer goes."""
+
+    __slots__ = (
+        *("arrived_us", "correlation_id", "deadline_us", "destination", "incarnation", "is_answered", "note"),
+        *("request", "sent_ms", "served_by", "source", "state", "version"),
+    )
+
+    def __init__(
+        self,
+        source: "Machine | None",
+        correlation_id: int,
+        destination: "Machine",
+        request: Message,
+        version: int,
+        deadline_us: int = NEVER_US,
+        sent_ms: int = 0,
+    ) -> None:
+        self.source = source  # None: an administrator, or a stranger.
+        self.incarnation = source.incarnation if source else 0
+        self.state = source.node.quorum.state if source else None  # Of the source, when it sent this.
+        self.correlation_id = correlation_id
+        self.destination = destination
+        self.request = request
+        self.version = version
+        self.deadline_us = deadline_us
+        self.sent_ms = sent_ms  # By the source's clock.
+        self.is_answered = False
+        self.arrived_us = -1
+        self.served_by = -1  # The incarnation that it came to.
+        self.note: Any = None  # Of a checker.
+
+    def again(self) -> "Call":
+        """A copy on the same way."""
+        args = self.source, self.correlation_id, self.destination, self.request, self.version
+        twin = Call(*args, self.deadline_us, self.sent_ms)
+        twin.note = self.note
+        return twin
+
+
+class Reply(NamedTuple):
+    """An answer on its way; `response` is None where the connection is lost or refused."""
+
+    call: Call
+    response: Message | None
+    is_damaged: bool = False
+    is_refused: bool = False  # No process listens there.
+
+
+class PendingStore:
+    """An election on its way to the disk, and what may leave only behind it."""
+
+    __slots__ = ("election", "kraft_version", "rest")
+
+    def __init__(self, election: ElectionState, kraft_version: int, rest: list[Effect]) -> None:
+        self.election = election
+        self.kraft_version = kraft_version
+        self.rest = rest
+
+
+class FsyncTimes:
+    """How long the files of one machine take: one factor a file, of all its fsyncs, and what a fault adds."""
+
+    __slots__ = ("election_factor", "election_fault_us", "log_factor", "log_fault_us")
+
+    def __init__(self, log_factor: int, election_factor: int) -> None:
+        self.log_factor = log_factor
+        self.election_factor = election_factor
+        self.log_fault_us = 0
+        self.election_fault_us = 0
+
+
+class Machine(Process):
+    """One of the world's machines; its index is its node's id."""
+
+    node: RaftNode
+    disk: SimFileSystem
+    directory: SimDirectory  # As its process has it, or the last one had it.
+    log: WatchedLog  # Of its process, or of the last one.
+    consumer: "Consumer"  # The node's state machine.
+    driver: StateMachineDriver[Never]
+
+    def __init__(self, index: int, directory: Uuid, clock: Clock, fsync_times: FsyncTimes, level: str) -> None:
+        super().__init__(index)
+        self.key = ReplicaKey(index, directory)
+        self.address = Address(f"node-{index}", FIRST_PORT + index)
+        self.endpoints = {LISTENER: self.address}
+        self.config: tuple[Any, RaftConfig] | None = None  # Of its process, and what it depends on.
+        self.clock = clock
+        self.fsync_times = fsync_times
+        self.level = level  # The release of its process.
+        self.stored: ElectionState | None = None  # What its disk has, as a process reads it.
+        self.crash: tuple[int, int] | None = None  # What comes where its disk says so, and how long it lasts.
+        self.is_configured = True  # With the voters, where the world begins so.
+        self.is_up = False
+        self.incarnation = 0
+        self.trap: Trap | None = None
+        self.named_us = -NEVER_US  # When somebody last asked to make it a voter.
+        self.forget()
+
+    def forget(self) -> None:
+        """All that a process takes with it."""
+        self.reset_gate()
+        self.open: dict[int, Call] = {}  # By correlation id.
+        self.expiry_us = NEVER_US
+        self.forget_timer()
+        self.is_stopping = False
+        self.storing: PendingStore | None = None
+        self.fsync: Flush | None = None  # What the one under way was asked for by.
+        self.wants_fsync: Flush | None = None
+        self.flush: Callable[[], None] | None = None  # The end of the one under way.
+        self.is_told = True  # Something was said that its state machine may have to be told.
+        self.state: State | None = None  # Of its node, as the checkers have seen it last.
+        # What they looked at last, and of its files; None: they look again, were it the same.
+        self.checked: tuple[Any, Any, Any] | None = None
+        self.checked_files: tuple[Any, Any, Any] = UNCHECKED
+        self.outputs: list[AnyAppend | Resign] = []  # Of the state machine, still to be performed.
+        self.resumed_us = 0
+
+    def forget_timer(self) -> None:
+        """No timer is set; an event of an earlier one is passed over."""
+        self.timer_us = NEVER_US  # When it is due, by the world's time,
+        self.timer_ms = NEVER_US  # and the node's deadline for which it was set, by the node's clock.
+
+    def as_voter(self, directory_known: bool) -> Voter:
+        """Static voters are known by their ids alone."""
+        return Voter(self.key if directory_known else ReplicaKey(self.index), self.endpoints, 0, int(directory_known))

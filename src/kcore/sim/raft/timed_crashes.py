@@ -1,0 +1,92 @@
+"""Crashes at moments that matter: one is laid for a machine, and goes off when the moment comes.
+
+A crash at random seldom comes between two steps that belong together: what is written and not flushed, voted and not
+answered, stored and not told. A trap waits for such a step of the machine, and crashes it then or a little later.
+"""
+
+from typing import TYPE_CHECKING, Final
+
+from kcore.sim.raft import processes
+from kcore.sim.raft.simulated_machine import Machine
+
+if TYPE_CHECKING:
+    from kcore.sim.raft.world import World
+
+MOMENTS: Final = (
+    *("log written", "log cut", "election written", "election stored", "snapshot frozen"),
+    *("VoteRequest", "FetchRequest", "FetchSnapshotRequest", "BeginQuorumEpochRequest", "EndQuorumEpochRequest"),
+    *("VoteResponse granted", "FetchResponse records", "FetchResponse diverging", "FetchResponse snapshot"),
+    *("FetchSnapshotResponse", "AddRaftVoterResponse", "RemoveRaftVoterResponse"),
+)
+SOON_US: Final = (1_000, 20_000, 200_000)
+KILL, KILL_AND_CUT, CUT = range(3)
+
+
+def lay(world: "World", machine: Machine, restart_us: int) -> None:
+    """Takes the place of a trap that waits there. Mostly for a machine whose disk is behind, at the moment."""
+    wanted, only_behind = world.random.choice(MOMENTS), world.dice() < 0.6
+    kind, delay_us = world.random.randrange(3), world.random.choice((0, *SOON_US))
+
+    def spring(moment: str) -> None:
+        log = machine.log
+        if moment != wanted or (only_behind and log.end_offset <= log.durable_end):
+            return
+        machine.trap = None
+        world.seen[f"trap: {moment}"] += 1
+        incarnation = machine.incarnation
+        world.after_us(delay_us * world.dice(), lambda: _crash(world, machine, incarnation, kind, restart_us))
+
+    machine.trap = spring
+
+
+def lay_in_files(world: "World", machine: Machine, restart_us: int) -> None:
+    """It crashes instead of one of its next operations on files, also of those of the recovery that follows."""
+    machine.crash = world.random.choice((KILL, CUT)), restart_us
+    machine.disk.crash_after(world.random.randrange(world.random.choice((2, 10, 40))))
+
+
+def crash_in_event(world: "World", machine: Machine) -> None:
+    """That operation has come."""
+    kind, restart_us = machine.crash or (KILL, SOON_US[-1])
+    world.seen["crash in recovery" if not machine.is_up else "crash between two operations on files"] += 1
+    processes.crash_in_event(world, machine, is_power_cut=kind == CUT)
+    if world.dice() < 0.3:  # The recovery has its crash, too.
+        lay_in_files(world, machine, restart_us)
+    restart_later(world, machine, restart_us)
+
+
+def _crash(world: "World", machine: Machine, incarnation: int, kind: int, restart_us: int) -> None:
+    """Unless it has come to an end by itself. Power may fail soon after a process was killed, and began anew."""
+    if not machine.is_up or machine.incarnation != incarnation or world.is_healing:
+        return
+    if kind == CUT:
+        processes.cut_power(world, machine)
+        restart_later(world, machine, restart_us)
+        return
+    processes.kill(world, machine, peers_know=world.dice() < 0.5)
+    if kind == KILL:
+        restart_later(world, machine, restart_us)
+        return
+    boot_after(world, machine, SOON_US[0])
+
+    def cut() -> None:
+        if machine.is_up and machine.incarnation == incarnation + 1 and not world.is_healing:
+            processes.cut_power(world, machine)
+            restart_later(world, machine, restart_us)
+
+    world.after_us(SOON_US[0] + world.random.choice(SOON_US) * (0.5 + world.dice()), cut)
+
+
+def restart_later(world: "World", machine: Machine, restart_us: int) -> None:
+    """As soon as a supervisor does it, or long after."""
+    boot_after(world, machine, world.random.choice((1_000, 500_000, restart_us)))
+
+
+def boot_after(world: "World", machine: Machine, delay_us: int) -> None:
+    """Unless somebody else does it before."""
+
+    def boot() -> None:
+        if not machine.is_up:
+            processes.boot(world, machine)
+
+    world.after_us(delay_us, boot)

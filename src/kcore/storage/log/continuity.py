@@ -1,0 +1,41 @@
+"""Finds gaps in the files of a metadata log or a snapshot; other logs may be compacted, and have gaps."""
+
+from pathlib import Path
+
+from kcore.constants import METADATA_TOPIC
+from kcore.errors import DecodeError
+from kcore.storage.log.partition_folder import partition_of, segment_files
+from kcore.storage.log.segment import LOG, base_offset_of, map_file
+from kcore.storage.raft.snapshot import SUFFIX, snapshots_in
+from kcore.wire.record_batch import RecordBatches, gap_in, missing_offsets, scan_batches
+
+
+def gap_in_file(path: Path, batches: RecordBatches | None = None) -> DecodeError | None:
+    """The first gap between a file's batches; None where it may have gaps. `batches`: its scan, if it was made."""
+    is_segment = path.name.endswith(LOG)
+    if not path.name.endswith(SUFFIX) and not (is_segment and _is_metadata(path.resolve().parent)):
+        return None
+    if batches is None:
+        batches = scan_batches(map_file(path), check_crc=False, stop=True)
+    gap = gap_in(batches, base_offset_of(path) if is_segment else 0)
+    return gap.problem if gap else None
+
+
+def gaps_between_files(folder: Path) -> dict[Path, str]:
+    """Each gap between the newest snapshot and a segment, or between segments, by the segment behind it."""
+    if not folder.is_dir() or not _is_metadata(folder.resolve()):
+        return {}
+    gaps = {}
+    end_offset = held = max((found.end_offset for found in snapshots_in(folder)), default=0)
+    for path in segment_files(folder):
+        base_offset = base_offset_of(path)
+        if base_offset != end_offset and base_offset > held:
+            gaps[path] = f"{missing_offsets(end_offset, base_offset)} before it"
+        batches = scan_batches(map_file(path), check_crc=False, stop=True)
+        end_offset = int(batches.last_offset[-1]) + 1 if len(batches) else base_offset
+    return gaps
+
+
+def _is_metadata(folder: Path) -> bool:
+    partition = partition_of(folder)
+    return partition is not None and partition.topic == METADATA_TOPIC

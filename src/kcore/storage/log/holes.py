@@ -1,0 +1,171 @@
+"""Damage in a log when it is opened: a torn end is cut off, a hole stops the start.
+
+A crash leaves a torn end: behind the first byte that belongs to no batch of the log there is no whole batch. Behind a
+hole there are whole batches: one of those before them was damaged, or is gone. Nobody knows then whether a leader has
+acknowledged what follows, so nothing of it is deleted. The owner of the log refuses to open it, or, with the setting
+`set_aside`, renames what lies behind the hole and opens what lies before it.
+
+Kafka's LogLoader (recoverLog) deletes all batches behind a damaged one, and keeps those behind a batch that is gone.
+"""
+
+import logging
+import os
+from collections.abc import Iterable, Iterator, Sequence
+from mmap import mmap
+from pathlib import Path
+from typing import Final, NamedTuple
+
+import numpy as np
+
+from kcore.errors import StorageError
+from kcore.raft.log.batches import CRC_END, HEADER, LEAST_LENGTH, MAGIC
+from kcore.storage.files import OS, FileSystem, is_there, opened, remove, sync_file, sync_folder, write_all
+from kcore.storage.log.segment import OFFSET_INDEX, TIME_INDEX, TRANSACTION_INDEX, Segment, base_offset_of, beside
+from kcore.wire.record_batch import HEADER_END, LENGTH_END, crc32c, missing_offsets
+
+logger = logging.getLogger(__name__)
+ASIDE: Final = ".aside"  # Ends the names of files that hold what lay behind a hole.
+_WINDOW: Final = 1 << 20  # Bytes that are searched at once.
+_MAGIC_AT: Final = CRC_END - 5
+_COPIED: Final = 8 << 20  # Bytes at once.
+REMEDY: Final = "restore the file, or start with --set-aside, which renames what follows and goes on before it"
+
+
+class Whole(NamedTuple):
+    """A whole batch behind damage."""
+
+    path: Path
+    position: int
+    base_offset: int
+    last_offset: int
+
+
+class Damage(NamedTuple):
+    """Where a log is damaged: it is whole below `end_offset`."""
+
+    path: Path
+    position: int
+    end_offset: int
+    reason: str
+    settled: int = 0  # The log was on the disk up to there.
+
+
+def whole_batches(data: bytes | mmap, begin: int = 0) -> Iterator[tuple[int, int, int]]:
+    """Position, first and last offset of each whole batch from byte `begin` on, whatever lies between them.
+
+    A batch is whole if its length fits and its CRC is right: base offset and leader epoch may be damaged.
+    """
+    at, size = begin, len(data)
+    while at + HEADER_END <= size:
+        window = np.frombuffer(data[at : at + _WINDOW + HEADER_END], np.uint8)
+        for place in np.flatnonzero(window[_MAGIC_AT : len(window) - (HEADER_END - _MAGIC_AT)] == MAGIC).tolist():
+            if at + place < begin:
+                continue  # Within a batch that was found.
+            found = _whole_at(data, at + place)
+            if found is not None:
+                yield at + place, *found[:2]
+                begin = found[2]
+        at = max(at + _WINDOW, begin)
+
+
+def _whole_at(data: bytes | mmap, position: int) -> tuple[int, int, int] | None:
+    """First and last offset and end of the whole batch that begins there, if one does."""
+    base_offset, length, _, magic, crc, _, last_delta = HEADER.unpack(data[position : position + HEADER.size])
+    end = position + LENGTH_END + length
+    if magic != MAGIC or length < LEAST_LENGTH or end > len(data) or min(base_offset, last_delta) < 0:
+        return None
+    if crc32c(data[position + CRC_END : end]) != crc:
+        return None
+    return base_offset, base_offset + last_delta, end
+
+
+def mend(damage: Damage, later: Sequence[Path], *, set_aside: bool, is_lost: bool, files: FileSystem = OS) -> None:
+    """Cuts what follows damage if no whole batch is in it. Otherwise it is set aside, or StorageError is raised.
+
+    `later`: the segments behind the damaged one. `is_lost`: the damaged bytes were durable, so no crash did it.
+    """
+    behind = _first_whole(damage, later, files)
+    if behind is not None and not set_aside:
+        raise StorageError(_hole(damage, behind))
+    if behind is None and is_lost:
+        raise StorageError(lost(damage))
+    for path in reversed(later):
+        if behind is None:
+            _log_cut(path, 0, files.size_of(path), base_offset_of(path), f"it follows the end of {damage.path.name}")
+            remove(path, files)
+        else:
+            target = _free_name(path, files)
+            logger.warning("%s: set aside as %s: %s", path, target.name, _hole(damage, behind, hint=False))
+            files.replace(path, target)
+        for suffix in (OFFSET_INDEX, TIME_INDEX, TRANSACTION_INDEX):
+            remove(beside(path, suffix), files)
+    if later:
+        sync_folder(damage.path.parent, files)
+    size = files.size_of(damage.path)
+    if damage.position < size:
+        if behind is None:
+            _log_cut(damage.path, damage.position, size, damage.end_offset, damage.reason)
+        else:
+            _copy_aside(damage, behind, files)
+        with opened(damage.path, os.O_WRONLY, files=files) as file:
+            files.ftruncate(file, damage.position)
+            files.fsync(file)
+
+
+def rename(path: Path, suffix: str = ASIDE, files: FileSystem = OS) -> Path:
+    """Gives a file that must not be read any more a longer name that is free; returns that name."""
+    target = _free_name(path, files, suffix)
+    files.replace(path, target)
+    return target
+
+
+def _log_cut(path: Path, begin: int, end: int, offset: int, reason: str) -> None:
+    logger.warning("%s: cut from byte %s to %s, from offset %s on: %s", path, begin, end, offset, reason)
+
+
+def _first_whole(damage: Damage, later: Iterable[Path], files: FileSystem) -> Whole | None:
+    """The first whole batch behind the damaged one, whose own values may hold batches, usually of lower offsets."""
+    with Segment(damage.path, files) as segment:
+        for found in whole_batches(segment.data, damage.position):
+            if found[0] == damage.position or found[1] >= damage.end_offset:
+                return Whole(damage.path, *found)
+    for path in later:
+        with Segment(path, files) as segment:
+            for found in whole_batches(segment.data):
+                return Whole(path, *found)
+    return None
+
+
+def lost(damage: Damage) -> str:
+    said = f"no whole batch of offset {damage.end_offset} at position {damage.position}"
+    return f"{damage.path}: {said}, but the log was on the disk up to offset {damage.settled}"
+
+
+def _hole(damage: Damage, behind: Whole, *, hint: bool = True) -> str:
+    first, missing = damage.end_offset, missing_offsets(damage.end_offset, behind.base_offset)
+    place = f"whole batches from offset {behind.base_offset} on follow in {behind.path.name} at {behind.position}"
+    known = f", but the log was on the disk up to offset {damage.settled}" if damage.settled > first else ""
+    said = f"{damage.path}: {missing} at position {damage.position} ({damage.reason}); {place}{known}"
+    return f"{said}; {REMEDY}" if hint else said
+
+
+def _free_name(path: Path, files: FileSystem, suffix: str = ASIDE) -> Path:
+    target, number = path.with_name(path.name + suffix), 1
+    while is_there(target, files):
+        number += 1
+        target = path.with_name(f"{path.name}{suffix}{number}")
+    return target
+
+
+def _copy_aside(damage: Damage, behind: Whole, files: FileSystem) -> None:
+    """Copies the rest of a segment to a file of its own, which is durable when this returns."""
+    target = _free_name(damage.path, files)
+    logger.warning("%s: set aside from byte %s on as %s: %s", damage.path, damage.position, target.name, damage.reason)
+    with opened(target, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, files=files) as file:
+        with Segment(damage.path, files) as segment:
+            for begin in range(damage.position, len(segment), _COPIED):
+                write_all(file, segment.data[begin : begin + _COPIED], files)
+        files.fsync(file)
+    sync_file(target, files)
+    sync_folder(target.parent, files)
+    logger.warning("%s", _hole(damage, behind, hint=False))

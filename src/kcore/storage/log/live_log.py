@@ -1,0 +1,275 @@
+"""A replica's log while its broker runs: appended to, read and cut at once (UnifiedLog and LocalLog of 3.9.1).
+
+Bytes that were appended are with the operating system: a kill -9 loses nothing of them. As with Kafka's defaults only
+a roll and a clean close fsync; what the machine's power cut takes, the other replicas have.
+"""
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from types import TracebackType
+from typing import Final, Self
+
+from kcore.broker.replicas.log import TimestampAndOffset
+from kcore.broker.replicas.producers import AppendedBatch, Producer, Producers
+from kcore.broker.replicas.transactions import AbortedTransaction, end_markers
+from kcore.errors import StorageError
+from kcore.protocol_errors import Errors, exception_of
+from kcore.replication.epochs import EpochCache
+from kcore.storage.files import is_there, sync_folder, write_atomically
+from kcore.storage.log.producer_snapshot import PRODUCER_SNAPSHOT, ProducerState, format_producers, read_producers
+from kcore.storage.log.segmented_log import SegmentedLog, Settings
+from kcore.wire.record_batch import RecordBatches
+
+__all__ = ["LiveLog", "Settings", "disk_failures"]
+NOTHING_CUT: Final = 2**63 - 1
+
+
+@contextmanager
+def disk_failures(folder: Path) -> Iterator[None]:
+    """What a disk refuses becomes Kafka's error for it: the directory is to go offline."""
+    try:
+        yield
+    except (OSError, StorageError) as error:
+        raise exception_of(Errors.KAFKA_STORAGE_ERROR)(f"{folder}: {error}") from error
+
+
+class LiveLog:
+    """The one owner of a partition's folder; it is what a broker's machine calls a ReplicaLog."""
+
+    def __init__(self, folder: Path, *, start_offset: int = 0, settings: Settings | None = None) -> None:
+        """Opens the folder, made if need be; what a crash left of a batch at the end is cut off.
+
+        `start_offset` is where a new log begins. KafkaStorageException if the disk does not do it.
+        """
+        self.folder = folder
+        self.producers = Producers()
+        with disk_failures(folder):
+            self._log = SegmentedLog(folder, settings or Settings(), start_offset=start_offset)
+            self.high_watermark = self._start_offset = self._log.first_offset
+            self.lowest_cut = NOTHING_CUT  # Of the truncations since a copy of this log was last cut as well.
+            self._rebuild_producers()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None) -> None:
+        self.close()
+
+    def close(self) -> None:
+        """All is on the disk, the indexes and the producers too."""
+        with disk_failures(self.folder):
+            self._log.close()
+            self._write_producers(self.end_offset)
+        self._log.let_go()
+
+    def abandon(self) -> None:
+        """The disk fails, or the log is to be deleted: files are closed as they are."""
+        self._log.abandon()
+
+    @property
+    def start_offset(self) -> int:
+        return self._start_offset
+
+    @property
+    def end_offset(self) -> int:
+        return self._log.end_offset
+
+    @property
+    def size_bytes(self) -> int:
+        """Of the segments, without their other files."""
+        with disk_failures(self.folder):
+            return self._log.size_bytes
+
+    @property
+    def epochs(self) -> EpochCache:
+        return self._log.epochs
+
+    # Written.
+
+    def append(self, data: bytes, batches: RecordBatches) -> None:
+        """As ReplicaLog has it. After a failure to write `data` nothing of it is there."""
+        markers = end_markers(data, batches)
+        with disk_failures(self.folder):
+            if self._log.append(data, batches):
+                self._write_producers(self._log.base_offsets[-1])
+            self._log.segments[-1].transactions.append(self.producers.take(batches, markers))
+
+    def assign_epoch(self, epoch: int, start_offset: int) -> None:
+        with disk_failures(self.folder):
+            self._log.assign_epoch(epoch, start_offset)
+
+    def raise_start_offset(self, offset: int) -> None:
+        """Segments that are wholly below go, with their snapshots of producers."""
+        if offset > self._start_offset:
+            self._start_offset = min(offset, self.end_offset)
+            self.high_watermark = max(self.high_watermark, self._start_offset)
+            with disk_failures(self.folder):
+                if self._log.remove_before(self._start_offset):
+                    for path in self._snapshots():
+                        if int(path.stem) < self._log.first_offset:
+                            path.unlink()
+
+    @property
+    def segment_bytes(self) -> int:
+        """A segment that has so many bytes is full."""
+        return self._log.segment_bytes
+
+    def set_segment_bytes(self, segment_bytes: int) -> None:
+        """segment.bytes, from now on."""
+        self._log.set_segment_bytes(segment_bytes)
+
+    def set_segment_ms(self, segment_ms: int | None) -> None:
+        """segment.ms, from now on."""
+        self._log.set_segment_ms(segment_ms)
+
+    def delete_old(self, oldest_ms: int | None, most_bytes: int | None) -> bool:
+        """Deletes committed segments that are too old, or too much, as `SegmentedLog.kept_from` has it; whether any.
+
+        If all go, a new one takes their place before (UnifiedLog.deleteSegments).
+        """
+        with disk_failures(self.folder):
+            kept = self._log.kept_from(self.high_watermark, oldest_ms, most_bytes)
+            if kept == self.end_offset and self._log.base_offsets[-1] < kept:
+                self._log.roll()
+                self._write_producers(kept)
+        is_more = kept > self._start_offset
+        if is_more:
+            self.raise_start_offset(kept)
+        return is_more
+
+    # Cut.
+
+    def truncate_to(self, offset: int) -> None:
+        """As ReplicaLog has it; a batch that reaches over `offset` goes whole."""
+        if offset < self._log.first_offset:
+            self.truncate_fully_and_start_at(offset)
+            return
+        with disk_failures(self.folder):
+            if self._log.truncate_to(offset):
+                self.lowest_cut = min(self.lowest_cut, self.end_offset)
+                self._rebuild_producers()
+        self._start_offset = min(self._start_offset, self.end_offset)
+        self.high_watermark = min(self.high_watermark, self.end_offset)
+
+    def truncate_fully_and_start_at(self, offset: int) -> None:
+        with disk_failures(self.folder):
+            for path in self._snapshots():
+                path.unlink()
+            self._log.start_anew(offset)
+        self.high_watermark = self._start_offset = offset
+        self.lowest_cut = -1
+        self.producers.restore({})
+
+    # Moved.
+
+    def sync(self) -> None:
+        """What was appended is on the disk when this returns."""
+        with disk_failures(self.folder):
+            self._log.sync()
+
+    def take_over(self, source: "LiveLog") -> None:
+        """Becomes what `source` is, which has the same records and is used no more.
+
+        Leader epochs without a record, producers whose records are deleted, and the high watermark are not in the
+        records. On the disk when this returns, and so are the records.
+        """
+        assert self.end_offset == source.end_offset
+        epochs = EpochCache(source.epochs.entries)
+        epochs.truncate_from_start(self.start_offset)
+        with disk_failures(self.folder):
+            self._log.sync()
+            self._log.replace_epochs(epochs.entries)
+            self.producers = source.producers
+            self._write_producers(self.end_offset)
+        self.high_watermark = source.high_watermark
+
+    def move_to(self, folder: Path) -> None:
+        """Renames its folder; on the disk when this returns (UnifiedLog.renameDir)."""
+        with disk_failures(self.folder):
+            if is_there(folder):
+                raise StorageError(f"{folder} is there already")
+            self.folder.rename(folder)
+            self.folder = folder
+            self._log.moved_to(folder)
+            sync_folder(folder.parent)
+
+    # Read.
+
+    def read(self, offset: int, max_bytes: int, end_offset: int, *, at_least_one: bool) -> bytes:
+        """As ReplicaLog has it, out of one segment, as Kafka does."""
+        with disk_failures(self.folder):
+            return self._log.read(offset, max_bytes, end_offset, at_least_one=at_least_one)
+
+    def aborted_transactions(self, offset: int, end_offset: int) -> list[AbortedTransaction]:
+        with disk_failures(self.folder):
+            return self._log.aborted_transactions(offset, end_offset)
+
+    def find_timestamp(self, timestamp_ms: int) -> TimestampAndOffset | None:
+        with disk_failures(self.folder):
+            found = (segment.find_timestamp(timestamp_ms, self._start_offset) for segment in self._log.segments)
+            return next((each for each in found if each is not None), None)
+
+    def find_latest_timestamp(self) -> TimestampAndOffset | None:
+        with disk_failures(self.folder):
+            highest = max(self._log.segments, key=lambda segment: segment.max_timestamp)
+            return highest.find_timestamp(highest.max_timestamp, self._start_offset)
+
+    # Producers.
+
+    def _snapshots(self) -> list[Path]:
+        paths = self.folder.glob(f"*{PRODUCER_SNAPSHOT}")
+        return sorted(path for path in paths if path.stem.isdecimal())
+
+    def _write_producers(self, offset: int) -> None:
+        """The producers' state at `offset` (ProducerStateManager.takeSnapshot)."""
+        path = self.folder / f"{offset:020}{PRODUCER_SNAPSHOT}"
+        write_atomically(path, format_producers(state_of(*each) for each in self.producers.by_id.items()))
+
+    def _rebuild_producers(self) -> None:
+        """From the newest readable snapshot and the batches after it, whose end markers are indexed again."""
+        is_whole = all(segment.transactions.is_whole() for segment in self._log.segments)
+        begin = self._restore_producers() if is_whole else -1
+        ends = [*self._log.base_offsets[1:], self.end_offset]
+        for segment, end in zip(self._log.segments, ends, strict=True):
+            if end > begin:
+                segment.transactions.truncate_to(begin)
+                segment.transactions.append(segment.replay(begin, self.producers))
+
+    def _restore_producers(self) -> int:
+        """The snapshot's offset; -1 if there is none."""
+        self.producers.restore({})
+        for path in reversed(self._snapshots()):
+            try:
+                states = read_producers(path)
+            except StorageError:
+                states = None
+            if states is None or int(path.stem) > self.end_offset:
+                path.unlink()  # Torn, or of batches that were cut off: others will have their offsets.
+                continue
+            self.producers.restore({each.producer_id: _producer_of(each) for each in states})
+            return int(path.stem)
+        return -1
+
+
+def state_of(producer_id: int, producer: Producer) -> ProducerState:
+    """A producer as a snapshot has it (ProducerStateManager.writeSnapshot)."""
+    last = producer.batches[-1] if producer.batches else AppendedBatch(-1, -1, -1, -1, -1)
+    delta = last.last_offset - last.first_offset
+    batch = (last.last_sequence, last.last_offset, delta, producer.last_timestamp)
+    open_since = -1 if producer.transaction_offset is None else producer.transaction_offset
+    return ProducerState(producer_id, producer.epoch, *batch, producer.coordinator_epoch, open_since)
+
+
+def _producer_of(state: ProducerState) -> Producer:
+    open_since = state.current_txn_first_offset
+    producer = Producer(
+        state.producer_epoch,
+        last_timestamp=state.timestamp,
+        coordinator_epoch=state.coordinator_epoch,
+        transaction_offset=open_since if open_since >= 0 else None,
+    )
+    if state.last_offset >= 0:
+        offsets = state.last_offset - state.offset_delta, state.last_offset
+        producer.batches.append(AppendedBatch(state.first_sequence, state.last_sequence, *offsets, state.timestamp))
+    return producer

@@ -1,0 +1,293 @@
+"""A broker's log directory: the partitions' folders in it, whose it is, and how far they were committed.
+
+Source: LogManager of 3.9.1 and OffsetCheckpointFile.
+"""
+
+import logging
+import re
+import shutil
+import uuid
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Final, Self
+
+from kcore.constants import METADATA_TOPIC
+from kcore.errors import StorageError
+from kcore.metadata.topic_names import MAX_FOLDER_NAME, partition_error
+from kcore.protocol_errors import exception_of
+from kcore.storage.checkpoints import OFFSETS, TopicPartition, read_offsets, write_offsets
+from kcore.storage.clean_shutdown import take_clean_shutdown, write_clean_shutdown
+from kcore.storage.files import is_there, sync_folder
+from kcore.storage.log.holes import ASIDE, rename
+from kcore.storage.log.live_log import LiveLog, Settings, disk_failures
+from kcore.storage.log.partition_folder import partition_of, segment_files
+from kcore.storage.log.segmented_log import remove_indexes
+from kcore.storage.meta_properties import (
+    META_PROPERTIES,
+    MetaProperties,
+    read_meta_properties,
+    verify_directories,
+    write_meta_properties,
+)
+from kcore.storage.partition_metadata import PARTITION_METADATA, read_partition_metadata, write_partition_metadata
+from kcore.storage.raft.raft_dir import METADATA_FOLDER
+from kcore.types import ZERO_UUID, Uuid
+
+logger = logging.getLogger(__name__)
+HIGH_WATERMARKS, _, LOG_STARTS, _ = OFFSETS
+DELETED: Final = "-delete"  # Ends the name of a partition's folder that goes.
+STRAY: Final = "-stray"  # Ends the name of a folder that has the log of no replica of this broker.
+_DELETED: Final = re.compile(r"\S+-\S+\.\S+-delete")  # UnifiedLog.DeleteDirPattern
+SWAP: Final = ".swap"  # Ends the names of compacted segments before they take the place of others.
+FUTURE: Final = "-future"  # Ends the name of a future log's folder: topic-partition.32 hexadecimal digits-future.
+_FUTURE: Final = re.compile(r"(\S+-\S+)\.\S+-future")  # UnifiedLog.FutureDirPattern
+
+
+class LogDirectory:
+    """One directory, locked by one broker. `failed` is the error of its disk, if there was one."""
+
+    def __init__(self, path: Path, settings: Settings | None = None) -> None:
+        """Nothing is looked at before `open`."""
+        self.path, self._settings = path, settings or Settings()
+        self.logs: dict[TopicPartition, LiveLog] = {}
+        self.futures: dict[TopicPartition, LiveLog] = {}  # Copies that are to take a log's place (KIP-113).
+        self.replaced: dict[TopicPartition, LiveLog] = {}  # Logs whose place another directory's has taken.
+        self.failed: str | None = None
+        self.directory_id: Uuid | None = None  # In KRaft mode, and while a broker migrates to it.
+        self._place: tuple[int, int] | None = None  # Device and inode of what was opened.
+
+    def open(self) -> Self:
+        """Every log in it. KafkaStorageException if that fails: some may be open then, until `fail`."""
+        with disk_failures(self.path):
+            self.path.mkdir(parents=True, exist_ok=True)
+            self._place = _place_of(self.path)
+            for folder in [each for each in self.path.iterdir() if _DELETED.fullmatch(each.name) and each.is_dir()]:
+                shutil.rmtree(folder)  # A deletion that a crash cut short.
+            high_watermarks, starts = self._offsets(HIGH_WATERMARKS), self._offsets(LOG_STARTS)
+            for logs, key, folder in self._folders():
+                _check_compacted(folder)
+                topic_id_in(folder)  # One that cannot be read is found here, not by the controller's first request.
+                if key in logs:
+                    raise StorageError(f"{folder} and {logs[key].folder.name} are of the same replica: delete one")
+                log = logs[key] = LiveLog(folder, settings=self._settings)
+                self._begin_at(log, starts.get(key, 0))
+                wanted = min(high_watermarks.get(key, log.start_offset), log.end_offset)
+                if wanted < high_watermarks.get(key, 0):
+                    text = "%s: committed up to offset %d by %s, but the log ends at %d: its end is missing"
+                    logger.warning(text, folder, high_watermarks[key], HIGH_WATERMARKS, log.end_offset)
+                log.high_watermark = max(wanted, log.start_offset)
+        return self
+
+    def _begin_at(self, log: LiveLog, start: int) -> None:
+        """Where the checkpoint lets a log start. StorageError beyond its end, unless its segments are set aside."""
+        if start <= (end := log.end_offset):
+            log.raise_start_offset(start)
+            return
+        said = f"{self.path / LOG_STARTS}: {log.folder.name} starts at offset {start}, but the log ends at {end}"
+        if not self._settings.set_aside:
+            raise StorageError(f"{said}: correct the entry, or start with --set-aside, which renames all segments")
+        logger.warning("%s: its segments are renamed to *%s", said, ASIDE)
+        for path in reversed(segment_files(log.folder)):
+            remove_indexes(path)
+            rename(path)
+        log.truncate_fully_and_start_at(end)
+
+    def _offsets(self, name: str) -> dict[TopicPartition, int]:
+        path = self.path / name
+        return read_offsets(path) if is_there(path) else {}
+
+    def _folders(self) -> Iterator[tuple[dict[TopicPartition, LiveLog], TopicPartition, Path]]:
+        """Of partitions, with those that they are to be among. In ZooKeeper mode nothing is moved."""
+        for folder in sorted(self.path.iterdir()):
+            if not folder.is_dir() or folder.name == METADATA_FOLDER:
+                continue
+            future = _FUTURE.fullmatch(folder.name) if self.directory_id is not None else None
+            name = folder.name if future is None else future[1]
+            key = partition_of(self.path / name)
+            if key is None or key.topic == METADATA_TOPIC or partition_error(*key) or str(key) != name:
+                logger.warning("%s: no partition of a broker can have that folder; it is left alone", folder)
+            else:
+                yield self.logs if future is None else self.futures, key, folder
+
+    def _folder(self, key: TopicPartition) -> Path:
+        """The partition's folder, always in this directory; an ApiException for an invalid topic or partition."""
+        if error := partition_error(*key):
+            raise exception_of(error)(f"{key.topic!r:.300}, partition {key.partition}: no log can have that name")
+        return self.path / str(key)
+
+    def claim(self, broker_id: int, cluster_id: str) -> None:
+        """Claims the directory.
+
+        StorageError if it is another broker's or cluster's. KafkaStorageException without readable meta.properties.
+        """
+        known = self.read_meta()
+        if known is None:
+            self.write_meta(MetaProperties(0, cluster_id=cluster_id, node_id=broker_id))
+        else:
+            verify_directories({self.path: known}, node_id=broker_id, cluster_id=cluster_id, needs_directory_ids=False)
+
+    def read_meta(self) -> MetaProperties | None:
+        """Whose it is; None if nobody's. KafkaStorageException if the disk does not say."""
+        with disk_failures(self.path):
+            path = self.path / META_PROPERTIES
+            return read_meta_properties(path) if is_there(path) else None
+
+    def write_meta(self, meta: MetaProperties) -> None:
+        """KafkaStorageException."""
+        with disk_failures(self.path):
+            write_meta_properties(self.path / META_PROPERTIES, meta)
+
+    def topic_id(self, key: TopicPartition) -> Uuid:
+        """As partition.metadata has it; ZERO_UUID if it has none. KafkaStorageException if it cannot be read."""
+        with disk_failures(self.path):
+            return topic_id_in(self._folder(key))
+
+    def create(self, key: TopicPartition) -> LiveLog:
+        """The partition's log, created if need be."""
+        if (known := self.logs.get(key)) is not None:
+            return known
+        log = self.logs[key] = LiveLog(self._folder(key), settings=self._settings)
+        return log
+
+    def assign_topic_id(self, key: TopicPartition, topic_id: Uuid) -> None:
+        """Which topic of that name it is; on the disk when this returns (KIP-516)."""
+        with disk_failures(self.path):
+            if topic_id != ZERO_UUID and self.topic_id(key) != topic_id:
+                write_partition_metadata(self._folder(key) / PARTITION_METADATA, topic_id)
+
+    def delete(self, key: TopicPartition) -> None:
+        """The folder goes under another name first, so that a crash leaves no half of a log."""
+        self._delete(self.logs, key)
+
+    def _delete(self, logs: dict[TopicPartition, LiveLog], key: TopicPartition, *, sync: bool = False) -> None:
+        log = logs.pop(key, None)
+        if log is None:
+            return
+        log.abandon()
+        with disk_failures(self.path):
+            going = self._other_folder(key, DELETED)
+            log.folder.rename(going)
+            if sync:
+                sync_folder(self.path)
+            shutil.rmtree(going)
+
+    def set_stray(self, key: TopicPartition) -> None:
+        """Keeps a log of no replica under a name that no broker reads (UnifiedLog.logStrayDirName)."""
+        if (log := self.logs.pop(key, None)) is not None:
+            log.abandon()
+            with disk_failures(self.path):
+                stray = self._other_folder(key, STRAY)
+                log.folder.rename(stray)
+                sync_folder(self.path)
+            text = "%s-%s in %s is of no replica of this broker: its folder is renamed to %s"
+            logger.warning(text, *key, self.path, stray.name)
+
+    def _other_folder(self, key: TopicPartition, suffix: str) -> Path:
+        ends = f"-{key.partition}.{uuid.uuid4().hex}{suffix}"
+        return self.path / f"{key.topic[: MAX_FOLDER_NAME - len(ends)]}{ends}"
+
+    # Replicas that move (KIP-113).
+
+    def create_future(self, key: TopicPartition, topic_id: Uuid, start_offset: int, segment_bytes: int) -> LiveLog:
+        """An empty future log, which begins there (LogManager.getOrCreateLog, UnifiedLog.logFutureDirName)."""
+        self.delete_future(key)
+        with disk_failures(self.path):
+            folder = self.path / f"{self._folder(key).name}.{uuid.uuid4().hex}{FUTURE}"
+            folder.mkdir()
+            write_partition_metadata(folder / PARTITION_METADATA, topic_id)
+            sync_folder(self.path)
+        log = self.futures[key] = LiveLog(folder, start_offset=start_offset, settings=self._settings)
+        log.set_segment_bytes(segment_bytes)
+        return log
+
+    def future_topic_id(self, key: TopicPartition) -> Uuid:
+        """Of a future log; ZERO_UUID if it has none: its creation was cut short. KafkaStorageException."""
+        with disk_failures(self.path):
+            return topic_id_in(self.futures[key].folder)
+
+    def delete_future(self, key: TopicPartition) -> None:
+        """Nothing happens where there is none."""
+        self._delete(self.futures, key, sync=True)
+
+    def promote(self, key: TopicPartition) -> LiveLog:
+        """The future log gets the name of the current one, which is not in this directory; on the disk on return.
+
+        Source: LogManager.replaceCurrentWithFutureLog, whose first renaming it is; `set_aside` and `delete_replaced` of
+        the source's directory are the second.
+        """
+        log = self.futures[key]
+        log.move_to(self._folder(key))
+        self.logs[key] = self.futures.pop(key)
+        return log
+
+    def set_aside(self, key: TopicPartition) -> None:
+        """Another directory has the current log now; this one's is not looked at any more."""
+        if (log := self.logs.pop(key, None)) is not None:
+            self.replaced[key] = log
+
+    def delete_replaced(self, key: TopicPartition) -> None:
+        """Of a log that was set aside."""
+        self._delete(self.replaced, key, sync=True)
+
+    def checkpoint(self) -> None:
+        """How far each log is committed, and where it starts; whole or not at all.
+
+        KafkaStorageException if the path leads elsewhere by now: a disk that was unmounted leaves a directory that
+        takes every file, while open segments are written to a disk that nobody finds again.
+        """
+        with disk_failures(self.path):
+            if self._place not in (None, _place_of(self.path)):
+                raise StorageError("another directory is there than the one that was opened; was its disk unmounted?")
+            logs = {**self.futures, **self.logs}
+            marks: dict[tuple[str, int], int] = {key: log.high_watermark for key, log in logs.items()}
+            write_offsets(self.path / HIGH_WATERMARKS, marks)
+            starts: dict[tuple[str, int], int] = {
+                key: log.start_offset for key, log in logs.items() if log.start_offset
+            }
+            if starts or is_there(self.path / LOG_STARTS):
+                write_offsets(self.path / LOG_STARTS, starts)
+
+    def fail(self, why: str) -> list[TopicPartition]:
+        """Takes the directory offline; returns its partitions."""
+        self.failed = self.failed or why
+        gone = [*self.logs]
+        for logs in (self.logs, self.futures, self.replaced):
+            for log in logs.values():
+                log.abandon()
+            logs.clear()
+        return gone
+
+    def take_clean_shutdown(self) -> int:
+        """The broker epoch of the last run, if that closed the directory; once."""
+        with disk_failures(self.path):
+            return take_clean_shutdown(self.path)
+
+    def close(self, broker_epoch: int | None = None) -> None:
+        """Everything on the disk. In KRaft mode a file says so, with the broker epoch."""
+        if self.failed is not None:
+            return
+        self.checkpoint()
+        for logs in (self.logs, self.futures, self.replaced):
+            for log in logs.values():
+                log.close()
+            logs.clear()
+        if broker_epoch is not None:
+            with disk_failures(self.path):
+                write_clean_shutdown(self.path, broker_epoch)
+
+
+def _place_of(path: Path) -> tuple[int, int]:
+    found = path.stat()
+    return found.st_dev, found.st_ino
+
+
+def _check_compacted(folder: Path) -> None:
+    """StorageError for the files of a compaction that was cut short: they have what segments had (LogLoader)."""
+    if swapped := sorted(each for each in folder.iterdir() if each.suffix == SWAP):
+        raise StorageError(f"{swapped[0]}: a Kafka broker did not finish this compaction; start it once to do so")
+
+
+def topic_id_in(folder: Path) -> Uuid:
+    """As partition.metadata has it; ZERO_UUID without one. OSError, StorageError."""
+    path = folder / PARTITION_METADATA
+    return read_partition_metadata(path) if is_there(path) else ZERO_UUID

@@ -1,0 +1,135 @@
+"""A segment: one `.log` file of record batches and the indexes beside it, mapped and read only."""
+
+import mmap
+import re
+from functools import cached_property, lru_cache
+from pathlib import Path
+from types import TracebackType
+from typing import Final, Self
+
+import numpy as np
+
+from kcore.broker.replicas.transactions import AbortedTransaction
+from kcore.errors import DecodeError, StorageError
+from kcore.storage.files import OS, FileSystem, is_there, opened, path_in
+from kcore.storage.log.indexes import MOST_SEGMENT, OffsetIndex, TimeIndex, read_aborted
+from kcore.wire.record_batch import RecordBatches, scan_batches
+
+LOG: Final = ".log"
+OFFSET_INDEX: Final = ".index"
+TIME_INDEX: Final = ".timeindex"
+TRANSACTION_INDEX: Final = ".txnindex"
+SEGMENT_NAME: Final = re.compile(r"([0-9]{20})\.log")
+_MOST_OFFSET: Final = 2**63 - 1
+
+
+@lru_cache(maxsize=1024)
+def base_offset_of(path: Path) -> int:
+    """The base offset in a segment's name; StorageError for another name."""
+    match = SEGMENT_NAME.fullmatch(path.name)
+    if match is None or int(match[1]) > _MOST_OFFSET:
+        raise StorageError(f"{path}: not named as a segment, by the 20 digits of its base offset")
+    return int(match[1])
+
+
+@lru_cache(maxsize=1024)
+def is_segment(name: str) -> bool:
+    """Whether a file of that name is one. Kept: a start asks several times of the same few names."""
+    return SEGMENT_NAME.fullmatch(name) is not None
+
+
+def segment_path(folder: Path, base_offset: int) -> Path:
+    """The path of the segment with that base offset."""
+    return path_in(folder, f"{base_offset:020}{LOG}")
+
+
+@lru_cache(maxsize=1024)
+def beside(path: Path, suffix: str) -> Path:
+    """The other file of a segment with that suffix."""
+    return path.with_suffix(suffix)
+
+
+def map_file(path: Path, files: FileSystem = OS) -> mmap.mmap | bytes:
+    """The file's bytes, mapped for reading; an empty file cannot be. StorageError for more than a segment may have."""
+    with opened(path, files=files) as file:
+        size = files.size(file)
+        if size > MOST_SEGMENT:
+            raise StorageError(f"{path}: {size:,} bytes are more than the {MOST_SEGMENT:,} that such a file may have")
+        try:
+            return files.map(file, size) if size else b""
+        except ValueError:
+            raise StorageError(f"{path}: it became shorter meanwhile") from None
+
+
+class Segment:
+    """One segment. Batches are scanned when they are first asked for; records stay where they are."""
+
+    def __init__(self, path: Path, files: FileSystem = OS) -> None:
+        """Maps the file. StorageError for a name that is no segment's, OSError if there is no such file."""
+        self.path = path
+        self.base_offset = base_offset_of(path)
+        self.data = map_file(path, files)
+        self._files = files
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None) -> None:
+        self.close()
+
+    def close(self) -> None:
+        """Releases the mapping; views that were decoded from it must not exist any more."""
+        if isinstance(self.data, mmap.mmap):
+            self.data.close()
+
+    def __len__(self) -> int:
+        """Bytes, torn tail included."""
+        return len(self.data)
+
+    @cached_property
+    def batches(self) -> RecordBatches:
+        """The headers of all batches up to the end or to what is none; each CRC is checked."""
+        return scan_batches(self.data, stop=True)
+
+    @property
+    def problems(self) -> list[DecodeError]:
+        """What is wrong, by position: flipped bits, offsets that do not rise, a torn or foreign tail."""
+        batches, problems = self.batches, []
+        for position in batches.position[~batches.crc_matches].tolist():
+            problems.append(DecodeError("a record batch whose CRC does not match", position))
+        last = batches.base_offset + batches.last_offset_delta
+        floors = np.concatenate([[self.base_offset], last[:-1] + 1])[: len(last)]
+        for at in np.flatnonzero((batches.base_offset < floors) | (batches.last_offset_delta < 0)).tolist():
+            problems.append(DecodeError("a record batch whose offsets do not rise", int(batches.position[at])))
+        problems.sort(key=lambda problem: problem.offset)
+        return [*problems, batches.problem] if batches.problem else problems
+
+    @property
+    def valid_bytes(self) -> int:
+        """Where Kafka's recovery would cut: the first batch that is torn or does not match its CRC."""
+        bad = np.flatnonzero(~self.batches.crc_matches)
+        return int(self.batches.position[bad[0]]) if bad.size else self.batches.end
+
+    @property
+    def end_offset(self) -> int:
+        """The offset after the last batch's."""
+        batches = self.batches
+        return int(batches.base_offset[-1] + batches.last_offset_delta[-1]) + 1 if len(batches) else self.base_offset
+
+    @cached_property
+    def offset_index(self) -> OffsetIndex | None:
+        """The `.index` beside it, if there is one; StorageError if that is none."""
+        path, files = beside(self.path, OFFSET_INDEX), self._files
+        return OffsetIndex.read(path, self.base_offset, len(self), files) if is_there(path, files) else None
+
+    @cached_property
+    def time_index(self) -> TimeIndex | None:
+        """The `.timeindex` beside it, if there is one; StorageError if that is none."""
+        path, files = beside(self.path, TIME_INDEX), self._files
+        return TimeIndex.read(path, self.base_offset, len(self), files) if is_there(path, files) else None
+
+    @cached_property
+    def aborted(self) -> list[AbortedTransaction]:
+        """What the `.txnindex` lists; nothing without one."""
+        path, files = beside(self.path, TRANSACTION_INDEX), self._files
+        return read_aborted(path, len(self), files) if is_there(path, files) else []

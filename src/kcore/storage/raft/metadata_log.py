@@ -1,0 +1,217 @@
+"""A real metadata log becomes a ClusterImage: its newest snapshot, then the records behind it."""
+
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+import numpy as np
+
+from kcore.constants import METADATA_TOPIC
+from kcore.errors import DecodeError, StorageError, TableError
+from kcore.metadata.image.image import ClusterImage
+from kcore.metadata.image.replay import replay
+from kcore.storage.files import checked_path
+from kcore.storage.log.partition_folder import partition_of, segment_files
+from kcore.storage.log.segment import SEGMENT_NAME, base_offset_of, map_file
+from kcore.storage.raft.snapshot import (
+    SUFFIX,
+    Snapshot,
+    age,
+    check_one_history,
+    read_snapshot,
+    snapshots_in,
+    why_damaged,
+)
+from kcore.wire.record_batch import RecordBatches, gap_in, missing_offsets, scan_batches
+from kcore.wire.records import Records, decode_records
+
+
+@dataclass(slots=True, eq=False, repr=False)
+class LoadedMetadata(ClusterImage):
+    """An image and where it comes from."""
+
+    records: int = 0  # Metadata records that were read.
+    problem: str = ""  # What ended reading before the log did, if that was allowed.
+
+
+def load_metadata(path: str | Path, *, stop: bool = False) -> LoadedMetadata:
+    """The cluster in a `__cluster_metadata-0` folder, one of its segments or a snapshot.
+
+    A log directory that has such a folder stands for it. A folder is read from its newest snapshot on, and each offset
+    must be there, from snapshot to segment and from batch to batch. Every record on disk is applied, committed or not:
+    the folder does not say which are.
+
+    DecodeError with path and position for what cannot be read, TableError for a record that does not fit those before
+    it, StorageError for a snapshot that is damaged, or that the log does not lead to. With `stop`, an older snapshot
+    does in place of a damaged one, and what is wrong in a segment raises no error: `problem` has it, and the image the
+    batches before it. StorageError for what is neither, for a replica of another topic, and for an empty log whose
+    folder does not say that it is the metadata log.
+    """
+    path = metadata_folder_in(checked_path(path))
+    partition = partition_of((path if path.is_dir() else path.parent).resolve())
+    is_log = partition is not None and partition.topic == METADATA_TOPIC
+    hint = "`kcore dump` shows what is"
+    if partition is not None and not is_log:
+        hint = f"it is a replica of {partition}, not of {METADATA_TOPIC}: `kcore dump` shows it"
+    try:
+        try:
+            image, has_snapshot = _load(path, stop)
+        except (DecodeError, TableError):
+            if not stop:
+                raise
+            image, has_snapshot = _load(path, stop, is_careful=True)
+    except (DecodeError, TableError) as error:
+        if partition is None or is_log:
+            raise
+        raise StorageError(f"{error}; {hint}") from None
+    is_damaged_log = partition is None and image.problem
+    if not image.records and not has_snapshot and not is_log and not is_damaged_log:
+        raise StorageError(f"{path}: no metadata record is in it; {hint}")
+    return image
+
+
+def metadata_folder_in(path: Path) -> Path:
+    """The folder of the metadata log where `path` is a log directory that has one; otherwise `path`."""
+    folder = path / f"{METADATA_TOPIC}-0"
+    return folder if folder.is_dir() and not segment_files(path) else path
+
+
+def _load(path: Path, stop: bool, *, is_careful: bool = False) -> tuple[LoadedMetadata, bool]:
+    """The image, and whether a snapshot is part of it.
+
+    `is_careful`: a batch that does not fit is taken back, and ends the reading. It takes longer.
+    """
+    image = LoadedMetadata()
+    segments: list[Path] = []
+    snapshots: list[Path] = []
+    damage = ""
+    if path.is_dir():
+        snapshots, damage = _newest_whole(path, stop)
+        segments = segment_files(path)
+        if not snapshots and not segments:
+            if damage:
+                raise StorageError(damage)
+            raise StorageError(f"{path}: neither a segment nor a snapshot there")
+    elif SEGMENT_NAME.fullmatch(path.name):
+        segments = [path]
+    elif path.name.endswith(SUFFIX):
+        snapshots = [path]
+    else:
+        raise StorageError(f"{path}: neither a metadata log's folder nor a segment nor a snapshot")
+    for snapshot in snapshots:
+        _apply_snapshot(image, snapshot)
+    while len(segments) > 1 and base_offset_of(segments[1]) <= image.end_offset:
+        del segments[0]  # The snapshot holds all of it.
+    for number, segment in enumerate(segments):
+        base_offset = base_offset_of(segment)
+        if path.is_dir() and (base_offset > image.end_offset or (number and base_offset < image.end_offset)):
+            text = f"{segment}: {missing_offsets(image.end_offset, base_offset)}"
+            if not stop:
+                raise DecodeError(text, 0)
+            image.problem = text
+            break
+        records = _segment_records(segment, base_offset, stop)
+        if not number and snapshots and (text := _why_apart(records.batches, image)):
+            image.problem = f"{segment}: {text}"
+            if not stop:
+                raise StorageError(image.problem)
+            break
+        if is_careful:
+            image.problem = _apply_batches(image, records, segment)
+        else:
+            _apply(image, records, segment)
+        if records.problem and not image.problem:
+            image.problem = f"{segment}: {records.problem}"
+        if image.problem:
+            break
+    image.problem = "; ".join(each for each in (damage, image.problem) if each)
+    return image, bool(snapshots)
+
+
+def _why_apart(batches: RecordBatches, image: LoadedMetadata) -> str:
+    """What shows that a segment does not lead to the snapshot that `image` has now; nothing if it does."""
+    below = np.flatnonzero(batches.base_offset < image.end_offset)
+    if not below.size:
+        return ""
+    end, epoch = int(batches.last_offset[below[-1]]) + 1, int(batches.partition_leader_epoch[below[-1]])
+    snapshot = f"snapshot {image.end_offset}-{image.epoch}, which may be of another log"
+    if end < image.end_offset:
+        return f"the log ends at offset {end}, before {snapshot}"
+    return "" if epoch == image.epoch else f"the log has epoch {epoch} before the end of {snapshot}"
+
+
+def _newest_whole(folder: Path, stop: bool) -> tuple[list[Path], str]:
+    """The newest snapshot that can be loaded, if there is one, and what is wrong with newer ones.
+
+    StorageError for the newest one where it is damaged, unless `stop` lets an older one do.
+    """
+    damage: list[str] = []
+    by_age = sorted(snapshots_in(folder), key=age)
+    try:
+        check_one_history(folder, by_age)
+    except StorageError as error:
+        whole = [each for each in by_age if why_damaged(folder / each.file_name) is None]
+        if not stop:
+            check_one_history(folder, whole)
+        damage += [str(error)] * (len(whole) == len(by_age))
+    for found in reversed(by_age):
+        snapshot = folder / found.file_name
+        why = why_damaged(snapshot)
+        if why is None:
+            return [snapshot], "; ".join(damage)
+        if not stop:
+            raise StorageError(f"{snapshot}: {why}")
+        damage.append(f"{snapshot} is left out: {why}")
+    return [], "; ".join(damage)
+
+
+def _segment_records(path: Path, base_offset: int, stop: bool) -> Records:
+    """Up to what cannot be read, and up to a gap: a metadata log is not compacted, so each offset must be there."""
+    try:
+        data = map_file(path)
+        batches = scan_batches(data, stop=stop)
+        gap = gap_in(batches, base_offset)
+        if gap is None:
+            return decode_records(data, batches, stop=stop)
+        if not stop:
+            raise gap.problem
+        records = decode_records(data, replace(batches.take(slice(gap.row)), end=gap.problem.offset), stop=stop)
+        return replace(records, problem=records.problem or gap.problem)
+    except DecodeError as error:
+        raise DecodeError(f"{path}: {error.message}", error.offset) from None
+
+
+def _apply_snapshot(image: LoadedMetadata, path: Path) -> None:
+    snapshot: Snapshot = read_snapshot(path)
+    _apply(image, snapshot.records, path)
+    if snapshot.id:
+        image.end_offset, image.epoch = snapshot.id
+
+
+def _apply_batches(image: LoadedMetadata, records: Records, path: Path) -> str:
+    """As `_apply`, up to the first batch that does not fit: none of it is applied. What is wrong, or nothing."""
+    journal, before = image.keep_journal(), image.end_offset
+    try:
+        _apply(image, records, path)
+    except (DecodeError, TableError) as error:
+        image.revert_to(before if journal.last_batch is None else journal.last_batch)
+        is_applied = (records.offset >= before) & (records.offset < image.end_offset)
+        image.records += int((is_applied & ~records.is_control).sum())
+        return str(error)
+    finally:
+        image.drop_journal()
+    return ""
+
+
+def _apply(image: LoadedMetadata, records: Records, path: Path) -> None:
+    """Applies the records of data from `end_offset` on, in order."""
+    try:
+        replay(image, records, image.end_offset)
+    except DecodeError as error:
+        raise DecodeError(f"{path}: {error.message}", error.offset) from None
+    except TableError as error:
+        raise TableError(f"{path}: {error}") from None
+    image.records += int((~records.is_control).sum())
+    batches = records.batches
+    if len(batches):
+        image.end_offset = max(image.end_offset, int(batches.last_offset[-1]) + 1)
+        image.epoch = int(batches.partition_leader_epoch[-1])

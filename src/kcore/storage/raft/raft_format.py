@@ -1,0 +1,124 @@
+"""New metadata directories, as `kafka-storage format` makes them (Formatter, StorageTool)."""
+
+import time
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+
+from kcore.errors import StorageError
+from kcore.metadata.metadata_version import FEATURE_NAME as METADATA_VERSION
+from kcore.raft.membership.replicas import Voter
+from kcore.raft.membership.voters import VoterSet
+from kcore.schema.control_records import KRaftVersionRecord
+from kcore.schema.metadata_records_security import UserScramCredentialRecord
+from kcore.schema.metadata_records_settings import FeatureLevelRecord
+from kcore.storage.files import OS, FileSystem, is_there, sync_folder
+from kcore.storage.meta_properties import (
+    META_PROPERTIES,
+    MetaProperties,
+    read_meta_properties,
+    verify_directories,
+    with_directory_ids,
+    write_meta_properties,
+)
+from kcore.storage.raft.file_raft_log import Refusals
+from kcore.storage.raft.raft_dir import METADATA_FOLDER, RaftDirectory, random_directory_id
+from kcore.storage.raft.snapshot import SnapshotId, write_bootstrap, write_snapshot
+from kcore.types import Uuid
+from kcore.wire.metadata_frames import encode_metadata_record
+
+
+def format_directory(
+    path: Path,
+    *,
+    node_id: int,
+    features: Mapping[str, int],
+    cluster_id: str | None = None,
+    without_cluster_id: bool = False,
+    directory_id: Uuid | None = None,
+    initial_voters: Sequence[Voter] = (),
+    credentials: Sequence[UserScramCredentialRecord] = (),
+    now_ms: int | None = None,
+    files: FileSystem = OS,
+) -> RaftDirectory:
+    """Makes a directory for a node that has none yet; the ids that are not given are drawn.
+
+    `without_cluster_id`: the first leader makes it (KIP-595), which Kafka's own nodes do not know how to do.
+    `now_ms`: the time stamp of what is written, the wall clock's if it is not given.
+    `features`: their levels, `metadata.version` among them; those of level 0 are left out. `initial_voters`: those of a
+    dynamic quorum, written as snapshot 0-0; if the node is one of them, the directory gets the id that is named there.
+    A node of static voters, and one that joins a dynamic quorum later, has none. `credentials`: users whom the cluster
+    begins with. StorageError for a directory that is formatted, and for ids and levels that cannot be.
+    """
+    meta_path = path / META_PROPERTIES
+    if node_id < 0:
+        raise StorageError(f"{path}: node.id {node_id} is below 0")
+    if METADATA_VERSION not in features:
+        raise StorageError(f"{path}: no level of {METADATA_VERSION}")
+    named = next((voter.key.directory_id for voter in initial_voters if voter.key.id == node_id), None)
+    if directory_id is not None and named not in (None, directory_id):
+        raise StorageError(f"{path}: directory.id {directory_id} is not the {named} of the initial voters")
+    meta = MetaProperties(
+        1,
+        cluster_id=None if without_cluster_id else cluster_id or str(random_directory_id()),
+        node_id=node_id,
+        directory_id=directory_id or named or random_directory_id(),
+    )
+    with Refusals(path):
+        if is_there(meta_path, files):
+            raise StorageError(f"{path}: it is formatted already")
+        files.mkdir(path)
+        time_ms = time.time_ns() // 1_000_000 if now_ms is None else now_ms
+        users = [encode_metadata_record(each, 0) for each in credentials]
+        write_bootstrap(path, [*_feature_records(features), *users], time_ms=time_ms, files=files)
+        if initial_voters:
+            _write_voters(path, initial_voters, time_ms, files)
+        write_meta_properties(meta_path, meta, files)  # Last: with it, the directory is formatted.
+    return RaftDirectory(path, files=files)
+
+
+def format_log_directories(
+    paths: Sequence[Path], *, node_id: int, cluster_id: str, passes_over_formatted: bool = False, files: FileSystem = OS
+) -> dict[Path, Uuid]:
+    """Makes the directories of a broker: each gets a `meta.properties` with an id of its own (KIP-858).
+
+    Returns the ids of those that it made. `passes_over_formatted`: some may be this node's already, as after a disk was
+    replaced. StorageError for one that is formatted, or is another node's or cluster's; then none is made.
+    """
+    formatted: dict[Path, MetaProperties] = {}
+    for path in paths:
+        with Refusals(path):
+            if is_there(path / META_PROPERTIES, files):
+                formatted[path] = read_meta_properties(path / META_PROPERTIES, files=files)
+        if path in formatted and not passes_over_formatted:
+            raise StorageError(f"{path}: it is formatted already")
+    verify_directories(formatted, node_id=node_id, cluster_id=cluster_id, needs_directory_ids=False)
+    blank = MetaProperties(1, cluster_id=cluster_id, node_id=node_id)
+    new = {path: blank for path in paths if path not in formatted}
+    made = with_directory_ids(new, random_directory_id)
+    for path, meta in made.items():
+        with Refusals(path):
+            files.mkdir(path)
+            write_meta_properties(path / META_PROPERTIES, meta, files)
+    return {path: meta.directory_id for path, meta in made.items() if meta.directory_id is not None}
+
+
+def _feature_records(features: Mapping[str, int]) -> list[bytes]:
+    """`metadata.version` before the others, which go by name (BootstrapMetadata.fromVersions)."""
+    names = [METADATA_VERSION, *sorted(name for name in features if name != METADATA_VERSION and features[name])]
+    return [encode_metadata_record(FeatureLevelRecord(name=name, feature_level=features[name]), 0) for name in names]
+
+
+def _write_voters(path: Path, voters: Sequence[Voter], now_ms: int, files: FileSystem) -> None:
+    folder = path / METADATA_FOLDER
+    files.mkdir(folder)
+    write_snapshot(
+        folder,
+        SnapshotId(0, 0),
+        (),
+        time_ms=now_ms,
+        last_contained_log_timestamp=now_ms,
+        kraft_version=KRaftVersionRecord(version=0, kraft_version=1),
+        voters=VoterSet.of(voters).to_record(),
+        files=files,
+    )
+    sync_folder(path, files)

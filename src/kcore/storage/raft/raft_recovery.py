@@ -1,0 +1,251 @@
+"""Recovers a metadata log after a crash: cuts it behind the last whole batch, and rebuilds its indexes and epochs.
+
+Bytes behind the recovery point are all checked, and the log ends at the first damaged batch. Bytes below that point
+were durable before it was written, so that no crash damages them. Cutting them off silently would lose what this
+replica has acknowledged. A whole batch behind damage is never cut off (`holes.py`). A whole log that ends below the
+recovery point was cut by a process that keeps no such point, such as a Kafka controller that took the directory over.
+The recovery point then moves down, as Kafka's does.
+
+Source: LogLoader (recoverLog), LogSegment.recover.
+"""
+
+from itertools import zip_longest
+from pathlib import Path
+from typing import Final, NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+
+from kcore.errors import StorageError
+from kcore.raft.log.batches import StoredBatch, split_batches
+from kcore.replication.epochs import EpochCache
+from kcore.storage.checkpoints import LEADER_EPOCHS, read_leader_epochs, write_leader_epochs
+from kcore.storage.files import OS, FileSystem, is_there, path_in, sync_file
+from kcore.storage.log.holes import Damage, lost, mend
+from kcore.storage.log.indexes import OffsetIndex, TimeIndex
+from kcore.storage.log.log_writer import epochs_of, write_indexes
+from kcore.storage.log.partition_folder import segment_files
+from kcore.storage.log.segment import Segment, base_offset_of
+from kcore.storage.log.segmented_log import remove_indexes
+from kcore.wire.record_batch import Integer, RecordBatches, scan_batches, steps_of
+
+FEW_BYTES: Final = 1 << 12  # Of a segment: headers one by one are read sooner than columns.
+LEFT_BEHIND: Final = (".deleted", ".part", ".tmp")  # Of files that a crash kept from being removed or finished.
+
+
+def remove_left_behind(folder: Path, files: FileSystem = OS) -> None:
+    """Files that were being written or removed when the process ended."""
+    for name in files.names(folder):
+        if name.endswith(LEFT_BEHIND):
+            files.unlink(folder / name)
+
+
+class Found(NamedTuple):
+    """In a segment: its indexes, if they can be believed, and its batches from the last one on that these know of."""
+
+    offsets: OffsetIndex | None
+    times: TimeIndex | None
+    batches: RecordBatches | list[StoredBatch]
+
+
+class Recovered(NamedTuple):
+    """Where a log ends, and its last segment, if it was found whole."""
+
+    end_offset: int
+    last: Found | None
+    epochs: EpochCache  # As the file beside the segments has them now.
+
+
+def recover(
+    folder: Path, recovery_point: int, index_interval_bytes: int, files: FileSystem = OS, *, set_aside: bool = False
+) -> Recovered | None:
+    """Makes a folder's log whole again, which may end below `recovery_point`; None without segments.
+
+    Segments that lie below `recovery_point` are looked at at their ends alone. StorageError names the file and the
+    position of damage below it, and of a hole, unless `set_aside`: then what follows the hole is renamed.
+    """
+    paths = segment_files(folder, files)
+    if not paths:
+        return None
+    recovery = _Recovery(paths, recovery_point, index_interval_bytes, files, set_aside=set_aside)
+    recovery.run()
+    epochs = _recover_epochs(folder, recovery.seen, recovery.end_offset, files)
+    return Recovered(recovery.end_offset, recovery.last, epochs)
+
+
+def sync_segments(folder: Path, recovery_point: int, files: FileSystem = OS) -> None:
+    """Makes durable what is there behind `recovery_point`, and the last segment in any case.
+
+    A process that was killed left it with the operating system, where a power cut still takes it; yet the node that
+    starts now tells its leader and the candidates that it has it.
+    """
+    paths = segment_files(folder, files)
+    for path, next_path in zip_longest(paths, paths[1:]):
+        if next_path is None or base_offset_of(next_path) > recovery_point:
+            sync_file(path, files)
+
+
+class _Recovery:
+    """Goes through the segments in order; `end_offset` is where the log ends so far."""
+
+    def __init__(
+        self, paths: list[Path], recovery_point: int, interval_bytes: int, files: FileSystem, *, set_aside: bool
+    ) -> None:
+        self._files, self._set_aside = files, set_aside
+        self._paths, self._recovery_point, self._interval_bytes = paths, recovery_point, interval_bytes
+        self._bases = [base_offset_of(path) for path in paths]
+        self.end_offset, self._epoch = self._bases[0], -1
+        self.last: Found | None = None
+        self.seen: list[tuple[int, int]] = []  # Offsets, and the epochs of the batches there.
+
+    def run(self) -> None:
+        for at, path in enumerate(self._paths):
+            if self._bases[at] != self.end_offset:
+                before = self._paths[at - 1]
+                reason = f"the next segment begins at offset {self._bases[at]}"
+                is_lost = self.end_offset < self._recovery_point
+                self._mend(at - 1, self._files.size_of(before), reason, is_lost=is_lost)
+                return
+            if not self._recover_segment(at, path):
+                return
+
+    def _mend(self, at: int, position: int, reason: str, *, is_lost: bool) -> None:
+        """Ends the log at this position of the segment in row `at` of the paths, unless there is a hole."""
+        damage = Damage(self._paths[at], position, self.end_offset, reason, self._recovery_point)
+        mend(damage, self._paths[at + 1 :], set_aside=self._set_aside, is_lost=is_lost, files=self._files)
+        self.last = None
+
+    def _recover_segment(self, at: int, path: Path) -> bool:
+        """False if the log ends in it."""
+        next_base = None if at + 1 == len(self._paths) else self._bases[at + 1]
+        settled = self._recovery_point if next_base is None else min(self._recovery_point, next_base)
+        with Segment(path, self._files) as segment:
+            index = _right_index(segment, settled)
+            begin = int(index.positions[-1]) if index is not None and len(index.positions) else 0
+            known = self.end_offset, self._epoch
+            batches, position = self._go_through(segment, begin)
+            if position == begin > 0:  # The last batch in the index is damaged: the log ends before it.
+                index, (self.end_offset, self._epoch) = None, known
+                batches, position = self._go_through(segment, 0)
+            size = len(segment)
+            times = segment.time_index if index is not None else None
+            reason = _reason(segment, position, self.end_offset) if position < size else ""
+        self.last = Found(index, times, batches)
+        is_lost = self._is_lost(position < size, settled, next_base)
+        if position < size:
+            self._mend(at, position, reason, is_lost=is_lost)
+        elif is_lost:
+            raise StorageError(lost(Damage(path, position, self.end_offset, reason, self._recovery_point)))
+        if next_base == self.end_offset and (index is None or settled < next_base):
+            write_indexes(path, self._interval_bytes, self._files)
+        elif index is None:
+            remove_indexes(path, self._files)
+        return position == size
+
+    def _is_lost(self, is_damaged: bool, settled: int, next_base: int | None) -> bool:
+        """Whether what was on the disk is there no more; the last segment may end early, as long as it is whole."""
+        if self.end_offset < settled:
+            return is_damaged or next_base is not None
+        return settled == next_base and (is_damaged or self.end_offset > settled)
+
+    def _go_through(self, segment: Segment, begin: int) -> tuple[RecordBatches | list[StoredBatch], int]:
+        """Takes what is whole from the batch at `begin` on; what is there, and the position behind what is whole."""
+        if len(segment) - begin <= FEW_BYTES:
+            return self._go_through_few(segment.data[begin:], begin)
+        batches = scan_batches(segment.data, start=begin, stop=True)
+        if begin and len(batches):  # What lies before is not looked at.
+            self.end_offset, self._epoch = int(batches.base_offset[0]), int(batches.partition_leader_epoch[0])
+        count = _whole(batches, self.end_offset, self._epoch)
+        if count:
+            epochs = batches.partition_leader_epoch[:count]
+            rows = [*steps_of(epochs, self._epoch).nonzero()[0].tolist(), count - 1]
+            self.seen += zip(batches.base_offset[rows].tolist(), epochs[rows].tolist(), strict=True)
+            self.end_offset, self._epoch = int(batches.last_offset[count - 1]) + 1, int(epochs[-1])
+        return batches, int(batches.position[count]) if count < len(batches) else batches.end
+
+    def _go_through_few(self, data: bytes, begin: int) -> tuple[list[StoredBatch], int]:
+        batches, _ = split_batches(data)
+        if begin and batches:
+            self.end_offset, self._epoch = batches[0].base_offset, batches[0].epoch
+        count = _whole(batches, self.end_offset, self._epoch)
+        for row, batch in enumerate(batches[:count]):
+            if batch.epoch != self._epoch or row + 1 == count:
+                self.seen.append((batch.base_offset, batch.epoch))
+            self.end_offset, self._epoch = batch.last_offset + 1, batch.epoch
+            begin += len(batch.data)
+        return batches, begin
+
+
+def _whole(batches: RecordBatches | list[StoredBatch], end_offset: int, epoch: int) -> int:
+    """How many batches are, from the first on: their CRC right, offsets and epochs going on."""
+    if isinstance(batches, list):  # Up to the first one whose CRC is wrong.
+        for row, batch in enumerate(batches):
+            if batch.base_offset != end_offset or batch.epoch < epoch:
+                return row
+            end_offset, epoch = batch.last_offset + 1, batch.epoch
+        return len(batches)
+    epochs = batches.partition_leader_epoch  # The CRC is not about it.
+    ends = batches.last_offset + 1
+    goes_on = batches.base_offset == _behind(end_offset, ends)
+    rises = epochs >= _behind(epoch, epochs)
+    is_good = batches.crc_matches & goes_on & rises & (batches.last_offset_delta >= 0)
+    return len(batches) if is_good.all() else int(is_good.argmin())
+
+
+def _reason(segment: Segment, position: int, end_offset: int) -> str:
+    """What is wrong with the bytes at that position, where the batch of `end_offset` should begin."""
+    found = scan_batches(segment.data, start=position, limit=1, stop=True)
+    if not len(found):
+        return "the last batch is cut off or its length is damaged"
+    if not found.crc_matches[0]:
+        return "a batch whose CRC does not match"
+    if found.base_offset[0] != end_offset:
+        return f"a batch of offset {found.base_offset[0]} where offset {end_offset} is next"
+    return f"a batch of epoch {found.partition_leader_epoch[0]} behind a later one"
+
+
+def _behind(first: int, values: npt.NDArray[Integer]) -> npt.NDArray[Integer]:
+    """That number, and the values but the last: of a few, `np.concatenate` takes several times as long."""
+    moved = np.empty_like(values)
+    moved[:1] = first
+    moved[1:] = values[:-1]
+    return moved
+
+
+def _right_index(segment: Segment, below: int) -> OffsetIndex | None:
+    """The segment's index if it can be believed: whole, only of batches below that offset, and its last one there."""
+    try:
+        index = segment.offset_index
+        times = segment.time_index if index is not None else None
+    except StorageError:
+        return None
+    if index is None or times is None or max(times.offsets, default=-1) >= below:
+        return None
+    if len(index.offsets):
+        last = scan_batches(segment.data, start=int(index.positions[-1]), limit=1, check_crc=False, stop=True)
+        if not len(last) or last.last_offset[0] != index.offsets[-1] or index.offsets[-1] >= below:
+            return None
+    return index
+
+
+def _recover_epochs(folder: Path, seen: list[tuple[int, int]], end_offset: int, files: FileSystem) -> EpochCache:
+    """What the file says, without what was cut off; from the batches if it is not there or says something else.
+
+    And with the epochs from before the snapshot that the log began at, within its first segment: the log begins with
+    that segment now, and would have no epoch at all after a cut at the snapshot.
+    """
+    path, segments = path_in(folder, LEADER_EPOCHS), segment_files(folder, files)
+    try:
+        entries = read_leader_epochs(path, files) if is_there(path, files) else None
+    except StorageError:
+        entries = None
+    epochs = EpochCache(entries or ())
+    epochs.truncate_from_end(end_offset)
+    begun = {start_offset: epoch for epoch, start_offset in epochs.entries}
+    if any(begun.get(offset) != epoch != epochs.epoch_for_offset(offset) for offset, epoch in seen):
+        epochs = epochs_of(segments, files)
+    elif epochs.entries and epochs.entries[0].start_offset > base_offset_of(segments[0]):
+        epochs = EpochCache([*epochs_of(segments[:1], files).entries, *epochs.entries])
+    if epochs.entries != entries:
+        write_leader_epochs(path, epochs.entries, files)
+    return epochs

@@ -1,0 +1,210 @@
+"""Snapshots of a metadata log (KIP-630): `<end offset>-<epoch>.checkpoint`, batches between a header and a footer."""
+
+import re
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from functools import lru_cache
+from itertools import pairwise
+from mmap import mmap
+from pathlib import Path
+from typing import Any, Final, NamedTuple
+
+import numpy as np
+
+from kcore.errors import StorageError
+from kcore.schema.control_records import KRaftVersionRecord, SnapshotFooterRecord, SnapshotHeaderRecord, VotersRecord
+from kcore.schema.structure import Data
+from kcore.storage.files import OS, FileSystem, naming, write_atomically
+from kcore.storage.log.segment import map_file
+from kcore.wire.codec import encode
+from kcore.wire.record_batch import CONTROL, RecordBatches, gap_in, scan_batches
+from kcore.wire.record_building import encode_records
+from kcore.wire.records import CONTROL_TYPES, Record, Records, control_message, decode_records, records_of
+
+BOOTSTRAP: Final = "bootstrap.checkpoint"
+SUFFIX: Final = ".checkpoint"
+HEADER: Final = "SNAPSHOT_HEADER"
+FOOTER: Final = "SNAPSHOT_FOOTER"
+BATCH_BYTES: Final = 1 << 20  # Values a batch; Kafka's batches hold at most 8 MiB.
+_MOST_OFFSET, _MOST_EPOCH = 2**63 - 1, 2**31 - 1
+_NAME: Final = re.compile(r"([0-9]{20})-([0-9]{10})\.checkpoint")
+
+
+class SnapshotId(NamedTuple):
+    """What a snapshot holds: all records below an offset, and the epoch of the last of them."""
+
+    end_offset: int
+    epoch: int
+
+    @property
+    def file_name(self) -> str:
+        return f"{self.end_offset:020}-{self.epoch:010}{SUFFIX}"
+
+
+@lru_cache(maxsize=1024)
+def snapshot_id(name: str) -> SnapshotId | None:
+    """The id in a file's name; None for other files, unfinished snapshots among them, and for invalid ids.
+
+    Kept: a start asks the same few names again.
+    """
+    match = _NAME.fullmatch(name)
+    found = SnapshotId(int(match[1]), int(match[2])) if match else None
+    return found if found and found.end_offset <= _MOST_OFFSET and found.epoch <= _MOST_EPOCH else None
+
+
+def age(snapshot: tuple[int, int]) -> tuple[int, int]:
+    """Orders snapshots (offset, epoch): the epoch goes first (OffsetAndEpoch)."""
+    offset, epoch = snapshot
+    return epoch, offset
+
+
+def check_one_history(folder: Path, snapshots: Iterable[tuple[int, int]]) -> None:
+    """StorageError if two snapshots (offset, epoch) cannot be of one log: a later epoch has a later offset."""
+    for older, newer in pairwise(sorted(snapshots, key=age)):
+        if older[0] >= newer[0]:
+            names = f"{SnapshotId(*older).file_name} and {SnapshotId(*newer).file_name}"
+            raise StorageError(f"{folder}: {names} cannot be of one log: move away the one that is foreign")
+
+
+def snapshots_in(folder: Path, files: FileSystem = OS) -> list[SnapshotId]:
+    """The finished snapshots in a folder, by end offset and epoch."""
+    return sorted(found for name in files.names(folder) if (found := snapshot_id(name)))
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Snapshot:
+    """One snapshot: raft's own records apart, the state machine's as their bytes."""
+
+    id: SnapshotId | None  # None for bootstrap.checkpoint, and whatever else is named otherwise.
+    header: SnapshotHeaderRecord
+    kraft_version: KRaftVersionRecord | None
+    voters: VotersRecord | None
+    records: Records
+
+    def __iter__(self) -> Iterator[bytes]:
+        """The values of the state machine's records."""
+        return (record.value or b"" for record in self.records if record.control is None)
+
+
+def read_snapshot(path: Path) -> Snapshot:
+    """A whole snapshot. StorageError if it lacks its header or, not finished, its footer; DecodeError if it is torn."""
+    with naming(path):
+        records = decode_records(map_file(path))
+        found: dict[str, Any] = {
+            record.control: control_message(record) for record in records if record.control is not None
+        }
+        controls = np.where(records.is_control, records.control_type, -1).tolist()
+        if not controls or controls[0] != CONTROL_TYPES.index(HEADER):
+            raise StorageError("a snapshot begins with its header")
+        if controls[-1] != CONTROL_TYPES.index(FOOTER):
+            raise StorageError("a snapshot ends with its footer: this one was not finished")
+        if (gap := gap_in(records.batches, 0)) is not None:
+            raise gap.problem
+    return Snapshot(
+        snapshot_id(path.name),
+        found["SNAPSHOT_HEADER"],
+        found.get("KRAFT_VERSION"),
+        found.get("KRAFT_VOTERS"),
+        records,
+    )
+
+
+def why_damaged(path: Path, files: FileSystem = OS) -> str | None:
+    """What keeps a snapshot from being loaded, in words; None for a whole one.
+
+    A snapshot begins with its header and ends with its footer, and each CRC is right. Kafka loads one without a footer.
+    """
+    data = map_file(path, files)
+    try:
+        batches = scan_batches(data, stop=True)
+        bad = np.flatnonzero(~batches.crc_matches)
+        if bad.size:
+            return f"the CRC of the batch at position {batches.position[bad[0]]} does not match"
+        if batches.problem is not None:
+            return f"it is torn at position {batches.end}"
+        names = [_control_of(data, batches, row) for row in (0, -1)] if len(batches) else ["", ""]
+        if names[0] != HEADER:
+            return "it has no header"
+        if names[1] != FOOTER:
+            return "it has no footer: its end is missing"
+        gap = gap_in(batches, 0)
+        return None if gap is None else str(gap.problem)
+    finally:
+        if isinstance(data, mmap):
+            data.close()
+
+
+def _control_of(data: bytes | mmap, batches: RecordBatches, row: int) -> str | None:
+    """The type of the control record that begins the header's batch, or ends the footer's; None for data."""
+    if not batches.attributes[row] & CONTROL:
+        return None
+    begin = int(batches.position[row])
+    records = records_of(data[begin : begin + int(batches.size[row])])
+    return records[row].control if records else None
+
+
+def write_snapshot(
+    folder: Path,
+    snapshot: SnapshotId,
+    values: Iterable[bytes],
+    *,
+    time_ms: int,
+    last_contained_log_timestamp: int,
+    kraft_version: KRaftVersionRecord | None = None,
+    voters: VotersRecord | None = None,
+    batch_bytes: int = BATCH_BYTES,
+    files: FileSystem = OS,
+) -> Path:
+    """Writes a snapshot of these records' values, whole or not at all; returns its path."""
+    path = folder / snapshot.file_name
+    header = SnapshotHeaderRecord(version=0, last_contained_log_timestamp=last_contained_log_timestamp)
+    begin = [("SNAPSHOT_HEADER", header), ("KRAFT_VERSION", kraft_version), ("KRAFT_VOTERS", voters)]
+    write_atomically(path, _encode(snapshot.epoch, begin, _batched(values, batch_bytes), time_ms), files)
+    return path
+
+
+def write_bootstrap(directory: Path, values: Iterable[bytes], *, time_ms: int, files: FileSystem = OS) -> Path:
+    """Writes the records that a cluster begins with, as a snapshot of no log (BootstrapDirectory, BatchFileWriter)."""
+    path = directory / BOOTSTRAP
+    header = SnapshotHeaderRecord(version=0, last_contained_log_timestamp=0)
+    data = _encode(0, [("SNAPSHOT_HEADER", header)], _batched(values, BATCH_BYTES), time_ms)
+    write_atomically(path, data, files)
+    return path
+
+
+def _encode(
+    epoch: int, begin: Sequence[tuple[str, Data | None]], batches: Iterable[list[bytes]], time_ms: int
+) -> bytes:
+    """A snapshot's bytes: a batch of control records, those of the state machine, a batch of the footer."""
+    offset, data = 0, bytearray()
+
+    def add(records: list[tuple[bytes | None, bytes]], control: bool) -> None:
+        nonlocal offset
+        rows = [Record(offset + k, time_ms, key, value) for k, (key, value) in enumerate(records)]
+        data.extend(encode_records(rows, control=control, partition_leader_epoch=epoch))
+        offset += len(rows)
+
+    add([_control(name, message) for name, message in begin if message is not None], control=True)
+    for batch in batches:
+        add([(None, value) for value in batch], control=False)
+    add([_control("SNAPSHOT_FOOTER", SnapshotFooterRecord(version=0))], control=True)
+    return bytes(data)
+
+
+def _control(name: str, message: Data) -> tuple[bytes, bytes]:
+    """Key and value; the key is a version, 0, and the type (ControlRecordTypeSchema)."""
+    return CONTROL_TYPES.index(name).to_bytes(4), encode(message, 0)
+
+
+def _batched(values: Iterable[bytes], most: int) -> Iterator[list[bytes]]:
+    """The values in lists of about `most` bytes."""
+    batch: list[bytes] = []
+    size = 0
+    for value in values:
+        if batch and size + len(value) > most:
+            yield batch
+            batch, size = [], 0
+        batch.append(value)
+        size += len(value)
+    if batch:
+        yield batch

@@ -1,0 +1,204 @@
+"""Where two replicas of a partition differ on disk: found by leader epochs first, then by bytes.
+
+A follower stores its leader's batches as they are, so replicas are equal byte for byte, however their segments are cut.
+Compaction of one of them makes it differ.
+"""
+
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from itertools import zip_longest
+from pathlib import Path
+from typing import Final, Literal, NamedTuple, get_args
+
+import numpy as np
+
+from kcore.errors import DecodeError, StorageError
+from kcore.replication.epochs import EpochCache
+from kcore.storage.files import checked_path, open_reader
+from kcore.storage.log.segment import map_file
+from kcore.storage.tools.replica_files import Place, Replica
+from kcore.wire.record_batch import BATCH_COLUMNS, HEADER_END, RecordBatches, scan_batches
+from kcore.wire.records import decode_records
+
+Read = Literal["bytes", "headers", "epochs"]
+READS: Final[tuple[Read, ...]] = get_args(Read)
+_BATCHES: Final = 1 << 14  # Headers of each file at a time.
+_COMPARED: Final = tuple(name for name, _ in BATCH_COLUMNS if name not in ("position", "crc_matches"))
+_CHUNK: Final = 1 << 18  # Bytes of each file at a time: both stay in the cache while they are compared.
+
+# The fields of a batch that hold for all its records.
+_OF_THE_BATCH: Final = ("partition_leader_epoch", "attributes", "producer_id", "producer_epoch", "base_sequence")
+
+# How many of the next bytes are equal, of as many as both segments have: a, its place, b, its place, how many.
+_EqualRun = Callable[[Replica, Place, Replica, Place, int], int]
+
+SAME, END, BATCH, MISSING = "same", "end", "batch", "missing"
+
+
+class BatchPlace(NamedTuple):
+    """Where a differing batch begins."""
+
+    path: Path
+    position: int
+
+
+@dataclass(frozen=True, slots=True)
+class Divergence:
+    """How two replicas differ.
+
+    `reason` is "same", "end" (from `offset` on only one has records), "batch" (the batch that holds `offset` differs,
+    and of its records that one first) or "missing" (only one side has the partition). `offset` is None if none differs.
+    """
+
+    offset: int | None
+    reason: str
+    detail: str = ""
+    epoch_offset: int | None = None  # Where the leader-epoch-checkpoints part, if they do.
+    places: tuple[BatchPlace, BatchPlace] | None = None  # In the first and in the second replica.
+    bytes_read: int = 0  # Of both, checkpoints and indexes included.
+
+
+def diverge(folder_a: str | Path, folder_b: str | Path, *, read: Read = "bytes") -> Divergence:
+    """The first offset at which two replicas of a partition differ, from where both have begun.
+
+    `read` says how much is read of what may be equal. "bytes": all of it. "headers": of every batch its header, whose
+    CRC stands for the records; bits that rotted under it stay unseen. "epochs": as headers, but only from where the
+    last epoch begins that both leader-epoch-checkpoints have alike (KIP-101 promises what is before).
+    StorageError for a folder that is no partition's, OSError if one cannot be read.
+    """
+    if not isinstance(read, str) or read not in READS:
+        raise StorageError(f"read={read!r:.60} is not one of {', '.join(READS)}")
+    a, b = Replica(str(checked_path(folder_a))), Replica(str(checked_path(folder_b)))
+    start = max(a.base_offsets[0], b.base_offsets[0])
+    parted = epochs_part(a.epochs, b.epochs, start)
+    begin = max(start, _last_common_epoch(a.epochs, b.epochs, parted)) if read == "epochs" else start
+    place_a, place_b = a.place_of(begin), b.place_of(begin)
+    places = _equal(a, place_a, b, place_b, _equal_bytes if read == "bytes" else _equal_headers)
+    found = _explained(a, b, *places, start)
+    return replace(found, epoch_offset=parted, bytes_read=a.bytes_read + b.bytes_read)
+
+
+def epochs_part(a: EpochCache, b: EpochCache, start: int) -> int | None:
+    """The first offset from `start` on to which two leader-epoch-checkpoints give another epoch; None if none."""
+    if not a.entries or not b.entries or a.entries == b.entries:
+        return None
+    begins = {entry.start_offset for entry in (*a.entries, *b.entries) if entry.start_offset > start}
+    parted = (at for at in sorted({start, *begins}) if a.epoch_for_offset(at) != b.epoch_for_offset(at))
+    return next(parted, None)
+
+
+def _last_common_epoch(a: EpochCache, b: EpochCache, parted: int | None) -> int:
+    """Where the last epoch begins that both have, before they part."""
+    common = set(a.entries) & set(b.entries)
+    return max((entry.start_offset for entry in common if parted is None or entry.start_offset < parted), default=0)
+
+
+def _equal(a: Replica, place_a: Place, b: Replica, place_b: Place, equal_run: _EqualRun) -> tuple[Place, Place]:
+    """Where the replicas cease to be equal, or one log ends: each side's place."""
+    while length := min(a.rest(place_a), b.rest(place_b)):
+        equal = equal_run(a, place_a, b, place_b, length)
+        place_a, place_b = (Place(at.segment, at.position + equal) for at in (place_a, place_b))
+        if equal < length:
+            break
+        place_a, place_b = a.settled(place_a), b.settled(place_b)
+    return place_a, place_b
+
+
+def _equal_bytes(a: Replica, place_a: Place, b: Replica, place_b: Place, length: int) -> int:
+    """How many of the next `length` bytes are equal. Read, not mapped: that is faster than so many page faults."""
+    ours, theirs = bytearray(min(length, _CHUNK)), bytearray(min(length, _CHUNK))
+    with (
+        open_reader(a.files[place_a.segment]) as file_a,
+        open_reader(b.files[place_b.segment]) as file_b,
+    ):
+        file_a.seek(place_a.position)
+        file_b.seek(place_b.position)
+        for done in range(0, length, _CHUNK):
+            if length - done < len(ours):
+                ours, theirs = bytearray(length - done), bytearray(length - done)
+            got = min(file_a.readinto(ours) or 0, file_b.readinto(theirs) or 0)
+            if got < len(ours):
+                raise StorageError(f"{a.folder} or {b.folder} became shorter meanwhile")
+            a.bytes_read += got
+            b.bytes_read += got
+            if ours != theirs:
+                differ = np.frombuffer(ours, np.uint8) != np.frombuffer(theirs, np.uint8)
+                return done + int(differ.argmax())
+    return length
+
+
+def _equal_headers(a: Replica, place_a: Place, b: Replica, place_b: Place, length: int) -> int:
+    """As `_equal_bytes`, of the headers of the batches alone: up to the first batch that differs in its header."""
+    data_a, data_b = map_file(Path(a.files[place_a.segment])), map_file(Path(b.files[place_b.segment]))
+    apart, end = place_b.position - place_a.position, place_a.position + length
+    at = place_a.position
+    while at < end:
+        batches_a, batches_b = (
+            scan_batches(data, start=start, limit=_BATCHES, check_crc=False, stop=True)
+            for data, start in ((data_a, at), (data_b, at + apart))
+        )
+        count = min(len(batches_a), len(batches_b))
+        same = np.ones(count, np.bool_)
+        for name in _COMPARED:
+            same &= getattr(batches_a, name)[:count] == getattr(batches_b, name)[:count]
+        equal = count if same.all() else int(same.argmin())
+        a.bytes_read += count * HEADER_END
+        b.bytes_read += count * HEADER_END
+        at = int([*batches_a.position[equal : equal + 1], batches_a.end][0])
+        if equal < _BATCHES:
+            break
+    return at - place_a.position
+
+
+def _explained(a: Replica, b: Replica, place_a: Place, place_b: Place, start: int) -> Divergence:
+    """What stands at the first places that differ, if both logs do not end there."""
+    if not a.rest(place_a) and not b.rest(place_b):
+        return Divergence(None, SAME)
+    begin = a.batch_begin(place_a)
+    # What was equal has its batches at the same distances in both.
+    place_b = Place(place_b.segment, place_b.position + begin - place_a.position)
+    place_a = Place(place_a.segment, begin)
+    (batch_a, data_a), (batch_b, data_b) = a.batch_at(place_a), b.batch_at(place_b)
+    details = [*_flaws("first", a, place_a, batch_a), *_flaws("second", b, place_b, batch_b)]
+    places = (
+        BatchPlace(Path(a.files[place_a.segment]), place_a.position),
+        BatchPlace(Path(b.files[place_b.segment]), place_b.position),
+    )
+    bases = [int(batch.base_offset[0]) for batch in (batch_a, batch_b) if len(batch)]
+    if not bases or data_a == data_b:
+        return Divergence(None, SAME, "; ".join(details))
+    if len(bases) == 1:
+        text = "the second log ends first" if len(batch_a) else "the first log ends first"
+        return Divergence(max(start, bases[0]), END, "; ".join([text, *details]), places=places)
+    offset = bases[0]
+    if bases[0] != bases[1]:
+        details.insert(0, f"base offsets {bases[0]} and {bases[1]}")
+        offset = min(bases)
+    elif not details:
+        offset = _first_other_record(data_a, data_b, offset)
+    return Divergence(max(start, offset), BATCH, "; ".join(details), places=places)
+
+
+def _first_other_record(data_a: bytes, data_b: bytes, base_offset: int) -> int:
+    """The offset of the first record that differs between two whole batches; the base offset if none alone does.
+
+    Then it is the batches themselves that differ: their epoch, their producer, how they are compressed.
+    """
+    try:
+        sides = [decode_records(data) for data in (data_a, data_b)]
+    except DecodeError:
+        return base_offset
+    for name in _OF_THE_BATCH:
+        if getattr(sides[0].batches, name)[0] != getattr(sides[1].batches, name)[0]:
+            return base_offset
+    for ours, theirs in zip_longest(*sides):
+        if ours != theirs:
+            return min(each.offset for each in (ours, theirs) if each is not None)
+    return base_offset
+
+
+def _flaws(which: str, replica: Replica, place: Place, batch: RecordBatches) -> list[str]:
+    """What is wrong with the batch there, in words."""
+    if len(batch):
+        return [] if batch.crc_matches[0] else [f"the {which} one's CRC does not match"]
+    return [f"the {which} log has {rest} bytes that are no batch"] if (rest := replica.rest(place)) else []

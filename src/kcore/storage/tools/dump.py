@@ -1,0 +1,241 @@
+"""What kafka-dump-log prints of segments, snapshots and files beside them, line by line (DumpLogSegments of 4.3)."""
+
+import json
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Final
+
+from kcore.errors import DecodeError
+from kcore.printable import printable, printable_json
+from kcore.storage.log.continuity import gap_in_file
+from kcore.storage.log.partition_folder import segment_files
+from kcore.storage.log.segment import LOG, Segment, map_file
+from kcore.storage.raft.snapshot import BOOTSTRAP, SUFFIX, snapshot_id, snapshots_in
+from kcore.storage.tools.coordinator_records import Types, coordinator_json
+from kcore.storage.tools.dump_beside import beside_line, beside_rows, is_beside
+from kcore.storage.tools.foreign import explained, is_old
+from kcore.wire.jsonform import to_json
+from kcore.wire.metadata_frames import decode_metadata_record
+from kcore.wire.record_batch import (
+    CODEC_MASK,
+    CONTROL,
+    DELETE_HORIZON,
+    LOG_APPEND_TIME,
+    TRANSACTIONAL,
+    RecordBatches,
+    scan_batches,
+)
+from kcore.wire.record_building import CODECS
+from kcore.wire.records import Record, control_message, decode_records
+
+INDENT: Final = "|"
+_MOST_SEQUENCE: Final = 2**31 - 1
+_CONTROL_NAMES: Final = {
+    "SNAPSHOT_HEADER": "SnapshotHeader",
+    "SNAPSHOT_FOOTER": "SnapshotFooter",
+    "KRAFT_VERSION": "KRaftVersion",
+    "KRAFT_VOTERS": "KRaftVoters",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Detail:
+    """How much is shown: batches alone by default.
+
+    Then records, their contents, and those as metadata records or as a coordinator's (OFFSETS or TRANSACTIONS of
+    coordinator_records).
+    """
+
+    deep: bool = False
+    contents: bool = False
+    metadata: bool = False
+    skip_record_metadata: bool = False
+    coordinator: Types | None = None
+
+    @property
+    def records(self) -> bool:
+        return self.deep or self.contents or self.metadata or self.coordinator is not None
+
+
+def files_of(path: Path) -> list[Path]:
+    """What there is to dump: the file itself, or a folder's snapshots and segments."""
+    if not path.is_dir():
+        return [path]
+    return [*(path / found.file_name for found in snapshots_in(path)), *segment_files(path)]
+
+
+def batches_of(path: Path, with_records: bool) -> Iterator[tuple[RecordBatches, int, list[Record]]]:
+    """Each batch of a segment or snapshot, as a row of its batches, with its records if they are wanted.
+
+    Records whose CRC does not match are given all the same. DecodeError, at the end, for what cannot be read.
+    """
+    data = map_file(path)
+    batches = scan_batches(data, stop=True)
+    of_batch: dict[int, list[Record]] = {}
+    problem = batches.problem
+    if with_records:
+        records = decode_records(data, batches, check_crc=False, stop=True)
+        problem = records.problem
+        for number, record in zip(records.batch.tolist(), records, strict=True):
+            of_batch.setdefault(number, []).append(record)
+    for row in range(len(batches)):
+        yield batches, row, of_batch.get(row, [])
+    if problem:
+        raise explained(problem, data)
+
+
+def dump_lines(path: Path, detail: Detail) -> Iterator[str]:
+    """The lines of one file. Problems are raised after the lines that could be had: DecodeError, StorageError."""
+    if is_beside(path):
+        yield from map(beside_line, beside_rows(path))
+        return
+    yield _first_line(path)
+    problem = None
+    try:
+        for batches, row, records in batches_of(path, detail.records):
+            yield batch_line(batches, row)
+            for record in records:
+                yield record_line(record, bool(batches.attributes[row] & LOG_APPEND_TIME), detail)
+    except DecodeError as error:
+        problem = error
+        if not is_old(error):
+            yield f"Found {path.stat().st_size - error.offset} invalid bytes at the end of {path.name}"
+    if path.suffix == LOG and not (problem and is_old(problem)):
+        with Segment(path) as segment:
+            problem = next(iter(segment.problems), problem)
+    if problem := problem or gap_in_file(path):
+        raise problem
+
+
+def _first_line(path: Path) -> str:
+    if path.name == BOOTSTRAP:
+        return "KRaft bootstrap snapshot"
+    if path.name.endswith(SUFFIX):
+        found = snapshot_id(path.name)
+        return f"Snapshot end offset: {found.end_offset}, epoch: {found.epoch}" if found else "Snapshot"
+    with Segment(path) as segment:
+        return f"Log starting offset: {segment.base_offset}"
+
+
+def batch_json(batches: RecordBatches, row: int) -> dict[str, Any]:
+    """One batch's header under Kafka's names, in the order of its dump."""
+    attributes, base = int(batches.attributes[row]), int(batches.base_sequence[row])
+    delta = int(batches.last_offset_delta[row])
+    last = base + delta if base + delta <= _MOST_SEQUENCE else base + delta - _MOST_SEQUENCE - 1
+    return {
+        "baseOffset": int(batches.base_offset[row]),
+        "lastOffset": int(batches.base_offset[row]) + delta,
+        "count": int(batches.count[row]),
+        "baseSequence": base,
+        "lastSequence": -1 if base == -1 else last,
+        "producerId": int(batches.producer_id[row]),
+        "producerEpoch": int(batches.producer_epoch[row]),
+        "partitionLeaderEpoch": int(batches.partition_leader_epoch[row]),
+        "isTransactional": bool(attributes & TRANSACTIONAL),
+        "isControl": bool(attributes & CONTROL),
+        "deleteHorizonMs": int(batches.base_timestamp[row]) if attributes & DELETE_HORIZON else None,
+        "position": int(batches.position[row]),
+        "timestampType": "LogAppendTime" if attributes & LOG_APPEND_TIME else "CreateTime",
+        "maxTimestamp": int(batches.max_timestamp[row]),
+        "size": int(batches.size[row]),
+        "magic": int(batches.magic[row]),
+        "compresscodec": dict(enumerate(CODECS)).get(attributes & CODEC_MASK, "unknown"),
+        "crc": int(batches.crc[row]),
+        "isvalid": bool(batches.crc_matches[row]),
+    }
+
+
+def batch_line(batches: RecordBatches, row: int) -> str:
+    """One batch's header as Kafka's dump has it."""
+    fields = batch_json(batches, row)
+    time_type, horizon = fields.pop("timestampType"), fields["deleteHorizonMs"]
+    fields["deleteHorizonMs"] = "OptionalLong.empty" if horizon is None else f"OptionalLong[{horizon}]"
+    shown = (f"{name}: {str(value).lower() if isinstance(value, bool) else value}" for name, value in fields.items())
+    return " ".join(shown).replace("maxTimestamp:", f"{time_type}:")
+
+
+def record_line(record: Record, log_append_time: bool, detail: Detail) -> str:
+    """One record as Kafka's dump has it: one line, empty where nothing was to be shown."""
+    shown = []
+    if not detail.skip_record_metadata:
+        time_type = "LogAppendTime" if log_append_time else "CreateTime"
+        sizes = (-1 if each is None else len(each) for each in (record.key, record.value))
+        shown.append(f"offset: {record.offset} {time_type}: {record.timestamp}")
+        shown.append("keySize: {} valueSize: {}".format(*sizes))
+        names = ",".join(printable(shown_name(name)) for name, _ in record.headers)
+        shown.append(f"sequence: {record.sequence} headerKeys: [{names}]")
+        if record.control is not None:
+            shown.append(control_text(record))
+    if record.control is None:
+        shown += _contents(record, detail)
+    return f"{INDENT} {' '.join(shown)}" if shown else ""
+
+
+def shown_name(name: str) -> str:
+    """A header's key or a file's name: bytes that are not UTF-8 are replaced, as Java's String does."""
+    return name.encode("utf-8", "surrogateescape").decode("utf-8", "replace")
+
+
+def _contents(record: Record, detail: Detail) -> list[str]:
+    """Key and value, as they are or decoded."""
+    if detail.coordinator is not None:
+        return coordinator_text(record, detail.coordinator)
+    if detail.metadata:
+        return [f"payload: {metadata_text(record)}"]
+    both = (("key", record.key), ("payload", record.value)) if detail.contents else ()
+    return [f"{name}: {printable(value.decode('utf-8', 'replace'))}" for name, value in both if value is not None]
+
+
+def control_json(record: Record) -> dict[str, Any] | None:
+    """A control record's value as JSON; None for a type that is unknown here. DecodeError if it is none."""
+    message = control_message(record)
+    return None if message is None else to_json(message, getattr(message, "version", 0))
+
+
+def control_text(record: Record) -> str:
+    """Kafka's dump of a control record; of an invalid one, the error."""
+    try:
+        decoded = control_json(record)
+    except DecodeError as error:
+        return f"Error at {record.offset}, skipping. {error}"
+    if record.control in ("ABORT", "COMMIT") and decoded is not None:
+        return f"endTxnMarker: {record.control} coordinatorEpoch: {decoded['coordinatorEpoch']}"
+    if decoded is None:
+        return f"controlType: {record.control}"
+    return f"{_CONTROL_NAMES.get(record.control or '', 'LeaderChange:')} {compact(decoded)}"
+
+
+def metadata_json(record: Record) -> dict[str, Any]:
+    """A record's value as a metadata record: type, version and data. DecodeError if it is none."""
+    message, version = decode_metadata_record(record.value or b"")
+    kind = re.sub(r"(?<!^)(?=[A-Z])", "_", type(message).__name__).upper()
+    return {"type": kind, "version": version, "data": to_json(message, version)}
+
+
+def metadata_text(record: Record) -> str:
+    """As Kafka: undecodable parts are replaced by an error text."""
+    try:
+        return compact(metadata_json(record))
+    except DecodeError as error:
+        return f"Error at {record.offset}, skipping. {error}"
+
+
+def coordinator_text(record: Record, types: Types) -> list[str]:
+    """As in Kafka's dump; undecodable parts are replaced by an error text."""
+    try:
+        decoded = coordinator_json(record, types)
+    except DecodeError as error:
+        return [f"key: Error at offset {record.offset}, skipping. {error}"]
+    if isinstance(decoded, int):
+        return [f"key: Unknown record type {decoded} at offset {record.offset}, skipping."]
+    return [
+        f"key: {compact(decoded.key)}",
+        f"payload: {'<DELETE>' if decoded.value is None else compact(decoded.value)}",
+    ]
+
+
+def compact(value: Any) -> str:
+    """JSON as Kafka's tools print it, without blanks; only controls of a terminal become escapes."""
+    return printable_json(json.dumps(value, separators=(",", ":"), ensure_ascii=False))

@@ -1,0 +1,51 @@
+"""The records of a segment as Arrow, a batch of rows at a time: what `kcore dump --arrow` and Spark give."""
+
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+
+import numpy as np
+
+from kcore.errors import DecodeError
+from kcore.extras import needs
+from kcore.storage.log.partition_folder import partition_of
+from kcore.storage.log.segment import map_file
+from kcore.wire.record_arrow import RECORD_SCHEMA, record_columns
+from kcore.wire.record_batch import scan_batches
+from kcore.wire.records import Records, decode_records
+
+with needs("arrow"):
+    import pyarrow as pa
+
+BYTES_AT_ONCE = 8 << 20  # Of the segment: keys and values are copied so much at a time.
+
+SCHEMA = pa.schema([("file", pa.string()), ("topic", pa.string()), ("partition", pa.int32()), *RECORD_SCHEMA])
+
+
+def record_rows(path: Path) -> Iterator[pa.RecordBatch]:
+    """A row a record, of one segment or snapshot; DecodeError, with file and offset, for bytes that are no records."""
+    partition = partition_of(path.resolve().parent)
+    data = map_file(path)
+    try:
+        batches, first = scan_batches(data), 0
+        while first < len(batches):
+            bound = batches.position[first] + BYTES_AT_ONCE
+            end = max(first + 1, int(np.searchsorted(batches.position, bound)))
+            records = decode_records(data, batches.take(slice(first, end)))
+            yield rows_of(records, str(path), *(partition or (None, None)))
+            first = end
+    except DecodeError as error:
+        raise DecodeError(f"{path}: {error.message}", error.offset) from None
+
+
+def rows_of(
+    records: Records, file: str, topic: str | None, partition: int | None, columns: Sequence[str] = tuple(SCHEMA.names)
+) -> pa.RecordBatch:
+    """These columns of SCHEMA: what is not asked for is not copied either."""
+    count = len(records)
+    places = {"file": (file, pa.string()), "topic": (topic, pa.string()), "partition": (partition, pa.int32())}
+    names = [name for name in columns if name not in places]
+    made = dict(zip(names, record_columns(records, 0, count, names), strict=True))
+    made |= {name: pa.repeat(pa.scalar(*place), count) for name, place in places.items() if name in columns}
+    return pa.RecordBatch.from_arrays(
+        [made[name] for name in columns], schema=pa.schema([SCHEMA.field(name) for name in columns])
+    )
