@@ -19,7 +19,7 @@ from pytest_benchmark.fixture import BenchmarkFixture
 from kcore._ext import hollow
 from kcore.measure.hollow import frames
 from kcore.net.connect import connect
-from kcore.server.quorum_node.answer_loop import FRONTS, FrontKind
+from kcore.server.quorum_node.answer_loop import ANSWER_LOOPS, AnswerLoopKind
 from kcore.storage.raft.file_raft_log import DiskRaftLog
 from server.compiled_cluster import CLUSTER, active, registration
 from server.quorum_nodes import CLUSTER_ID, Nodes, append, committed_everywhere
@@ -35,9 +35,9 @@ VERSIONS = {"heartbeat": 1, "fetch": 17}
 Run = Callable[[Any], Any]
 
 
-@pytest.fixture(params=FRONTS)
-def front(request: pytest.FixtureRequest) -> FrontKind:
-    kind: FrontKind = request.param
+@pytest.fixture(params=ANSWER_LOOPS)
+def front(request: pytest.FixtureRequest) -> AnswerLoopKind:
+    kind: AnswerLoopKind = request.param
     return kind
 
 
@@ -49,8 +49,8 @@ def events() -> Iterator[asyncio.AbstractEventLoop]:
 
 
 def cpu_ns(server: Any) -> int:
-    """Of the controller's thread, and of the compiled front's."""
-    compiled = server._front._compiled
+    """Of the controller's thread, and of the answer loop's."""
+    compiled = server._handlers._compiled
     own = time.thread_time_ns()
     return own if compiled is None else own + time.clock_gettime_ns(time.pthread_getcpuclockid(compiled._thread.ident))
 
@@ -81,7 +81,7 @@ async def fleet(port: int, many: int, links: tuple[int, ...], cluster_id: str) -
 
 
 @asynccontextmanager
-async def observed(folder: str, front: FrontKind) -> AsyncIterator[tuple[Any, hollow.Loop]]:
+async def observed(folder: str, front: AnswerLoopKind) -> AsyncIterator[tuple[Any, hollow.Loop]]:
     """An only voter that leads, and observers that have all of its log and fetch on."""
     nodes = Nodes(1)
     log = DiskRaftLog(Path(folder) / "__cluster_metadata-0")
@@ -98,7 +98,7 @@ async def observed(folder: str, front: FrontKind) -> AsyncIterator[tuple[Any, ho
 
 
 @asynccontextmanager
-async def beaten(folder: str, front: FrontKind) -> AsyncIterator[tuple[Any, hollow.Loop]]:
+async def beaten(folder: str, front: AnswerLoopKind) -> AsyncIterator[tuple[Any, hollow.Loop]]:
     """An active controller and its brokers, unfenced, whose next heartbeat comes a moment after the answer."""
     links = hollow.HEARTBEATS, hollow.FETCHES
     async with active(Path(folder), front) as server, fleet(server.port, BROKERS, links, CLUSTER) as loop:
@@ -132,7 +132,7 @@ def measured(
     print(f" {requests * 10**9 // wall:,} requests a second, {cpu / requests / 1000:.2f} us of CPU each")
 
 
-def test_heartbeats(benchmark: BenchmarkFixture, events: asyncio.AbstractEventLoop, front: FrontKind) -> None:
+def test_heartbeats(benchmark: BenchmarkFixture, events: asyncio.AbstractEventLoop, front: AnswerLoopKind) -> None:
     with tempfile.TemporaryDirectory() as folder:
         both = beaten(folder, front)
         server, loop = events.run_until_complete(both.__aenter__())
@@ -145,7 +145,10 @@ def test_heartbeats(benchmark: BenchmarkFixture, events: asyncio.AbstractEventLo
 
 
 def test_fetches_that_find_nothing(
-    benchmark: BenchmarkFixture, events: asyncio.AbstractEventLoop, front: FrontKind, monkeypatch: pytest.MonkeyPatch
+    benchmark: BenchmarkFixture,
+    events: asyncio.AbstractEventLoop,
+    front: AnswerLoopKind,
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr(frames, "MAX_WAIT_MS", WAIT_MS)
     with tempfile.TemporaryDirectory() as folder:
@@ -159,7 +162,9 @@ def test_fetches_that_find_nothing(
         events.run_until_complete(both.__aexit__(None, None, None))
 
 
-def test_a_record_for_all(benchmark: BenchmarkFixture, events: asyncio.AbstractEventLoop, front: FrontKind) -> None:
+def test_a_record_for_all(
+    benchmark: BenchmarkFixture, events: asyncio.AbstractEventLoop, front: AnswerLoopKind
+) -> None:
     """Each commit is told to all observers before the next one."""
     with tempfile.TemporaryDirectory() as folder:
         both = observed(folder, front)

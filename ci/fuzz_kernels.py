@@ -1,7 +1,7 @@
 """Changed bytes for the kernels that read no messages: each decides as its slow twin in tests/reference does.
 
 ZooKeeper's answers (jute), JSON of partition states, streams of frames, records of producers, logs of metadata records,
-and heartbeats for the compiled front. Rounds of these inputs have numbers from `KERNELS` on.
+and heartbeats for the answer loop. Rounds of these inputs have numbers from `KERNELS` on.
 """
 
 import random
@@ -15,7 +15,7 @@ import numpy as np
 from fuzz_inputs import BATCH_HEADER, Input, Seed, batches, changed, numbers
 from kazoo.protocol.states import ZnodeStat
 
-from front.stand import BEAT, Running, answer_frame, heartbeat_frame, places_of
+from answer_loop.stand import BEAT, Running, answer_frame, heartbeat_frame, places_of
 from kcore._ext import records as records_kernel
 from kcore._ext.wire.framing import Splitter
 from kcore.errors import DecodeError, FrameError, TableError, ZookeeperError
@@ -217,7 +217,7 @@ def read_replay(given: Input) -> str:
     return "read" if isinstance(outcomes[0], ClusterImage) else outcomes[0][0]
 
 
-# Heartbeats of brokers at the compiled front.
+# Heartbeats of brokers at the answer loop.
 
 
 @cache

@@ -25,7 +25,7 @@ def archives(tree: Path, sdist: Path, wheel: Path) -> None:
     python = {
         name[4:] for name in files if name.startswith("src/kcore/") and name.endswith((".py", ".pyi", "py.typed"))
     }
-    data = {name[4:] for name in files if name.startswith("src/kcore/processes/") and name.endswith(".lock")}
+    data = {name[4:] for name in files if name.startswith("src/kcore/measure/processes/") and name.endswith(".lock")}
     with zipfile.ZipFile(wheel) as zipped:
         names = zipped.namelist()
         [about] = [zipped.read(name).decode() for name in names if name.endswith(".dist-info/METADATA")]

@@ -23,6 +23,7 @@ from kcore.errors import UnsupportedVersionError as UnsupportedVersionError
 from kcore.version import __version__ as __version__
 
 if TYPE_CHECKING:
+    from kcore import bench as bench
     from kcore import schema as schema
     from kcore import spark as spark
     from kcore.broker.zk_control.broker import Broker as Broker
@@ -31,7 +32,6 @@ if TYPE_CHECKING:
     from kcore.controller.zk.events import ControlledShutdown as ControlledShutdown
     from kcore.controller.zk.events import PreferredElection as PreferredElection
     from kcore.controller.zk.zk_controller import ZkController as ZkController
-    from kcore.measure import bench
     from kcore.measure.workloads.generate import generate as generate
     from kcore.metadata.image.image import ClusterImage as ClusterImage
     from kcore.metadata.table.broker_table import BrokerTable as BrokerTable

@@ -11,7 +11,14 @@ import pytest
 LAUNCHER = Path(__file__).parents[2] / "kcore"
 MADE = (".venv/bin/python", "build/setup.log", "out/storm-1/table.json", ".hypothesis/x", ".pytest_cache/x")
 COMPILED = ("src/kcore/_ext/wire.so", "src/kcore/_ext/rust/target/x", "tests/__pycache__/x.pyc", "src/kcore.egg-info/x")
-SOURCES = ("README.md", "src/kcore/_ext/wire/object_codec.pyx", "tests/test_x.py", "docs/out/page.md", "src/mine.so", "notes.txt")
+SOURCES = (
+    "README.md",
+    "src/kcore/_ext/wire/object_codec.pyx",
+    "tests/test_x.py",
+    "docs/out/page.md",
+    "src/mine.so",
+    "notes.txt",
+)
 CACHED = ("kafka-4.3.1/.lock", "kafka-4.3.1/a.jar", "java-0123456789ab/bin/java", "rivals/x", "log4j2.properties")
 OF_OTHERS = ("kafka-3.9.1/bin/kafka-topics.sh", "java-21/bin/java", "photos/x")
 

@@ -35,7 +35,14 @@ sys.meta_path[:] = [Hiding(finder) for finder in sys.meta_path]
 RUN = HIDING + "import runpy\nsys.argv.pop(0)\nrunpy.run_path(sys.argv[0], run_name='__main__')"
 COMMAND = HIDING + "from kcore.cli import main\nsys.argv[0] = 'kcore'\nmain()"
 # Only the command and what it runs: it names their extra for them (`cli/commands.py`). A kernel imports no error.
-OF_THE_COMMAND = ("kcore.cli", "kcore.__main__", "kcore.measure.bench", "kcore.measure.storm", "kcore.measure.designs", "kcore._ext.elections.policies")
+OF_THE_COMMAND = (
+    "kcore.cli",
+    "kcore.__main__",
+    "kcore.measure.bench",
+    "kcore.measure.storm",
+    "kcore.measure.designs",
+    "kcore._ext.elections.policies",
+)
 
 
 def normal(distribution: str) -> str:

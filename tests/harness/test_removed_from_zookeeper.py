@@ -18,7 +18,7 @@ from kcore.server.zk_controller.acl_follower import AclFollower
 from kcore.server.zk_controller.address_quotas import AddressQuotasFollower
 from kcore.server.zk_controller.client_quotas import ClientQuotasFollower
 from kcore.server.zk_controller.credentials import CredentialsFollower
-from kcore.server.zk_controller.notification_follower import NotesFollower
+from kcore.server.zk_controller.notification_follower import NotificationFollower
 from server.zookeepers import Client, Zookeeper
 
 KEY = "a2tra2tra2tra2tra2tra2tra2tra2tra2tra2tra2s="
@@ -68,12 +68,12 @@ class World:
         self.tree.create_sequential(f"{parent}/note_", data)
         self.zookeeper.tell()
 
-    def has_news(self) -> bool:
+    def has_changes(self) -> bool:
         return self.follower._changed.is_set()
 
     async def look(self) -> None:
         """The follower's next turns, until nothing is new."""
-        while self.has_news():
+        while self.has_changes():
             self.follower._changed.clear()
             await self.follower._look()
 
@@ -97,13 +97,13 @@ def _delete(world: World, path: str) -> None:
         path = path.rpartition("/")[0]
 
 
-def _users(world: World) -> tuple[NotesFollower, Kind]:
+def _users(world: World) -> tuple[NotificationFollower, Kind]:
     follower = CredentialsFollower(world.client, "a secret")
     has = lambda name: follower.scram("SCRAM-SHA-256", name) is not None  # noqa: E731
     return follower, _settings(world, "/config/users/{}".format, "SCRAM-SHA-256", CREDENTIAL, has)
 
 
-def _tokens(world: World) -> tuple[NotesFollower, Kind]:
+def _tokens(world: World) -> tuple[NotificationFollower, Kind]:
     follower = CredentialsFollower(world.client, "a secret")
 
     def put(name: str) -> None:
@@ -116,8 +116,8 @@ def _tokens(world: World) -> tuple[NotesFollower, Kind]:
     return follower, Kind(put, remove, lambda name: follower.token(name) is not None)
 
 
-def _acls(pattern_type: int) -> Callable[[World], tuple[NotesFollower, Kind]]:
-    def made(world: World) -> tuple[NotesFollower, Kind]:
+def _acls(pattern_type: int) -> Callable[[World], tuple[NotificationFollower, Kind]]:
+    def made(world: World) -> tuple[NotificationFollower, Kind]:
         acls = ZkAcls()
         authorizer = AclAuthorizer(AclAuthorizerSettings(), acls)
 
@@ -137,8 +137,8 @@ def _acls(pattern_type: int) -> Callable[[World], tuple[NotesFollower, Kind]]:
     return made
 
 
-def _quotas(path: str, *entity: str) -> Callable[[World], tuple[NotesFollower, Kind]]:
-    def made(world: World) -> tuple[NotesFollower, Kind]:
+def _quotas(path: str, *entity: str) -> Callable[[World], tuple[NotificationFollower, Kind]]:
+    def made(world: World) -> tuple[NotificationFollower, Kind]:
         follower = ClientQuotasFollower(world.client)
 
         def has(name: str) -> bool:
@@ -149,13 +149,13 @@ def _quotas(path: str, *entity: str) -> Callable[[World], tuple[NotesFollower, K
     return made
 
 
-def _addresses(world: World) -> tuple[NotesFollower, Kind]:
+def _addresses(world: World) -> tuple[NotificationFollower, Kind]:
     follower = AddressQuotasFollower(world.client)
     has = lambda name: follower.rate_of(name) is not None  # noqa: E731
     return follower, _settings(world, "/config/ips/{}".format, "connection_creation_rate", "5", has)
 
 
-KINDS: dict[str, Callable[[World], tuple[NotesFollower, Kind]]] = {
+KINDS: dict[str, Callable[[World], tuple[NotificationFollower, Kind]]] = {
     "a user": _users,
     "a token": _tokens,
     "an ACL": _acls(LITERAL),
@@ -225,7 +225,7 @@ def test_what_is_removed_and_named_by_a_notification_is_gone(kind: str) -> None:
         world = await _opened(kind)
         world.kind.remove(GONE)
         world.note(GONE)
-        assert world.has_news()
+        assert world.has_changes()
         await world.look()
         _check_gone(world)
 

@@ -203,7 +203,7 @@ def test_a_resignation_answers_what_was_refused_and_decided_again(handle: Any) -
 
 
 def test_registrations_whose_records_are_taken_back_are_looked_at_again() -> None:
-    """Whatever is kept by broker must follow all of them, such as connections that the compiled front has adopted."""
+    """Whatever is kept by broker must follow all of them, such as connections that the answer loop has adopted."""
     active = Timed((1, 2))
     heartbeats = active.controller.context.heartbeats
     heartbeats.changed.clear()

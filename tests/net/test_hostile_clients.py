@@ -67,7 +67,7 @@ async def test_15_no_connection_is_closed_while_its_request_runs() -> None:
             await connection.close()
 
 
-class Guest:
+class KeptConnection:
     """A connection, as far as admission knows it."""
 
     def __init__(self, address: str, rank: Rank = Rank.ANSWERED) -> None:
@@ -75,13 +75,13 @@ class Guest:
 
 
 def test_15_who_is_closed_for_a_newcomer() -> None:
-    admission: Admission[Guest] = Admission(5)
+    admission: Admission[KeptConnection] = Admission(5)
     assert admission.victim() is None
-    modest, greedy = Guest("10.0.0.1"), [Guest("10.0.0.2") for _ in range(3)]
+    modest, greedy = KeptConnection("10.0.0.1"), [KeptConnection("10.0.0.2") for _ in range(3)]
     for each in (modest, *greedy):
         admission.join(each)
     assert admission.has_room()
-    known, silent = Guest("10.0.0.2", Rank.AUTHENTICATED), Guest("10.0.0.3", Rank.SILENT)
+    known, silent = KeptConnection("10.0.0.2", Rank.AUTHENTICATED), KeptConnection("10.0.0.3", Rank.SILENT)
     admission.join(known)
     admission.join(silent)
     assert not admission.has_room()
@@ -96,8 +96,8 @@ def test_15_who_is_closed_for_a_newcomer() -> None:
 
 
 def test_15_a_request_that_runs_keeps_its_place_and_rest_begins_anew() -> None:
-    admission: Admission[Guest] = Admission(5)
-    first, second = Guest("10.0.0.1"), Guest("10.0.0.1")
+    admission: Admission[KeptConnection] = Admission(5)
+    first, second = KeptConnection("10.0.0.1"), KeptConnection("10.0.0.1")
     admission.join(first)
     admission.join(second)
     admission.run(first)
@@ -108,7 +108,7 @@ def test_15_a_request_that_runs_keeps_its_place_and_rest_begins_anew() -> None:
     admission.run(first)
     assert admission.victim("10.0.0.1") is None
     assert admission.victim("10.0.0.2") is second  # It runs longer; another address has none yet.
-    other = Guest("10.0.0.2")
+    other = KeptConnection("10.0.0.2")
     admission.join(other)
     admission.run(other)
     assert admission.victim("10.0.0.2") is None
@@ -118,8 +118,8 @@ def test_15_a_request_that_runs_keeps_its_place_and_rest_begins_anew() -> None:
 
 
 def test_a_connection_that_ends_counts_until_it_is_over_and_gives_way_to_nobody() -> None:
-    admission: Admission[Guest] = Admission(2)
-    first, second = Guest("10.0.0.1"), Guest("10.0.0.2")
+    admission: Admission[KeptConnection] = Admission(2)
+    first, second = KeptConnection("10.0.0.1"), KeptConnection("10.0.0.2")
     admission.join(first)
     admission.join(second)
     admission.end(first)

@@ -240,14 +240,14 @@ async def test_who_asks_for_versions_is_throttled_too(version: int) -> None:
 @story
 async def test_who_is_new_may_ask_for_versions_once() -> None:
     throttle = Counting(used_ms=AN_HOUR_MS)
-    async with receiving() as (server, _, reception), raw_client(server) as (reader, writer):
+    async with receiving() as (server, _, direct_connections), raw_client(server) as (reader, writer):
         server.throttle = throttle
         for expected in (0, AN_HOUR_MS):
             writer.write(request_frame(VERSIONS, 3, 3))
             answer, _ = decode_from(s.ApiVersionsResponse, 3, await read_frame(reader), 4)
             assert answer.throttle_time_ms == expected
         await until(lambda: muted(server))
-        assert not len(reception) and server.metrics.requests == 2
+        assert not len(direct_connections) and server.metrics.requests == 2
 
 
 @story

@@ -15,7 +15,7 @@ import pytest
 from kcore import schema as s
 from kcore.errors import NetworkError
 from kcore.net.adoption import AdoptedConnection, Adoption, Direct
-from kcore.net.direct_connections import MOST_BYTES, MOST_HELD, Reception
+from kcore.net.direct_connections import MOST_BYTES, MOST_HELD, DirectConnections
 from kcore.net.limits.connection_limits import Limits
 from kcore.net.requests import Answer
 from kcore.net.security.sasl_mechanisms import PlainUsers
@@ -67,18 +67,18 @@ class Taker:
 @asynccontextmanager
 async def receiving(
     direct: Any = None, limits: Limits | None = None, *, wants: bool = False
-) -> AsyncIterator[tuple[Server, Handler, Reception]]:
+) -> AsyncIterator[tuple[Server, Handler, DirectConnections]]:
     """A server with a reception; in the end nothing is left of its connections."""
     server = await serve("127.0.0.1", 0, fenced, APIS, limits=limits)
     server.direct, server.adopter = direct or Handler(), Taker(wants)
-    reception = server.reception = Reception(server, [BEAT])
+    direct_connections = server.direct_connections = DirectConnections(server, [BEAT])
     async with server:
-        yield server, server.direct, reception  # type: ignore[misc]
+        yield server, server.direct, direct_connections  # type: ignore[misc]
     await server.close()  # A node that hands over has closed it before its end.
     held = server.adopter.held  # type: ignore[attr-defined]
     for _, descriptor in held:
         os.close(descriptor)
-    assert not len(reception) and not server.connections
+    assert not len(direct_connections) and not server.connections
     assert server.metrics.connections_opened - len(held) == server.metrics.connections_closed
 
 
@@ -92,13 +92,13 @@ def answered(correlation_id: int) -> bytes:
 
 @story
 async def test_a_listener_that_authenticates_has_no_use_for_it() -> None:
-    async with receiving() as (server, handler, reception):
+    async with receiving() as (server, handler, direct_connections):
         server.sasl = SaslListener(("PLAIN",), lambda: 0, PlainUsers({}), Users(), failure_delay_s=0)
         async with raw_client(server) as (reader, writer):
             writer.write(ask(1))
             assert await rest(reader) == b"", "a heartbeat without authentication"
         assert handler.asked == []
-        assert not len(reception)
+        assert not len(direct_connections)
 
 
 async def told(reader: asyncio.StreamReader, *correlation_ids: int) -> None:
@@ -110,7 +110,7 @@ async def told(reader: asyncio.StreamReader, *correlation_ids: int) -> None:
 @story
 async def test_answers_in_order_whatever_pieces_the_requests_come_in(seed: int) -> None:
     random, ids = Random(seed), range(1, 400)
-    async with receiving() as (server, _, reception), raw_client(server) as (reader, writer):
+    async with receiving() as (server, _, direct_connections), raw_client(server) as (reader, writer):
         data = b"".join(map(ask, ids))
         while data:
             size = random.choice((1, 3, 60, 1000, MOST_HELD, 100_000))
@@ -119,7 +119,7 @@ async def test_answers_in_order_whatever_pieces_the_requests_come_in(seed: int) 
             if random.random() < 0.3:
                 await asyncio.sleep(0.001)
         await told(reader, *ids)
-        assert len(reception) == 1 and not server.connections
+        assert len(direct_connections) == 1 and not server.connections
         assert server.metrics.requests == server.metrics.responses == len(ids)
         assert server.metrics.bytes_in == len(ask(0)) * len(ids)
         assert server.metrics.bytes_out == len(answered(0)) * len(ids)
@@ -142,9 +142,9 @@ async def test_one_request_at_a_time() -> None:
 @story
 async def test_urgent_requests_are_begun_before_others() -> None:
     """Heartbeats of some clients, behind the fetches of others that came before."""
-    async with receiving() as (server, direct, reception), AsyncExitStack() as stack:
+    async with receiving() as (server, direct, direct_connections), AsyncExitStack() as stack:
         clients = [await stack.enter_async_context(raw_client(server)) for _ in range(20)]
-        await until(lambda: len(reception) == 20)
+        await until(lambda: len(direct_connections) == 20)
         for number, (_, writer) in enumerate(clients):
             writer.write(ask(1) if number % 4 == 3 else request_frame(FETCH, 18, 1))
         await until(lambda: len(direct.asked) == 20)
@@ -153,10 +153,10 @@ async def test_urgent_requests_are_begun_before_others() -> None:
 
 @story
 async def test_urgent_requests_are_looked_for_between_others() -> None:
-    async with receiving() as (server, direct, reception), raw_client(server) as (reader, writer):
-        await until(lambda: len(reception) == 1)
+    async with receiving() as (server, direct, direct_connections), raw_client(server) as (reader, writer):
+        await until(lambda: len(direct_connections) == 1)
         writer.write(ask(1))
-        reception.look()
+        direct_connections.look()
         assert direct.kinds == [BEAT]
         await told(reader, 1)
 
@@ -165,24 +165,24 @@ async def test_urgent_requests_are_looked_for_between_others() -> None:
 async def test_a_client_that_sends_on_has_one_urgent_request_begun_a_look() -> None:
     """Otherwise who sends heartbeats faster than they are answered would have the event loop for ever."""
     ids = range(1, 1000)
-    async with receiving() as (server, direct, reception), raw_client(server) as (reader, writer):
-        await until(lambda: len(reception) == 1)
+    async with receiving() as (server, direct, direct_connections), raw_client(server) as (reader, writer):
+        await until(lambda: len(direct_connections) == 1)
         writer.write(b"".join(map(ask, ids)))
-        reception.look()
+        direct_connections.look()
         assert direct.kinds == [BEAT]
         await told(reader, *ids)
 
 
 @story
 async def test_versions_are_told() -> None:
-    async with receiving() as (server, _, reception), raw_client(server) as (reader, writer):
+    async with receiving() as (server, _, direct_connections), raw_client(server) as (reader, writer):
         for version in (0, 3, 99):
             writer.write(request_frame(VERSIONS, min(version, 3), 5, says_version=version))
             frame = await read_frame(reader)
             read = 0 if version == 99 else version
             found, _ = decode_from(s.ApiVersionsResponse, read, frame, 4)
             assert {each.api_key for each in found.api_keys} >= ({18} if version == 99 else {1, 3, 18, 63})
-        assert len(reception) == 1
+        assert len(direct_connections) == 1
         writer.write(ask(2))
         await told(reader, 2)
 
@@ -191,7 +191,7 @@ async def test_versions_are_told() -> None:
 @story
 async def test_what_is_not_for_the_reception_is_the_servers(kind: str) -> None:
     """With what came behind it; the connection stays what it was."""
-    async with receiving() as (server, direct, reception), raw_client(server) as (reader, writer):
+    async with receiving() as (server, direct, direct_connections), raw_client(server) as (reader, writer):
         writer.write(ask(1))
         await told(reader, 1)
         name = "n" * (MOST_BYTES if kind == "long" else 1)
@@ -206,7 +206,7 @@ async def test_what_is_not_for_the_reception_is_the_servers(kind: str) -> None:
         writer.write(sent[9:])
         assert (await read_frame(reader))[:4] == bytes([0, 0, 0, 2])
         await told(reader, 3)
-        assert not len(reception) and len(server.connections) == 1
+        assert not len(direct_connections) and len(server.connections) == 1
         assert len({context.connection_id for context, _, _ in direct.asked}) == 1
         assert len({id(context.session) for context, _, _ in direct.asked}) == 1
         assert server.metrics.bytes_in == len(ask(1) + sent) and server.metrics.connections_opened == 1
@@ -261,12 +261,12 @@ async def test_a_handler_that_fails_costs_its_connection_only(error: Exception) 
 @story
 async def test_a_long_answer_leaves_as_its_client_takes_it() -> None:
     """By the server's own protocol, which weighs it; then the next request, which came before, is answered."""
-    async with receiving(Handler(at_once=False)) as (server, direct, reception):
+    async with receiving(Handler(at_once=False)) as (server, direct, direct_connections):
         async with raw_client(server) as (reader, writer):
             writer.write(request_frame(FETCH, 18, 7) + ask(8))
             await until(lambda: direct.asked)
             direct.asked.pop()[2](fetched(LARGE))
-            assert not len(reception)
+            assert not len(direct_connections)
             direct.at_once = True
             found, _ = decode_from(s.FetchResponse, 18, await read_frame(reader), 5)
             assert bytes(found.responses[0].partitions[0].records or b"") == LARGE
@@ -276,9 +276,9 @@ async def test_a_long_answer_leaves_as_its_client_takes_it() -> None:
 
 @story
 async def test_a_client_that_takes_no_answers_is_the_servers() -> None:
-    async with receiving() as (server, _, reception), raw_client(server) as (reader, writer):
-        await until(lambda: len(reception) == 1)
-        [newcomer] = reception._newcomers.values()
+    async with receiving() as (server, _, direct_connections), raw_client(server) as (reader, writer):
+        await until(lambda: len(direct_connections) == 1)
+        [newcomer] = direct_connections._direct_connections.values()
         newcomer.socket.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, 1)  # As little as the system lets it have.
         writer.get_extra_info("socket").setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 1)
         writer.transport.pause_reading()  # type: ignore[attr-defined]
@@ -287,7 +287,7 @@ async def test_a_client_that_takes_no_answers_is_the_servers() -> None:
             writer.write(b"".join(map(ask, range(count, count + 100))))
             count += 100
             await asyncio.sleep(0.001)
-        assert not len(reception)
+        assert not len(direct_connections)
         writer.transport.resume_reading()  # type: ignore[attr-defined]
         await told(reader, *range(count))
 
@@ -303,11 +303,14 @@ async def test_a_silent_client_is_closed(half: bytes) -> None:
 
 @story
 async def test_who_has_said_nothing_goes_first_for_a_newcomer() -> None:
-    async with receiving(limits=Limits(connections=2)) as (server, _, reception), raw_client(server) as (first, writer):
+    async with (
+        receiving(limits=Limits(connections=2)) as (server, _, direct_connections),
+        raw_client(server) as (first, writer),
+    ):
         writer.write(ask(1))
         await told(first, 1)
         async with raw_client(server) as (second, _):
-            await until(lambda: len(reception) == 2)
+            await until(lambda: len(direct_connections) == 2)
             async with raw_client(server) as (third, last):
                 assert await rest(second) == b""
                 last.write(ask(2))
@@ -344,11 +347,11 @@ async def test_a_client_that_leaves_costs_nothing() -> None:
 @pytest.mark.parametrize("unread", [b"", b"\0\0"])
 @story
 async def test_a_connection_is_given_away_with_its_socket_unless_something_is_unread(unread: bytes) -> None:
-    async with receiving(wants=True) as (server, _, reception), raw_client(server) as (reader, writer):
+    async with receiving(wants=True) as (server, _, direct_connections), raw_client(server) as (reader, writer):
         writer.write(ask(1) + unread)
         await told(reader, 1)
         held = server.adopter.held  # type: ignore[union-attr]
-        assert len(held) == (not unread) and len(reception) == bool(unread)
+        assert len(held) == (not unread) and len(direct_connections) == bool(unread)
         if held:
             [(connection, descriptor)] = held
             assert server.adopted == {connection} and len(server.admission) == 1
@@ -359,11 +362,11 @@ async def test_a_connection_is_given_away_with_its_socket_unless_something_is_un
 
 @story
 async def test_without_an_adopter_the_server_has_all() -> None:
-    async with receiving() as (server, _, reception):
+    async with receiving() as (server, _, direct_connections):
         server.adopter, adopter = None, server.adopter
         async with raw_client(server) as (reader, writer):
             writer.write(ask(1))
             await told(reader, 1)
-            assert not len(reception) and len(server.connections) == 1
+            assert not len(direct_connections) and len(server.connections) == 1
         server.adopter = adopter
         await until(lambda: not server.connections)

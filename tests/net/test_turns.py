@@ -2,7 +2,7 @@
 
 import asyncio
 
-from kcore.net.limits.receive_budget import A_TURN, LEAST, SMALL, Turns
+from kcore.net.limits.receive_budget import A_TURN, LEAST, SMALL, ReceiveBudget
 from kcore.net.server import Server, serve
 from net.loops import fenced, story, until
 
@@ -11,7 +11,7 @@ APIS = {"BrokerHeartbeat": (0, 1)}
 
 @story
 async def test_one_has_all_of_its_room_and_many_share() -> None:
-    shared, room = Turns(), memoryview(bytearray(A_TURN // 4))
+    shared, room = ReceiveBudget(), memoryview(bytearray(A_TURN // 4))
     for _ in range(3):
         given = [len(shared.share(room)) for _ in range(10)]
         assert given == [A_TURN // 4] * 4 + [LEAST] * 6
@@ -22,7 +22,7 @@ async def test_one_has_all_of_its_room_and_many_share() -> None:
 
 @story
 async def test_small_rooms_are_not_counted() -> None:
-    shared = Turns()
+    shared = ReceiveBudget()
     assert all(len(shared.share(memoryview(bytearray(SMALL)))) == SMALL for _ in range(10 * A_TURN // SMALL))
     assert len(shared.share(memoryview(bytearray(2 * SMALL)))) == 2 * SMALL
 

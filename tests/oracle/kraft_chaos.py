@@ -18,7 +18,7 @@ from dataclasses import dataclass, field
 from random import Random
 from typing import Final
 
-from oracle.kraft_clients import Asker, FakeBroker, Gate, administer
+from oracle.kraft_clients import Asker, FakeBroker, ZkControllerAuthorization, administer
 from oracle.kraft_clusters import Node
 from oracle.kraft_kills import Controllers, Story, Watched, shown_at_failure
 from oracle.kraft_large import Large, alter_large
@@ -74,7 +74,7 @@ class Chaos(Watched):
 
     def __init__(self, cluster: Controllers, story: ChaosStory) -> None:
         super().__init__(cluster, story)
-        self.gate, self.given = Gate(), Given()
+        self.gate, self.given = ZkControllerAuthorization(), Given()
         self.askers = [
             Asker(self.addresses, self.watch, Random(self.dice.random()), story.answers, cluster.real)
             for _ in range(1 + CLIENTS + len(STABLE))

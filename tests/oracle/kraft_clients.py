@@ -51,7 +51,7 @@ UNSERVED: Final = DescribeUserScramCredentialsRequest  # Kafka's controllers adv
 INNER: Final = 7  # The correlation id in an envelope.
 
 
-class Gate:
+class ZkControllerAuthorization:
     """Closed, it lets no client begin another request."""
 
     def __init__(self) -> None:
@@ -192,7 +192,7 @@ def _errors_in(message: Struct) -> set[int]:
     return found
 
 
-async def administer(own: Own, asker: Asker, gate: Gate) -> None:
+async def administer(own: Own, asker: Asker, gate: ZkControllerAuthorization) -> None:
     """Until it is cancelled."""
     while True:
         await gate.enter()
@@ -215,7 +215,7 @@ class FakeBroker:
         self._previous_epoch = -1
         self._is_fenced, self._is_stopping = True, False
 
-    async def run(self, gate: Gate) -> None:
+    async def run(self, gate: ZkControllerAuthorization) -> None:
         """Until it is cancelled."""
         while True:
             await gate.enter()

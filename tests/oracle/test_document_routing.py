@@ -44,9 +44,13 @@ from kcore.schema.structure import Message
 from kcore.schema.topics import CreatableTopic, CreateTopicsRequest
 from kcore.server.document_routing import BUMPED, DocumentRouting, layout_of
 from kcore.server.security.audit import AuditLog
-from kcore.server.zk_broker.zk_broker_listener_settings import BrokerDoor, broker_door
+from kcore.server.zk_broker.zk_broker_listener_settings import ZkBrokerListenerSettings, zk_broker_listener_settings
 from kcore.server.zk_broker.zk_broker_server import ZkBrokerServer
-from kcore.server.zk_controller.zk_controller_listener_settings import OPEN, DoorSettings, door_settings
+from kcore.server.zk_controller.zk_controller_listener_settings import (
+    OPEN,
+    ZkControllerSettings,
+    zk_controller_settings,
+)
 from kcore.server.zk_controller.zk_controller_server import ControllerServer
 from kcore.wire.codec import decode_from
 from net.loops import until
@@ -75,8 +79,8 @@ Check = Callable[[str, Message], None]
 class Kind(NamedTuple):
     """A cluster, and who asks it; a name None comes in plaintext."""
 
-    broker: BrokerDoor
-    controller: DoorSettings
+    broker: ZkBrokerListenerSettings
+    controller: ZkControllerSettings
     authorizer: AclAuthorizerSettings | None
     clients: tuple[str | None, ...]
     admin: str | None
@@ -87,14 +91,16 @@ def secure() -> Kind:
         text = SECURE.format(scram=MODULES["SCRAM-SHA-512"], name=name, password=PASSWORD)
         return dict(line.split("=", 1) for line in text.splitlines())
 
-    settings = door_settings(properties("controller"))
+    settings = zk_controller_settings(properties("controller"))
     authorizer = acl_authorizer_settings(settings.others)
-    return Kind(broker_door(properties("broker")), settings, authorizer, ("mallory", "alice"), "admin")
+    return Kind(zk_broker_listener_settings(properties("broker")), settings, authorizer, ("mallory", "alice"), "admin")
 
 
 def plain() -> Kind:
-    settings = DoorSettings("PLAINTEXT", None, OPEN, {}, "secret")
-    return Kind(BrokerDoor(authorizer=EVERYBODY, tokens=TokenRules("secret")), settings, EVERYBODY, (None,), None)
+    settings = ZkControllerSettings("PLAINTEXT", None, OPEN, {}, "secret")
+    return Kind(
+        ZkBrokerListenerSettings(authorizer=EVERYBODY, tokens=TokenRules("secret")), settings, EVERYBODY, (None,), None
+    )
 
 
 def principal(name: str | None) -> str:

@@ -1,4 +1,4 @@
-"""Real brokers of Kafka's under the compiled front: their heartbeats and fetches are answered by the loop."""
+"""Real brokers of Kafka's under the answer loop: their heartbeats and fetches are answered by the loop."""
 
 import json
 import os
@@ -13,9 +13,9 @@ from oracle.kraft_clusters import KraftCluster, Node
 PATIENCE_S: Final = 60
 PROGRAM: Final = """
 import json, os, signal
-from kcore.server.quorum_node.answer_loop import CompiledFront
+from kcore.server.quorum_node.answer_loop import AnswerLoop
 
-fronts, begin = [], CompiledFront.begin
+fronts, begin = [], AnswerLoop.begin
 
 def begun(front, feeds):
     fronts.append(front)
@@ -26,7 +26,7 @@ def tell(*_):
         json.dump(fronts[0].loop.counters(), file)
     os.replace({path!r} + ".new", {path!r})
 
-CompiledFront.begin = begun
+AnswerLoop.begin = begun
 signal.signal(signal.SIGUSR1, tell)
 from kcore.cli import main
 main()

@@ -1,10 +1,11 @@
 """Messages read and written value by value, as plain rows: what the column kernels must agree with.
 
-The twin of `kcore._ext.columns.columns_read` and `kcore._ext.columns.columns_write` (with `kcore._ext.columns.columns_size`), and of those that
-do the same for runs of structs with one layout: `kcore._ext.columns.layout_read`, `kcore._ext.columns.layout_write`,
-`kcore._ext.columns.runs_read`, `kcore._ext.columns.runs_write`, or with one layout but for the lengths of some arrays:
-`kcore._ext.columns.mixed_read`, `kcore._ext.columns.mixed_write`. A struct is a dict by field name, with its unknown tags under
-"unknown" where it has any.
+The twin of `kcore._ext.columns.columns_read` and `kcore._ext.columns.columns_write` (with
+`kcore._ext.columns.columns_size`), and of those that do the same for runs of structs with one layout:
+`kcore._ext.columns.layout_read`, `kcore._ext.columns.layout_write`, `kcore._ext.columns.runs_read`,
+`kcore._ext.columns.runs_write`, or with one layout but for the lengths of some arrays: `kcore._ext.columns.mixed_read`,
+`kcore._ext.columns.mixed_write`. A struct is a dict by field name, with its unknown tags under "unknown" where it has
+any.
 """
 
 import struct

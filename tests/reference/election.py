@@ -1,4 +1,4 @@
-"""The slow twin of `kcore._ext.elections.election` and `kcore._ext.elections.policies`: plain dicts, written from Kafka's sources.
+"""The slow twin of `kcore._ext.elections.election` and `kcore._ext.elections.policies`: plain dicts.
 
 A partition is a dict: replicas, isr, removing, leader, leader_epoch, partition_epoch, recovery. Brokers are ids.
 Every function gives the new partition, or None where nothing changes. They change nothing themselves.

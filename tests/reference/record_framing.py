@@ -1,4 +1,4 @@
-"""The slow twin of `kcore._ext.columns.record_framing`: batches by the encoder of any record, filled one value at a time."""
+"""The slow twin of `kcore._ext.columns.record_framing`: batches from the encoder of any record."""
 
 from kcore.wire.record_building import encode_records
 from kcore.wire.records import Record

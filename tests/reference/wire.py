@@ -1,7 +1,8 @@
 """The slow twin of the object codec: what a plan means, in plain Python, a value at a time.
 
-Twin of kcore._ext.wire.object_codec and of its parts kcore._ext.wire.wire_program, kcore._ext.wire.wire_reader, kcore._ext.wire.wire_writer,
-kcore._ext.wire.wire_parts (its parts joined) and kcore._ext.wire.wire_lists: a list is a list from the start.
+Twin of kcore._ext.wire.object_codec and of its parts kcore._ext.wire.wire_program, kcore._ext.wire.wire_reader,
+kcore._ext.wire.wire_writer, kcore._ext.wire.wire_parts (its parts joined) and kcore._ext.wire.wire_lists: a list is a
+list from the start.
 """
 
 import struct

@@ -17,7 +17,7 @@ from kcore.raft.raft_config import RaftConfig
 from kcore.schema.broker_lifecycle import BrokerRegistrationRequest, Feature, Listener
 from kcore.server.kraft_controller.apis import FEATURES
 from kcore.server.kraft_controller.kraft_controller_server import KraftServer
-from kcore.server.quorum_node.answer_loop import FrontKind
+from kcore.server.quorum_node.answer_loop import AnswerLoopKind
 from kcore.server.quorum_node.quorum_server import MemoryElections
 from kcore.storage.raft.file_raft_log import DiskRaftLog
 from kcore.types import Uuid
@@ -29,7 +29,7 @@ LEVELS = {"4.3.1": {"metadata.version": 30, "group.version": 1}, "3.9.1": {"meta
 
 
 @asynccontextmanager
-async def active(folder: Path, front: FrontKind = "compiled", **settings: Any) -> AsyncIterator[KraftServer]:
+async def active(folder: Path, handlers: AnswerLoopKind = "compiled", **settings: Any) -> AsyncIterator[KraftServer]:
     [port] = free_ports(1)
     release = settings.get("release", "4.3.1")
     config = KraftControllerConfig(7, CLUSTER, supported_features=dict(FEATURES[release]), **settings)
@@ -41,7 +41,7 @@ async def active(folder: Path, front: FrontKind = "compiled", **settings: Any) -
     log = DiskRaftLog(folder / "__cluster_metadata-0")
     bootstrap = Bootstrap.of_features(LEVELS[release], "a test")
     server = KraftServer(
-        config, raft, log, MemoryElections(), bootstrap, host="127.0.0.1", port=port, stop_ms=100, front=front
+        config, raft, log, MemoryElections(), bootstrap, host="127.0.0.1", port=port, stop_ms=100, handlers=handlers
     )
     async with server:
         await until(lambda: server.controller.stable >= 3 and server.controller.epoch is not None)
@@ -107,11 +107,11 @@ async def broker(server: KraftServer, broker_id: int = 1) -> AsyncIterator[Broke
 
 
 def adopted(server: KraftServer) -> int:
-    assert server._front._server is not None
-    return len(server._front._server.adopted)
+    assert server._handlers._server is not None
+    return len(server._handlers._server.adopted)
 
 
 def heard(server: KraftServer) -> int:
     """Heartbeats that the loop has answered."""
-    assert server._front._compiled is not None
-    return server._front._compiled.loop.counters()["heartbeats"]
+    assert server._handlers._compiled is not None
+    return server._handlers._compiled.loop.counters()["heartbeats"]

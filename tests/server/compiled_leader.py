@@ -1,4 +1,4 @@
-"""A leader with its log on the disk, and observers whose connections the compiled front has."""
+"""A leader with its log on the disk, and observers whose connections the answer loop has."""
 
 import asyncio
 from collections.abc import AsyncIterator
@@ -9,7 +9,7 @@ from typing import Any
 
 from kcore.net.connection_metrics import Metrics
 from kcore.net.limits.connection_limits import Limits
-from kcore.server.quorum_node.answer_loop import CompiledFront, FrontKind
+from kcore.server.quorum_node.answer_loop import AnswerLoop, AnswerLoopKind
 from kcore.server.quorum_node.quorum_request_handlers import LIMITS
 from kcore.server.quorum_node.quorum_server import QuorumServer
 from kcore.storage.log.segmented_log import Settings
@@ -22,7 +22,7 @@ from server.quorum_nodes import Nodes, append, committed_everywhere
 @asynccontextmanager
 async def leader(
     folder: Path,
-    front: FrontKind = "compiled",
+    handlers: AnswerLoopKind = "compiled",
     segments: Settings | None = None,
     limits: Limits = LIMITS,
     **settings: Any,
@@ -30,7 +30,7 @@ async def leader(
     """An only voter that leads, with its log on the disk."""
     nodes = Nodes(1, **settings)
     log = DiskRaftLog(folder / "__cluster_metadata-0", segments)
-    server = nodes.server(1, log, front=front, limits=limits)
+    server = nodes.server(1, log, handlers=handlers, limits=limits)
     async with server:
         await nodes.leader()
         await committed_everywhere(nodes, 1)
@@ -39,11 +39,11 @@ async def leader(
 
 
 def adopted(server: QuorumServer) -> int:
-    return len(server._front._server.adopted)  # type: ignore[union-attr]
+    return len(server._handlers._server.adopted)  # type: ignore[union-attr]
 
 
 def counters(server: QuorumServer) -> dict[str, int]:
-    compiled = server._front._compiled
+    compiled = server._handlers._compiled
     assert compiled is not None
     return compiled.loop.counters()
 
@@ -76,16 +76,16 @@ async def following(server: QuorumServer, replica_id: int = 100, version: int = 
         yield made
 
 
-def loop_of(server: QuorumServer) -> CompiledFront:
-    compiled = server._front._compiled
+def loop_of(server: QuorumServer) -> AnswerLoop:
+    compiled = server._handlers._compiled
     assert compiled is not None
     return compiled
 
 
 def metrics(server: QuorumServer) -> Metrics:
-    server._front.count()
-    assert server._front._server is not None
-    return server._front._server.metrics
+    server._handlers.count()
+    assert server._handlers._server is not None
+    return server._handlers._server.metrics
 
 
 def _is_settled(answer: asyncio.Task[Any], server: QuorumServer, before: int) -> bool:

@@ -5,11 +5,11 @@ from typing import Any
 import pytest
 
 from kcore.server.kraft_controller.kraft_controller_server import KraftServer
-from kcore.server.quorum_node.answer_loop import FRONTS
+from kcore.server.quorum_node.answer_loop import ANSWER_LOOPS
 from kcore.server.quorum_node.quorum_server import QuorumServer
 
 
-@pytest.fixture(params=FRONTS)
+@pytest.fixture(params=ANSWER_LOOPS)
 def either_front(request: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     """Nodes that the test starts have that front, unless it says which."""
     for kind in (QuorumServer, KraftServer):

@@ -13,7 +13,7 @@ from kcore.raft.log.raft_log import RaftLog
 from kcore.raft.membership.replicas import Address, ReplicaKey, Voter
 from kcore.raft.raft_config import RaftConfig
 from kcore.raft.state_machine import AnyAppend, Append, SnapshotReader
-from kcore.server.quorum_node.answer_loop import FrontKind
+from kcore.server.quorum_node.answer_loop import AnswerLoopKind
 from kcore.server.quorum_node.quorum_request_handlers import LIMITS
 from kcore.server.quorum_node.quorum_server import MemoryElections, QuorumServer
 from kcore.types import Uuid
@@ -98,7 +98,7 @@ class Nodes:
         self,
         node_id: int,
         log: RaftLog | None = None,
-        front: FrontKind | None = None,
+        handlers: AnswerLoopKind | None = None,
         limits: Limits = LIMITS,
         **settings: Any,
     ) -> QuorumServer:
@@ -114,7 +114,7 @@ class Nodes:
             store_cluster_id=lambda cluster_id: self.cluster_ids.append((node_id, cluster_id)),
             stop_ms=500,
             limits=limits,
-            **({} if front is None else {"front": front}),
+            **({} if handlers is None else {"front": handlers}),
         )
         self.servers.append(made)
         self.heard.append(heard)

@@ -67,8 +67,8 @@ async def test_a_resource_that_is_described_again_is_answered_once(
 @story
 async def test_others_are_served_while_many_resources_are_described(tmp_path: Path) -> None:
     async with cluster_in(tmp_path) as cluster:
-        front: Any = cluster.brokers[1].front
+        handlers: Any = cluster.brokers[1].handlers
         request = configs.DescribeConfigsRequest(resources=[resource(32, f"g{number}") for number in range(200)])
-        answer, turns = await with_turns_of_others(front._describe_configs(request))
+        answer, turns = await with_turns_of_others(handlers._describe_configs(request))
         assert len(answer.results) == 200 and turns > 50
         assert (await cluster.ask(1, DescribeClusterRequest())).error_code == Errors.NONE

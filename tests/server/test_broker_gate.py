@@ -71,7 +71,7 @@ from kcore.schema.transactions import (
     WriteTxnMarkersRequest,
 )
 from kcore.server.broker import coordination
-from kcore.server.broker.broker_authorization import CHECKS, BrokerGate, fetch_right
+from kcore.server.broker.broker_authorization import CHECKS, BrokerAuthorization, fetch_right
 from kcore.server.broker.forwarding import forwarded_apis
 from kcore.server.broker.group_coordinators import GROUPS, TRANSACTIONS
 from kcore.server.kraft_broker import kraft_broker_request_handlers as kraft_front
@@ -84,15 +84,15 @@ ELSEWHERE: Final = {  # Where the right is looked at, if not before the request 
     "Metadata": "Rights.cut",
     "DescribeCluster": "Rights.cut",
     "Fetch": "fetch_right",
-    "FindCoordinator": "BrokerGate.coordinator_error",
+    "FindCoordinator": "BrokerAuthorization.coordinator_error",
     "DescribeTopicPartitions": "describe_topic_partitions",
-    "DescribeDelegationToken": "KraftFront._describe_tokens, SecurityAdmin",
+    "DescribeDelegationToken": "KraftBrokerRequestHandlers._describe_tokens, SecurityAdmin",
     "CreateDelegationToken": "SecurityAdmin",
     "RenewDelegationToken": "its owner and renewers alone",
     "ExpireDelegationToken": "its owner and renewers alone",
 }
 NONE_NEEDED: Final = {"ApiVersions", "SaslHandshake", "SaslAuthenticate", "ListGroups", "ListTransactions"}
-OF_CONTROLLERS: Final = {"LeaderAndIsr", "UpdateMetadata", "StopReplica"}  # ControlDoor.
+OF_CONTROLLERS: Final = {"LeaderAndIsr", "UpdateMetadata", "StopReplica"}  # ControlRequestAuthorization.
 NO_CLUSTER: Final = Errors.CLUSTER_AUTHORIZATION_FAILED
 NO_GROUP: Final = Errors.GROUP_AUTHORIZATION_FAILED
 NO_TRANSACTION: Final = Errors.TRANSACTIONAL_ID_AUTHORIZATION_FAILED
@@ -120,8 +120,8 @@ class Granted:
         return any(each[:2] == (operation, resource_type) for each in self.rights)
 
 
-def a_gate(*rights: Right) -> BrokerGate:
-    return BrokerGate(Granted(*rights), ClientSession("L", "10.0.0.1"))
+def a_gate(*rights: Right) -> BrokerAuthorization:
+    return BrokerAuthorization(Granted(*rights), ClientSession("L", "10.0.0.1"))
 
 
 def test_every_request_is_looked_at() -> None:
@@ -378,10 +378,10 @@ def test_followers_fetch_as_brokers_and_others_topic_by_topic() -> None:
     assert fetch_right(None, follower, 12) is None and fetch_right(None, consumer, 12) is None
     reader, broker = a_gate((READ, TOPIC, "t")), a_gate((CLUSTER_ACTION, CLUSTER, CLUSTER_NAME))
     assert fetch_right(broker, follower, 12) is None
-    for gate, request, expected in (
+    for authorization, request, expected in (
         (reader, consumer, [True, False]),
         (reader, follower, [False, False]),
         (broker, consumer, [False, False]),
     ):
-        allows = fetch_right(gate, request, 12)
+        allows = fetch_right(authorization, request, 12)
         assert allows is not None and [allows(each) for each in ("t", "u")] == expected

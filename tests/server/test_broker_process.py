@@ -146,7 +146,7 @@ async def test_15_a_request_that_waits_ends_with_its_client(tmp_path: Path) -> N
             await until(lambda waiting=waiting: not waiting.by_id)
             with pytest.raises(DisconnectedError):
                 await answer
-            assert not brokers.servers[1].front._waiting
+            assert not brokers.servers[1].handlers._waiting
 
 
 @story

@@ -1,4 +1,4 @@
-"""Fetches that the compiled front answers: as the plain one does, and for as long as it may."""
+"""Fetches that the answer loop answers: as the plain one does, and for as long as it may."""
 
 import asyncio
 from collections.abc import Iterator
@@ -176,7 +176,7 @@ async def test_what_an_observer_has_is_not_older_than_its_last_fetch(tmp_path: P
             await answer
             answer = await waits(server, made)
             assert progress.end_offset < made.offset, "the node has not asked"
-            server._front.fold_progress()
+            server._handlers.fold_progress()
             assert progress.end_offset == made.offset and progress.last_fetch_ms >= before_ms
             assert progress.last_caught_up_ms == progress.last_fetch_ms
             assert voter_changes._is_caught_up(server.node, key, progress.last_fetch_ms + 1)
@@ -271,10 +271,10 @@ async def test_clients_that_come_and_go_at_any_moment_leave_nothing(tmp_path: Pa
         writing.cancel()
         await asyncio.gather(writing, return_exceptions=True)
         assert counters(server)["handed_back"] > 10 and counters(server)["fetches"] > 10
-        await until(lambda: not adopted(server) and not server._front._server.connections)  # type: ignore[union-attr]
+        await until(lambda: not adopted(server) and not server._handlers._server.connections)  # type: ignore[union-attr]
         counted = metrics(server)
         assert counted.connections_opened == counted.connections_closed == 60
-        assert len(server._front._server.admission) == 0  # type: ignore[union-attr]
+        assert len(server._handlers._server.admission) == 0  # type: ignore[union-attr]
         assert not server.node.leading.fetches or counted.requests >= counted.responses
 
 

@@ -1,4 +1,4 @@
-"""Heartbeats that the compiled front answers: sessions go on by them, and nothing else changes."""
+"""Heartbeats that the answer loop answers: sessions go on by them, and nothing else changes."""
 
 import asyncio
 import socket
@@ -165,7 +165,7 @@ async def test_heartbeats_are_refused_once_the_node_has_resigned(tmp_path: Path)
         assert adopted(server) == 1
         epoch = server.node.epoch
         server._take("test", lambda now_ms: server.node.resign(epoch, now_ms))
-        assert adopted(server) == 0 or server._front._compiled._left  # type: ignore[union-attr]
+        assert adopted(server) == 0 or server._handlers._compiled._left  # type: ignore[union-attr]
         told = await made.beat()
         assert Errors(told.error_code) in (Errors.NOT_CONTROLLER, Errors.NONE)
         assert heard(server) == 0
@@ -174,8 +174,8 @@ async def test_heartbeats_are_refused_once_the_node_has_resigned(tmp_path: Path)
 @story
 async def test_the_end_of_the_loops_thread_is_a_fault_of_the_process(tmp_path: Path) -> None:
     async with active(tmp_path) as server:
-        server._front._compiled.loop.stop()  # type: ignore[union-attr]
-        with pytest.raises(RuntimeError, match="compiled front"):
+        server._handlers._compiled.loop.stop()  # type: ignore[union-attr]
+        with pytest.raises(RuntimeError, match="answer loop"):
             await server.wait_failed()
 
 
@@ -183,7 +183,7 @@ async def test_the_end_of_the_loops_thread_is_a_fault_of_the_process(tmp_path: P
 async def test_a_heartbeat_is_not_behind_all_that_register_at_once(tmp_path: Path, monkeypatch: Any) -> None:
     """They came first, each over a connection of its own, and are decided a few at a time; all of them in the end."""
     decided: list[str] = []
-    async with active(tmp_path, front="plain") as server, broker(server) as made, AsyncExitStack() as stack:
+    async with active(tmp_path, handlers="plain") as server, broker(server) as made, AsyncExitStack() as stack:
         on_request, release = server.controller.on_request, server.controller.config.release
 
         def watched(request: Any, *rest: Any) -> Any:

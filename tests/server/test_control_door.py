@@ -21,7 +21,7 @@ from kcore.protocol_errors import Errors
 from kcore.schema import LeaderAndIsrRequest, StopReplicaRequest, UpdateMetadataRequest
 from kcore.server.properties.listeners import BrokerListener, BrokerListeners
 from kcore.server.zk_broker import zk_broker_server as zk_process
-from kcore.server.zk_broker.zk_broker_listener_settings import BrokerDoor
+from kcore.server.zk_broker.zk_broker_listener_settings import ZkBrokerListenerSettings
 from net.loops import request_frame, story, until
 from server.replicas import CONTROLLER, TOPIC_ID, Brokers
 
@@ -120,7 +120,7 @@ async def test_a_server_that_is_behind_is_not_the_last_word(tmp_path: Path) -> N
 @story
 async def test_control_requests_need_cluster_action(tmp_path: Path) -> None:
     settings = AclAuthorizerSettings()
-    async with brokers_in(tmp_path, door=BrokerDoor(authorizer=settings)) as brokers:
+    async with brokers_in(tmp_path, listener_settings=ZkBrokerListenerSettings(authorizer=settings)) as brokers:
         for request, version in (
             (order(CONTROLLER, 1), 7),
             (StopReplicaRequest(controller_id=CONTROLLER, controller_epoch=1, broker_epoch=-1), 4),
@@ -145,7 +145,9 @@ async def test_a_large_request_of_a_stranger_is_not_read(tmp_path: Path, monkeyp
     monkeypatch.setattr(zk_process, "decode_columns", lambda *given: read.append(len(given[2])) or decode(*given))
     request = order(CONTROLLER, 1)
     request.topic_states[0].partition_states *= CLIENT_VALUES // 40
-    async with brokers_in(tmp_path, door=BrokerDoor(authorizer=AclAuthorizerSettings())) as brokers:
+    async with brokers_in(
+        tmp_path, listener_settings=ZkBrokerListenerSettings(authorizer=AclAuthorizerSettings())
+    ) as brokers:
         with pytest.raises(DisconnectedError):
             await ask(brokers, request)
         assert not read
@@ -161,7 +163,7 @@ async def test_a_large_request_of_a_stranger_is_not_read(tmp_path: Path, monkeyp
 @story
 async def test_control_requests_come_in_on_the_control_plane_alone(tmp_path: Path) -> None:
     listeners = BrokerListeners((BrokerListener(), BrokerListener("CONTROL")))
-    async with brokers_in(tmp_path, door=BrokerDoor(listeners, "CONTROL")) as brokers:
+    async with brokers_in(tmp_path, listener_settings=ZkBrokerListenerSettings(listeners, "CONTROL")) as brokers:
         assert await ask(brokers, order(CONTROLLER, 1)) is Errors.CLUSTER_AUTHORIZATION_FAILED
         node = brokers.tree.nodes[znodes.broker_path(1)]
         [plane] = [each for each in endpoints_of(node[0]) if each.listener == "CONTROL"]

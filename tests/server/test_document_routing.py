@@ -53,7 +53,7 @@ from kcore.server.document_routing import (
 from kcore.server.security.audit import AuditLog
 from kcore.server.zk_broker.document_relay import DocumentRelay
 from kcore.server.zk_controller import zk_controller_server as process
-from kcore.server.zk_controller.document_requests import DocumentDoor
+from kcore.server.zk_controller.document_requests import DocumentRequests
 from kcore.server.zk_controller.zk_controller_server import ControllerServer
 from kcore.wire.codec import decode_from, encode
 from net.loops import raw_server, story, until
@@ -336,7 +336,7 @@ async def proxied_answer(
     routed = routed._replace(client_address=address)
     session = ClientSession("PLAINTEXT", "127.0.0.1")
     session.authenticated(KafkaPrincipal(sender))
-    return await server._front._handle_routed(RequestContext("a test", 1, routed.header, session), routed)
+    return await server._handlers._handle_routed(RequestContext("a test", 1, routed.header, session), routed)
 
 
 @pytest.mark.covers("KIP-590 10")
@@ -479,8 +479,8 @@ async def test_a_broker_shows_the_controller_who_it_is(request_: Message) -> Non
         raise AssertionError("all mutations are the door's")
 
     apis = {"SaslHandshake": (0, 1), "SaslAuthenticate": (0, 2)}
-    door = DocumentDoor(decide, lambda: True, Nothing(), lambda session: True)
-    async with await serve("127.0.0.1", 0, handle, apis, relay=door, sasl=listener()) as server:
+    listener_settings = DocumentRequests(decide, lambda: True, Nothing(), lambda session: True)
+    async with await serve("127.0.0.1", 0, handle, apis, relay=listener_settings, sasl=listener()) as server:
         where = Endpoint(server.port, "127.0.0.1", "SECURE", 2)
         dialer = Dialer(lambda: Security(sasl=ALICE["PLAIN"]))
         relay, session = DocumentRelay(lambda: where, Nothing(), dialer), ClientSession("PLAINTEXT", "127.0.0.1")

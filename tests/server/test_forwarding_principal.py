@@ -44,8 +44,8 @@ async def broker_of(seen: list[Forwarded], **security: Any) -> AsyncIterator[int
 
     async with await serve("127.0.0.1", 0, controller, {"Envelope": (0, 0)}) as server:
         client = ControllerClient("broker-1", lambda: Endpoint(server.port, "127.0.0.1", "PLAINTEXT", 0))
-        async with await serve("127.0.0.1", 0, broker, APIS, relay=ControllerRelay(client), **security) as front:
-            yield front.port
+        async with await serve("127.0.0.1", 0, broker, APIS, relay=ControllerRelay(client), **security) as handlers:
+            yield handlers.port
         client.close()
 
 

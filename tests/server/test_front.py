@@ -36,7 +36,7 @@ from kcore.schema.topics import DeleteTopicState
 from kcore.server.cluster_view import ClusterView
 from kcore.server.zk_controller.relay import MOST_FORWARDED, Address
 from kcore.server.zk_controller.zk_controller_metrics import ControllerMetrics
-from kcore.server.zk_controller.zk_controller_request_handlers import OWNED, Front
+from kcore.server.zk_controller.zk_controller_request_handlers import OWNED, ZkControllerRequestHandlers
 from kcore.types import Uuid
 from net.loops import settled, story, until
 
@@ -66,7 +66,7 @@ class Told:
         self.brokers: list[Address] = []
         self.is_active = True
         self.metrics = ControllerMetrics()
-        self.front = Front(self.events.append, self._view, self._live, self.metrics)
+        self.handlers = ZkControllerRequestHandlers(self.events.append, self._view, self._live, self.metrics)
         self.port = 0
 
     def _view(self) -> ClusterView | None:
@@ -80,7 +80,7 @@ class Told:
 
     async def learnt(self) -> None:
         """Until clients are told what brokers know."""
-        self.front.brokers_changed()
+        self.handlers.brokers_changed()
         while True:
             async with await connect("127.0.0.1", self.port) as connection:
                 assert connection.versions is not None
@@ -91,20 +91,20 @@ class Told:
 @asynccontextmanager
 async def opened() -> AsyncIterator[Told]:
     told = Told()
-    told.port = await told.front.open("127.0.0.1", 0, "PLAINTEXT")
-    learning = asyncio.create_task(told.front.keep_learning())
+    told.port = await told.handlers.open("127.0.0.1", 0, "PLAINTEXT")
+    learning = asyncio.create_task(told.handlers.keep_learning())
     try:
         yield told
     finally:
         learning.cancel()
-        await told.front.close()
+        await told.handlers.close()
 
 
 async def asks_the_controller(told: Told, answer: Awaitable[Any]) -> None:
     """The request waits until the controller has answered it."""
     await until(lambda: told.events)
     event = told.events.pop()
-    told.front.answer(SendResponse(event.request_id, event.refused(Errors.NOT_CONTROLLER)))
+    told.handlers.answer(SendResponse(event.request_id, event.refused(Errors.NOT_CONTROLLER)))
     await answer
 
 
@@ -124,7 +124,7 @@ async def test_what_the_controller_owns_waits_for_the_machines_answer() -> None:
         [event] = told.events
         assert isinstance(event, ControlledShutdownReceived)
         assert (event.request.broker_id, event.request.broker_epoch) == (3, 9)
-        told.front.answer(SendResponse(event.request_id, event.refused(Errors.NOT_CONTROLLER)))
+        told.handlers.answer(SendResponse(event.request_id, event.refused(Errors.NOT_CONTROLLER)))
         assert (await answer).error_code == Errors.NOT_CONTROLLER
 
 
@@ -136,7 +136,7 @@ async def test_a_message_too_long_for_an_answer_is_cut_short() -> None:
         await until(lambda: told.events)
         [event] = told.events
         response = s.AlterPartitionReassignmentsResponse(error_message="x" * 40_000, responses=[])
-        told.front.answer(SendResponse(event.request_id, response))
+        told.handlers.answer(SendResponse(event.request_id, response))
         assert (await answer).error_message == "x" * KEPT + "..."
 
 
@@ -149,13 +149,13 @@ async def test_the_topics_are_looked_through_once_for_all_that_are_asked_for_by_
         authorizer.acls.is_read = True
         views: list[int] = []
         view = partial(_counted, views, told)
-        told.front = Front(told.events.append, view, told._live, told.metrics, authorizer)
-        port = await told.front.open("127.0.0.1", 0, "PLAINTEXT")
+        told.handlers = ZkControllerRequestHandlers(told.events.append, view, told._live, told.metrics, authorizer)
+        port = await told.handlers.open("127.0.0.1", 0, "PLAINTEXT")
         async with await connect("127.0.0.1", port) as connection:
             states = [DeleteTopicState(name=None, topic_id=Uuid(each.to_bytes(16))) for each in range(1, count + 1)]
             answer = await connection.send(s.DeleteTopicsRequest(topics=states, timeout_ms=1000), 6)
             assert [each.error_code for each in answer.responses] == [Errors.UNKNOWN_TOPIC_ID] * count
-        await told.front.close()
+        await told.handlers.close()
         looks.append(len(views))
     assert looks[0] == looks[1]
 
@@ -193,7 +193,7 @@ async def test_two_clients_get_each_its_own_answer() -> None:
         await until(lambda: len(told.events) == 2)
         for event, error in zip(told.events, (Errors.STALE_BROKER_EPOCH, Errors.NOT_CONTROLLER), strict=True):
             assert isinstance(event, AlterPartitionReceived) and event.version == 2
-            told.front.answer(SendResponse(event.request_id, event.refused(error)))
+            told.handlers.answer(SendResponse(event.request_id, event.refused(error)))
         errors = {event.request.broker_id: error for event, error in zip(told.events, (77, 41), strict=True)}
         assert [(await answer).error_code for answer in answers] == [errors[0], errors[1]]
 
@@ -235,7 +235,7 @@ async def test_the_answer_to_a_client_that_is_gone_goes_nowhere() -> None:
         await connection.close()
         with pytest.raises(DisconnectedError):
             await answer
-        told.front.answer(SendResponse(told.events[0].request_id, s.AllocateProducerIdsResponse()))
+        told.handlers.answer(SendResponse(told.events[0].request_id, s.AllocateProducerIdsResponse()))
 
 
 @story
@@ -363,7 +363,7 @@ async def test_14_a_broker_registered_at_a_host_that_cannot_be(caplog: pytest.Lo
     asked, nobody = s.FindCoordinatorRequest(coordinator_keys=["a group"]), Address("a" * 64, 9092)
     async with with_broker() as (told, broker):
         told.brokers = [nobody]
-        told.front.brokers_changed()
+        told.handlers.brokers_changed()
         async with await connect("127.0.0.1", told.port, client_id="a client") as connection:
             with pytest.raises(DisconnectedError):
                 await connection.send(asked)

@@ -51,10 +51,10 @@ class Pair:
 
     async def say(self, frames: list[bytes]) -> list[list[bytes]]:
         """What each connection gets for these frames, in pieces of any size; all that comes until it ends."""
-        server = self.server._front._server
+        server = self.server._handlers._server
         assert server is not None
         answers: list[list[bytes]] = []
-        for end, adopter in zip(self.ends, (self.server._front._compiled, None), strict=True):
+        for end, adopter in zip(self.ends, (self.server._handlers._compiled, None), strict=True):
             server.adopter = adopter
             data, found = b"".join(frames), list[bytes]()
             while data:
@@ -68,7 +68,7 @@ class Pair:
                 except (EOFError, ConnectionError):
                     break
             answers.append(found)
-        server.adopter = self.server._front._compiled
+        server.adopter = self.server._handlers._compiled
         return answers
 
 

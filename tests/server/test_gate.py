@@ -64,7 +64,7 @@ from kcore.server.checked_relay import read_request
 from kcore.server.security.rights import OF_THE_CLUSTER
 from kcore.server.zk_controller import zk_controller_server as process
 from kcore.server.zk_controller.relayed_rights import refusal_of
-from kcore.server.zk_controller.zk_controller_authorization import Gate
+from kcore.server.zk_controller.zk_controller_authorization import ZkControllerAuthorization
 from kcore.server.zk_controller.zk_controller_request_handlers import APIS, OF_TOKENS
 from kcore.server.zk_controller.zk_controller_server import ControllerServer
 from kcore.types import ZERO_UUID, Uuid
@@ -91,14 +91,14 @@ def binding(
     return AclBinding(kind, pattern, name, "User:alice", "*", operation, permission)
 
 
-def a_gate(*bindings: AclBinding) -> Gate:
+def a_gate(*bindings: AclBinding) -> ZkControllerAuthorization:
     acls = ZkAcls()
     acls.is_read = True
     for each in bindings:
         acls.add(each, each)
     session = ClientSession("PLAINTEXT", "10.0.0.1")
     session.authenticated(KafkaPrincipal("alice"))
-    return Gate(AclAuthorizer(AclAuthorizerSettings(), acls), session)
+    return ZkControllerAuthorization(AclAuthorizer(AclAuthorizerSettings(), acls), session)
 
 
 def names_by_id(topic_id: Uuid) -> str | None:
@@ -149,8 +149,8 @@ def test_requests_about_the_cluster_need_the_right_to_it(api: str) -> None:
 
 def test_topics_are_created_by_who_may() -> None:
     request = s.CreateTopicsRequest(topics=[CreatableTopic(name=name) for name in ("a-1", "b-1", "a-2")], timeout_ms=7)
-    gate = a_gate(binding(CREATE, "a-", TOPIC, pattern=PREFIXED), binding(DESCRIBE_CONFIGS, "a-2", TOPIC))
-    checked = gate.check(request, names_by_id)
+    authorization = a_gate(binding(CREATE, "a-", TOPIC, pattern=PREFIXED), binding(DESCRIBE_CONFIGS, "a-2", TOPIC))
+    checked = authorization.check(request, names_by_id)
     left: Any = checked.request
     assert ([each.name for each in left.topics], left.timeout_ms) == (["a-1", "a-2"], 7)
     made = [
@@ -206,7 +206,7 @@ def test_topics_grow_and_go_by_who_may() -> None:
 @pytest.mark.parametrize("validate_only", [False, True])
 def test_what_is_left_of_a_request_is_as_it_was_asked_for(validate_only: bool) -> None:
     """Only checked, or with its time, and of the topics that are allowed alone."""
-    gate = a_gate(*(binding(right, "a", TOPIC) for right in (CREATE, ALTER, DELETE)))
+    authorization = a_gate(*(binding(right, "a", TOPIC) for right in (CREATE, ALTER, DELETE)))
     requests = (
         s.CreateTopicsRequest(
             topics=[CreatableTopic(name=each) for each in "ab"], timeout_ms=7, validate_only=validate_only
@@ -219,12 +219,12 @@ def test_what_is_left_of_a_request_is_as_it_was_asked_for(validate_only: bool) -
         s.DeleteTopicsRequest(topics=[DeleteTopicState(name=each) for each in "ab"], timeout_ms=7),
     )
     for request in requests:
-        checked = gate.check(request, names_by_id)
+        checked = authorization.check(request, names_by_id)
         left: Any = checked.request
         assert ([each.name for each in left.topics], left.timeout_ms, checked.is_empty) == (["a"], 7, False)
         assert getattr(left, "validate_only", validate_only) is validate_only
         assert a_gate().check(request, names_by_id).is_empty
-    old = gate.check(s.DeleteTopicsRequest(topic_names=["a", "b"], timeout_ms=7), names_by_id)
+    old = authorization.check(s.DeleteTopicsRequest(topic_names=["a", "b"], timeout_ms=7), names_by_id)
     gone = s.DeleteTopicsResponse()
     old.complete(gone)
     assert [(each.name, each.error_code) for each in gone.responses] == [("b", DENIED)]
@@ -232,8 +232,8 @@ def test_what_is_left_of_a_request_is_as_it_was_asked_for(validate_only: bool) -
 
 def test_who_names_a_topic_by_its_id_must_be_allowed_to_know_it() -> None:
     by_id, by_name = DeleteTopicState(name=None, topic_id=ID), DeleteTopicState(name="id")
-    gate = a_gate(binding(DELETE, "id", TOPIC), binding(DESCRIBE, "id", TOPIC, permission=DENY))
-    checked = gate.check(s.DeleteTopicsRequest(topics=[by_id, by_name]), names_by_id)
+    authorization = a_gate(binding(DELETE, "id", TOPIC), binding(DESCRIBE, "id", TOPIC, permission=DENY))
+    checked = authorization.check(s.DeleteTopicsRequest(topics=[by_id, by_name]), names_by_id)
     assert checked.request.topics == [by_name]  # type: ignore[attr-defined]
     gone = s.DeleteTopicsResponse()
     checked.complete(gone)
@@ -270,26 +270,28 @@ def test_settings_are_changed_and_told_by_who_may() -> None:
     assert {each.error_message for each in told.results} == {"Topic authorization failed."}
 
 
-def metadata(gate: Gate, request: s.MetadataRequest, *topics: MetadataResponseTopic) -> list[tuple[Any, ...]]:
-    told = gate.told(request, 12, any(each.topic_id != ZERO_UUID for each in request.topics or ()))
+def metadata(
+    authorization: ZkControllerAuthorization, request: s.MetadataRequest, *topics: MetadataResponseTopic
+) -> list[tuple[Any, ...]]:
+    told = authorization.told(request, 12, any(each.topic_id != ZERO_UUID for each in request.topics or ()))
     rows = [row for topic in topics if (row := told(topic)) is not None]
     return [(each.name, each.topic_id, each.error_code, each.topic_authorized_operations) for each in rows]
 
 
 def test_only_topics_that_may_be_described_are_told_of() -> None:
-    gate = a_gate(binding(WRITE, "a", TOPIC))
+    authorization = a_gate(binding(WRITE, "a", TOPIC))
     bits = sum(1 << code for code in (DESCRIBE, WRITE, DELETE))
 
     def topics() -> list[MetadataResponseTopic]:
         return [MetadataResponseTopic(name=name, topic_id=ID, topic_authorized_operations=bits) for name in "ab"]
 
     known = "a", ID, 0, (1 << DESCRIBE) + (1 << WRITE)
-    assert metadata(gate, s.MetadataRequest(topics=None), *topics()) == [known]
+    assert metadata(authorization, s.MetadataRequest(topics=None), *topics()) == [known]
     asked = [s.cluster_metadata.MetadataRequestTopic(name=name) for name in "ab"]
     refused = "b", ZERO_UUID, DENIED, -(2**31)
-    assert metadata(gate, s.MetadataRequest(topics=asked), *topics()) == [known, refused]
+    assert metadata(authorization, s.MetadataRequest(topics=asked), *topics()) == [known, refused]
     by_id = s.MetadataRequest(topics=[s.cluster_metadata.MetadataRequestTopic(name=None, topic_id=ID)])
-    assert metadata(gate, by_id, topics()[1]) == [(None, ID, DENIED, -(2**31))]
+    assert metadata(authorization, by_id, topics()[1]) == [(None, ID, DENIED, -(2**31))]
 
 
 def test_many_names_of_which_every_other_is_refused() -> None:
@@ -307,11 +309,11 @@ def test_many_names_of_which_every_other_is_refused() -> None:
 @pytest.mark.covers("ZooKeeper D8")
 def test_what_is_relayed_is_checked_before() -> None:
     """The broker that answers sees the controller's principal, which may do more."""
-    gate = a_gate(binding(DESCRIBE, "g", GROUP), binding(WRITE, "x", TRANSACTIONAL_ID))
+    authorization = a_gate(binding(DESCRIBE, "g", GROUP), binding(WRITE, "x", TRANSACTIONAL_ID))
 
     def coordinator(version: int, key_type: int, *keys: str) -> Any:
         request = s.FindCoordinatorRequest(key=keys[0], key_type=key_type, coordinator_keys=[*keys])
-        return refusal_of(gate, request, version)
+        return refusal_of(authorization, request, version)
 
     assert coordinator(4, 0, "g") is None and coordinator(4, 1, "x") is None
     assert coordinator(3, 0, "h").error_code == Errors.GROUP_AUTHORIZATION_FAILED
@@ -325,11 +327,11 @@ def test_what_is_relayed_is_checked_before() -> None:
     assert [each.key for each in mixed.coordinators] == ["g", "h"]
     for nowhere in (coordinator(3, 0, "h"), *mixed.coordinators):
         assert (nowhere.node_id, nowhere.host, nowhere.port) == (-1, "", -1)
-    assert refusal_of(gate, InitProducerIdRequest(transactional_id="x"), 4) is None
+    assert refusal_of(authorization, InitProducerIdRequest(transactional_id="x"), 4) is None
     idempotent = InitProducerIdRequest(transactional_id=None)
     refusals = [
         refusal_of(each, request, 4)
-        for each, request in ((gate, InitProducerIdRequest(transactional_id="y")), (gate, idempotent))
+        for each, request in ((authorization, InitProducerIdRequest(transactional_id="y")), (authorization, idempotent))
     ]
     told: list[Any] = refusals
     assert [(each.error_code, each.producer_id, each.producer_epoch) for each in told] == [
@@ -400,7 +402,7 @@ async def test_every_request_of_a_stranger_is_refused(monkeypatch: pytest.Monkey
     async with controller(monkeypatch, AclAuthorizerSettings()) as (_, server):
         handled: list[Any] = []
         monkeypatch.setattr(server._queue, "put", handled.append)
-        monkeypatch.setattr(server._front, "_put", handled.append)
+        monkeypatch.setattr(server._handlers, "_put", handled.append)
         for api in OF_THE_CLUSTER.keys() & APIS.keys():
             kind = kcore.schema.index.message_class(f"{api}Request")
             request = kind()
@@ -455,12 +457,12 @@ def test_a_request_for_no_coordinator_is_not_relayed() -> None:
     ("rights", "most"), [(None, REQUEST_VALUES), ((CLUSTER_ACTION,), REQUEST_VALUES), ((ALTER,), CLIENT_VALUES)]
 )
 def test_what_is_relayed_has_the_limit_of_values_too(rights: tuple[int, ...] | None, most: int) -> None:
-    gate = None if rights is None else a_gate(*map(binding, rights))
+    authorization = None if rights is None else a_gate(*map(binding, rights))
     for count in (most, most + 1):
         request = s.FindCoordinatorRequest(key_type=0, coordinator_keys=[""] * count)
         frame = request_frame(request, 4, 7)[4:]
         if count == most:
-            assert len(read_request(frame, gate)[1].coordinator_keys) == count  # type: ignore[attr-defined]
+            assert len(read_request(frame, authorization)[1].coordinator_keys) == count  # type: ignore[attr-defined]
         else:
             with pytest.raises(DecodeError, match="more values than it may"):
-                read_request(frame, gate)
+                read_request(frame, authorization)

@@ -72,7 +72,7 @@ class Cluster:
         raft = RaftConfig(CLUSTER, 7, Uuid(b"c" * 16), where, lambda bound: 0, voters=(Voter(ReplicaKey(7), where),))
         bootstrap = Bootstrap.of_features(levels, "a test")
         self.controller = KraftServer(
-            config, raft, MemoryLog(), MemoryElections(), bootstrap, host="127.0.0.1", port=self.port, front="plain"
+            config, raft, MemoryLog(), MemoryElections(), bootstrap, host="127.0.0.1", port=self.port, handlers="plain"
         )
         await self._stack.enter_async_context(self.controller)
         for broker_id in range(1, brokers + 1):

@@ -100,7 +100,11 @@ def registration() -> BrokerRegistrationRequest:
 
 def test_no_event_pays_for_an_import() -> None:
     """NumPy imports a module at the first call of np.unique, which takes longer than an event may."""
-    lines = ("import sys, numpy, kcore.server.kraft_controller.kraft_controller_server", "before = {*sys.modules}", "numpy.unique(numpy.zeros(3))")
+    lines = (
+        "import sys, numpy, kcore.server.kraft_controller.kraft_controller_server",
+        "before = {*sys.modules}",
+        "numpy.unique(numpy.zeros(3))",
+    )
     check = "sys.exit(sorted({*sys.modules} - before) or None)"
     subprocess.run([sys.executable, "-c", "; ".join((*lines, check))], check=True)
 
@@ -321,7 +325,7 @@ def test_a_large_request_in_an_envelope_is_read_beside_the_event_loop(port: int)
     many = CreateAclsRequest(creations=[AclCreation()] * (FEW_VALUES + 1))
 
     async def story(server: KraftServer, connection: Connection) -> None:
-        inner = server._front._server
+        inner = server._handlers._server
         assert inner is not None
         async with inner.reading, await connect("127.0.0.1", server.port) as other:
             large = connection.send(enveloped(many, 3))

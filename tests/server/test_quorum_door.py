@@ -21,7 +21,7 @@ from kcore.raft.node import REQUEST_HANDLERS
 from kcore.schema.broker_lifecycle import BrokerHeartbeatRequest
 from kcore.server.properties.security import client_security_of
 from kcore.server.properties.values import SettingsError
-from kcore.server.quorum_node.quorum_listener_settings import QuorumDoor, quorum_door_of
+from kcore.server.quorum_node.quorum_listener_settings import QuorumListenerSettings, quorum_listener_settings
 from kcore.server.quorum_node.quorum_server import MemoryElections, QuorumServer
 from net.authority import Authority
 from net.loops import story, until
@@ -59,10 +59,10 @@ def properties(authority: Authority, protocol: str = "SASL_SSL", **others: str) 
 
 
 @asynccontextmanager
-async def quorum(doors: list[QuorumDoor]) -> AsyncIterator[Nodes]:
+async def quorum(doors: list[QuorumListenerSettings]) -> AsyncIterator[Nodes]:
     nodes = Nodes(len(doors))
     async with AsyncExitStack() as stack:
-        for voter, door in zip(nodes.voters, doors, strict=True):
+        for voter, listener_settings in zip(nodes.voters, doors, strict=True):
             heard = Recorder()
             config = nodes.config(voter.key.id)
             server = QuorumServer(
@@ -71,8 +71,8 @@ async def quorum(doors: list[QuorumDoor]) -> AsyncIterator[Nodes]:
                 port=voter.endpoints[NAME].port,
                 machine=heard,
                 stop_ms=500,
-                security=door.security,
-                super_users=door.super_users,
+                security=listener_settings.security,
+                super_users=listener_settings.super_users,
             )
             nodes.servers.append(await stack.enter_async_context(server))
             nodes.heard.append(heard)
@@ -86,8 +86,8 @@ async def told(server: QuorumServer, security: Security, request: Any) -> Errors
 
 @story
 async def test_nodes_know_each_other_and_others_are_refused(authority: Authority) -> None:
-    door = quorum_door_of(properties(authority), NAME)
-    async with quorum([door] * 3) as nodes:
+    listener_settings = quorum_listener_settings(properties(authority), NAME)
+    async with quorum([listener_settings] * 3) as nodes:
         leader = await nodes.leader()
         epoch = leader.node.epoch
         appended = append(leader, [b"one", b"two"])
@@ -111,8 +111,10 @@ async def test_nodes_know_each_other_and_others_are_refused(authority: Authority
 @story
 async def test_certificates_alone_make_principals(authority: Authority) -> None:
     users = "User:CN=node,OU=tests,O=kcore"
-    door = quorum_door_of(properties(authority, "SSL", super_users=users, ssl_client_auth="required"), NAME)
-    async with quorum([door] * 2) as nodes:
+    listener_settings = quorum_listener_settings(
+        properties(authority, "SSL", super_users=users, ssl_client_auth="required"), NAME
+    )
+    async with quorum([listener_settings] * 2) as nodes:
         leader = await nodes.leader()
         await committed_everywhere(nodes, append(leader, [b"one"]).expected_offset + 1)
         stranger = Security(client_tls(authority.trusted, authority.keystore("stranger")))
@@ -123,8 +125,8 @@ async def test_certificates_alone_make_principals(authority: Authority) -> None:
 @story
 async def test_a_connection_of_a_stranger_is_never_the_compiled_loops(authority: Authority) -> None:
     """In plaintext everybody is ANONYMOUS: where that is no super user, no fetch is answered, in whichever way."""
-    door = quorum_door_of(properties(authority, "PLAINTEXT"), NAME)
-    async with quorum([door]) as nodes:
+    listener_settings = quorum_listener_settings(properties(authority, "PLAINTEXT"), NAME)
+    async with quorum([listener_settings]) as nodes:
         leader = await nodes.leader()
         async with await connect("127.0.0.1", leader.port) as connection:
             for _ in range(3):
@@ -140,8 +142,8 @@ async def test_certificates_that_are_replaced_are_for_new_peers(authority: Autho
     keystore.write_bytes(authority.keystore("node").read_bytes())
     trusted.write_bytes(authority.trusted.read_bytes())
     given = {"ssl_keystore_location": str(keystore), "ssl_truststore_location": str(trusted)}
-    door = quorum_door_of(properties(authority, **given), NAME)
-    async with quorum([door] * 2) as nodes:
+    listener_settings = quorum_listener_settings(properties(authority, **given), NAME)
+    async with quorum([listener_settings] * 2) as nodes:
         leader = await nodes.leader()
         trusted.write_bytes(authority.trusted.read_bytes() + both.trusted.read_bytes())
         keystore.write_bytes(both.keystore("node").read_bytes())
@@ -160,8 +162,8 @@ async def test_certificates_that_are_replaced_are_for_new_peers(authority: Autho
 
 @story
 async def test_describe_and_top_come_as_the_user_of_their_command_config(authority: Authority, tmp_path: Path) -> None:
-    door = quorum_door_of(properties(authority), NAME)
-    async with quorum([door] * 2) as nodes:
+    listener_settings = quorum_listener_settings(properties(authority), NAME)
+    async with quorum([listener_settings] * 2) as nodes:
         leader = await nodes.leader()
         await committed_everywhere(nodes, append(leader, [NO_OP]).expected_offset + 1)
         where = f"127.0.0.1:{leader.port}"
@@ -239,7 +241,7 @@ def test_settings_that_cannot_be(authority: Authority) -> None:
         ({"sasl_enabled_mechanisms": "GSSAPI"}, "GSSAPI"),
     ):
         with pytest.raises(SettingsError, match=why):
-            quorum_door_of(properties(authority, **others), NAME)
-    door = quorum_door_of({"log.dirs": "/nowhere"}, NAME)
-    assert (door.security.protocol, door.super_users) == ("PLAINTEXT", None)
-    assert PASSWORD not in str(quorum_door_of(properties(authority), NAME))
+            quorum_listener_settings(properties(authority, **others), NAME)
+    listener_settings = quorum_listener_settings({"log.dirs": "/nowhere"}, NAME)
+    assert (listener_settings.security.protocol, listener_settings.super_users) == ("PLAINTEXT", None)
+    assert PASSWORD not in str(quorum_listener_settings(properties(authority), NAME))

@@ -17,7 +17,7 @@ from kcore.raft.effects import SendResponse
 from kcore.raft.membership.replicas import Address
 from kcore.schema.raft_votes import VoteRequest, VoteResponse
 from kcore.schema.structure import Message
-from kcore.server.quorum_node.quorum_request_handlers import QuorumFront, described
+from kcore.server.quorum_node.quorum_request_handlers import QuorumRequestHandlers, described
 from net.loops import story, until
 
 # What real controllers and brokers of that release ask a controller's listener for, and in which version.
@@ -41,10 +41,10 @@ class Raft:
 
 
 @asynccontextmanager
-async def front(level: str = "4.3") -> AsyncIterator[tuple[QuorumFront, Raft, Connection]]:
+async def handlers(level: str = "4.3") -> AsyncIterator[tuple[QuorumRequestHandlers, Raft, Connection]]:
     raft = Raft()
     voters = {2: {"CONTROLLER": Address("there", 9093)}, 1: {"CONTROLLER": Address("here", 9093)}, 3: {}}
-    made = QuorumFront(level, raft.take, lambda: described("us", 2, voters, "CONTROLLER"))
+    made = QuorumRequestHandlers(level, raft.take, lambda: described("us", 2, voters, "CONTROLLER"))
     port = await made.open("127.0.0.1", 0)
     try:
         async with await connect("127.0.0.1", port) as connection:
@@ -56,7 +56,7 @@ async def front(level: str = "4.3") -> AsyncIterator[tuple[QuorumFront, Raft, Co
 @pytest.mark.parametrize("level", NEEDED)
 @story
 async def test_it_advertises_what_real_nodes_need(level: str) -> None:
-    async with front(level) as (_, _, connection):
+    async with handlers(level) as (_, _, connection):
         assert connection.versions is not None
         by_key = connection.versions.by_key
         for name, newest in NEEDED[level].items():
@@ -66,7 +66,7 @@ async def test_it_advertises_what_real_nodes_need(level: str) -> None:
 @story
 async def test_it_can_do_kraft_version_1() -> None:
     """A leader asks for that before it makes the node a voter; clients of ApiVersions 3 fail at a level 0."""
-    async with front() as (_, _, connection):
+    async with handlers() as (_, _, connection):
         assert connection.versions is not None
         told = connection.versions.answer.supported_features
         assert [(each.name, each.min_version, each.max_version) for each in told] == [("kraft.version", 0, 1)]
@@ -77,7 +77,7 @@ async def test_it_can_do_kraft_version_1() -> None:
 
 @story
 async def test_a_raft_request_is_answered_when_the_node_says_so() -> None:
-    async with front() as (made, raft, connection):
+    async with handlers() as (made, raft, connection):
         answer = connection.send(VoteRequest(voter_id=7), 1)
         while not raft.asked:
             await asyncio.sleep(0.001)
@@ -92,7 +92,7 @@ async def test_a_raft_request_is_answered_when_the_node_says_so() -> None:
 @story
 async def test_3_9_does_not_say_that_it_can_go_up() -> None:
     """A real 3.9 would write kraft.version as a record of the controller's (KAFKA-18979)."""
-    async with front("3.9") as (_, _, connection):
+    async with handlers("3.9") as (_, _, connection):
         assert connection.versions is not None
         assert s.UpdateFeaturesRequest.api_key not in connection.versions.by_key
 
@@ -104,7 +104,7 @@ async def test_3_9_does_not_say_that_it_can_go_up() -> None:
 )
 @story
 async def test_the_active_controllers_requests_are_refused(request_: Any) -> None:
-    async with front() as (_, raft, connection):
+    async with handlers() as (_, raft, connection):
         answer = await connection.send(request_)
         assert type(answer) is response_of(type(request_))
         assert answer.error_code == Errors.NOT_CONTROLLER
@@ -114,7 +114,7 @@ async def test_the_active_controllers_requests_are_refused(request_: Any) -> Non
 @story
 async def test_it_describes_the_controllers_and_no_brokers() -> None:
     """KIP-919: a client that bootstraps with controllers finds the others, and the active one."""
-    async with front() as (_, _, connection):
+    async with handlers() as (_, _, connection):
         told = await connection.send(s.DescribeClusterRequest(endpoint_type=2))
         assert (told.error_code, told.cluster_id, told.controller_id, told.endpoint_type) == (0, "us", 2, 2)
         assert [(each.broker_id, each.host) for each in told.brokers] == [(1, "here"), (2, "there")]
@@ -124,7 +124,7 @@ async def test_it_describes_the_controllers_and_no_brokers() -> None:
 
 @story
 async def test_who_waits_when_it_closes_learns_it() -> None:
-    async with front() as (made, raft, connection):
+    async with handlers() as (made, raft, connection):
         answer = connection.send(VoteRequest())
         while not raft.asked:
             await asyncio.sleep(0.001)
@@ -136,7 +136,7 @@ async def test_who_waits_when_it_closes_learns_it() -> None:
 @story
 async def test_15_nothing_is_kept_of_a_client_that_is_gone() -> None:
     """A fetch may wait as long as its client says; who leaves and comes again would leave one each time."""
-    async with front() as (made, raft, connection):
+    async with handlers() as (made, raft, connection):
         call = connection.send(VoteRequest())
         await until(lambda: raft.asked)
         await connection.close()

@@ -17,7 +17,7 @@ from kcore.errors import DisconnectedError
 from kcore.protocol_errors import ApiException, Errors
 from kcore.schema.produce import PartitionProduceData, ProduceRequest, TopicProduceData
 from kcore.server.broker import record_checks as records_ahead
-from kcore.server.broker.record_checks import RecordsAhead
+from kcore.server.broker.record_checks import RecordChecks
 from kcore.wire.record_building import encode_records
 from kcore.wire.records import Record
 from net.loops import story
@@ -97,7 +97,7 @@ class _Asking:
     def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
         self.order: list[str] = []
         self.goes_on = threading.Event()
-        self._ahead = RecordsAhead()
+        self._ahead = RecordChecks()
         partition = SimpleNamespace(role=Role.LEADER, settings=SimpleNamespace(log=LogConfig()))
         self._manager: Any = SimpleNamespace(partitions={("t", 0): partition})
         monkeypatch.setattr(records_ahead, "check_ahead", self._check)

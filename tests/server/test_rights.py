@@ -38,9 +38,9 @@ from kcore.schema.configs import (
     IncrementalAlterConfigsRequestAlterConfigsResource,
     IncrementalAlterConfigsResponse,
 )
-from kcore.server.broker.broker_authorization import BrokerGate
+from kcore.server.broker.broker_authorization import BrokerAuthorization
 from kcore.server.security.rights import Rights
-from kcore.server.zk_controller.zk_controller_authorization import Gate
+from kcore.server.zk_controller.zk_controller_authorization import ZkControllerAuthorization
 from kcore.types import ZERO_UUID, Uuid
 from server.test_broker_gate import Granted, Right
 
@@ -69,13 +69,17 @@ def of(kind: type[Rights], *rights: Right) -> Any:
     return kind(Granted(*rights), ClientSession("L", "10.0.0.1"))
 
 
-@pytest.mark.parametrize("gate", [BrokerGate, Gate])
+@pytest.mark.parametrize("authorization", [BrokerAuthorization, ZkControllerAuthorization])
 @pytest.mark.parametrize(("request_", "resource", "response"), [ALTERED, INCREMENTAL])
-def test_settings_are_altered_one_resource_at_a_time(gate: Any, request_: Any, resource: Any, response: Any) -> None:
+def test_settings_are_altered_one_resource_at_a_time(
+    authorization: Any, request_: Any, resource: Any, response: Any
+) -> None:
     """Groups have none in ZooKeeper mode, which refuses them elsewhere."""
     rows = [resource(resource_type=kind, resource_name=name) for kind, name in RESOURCES]
-    checked = of(gate, (ALTER_CONFIGS, TOPIC, "t"))._alter_configs(request_(resources=rows, validate_only=True))
-    has_groups = gate is BrokerGate
+    checked = of(authorization, (ALTER_CONFIGS, TOPIC, "t"))._alter_configs(
+        request_(resources=rows, validate_only=True)
+    )
+    has_groups = authorization is BrokerAuthorization
     assert [each.resource_name for each in checked.request.resources] == ["t", *([] if has_groups else ["g"])]
     assert checked.request.validate_only and not checked.is_empty
     told = response(responses=[])
@@ -83,7 +87,7 @@ def test_settings_are_altered_one_resource_at_a_time(gate: Any, request_: Any, r
     assert [
         (each.resource_type, each.resource_name, each.error_code, each.error_message) for each in told.responses
     ] == [(kind, name, error, None) for kind, name, error, _ in (REFUSED if has_groups else REFUSED[:-1])]
-    everything = of(gate, (ALTER_CONFIGS, *OF_CLUSTER), (ALTER_CONFIGS, GROUP, "g"))
+    everything = of(authorization, (ALTER_CONFIGS, *OF_CLUSTER), (ALTER_CONFIGS, GROUP, "g"))
     kept = everything._alter_configs(request_(resources=rows)).request.resources
     assert [each.resource_name for each in kept] == ["1", "g"]
 
@@ -92,7 +96,7 @@ def test_settings_are_told_one_resource_at_a_time() -> None:
     rows = [DescribeConfigsResource(resource_type=kind, resource_name=name) for kind, name in RESOURCES]
     for option in (False, True):
         request = DescribeConfigsRequest(resources=rows, include_synonyms=option, include_documentation=not option)
-        checked = of(BrokerGate, (DESCRIBE_CONFIGS, TOPIC, "t"))._describe_configs(request)
+        checked = of(BrokerAuthorization, (DESCRIBE_CONFIGS, TOPIC, "t"))._describe_configs(request)
         assert [each.resource_name for each in checked.request.resources] == ["t"]
         options = checked.request.include_synonyms, checked.request.include_documentation
         assert options == (option, not option) and not checked.is_empty
@@ -100,7 +104,7 @@ def test_settings_are_told_one_resource_at_a_time() -> None:
     checked.complete(told)
     found = [(each.resource_type, each.resource_name, each.error_code, each.error_message) for each in told.results]
     assert found == REFUSED
-    assert of(BrokerGate, (DESCRIBE, TOPIC, "t"))._describe_configs(request).is_empty
+    assert of(BrokerAuthorization, (DESCRIBE, TOPIC, "t"))._describe_configs(request).is_empty
 
 
 # What is told of the cluster.

@@ -47,7 +47,7 @@ from kcore.schema.quotas import (
 from kcore.schema.scram import ScramCredentialUpsertion
 from kcore.server.broker.topic_creation import OrdinaryTopics
 from kcore.server.properties.values import SettingsError
-from kcore.server.zk_broker.zk_broker_listener_settings import BrokerDoor, broker_door
+from kcore.server.zk_broker.zk_broker_listener_settings import ZkBrokerListenerSettings, zk_broker_listener_settings
 from kcore.storage.properties import parse_properties
 from net.authority import Authority
 from net.loops import story, until
@@ -122,7 +122,9 @@ def user() -> bytes:
 
 
 @asynccontextmanager
-async def brokers_in(folder: Path, authority: Authority, door: BrokerDoor | None = None) -> AsyncIterator[Brokers]:
+async def brokers_in(
+    folder: Path, authority: Authority, listener_settings: ZkBrokerListenerSettings | None = None
+) -> AsyncIterator[Brokers]:
     """Ordered by a controller that shows a certificate at their control plane."""
     async with AsyncExitStack() as stack:
         brokers = Brokers(stack, folder)
@@ -130,8 +132,8 @@ async def brokers_in(folder: Path, authority: Authority, door: BrokerDoor | None
             brokers.tree.nodes[f"{znodes.CONFIG}/users/{name}"] = user(), 0, 0, 0
         brokers.protocol, brokers.orders = 3, "CONTROL"
         brokers.security = Security(client_tls(authority.trusted, authority.keystore("controller")))
-        door = door or broker_door(properties(authority))
-        await brokers.open(server={"door": door, "ordinary_topics": OrdinaryTopics()})
+        listener_settings = listener_settings or zk_broker_listener_settings(properties(authority))
+        await brokers.open(server={"door": listener_settings, "ordinary_topics": OrdinaryTopics()})
         try:
             yield brokers
         finally:
@@ -317,8 +319,8 @@ async def test_tokens_are_made_renewed_shown_and_ended(tmp_path: Path, authority
 async def test_a_broker_that_migrates_leaves_tokens_to_the_controller(tmp_path: Path, authority: Authority) -> None:
     """What is written while the quorum's controller reads the znodes would be lost. As in Kafka's brokers."""
     async with brokers_in(tmp_path, authority) as brokers:
-        front: Any = brokers.servers[1].front
-        front._security = front._security._replace(migrates=True)
+        handlers: Any = brokers.servers[1].handlers
+        handlers._security = handlers._security._replace(migrates=True)
         async with await as_user(brokers, authority, "alice") as alice:
             create = s.CreateDelegationTokenRequest(renewers=[], max_lifetime_ms=-1)
             assert first_error(await alice.send(create)) is Errors.NOT_CONTROLLER
@@ -377,11 +379,13 @@ async def test_a_token_of_a_znode_is_its_owner(tmp_path: Path, authority: Author
 )
 def test_what_cannot_be_is_told_in_one_line(authority: Authority, name: str, value: str, told: str) -> None:
     with pytest.raises(SettingsError) as raised:
-        broker_door(properties(authority) | {name: value})
+        zk_broker_listener_settings(properties(authority) | {name: value})
     shown = str(raised.value)
     assert told in shown and "\n" not in shown and PASSWORD not in shown and KEY not in shown
 
 
 def test_no_secret_is_shown(authority: Authority) -> None:
-    door: Any = broker_door(properties(authority))
-    assert PASSWORD not in repr(door) + repr(door.listeners) and KEY not in repr(door)
+    listener_settings: Any = zk_broker_listener_settings(properties(authority))
+    assert PASSWORD not in repr(listener_settings) + repr(listener_settings.listeners) and KEY not in repr(
+        listener_settings
+    )

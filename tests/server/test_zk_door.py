@@ -34,7 +34,7 @@ from kcore.schema.topics import CreatableTopic
 from kcore.server.properties.values import SettingsError
 from kcore.server.zk_controller import zk_controller_server as process
 from kcore.server.zk_controller.credentials import CredentialsFollower, credential_in
-from kcore.server.zk_controller.zk_controller_listener_settings import DoorSettings, door_settings
+from kcore.server.zk_controller.zk_controller_listener_settings import ZkControllerSettings, zk_controller_settings
 from kcore.server.zk_controller.zk_controller_server import ControllerServer
 from net.authority import Authority
 from net.loops import story, until
@@ -104,7 +104,7 @@ def of_brokers(authority: Authority, *users: str) -> dict[str, Any]:
 
 
 @asynccontextmanager
-async def controller(zookeeper: Zookeeper, settings: DoorSettings) -> AsyncIterator[ControllerServer]:
+async def controller(zookeeper: Zookeeper, settings: ZkControllerSettings) -> AsyncIterator[ControllerServer]:
     config = ControllerConfig(
         US,
         inter_broker_listener_name=settings.listener,
@@ -112,7 +112,7 @@ async def controller(zookeeper: Zookeeper, settings: DoorSettings) -> AsyncItera
         authorizer=acl_authorizer_settings(settings.others),
         delegation_token_secret_key=settings.token_key,
     )
-    async with ControllerServer(config, zookeeper, door=settings.door) as server:  # type: ignore[arg-type]
+    async with ControllerServer(config, zookeeper, listener_settings=settings.listener_settings) as server:  # type: ignore[arg-type]
         await until(lambda: server.active.is_active)
         yield server
 
@@ -144,7 +144,7 @@ def create(name: str) -> s.CreateTopicsRequest:
 
 @story
 async def test_users_in_zookeeper_come_with_scram_and_need_rights(authority: Authority) -> None:
-    settings = door_settings(properties(authority))
+    settings = zk_controller_settings(properties(authority))
     async with controller(Zookeeper(), settings) as server:
         async with await as_user(server, authority, "admin", "PLAIN") as admin:
             await make_user(admin, "alice")
@@ -170,7 +170,7 @@ async def test_users_in_zookeeper_come_with_scram_and_need_rights(authority: Aut
 @story
 async def test_users_that_are_removed_or_made_by_others_count_at_once(authority: Authority) -> None:
     """Also those that were there before, and all of them behind the end of a session."""
-    zookeeper, settings = Zookeeper(), door_settings(properties(authority))
+    zookeeper, settings = Zookeeper(), zk_controller_settings(properties(authority))
     async with controller(zookeeper, settings) as server, await as_user(server, authority, "admin", "PLAIN") as admin:
         await make_user(admin, "bob smith", {2: "SCRAM-SHA-512"})
     path = f"{znodes.CONFIG}/users/bob%20smith"
@@ -195,7 +195,7 @@ async def test_users_that_are_removed_or_made_by_others_count_at_once(authority:
 
 @story
 async def test_a_delegation_token_is_made_over_sasl_and_makes_no_other(authority: Authority) -> None:
-    zookeeper, settings = Zookeeper(), door_settings(properties(authority))
+    zookeeper, settings = Zookeeper(), zk_controller_settings(properties(authority))
     async with controller(zookeeper, settings) as server, await as_user(server, authority, "admin", "PLAIN") as admin:
         renewer = CreatableRenewers(principal_type="User", principal_name="admin")
         asked = s.CreateDelegationTokenRequest(renewers=[renewer], max_lifetime_ms=-1)
@@ -227,7 +227,7 @@ async def test_a_delegation_token_is_made_over_sasl_and_makes_no_other(authority
 async def test_brokers_know_who_orders(control_plane: str, authority: Authority) -> None:
     """On the listener between brokers, or on that for control requests; each has a login of its own."""
     zookeeper = Zookeeper()
-    settings = door_settings(properties(authority, control_plane_listener_name=control_plane))
+    settings = zk_controller_settings(properties(authority, control_plane_listener_name=control_plane))
     async with AsyncExitStack() as stack:
         user = "commander" if control_plane else "controller"
         broker = await FakeBroker().open(stack, **of_brokers(authority, user))
@@ -246,7 +246,7 @@ async def test_brokers_know_who_orders(control_plane: str, authority: Authority)
 @story
 async def test_a_session_that_ends_is_begun_anew(authority: Authority) -> None:
     """connections.max.reauth.ms of the brokers: no order is sent on a connection whose session is over."""
-    zookeeper, settings = Zookeeper(), door_settings(properties(authority))
+    zookeeper, settings = Zookeeper(), zk_controller_settings(properties(authority))
     security = of_brokers(authority, "controller")
     listener = security["sasl"]
     security["sasl"] = SaslListener(("PLAIN",), lambda: 0, listener.users, max_reauth_ms={"PLAIN": 400})
@@ -275,7 +275,7 @@ async def test_what_is_relayed_comes_from_the_controller_and_is_little(authorize
             found = [Coordinator(key=key, node_id=1, host="h", port=1) for key in request.coordinator_keys]
             return s.FindCoordinatorResponse(coordinators=found)
 
-    zookeeper, settings = Zookeeper(), door_settings(properties(authority, authorizer_class_name=authorizer))
+    zookeeper, settings = Zookeeper(), zk_controller_settings(properties(authority, authorizer_class_name=authorizer))
     async with AsyncExitStack() as stack:
         of_sasl = {"SaslHandshake": (0, 1), "SaslAuthenticate": (0, 2)}
         apis = {**APIS, **of_sasl, "FindCoordinator": (4, 4), "OffsetCommit": (0, 8)}
@@ -283,8 +283,8 @@ async def test_what_is_relayed_comes_from_the_controller_and_is_little(authorize
         server = await stack.enter_async_context(controller(zookeeper, settings))
         zookeeper.register(BROKER, Endpoint(broker.port, "127.0.0.1", "SECURE", SASL_SSL))
         asked = s.FindCoordinatorRequest(coordinator_keys=["a group"])
-        await until(lambda: server._front._relay.takes(asked.api_key, 4))
-        assert not server._front._relay.takes(s.OffsetCommitRequest.api_key, 8)
+        await until(lambda: server._handlers._relay.takes(asked.api_key, 4))
+        assert not server._handlers._relay.takes(s.OffsetCommitRequest.api_key, 8)
         admin = await stack.enter_async_context(await as_user(server, authority, "admin", "PLAIN"))
         for _ in range(2):
             [coordinator] = (await admin.send(asked)).coordinators
@@ -304,7 +304,7 @@ async def test_certificates_that_are_replaced_are_for_new_clients(authority: Aut
     others = Authority(tmp_path / "others")
     given = properties(authority) | {"ssl.keystore.location": str(keystore)}
     async with AsyncExitStack() as stack:
-        server = await stack.enter_async_context(controller(Zookeeper(), door_settings(given)))
+        server = await stack.enter_async_context(controller(Zookeeper(), zk_controller_settings(given)))
         admin = await stack.enter_async_context(await as_user(server, authority, "admin", "PLAIN"))
         keystore.write_bytes(others.keystore("new").read_bytes())
 
@@ -328,11 +328,11 @@ async def test_quotas_of_addresses_hold_at_the_controller(authority: Authority) 
     rate = b'{"version":1,"config":{"connection_creation_rate":"7"}}'
     zookeeper.tree.create(f"{znodes.CONFIG}/ips/10.0.0.1", rate, parents=True)
     async with (
-        controller(zookeeper, door_settings({})) as server,
+        controller(zookeeper, zk_controller_settings({})) as server,
         await connect("127.0.0.1", server.port) as connection,
     ):
-        assert server._front._server is not None
-        rate_of = server._front._server.quotas.rate_of
+        assert server._handlers._server is not None
+        rate_of = server._handlers._server.quotas.rate_of
         assert (rate_of("10.0.0.1"), rate_of("127.0.0.1")) == (7, None)
         for name, value in ((None, 500.0), ("localhost", 600.0)):
             await alter(connection, name, value)
@@ -344,9 +344,9 @@ async def test_quotas_of_addresses_hold_at_the_controller(authority: Authority) 
 @story
 async def test_quotas_of_clients_hold_at_the_controller() -> None:
     """request_percentage: the controller's own notification tells of it. What brokers send is exempt."""
-    async with controller(Zookeeper(), door_settings({})) as server:
-        assert server._front._server is not None
-        throttle, connections = server._front._throttle, server._front._server.connections
+    async with controller(Zookeeper(), zk_controller_settings({})) as server:
+        assert server._handlers._server is not None
+        throttle, connections = server._handlers._throttle, server._handlers._server.connections
         assert throttle is not None
         stop_the_clocks(throttle)
         async with (
@@ -407,11 +407,14 @@ def test_a_credential_that_is_none() -> None:
 )
 def test_settings_that_cannot_be(others: dict[str, str], told: str, authority: Authority) -> None:
     with pytest.raises(SettingsError, match=told):
-        door_settings(properties(authority, **others))
+        zk_controller_settings(properties(authority, **others))
 
 
 def test_settings_without_security_are_plaintext_and_secrets_are_not_shown(authority: Authority) -> None:
-    assert door_settings({"broker.id": "1", "log.dirs": "/nowhere"}).door.security.protocol == "PLAINTEXT"
+    assert (
+        zk_controller_settings({"broker.id": "1", "log.dirs": "/nowhere"}).listener_settings.security.protocol
+        == "PLAINTEXT"
+    )
     follower = CredentialsFollower(Client(Zookeeper(), on_session=print), "a secret")  # type: ignore[arg-type]
-    shown = f"{door_settings(properties(authority))} {follower}"
+    shown = f"{zk_controller_settings(properties(authority))} {follower}"
     assert PASSWORD not in shown and "a secret" not in shown

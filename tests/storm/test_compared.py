@@ -149,7 +149,9 @@ def test_what_cannot_be_compared_is_one_line(tmp_path: Path) -> None:
 
 def test_a_storm_and_a_benchmark_are_not_compared(monkeypatch: pytest.MonkeyPatch) -> None:
     keep.write(pa.table({"workload": ["codec"], "operation": ["a"]}), Path("bench"))
-    monkeypatch.setattr("kcore.measure.bench.bench_results.read", lambda path: pa.table({"workload": pa.array([], pa.string())}))
+    monkeypatch.setattr(
+        "kcore.measure.bench.bench_results.read", lambda path: pa.table({"workload": pa.array([], pa.string())})
+    )
     done = compare("old", "bench")
     assert (done.exit_code, done.stderr) == (
         2,

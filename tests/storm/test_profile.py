@@ -68,7 +68,9 @@ def test_every_rule_of_layers_decides_for_a_recorded_stack(kind: str):
     """A rule that no stack of a real controller meets may be wrong, and nobody would see it."""
     rules = RULES[kind]
     stacks = [stack for of, _, _, stack in recorded() if of == kind]
-    stacks.append(("observe (kcore/server/zk_controller/zk_controller_metrics.py)",))  # Too short to be sampled in a small storm.
+    stacks.append(
+        ("observe (kcore/server/zk_controller/zk_controller_metrics.py)",)
+    )  # Too short to be sampled in a small storm.
 
     def without(gone: Rule) -> Rules:
         return Rules([each for each in rules.enclosing if each is not gone],

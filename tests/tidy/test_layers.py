@@ -2,7 +2,7 @@
 
 import ast
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from functools import cache
 from pathlib import Path
 
@@ -10,7 +10,7 @@ import pytest
 
 PACKAGE = Path(__file__).parents[2] / "src" / "kcore"
 
-# A unit (module or package under kcore) may import units of lower layers only.
+# A unit may import units of lower layers only. A unit is a module or a package under kcore, or one under kcore.measure.
 LAYERS = (
     {"collector", "constants", "errors", "java_hash", "printable", "sampled_rate", "suggestions", "version"},
     {"types"},
@@ -23,10 +23,10 @@ LAYERS = (
     {"raft"},
     {"controller", "broker"},
     {"net", "zookeeper", "storage"},
-    {"server", "sim", "workloads", "report"},
+    {"server", "sim", "measure/workloads", "measure/report"},
     {"spark"},
-    {"bench", "hollow", "processes", "watch"},
-    {"designs", "raft_bench", "storm"},
+    {"measure/bench", "measure/hollow", "measure/processes", "measure/watch"},
+    {"bench", "measure/designs", "measure/raft_bench", "measure/rivals", "measure/storm"},
     {"cli"},
     {"__main__"},
 )
@@ -34,7 +34,7 @@ LAYER = {unit: layer for layer, units in enumerate(LAYERS) for unit in units}
 CORE = LAYER["controller"]  # The last layer that is pure.
 EDGE_MODULES = {"time", "random", "socket", "os", "asyncio", "threading"}
 # Crates under _ext/rust that have sockets and a clock: who alone may import each.
-EDGE_CRATES = {"front": "server", "hollow": "hollow"}
+EDGE_CRATES = {"answer_loop": "server", "hollow": "measure/hollow"}
 EDGE_OF_RUST = re.compile(r"\bstd::(net|time|fs|env|thread|process|os)\b|\b(mio|rand|tokio|socket2)::")
 # Who reads the wall clock, and what for; deadlines are counted by a clock that only goes forward.
 WALL_CLOCK = {
@@ -67,12 +67,17 @@ CIMPORT = re.compile(r"^\s*(?:from\s+([\w.]+)\s+c?import\s+([\w, ]+)|c?import\s+
 
 
 def unit_of(path: Path) -> str:
-    return path.relative_to(PACKAGE).parts[0].removesuffix(".py")
+    return unit_named(path.relative_to(PACKAGE).parts)
+
+
+def unit_named(parts: Sequence[str]) -> str:
+    first = parts[0].removesuffix(".py")
+    return f"{first}/{parts[1]}" if first == "measure" and len(parts) > 1 else first
 
 
 def sources(*suffixes: str) -> list[Path]:
     files = [path for suffix in suffixes for path in sorted(PACKAGE.rglob(f"*{suffix}"))]
-    return [path for path in files if path != PACKAGE / "__init__.py"]  # Only re-exports, from everywhere.
+    return [path for path in files if path not in (PACKAGE / "__init__.py", PACKAGE / "measure" / "__init__.py")]  # Re-exports, or nothing.
 
 
 @cache
@@ -147,7 +152,7 @@ def test_replicas_do_not_know_who_tells_them() -> None:
 
 
 def test_zookeeper_is_performed_for_anybody() -> None:
-    """Who asks something of ZooKeeper says so in `metadata/zookeeper/znode_operations.py`'s words, controller or not."""
+    """Controllers and brokers ask ZooKeeper in the words of `metadata/zookeeper/znode_operations.py`."""
     for path in sorted((PACKAGE / "zookeeper").glob("*.py")):
         units = {module.split(".")[1] for module in imported(path) if module.startswith("kcore.")}
         assert not units & {"controller", "broker", "raft"}, path.name
@@ -211,7 +216,7 @@ def test_imports_go_downward(path: Path) -> None:
     for module in imported(path):
         if module.split(".")[0] != "kcore":
             continue
-        target = module.split(".")[1]
+        target = unit_named(module.split(".")[1:])
         assert target in LAYER, f"{module}: name the module, not kcore itself"
         assert target == unit or LAYER[target] < LAYER[unit], f"{unit} imports {module}"
         assert unit != "_ext" or target in {"_ext", "constants"}, f"kernels know constants only, not {module}"

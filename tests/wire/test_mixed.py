@@ -1,7 +1,7 @@
 """Partitions that differ in the lengths of their ISRs and other arrays of broker ids: a cluster that has lost brokers.
 
-The object codec, which reads value by value, says what is right. The kernels under test: `kcore._ext.columns.mixed_read` and
-`kcore._ext.columns.mixed_write`.
+The object codec, which reads value by value, says what is right. The kernels under test:
+`kcore._ext.columns.mixed_read` and `kcore._ext.columns.mixed_write`.
 """
 
 import random

@@ -1,4 +1,4 @@
-"""The compiled front: it answers observers' fetches, and heartbeats that change nothing (crate `rust/front`)."""
+"""The answer loop: it answers observers' fetches, and heartbeats that change nothing (crate `rust/answer_loop`)."""
 
 Progress = tuple[int, int, int, int]
 """Of a fetcher: end offset, time of the last fetch, leader's end then, when it was last caught up; -1 if unknown."""

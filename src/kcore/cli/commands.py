@@ -45,7 +45,9 @@ class Command(NamedTuple):
 
 
 COMMANDS: Final[dict[str, Command]] = {
-    "bench": Command("measure.bench_command", "Run a plan's workloads over Spark; print, keep and draw what was measured."),
+    "bench": Command(
+        "measure.bench_command", "Run a plan's workloads over Spark; print, keep and draw what was measured."
+    ),
     "bench designs": Command(
         "measure.designs_command",
         "Measure the article's designs on a real ZooKeeper: watchers, znodes, reads, writes, time to new leaders.",
@@ -63,13 +65,15 @@ COMMANDS: Final[dict[str, Command]] = {
         "Put a controller of Kafka or kcore under the load of hollow brokers; report when the last one has the change.",
     ),
     "top": Command(
-        "measure.top_command", "Watch a quorum of controllers, Kafka's or kcore's: its replicas, brokers, partitions, log."
+        "measure.top_command",
+        "Watch a quorum of controllers, Kafka's or kcore's: its replicas, brokers, partitions, log.",
     ),
     "spark archive": Command(
         "measure.spark_archive_command", "Write an archive of kcore, NumPy and PyArrow for Spark's executors."
     ),
     "rivals": Command(
-        "measure.rivals_command", "Build the peers in bench/rivals and run them beside kcore, results compared before times."
+        "measure.rivals_command",
+        "Build the peers in bench/rivals and run them beside kcore, results compared before times.",
     ),
     "dump": Command("files.dump_command", "Show the contents of a log, as kafka-dump-log prints them."),
     "diverge": Command("files.diverge_command", "Find the first offset at which two replicas on disk differ."),
@@ -100,7 +104,8 @@ CONTROLLER: Final[dict[str, Command]] = {
 BROKER: Final[dict[str, Command]] = {
     "zk": Command("servers.broker_command", "Hold replicas beside real Kafka brokers up to 3.9, over ZooKeeper."),
     "kraft format": Command(
-        "servers.broker_kraft_format", "Make the directories of a broker, as `kafka-storage.sh format` does; prints their ids."
+        "servers.broker_kraft_format",
+        "Make the directories of a broker, as `kafka-storage.sh format` does; prints their ids.",
     ),
     "kraft run": Command(
         "servers.broker_kraft_run",

@@ -1,10 +1,11 @@
 """Connections that a server gives away to another loop of the process, and takes back.
 
-A server answers every request in Python. An adopter (the compiled front: `kcore.server.quorum_node.answer_loop`) answers some
-of them without it. It is offered a connection when an answer is written and nothing is unread or unwritten. What was
-the connection's protocol ends then, without an end of the socket; an `AdoptedConnection` takes its place in the
-server's admission. When the adopter hands the connection back, a protocol begins anew where the last one was: with its
-session and its id, the bytes that were received and not answered, and the rest of an answer that was not sent.
+A server answers every request in Python. An adopter (the answer loop: `kcore.server.quorum_node.answer_loop`)
+answers some of them without it. It is offered a connection when an answer is written and nothing is unread or
+unwritten. What was the connection's protocol ends then, without an end of the socket; an `AdoptedConnection` takes its
+place in the server's admission. When the adopter hands the connection back, a protocol begins anew where the last one
+was: with its session and its id, the bytes that were received and not answered, and the rest of an answer that was not
+sent.
 """
 
 import asyncio
@@ -63,7 +64,7 @@ class AdoptedConnection:
         self.end()
 
     def __str__(self) -> str:
-        return f"{self.identity.peer}, answered by the compiled front"
+        return f"{self.identity.peer}, answered by the answer loop"
 
 
 def _not_yet() -> None:

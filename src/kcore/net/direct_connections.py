@@ -22,7 +22,7 @@ from typing import Any, Final, Protocol
 from kcore.errors import DecodeError, KcoreError, NetworkError
 from kcore.net.adoption import AdoptedConnection, Adopter, Direct, Identity
 from kcore.net.framed_connection import PIECE_BYTES, Piece
-from kcore.net.idle_connections import Quiet
+from kcore.net.idle_connections import IdleConnections
 from kcore.net.limits.admission import Admission, Rank
 from kcore.net.limits.bounded_log import BoundedLog
 from kcore.net.request_context import ClientSession, RequestContext
@@ -53,11 +53,11 @@ def is_supported() -> bool:
     return hasattr(select, "epoll")
 
 
-class Newcomer:
+class DirectConnection:
     """One connection, a guest of the admission."""
 
     __slots__ = (
-        "_reception",
+        "_of_server",
         "active_s",
         "connection_id",
         "direct",
@@ -72,8 +72,10 @@ class Newcomer:
         "socket",
     )
 
-    def __init__(self, reception: "Reception", accepted: socket.socket, session: ClientSession, number: int) -> None:
-        self._reception, self.socket, self.session, self.connection_id = reception, accepted, session, number
+    def __init__(
+        self, direct_connections: "DirectConnections", accepted: socket.socket, session: ClientSession, number: int
+    ) -> None:
+        self._of_server, self.socket, self.session, self.connection_id = direct_connections, accepted, session, number
         self.peer = _peer(accepted)
         self.rank = Rank.SILENT
         self.received = bytearray()  # And not begun.
@@ -95,7 +97,7 @@ class Newcomer:
 
     def abort(self) -> None:
         """Ends the connection now."""
-        self._reception.end(self, "aborted")
+        self._of_server.end(self, "aborted")
 
     def __str__(self) -> str:
         return f"{self.peer}, which is new"
@@ -112,17 +114,17 @@ class Host(Serving, Protocol):
     connection_ids: "count[int]"
     log: BoundedLog
 
-    def given_away(self, connection: Newcomer, adopted: AdoptedConnection) -> None:
+    def given_away(self, connection: DirectConnection, adopted: AdoptedConnection) -> None:
         """The adopter has that connection from now on."""
 
-    def take_over(self, newcomer: Newcomer, received: bytes, unwritten: Sequence[Piece]) -> None:
+    def take_over(self, direct_connection: DirectConnection, received: bytes, unwritten: Sequence[Piece]) -> None:
         """The server's own protocol has it from now on."""
 
-    def newcomer_ended(self, newcomer: Newcomer, why: str) -> None:
+    def direct_connection_ended(self, direct_connection: DirectConnection, why: str) -> None:
         """It is closed."""
 
 
-class Reception:
+class DirectConnections:
     """The new connections of one server."""
 
     def __init__(self, server: Host, urgent: Collection[int]) -> None:
@@ -131,24 +133,24 @@ class Reception:
         self._loop = asyncio.get_running_loop()
         self._poll = select.epoll()
         self._events = select.EPOLLIN | select.EPOLLRDHUP | select.EPOLLET
-        self._newcomers: dict[int, Newcomer] = {}  # By descriptor.
+        self._direct_connections: dict[int, DirectConnection] = {}  # By descriptor.
         # Those that wait for their clients. An incomplete request does not count as activity.
-        self._quiet: Quiet[Newcomer] = Quiet(server.limits.idle_s, self._end_idle)
-        self._asking: deque[tuple[Newcomer, bytes]] = deque()  # Requests that are to be begun.
-        self._more: deque[Newcomer] = deque()  # Those that may have sent more before they had their answers.
+        self._idle: IdleConnections[DirectConnection] = IdleConnections(server.limits.idle_s, self._end_idle)
+        self._asking: deque[tuple[DirectConnection, bytes]] = deque()  # Requests that are to be begun.
+        self._more: deque[DirectConnection] = deque()  # Those that may have sent more before they had their answers.
         self._is_due = False
-        self._loop.add_reader(self._poll.fileno(), self._turn)
+        self._loop.add_reader(self._poll.fileno(), self._pass)
 
     def __len__(self) -> int:
-        return len(self._newcomers)
+        return len(self._direct_connections)
 
     def close(self) -> None:
         """Ends all connections; nothing the second time."""
         if self._poll.closed:
             return
-        self._quiet.close()
+        self._idle.close()
         self._loop.remove_reader(self._poll.fileno())
-        for each in list(self._newcomers.values()):
+        for each in list(self._direct_connections.values()):
             self.end(each, "the server closes")
         self._asking.clear()
         self._more.clear()
@@ -158,24 +160,24 @@ class Reception:
         """A connection that was accepted, and for which the server has room."""
         server = self._server
         session = ClientSession(server.listener_name, address)
-        newcomer = Newcomer(self, accepted, session, next(server.connection_ids))
-        newcomer.active_s = self._loop.time()
+        direct_connection = DirectConnection(self, accepted, session, next(server.connection_ids))
+        direct_connection.active_s = self._loop.time()
         accepted.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
         self._metrics.connections_opened += 1
-        self._newcomers[accepted.fileno()] = newcomer
+        self._direct_connections[accepted.fileno()] = direct_connection
         self._poll.register(accepted.fileno(), self._events)
-        server.admission.join(newcomer)
-        self._quiet.wait(newcomer)
+        server.admission.join(direct_connection)
+        self._idle.wait(direct_connection)
 
     # Turns.
 
     def look(self) -> None:
         """Begins urgent requests that have come; called where much else is done in a row."""
-        if self._newcomers:
+        if self._direct_connections:
             self._read_all()
-            self._turn_soon()
+            self._pass_soon()
 
-    def _turn(self) -> None:
+    def _pass(self) -> None:
         until = self._loop.time() + SLICE_S
         while True:
             self._read_all()
@@ -186,218 +188,232 @@ class Reception:
             else:
                 return
             if self._loop.time() >= until:
-                self._turn_soon()
+                self._pass_soon()
                 return
 
-    def _turn_soon(self) -> None:
+    def _pass_soon(self) -> None:
         if (self._asking or self._more) and not self._is_due:
             self._is_due = True
-            self._loop.call_soon(self._turn_again)
+            self._loop.call_soon(self._pass_again)
 
-    def _turn_again(self) -> None:
+    def _pass_again(self) -> None:
         self._is_due = False
         if not self._poll.closed:
-            self._turn()
+            self._pass()
 
     def _read_all(self) -> None:
         for descriptor, events in self._poll.poll(0, READ_AT_ONCE):
-            newcomer = self._newcomers.get(descriptor)
-            if newcomer is not None:
-                newcomer.is_readable = True
-                newcomer.ends = newcomer.ends or bool(events & ~select.EPOLLIN)
-                self._read(newcomer)
+            direct_connection = self._direct_connections.get(descriptor)
+            if direct_connection is not None:
+                direct_connection.is_readable = True
+                direct_connection.ends = direct_connection.ends or bool(events & ~select.EPOLLIN)
+                self._read(direct_connection)
 
-    def _read(self, newcomer: Newcomer) -> None:
+    def _read(self, direct_connection: DirectConnection) -> None:
         """Reads what there is until a request is answered; a client that sends on before its answer has more turns."""
-        while newcomer.is_here:
-            if self._take(newcomer) and not newcomer.is_asking:
+        while direct_connection.is_here:
+            if self._take(direct_connection) and not direct_connection.is_asking:
                 return
-            if not newcomer.is_here or not newcomer.is_readable or len(newcomer.received) >= MOST_HELD:
+            if (
+                not direct_connection.is_here
+                or not direct_connection.is_readable
+                or len(direct_connection.received) >= MOST_HELD
+            ):
                 return
             try:
-                data = newcomer.socket.recv(MOST_HELD - len(newcomer.received))
+                data = direct_connection.socket.recv(MOST_HELD - len(direct_connection.received))
             except (BlockingIOError, InterruptedError):
-                newcomer.is_readable = False
+                direct_connection.is_readable = False
                 continue
             except OSError:
-                self.end(newcomer, "reset")
+                self.end(direct_connection, "reset")
                 return
             if not data:
-                self.end(newcomer, "the peer closed the connection")
+                self.end(direct_connection, "the peer closed the connection")
                 return
             self._metrics.bytes_in += len(data)
-            newcomer.received += data
-            newcomer.is_readable = newcomer.ends or len(newcomer.received) == MOST_HELD
+            direct_connection.received += data
+            direct_connection.is_readable = direct_connection.ends or len(direct_connection.received) == MOST_HELD
 
-    def _take(self, newcomer: Newcomer) -> bool:
+    def _take(self, direct_connection: DirectConnection) -> bool:
         """Takes the next request, if it is here and none is under way; whether it has."""
-        received = newcomer.received
-        if newcomer.is_asking or len(received) < _SIZE:
+        received = direct_connection.received
+        if direct_connection.is_asking or len(received) < _SIZE:
             return False
         size = int.from_bytes(received[:_SIZE], "big")
         if not KEY_AND_VERSION.size <= size <= MOST_BYTES - _SIZE:
-            self._send_on(newcomer, bytes(received))
+            self._send_on(direct_connection, bytes(received))
             return False
         if len(received) < _HEAD:
             return False
         api_key, _ = KEY_AND_VERSION.unpack_from(received, _SIZE)
         direct = self._server.direct
         if api_key != ApiVersionsRequest.api_key and (direct is None or not direct.takes(api_key)):
-            self._send_on(newcomer, bytes(received))
+            self._send_on(direct_connection, bytes(received))
         elif len(received) >= _SIZE + size:
             frame = bytes(received[_SIZE : _SIZE + size])
             del received[: _SIZE + size]
-            newcomer.is_asking, newcomer.active_s = True, self._loop.time()
-            self._quiet.leave(newcomer)
-            self._server.admission.run(newcomer)
+            direct_connection.is_asking, direct_connection.active_s = True, self._loop.time()
+            self._idle.leave(direct_connection)
+            self._server.admission.run(direct_connection)
             if api_key in self._urgent:
-                self._begin(newcomer, frame)
+                self._begin(direct_connection, frame)
             else:
-                self._asking.append((newcomer, frame))
+                self._asking.append((direct_connection, frame))
             return True
         return False
 
     # Requests.
 
-    def _begin(self, newcomer: Newcomer, frame: bytes) -> None:
+    def _begin(self, direct_connection: DirectConnection, frame: bytes) -> None:
         """Also where the client is gone: a request that has come is carried out."""
         api_key, version = KEY_AND_VERSION.unpack_from(frame)
         server = self._server
         try:
             header, message = read_request(server, frame, api_key, version)
         except KcoreError:
-            self._send_back(newcomer, frame)
+            self._send_back(direct_connection, frame)
             return
         if message is None or isinstance(message, ApiVersionsRequest):
-            self._tell_versions(newcomer, frame, header, message)
+            self._tell_versions(direct_connection, frame, header, message)
             return
         self._metrics.requests += 1
-        context = RequestContext(newcomer.peer, newcomer.connection_id, header, newcomer.session)
-        newcomer.direct = Direct(context, message, frame)
+        context = RequestContext(
+            direct_connection.peer, direct_connection.connection_id, header, direct_connection.session
+        )
+        direct_connection.direct = Direct(context, message, frame)
         assert server.direct is not None
         try:
-            server.direct.begin(context, message, partial(self._answer, newcomer))
+            server.direct.begin(context, message, partial(self._answer, direct_connection))
         except (NetworkError, DecodeError) as error:
             self._metrics.errors[type(error).__name__] += 1
-            server.log.warning("%s: %s: closed", newcomer.peer, error)
-            self.end(newcomer, "refused")
+            server.log.warning("%s: %s: closed", direct_connection.peer, error)
+            self.end(direct_connection, "refused")
         except Exception as error:
-            self._blame_us(newcomer, error, header)
+            self._blame_us(direct_connection, error, header)
 
     def _tell_versions(
-        self, newcomer: Newcomer, frame: bytes, header: RequestHeader, message: ApiVersionsRequest | None
+        self,
+        direct_connection: DirectConnection,
+        frame: bytes,
+        header: RequestHeader,
+        message: ApiVersionsRequest | None,
     ) -> None:
         """Where the time of requests is counted, who asks again is the server's own protocol's."""
         throttle = self._server.throttle
-        if throttle is not None and throttle.is_on and newcomer.rank is not Rank.SILENT:
-            self._send_back(newcomer, frame)
+        if throttle is not None and throttle.is_on and direct_connection.rank is not Rank.SILENT:
+            self._send_back(direct_connection, frame)
             return
         self._metrics.requests += 1
-        if newcomer.is_here:
-            self._write(newcomer, versions_frame(self._server, header, message))
-            if newcomer.is_here:
-                self._go_on(newcomer)
+        if direct_connection.is_here:
+            self._write(direct_connection, versions_frame(self._server, header, message))
+            if direct_connection.is_here:
+                self._go_on(direct_connection)
 
-    def _blame_us(self, newcomer: Newcomer, error: Exception, header: RequestHeader) -> None:
+    def _blame_us(self, direct_connection: DirectConnection, error: Exception, header: RequestHeader) -> None:
         """A handler's fault: only this connection pays for it."""
         self._metrics.errors[type(error).__name__] += 1
         what = fault_line(header.request_api_key, header.request_api_version)
-        self._server.log.exception("%s: %s", newcomer.peer, what)
-        self.end(newcomer, "a fault of ours")
+        self._server.log.exception("%s: %s", direct_connection.peer, what)
+        self.end(direct_connection, "a fault of ours")
 
-    def _answer(self, newcomer: Newcomer, response: Message | None) -> None:
+    def _answer(self, direct_connection: DirectConnection, response: Message | None) -> None:
         """Writes the response, and offers the connection to the adopter."""
-        direct, newcomer.direct = newcomer.direct, None
-        if direct is None or not newcomer.is_here:
+        direct, direct_connection.direct = direct_connection.direct, None
+        if direct is None or not direct_connection.is_here:
             return
         if response is None:
-            self.end(newcomer, "no answer")
+            self.end(direct_connection, "no answer")
             return
         header, server = direct.context.header, self._server
         try:
-            frame = response_frame(server, header, direct.request, response, newcomer.active_s, self._loop.time())
+            frame = response_frame(
+                server, header, direct.request, response, direct_connection.active_s, self._loop.time()
+            )
         except Exception as error:
-            self._blame_us(newcomer, error, header)
+            self._blame_us(direct_connection, error, header)
             return
-        if newcomer.session.mute_ms:
-            self._send_on(newcomer, bytes(newcomer.received), frame)
+        if direct_connection.session.mute_ms:
+            self._send_on(direct_connection, bytes(direct_connection.received), frame)
             return
-        self._write(newcomer, frame)
-        if newcomer.is_here and not self._is_adopted(direct, response, newcomer):
-            self._go_on(newcomer)
+        self._write(direct_connection, frame)
+        if direct_connection.is_here and not self._is_adopted(direct, response, direct_connection):
+            self._go_on(direct_connection)
 
-    def _write(self, newcomer: Newcomer, frame: list[Piece]) -> None:
+    def _write(self, direct_connection: DirectConnection, frame: list[Piece]) -> None:
         """What cannot be written at once is left to the server's own protocol, with the connection."""
-        newcomer.active_s = self._loop.time()
-        newcomer.rank = max(newcomer.rank, Rank.ANSWERED)
+        direct_connection.active_s = self._loop.time()
+        direct_connection.rank = max(direct_connection.rank, Rank.ANSWERED)
         [first, *more] = frame
         if more or len(first) > PIECE_BYTES:
-            self._send_on(newcomer, bytes(newcomer.received), frame)
+            self._send_on(direct_connection, bytes(direct_connection.received), frame)
             return
         try:
-            sent = newcomer.socket.send(first)
+            sent = direct_connection.socket.send(first)
         except (BlockingIOError, InterruptedError):
             sent = 0
         except OSError:
-            self.end(newcomer, "reset")
+            self.end(direct_connection, "reset")
             return
         self._metrics.bytes_out += sent
         if sent < len(first):
-            self._send_on(newcomer, bytes(newcomer.received), [memoryview(first)[sent:]])
+            self._send_on(direct_connection, bytes(direct_connection.received), [memoryview(first)[sent:]])
         else:
             self._metrics.responses += 1
 
-    def _go_on(self, newcomer: Newcomer) -> None:
+    def _go_on(self, direct_connection: DirectConnection) -> None:
         """The connection waits for its client, or goes on with what that has sent already."""
-        newcomer.is_asking = False
-        self._server.admission.wait(newcomer)
-        self._quiet.wait(newcomer)
-        if newcomer.received or newcomer.is_readable:
-            self._more.append(newcomer)
-            self._turn_soon()
+        direct_connection.is_asking = False
+        self._server.admission.wait(direct_connection)
+        self._idle.wait(direct_connection)
+        if direct_connection.received or direct_connection.is_readable:
+            self._more.append(direct_connection)
+            self._pass_soon()
 
     # Who leaves.
 
-    def _is_adopted(self, direct: Direct, response: Message, newcomer: Newcomer) -> bool:
+    def _is_adopted(self, direct: Direct, response: Message, direct_connection: DirectConnection) -> bool:
         """Whether the server's adopter answers the connection from now on; not where anything is unread."""
         adopter = self._server.adopter
-        if adopter is None or newcomer.received or newcomer.is_readable:
+        if adopter is None or direct_connection.received or direct_connection.is_readable:
             return False
         if (adoption := adopter.plan(direct, response)) is None:
             return False
-        self._drop(newcomer)
-        adopted = AdoptedConnection(newcomer.identity)
-        self._server.given_away(newcomer, adopted)
-        adoption(adopted, newcomer.socket.detach())
+        self._drop(direct_connection)
+        adopted = AdoptedConnection(direct_connection.identity)
+        self._server.given_away(direct_connection, adopted)
+        adoption(adopted, direct_connection.socket.detach())
         return True
 
-    def _send_on(self, newcomer: Newcomer, received: bytes, unwritten: list[Piece] | None = None) -> None:
+    def _send_on(
+        self, direct_connection: DirectConnection, received: bytes, unwritten: list[Piece] | None = None
+    ) -> None:
         """The server's own protocol has it from now on."""
-        self._drop(newcomer)
-        self._server.take_over(newcomer, received, unwritten or ())
+        self._drop(direct_connection)
+        self._server.take_over(direct_connection, received, unwritten or ())
 
-    def _send_back(self, newcomer: Newcomer, frame: bytes) -> None:
+    def _send_back(self, direct_connection: DirectConnection, frame: bytes) -> None:
         """A request that was taken is to be begun by the server's own protocol."""
-        if newcomer.is_here:
-            self._send_on(newcomer, len(frame).to_bytes(_SIZE, "big") + frame + newcomer.received)
+        if direct_connection.is_here:
+            self._send_on(direct_connection, len(frame).to_bytes(_SIZE, "big") + frame + direct_connection.received)
 
-    def end(self, newcomer: Newcomer, why: str) -> None:
+    def end(self, direct_connection: DirectConnection, why: str) -> None:
         """Closes a connection; nothing if it is not here."""
-        if newcomer.is_here:
-            self._drop(newcomer)
-            newcomer.socket.close()
-            self._server.newcomer_ended(newcomer, why)
+        if direct_connection.is_here:
+            self._drop(direct_connection)
+            direct_connection.socket.close()
+            self._server.direct_connection_ended(direct_connection, why)
 
-    def _drop(self, newcomer: Newcomer) -> None:
-        descriptor = newcomer.socket.fileno()
+    def _drop(self, direct_connection: DirectConnection) -> None:
+        descriptor = direct_connection.socket.fileno()
         self._poll.unregister(descriptor)
-        del self._newcomers[descriptor]
-        self._quiet.leave(newcomer)
-        newcomer.is_here = False
+        del self._direct_connections[descriptor]
+        self._idle.leave(direct_connection)
+        direct_connection.is_here = False
 
-    def _end_idle(self, newcomer: Newcomer) -> None:
+    def _end_idle(self, direct_connection: DirectConnection) -> None:
         self._metrics.errors["idle"] += 1
-        self.end(newcomer, "idle")
+        self.end(direct_connection, "idle")
 
 
 def _peer(accepted: socket.socket) -> str:

@@ -30,7 +30,7 @@ class Recent:
     def add(self, value: float, at_s: float) -> None:
         """One more value."""
         if at_s - self._begin_s >= WINDOW_S:
-            self._turn(at_s)
+            self._pass(at_s)
         self._count += 1
         self._total += value
         if value > self._longest:
@@ -38,9 +38,9 @@ class Recent:
 
     def _keep_up(self, at_s: float) -> None:
         if at_s - self._begin_s >= WINDOW_S:
-            self._turn(at_s)
+            self._pass(at_s)
 
-    def _turn(self, at_s: float) -> None:
+    def _pass(self, at_s: float) -> None:
         """A window begins; the one before it counts only if it has not ended long ago."""
         is_next = at_s - self._begin_s < 2 * WINDOW_S
         self._before = (self._count, self._total, self._longest) if is_next else (0, 0.0, 0.0)

@@ -9,7 +9,7 @@ LONGEST_PAUSE_S: Final = 1.0  # Between two looks at who has been quiet for too 
 G = TypeVar("G")
 
 
-class Quiet(Generic[G]):
+class IdleConnections(Generic[G]):
     """Some connections of one server, those that have waited longest first."""
 
     def __init__(self, idle_s: float, end: Callable[[G], None]) -> None:
@@ -25,15 +25,15 @@ class Quiet(Generic[G]):
     def __iter__(self) -> Iterator[G]:
         return iter(self._since_s)
 
-    def wait(self, guest: G) -> None:
+    def wait(self, connection: G) -> None:
         """It waits from now on."""
-        self._since_s[guest] = self._loop.time()
-        self._since_s.move_to_end(guest)
+        self._since_s[connection] = self._loop.time()
+        self._since_s.move_to_end(connection)
         self._look_later()
 
-    def leave(self, guest: G) -> bool:
+    def leave(self, connection: G) -> bool:
         """It waits no more; whether it was here."""
-        return self._since_s.pop(guest, None) is not None
+        return self._since_s.pop(connection, None) is not None
 
     def close(self) -> None:
         """Looks no more."""

@@ -34,7 +34,7 @@ from kcore.schema.headers import RequestHeader
 from kcore.schema.structure import Message, Struct
 
 if TYPE_CHECKING:
-    from kcore.net.server import Arrival, Server
+    from kcore.net.server import AcceptedSocket, Server
 
 # The client of the current request, for the log; empty outside of requests.
 PEER: ContextVar[str] = ContextVar("PEER", default="")
@@ -53,15 +53,15 @@ class ServedConnection(Framed):
     that was begun runs to its end even if the client disconnects, as in Kafka.
     """
 
-    def __init__(self, server: "Server", arrival: "Arrival") -> None:
+    def __init__(self, server: "Server", accepted_socket: "AcceptedSocket") -> None:
         super().__init__("nobody yet", server.limits, server.metrics)
-        self.address = arrival.address
+        self.address = accepted_socket.address
         self.rank = Rank.SILENT
-        self._server, self._arrival = server, arrival
-        self._returned = returned = arrival.returned  # Until it goes on.
+        self._server, self._accepted_socket = server, accepted_socket
+        self._returned = returned = accepted_socket.returned  # Until it goes on.
         if returned is None:
             self._id = next(server.connection_ids)
-            self._session = ClientSession(server.listener_name, arrival.address, server.protocol)
+            self._session = ClientSession(server.listener_name, accepted_socket.address, server.protocol)
         else:
             self._id, _, self._session, self.rank = returned.identity
         self._sasl: SaslServer | None = None
@@ -79,7 +79,7 @@ class ServedConnection(Framed):
         self._muted: asyncio.Future[None] | None = None  # Done when its client is no longer throttled.
         self._reading_paused = False
         self._handling = False
-        self._place = Place(server.large_requests, arrival.address, self._gone)
+        self._place = Place(server.large_requests, accepted_socket.address, self._gone)
         self._share = Share()
         self._running_bytes = 0  # Of the frame whose request runs.
         self._active_s = self._loop.time()
@@ -94,12 +94,12 @@ class ServedConnection(Framed):
             self._session.principal = principal_of_certificate(transport.get_extra_info("peercert"))
         else:
             self.peer = returned.identity.peer
-        self.metrics.connections_opened -= self._arrival.is_counted  # Twice now.
+        self.metrics.connections_opened -= self._accepted_socket.is_counted  # Twice now.
         server = self._server
         if server.closing:
             self.abort()
             return
-        server.begun(self, self._arrival)
+        server.begun(self, self._accepted_socket)
         task = self._loop.create_task(self._run())
         server.tasks.add(task)
         task.add_done_callback(partial(server.finished, self))
@@ -428,7 +428,7 @@ class ServedConnection(Framed):
     def _go_on(self, returned: Returned) -> None:
         """Where the protocol before was; nothing more is read before its bytes are here again."""
         assert self._transport is not None
-        self._returned = self._arrival.returned = None
+        self._returned = self._accepted_socket.returned = None
         self._transport.pause_reading()
         if returned.unwritten:
             self.write(returned.unwritten)

@@ -17,7 +17,7 @@ from kcore.errors import UnsupportedVersionError
 from kcore.net.address import address_text, network_errors
 from kcore.net.adoption import AdoptedConnection, Adopter, Returned
 from kcore.net.connection_metrics import Metrics
-from kcore.net.direct_connections import Newcomer, Reception
+from kcore.net.direct_connections import DirectConnection, DirectConnections
 from kcore.net.framed_connection import Piece
 from kcore.net.limits.admission import Admission, Rank, may_be_connections
 from kcore.net.limits.bounded_log import BoundedLog
@@ -25,7 +25,7 @@ from kcore.net.limits.connection_limits import Limits
 from kcore.net.limits.connection_quotas import ConnectionQuotas, Refused
 from kcore.net.limits.held_bytes import HeldBytes
 from kcore.net.limits.large_requests import LargeRequests
-from kcore.net.limits.receive_budget import Turns
+from kcore.net.limits.receive_budget import ReceiveBudget
 from kcore.net.limits.work_in_parts import next_turn
 from kcore.net.listener import Listener, bound_sockets
 from kcore.net.request_context import ClientSession, RequestContext
@@ -35,7 +35,7 @@ from kcore.net.security.handshakes import HANDSHAKE_BYTES, Handshakes, accept_tl
 from kcore.net.security.sasl_server import SaslListener
 from kcore.net.security.tls import TlsContext
 from kcore.net.served_connection import Handler, ServedConnection
-from kcore.net.silent_connections import Lobby
+from kcore.net.silent_connections import SilentConnections
 from kcore.net.versions import answer_of
 from kcore.schema.api_versions import ApiVersionsRequest
 from kcore.schema.index import message_class
@@ -117,7 +117,9 @@ class Server:
         self.direct: DirectHandler | None = None  # It is asked before `handler`.
         self.adopter: Adopter | None = None  # It is offered connections after a request of `direct`.
         self.throttle: Throttle | None = None  # Who has asked for too long is throttled.
-        self.reception: Reception | None = None  # It receives new connections, while there is an adopter.
+        self.direct_connections: DirectConnections | None = (
+            None  # It receives new connections, while there is an adopter.
+        )
         self.tls: ssl.SSLContext | TlsContext | None = None
         self.sasl: SaslListener | None = None
         self.listener_name = "PLAINTEXT"
@@ -130,20 +132,20 @@ class Server:
         self.tasks: set[asyncio.Task[None]] = set()
         self.connection_ids = count()
         self.log = BoundedLog(logger)
-        self.admission: Admission[ServedConnection | Arrival | AdoptedConnection | Newcomer]
+        self.admission: Admission[ServedConnection | AcceptedSocket | AdoptedConnection | DirectConnection]
         self.admission = Admission(limits.connections)
         self.quotas = ConnectionQuotas(limits)
         self._closing_late: dict[socket.socket, asyncio.TimerHandle] = {}  # Refused ones, which are told so late.
-        self.received: HeldBytes[ServedConnection | Arrival] = HeldBytes(limits.received_bytes, _holds_too_much)
+        self.received: HeldBytes[ServedConnection | AcceptedSocket] = HeldBytes(limits.received_bytes, _holds_too_much)
         self.unsent: HeldBytes[ServedConnection] = HeldBytes(limits.unsent_bytes, _takes_too_little)
-        self.turns = Turns()
+        self.turns = ReceiveBudget()
         self.reading = asyncio.Lock()
         self.large_requests = LargeRequests()
         self.is_node: Callable[[ClientSession], bool] = _anybody
         self._listener: Listener | None = None
-        self._lobby: Lobby[Arrival] | None = None
-        self._handshakes: Handshakes[Arrival] | None = None
-        self._arrivals: set[asyncio.Task[None]] = set()
+        self._silent: SilentConnections[AcceptedSocket] | None = None
+        self._handshakes: Handshakes[AcceptedSocket] | None = None
+        self._accepted_sockets: set[asyncio.Task[None]] = set()
 
     @property
     def protocol(self) -> str:
@@ -154,7 +156,7 @@ class Server:
     def listen(self, sockets: list[socket.socket]) -> None:
         """Accepts from now on."""
         idle_s = self.limits.idle_s if self.tls is None else min(self.limits.idle_s, self.limits.connect_s)
-        self._lobby = Lobby(idle_s, self._has_spoken, self._silent_ended)
+        self._silent = SilentConnections(idle_s, self._has_spoken, self._silent_ended)
         self._handshakes = Handshakes(self._begin_soon, self.limits.connect_s, self._silent_ended)
         self._listener = Listener(sockets, self._accepted, self._make_room, self.log)
         self.port = self._listener.port
@@ -164,17 +166,17 @@ class Server:
         self.closing = True
         if self._listener is not None:
             self._listener.close()
-        if self._lobby is not None and self._handshakes is not None:
-            self._lobby.close()
+        if self._silent is not None and self._handshakes is not None:
+            self._silent.close()
             self._handshakes.close()
         for connection in self.connections:
             connection.finish()
-        if self.reception is not None:
-            self.reception.close()
+        if self.direct_connections is not None:
+            self.direct_connections.close()
         for adopted in list(self.adopted):
             adopted.abort()
-        for arrival in self._arrivals:
-            arrival.cancel()
+        for accepted_socket in self._accepted_sockets:
+            accepted_socket.cancel()
         for refused, timer in self._closing_late.items():
             timer.cancel()
             refused.close()
@@ -183,7 +185,7 @@ class Server:
             await asyncio.wait(self.tasks, timeout=self.limits.close_s)
         for task in self.tasks:
             task.cancel()
-        await asyncio.gather(*self.tasks, *self._arrivals, return_exceptions=True)
+        await asyncio.gather(*self.tasks, *self._accepted_sockets, return_exceptions=True)
         await asyncio.gather(*(connection.wait_gone() for connection in self.connections))
 
     async def __aenter__(self) -> Self:
@@ -194,9 +196,9 @@ class Server:
     ) -> None:
         await self.close()
 
-    def begun(self, connection: ServedConnection, arrival: "Arrival") -> None:
+    def begun(self, connection: ServedConnection, accepted_socket: "AcceptedSocket") -> None:
         """A connection has taken the place of its arrival."""
-        self.admission.leave(arrival)
+        self.admission.leave(accepted_socket)
         self.admission.join(connection)
         self.connections.add(connection)
 
@@ -217,7 +219,7 @@ class Server:
 
     # Connections that are given away, and taken back.
 
-    def given_away(self, connection: ServedConnection | Newcomer, adopted: AdoptedConnection) -> None:
+    def given_away(self, connection: ServedConnection | DirectConnection, adopted: AdoptedConnection) -> None:
         """The adopter has that connection from now on."""
         if isinstance(connection, ServedConnection):
             self.connections.discard(connection)
@@ -234,14 +236,18 @@ class Server:
 
     def _resume(self, connection: socket.socket, returned: Returned) -> None:
         """A protocol goes on where it was."""
-        arrival = Arrival(connection, returned.identity.session.client_address)
+        accepted_socket = AcceptedSocket(connection, returned.identity.session.client_address)
         if self.closing:
-            arrival.socket.close()
+            accepted_socket.socket.close()
             self.metrics.connections_closed += 1
             return
-        arrival.rank, arrival.returned, arrival.is_counted = returned.identity.rank, returned, True
-        self.admission.join(arrival)
-        self._begin_soon(arrival)
+        accepted_socket.rank, accepted_socket.returned, accepted_socket.is_counted = (
+            returned.identity.rank,
+            returned,
+            True,
+        )
+        self.admission.join(accepted_socket)
+        self._begin_soon(accepted_socket)
 
     def adopted_ended(self, adopted: AdoptedConnection, why: str) -> None:
         """The adopter has closed that connection; a `why` of "idle" is counted as such."""
@@ -257,15 +263,18 @@ class Server:
 
     # New connections, which the reception has first.
 
-    def take_over(self, newcomer: Newcomer, received: bytes, unwritten: Sequence[Piece]) -> None:
+    def take_over(self, direct_connection: DirectConnection, received: bytes, unwritten: Sequence[Piece]) -> None:
         """The reception cannot go on with that connection: what was received and not answered, an answer's rest."""
-        self.admission.leave(newcomer)
-        self._resume(newcomer.socket, Returned(newcomer.identity, received, b"", is_recalled=True, pieces=unwritten))
+        self.admission.leave(direct_connection)
+        self._resume(
+            direct_connection.socket,
+            Returned(direct_connection.identity, received, b"", is_recalled=True, pieces=unwritten),
+        )
 
-    def newcomer_ended(self, newcomer: Newcomer, why: str) -> None:
+    def direct_connection_ended(self, direct_connection: DirectConnection, why: str) -> None:
         """The reception has closed that connection."""
-        logger.debug("%s: %s", newcomer.peer, why)
-        self.admission.leave(newcomer)
+        logger.debug("%s: %s", direct_connection.peer, why)
+        self.admission.leave(direct_connection)
         self.metrics.connections_closed += 1
 
     def _accepted(self, accepted: socket.socket, address: str) -> None:
@@ -284,52 +293,52 @@ class Server:
             accepted = _lowered(accepted)
             has_descriptors = may_be_connections(accepted.fileno())
         is_plain = self.tls is None and self.sasl is None
-        if has_descriptors and is_plain and self.reception is not None and self.adopter is not None:
-            self.reception.join(accepted, address)
+        if has_descriptors and is_plain and self.direct_connections is not None and self.adopter is not None:
+            self.direct_connections.join(accepted, address)
             return
-        arrival = Arrival(accepted, address)
-        self.admission.join(arrival)
+        accepted_socket = AcceptedSocket(accepted, address)
+        self.admission.join(accepted_socket)
         if has_descriptors:
-            self._wait_for(arrival)
+            self._wait_for(accepted_socket)
         else:
-            asyncio.get_running_loop().call_soon(self._move, arrival)
+            asyncio.get_running_loop().call_soon(self._move, accepted_socket)
 
-    def _move(self, arrival: "Arrival") -> None:
+    def _move(self, accepted_socket: "AcceptedSocket") -> None:
         """Moves the socket out of the descriptors that are kept for files: the victim's descriptor is free by now."""
-        if arrival.socket.fileno() >= 0:  # It was not closed.
-            arrival.socket = _lowered(arrival.socket)
-            if may_be_connections(arrival.socket.fileno()) and not self.closing:
-                self._wait_for(arrival)
+        if accepted_socket.socket.fileno() >= 0:  # It was not closed.
+            accepted_socket.socket = _lowered(accepted_socket.socket)
+            if may_be_connections(accepted_socket.socket.fileno()) and not self.closing:
+                self._wait_for(accepted_socket)
                 return
-            self._refuse(arrival.socket)
-        self.admission.leave(arrival)
+            self._refuse(accepted_socket.socket)
+        self.admission.leave(accepted_socket)
 
-    def _wait_for(self, arrival: "Arrival") -> None:
+    def _wait_for(self, accepted_socket: "AcceptedSocket") -> None:
         """Its connection begins once its client says something."""
-        assert self._lobby is not None
+        assert self._silent is not None
         self.metrics.connections_opened += 1
-        arrival.is_counted, arrival.lobby = True, self._lobby
-        self._lobby.join(arrival)
+        accepted_socket.is_counted, accepted_socket.silent = True, self._silent
+        self._silent.join(accepted_socket)
 
-    def _has_spoken(self, arrival: "Arrival") -> None:
-        arrival.lobby = None
+    def _has_spoken(self, accepted_socket: "AcceptedSocket") -> None:
+        accepted_socket.silent = None
         if self.tls is None or self._handshakes is None:
-            self._begin_soon(arrival)
+            self._begin_soon(accepted_socket)
         else:
-            arrival.handshakes = self._handshakes
-            self._handshakes.join(arrival)
+            accepted_socket.handshakes = self._handshakes
+            self._handshakes.join(accepted_socket)
 
-    def _silent_ended(self, arrival: "Arrival", why: str) -> None:
-        logger.debug("%s: %s", arrival, why)
-        self.admission.leave(arrival)
+    def _silent_ended(self, accepted_socket: "AcceptedSocket", why: str) -> None:
+        logger.debug("%s: %s", accepted_socket, why)
+        self.admission.leave(accepted_socket)
         self.metrics.connections_closed += 1
         if why == "idle":
             self.metrics.errors["idle"] += 1
 
-    def _begin_soon(self, arrival: "Arrival") -> None:
-        arrival.task = asyncio.get_running_loop().create_task(self._begin(arrival))
-        self._arrivals.add(arrival.task)
-        arrival.task.add_done_callback(lambda task: self._arrived(arrival, task))
+    def _begin_soon(self, accepted_socket: "AcceptedSocket") -> None:
+        accepted_socket.task = asyncio.get_running_loop().create_task(self._begin(accepted_socket))
+        self._accepted_sockets.add(accepted_socket.task)
+        accepted_socket.task.add_done_callback(lambda task: self._arrived(accepted_socket, task))
 
     def _refuse(self, accepted: socket.socket) -> None:
         self.metrics.errors["no room"] += 1
@@ -350,9 +359,9 @@ class Server:
         del self._closing_late[refused]
         refused.close()
 
-    def _make_room(self, newcomer: str = "") -> bool:
+    def _make_room(self, direct_connection: str = "") -> bool:
         """Closes the connection that is missed least, for one from that address; False if there is none."""
-        victim = self.admission.victim(newcomer)
+        victim = self.admission.victim(direct_connection)
         if victim is None:
             return False
         self.admission.end(victim)
@@ -361,48 +370,50 @@ class Server:
         victim.abort()
         return True
 
-    async def _begin(self, arrival: "Arrival") -> None:
+    async def _begin(self, accepted_socket: "AcceptedSocket") -> None:
         """The connection's protocol begins, after TLS where that is asked for."""
 
         def make() -> ServedConnection:
-            return ServedConnection(self, arrival)
+            return ServedConnection(self, accepted_socket)
 
         tls = self.tls.current() if isinstance(self.tls, TlsContext) else self.tls
-        if tls is None or arrival.handshakes is None:
-            await asyncio.get_running_loop().connect_accepted_socket(make, arrival.socket)
+        if tls is None or accepted_socket.handshakes is None:
+            await asyncio.get_running_loop().connect_accepted_socket(make, accepted_socket.socket)
             return
-        self.received.hold(arrival, HANDSHAKE_BYTES)
+        self.received.hold(accepted_socket, HANDSHAKE_BYTES)
         await next_turn("TLS handshakes")  # Each has the server sign something, which takes a millisecond or more.
-        await accept_tls(arrival.socket, make, tls, self.limits.connect_s, arrival.handshakes.room)
+        await accept_tls(accepted_socket.socket, make, tls, self.limits.connect_s, accepted_socket.handshakes.room)
 
-    def _arrived(self, arrival: "Arrival", task: asyncio.Task[None]) -> None:
-        self._arrivals.discard(task)
-        arrival.task = None  # Its exception has frames that have the arrival.
-        self.received.hold(arrival, 0)
-        self.admission.leave(arrival)
+    def _arrived(self, accepted_socket: "AcceptedSocket", task: asyncio.Task[None]) -> None:
+        self._accepted_sockets.discard(task)
+        accepted_socket.task = None  # Its exception has frames that have the arrival.
+        self.received.hold(accepted_socket, 0)
+        self.admission.leave(accepted_socket)
         if task.cancelled() or task.exception() is not None:
-            arrival.socket.close()
-            self.metrics.connections_closed += arrival.is_counted
+            accepted_socket.socket.close()
+            self.metrics.connections_closed += accepted_socket.is_counted
         # The client has disconnected, or does not use TLS.
         if not task.cancelled() and (error := task.exception()) is not None:
             self.metrics.errors["handshake"] += 1
-            self.log.warning("%s: %s", arrival, str(error) or "it ended in the handshake")
-        if arrival.handshakes is not None:
-            asyncio.get_running_loop().call_soon(arrival.handshakes.leave, arrival)  # Its transport has ended by then.
+            self.log.warning("%s: %s", accepted_socket, str(error) or "it ended in the handshake")
+        if accepted_socket.handshakes is not None:
+            asyncio.get_running_loop().call_soon(
+                accepted_socket.handshakes.leave, accepted_socket
+            )  # Its transport has ended by then.
 
 
-class Arrival:
+class AcceptedSocket:
     """A socket that was accepted, or handed back by the adopter, until its connection begins."""
 
-    __slots__ = ("address", "handshakes", "is_counted", "lobby", "rank", "returned", "socket", "task")
+    __slots__ = ("address", "handshakes", "is_counted", "rank", "returned", "silent", "socket", "task")
 
     def __init__(self, accepted: socket.socket, address: str) -> None:
         self.socket, self.address = accepted, address
         self.rank = Rank.SILENT
         self.returned: Returned | None = None
         self.is_counted = False  # Among the connections that were opened.
-        self.lobby: Lobby[Arrival] | None = None  # Where it is silent.
-        self.handshakes: Handshakes[Arrival] | None = None  # Where it waits, or runs.
+        self.silent: SilentConnections[AcceptedSocket] | None = None  # Where it is silent.
+        self.handshakes: Handshakes[AcceptedSocket] | None = None  # Where it waits, or runs.
         self.task: asyncio.Task[None] | None = None
 
     @property
@@ -415,8 +426,8 @@ class Arrival:
 
     def abort(self) -> None:
         """Its connection shall not begin."""
-        if self.lobby is not None:
-            self.lobby.end(self, "aborted")
+        if self.silent is not None:
+            self.silent.end(self, "aborted")
         elif self.task is not None:
             self.task.cancel()
         elif self.handshakes is not None:
@@ -446,8 +457,8 @@ def _lowered(accepted: socket.socket) -> socket.socket:
     return lowest
 
 
-def _holds_too_much(connection: "ServedConnection | Arrival", held: int) -> None:
-    if isinstance(connection, Arrival):
+def _holds_too_much(connection: "ServedConnection | AcceptedSocket", held: int) -> None:
+    if isinstance(connection, AcceptedSocket):
         connection.abort()
         return
     connection.end_for("received bytes", f"{held:,} bytes of half a request, and all connections hold too many")

@@ -9,7 +9,7 @@ import socket
 from collections.abc import Callable
 from typing import Generic, Protocol, TypeVar
 
-from kcore.net.idle_connections import Quiet
+from kcore.net.idle_connections import IdleConnections
 
 
 class Silent(Protocol):
@@ -21,7 +21,7 @@ class Silent(Protocol):
 S = TypeVar("S", bound=Silent)
 
 
-class Lobby(Generic[S]):
+class SilentConnections(Generic[S]):
     """Those of one server."""
 
     def __init__(self, idle_s: float, speaks: Callable[[S], None], ends: Callable[[S, str], None]) -> None:
@@ -31,43 +31,43 @@ class Lobby(Generic[S]):
         """
         self._speaks, self._ends = speaks, ends
         self._loop = asyncio.get_running_loop()
-        self._guests: Quiet[S] = Quiet(idle_s, lambda guest: self.end(guest, "idle"))
+        self._connections: IdleConnections[S] = IdleConnections(idle_s, lambda connection: self.end(connection, "idle"))
 
     def __len__(self) -> int:
-        return len(self._guests)
+        return len(self._connections)
 
-    def join(self, guest: S) -> None:
+    def join(self, connection: S) -> None:
         """Its socket does not block."""
-        self._guests.wait(guest)
+        self._connections.wait(connection)
         # By number: asyncio formats a socket that it does not know, which takes longer than all of this.
-        self._loop.add_reader(guest.socket.fileno(), self._readable, guest)
+        self._loop.add_reader(connection.socket.fileno(), self._readable, connection)
 
-    def end(self, guest: S, why: str) -> None:
+    def end(self, connection: S, why: str) -> None:
         """Closes a connection; nothing where it is not here."""
-        if self._leave(guest):
-            guest.socket.close()
-            self._ends(guest, why)
+        if self._leave(connection):
+            connection.socket.close()
+            self._ends(connection, why)
 
     def close(self) -> None:
         """Ends all."""
-        for guest in list(self._guests):
-            self.end(guest, "the server closes")
-        self._guests.close()
+        for connection in list(self._connections):
+            self.end(connection, "the server closes")
+        self._connections.close()
 
-    def _leave(self, guest: S) -> bool:
-        is_here = self._guests.leave(guest)
+    def _leave(self, connection: S) -> bool:
+        is_here = self._connections.leave(connection)
         if is_here:
-            self._loop.remove_reader(guest.socket.fileno())
+            self._loop.remove_reader(connection.socket.fileno())
         return is_here
 
-    def _readable(self, guest: S) -> None:
+    def _readable(self, connection: S) -> None:
         try:
-            is_over = not guest.socket.recv(1, socket.MSG_PEEK)
+            is_over = not connection.socket.recv(1, socket.MSG_PEEK)
         except (BlockingIOError, InterruptedError):
             return
         except OSError:
             is_over = True
         if is_over:
-            self.end(guest, "the peer closed the connection")
-        elif self._leave(guest):
-            self._speaks(guest)
+            self.end(connection, "the peer closed the connection")
+        elif self._leave(connection):
+            self._speaks(connection)

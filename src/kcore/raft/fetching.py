@@ -68,7 +68,7 @@ def on_fetch_request(
     if request.max_wait_ms < 0 or not is_sane(partition):
         return error_response(node, version, Errors.INVALID_REQUEST)
     found = find(node, fetch, now_ms)
-    is_due = has_news(node, partition, found) or has_early_news(node, fetch)
+    is_due = has_changes(node, partition, found) or has_early_answer(node, fetch)
     if request.max_wait_ms == 0 or (is_due and not waits_for_its_turn(node, fetch, found, now_ms)):
         return response_of(node, fetch, found)
     leading = node.leading
@@ -94,14 +94,14 @@ def is_sane(partition: FetchPartition) -> bool:
     return partition.last_fetched_epoch <= partition.current_leader_epoch
 
 
-def has_news(node: NodeContext, partition: FetchPartition, found: Found) -> bool:
+def has_changes(node: NodeContext, partition: FetchPartition, found: Found) -> bool:
     """An error, records, another way to go, or a high watermark that the follower does not know (KIP-1166)."""
     if found.error or found.records or (found.valid is not None and found.valid.kind != "VALID"):
         return True
     return known_high_watermark(node) > partition.high_watermark
 
 
-def has_early_news(node: NodeContext, fetch: WaitingFetch) -> bool:
+def has_early_answer(node: NodeContext, fetch: WaitingFetch) -> bool:
     """An option: replicas whose version cannot send the high watermark they know get a new one at once, too."""
     if not node.config.early_high_watermark or fetch.version >= HIGH_WATERMARK_VERSION:
         return False
@@ -116,7 +116,7 @@ def waits_for_its_turn(node: NodeContext, fetch: WaitingFetch, found: Found, now
     leading = node.leading
     if leading.wake_ms <= now_ms or leading.is_voter(fetch.replica):
         return False
-    leading.has_news = True
+    leading.has_changes = True
     leading.fetch_deadline_ms = min(leading.fetch_deadline_ms, leading.wake_ms)
     return True
 
@@ -263,16 +263,16 @@ def complete(node: NodeContext, now_ms: int, *, below: int | None = None) -> Non
     meanwhile costs one response each, too. Intervals are twice as long while something is committed in each.
     """
     leading = node.leading
-    was_awaited = leading.has_news
+    was_awaited = leading.has_changes
     if below is not None and leading.is_alone:
         return
     with_observers = below is None and _may_wake_observers(node, now_ms)
     woken = 0
     for reply_to, fetch in list(leading.fetches.items()):
         if leading.is_voter(fetch.replica):
-            is_meant = fetch.partition.fetch_offset < below if below is not None else _may_have_news(node, fetch)
+            is_meant = fetch.partition.fetch_offset < below if below is not None else _may_have_answer(node, fetch)
         else:
-            is_meant = with_observers and _may_have_news(node, fetch)
+            is_meant = with_observers and _may_have_answer(node, fetch)
             woken += is_meant
         if is_meant and leading.fetches.pop(reply_to, None) is not None:
             node.answer(reply_to, response_of(node, fetch, find(node, fetch, now_ms, is_new=False)))
@@ -283,13 +283,13 @@ def complete(node: NodeContext, now_ms: int, *, below: int | None = None) -> Non
 def _may_wake_observers(node: NodeContext, now_ms: int) -> bool:
     """Whether their next turn has come; if not, they are answered when it has."""
     leading = node.leading
-    leading.has_news = leading.wake_ms > now_ms
-    if leading.has_news:
+    leading.has_changes = leading.wake_ms > now_ms
+    if leading.has_changes:
         leading.fetch_deadline_ms = min(leading.fetch_deadline_ms, leading.wake_ms)
-    return not leading.has_news
+    return not leading.has_changes
 
 
-def _may_have_news(node: NodeContext, fetch: WaitingFetch) -> bool:
+def _may_have_answer(node: NodeContext, fetch: WaitingFetch) -> bool:
     """Whether there are records for it, or a high watermark that it may not know."""
     if fetch.version < HIGH_WATERMARK_VERSION or fetch.partition.fetch_offset < node.log.end_offset:
         return True
@@ -307,13 +307,13 @@ def fail(node: NodeContext, error: Errors) -> None:
 def poll(node: NodeContext, now_ms: int) -> int:
     """Answers those whose wait is over with nothing. Returns when the next one's is, at the earliest."""
     leading = node.leading
-    if leading.has_news and leading.wake_ms <= now_ms:
+    if leading.has_changes and leading.wake_ms <= now_ms:
         complete(node, now_ms)
     for reply_to, fetch in list(leading.fetches.items()):
         if fetch.deadline_ms <= now_ms:
             _end_wait(node, reply_to)
     leading.fetch_deadline_ms = min((fetch.deadline_ms for fetch in leading.fetches.values()), default=NEVER_MS)
-    if leading.has_news:
+    if leading.has_changes:
         leading.fetch_deadline_ms = min(leading.fetch_deadline_ms, leading.wake_ms)
     return leading.fetch_deadline_ms
 

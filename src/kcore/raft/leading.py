@@ -44,7 +44,7 @@ class LeaderState:
         "fetches",
         "first_batch_end",
         "flushing",
-        "has_news",
+        "has_changes",
         "known_voters",
         "local",
         "most_observers",
@@ -69,7 +69,7 @@ class LeaderState:
         self.fetches: OrderedDict[Hashable, WaitingFetch] = OrderedDict()  # By whom to answer, oldest first.
         self.fetch_deadline_ms = NEVER_MS  # No wait of these is over before, nor is a turn of the observers.
         self.wake_ms = -NEVER_MS  # Observers that wait are answered no sooner.
-        self.has_news = False  # There is something for them then.
+        self.has_changes = False  # There is something for them then.
         self.change: PendingChange | None = None  # The one change of the voters that may be on its way.
         self.known_voters: VoterSet | None = None  # At kraft.version 0: the voters as they reported themselves.
         self.set_voters(node.voter_history.last_voters)

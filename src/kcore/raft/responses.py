@@ -135,8 +135,8 @@ def maybe_transition(node: NodeContext, leader_id: int, epoch: int, endpoints: E
         else:
             quorum.become_unattached(epoch, now_ms)
         return True
-    is_news = state.leader_id < 0 or len(endpoints) > len(state.leader_endpoints)
-    if is_news and can_be_reached and leader_id not in (NO_LEADER, node.local.id):
+    is_change = state.leader_id < 0 or len(endpoints) > len(state.leader_endpoints)
+    if is_change and can_be_reached and leader_id not in (NO_LEADER, node.local.id):
         quorum.become_follower(epoch, leader_id, endpoints, now_ms)
     return True
 

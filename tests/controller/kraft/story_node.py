@@ -40,7 +40,7 @@ from kcore.raft.raft_config import RaftConfig
 from kcore.replication.java_random import JavaRandom
 from kcore.replication.raft_log import OffsetAndEpoch
 from kcore.schema.structure import Message
-from kcore.server.kraft_controller.kraft_controller_request_handlers import ControllerFront
+from kcore.server.kraft_controller.kraft_controller_request_handlers import KraftControllerRequestHandlers
 from kcore.server.kraft_controller.kraft_controller_settings import settings_of
 from kcore.server.kraft_controller.registration import Registration
 from kcore.types import Uuid
@@ -153,7 +153,7 @@ class StoryNode:
         self.driver = StateMachineDriver[Any](self.node, self.controller)
         self.controller.raft.kraft_version_problem = self._why_no_kraft_version
         self.registration = Registration(config, self.node, self.controller, Random(1))
-        self.front = ControllerFront(
+        self.front = KraftControllerRequestHandlers(
             release,
             level,
             settings.listener,

@@ -8,7 +8,7 @@ from typing import NamedTuple
 import numpy as np
 
 from kcore.broker.replicas.log import ReplicaLog
-from kcore.broker.replicas.log_validator import Bytes, CheckedAhead, LogConfig, validate
+from kcore.broker.replicas.log_validator import Bytes, CheckedRecords, LogConfig, validate
 from kcore.broker.replicas.transactions import EndMarker, encode_end_marker
 from kcore.protocol_errors import ApiException, Errors, exception_of
 from kcore.wire.record_batch import NO_TIMESTAMP, scan_batches
@@ -29,7 +29,7 @@ def append_as_leader(
     config: LogConfig,
     date_ms: int,
     guard: object | None = None,
-    ahead: CheckedAhead | None = None,
+    ahead: CheckedRecords | None = None,
 ) -> Appended:
     """Appends the batch that `first_look` found, with the next offsets; for a duplicate, the place of the first.
 

@@ -76,7 +76,7 @@ class CachedPartition:
 
     def answered(self, data: PartitionData) -> bool:
         """Whether the answer says anything that the one before did not; it is remembered as sent."""
-        is_news = (
+        is_change = (
             bool(data.records)
             or data.error_code != Errors.NONE
             or data.diverging_epoch.epoch >= 0
@@ -86,7 +86,7 @@ class CachedPartition:
         # After an error the partition is answered in any case: it is to be seen that the error is gone.
         self.high_watermark = -1 if data.error_code != Errors.NONE else data.high_watermark
         self.log_start_offset = data.log_start_offset
-        return is_news
+        return is_change
 
 
 Row = tuple[CachedPartition, PartitionData]  # What was asked, and what was read.
@@ -314,12 +314,12 @@ class IncrementalFetchContext:
             return FetchResponse(
                 error_code=Errors.INVALID_FETCH_SESSION_EPOCH, session_id=session.session_id, responses=[]
             )
-        news = [(asked, data) for asked, data in rows if asked.answered(data)]
-        for asked, data in news:
+        changes = [(asked, data) for asked, data in rows if asked.answered(data)]
+        for asked, data in changes:
             if data.records:  # The others are first in the next answer.
                 key = (asked.topic_id if session.by_id else asked.topic, asked.index)
                 session.partitions[key] = session.partitions.pop(key)
-        return _response(session.session_id, news)
+        return _response(session.session_id, changes)
 
 
 FetchContext = SessionlessFetchContext | IncrementalFetchContext

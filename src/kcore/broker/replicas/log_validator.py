@@ -249,7 +249,7 @@ def validate(
     offset: int,
     leader_epoch: int,
     date_ms: int,
-    ahead: "CheckedAhead | None" = None,
+    ahead: "CheckedRecords | None" = None,
 ) -> Validated:
     """The batch that `data` begins with, as it is to be appended at `offset`; `first_look` found nothing wrong with it.
 
@@ -291,7 +291,7 @@ class _Checked(NamedTuple):
     rebuilt: bytes | None  # As they are to be written, unless they stay as they are.
 
 
-class CheckedAhead(NamedTuple):
+class CheckedRecords(NamedTuple):
     """What is known of a batch's records before its place in the log is."""
 
     data: Bytes
@@ -311,16 +311,18 @@ def may_take_long(data: Bytes) -> bool:
     return size > FEW_BYTES and bool(data[_ATTRIBUTES_AT + 1] & CODEC_MASK)
 
 
-def check_ahead(data: Bytes, config: LogConfig, date_ms: int) -> CheckedAhead:
+def check_ahead(data: Bytes, config: LogConfig, date_ms: int) -> CheckedRecords:
     """Decompresses and checks the records of the batch that `data` begins with; may be called in another thread."""
     try:
         size = batch_size(data)
         if size is None:
             raise _refused(Errors.INVALID_RECORD, "no record batch")
         header = _checked_header(data, size, config)
-        return CheckedAhead(data, config, _checked_records(header, memoryview(data)[HEADER_END:size], config, date_ms))
+        return CheckedRecords(
+            data, config, _checked_records(header, memoryview(data)[HEADER_END:size], config, date_ms)
+        )
     except ApiException as refusal:
-        return CheckedAhead(data, config, refusal)
+        return CheckedRecords(data, config, refusal)
 
 
 def _checked_records(header: _Header, records: memoryview, config: LogConfig, date_ms: int) -> _Checked:

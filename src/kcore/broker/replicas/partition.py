@@ -7,7 +7,7 @@ from typing import NamedTuple
 from kcore.broker.replicas.appending import Appended, append_as_leader, append_end_marker
 from kcore.broker.replicas.followers import Follower
 from kcore.broker.replicas.log import ReplicaLog
-from kcore.broker.replicas.log_validator import Bytes, CheckedAhead, LogConfig
+from kcore.broker.replicas.log_validator import Bytes, CheckedRecords, LogConfig
 from kcore.broker.replicas.replica import Key, Replica
 from kcore.broker.replicas.roles import Order, Role, Step, next_step
 from kcore.broker.replicas.transactions import AbortedTransaction, EndMarker
@@ -178,7 +178,7 @@ class Partition:
         now_ms: int,
         date_ms: int,
         guard: object | None = None,
-        ahead: CheckedAhead | None = None,
+        ahead: CheckedRecords | None = None,
     ) -> tuple[Appended, bool]:
         """Appends a producer's batch that `first_look` has checked.
 

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 
 from kcore.broker.replicas import verifying
 from kcore.broker.replicas.log_validator import (
-    CheckedAhead,
+    CheckedRecords,
     RecordValidationException,
     first_look,
     has_transactional_records,
@@ -98,7 +98,7 @@ def on_produce(
     now_ms: int,
     date_ms: int,
     version: int = NEWEST,
-    ahead: Mapping[Key, CheckedAhead] = MappingProxyType({}),
+    ahead: Mapping[Key, CheckedRecords] = MappingProxyType({}),
 ) -> None:
     """Appends, and answers now or once all is committed: the response is among the manager's outputs.
 

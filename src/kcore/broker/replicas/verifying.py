@@ -9,7 +9,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final, NamedTuple
 
-from kcore.broker.replicas.log_validator import CheckedAhead, TransactionalProducer
+from kcore.broker.replicas.log_validator import CheckedRecords, TransactionalProducer
 from kcore.broker.replicas.replica import Key
 from kcore.protocol_errors import ApiException, Errors, exception_of
 from kcore.schema.produce import ProduceRequest
@@ -49,7 +49,7 @@ class Produce:
     guards: dict[Key, object] = field(default_factory=dict)  # As Producers.check has them.
     refused: dict[Key, ApiException] = field(default_factory=dict)  # Before anything is appended.
     keys: frozenset[Key] = frozenset()  # No change of a partition wakes it.
-    ahead: Mapping[Key, CheckedAhead] = field(default_factory=dict)  # Batches whose records were looked at already.
+    ahead: Mapping[Key, CheckedRecords] = field(default_factory=dict)  # Batches whose records were looked at already.
 
 
 def begin(manager: "ReplicaManager", produce: Produce, batches: list[TransactionalBatch]) -> None:

@@ -147,11 +147,11 @@ async def _watch(watcher: Watcher, show: Callable[[Frame], None], interval_s: fl
     async with watcher.watching():
         while not stopped.is_set():
             _check(watcher)
-            has_news = watcher.has_news
-            if has_news:
+            has_changes = watcher.has_changes
+            if has_changes:
                 show(watcher.frame())
             with suppress(TimeoutError):
-                await asyncio.wait_for(stopped.wait(), interval_s if has_news else LOOK_AGAIN_S)
+                await asyncio.wait_for(stopped.wait(), interval_s if has_changes else LOOK_AGAIN_S)
 
 
 def _check(watcher: Watcher) -> None:

@@ -4,12 +4,16 @@ from typing import Annotated, TypeAlias
 
 import typer
 
-from kcore.server.quorum_node.answer_loop import FrontKind
+from kcore.server.quorum_node.answer_loop import AnswerLoopKind
 
-# Hidden: it is for comparisons. A storm's processes get it by their environment.
-FrontOption: TypeAlias = Annotated[
-    FrontKind,
+# Hidden: it is for comparisons. A storm's processes get it by their environment. --front and KCORE_FRONT are old names.
+AnswerLoopOption: TypeAlias = Annotated[
+    AnswerLoopKind,
     typer.Option(
-        "--front", hidden=True, envvar="KCORE_FRONT", help="`plain`: Python answers what changes nothing, too."
+        "--answer-loop",
+        "--front",
+        hidden=True,
+        envvar=["KCORE_ANSWER_LOOP", "KCORE_FRONT"],
+        help="`compiled`: the answer loop answers requests that change nothing; `plain`: Python answers all requests.",
     ),
 ]

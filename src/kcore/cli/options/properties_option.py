@@ -11,9 +11,9 @@ from kcore.server.kraft_broker.kraft_broker_settings import KraftBrokerSettings,
 from kcore.server.kraft_controller.kraft_controller_settings import KraftSettings, settings_of
 from kcore.server.properties.security import client_security_of
 from kcore.server.properties.values import SettingsError, value_of
-from kcore.server.quorum_node.quorum_listener_settings import QuorumDoor, quorum_door_of
-from kcore.server.zk_broker.zk_broker_listener_settings import BrokerDoor, broker_door
-from kcore.server.zk_controller.zk_controller_listener_settings import DoorSettings, door_settings
+from kcore.server.quorum_node.quorum_listener_settings import QuorumListenerSettings, quorum_listener_settings
+from kcore.server.zk_broker.zk_broker_listener_settings import ZkBrokerListenerSettings, zk_broker_listener_settings
+from kcore.server.zk_controller.zk_controller_listener_settings import ZkControllerSettings, zk_controller_settings
 from kcore.storage.files import read_bytes
 from kcore.storage.properties import parse_properties
 
@@ -30,19 +30,19 @@ def read_broker_settings(path: Path) -> KraftBrokerSettings:
     return _read(path, broker_settings_of)
 
 
-def read_door(path: Path) -> DoorSettings:
+def read_listener_settings(path: Path) -> ZkControllerSettings:
     """Of a controller of ZooKeeper mode; as `read_settings`."""
-    return _read(path, door_settings)
+    return _read(path, zk_controller_settings)
 
 
-def read_quorum_door(path: Path, listener: str) -> QuorumDoor:
+def read_quorum_listener_settings(path: Path, listener: str) -> QuorumListenerSettings:
     """Of a bare node of a quorum; as `read_settings`."""
-    return _read(path, lambda given: quorum_door_of(given, listener))
+    return _read(path, lambda given: quorum_listener_settings(given, listener))
 
 
-def read_broker_door(path: Path) -> BrokerDoor:
+def read_broker_listener_settings(path: Path) -> ZkBrokerListenerSettings:
     """Of a broker of ZooKeeper mode; as `read_settings`."""
-    return _read(path, broker_door)
+    return _read(path, zk_broker_listener_settings)
 
 
 def read_client_security(path: Path) -> ListenerSecurity:

@@ -12,7 +12,7 @@ from kcore.broker.replicas.broker_config import BrokerConfig
 from kcore.cli.console import fail
 from kcore.cli.options.audit_option import AuditOption, audit_log
 from kcore.cli.options.files_option import SharedFilesOption, keep_private
-from kcore.cli.options.properties_option import option_value, read_broker_door
+from kcore.cli.options.properties_option import option_value, read_broker_listener_settings
 from kcore.cli.options.set_aside_option import SetAsideOption
 from kcore.cli.servers.server_process import address_of, begin_log, stop_signal, use_all_descriptors
 from kcore.collector import rare_collections
@@ -30,7 +30,7 @@ from kcore.server.properties.values import SettingsError
 from kcore.server.security.audit import AuditLog
 from kcore.server.zk_broker.migration_settings import ENABLE, MigrationSettings, feature_level, migration_settings_of
 from kcore.server.zk_broker.migration_settings import NAMES as MIGRATION_NAMES
-from kcore.server.zk_broker.zk_broker_listener_settings import BrokerDoor
+from kcore.server.zk_broker.zk_broker_listener_settings import ZkBrokerListenerSettings
 from kcore.server.zk_broker.zk_broker_server import ZkBrokerServer
 from kcore.storage.log.live_log import Settings
 
@@ -92,12 +92,20 @@ def command(
     others, ordinary = _ordinary_topics_of(others)
     others, migration = _migration_of(others, inter_broker_protocol, len(log_dir))
     made = _config_of(broker_id, inter_broker_protocol, others)
-    door = _door_of(security, listen, advertise, listener_name, control_plane, authorizer)
-    if migration is not None and door.listeners.of_brokers.security.protocol != PLAINTEXT:
+    listener_settings = _listener_settings_of(security, listen, advertise, listener_name, control_plane, authorizer)
+    if migration is not None and listener_settings.listeners.of_brokers.security.protocol != PLAINTEXT:
         fail(f"--config {ENABLE}=true: brokers that migrate are plaintext among themselves, as their controllers are")
     logs, told = Settings(set_aside=set_aside), audit_log(audit)
     options: dict[str, Any] = {"rack": rack, "migration": migration, "ordinary_topics": ordinary, "settings": logs}
-    run = _run(made, zookeeper, log_dir, told, door=door, session_timeout_ms=session_timeout, **options)
+    run = _run(
+        made,
+        zookeeper,
+        log_dir,
+        told,
+        listener_settings=listener_settings,
+        session_timeout_ms=session_timeout,
+        **options,
+    )
     raise typer.Exit(asyncio.run(run))
 
 
@@ -123,24 +131,24 @@ def _ordinary_topics_of(given: list[str]) -> tuple[list[str], OrdinaryTopics]:
     return [line for line in given if line.partition("=")[0].strip() not in ORDINARY_NAMES], found
 
 
-def _door_of(
+def _listener_settings_of(
     path: Path | None,
     listen: str | None,
     advertise: str | None,
     listener_name: str | None,
     control_plane: str | None,
     authorizer: AclAuthorizerSettings | None,
-) -> BrokerDoor:
+) -> ZkBrokerListenerSettings:
     """What the file says, or the options: plain text then."""
     if path is not None:
         if any(each is not None for each in (listen, advertise, listener_name, control_plane, authorizer)):
             fail(f"--security {path}: the listeners and the authorizer are those of the file")
-        return read_broker_door(path)
+        return read_broker_listener_settings(path)
     where, name = Address(*address_of("--listen", listen or "127.0.0.1:9092")), listener_name or PLAINTEXT
     advertised = Address(*address_of("--advertise", advertise)) if advertise else None
     plane = _plane_of(control_plane)
     listeners = BrokerListeners((BrokerListener(name, where, advertised), *plane), name)
-    return BrokerDoor(listeners, plane[0].name if plane else None, authorizer)
+    return ZkBrokerListenerSettings(listeners, plane[0].name if plane else None, authorizer)
 
 
 def _migration_of(given: list[str], protocol: str, directories: int) -> tuple[list[str], MigrationSettings | None]:

@@ -12,7 +12,7 @@ from kcore.cli.console import fail
 from kcore.cli.options.audit_option import AuditOption, audit_log
 from kcore.cli.options.files_option import SharedFilesOption, keep_private
 from kcore.cli.options.metrics_option import ZOOKEEPER, MetricsOption, metrics_page, serving
-from kcore.cli.options.properties_option import option_value, read_door
+from kcore.cli.options.properties_option import option_value, read_listener_settings
 from kcore.cli.servers.server_process import address_of, begin_log, stop_signal, use_all_descriptors
 from kcore.collector import rare_collections
 from kcore.controller.zk.authorizer_settings import AUTHORIZER_NAMES, acl_authorizer_settings
@@ -29,7 +29,7 @@ from kcore.server.zk_controller.zk_controller_listener_settings import (
     CONTROL_PLANE,
     OPEN,
     TOKEN_KEY,
-    DoorSettings,
+    ZkControllerSettings,
     endpoints_at,
 )
 from kcore.server.zk_controller.zk_controller_metrics import ControllerMetrics
@@ -92,32 +92,32 @@ def command(
     keep_private(shared_files)
     begin_log(verbose=verbose)
     use_all_descriptors()
-    where, found = address_of("--listen", listen), _door_of(security, listener_name)
+    where, found = address_of("--listen", listen), _listener_settings_of(security, listener_name)
     made = _config_of(broker_id, inter_broker_protocol, found, advertise, config or [])
     page, options = metrics_page(metrics), {"session_timeout_ms": session_timeout, "take_over": take_over}
-    others: dict[str, Any] = {**options, "audit": audit_log(audit), "door": found.door}
+    others: dict[str, Any] = {**options, "audit": audit_log(audit), "door": found.listener_settings}
     raise typer.Exit(run_watched(_run(made, zookeeper, where, page, **others)))
 
 
-def _door_of(path: Path | None, listener_name: str | None) -> DoorSettings:
+def _listener_settings_of(path: Path | None, listener_name: str | None) -> ZkControllerSettings:
     """Who is let in; without a file everybody."""
     if path is None:
-        return DoorSettings(listener_name or PLAINTEXT, None, OPEN, {}, None)
-    found = read_door(path)
+        return ZkControllerSettings(listener_name or PLAINTEXT, None, OPEN, {}, None)
+    found = read_listener_settings(path)
     if listener_name not in (None, found.listener):
         fail(f"--listener-name {listener_name}: {path} names {found.listener}")
     return found
 
 
-def _settings(given: list[str], door: DoorSettings) -> dict[str, Any]:
+def _settings(given: list[str], listener_settings: ZkControllerSettings) -> dict[str, Any]:
     """Fields of ControllerConfig from Kafka's names: those of the file first."""
     kinds = {each.name: each.type for each in fields(ControllerConfig) if each.name not in NO_SETTINGS}
     settings: dict[str, Any] = {
-        "control_plane_listener_name": door.control_plane,
-        "delegation_token_secret_key": door.token_key,
+        "control_plane_listener_name": listener_settings.control_plane,
+        "delegation_token_secret_key": listener_settings.token_key,
     }
     of_authorizer: dict[str, str] = {}
-    for line in (*(f"{name}={text}" for name, text in door.others.items()), *given):
+    for line in (*(f"{name}={text}" for name, text in listener_settings.others.items()), *given):
         name, _, text = line.partition("=")
         if name.strip() in AUTHORIZER_NAMES:
             of_authorizer[name.strip()] = text.strip()
@@ -154,20 +154,22 @@ def _secret_in(path: Path) -> str:
 
 
 def _config_of(
-    broker_id: int, protocol: str, door: DoorSettings, advertise: str | None, given: list[str]
+    broker_id: int, protocol: str, listener_settings: ZkControllerSettings, advertise: str | None, given: list[str]
 ) -> ControllerConfig:
-    settings = _settings(given, door)
+    settings = _settings(given, listener_settings)
     try:
         request_versions(protocol)
     except UnsupportedVersionError as error:
         fail(f"--inter-broker-protocol: {error}")
     config = ControllerConfig(
-        broker_id, inter_broker_protocol=protocol, inter_broker_listener_name=door.listener, **settings
+        broker_id, inter_broker_protocol=protocol, inter_broker_listener_name=listener_settings.listener, **settings
     )
     if advertise is None:
         return config
     where = address_of("--advertise", advertise)
-    return replace(config, endpoints=endpoints_at(*where, config, door.door.security.protocol))
+    return replace(
+        config, endpoints=endpoints_at(*where, config, listener_settings.listener_settings.security.protocol)
+    )
 
 
 async def _run(

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from kcore.cli.console import fail
-from kcore.cli.options.answer_loop_option import FrontOption
+from kcore.cli.options.answer_loop_option import AnswerLoopOption
 from kcore.cli.options.audit_option import AuditOption, audit_log
 from kcore.cli.options.files_option import SharedFilesOption, keep_private
 from kcore.cli.options.metrics_option import KRAFT, MetricsOption, metrics_page, serving
@@ -29,7 +29,7 @@ from kcore.server.kraft_controller.kraft_controller_server import KraftServer
 from kcore.server.kraft_controller.kraft_controller_settings import OF_AUTHORIZER, KraftSettings
 from kcore.server.metrics.watched_loop import run_watched
 from kcore.server.properties.honoured import BY_CONTROLLERS, warn_of_others
-from kcore.server.quorum_node.answer_loop import FrontKind
+from kcore.server.quorum_node.answer_loop import AnswerLoopKind
 from kcore.server.quorum_node.election_file import DirectoryElections
 from kcore.server.quorum_node.quorum_server import Elections
 from kcore.server.security.audit import AuditLog
@@ -55,7 +55,7 @@ def command(
     ] = None,
     audit: AuditOption = None,
     metrics: MetricsOption = None,
-    front: FrontOption = "compiled",
+    answer_loop: AnswerLoopOption = "compiled",
     set_aside: SetAsideOption = False,
     verbose: Annotated[bool, typer.Option("--verbose", help="More of what happens.")] = False,
     shared_files: SharedFilesOption = False,
@@ -88,7 +88,7 @@ def command(
         **settings.raft,
     )
     try:
-        code = run_watched(_serve(controller, raft, settings, parts, page, front, told))
+        code = run_watched(_serve(controller, raft, settings, parts, page, answer_loop, told))
     finally:
         parts[0].close()
     raise typer.Exit(code)
@@ -140,7 +140,7 @@ async def _serve(
     settings: KraftSettings,
     parts: Parts,
     page: "MetricsPage | None",
-    front: FrontKind,
+    answer_loop: AnswerLoopKind,
     audit: AuditLog | None,
 ) -> Exit:
     """Until a signal comes, or a fault."""
@@ -152,7 +152,7 @@ async def _serve(
                 *(config, raft, *parts),
                 host=host or "0.0.0.0",
                 port=port,
-                front=front,
+                answer_loop=answer_loop,
                 security=settings.security,
                 limits=settings.limits,
             )

@@ -10,12 +10,12 @@ from typing import TYPE_CHECKING, Annotated, Any, Final, NamedTuple
 import typer
 
 from kcore.cli.console import fail, say
-from kcore.cli.options.answer_loop_option import FrontOption
+from kcore.cli.options.answer_loop_option import AnswerLoopOption
 from kcore.cli.options.audit_option import AuditOption, audit_log
 from kcore.cli.options.files_option import SharedFilesOption, keep_private
 from kcore.cli.options.finite import finite
 from kcore.cli.options.metrics_option import QUORUM, MetricsOption, metrics_page, serving
-from kcore.cli.options.properties_option import option_value, read_quorum_door
+from kcore.cli.options.properties_option import option_value, read_quorum_listener_settings
 from kcore.cli.options.set_aside_option import SetAsideOption
 from kcore.cli.servers.server_process import address_of, begin_log, stop_signal, until_first, use_all_descriptors
 from kcore.collector import rare_collections
@@ -28,9 +28,9 @@ from kcore.raft.raft_config import RaftConfig
 from kcore.replication.raft_log import Level
 from kcore.server.metrics.watched_loop import run_watched
 from kcore.server.properties.definitions import DEFINITIONS
-from kcore.server.quorum_node.answer_loop import FrontKind
+from kcore.server.quorum_node.answer_loop import AnswerLoopKind
 from kcore.server.quorum_node.election_file import DirectoryElections
-from kcore.server.quorum_node.quorum_listener_settings import QuorumDoor
+from kcore.server.quorum_node.quorum_listener_settings import QuorumListenerSettings
 from kcore.server.quorum_node.quorum_server import Elections, MemoryElections, QuorumServer
 from kcore.server.quorum_node.static_voters import static_voters
 from kcore.server.quorum_node.workload import AppendWorkload, Stats
@@ -66,7 +66,7 @@ class Plan(NamedTuple):
     level: str
     cluster_id: str | None
     settings: list[str]
-    door: QuorumDoor = QuorumDoor()
+    listener_settings: QuorumListenerSettings = QuorumListenerSettings()
     set_aside: bool = False
 
 
@@ -114,7 +114,7 @@ def command(
     record_bytes: Annotated[int, typer.Option(metavar="N", min=4, help="Of each of them; they are no-ops.")] = 256,
     audit: AuditOption = None,
     metrics: MetricsOption = None,
-    front: FrontOption = "compiled",
+    answer_loop: AnswerLoopOption = "compiled",
     set_aside: SetAsideOption = False,
     verbose: Annotated[bool, typer.Option("--verbose", help="More of what happens.")] = False,
     shared_files: SharedFilesOption = False,
@@ -127,10 +127,12 @@ def command(
     keep_private(shared_files)
     begin_log(verbose=verbose)
     use_all_descriptors()
-    door = QuorumDoor() if security is None else read_quorum_door(security, listener_name)
+    listener_settings = (
+        QuorumListenerSettings() if security is None else read_quorum_listener_settings(security, listener_name)
+    )
     where = (id, data, voters, bootstrap_controller, listen, advertise, listener_name)
-    plan = Plan(*where, level, cluster_id, config or [], door, set_aside)
-    raise typer.Exit(run(plan, append, record_bytes, metrics_page(metrics), front, audit_log(audit)))
+    plan = Plan(*where, level, cluster_id, config or [], listener_settings, set_aside)
+    raise typer.Exit(run(plan, append, record_bytes, metrics_page(metrics), answer_loop, audit_log(audit)))
 
 
 def run(
@@ -138,7 +140,7 @@ def run(
     rate: float,
     record_bytes: int,
     page: "MetricsPage | None" = None,
-    front: FrontKind = "compiled",
+    answer_loop: AnswerLoopKind = "compiled",
     audit: AuditLog | None = None,
 ) -> Exit:
     """Until a signal comes, or a fault."""
@@ -170,7 +172,7 @@ def run(
     )
     workload = AppendWorkload(rate, record_bytes, _report) if rate else None
     try:
-        return run_watched(_serve(config, opened, where, workload, page, front, plan.door, audit))
+        return run_watched(_serve(config, opened, where, workload, page, answer_loop, plan.listener_settings, audit))
     finally:
         _close(opened)
 
@@ -244,8 +246,8 @@ async def _serve(
     where: Address,
     workload: AppendWorkload | None,
     page: "MetricsPage | None",
-    front: FrontKind,
-    door: QuorumDoor,
+    answer_loop: AnswerLoopKind,
+    listener_settings: QuorumListenerSettings,
     audit: AuditLog | None,
 ) -> Exit:
     stopped = stop_signal()
@@ -258,10 +260,10 @@ async def _serve(
             port=where.port,
             machine=workload,
             store_cluster_id=opened.store_cluster_id,
-            front=front,
-            security=door.security,
-            super_users=door.super_users,
-            limits=door.limits,
+            answer_loop=answer_loop,
+            security=listener_settings.security,
+            super_users=listener_settings.super_users,
+            limits=listener_settings.limits,
         )
         server.audit_to(audit)
         with rare_collections():

@@ -15,7 +15,7 @@ from kcore.controller.zk.zk_context import ControllerContext, Hooks
 Handler: TypeAlias = Callable[[ControllerContext, Any], Steps[None]]
 
 
-def no_news(context: ControllerContext, event: events.Event) -> Steps[None]:
+def unchanged(context: ControllerContext, event: events.Event) -> Steps[None]:
     """A response that changes nothing: the edge logs errors, and nothing is sent again."""
     yield from ()
 
@@ -59,7 +59,7 @@ HANDLERS: Final[dict[type[events.Event], Handler]] = {
     events.TopicUncleanLeaderElectionEnable: config_changes.on_topic_unclean_enable,
     events.LogDirEventNotification: log_dirs.on_log_dir_event_notification,
     events.LeaderAndIsrResponseReceived: log_dirs.on_leader_and_isr_response,
-    events.UpdateMetadataResponseReceived: no_news,
+    events.UpdateMetadataResponseReceived: unchanged,
     events.ControlledShutdownReceived: shutdown.on_controlled_shutdown,
 }
 

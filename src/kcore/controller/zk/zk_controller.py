@@ -79,16 +79,16 @@ class ZkController:
 
     def on_brokers_started(self, events: Sequence[BrokerStarted]) -> Decision:
         """The same for several at once."""
-        news = tuple(event for event in events if not self._is_live(event))
-        if not news:
+        changes = tuple(event for event in events if not self._is_live(event))
+        if not changes:
             return Decision(no_changes())
         after = copy.copy(self.table)
         after.brokers = self.table.brokers.copy()
-        for event in news:
+        for event in changes:
             after.brokers.register(event.broker_id, event.broker_epoch, rack=event.rack, endpoints=event.endpoints)
-        held = [self.table.index.rows(after.brokers.row(event.broker_id)) for event in news]
+        held = [self.table.index.rows(after.brokers.row(event.broker_id)) for event in changes]
         waiting = _led_by_nobody(after, distinct(np.concatenate(held)))
-        return Decision(self._elect("offline", rows=waiting, table=after), started=news)
+        return Decision(self._elect("offline", rows=waiting, table=after), started=changes)
 
     def _is_live(self, event: BrokerStarted) -> bool:
         known = self.table.brokers

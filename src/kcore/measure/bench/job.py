@@ -35,8 +35,9 @@ def run(
 ) -> pa.Table:
     """Run a plan (a Plan, a mapping, a built-in plan's name or a file), on Spark if a session is given.
 
-    One row an operation a cell, of `kcore.measure.workloads.workload_rows.ROW_SCHEMA`; a failed cell is a row with its error. The
-    schema's metadata has machine, versions and plan. PlanError or ClusterFileError for what cannot be run at all.
+    One row an operation a cell, of `kcore.measure.workloads.workload_rows.ROW_SCHEMA`; a failed cell is a row with its
+    error. The schema's metadata has machine, versions and plan. PlanError or ClusterFileError for what cannot be run at
+    all.
     """
     wanted = Plan.of(plan)
     cluster = read_cluster(wanted.cluster) if wanted.cluster is not None else None

@@ -110,7 +110,7 @@ class Fleet:
     async def __aenter__(self) -> "Fleet":
         await self._group.__aenter__()
         self._thread.start()
-        asyncio.get_running_loop().add_reader(self._loop.fileno(), self._on_news)
+        asyncio.get_running_loop().add_reader(self._loop.fileno(), self._on_new_records)
         return self
 
     async def __aexit__(
@@ -348,7 +348,7 @@ class Fleet:
 
     # The events of the loop.
 
-    def _on_news(self) -> None:
+    def _on_new_records(self) -> None:
         """As `drain`, called by the event loop, which cannot handle errors."""
         try:
             self.drain()

@@ -72,7 +72,7 @@ class Watcher:
         return self._described is not None and (self.follower.is_current or "log" in self._problems)
 
     @property
-    def has_news(self) -> bool:
+    def has_changes(self) -> bool:
         """Whether there is anything to show."""
         return self._described is not None or bool(self._problems)
 

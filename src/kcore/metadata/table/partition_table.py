@@ -48,7 +48,7 @@ __all__ = ["NO_TOPIC", "PartitionState", "PartitionTable"]
 
 
 class PartitionTable(PartitionQueries):
-    """Columns as `kcore.metadata.table.column_list` lists them, with the brokers, the topics and a broker index that follows.
+    """Columns as `column_list.py` lists them, with the brokers, the topics and a broker index that follows.
 
     Read the columns, which are read-only arrays, and change them by the methods alone: kernels trust the broker rows in
     them. A table belongs to one thread at a time.

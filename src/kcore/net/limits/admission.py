@@ -18,7 +18,7 @@ class Rank(IntEnum):
     AUTHENTICATED = 2  # Its client has shown a certificate.
 
 
-class Guest(Protocol):
+class KeptConnection(Protocol):
     """A connection."""
 
     @property
@@ -30,7 +30,7 @@ class Guest(Protocol):
         """As it waits for its client now."""
 
 
-G = TypeVar("G", bound=Guest)
+G = TypeVar("G", bound=KeptConnection)
 
 
 def kept_for_files() -> int:
@@ -73,52 +73,52 @@ class Admission(Generic[G]):
         """For one more connection, by their number."""
         return len(self._all) < self._most
 
-    def join(self, guest: G) -> None:
+    def join(self, connection: G) -> None:
         """A connection was made; it waits for its client."""
-        self._all.add(guest)
-        self._of_address[guest.address] += 1
-        self._put(guest, self._waiting[guest.rank])
+        self._all.add(connection)
+        self._of_address[connection.address] += 1
+        self._put(connection, self._waiting[connection.rank])
 
-    def wait(self, guest: G) -> None:
+    def wait(self, connection: G) -> None:
         """A connection waits for its client from now on."""
-        self._move(guest, self._waiting[guest.rank])
+        self._move(connection, self._waiting[connection.rank])
 
-    def run(self, guest: G) -> None:
+    def run(self, connection: G) -> None:
         """A request of the connection runs from now on."""
-        self._move(guest, self._running)
+        self._move(connection, self._running)
 
-    def _move(self, guest: G, to: dict[str, dict[G, None]]) -> None:
-        if guest in self._place:
-            self._take_out(guest)
-            self._put(guest, to)
+    def _move(self, connection: G, to: dict[str, dict[G, None]]) -> None:
+        if connection in self._place:
+            self._take_out(connection)
+            self._put(connection, to)
 
-    def _put(self, guest: G, to: dict[str, dict[G, None]]) -> None:
-        to.setdefault(guest.address, {})[guest] = None
-        self._place[guest] = to
+    def _put(self, connection: G, to: dict[str, dict[G, None]]) -> None:
+        to.setdefault(connection.address, {})[connection] = None
+        self._place[connection] = to
 
-    def _take_out(self, guest: G) -> None:
-        addresses = self._place.pop(guest, None)
+    def _take_out(self, connection: G) -> None:
+        addresses = self._place.pop(connection, None)
         if addresses is not None:
-            guests = addresses[guest.address]
-            del guests[guest]
-            if not guests:
-                del addresses[guest.address]
+            connections = addresses[connection.address]
+            del connections[connection]
+            if not connections:
+                del addresses[connection.address]
 
-    def end(self, guest: G) -> None:
+    def end(self, connection: G) -> None:
         """A connection begins to end: it cannot give way any more, and counts until `leave`."""
-        self._take_out(guest)
+        self._take_out(connection)
 
-    def leave(self, guest: G) -> None:
+    def leave(self, connection: G) -> None:
         """Removes a connection, whose descriptor and request are over."""
-        if guest not in self._all:
+        if connection not in self._all:
             return
-        self._take_out(guest)
-        self._all.remove(guest)
-        self._of_address[guest.address] -= 1
-        if not self._of_address[guest.address]:
-            del self._of_address[guest.address]
+        self._take_out(connection)
+        self._all.remove(connection)
+        self._of_address[connection.address] -= 1
+        if not self._of_address[connection.address]:
+            del self._of_address[connection.address]
 
-    def victim(self, newcomer: str = "") -> G | None:
+    def victim(self, direct_connection: str = "") -> G | None:
         """The connection to close for a newcomer from that address; None if there is none.
 
         It has the lowest rank that there is. Of those it is of the address that has the most connections, and of those
@@ -130,7 +130,7 @@ class Admission(Generic[G]):
                 return next(iter(addresses[self._greediest(addresses)]))
         if self._running:
             greediest = self._greediest(self._running)
-            if self._of_address[greediest] > self._of_address[newcomer] + 1:
+            if self._of_address[greediest] > self._of_address[direct_connection] + 1:
                 return next(iter(self._running[greediest]))
         return None
 

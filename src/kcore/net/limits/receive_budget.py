@@ -12,7 +12,7 @@ LEAST: Final = 1 << 11  # Of one connection, where nothing is left.
 SMALL: Final = 1 << 14  # Rooms up to this size are not counted.
 
 
-class Turns:
+class ReceiveBudget:
     """Those of one server."""
 
     def __init__(self) -> None:

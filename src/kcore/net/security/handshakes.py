@@ -13,7 +13,7 @@ from collections import Counter, OrderedDict
 from collections.abc import Callable
 from typing import Any, Final, Generic, Protocol, TypeVar
 
-from kcore.net.idle_connections import Quiet
+from kcore.net.idle_connections import IdleConnections
 
 AT_ONCE: Final = 128
 LEAST_S: Final = 1.0  # A handshake has this long before it gives way to another one of its address.
@@ -51,7 +51,7 @@ class Handshakes(Generic[B]):
         self._running: dict[B, float] = {}  # Since when; the oldest first.
         self._ended: set[B] = set()  # Running ones that were aborted, and still have their state.
         self._of_address: Counter[str] = Counter()  # The running ones that were not aborted.
-        self._quiet: Quiet[B] = Quiet(wait_s, lambda each: self.end(each, "idle"))
+        self._idle: IdleConnections[B] = IdleConnections(wait_s, lambda each: self.end(each, "idle"))
         self._waiting: dict[str, OrderedDict[B, None]] = {}
         self._timer: asyncio.TimerHandle | None = None
 
@@ -62,14 +62,14 @@ class Handshakes(Generic[B]):
     @property
     def waiting(self) -> int:
         """How many wait."""
-        return len(self._quiet)
+        return len(self._idle)
 
     def join(self, connection: B) -> None:
         """Begins the handshake now or later."""
         if len(self._running) < AT_ONCE:
             self._start(connection)
             return
-        self._quiet.wait(connection)
+        self._idle.wait(connection)
         self._waiting.setdefault(connection.address, OrderedDict())[connection] = None
         self._give_way()
 
@@ -93,9 +93,9 @@ class Handshakes(Generic[B]):
 
     def close(self) -> None:
         """Begins no more, and ends those that wait."""
-        for waiting in list(self._quiet):
+        for waiting in list(self._idle):
             self.end(waiting, "the server closes")
-        self._quiet.close()
+        self._idle.close()
         if self._timer is not None:
             self._timer.cancel()
 
@@ -110,7 +110,7 @@ class Handshakes(Generic[B]):
             del self._of_address[connection.address]
 
     def _leave_waiting(self, connection: B) -> bool:
-        if not self._quiet.leave(connection):
+        if not self._idle.leave(connection):
             return False
         same = self._waiting[connection.address]
         del same[connection]
@@ -126,7 +126,7 @@ class Handshakes(Generic[B]):
     def _give_way(self) -> None:
         """Ends one handshake for one that waits, where that is fair."""
         following = self._following()
-        if following is None or not self._of_address or len(self._ended) >= len(self._quiet):
+        if following is None or not self._of_address or len(self._ended) >= len(self._idle):
             return
         most = max(self._of_address.values())
         oldest = next(k for k in self._running if k not in self._ended and self._of_address[k.address] == most)

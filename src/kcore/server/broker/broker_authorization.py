@@ -94,7 +94,7 @@ _OF_GROUPS: Final[Mapping[type[Message], int]] = {  # Others need DESCRIBE.
 }
 
 
-class BrokerGate(Rights):
+class BrokerAuthorization(Rights):
     """Decides for one request."""
 
     def why_refused(self, operation: int) -> str:
@@ -247,7 +247,7 @@ class BrokerGate(Rights):
         return hidden
 
 
-class ZkGate(BrokerGate):
+class ZkBrokerAuthorization(BrokerAuthorization):
     """In ZooKeeper mode, with the texts of 3.9.1 (AuthHelper.authorizeClusterOperation)."""
 
     has_group_settings = False
@@ -256,13 +256,15 @@ class ZkGate(BrokerGate):
         return f"Principal {self.asking.principal} is not authorized."
 
 
-def fetch_right(gate: "BrokerGate | None", request: FetchRequest, version: int) -> Callable[[str], bool] | None:
+def fetch_right(
+    authorization: "BrokerAuthorization | None", request: FetchRequest, version: int
+) -> Callable[[str], bool] | None:
     """Which topics may be fetched; None: all of them. Followers need CLUSTER_ACTION."""
-    if gate is None:
+    if authorization is None:
         return None
     if replica_of(request, version)[0] >= 0:
-        return None if gate.allows(CLUSTER_ACTION) else lambda name: False
-    return gate.may_read
+        return None if authorization.allows(CLUSTER_ACTION) else lambda name: False
+    return authorization.may_read
 
 
 def _are_transactional(batches: Sequence[Any]) -> bool:
@@ -322,24 +324,24 @@ def _not_marked(marker: Any) -> WritableTxnMarkerResult:
     return WritableTxnMarkerResult(producer_id=marker.producer_id, topics=topics)
 
 
-CHECKS: Final[dict[type[Message], Callable[[BrokerGate, Any, int], Checked | Message]]] = {
-    ProduceRequest: BrokerGate._produce,
-    ListOffsetsRequest: BrokerGate._list_offsets,
-    OffsetForLeaderEpochRequest: BrokerGate._offset_for_leader_epoch,
-    DeleteRecordsRequest: BrokerGate._delete_records,
-    DescribeProducersRequest: BrokerGate._describe_producers,
-    InitProducerIdRequest: BrokerGate._init_producer_id,
-    WriteTxnMarkersRequest: BrokerGate._write_txn_markers,
-    AddPartitionsToTxnRequest: BrokerGate._add_partitions_to_txn,
-    DescribeLogDirsRequest: BrokerGate._describe_log_dirs,
-    AlterReplicaLogDirsRequest: BrokerGate._alter_replica_log_dirs,
-    DescribeConfigsRequest: BrokerGate._configs,
-    AlterConfigsRequest: BrokerGate._changes_of_configs,
-    IncrementalAlterConfigsRequest: BrokerGate._changes_of_configs,
-    CreateAclsRequest: BrokerGate._of_the_cluster,  # This and the next ones in ZooKeeper mode, as changes of settings.
-    DeleteAclsRequest: BrokerGate._of_the_cluster,
-    AlterClientQuotasRequest: BrokerGate._of_the_cluster,
-    DescribeClientQuotasRequest: BrokerGate._of_the_cluster,
-    DescribeAclsRequest: BrokerGate._of_the_cluster,
-    DescribeUserScramCredentialsRequest: BrokerGate._describe_scram,
+CHECKS: Final[dict[type[Message], Callable[[BrokerAuthorization, Any, int], Checked | Message]]] = {
+    ProduceRequest: BrokerAuthorization._produce,
+    ListOffsetsRequest: BrokerAuthorization._list_offsets,
+    OffsetForLeaderEpochRequest: BrokerAuthorization._offset_for_leader_epoch,
+    DeleteRecordsRequest: BrokerAuthorization._delete_records,
+    DescribeProducersRequest: BrokerAuthorization._describe_producers,
+    InitProducerIdRequest: BrokerAuthorization._init_producer_id,
+    WriteTxnMarkersRequest: BrokerAuthorization._write_txn_markers,
+    AddPartitionsToTxnRequest: BrokerAuthorization._add_partitions_to_txn,
+    DescribeLogDirsRequest: BrokerAuthorization._describe_log_dirs,
+    AlterReplicaLogDirsRequest: BrokerAuthorization._alter_replica_log_dirs,
+    DescribeConfigsRequest: BrokerAuthorization._configs,
+    AlterConfigsRequest: BrokerAuthorization._changes_of_configs,
+    IncrementalAlterConfigsRequest: BrokerAuthorization._changes_of_configs,
+    CreateAclsRequest: BrokerAuthorization._of_the_cluster,  # From here on: ZooKeeper mode, as changes of settings.
+    DeleteAclsRequest: BrokerAuthorization._of_the_cluster,
+    AlterClientQuotasRequest: BrokerAuthorization._of_the_cluster,
+    DescribeClientQuotasRequest: BrokerAuthorization._of_the_cluster,
+    DescribeAclsRequest: BrokerAuthorization._of_the_cluster,
+    DescribeUserScramCredentialsRequest: BrokerAuthorization._describe_scram,
 }

@@ -39,11 +39,11 @@ from kcore.schema.topics import DeleteRecordsRequest
 from kcore.schema.transactions import InitProducerIdRequest, InitProducerIdResponse, WriteTxnMarkersRequest
 from kcore.server.answers import made_to_fit
 from kcore.server.broker import coordination
-from kcore.server.broker.broker_authorization import BrokerGate, fetch_right
+from kcore.server.broker.broker_authorization import BrokerAuthorization, fetch_right
 from kcore.server.broker.group_coordinators import TOPICS, TRANSACTIONS, coordinator_row
 from kcore.server.broker.log_dirs import describe_log_dirs
 from kcore.server.broker.logs import BrokerLogs
-from kcore.server.broker.record_checks import RecordsAhead
+from kcore.server.broker.record_checks import RecordChecks
 from kcore.server.broker.topic_creation import TopicCreation
 from kcore.server.cluster_view import ClusterView
 from kcore.server.security.rights import OF_GROUP, OF_TRANSACTION, Authorizer, Checked, Rights
@@ -84,10 +84,10 @@ def is_exempt(request: Message, version: int) -> bool:
     return isinstance(request, WriteTxnMarkersRequest)
 
 
-class BrokerFront(ABC):
+class BrokerRequestHandlers(ABC):
     """Handles the requests of clients and followers. A mode says what it knows of the cluster, and administers."""
 
-    gate: type[BrokerGate] = BrokerGate
+    authorization: type[BrokerAuthorization] = BrokerAuthorization
 
     def __init__(
         self,
@@ -110,7 +110,7 @@ class BrokerFront(ABC):
         self._now_ms, self._perform, self._next_producer_id = now_ms, perform, next_producer_id
         self._date_ms, self._topic_creation = date_ms, topic_creation
         self._waiting: dict[int, asyncio.Future[Message]] = {}
-        self._ahead = RecordsAhead()
+        self._ahead = RecordChecks()
         self._requests = 0
 
     @abstractmethod
@@ -150,8 +150,8 @@ class BrokerFront(ABC):
         """The answer to what is allowed, and the refusal of the rest."""
         if self._authorizer is None:
             return await self._handle(context, request, None)
-        gate = self.gate(self._authorizer, context)
-        checked = gate.check(request, context.version)
+        authorization = self.authorization(self._authorizer, context)
+        checked = authorization.check(request, context.version)
         is_silent = isinstance(request, ProduceRequest) and not request.acks
         if not isinstance(checked, Checked):
             if is_silent:
@@ -160,21 +160,23 @@ class BrokerFront(ABC):
         if checked.is_empty:
             answer: Message | None = response_of(type(checked.request))()
         else:
-            answer = await self._handle(context, checked.request, gate)
+            answer = await self._handle(context, checked.request, authorization)
         if answer is not None:
             checked.complete(answer)
         if is_silent and answer is not None:
             raise DisconnectedError(REFUSED)
         return answer
 
-    async def _handle(self, context: RequestContext, request: Any, gate: BrokerGate | None) -> Message | None:
+    async def _handle(
+        self, context: RequestContext, request: Any, authorization: BrokerAuthorization | None
+    ) -> Message | None:
         """The answer to what is allowed."""
         manager = self._manager
         match request:
             case ProduceRequest():
                 return await self._produce(context, request)
             case FetchRequest():
-                may_read = fetch_right(gate, request, context.version)
+                may_read = fetch_right(authorization, request, context.version)
                 return await self._waited(
                     context, lambda id_, now: on_fetch(manager, id_, request, context.version, now, may_read)
                 )
@@ -183,11 +185,11 @@ class BrokerFront(ABC):
             case OffsetForLeaderEpochRequest():
                 return on_offset_for_leader_epoch(manager, request)
             case MetadataRequest():
-                return await self._metadata(context, request, gate)
+                return await self._metadata(context, request, authorization)
             case DescribeClusterRequest():
                 described = self.view(context.listener_name).describe(request)
-                if gate is not None:
-                    gate.cut(described)
+                if authorization is not None:
+                    authorization.cut(described)
                 return described
             case InitProducerIdRequest():  # It waits for an active controller.
                 return await context.while_here(self._init_producer_id(request))
@@ -201,7 +203,7 @@ class BrokerFront(ABC):
             case DescribeProducersRequest():
                 return on_describe_producers(manager, request)
             case FindCoordinatorRequest():
-                return await self._find_coordinator(context, request, gate)
+                return await self._find_coordinator(context, request, authorization)
             case DescribeLogDirsRequest():
                 return describe_log_dirs(self._logs, request, self.cordoned())
             case SaslHandshakeRequest():
@@ -212,18 +214,18 @@ class BrokerFront(ABC):
             return answer
         if type(request) in EMPTY:
             return EMPTY[type(request)]()
-        return coordination.refuse(manager, request, context.version, gate)
+        return coordination.refuse(manager, request, context.version, authorization)
 
     async def _metadata(
-        self, context: RequestContext, request: MetadataRequest, gate: BrokerGate | None
+        self, context: RequestContext, request: MetadataRequest, authorization: BrokerAuthorization | None
     ) -> MetadataResponse:
         """Has topics created that were asked for by name and are not known, where the client and the broker want it."""
         creates, told_of = self._topic_creation, None
-        if gate is not None:
-            told_of = gate.told_of_uncreated if creates.creates_ordinary else gate.told
+        if authorization is not None:
+            told_of = authorization.told_of_uncreated if creates.creates_ordinary else authorization.told
         answer = await self.view(context.listener_name).metadata(request, context.version, told_of)
-        if gate is not None:
-            gate.cut(answer)
+        if authorization is not None:
+            authorization.cut(answer)
         if creates.creates_ordinary and request.topics is not None and request.allow_auto_topic_creation:
             unknown = Errors.UNKNOWN_TOPIC_OR_PARTITION
             names = [each.name for each in answer.topics if each.error_code == unknown and each.name]
@@ -269,7 +271,7 @@ class BrokerFront(ABC):
         )
 
     async def _find_coordinator(
-        self, context: RequestContext, request: FindCoordinatorRequest, gate: BrokerGate | None
+        self, context: RequestContext, request: FindCoordinatorRequest, authorization: BrokerAuthorization | None
     ) -> FindCoordinatorResponse:
         """The coordinator of a group or transaction: the leader of its partition of an internal topic.
 
@@ -283,8 +285,8 @@ class BrokerFront(ABC):
         found, is_wanted = [], False
         for key in keys:
             missing = None
-            if gate is not None and request.key_type in TOPICS:
-                missing = gate.coordinator_error(request, version, key, request.key_type)
+            if authorization is not None and request.key_type in TOPICS:
+                missing = authorization.coordinator_error(request, version, key, request.key_type)
             if missing is not None:
                 found.append(_no_coordinator(key, missing, "" if version >= 4 else NOT_ALLOWED[missing]))
             else:

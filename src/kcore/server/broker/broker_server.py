@@ -1,7 +1,7 @@
 """A broker with real replicas as a process, whoever tells it what to be: its logs, machine, fetchers and clients.
 
-`zk_broker_server.py` is a broker of ZooKeeper mode, `kraft_broker_server.py` one that a KRaft quorum controls. Source: KafkaServer
-of 3.9.1, BrokerServer of 4.3.1.
+`zk_broker_server.py` is a broker of ZooKeeper mode, `kraft_broker_server.py` one that a KRaft quorum controls. Source:
+KafkaServer of 3.9.1, BrokerServer of 4.3.1.
 """
 
 import asyncio
@@ -33,7 +33,7 @@ from kcore.schema.alter_partition import AlterPartitionRequest
 from kcore.schema.producers import AllocateProducerIdsRequest
 from kcore.schema.structure import Message
 from kcore.server.broker.broker_connections import Dialer
-from kcore.server.broker.broker_request_handlers import BrokerFront
+from kcore.server.broker.broker_request_handlers import BrokerRequestHandlers
 from kcore.server.broker.controller_client import ControllerClient
 from kcore.server.broker.coordination import led_partitions
 from kcore.server.broker.fetchers import BrokerFetchers
@@ -71,7 +71,7 @@ class BrokerServer(ABC):
     """
 
     logs: BrokerLogs
-    front: BrokerFront
+    handlers: BrokerRequestHandlers
     audit: AuditLog | None = None  # May be set before it is entered.
     _of_nodes: ClassVar[Collection[int]] = ()  # API keys of requests that are answered as bytes, of nodes alone.
 
@@ -177,8 +177,8 @@ class BrokerServer(ABC):
     ) -> None:
         """At all listeners; `stack` closes them. OSError for an address, TlsError."""
         credentials, throttle = self._credentials(), self._throttle()
-        handler = throttled(audited(self.front.handle, self.audit, date_ms), throttle, self.front.is_node)
-        throttled_relay = ThrottledRelay(relay, throttle, self.front.is_node, self._of_nodes)
+        handler = throttled(audited(self.handlers.handle, self.audit, date_ms), throttle, self.handlers.is_node)
+        throttled_relay = ThrottledRelay(relay, throttle, self.handlers.is_node, self._of_nodes)
         for each in self.listeners.each:
             server = await serve(
                 each.listen.host or None,
@@ -192,7 +192,7 @@ class BrokerServer(ABC):
                 relay=throttled_relay if self.audit is None else AuditedRelay(throttled_relay, self.audit, date_ms),
                 listener_name=each.name,
             )
-            server.throttle, server.is_node = throttle, self.front.is_node
+            server.throttle, server.is_node = throttle, self.handlers.is_node
             stack.push_async_callback(server.close)
             self._servers.append(server)
             self.ports[each.name] = server.port
@@ -262,7 +262,7 @@ class BrokerServer(ABC):
             for output in outputs:
                 match output:
                     case SendResponse(request_id, response):
-                        self.front.answer(request_id, response)
+                        self.handlers.answer(request_id, response)
                     case Verify():
                         self._verifier.ask(output)
                     case FetchFrom(leader_id):

@@ -76,7 +76,7 @@ from kcore.schema.transactions import (
     TxnOffsetCommitResponsePartition,
     TxnOffsetCommitResponseTopic,
 )
-from kcore.server.broker.broker_authorization import BrokerGate
+from kcore.server.broker.broker_authorization import BrokerAuthorization
 from kcore.server.broker.group_coordinators import GROUPS, TRANSACTIONS, coordinator_row
 
 # With the versions of 3.9.1.
@@ -114,11 +114,13 @@ def led_partitions(manager: ReplicaManager) -> frozenset[Key]:
     return frozenset(key for key in led if key[0] in INTERNAL_TOPICS)
 
 
-def refuse(manager: ReplicaManager, request: Message, version: int, gate: BrokerGate | None = None) -> Message:
+def refuse(
+    manager: ReplicaManager, request: Message, version: int, authorization: BrokerAuthorization | None = None
+) -> Message:
     """The answer to any of those requests; `gate`: where rights are asked for."""
 
     def error_of(key: str, key_type: int) -> Errors:
-        missing = None if gate is None else gate.coordinator_error(request, version, key, key_type)
+        missing = None if authorization is None else authorization.coordinator_error(request, version, key, key_type)
         return missing or refusal_of(manager, key, key_type)
 
     return _REFUSALS[type(request)](request, version, error_of)

@@ -27,7 +27,7 @@ from kcore.schema.scram import DescribeUserScramCredentialsRequest
 from kcore.schema.structure import Message
 from kcore.schema.versions import Versions
 from kcore.server.broker import token_requests
-from kcore.server.broker.broker_authorization import BrokerGate
+from kcore.server.broker.broker_authorization import BrokerAuthorization
 from kcore.server.broker.controller_client import ControllerClient
 from kcore.server.checked_relay import read_request, response_bytes
 from kcore.server.kraft_controller.apis import APIS
@@ -123,7 +123,7 @@ class ControllerRelay:
         version = header.request_api_version
         refused = token_requests.refusal_of(request, version, session)
         if refused is None and self._authorizer is not None:
-            checked = BrokerGate(self._authorizer, session).check(request, version)
+            checked = BrokerAuthorization(self._authorizer, session).check(request, version)
             refused = None if isinstance(checked, Checked) else checked
         return None if refused is None else response_bytes(header, refused)
 

@@ -16,7 +16,7 @@ from heapq import heappop, heappush
 from itertools import count
 from typing import Final
 
-from kcore.broker.replicas.log_validator import CheckedAhead, check_ahead, may_take_long
+from kcore.broker.replicas.log_validator import CheckedRecords, check_ahead, may_take_long
 from kcore.broker.replicas.replica import Key
 from kcore.broker.replicas.replica_manager import ReplicaManager
 from kcore.broker.replicas.roles import Role
@@ -39,7 +39,7 @@ def _give_way() -> None:
 _THREAD: Final = ThreadPoolExecutor(1, "records", _give_way)
 
 
-class RecordsAhead:
+class RecordChecks:
     """The checks of one broker. Addresses have their turns one after the other, and of one address the smallest batch.
 
     A producer of batches that are far more than their bytes holds up nobody but its own address, and there no smaller
@@ -53,12 +53,12 @@ class RecordsAhead:
 
     async def checked(
         self, manager: ReplicaManager, request: ProduceRequest, date_ms: int, context: RequestContext
-    ) -> dict[Key, CheckedAhead]:
+    ) -> dict[Key, CheckedRecords]:
         """What is known of the request's large batches, for partitions that this broker leads.
 
         DisconnectedError where the client has gone before its turn came.
         """
-        found: dict[Key, CheckedAhead] = {}
+        found: dict[Key, CheckedRecords] = {}
         for topic in request.topic_data:
             for data in topic.partition_data:
                 key, records = (topic.name, data.index), data.records or b""

@@ -1,7 +1,7 @@
 """What a KRaft broker answers: what is known of the cluster is the image of the metadata log.
 
-The requests of clients and followers are in `broker_request_handlers.py`; what the active controller answers is handed on by
-`forwarding.py`, before a request comes here.
+The requests of clients and followers are in `broker_request_handlers.py`; what the active controller answers is handed
+on by `forwarding.py`, before a request comes here.
 """
 
 from collections.abc import Callable, Collection, Hashable
@@ -28,9 +28,9 @@ from kcore.schema.configs import (
 from kcore.schema.delegation_tokens import DescribeDelegationTokenRequest
 from kcore.schema.log_dirs import AlterReplicaLogDirsRequest
 from kcore.schema.structure import Message
-from kcore.server.broker import broker_request_handlers as front
+from kcore.server.broker import broker_request_handlers as handlers
 from kcore.server.broker import token_requests
-from kcore.server.broker.broker_request_handlers import BrokerFront
+from kcore.server.broker.broker_request_handlers import BrokerRequestHandlers
 from kcore.server.broker.forwarding import forwarded_apis
 from kcore.server.broker.logs import BrokerLogs
 from kcore.server.broker.replica_moves import ReplicaMoves
@@ -51,13 +51,20 @@ OF_TOPICS: Final = {"DescribeTopicPartitions": (0, 0)}
 
 def apis(release: str) -> dict[str, tuple[int, int]]:
     """What a broker of that release answers, or hands on to the controller."""
-    return {**front.APIS, **OF_BROKERS, **OF_DIRECTORIES, **OF_TOPICS, **token_requests.API, **forwarded_apis(release)}
+    return {
+        **handlers.APIS,
+        **OF_BROKERS,
+        **OF_DIRECTORIES,
+        **OF_TOPICS,
+        **token_requests.API,
+        **forwarded_apis(release),
+    }
 
 
 APIS: Final = apis(DEFAULT_RELEASE)
 
 
-class KraftFront(BrokerFront):
+class KraftBrokerRequestHandlers(BrokerRequestHandlers):
     """Answers once the broker knows its replicas: before, a client is to ask another broker."""
 
     def __init__(
@@ -68,14 +75,14 @@ class KraftFront(BrokerFront):
         image: Callable[[], ClusterImage | None],
         **callbacks: Any,
     ) -> None:
-        """`config`: the broker's settings; `image`: None until the replicas follow it; `callbacks`: BrokerFront's."""
+        """`config`: the broker's settings; `image`: None until replicas follow it; `callbacks`: as the base class has them."""
         super().__init__(manager, logs, **callbacks)
         self._config, self._image = config, image
         self.moves: ReplicaMoves | None = None  # Set before anything is served.
         self.configs: BrokerConfigs | None = None
 
     async def handle(self, context: RequestContext, request: Any) -> Message | None:
-        """As BrokerFront's."""
+        """As BrokerRequestHandlers's."""
         if self._image() is None:
             raise DisconnectedError(NOT_YET)
         return await super().handle(context, request)

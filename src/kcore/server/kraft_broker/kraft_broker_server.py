@@ -46,7 +46,7 @@ from kcore.server.broker.logs import BrokerLogs
 from kcore.server.broker.replica_moves import Hooks as MoveHooks
 from kcore.server.broker.replica_moves import ReplicaMoves
 from kcore.server.kraft_broker.directory_tasks import DirectoryTasks, Hooks
-from kcore.server.kraft_broker.kraft_broker_request_handlers import NOT_YET, KraftFront, apis
+from kcore.server.kraft_broker.kraft_broker_request_handlers import NOT_YET, KraftBrokerRequestHandlers, apis
 from kcore.server.kraft_broker.kraft_broker_settings import KraftBrokerSettings
 from kcore.server.kraft_broker.kraft_configs import BrokerConfigs
 from kcore.server.kraft_broker.lifecycle_tasks import LifecycleTasks
@@ -107,7 +107,7 @@ class KraftBrokerServer(BrokerServer):
             self._compose()
             self.directories = self._new_directories()
             stack.push_async_callback(self.directories.close)
-            self._open_front()
+            self._open_handlers()
             await self._serve(stack)
             self._lifecycle = self._new_lifecycle(previous_epoch)
             await stack.enter_async_context(self._observer)
@@ -140,17 +140,17 @@ class KraftBrokerServer(BrokerServer):
 
     # Composed.
 
-    def _open_front(self) -> None:
+    def _open_handlers(self) -> None:
         self._configs = BrokerConfigs(self._node_config, self.manager, now_ms)
         self._publisher: MetadataPublisher | None = None
         self._image: ClusterImage | None = None  # That the replicas follow.
         self._published = 0  # All records below this offset.
-        front = self.front = KraftFront(
+        handlers = self.handlers = KraftBrokerRequestHandlers(
             *(self.manager, self.logs, self._node_config, lambda: self._image),
             authorizer=self._authorizer,
             **self._callbacks(),
         )
-        front.moves, front.configs = self._moves, self._configs
+        handlers.moves, handlers.configs = self._moves, self._configs
 
     async def _serve(self, stack: AsyncExitStack) -> None:
         self._forwarding, release = self._to_controller("forwarding"), self._kraft.release

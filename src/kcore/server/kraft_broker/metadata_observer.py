@@ -124,7 +124,7 @@ class BrokerObserver(QuorumServer):
         security: ListenerSecurity = PLAINTEXT,
     ) -> None:
         super().__init__(
-            *(config, log, elections), host=None, port=0, machine=machine, front="plain", security=security
+            *(config, log, elections), host=None, port=0, machine=machine, answer_loop="plain", security=security
         )
 
     def controller(self) -> Endpoint | None:

@@ -1,4 +1,4 @@
-"""What the compiled front knows of brokers' heartbeats: which of them change nothing, and what it has heard of them.
+"""What the answer loop knows of brokers' heartbeats: which of them change nothing, and what it has heard of them.
 
 The loop answers a heartbeat that would only extend its broker's session, and notes when it came and which offset it
 named. The controller is told of these contacts before whatever it does next, so that no broker is fenced whose
@@ -16,7 +16,7 @@ from kcore.net.adoption import AdoptedConnection, Direct
 from kcore.schema.broker_lifecycle import BrokerHeartbeatRequest, BrokerHeartbeatResponse
 from kcore.schema.headers import ResponseHeader
 from kcore.schema.structure import Message
-from kcore.server.quorum_node.answer_loop import CompiledFront, Progress, Take
+from kcore.server.quorum_node.answer_loop import AnswerLoop, Progress, Take
 from kcore.server.quorum_node.clock import Clock
 from kcore.server.quorum_node.follower_feed import FollowerFeed
 from kcore.wire.frame_places import frame, is_made_of, with_places
@@ -33,14 +33,14 @@ class HeartbeatFeed:
 
     def __init__(
         self,
-        front: CompiledFront,
+        answer_loop: AnswerLoop,
         followers: FollowerFeed,
         controller: KraftController,
         clock: Clock,
         may_beat: Callable[[Direct], bool],
     ) -> None:
         """`may_beat`: whether the sender of a request has the right to it now."""
-        self._front, self._followers, self._controller, self._clock = front, followers, controller, clock
+        self._answer_loop, self._followers, self._controller, self._clock = answer_loop, followers, controller, clock
         self._may_beat = may_beat
         self._incarnations: dict[int, Incarnation] = {}  # By the loop's key.
         self._keys: dict[int, set[int]] = {}  # By broker id.
@@ -53,14 +53,14 @@ class HeartbeatFeed:
         if heartbeats.changed:
             for broker_id in heartbeats.changed:
                 for key in self._keys.get(broker_id, ()):
-                    self._front.recall(key)
+                    self._answer_loop.recall(key)
             heartbeats.changed.clear()
         image = controller.image
         acls = image.changed_keys("acls").count if controller.config.has_authorizer else 0
         rules = image, image.feature_records, acls
         if rules != self._rules:
             self._rules = rules
-            self._front.recall_all()
+            self._answer_loop.recall_all()
 
     def plan(self, direct: Direct, response: Message) -> Take | None:
         """As Feed has it."""
@@ -82,7 +82,7 @@ class HeartbeatFeed:
         def take(key: int, descriptor: int) -> None:
             self._incarnations[key] = incarnation
             self._keys.setdefault(incarnation[0], set()).add(key)
-            self._front.loop.adopt_heartbeats(key, descriptor, pattern, places, answer, answer_place, offset)
+            self._answer_loop.loop.adopt_heartbeats(key, descriptor, pattern, places, answer, answer_place, offset)
 
         return take
 
@@ -107,7 +107,7 @@ class HeartbeatFeed:
         return sorted(contacts, key=lambda contact: contact.at_ms)
 
     def _hear(self) -> None:
-        for key, offset, at_ns in _HEARD.iter_unpack(self._front.loop.drain_contacts()):
+        for key, offset, at_ns in _HEARD.iter_unpack(self._answer_loop.loop.drain_contacts()):
             if (incarnation := self._incarnations.get(key)) is not None:
                 self._contacts.append(Contact(*incarnation, offset, self._clock.ms_of(at_ns)))
 

@@ -55,10 +55,10 @@ from kcore.server.kraft_controller.apis import APIS
 from kcore.server.kraft_controller.credentials import NOT_LOADED
 from kcore.server.kraft_controller.envelopes import Forwarded, is_refused_change_of_voters, opened, wrapped
 from kcore.server.kraft_controller.heartbeat_feed import HeartbeatFeed
-from kcore.server.quorum_node.answer_loop import CompiledFront, Feed
+from kcore.server.quorum_node.answer_loop import AnswerLoop, Feed
 from kcore.server.quorum_node.clock import Clock
 from kcore.server.quorum_node.follower_feed import FollowerFeed
-from kcore.server.quorum_node.quorum_request_handlers import QuorumFront, TakeRequest
+from kcore.server.quorum_node.quorum_request_handlers import QuorumRequestHandlers, TakeRequest
 from kcore.server.security.request_throttle import KnownByImage, May, RequestThrottle
 
 NEEDS: Final = {DescribeQuorumRequest: DESCRIBE, AddRaftVoterRequest: ALTER, RemoveRaftVoterRequest: ALTER}
@@ -135,7 +135,7 @@ def _capacity(names: list[str]) -> int:
     return int(len(names) / 0.75 + 1)
 
 
-class ControllerFront(QuorumFront):
+class KraftControllerRequestHandlers(QuorumRequestHandlers):
     """The server of a controller."""
 
     _urgent = frozenset({BrokerHeartbeatRequest.api_key})
@@ -217,9 +217,9 @@ class ControllerFront(QuorumFront):
             for name in _listed([name for name, level in finalized.items() if level > 0])
         ]
 
-    def _feeds(self, front: CompiledFront, followers: FollowerFeed) -> list[Feed]:
+    def _feeds(self, handlers: AnswerLoop, followers: FollowerFeed) -> list[Feed]:
         assert self._heard_by is not None
-        self._heartbeats = HeartbeatFeed(front, followers, *self._heard_by, self._may_go_on)
+        self._heartbeats = HeartbeatFeed(handlers, followers, *self._heard_by, self._may_go_on)
         return [followers, self._heartbeats]
 
     def hear_for(self, controller: KraftController, clock: Clock) -> None:

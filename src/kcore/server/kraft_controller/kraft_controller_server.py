@@ -36,11 +36,11 @@ from kcore.replication.java_random import JavaRandom
 from kcore.replication.raft_log import OffsetAndEpoch
 from kcore.schema.structure import Message
 from kcore.server.kraft_controller.credentials import LogCredentials
-from kcore.server.kraft_controller.kraft_controller_request_handlers import ControllerFront
+from kcore.server.kraft_controller.kraft_controller_request_handlers import KraftControllerRequestHandlers
 from kcore.server.kraft_controller.registration import Registration
-from kcore.server.quorum_node.answer_loop import FrontKind
+from kcore.server.quorum_node.answer_loop import AnswerLoopKind
 from kcore.server.quorum_node.clock import Clock
-from kcore.server.quorum_node.quorum_request_handlers import LIMITS, QuorumFront
+from kcore.server.quorum_node.quorum_request_handlers import LIMITS, QuorumRequestHandlers
 from kcore.server.quorum_node.quorum_server import PLAINTEXT, STOP_MS, Elections, QuorumServer
 from kcore.storage.raft.raft_dir import random_directory_id
 
@@ -64,7 +64,7 @@ class KraftServer(QuorumServer):
         port: int,
         store_cluster_id: Callable[[str], None] | None = None,
         stop_ms: int = STOP_MS,
-        front: FrontKind = "compiled",
+        answer_loop: AnswerLoopKind = "compiled",
         security: ListenerSecurity = PLAINTEXT,
         limits: Limits = LIMITS,
     ) -> None:
@@ -90,7 +90,7 @@ class KraftServer(QuorumServer):
             machine=self.controller,
             store_cluster_id=store_cluster_id,
             stop_ms=stop_ms,
-            front=front,
+            answer_loop=answer_loop,
             security=security,
             limits=limits,
         )
@@ -152,8 +152,8 @@ class KraftServer(QuorumServer):
         leads = self.node.leads
         return super().is_ready and self.has_loaded() and leads == (self.controller.epoch is not None)
 
-    def _new_front(self) -> QuorumFront:
-        self._own_front = ControllerFront(
+    def _new_handlers(self) -> QuorumRequestHandlers:
+        self._own_handlers = KraftControllerRequestHandlers(
             self.controller.config.release,
             self.config.level,
             self.config.listener,
@@ -164,8 +164,8 @@ class KraftServer(QuorumServer):
             lambda: self.node.leader_id,
             self.has_loaded,
         )
-        self._own_front.hear_for(self.controller, self._own_clock)
-        return self._own_front
+        self._own_handlers.hear_for(self.controller, self._own_clock)
+        return self._own_handlers
 
     # Events of the controller.
 
@@ -179,7 +179,7 @@ class KraftServer(QuorumServer):
 
     def _control(self, kind: str, event: Callable[[], Sequence[Any]]) -> None:
         def taken(_: int) -> list[Effect]:
-            if contacts := self._own_front.contacts():  # They came before.
+            if contacts := self._own_handlers.contacts():  # They came before.
                 self.controller.context.hear(contacts)
             self._outputs += event()
             return []
@@ -213,13 +213,13 @@ class KraftServer(QuorumServer):
         view = self.controller.raft
         view.kraft_version = self.node.voter_history.kraft_version
         view.voter_ids = self.node.voters.ids
-        self._own_front.show_decided(self.controller)
+        self._own_handlers.show_decided(self.controller)
 
     # Effects.
 
     def _perform_own(self, effect: Any) -> None:
         if isinstance(effect, RequestAnswer):
-            self._front.answer_to(effect.reply_to, effect.response)
+            self._handlers.answer_to(effect.reply_to, effect.response)
         elif isinstance(effect, LogLine):
             if effect.level >= logging.ERROR:
                 self.metrics.faults += 1

@@ -1,9 +1,10 @@
-"""The compiled front: a loop beside a server's own answers what changes nothing, in a thread of its own.
+"""The answer loop: a loop beside a server's own answers what changes nothing, in a thread of its own.
 
 All connections begin at the server (`kcore.net.server`), which offers a connection after each direct answer. A feed is
-for one kind of request (`follower_feed`: Fetch of observers; `kcore.server.kraft_controller.heartbeat_feed`: BrokerHeartbeat). It
-says whether the same request again, but for a few integers, has a known answer, and tells the loop whatever the answer
-depends on as soon as that changes. What the loop cannot answer it hands back, and the server answers it.
+for one kind of request (`follower_feed`: Fetch of observers; `kcore.server.kraft_controller.heartbeat_feed`:
+BrokerHeartbeat). It says whether the same request again, but for a few integers, has a known answer, and tells the loop
+whatever the answer depends on as soon as that changes. What the loop cannot answer it hands back, and the server
+answers it.
 """
 
 import asyncio
@@ -17,13 +18,13 @@ from typing import Final, Literal, Protocol, TypeAlias
 
 from kcore._ext import answer_loop as kernel
 from kcore.net.adoption import AdoptedConnection, Adoption, Direct
-from kcore.net.direct_connections import Reception, is_supported
+from kcore.net.direct_connections import DirectConnections, is_supported
 from kcore.net.server import Server
 from kcore.raft.fetching import WOKEN_IN_A_MS
 from kcore.schema.structure import Message
 
-FrontKind: TypeAlias = Literal["compiled", "plain"]
-FRONTS: Final[tuple[FrontKind, ...]] = ("compiled", "plain")
+AnswerLoopKind: TypeAlias = Literal["compiled", "plain"]
+ANSWER_LOOPS: Final[tuple[AnswerLoopKind, ...]] = ("compiled", "plain")
 TAKEN_BACK_AT_ONCE: Final = 64  # Between two looks at what has come.
 LARGEST_PATTERN: Final = 4096  # Bytes of a request's frame with its size.
 _NANOS: Final = 1_000_000_000
@@ -52,7 +53,7 @@ class Feed(Protocol):
         """A connection has left the loop; `received`: what it has not answered."""
 
 
-class CompiledFront:
+class AnswerLoop:
     """The loop of one server, its thread, and the connections that it has."""
 
     def __init__(self, server: Server, fail: Callable[[Exception], None]) -> None:
@@ -65,20 +66,20 @@ class CompiledFront:
         )
         self._server, self._fail = server, fail
         self._feeds: list[Feed] = []
-        self.reception: Reception | None = None
+        self.direct_connections: DirectConnections | None = None
         self.connections: dict[int, AdoptedConnection] = {}
         self._left: deque[Left] = deque()  # Connections that have left the loop, for the server.
         self._keys = count()
         self._counted = {"requests": 0, "bytes_in": 0, "bytes_out": 0}
         self._is_closing = False
         self._events = asyncio.get_running_loop()
-        self._thread = threading.Thread(target=self._run, name="compiled front", daemon=True)
+        self._thread = threading.Thread(target=self._run, name="answer loop", daemon=True)
 
     def begin(self, feeds: Sequence[Feed], urgent: Collection[int] = ()) -> None:
         """Takes connections from now on; `urgent`: API keys of requests that are begun before others."""
         self._feeds = [*feeds]
         if is_supported():
-            self.reception = self._server.reception = Reception(self._server, urgent)
+            self.direct_connections = self._server.direct_connections = DirectConnections(self._server, urgent)
         self._thread.start()
         self._events.add_reader(self.loop.fileno(), self._on_left)
         self._server.adopter = self
@@ -102,9 +103,9 @@ class CompiledFront:
     def _run(self) -> None:
         try:
             self.loop.run()
-            problem = RuntimeError("the compiled front has ended")
+            problem = RuntimeError("the answer loop has ended")
         except Exception as error:
-            problem = error if isinstance(error, RuntimeError) else RuntimeError(f"the compiled front: {error}")
+            problem = error if isinstance(error, RuntimeError) else RuntimeError(f"the answer loop: {error}")
         if not self._is_closing:
             with suppress(RuntimeError):  # The event loop is closed.
                 self._events.call_soon_threadsafe(self._ended, problem)

@@ -1,4 +1,4 @@
-"""What the compiled front knows of a leader: its log, its high watermark, and how its observers' fetches are answered.
+"""What the answer loop knows of a leader: its log, its high watermark, and how its observers' fetches are answered.
 
 A Fetch of an observer that was answered without an error, and fits the leader's epoch, is like the next one but for its
 correlation id, its offset, the epoch there and the high watermark. The answers differ in the records and the high
@@ -22,7 +22,7 @@ from kcore.raft.progress import UNKNOWN
 from kcore.replication.raft_log import OffsetAndEpoch, ValidOffsetAndEpoch
 from kcore.schema.fetch import FetchPartition, FetchRequest, FetchResponse
 from kcore.schema.structure import Message
-from kcore.server.quorum_node.answer_loop import CompiledFront, Progress, Take
+from kcore.server.quorum_node.answer_loop import AnswerLoop, Progress, Take
 from kcore.server.quorum_node.clock import Clock
 from kcore.server.quorum_node.fetch_frames import PLACE_OF_VERSION, fetch_pattern, fetch_template
 from kcore.storage.log.segmented_log import Place
@@ -36,9 +36,17 @@ _FETCHED: Final = Struct("=5q")  # Of one connection: its key, and its Progress.
 class FollowerFeed:
     """A feed of Fetch requests (`compiled.Feed`)."""
 
-    def __init__(self, front: CompiledFront, node: RaftNode, clock: Clock, may_fetch: Callable[[Direct], bool]) -> None:
+    def __init__(
+        self, answer_loop: AnswerLoop, node: RaftNode, clock: Clock, may_fetch: Callable[[Direct], bool]
+    ) -> None:
         """`may_fetch`: whether the sender of a request has the right to it now."""
-        self._front, self._loop, self._node, self._clock, self._may_fetch = front, front.loop, node, clock, may_fetch
+        self._answer_loop, self._loop, self._node, self._clock, self._may_fetch = (
+            answer_loop,
+            answer_loop.loop,
+            node,
+            clock,
+            may_fetch,
+        )
         self._log = node.log if isinstance(node.log, DiskRaftLog) else None  # Others are not in files.
         self._leading: LeaderState | None = None  # That the loop was told of.
         self._end = self._high_watermark = -1
@@ -82,14 +90,14 @@ class FollowerFeed:
         if leading.voters is not self._voters:
             self._voters = leading.voters
             for key in [key for key, replica in self._replicas.items() if leading.is_voter(replica)]:
-                self._front.recall(key)
+                self._answer_loop.recall(key)
 
     def _change_leader(self, leading: LeaderState | None) -> None:
         if self._leading is not None:
             self._owed.clear()
             self._loop.resign()
             self._is_resigning = True
-            self._front.drain()
+            self._answer_loop.drain()
             self._is_resigning = False
         self._leading, self._said, self._written = leading, None, Place(-1, 0)
         self._end = self._high_watermark = -1

@@ -15,7 +15,7 @@ from kcore.server.properties.values import SettingsError, checked, listed
 from kcore.server.quorum_node.quorum_request_handlers import LIMITS
 
 
-class QuorumDoor(NamedTuple):
+class QuorumListenerSettings(NamedTuple):
     """One node's."""
 
     security: ListenerSecurity = ListenerSecurity()
@@ -23,7 +23,7 @@ class QuorumDoor(NamedTuple):
     limits: Limits = LIMITS
 
 
-def quorum_door_of(properties: Mapping[str, str], listener: str) -> QuorumDoor:
+def quorum_listener_settings(properties: Mapping[str, str], listener: str) -> QuorumListenerSettings:
     """`listener`: its name. SettingsError, one line, for invalid values, which never shows a password."""
     given = checked(properties, has_security=True, knows_all=False)
     names = listed(given, "controller.listener.names")
@@ -36,4 +36,4 @@ def quorum_door_of(properties: Mapping[str, str], listener: str) -> QuorumDoor:
     knows_clients = security.mechanisms or (security.tls is not None and security.tls.client_auth != "none")
     if not users and (knows_clients or given.get("authorizer.class.name")):
         raise SettingsError("super.users is missing: as whom the nodes of the quorum come to each other")
-    return QuorumDoor(security, users or None, limits_of(given, listener, LIMITS))
+    return QuorumListenerSettings(security, users or None, limits_of(given, listener, LIMITS))

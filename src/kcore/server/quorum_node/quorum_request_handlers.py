@@ -40,7 +40,7 @@ from kcore.schema.cluster_metadata import (
 from kcore.schema.fetch import FetchRequest
 from kcore.schema.index import message_class
 from kcore.schema.structure import Message
-from kcore.server.quorum_node.answer_loop import CompiledFront, Feed
+from kcore.server.quorum_node.answer_loop import AnswerLoop, Feed
 from kcore.server.quorum_node.clock import Clock
 from kcore.server.quorum_node.follower_feed import FollowerFeed
 from kcore.server.quorum_node.peers import NEWEST
@@ -84,7 +84,7 @@ def apis_of(level: str) -> dict[str, tuple[int, int]]:
     }  # The latter of kraft.version alone.
 
 
-class QuorumFront:
+class QuorumRequestHandlers:
     """The server of a node."""
 
     _urgent: ClassVar[frozenset[int]] = frozenset()  # API keys of requests that are begun before others.
@@ -113,7 +113,7 @@ class QuorumFront:
         self._late: deque[tuple[Answer, Message | None]] = deque()  # Answers that are to be written.
         self._ids = count()
         self._server: Server | None = None
-        self._compiled: CompiledFront | None = None
+        self._compiled: AnswerLoop | None = None
         self._followers: FollowerFeed | None = None
 
     async def open(
@@ -155,17 +155,17 @@ class QuorumFront:
     def compile(self, node: RaftNode, clock: Clock, fail: Callable[[Exception], None]) -> None:
         """Once it is open: the loop of `compiled` answers what changes nothing; `fail`: it has ended by itself."""
         assert self._server is not None
-        front = CompiledFront(self._server, fail)
-        followers = FollowerFeed(front, node, clock, self._may_go_on)
-        front.begin(self._feeds(front, followers), self._urgent)
-        self._compiled, self._followers = front, followers
+        handlers = AnswerLoop(self._server, fail)
+        followers = FollowerFeed(handlers, node, clock, self._may_go_on)
+        handlers.begin(self._feeds(handlers, followers), self._urgent)
+        self._compiled, self._followers = handlers, followers
         self.follow()
 
     def _rate_of(self, address: str) -> float | None:
         """How many connections of an address it takes a second; None: any number."""
         return None
 
-    def _feeds(self, front: CompiledFront, followers: FollowerFeed) -> list[Feed]:
+    def _feeds(self, handlers: AnswerLoop, followers: FollowerFeed) -> list[Feed]:
         """What the loop answers."""
         return [followers]
 
@@ -197,8 +197,8 @@ class QuorumFront:
 
     def _look(self) -> None:
         """Begins urgent requests that have come, where much else is done in a row."""
-        if self._compiled is not None and self._compiled.reception is not None:
-            self._compiled.reception.look()
+        if self._compiled is not None and self._compiled.direct_connections is not None:
+            self._compiled.direct_connections.look()
 
     def _apis(self) -> Mapping[str, tuple[int, int]]:
         """What it serves."""

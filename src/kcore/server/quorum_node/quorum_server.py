@@ -46,14 +46,14 @@ from kcore.schema.raft_voters import AddRaftVoterRequest
 from kcore.schema.structure import Message
 from kcore.schema.update_features import UpdateFeaturesRequest
 from kcore.server.metrics.watched_loop import current_watched_loop
-from kcore.server.quorum_node.answer_loop import FrontKind
+from kcore.server.quorum_node.answer_loop import AnswerLoopKind
 from kcore.server.quorum_node.clock import Clock
 from kcore.server.quorum_node.directory_watch import DirectoryWatch
 from kcore.server.quorum_node.features import FeatureUpdates
 from kcore.server.quorum_node.foreign_clusters import ForeignClusters
 from kcore.server.quorum_node.peers import QuorumPeers
 from kcore.server.quorum_node.quorum_metrics import QuorumMetrics
-from kcore.server.quorum_node.quorum_request_handlers import LIMITS, QuorumFront, described
+from kcore.server.quorum_node.quorum_request_handlers import LIMITS, QuorumRequestHandlers, described
 from kcore.server.security.audit import AuditLog
 from kcore.storage.raft.file_raft_log import DiskRaftLog
 from kcore.storage.raft.raft_dir import random_directory_id
@@ -107,7 +107,7 @@ class QuorumServer:
         machine: StateMachine[Any] | None,
         store_cluster_id: Callable[[str], None] | None = None,
         stop_ms: int = STOP_MS,
-        front: FrontKind = "compiled",
+        answer_loop: AnswerLoopKind = "compiled",
         security: ListenerSecurity = PLAINTEXT,
         super_users: Collection[str] | None = None,
         limits: Limits = LIMITS,
@@ -138,7 +138,7 @@ class QuorumServer:
         self._stopped = asyncio.Event()
         self._failed: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         self._super_users, self._limits = super_users, limits
-        self._front, self._front_kind, self._security = self._new_front(), front, security
+        self._handlers, self._answer_loop_kind, self._security = self._new_handlers(), answer_loop, security
         self._outgoing = security.outgoing()
         client_id = f"raft-client-{config.node_id}"
         self._peers = QuorumPeers(config.level, client_id, self._responded, self._refused, self._outgoing)
@@ -149,11 +149,11 @@ class QuorumServer:
 
     def audit_to(self, audit: AuditLog | None) -> None:
         """Before it is entered: requests have their lines there."""
-        self._front.audit = audit
+        self._handlers.audit = audit
 
-    def _new_front(self) -> QuorumFront:
+    def _new_handlers(self) -> QuorumRequestHandlers:
         """What answers clients."""
-        return QuorumFront(
+        return QuorumRequestHandlers(
             *(self.config.level, self._requested, self._describe_cluster),
             listener=self.config.listener,
             super_users=self._super_users,
@@ -169,12 +169,12 @@ class QuorumServer:
                 self._begin()
                 return self
             tls, sasl = self._security.server_tls(), self._server_sasl()
-            opening = self._front.open(
+            opening = self._handlers.open(
                 self._host, self.port, tls=tls, sasl=sasl, limits=self._limits, before_listening=self._begin
             )
             self.port = await opening
-            if self._front_kind == "compiled":
-                self._front.compile(self.node, self._clock, self._fail)
+            if self._answer_loop_kind == "compiled":
+                self._handlers.compile(self.node, self._clock, self._fail)
         except BaseException:
             await self.__aexit__()
             raise
@@ -200,7 +200,7 @@ class QuorumServer:
             self._timer.cancel()
         if self._watching is not None:
             self._watching.cancel()
-        await self._front.close()
+        await self._handlers.close()
         self._peers.close()
         if self._flushing is not None:
             await asyncio.gather(self._flushing, return_exceptions=True)
@@ -210,8 +210,8 @@ class QuorumServer:
     @property
     def network(self) -> Metrics:
         """What the clients of its listener did."""
-        self._front.count()
-        return self._front.metrics
+        self._handlers.count()
+        return self._handlers.metrics
 
     @property
     def is_ready(self) -> bool:
@@ -290,14 +290,14 @@ class QuorumServer:
             event = partial(self._features.on_request, request, version, reply_to)
         else:
             if type(request) in _ABOUT_OBSERVERS:
-                self._front.fold_progress()
+                self._handlers.fold_progress()
             self._foreign_clusters.look(request, self.node.cluster_id)
             event = partial(self.node.on_request, request, version, reply_to)
         self._take(api_name(type(request)), event)
 
     def _responded(self, correlation_id: int, response: Message | None) -> None:
         if self.node.leading is not None and self.node.leading.change is not None:
-            self._front.fold_progress()  # An observer becomes a voter once it has caught up.
+            self._handlers.fold_progress()  # An observer becomes a voter once it has caught up.
         kind = "no response" if response is None else type(response).__name__
         self._take(kind, partial(self.node.on_response, correlation_id, response))
 
@@ -349,7 +349,7 @@ class QuorumServer:
         for effect in effects:
             match effect:
                 case SendResponse():
-                    self._front.answer(effect)
+                    self._handlers.answer(effect)
                 case Send():
                     self._peers.send(effect)
                 case Flush():
@@ -365,7 +365,7 @@ class QuorumServer:
                     self._stopped.set()
                 case Committed() | LeaderChanged() | SnapshotLoaded():
                     self._on_machine_effect(effect)
-        self._front.follow()
+        self._handlers.follow()
         self._wake_at(self.node.next_deadline_ms)
 
     def _on_machine_effect(self, effect: MachineEffect) -> None:
@@ -374,7 +374,7 @@ class QuorumServer:
             leader = effect.leader_id if effect.leader_id >= 0 else "unknown"
             self._log.info("epoch %s: the leader is %s", effect.epoch, leader)
         for answer in self._features.on_effect(effect):
-            self._front.answer(answer)
+            self._handlers.answer(answer)
         if self._driver is not None:
             self._outputs += self._driver.note(effect)
 

@@ -24,7 +24,7 @@ from kcore.zookeeper.client import ZookeeperClient
 logger = logging.getLogger(__name__)
 
 
-class ControlDoor:
+class ControlRequestAuthorization:
     """Asked before a control request is handled."""
 
     def __init__(

@@ -17,7 +17,7 @@ from kcore.server.zk_controller.zk_controller_listener_settings import CONTROL_P
 _OF_TOKENS: Final = ("delegation.token.max.lifetime.ms", "delegation.token.expiry.time.ms")
 
 
-class BrokerDoor(NamedTuple):
+class ZkBrokerListenerSettings(NamedTuple):
     """One broker's."""
 
     listeners: BrokerListeners = BrokerListeners()
@@ -27,7 +27,7 @@ class BrokerDoor(NamedTuple):
 
     def __repr__(self) -> str:
         """Without the settings themselves: secrets are among them."""
-        return f"BrokerDoor(listeners={[each.name for each in self.listeners.each]})"
+        return f"ZkBrokerListenerSettings(listeners={[each.name for each in self.listeners.each]})"
 
     @property
     def has_users(self) -> bool:
@@ -35,10 +35,10 @@ class BrokerDoor(NamedTuple):
         return any(name in DIGESTS for each in self.listeners.each for name in each.security.mechanisms)
 
 
-OPEN: Final = BrokerDoor()
+OPEN: Final = ZkBrokerListenerSettings()
 
 
-def broker_door(properties: Mapping[str, str]) -> BrokerDoor:
+def zk_broker_listener_settings(properties: Mapping[str, str]) -> ZkBrokerListenerSettings:
     """SettingsError, one line, for invalid values, which never shows a password. Other settings are passed over."""
     given = checked(properties, has_security=True, knows_all=False)
     listeners = listeners_of(given)
@@ -52,4 +52,4 @@ def broker_door(properties: Mapping[str, str]) -> BrokerDoor:
     except ApiException as error:
         raise SettingsError(str(error)) from None
     tokens = TokenRules(given.get(TOKEN_KEY) or None, **read_all(given, _OF_TOKENS, "delegation.token."))
-    return BrokerDoor(listeners, plane, authorizer, tokens)
+    return ZkBrokerListenerSettings(listeners, plane, authorizer, tokens)

@@ -22,9 +22,9 @@ from kcore.schema.index import message_class
 from kcore.schema.scram import DescribeUserScramCredentialsRequest
 from kcore.schema.structure import Message
 from kcore.schema.versions import Versions
-from kcore.server.broker import broker_request_handlers as front
-from kcore.server.broker.broker_authorization import ZkGate
-from kcore.server.broker.broker_request_handlers import BrokerFront
+from kcore.server.broker import broker_request_handlers as handlers
+from kcore.server.broker.broker_authorization import ZkBrokerAuthorization
+from kcore.server.broker.broker_request_handlers import BrokerRequestHandlers
 from kcore.server.broker.forwarding import ControllerRelay
 from kcore.server.broker.logs import BrokerLogs
 from kcore.server.cluster_view import ClusterView
@@ -34,7 +34,7 @@ from kcore.server.zk_broker.zk_security_requests import SecurityAdmin
 from kcore.wire.codec import decode_from, encode
 
 APIS: Final = {
-    **front.APIS,
+    **handlers.APIS,
     "LeaderAndIsr": (0, 7),
     "StopReplica": (0, 4),
     "UpdateMetadata": (0, 8),
@@ -110,10 +110,10 @@ class Frames:
         """Nothing is kept of a connection."""
 
 
-class ZkFront(BrokerFront):
+class ZkBrokerRequestHandlers(BrokerRequestHandlers):
     """What is known of the cluster is what UpdateMetadata told; settings are in ZooKeeper."""
 
-    gate = ZkGate
+    authorization = ZkBrokerAuthorization
 
     def __init__(
         self,
@@ -125,7 +125,7 @@ class ZkFront(BrokerFront):
         forward: Callable[[Message, int], Awaitable[Message | None]],
         **callbacks: Any,
     ) -> None:
-        """`forward` asks one of Kafka's own brokers, and gives None if none answers; `callbacks`: BrokerFront's."""
+        """`forward` asks one of Kafka's own brokers, and gives None if none answers; `callbacks`: the base class's."""
         super().__init__(manager, logs, **callbacks)
         self._cluster_id, self._admin, self._security, self._forward = cluster_id, admin, security, forward
         self.is_migrated: Callable[[], bool] = lambda: False  # Whether a KRaft controller controls the brokers.

@@ -36,7 +36,7 @@ from kcore.server.broker.forwarding import ControllerRelay, forwarded_apis
 from kcore.server.broker.logs import BrokerLogs
 from kcore.server.document_routing import DocumentRouting, with_bumped
 from kcore.server.security.request_throttle import RequestThrottle
-from kcore.server.zk_broker.control_request_authorization import ControlDoor
+from kcore.server.zk_broker.control_request_authorization import ControlRequestAuthorization
 from kcore.server.zk_broker.document_relay import DocumentRelay
 from kcore.server.zk_broker.isr_znodes import write_isrs
 from kcore.server.zk_broker.migration import BrokerMigration
@@ -44,13 +44,20 @@ from kcore.server.zk_broker.migration import Node as MigratingNode
 from kcore.server.zk_broker.migration_settings import RELEASE, MigrationSettings
 from kcore.server.zk_broker.node_admin import NodeAdmin
 from kcore.server.zk_broker.topic_settings import TopicSettingsWatch
-from kcore.server.zk_broker.zk_broker_listener_settings import OPEN, BrokerDoor
-from kcore.server.zk_broker.zk_broker_request_handlers import APIS, ControlPath, Forwarded, Frames, ZkFront, with_apis
+from kcore.server.zk_broker.zk_broker_listener_settings import OPEN, ZkBrokerListenerSettings
+from kcore.server.zk_broker.zk_broker_request_handlers import (
+    APIS,
+    ControlPath,
+    Forwarded,
+    Frames,
+    ZkBrokerRequestHandlers,
+    with_apis,
+)
 from kcore.server.zk_broker.zk_security_requests import SecurityAdmin
 from kcore.server.zk_controller.acl_follower import AclFollower
 from kcore.server.zk_controller.client_quotas import ClientQuotasFollower
 from kcore.server.zk_controller.credentials import CredentialsFollower
-from kcore.server.zk_controller.notification_follower import NotesFollower
+from kcore.server.zk_controller.notification_follower import NotificationFollower
 from kcore.server.zk_controller.relay import BrokerRelay
 from kcore.types import Uuid
 from kcore.wire.column_codec import decode_columns
@@ -76,7 +83,7 @@ class ZkBrokerServer(BrokerServer):
         log_dirs: Sequence[Path],
         *,
         session_timeout_ms: int = 18_000,
-        door: BrokerDoor = OPEN,
+        listener_settings: ZkBrokerListenerSettings = OPEN,
         routing: DocumentRouting | None = None,
         migration: MigrationSettings | None = None,
         **options: Any,
@@ -86,9 +93,11 @@ class ZkBrokerServer(BrokerServer):
         `routing`: mutations as KIP-590's document has it; `migration`: to which quorum the broker migrates (KIP-866);
         `options`: those of BrokerServer.
         """
-        super().__init__(config, log_dirs, listeners=door.listeners, **options)
-        self._acls, self._door_settings = ZkAcls(), door
-        self._authorizer = None if door.authorizer is None else AclAuthorizer(door.authorizer, self._acls)
+        super().__init__(config, log_dirs, listeners=listener_settings.listeners, **options)
+        self._acls, self._settings_of_file = ZkAcls(), listener_settings
+        self._authorizer = (
+            None if listener_settings.authorizer is None else AclAuthorizer(listener_settings.authorizer, self._acls)
+        )
         self._is_routed = routing is not None and routing.is_on(config.inter_broker_protocol)
         self._session_s = session_timeout_ms / 1000
         self._zookeeper = ZookeeperClient(
@@ -97,9 +106,12 @@ class ZkBrokerServer(BrokerServer):
             connect_timeout_s=self._session_s,
             on_session=self._session_changed,
         )
-        self._users = CredentialsFollower(self._zookeeper, door.tokens.secret_key)
+        self._users = CredentialsFollower(self._zookeeper, listener_settings.tokens.secret_key)
         self._quotas = ClientQuotasFollower(self._zookeeper)
-        self._followers: list[NotesFollower] = [self._quotas, *([self._users] if door.has_users else [])]
+        self._followers: list[NotificationFollower] = [
+            self._quotas,
+            *([self._users] if listener_settings.has_users else []),
+        ]
         if self._authorizer is not None:
             self._followers.append(AclFollower(self._zookeeper, self._acls))
         self._to_migrate = migration
@@ -113,7 +125,7 @@ class ZkBrokerServer(BrokerServer):
             opened.callback(self.logs.close)
             await stack.enter_async_context(self._zookeeper)
             stack.callback(opened.pop_all().close)  # At the end: closed before the session and its znode end.
-            has_tokens = self._door_settings.tokens.secret_key is not None
+            has_tokens = self._settings_of_file.tokens.secret_key is not None
             for path in (*znodes.PERSISTENT_PATHS, *(znode_tokens.PERSISTENT_PATHS if has_tokens else ())):
                 await self._zookeeper.make_path(path)
             cluster_id = await self._cluster_id()
@@ -121,7 +133,7 @@ class ZkBrokerServer(BrokerServer):
             if self._to_migrate is not None:
                 self.logs.identify_migrating(self._metadata_dir)
             self._compose()
-            self._open_front(cluster_id)
+            self._open_handlers(cluster_id)
             for follower in self._followers:
                 await follower.open()
             await self._serve(stack)
@@ -135,29 +147,29 @@ class ZkBrokerServer(BrokerServer):
             self._closing = stack.pop_all()
         return self
 
-    def _open_front(self, cluster_id: str) -> None:
+    def _open_handlers(self, cluster_id: str) -> None:
         manager = self.manager
         self.control = ControlRequests(manager)
-        self._door = ControlDoor(
+        self._listener_settings = ControlRequestAuthorization(
             self._obeyed,
             self._zookeeper,
             authorizer=self._authorizer,
-            listener=self._door_settings.control_plane,
+            listener=self._settings_of_file.control_plane,
         )
         admin = NodeAdmin(manager, self._zookeeper, self.listeners.inter_broker, self._advertised_settings())
         of_brokers = self.listeners.of_brokers.security.outgoing()
         relay = BrokerRelay(admin.addresses_of_coordinators, frozenset, lambda: None, only=(), security=of_brokers)
-        front = self.front = ZkFront(
+        handlers = self.handlers = ZkBrokerRequestHandlers(
             *(manager, self.logs, cluster_id, admin, self._security(admin), relay.forward),
             authorizer=self._authorizer,
             **self._callbacks(),
         )
-        front.is_migrated = lambda: self.control.is_kraft
+        handlers.is_migrated = lambda: self.control.is_kraft
         self._topics = TopicSettingsWatch(self._zookeeper, manager, now_ms, self.perform)
 
     def _security(self, admin: NodeAdmin) -> SecurityAdmin:
         acls = None if self._authorizer is None else self._acls
-        tokens = TokenNode(self._door_settings.tokens, lambda: Uuid(uuid.uuid4().bytes), set())
+        tokens = TokenNode(self._settings_of_file.tokens, lambda: Uuid(uuid.uuid4().bytes), set())
         is_migrating = self._to_migrate is not None
         return SecurityAdmin(admin.perform, acls, tokens, self._authorizer, date_ms, is_migrating)
 
@@ -170,7 +182,7 @@ class ZkBrokerServer(BrokerServer):
         """All listeners serve the same APIs; control requests come in at one alone, where there is one for them."""
         frames: Relay = Frames(ControlPath(self._control), self._forwarded())
         if self._is_routed:
-            frames = DocumentRelay(self._controller, frames, self._dialer, self.front.is_node)
+            frames = DocumentRelay(self._controller, frames, self._dialer, self.handlers.is_node)
         await self._listen(stack, APIS, frames)
         for server in self._servers:
             if self._to_migrate is not None:
@@ -302,9 +314,9 @@ class ZkBrokerServer(BrokerServer):
         self._topics.keep_only({topic for topic, _ in self.manager.partitions})
 
     async def _control(self, message: type[Message], version: int, body: memoryview) -> bytes:
-        self._door.check_size(message, len(body))
+        self._listener_settings.check_size(message, len(body))
         request = decode_columns(message, version, body)
-        refused = await self._door.refusal(request)
+        refused = await self._listener_settings.refusal(request)
         if refused is not Errors.NONE:
             return self.control.answer_columns(message, version, request, now_ms(), refused)
         if message is LeaderAndIsrRequest:  # A topic's settings are to be known before a replica leads.

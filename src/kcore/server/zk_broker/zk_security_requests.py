@@ -34,7 +34,7 @@ APIS: Final = {
 
 
 class SecurityAdmin(NamedTuple):
-    """Of one broker. What needs a right to the cluster is looked at before (`BrokerGate`), rights to tokens here."""
+    """One broker's. `BrokerAuthorization` checks rights to the cluster first; rights to tokens are checked here."""
 
     perform: Callable[[Steps[Message]], Awaitable[Message]]  # Over ZooKeeper.
     acls: ZkAcls | None  # None without an authorizer.

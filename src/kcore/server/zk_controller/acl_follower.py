@@ -18,14 +18,14 @@ from kcore.metadata.zookeeper.znode_acls import (
     types_and_paths,
 )
 from kcore.metadata.zookeeper.znode_names import is_znode_name
-from kcore.server.zk_controller.notification_follower import Note, NotesFollower
+from kcore.server.zk_controller.notification_follower import Notification, NotificationFollower
 from kcore.zookeeper.client import ZookeeperClient
 
 logger = logging.getLogger(__name__)
 _PATTERN_TYPES: Final = {parent: pattern_type for pattern_type, parent in CHANGES.items()}
 
 
-class AclFollower(NotesFollower):
+class AclFollower(NotificationFollower):
     """Keeps `acls`."""
 
     what = "ACLs"
@@ -42,7 +42,7 @@ class AclFollower(NotesFollower):
         self._acls.keep_only(resources)
         self._acls.is_read = True
 
-    async def _read_noted(self, notes: list[Note]) -> None:
+    async def _read_noted(self, notes: list[Notification]) -> None:
         resources: dict[Resource, None] = {}
         for note in notes:
             try:

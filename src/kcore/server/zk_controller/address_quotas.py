@@ -9,7 +9,7 @@ from typing import Final
 from kcore.errors import TableError
 from kcore.metadata.zookeeper import znodes
 from kcore.metadata.zookeeper.znode_names import DEFAULT, desanitized, is_znode_name
-from kcore.server.zk_controller.notification_follower import Note, NotesFollower
+from kcore.server.zk_controller.notification_follower import Notification, NotificationFollower
 from kcore.zookeeper.client import ZookeeperClient
 
 logger = logging.getLogger(__name__)
@@ -18,7 +18,7 @@ RATE: Final = "connection_creation_rate"
 LOOPBACK: Final = {"localhost": "127.0.0.1"}  # The one name that is taken.
 
 
-class AddressQuotasFollower(NotesFollower):
+class AddressQuotasFollower(NotificationFollower):
     """Keeps them as they are in ZooKeeper."""
 
     what = "quotas of addresses"
@@ -38,7 +38,7 @@ class AddressQuotasFollower(NotesFollower):
         self._rates.clear()
         await self._read(names or [])
 
-    async def _read_noted(self, notes: list[Note]) -> None:
+    async def _read_noted(self, notes: list[Notification]) -> None:
         names: dict[str, None] = {}
         for note in notes:
             try:

@@ -13,7 +13,7 @@ from kcore.controller.zk.admin.mutation_quotas import entity_of
 from kcore.controller.zk.znode_quotas import ZnodeQuotas
 from kcore.errors import TableError
 from kcore.metadata.zookeeper import znodes
-from kcore.server.zk_controller.notification_follower import Note, NotesFollower
+from kcore.server.zk_controller.notification_follower import Notification, NotificationFollower
 from kcore.zookeeper.client import ZookeeperClient
 
 logger = logging.getLogger(__name__)
@@ -21,7 +21,7 @@ USERS: Final = f"{znodes.CONFIG}/users"
 CLIENTS: Final = f"{znodes.CONFIG}/clients"
 
 
-class ClientQuotasFollower(NotesFollower):
+class ClientQuotasFollower(NotificationFollower):
     """Keeps them as they are in ZooKeeper (`kcore.server.security.request_throttle.Known`)."""
 
     what = "quotas of users and clients"
@@ -47,7 +47,7 @@ class ClientQuotasFollower(NotesFollower):
         self._kept.of.clear()
         await self._read(paths)
 
-    async def _read_noted(self, notes: list[Note]) -> None:
+    async def _read_noted(self, notes: list[Notification]) -> None:
         paths: dict[str, None] = {}
         for note in notes:
             try:

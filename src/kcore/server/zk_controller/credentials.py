@@ -17,7 +17,7 @@ from kcore.errors import TableError
 from kcore.metadata.zookeeper import znode_tokens, znodes
 from kcore.metadata.zookeeper.znode_names import DEFAULT, desanitized, is_znode_name
 from kcore.net.security.sasl_mechanisms import ScramCredential, Token
-from kcore.server.zk_controller.notification_follower import Note, NotesFollower
+from kcore.server.zk_controller.notification_follower import Notification, NotificationFollower
 from kcore.zookeeper.client import ZookeeperClient
 
 logger = logging.getLogger(__name__)
@@ -26,7 +26,7 @@ _NAMES: Final = tuple(mechanism.name for mechanism in MECHANISMS.values())
 Users = dict[tuple[str, str], ScramCredential]  # By mechanism and name.
 
 
-class CredentialsFollower(NotesFollower):
+class CredentialsFollower(NotificationFollower):
     """Keeps them as they are in ZooKeeper, and tells them (kcore.net.security.sasl_mechanisms.Credentials)."""
 
     what = "users and tokens"
@@ -64,7 +64,7 @@ class CredentialsFollower(NotesFollower):
         self._users = {key: value for key, value in self._users.items() if key[1] in names}
         self._tokens = {key: value for key, value in self._tokens.items() if key in (tokens or ())}
 
-    async def _read_noted(self, notes: list[Note]) -> None:
+    async def _read_noted(self, notes: list[Notification]) -> None:
         users: dict[str, None] = {}
         tokens: dict[str, None] = {}
         for note in notes:

@@ -13,7 +13,7 @@ from kcore.server.document_routing import RoutedRequest, is_mutation, read_reque
 Decide = Callable[[RequestContext, RoutedRequest], Awaitable[Message | None]]
 
 
-class DocumentDoor:
+class DocumentRequests:
     """Before what the controller relays. A node that does not control answers NOT_CONTROLLER: nothing goes on twice."""
 
     def __init__(

@@ -16,7 +16,7 @@ logger = logging.getLogger(__name__)
 AGAIN_S: Final = 0.3
 
 
-class Note(NamedTuple):
+class Notification(NamedTuple):
     """A notification: the znode that it is below, its own path, and what it says."""
 
     parent: str
@@ -24,7 +24,7 @@ class Note(NamedTuple):
     data: bytes
 
 
-class NotesFollower(ABC):
+class NotificationFollower(ABC):
     """Reads all when it is opened and in each new session, and then what notifications name."""
 
     what = "what notifications name"  # In the log.
@@ -72,7 +72,9 @@ class NotesFollower(ABC):
             new = sorted(places.keys() - self._seen)
             nodes = await self._zookeeper.read_nodes(new)
             notes = [
-                Note(places[path], path, node.data) for path, node in zip(new, nodes, strict=True) if node is not None
+                Notification(places[path], path, node.data)
+                for path, node in zip(new, nodes, strict=True)
+                if node is not None
             ]
             await self._read_noted(notes)
         else:
@@ -96,5 +98,5 @@ class NotesFollower(ABC):
         """Whatever is there counts from now on, and nothing else."""
 
     @abstractmethod
-    async def _read_noted(self, notes: list[Note]) -> None:
+    async def _read_noted(self, notes: list[Notification]) -> None:
         """What these name is read anew."""

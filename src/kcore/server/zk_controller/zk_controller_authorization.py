@@ -39,7 +39,7 @@ NOT_GROWN: Final = "The topic authorization is failed."
 _UNKNOWN: Final = -1
 
 
-class Gate(Rights):
+class ZkControllerAuthorization(Rights):
     """Decides for one request."""
 
     has_group_settings = False

@@ -34,7 +34,7 @@ OTHERS: Final = (*AUTHORIZER_NAMES, *OF_TOKENS)
 
 
 @dataclass(frozen=True, slots=True)
-class Door:
+class ZkControllerListenerSettings:
     """One controller's."""
 
     security: ListenerSecurity = field(default_factory=ListenerSecurity)  # Of its listener, and of brokers' such.
@@ -52,7 +52,7 @@ class Door:
         return any(each in DIGESTS for each in self.security.mechanisms)
 
 
-OPEN: Final = Door()
+OPEN: Final = ZkControllerListenerSettings()
 
 
 def endpoints_at(host: str, port: int, config: ControllerConfig, protocol: str) -> tuple[Endpoint, ...]:
@@ -65,21 +65,21 @@ def endpoints_at(host: str, port: int, config: ControllerConfig, protocol: str) 
     return tuple(Endpoint(port, host, name, code) for name in dict.fromkeys(names) if name)
 
 
-class DoorSettings(NamedTuple):
+class ZkControllerSettings(NamedTuple):
     """What the file says."""
 
     listener: str
     control_plane: str | None
-    door: Door
+    listener_settings: ZkControllerListenerSettings
     others: dict[str, str]  # The authorizer's settings, and those of tokens' lives.
     token_key: str | None
 
     def __repr__(self) -> str:
         """Without the settings themselves: a secret is among them."""
-        return f"DoorSettings(listener={self.listener})"
+        return f"ZkControllerSettings(listener={self.listener})"
 
 
-def door_settings(properties: Mapping[str, str]) -> DoorSettings:
+def zk_controller_settings(properties: Mapping[str, str]) -> ZkControllerSettings:
     """SettingsError, one line, for invalid values, which never shows a password."""
     given = checked(properties, has_security=True, knows_all=False)
     listener = _between_brokers(given)
@@ -94,8 +94,8 @@ def door_settings(properties: Mapping[str, str]) -> DoorSettings:
             "controller has one port for both"
         )
     others = {name: given[name] for name in given if name in OTHERS}
-    door = Door(security, control, limits_of(given, listener, Limits()))
-    return DoorSettings(listener, control_plane, door, others, given.get(TOKEN_KEY) or None)
+    listener_settings = ZkControllerListenerSettings(security, control, limits_of(given, listener, Limits()))
+    return ZkControllerSettings(listener, control_plane, listener_settings, others, given.get(TOKEN_KEY) or None)
 
 
 def _between_brokers(given: Mapping[str, str]) -> str:

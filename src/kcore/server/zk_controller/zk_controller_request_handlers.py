@@ -54,10 +54,10 @@ from kcore.server.security.audit import AuditLog
 from kcore.server.security.audited import AuditedRelay
 from kcore.server.security.request_throttle import RequestThrottle
 from kcore.server.security.throttled import ThrottledRelay, throttled
-from kcore.server.zk_controller.document_requests import DocumentDoor
+from kcore.server.zk_controller.document_requests import DocumentRequests
 from kcore.server.zk_controller.relay import Address, BrokerRelay
 from kcore.server.zk_controller.relayed_rights import CHECKED, refusal_of
-from kcore.server.zk_controller.zk_controller_authorization import Gate
+from kcore.server.zk_controller.zk_controller_authorization import ZkControllerAuthorization
 from kcore.server.zk_controller.zk_controller_metrics import ControllerMetrics
 from kcore.types import Uuid
 
@@ -159,7 +159,7 @@ def is_exempt(request: Message, version: int) -> bool:
     return isinstance(request, _OF_NODES)
 
 
-class Front:
+class ZkControllerRequestHandlers:
     """The server of a controller."""
 
     def __init__(
@@ -223,7 +223,7 @@ class Front:
             handler = throttled(handler, self._throttle, self._is_node)
         if self._audit is not None:
             relay = AuditedRelay(relay, self._audit, self._wall_ms)
-        routed = DocumentDoor(self._handle_routed, lambda: self._view() is not None, relay, self._is_node)
+        routed = DocumentRequests(self._handle_routed, lambda: self._view() is not None, relay, self._is_node)
         taken = routed if self._routes_as_documented else relay
         options: dict[str, Any] = {"tls": tls, "sasl": sasl, "limits": limits}
         self._server = await serve(*(host, port, handler, APIS), relay=taken, listener_name=listener_name, **options)
@@ -241,7 +241,7 @@ class Front:
 
     def _is_node(self, asks: RequestContext | ClientSession) -> bool:
         """Whether whoever asks may do what nodes of the cluster do."""
-        return self._authorizer is None or Gate(self._authorizer, asks).allows(CLUSTER_ACTION)
+        return self._authorizer is None or ZkControllerAuthorization(self._authorizer, asks).allows(CLUSTER_ACTION)
 
     def answer(self, answer: SendResponse) -> None:
         """Hands the response to the waiting request."""
@@ -284,7 +284,9 @@ class Front:
 
     def _naming_refused(self, context: RequestContext, request: Message) -> Errors:
         """Why the sender may not ask in another's name: that is for brokers, and where tokens count for known ones."""
-        if self._authorizer is not None and not Gate(self._authorizer, context).allows(CLUSTER_ACTION):
+        if self._authorizer is not None and not ZkControllerAuthorization(self._authorizer, context).allows(
+            CLUSTER_ACTION
+        ):
             return Errors.CLUSTER_AUTHORIZATION_FAILED
         if isinstance(request, OfTokens) and context.principal == ANONYMOUS:
             return Errors.DELEGATION_TOKEN_REQUEST_NOT_ALLOWED
@@ -302,18 +304,18 @@ class Front:
     async def _checked(self, context: RequestContext, request: Message, *, is_ours: bool) -> Message | None:
         if self._authorizer is None:
             return await self._decide(context, request, None, is_ours=is_ours)
-        gate = Gate(self._authorizer, context)
-        if gate.refuses(api_name(type(request))):
+        authorization = ZkControllerAuthorization(self._authorizer, context)
+        if authorization.refuses(api_name(type(request))):
             return self._refused(context, request, Errors.CLUSTER_AUTHORIZATION_FAILED)
         names = cache(self._names)  # All topics are looked through once, and only where one is asked for by id.
-        checked = gate.check(request, None if self._view() is None else lambda topic_id: names().get(topic_id))
+        checked = authorization.check(request, None if self._view() is None else lambda topic_id: names().get(topic_id))
         if checked.is_empty:
             response: Message | None = response_of(type(request))()
         else:
-            response = await self._decide(context, checked.request, gate, is_ours=is_ours)
+            response = await self._decide(context, checked.request, authorization, is_ours=is_ours)
         if response is not None:
             checked.complete(response)
-            gate.cut(response)
+            authorization.cut(response)
         return response
 
     def _refused(self, context: RequestContext, request: Message, error: Errors) -> Message:
@@ -327,7 +329,12 @@ class Front:
         return {} if view is None else view.names()
 
     async def _decide(
-        self, context: RequestContext, request: Message, gate: Gate | None, *, is_ours: bool
+        self,
+        context: RequestContext,
+        request: Message,
+        authorization: ZkControllerAuthorization | None,
+        *,
+        is_ours: bool,
     ) -> Message | None:
         if is_of_all_brokers(request) and not is_ours:
             relayed = await self._relay.forward(request, context.version)
@@ -354,7 +361,7 @@ class Front:
         view = self._view()
         # Without brokers there is nothing to say: the client asks another node.
         if isinstance(request, MetadataRequest):
-            told_of = None if gate is None else gate.told
+            told_of = None if authorization is None else authorization.told
             return await view.metadata(request, context.version, told_of) if view else MetadataResponse()
         assert isinstance(request, DescribeClusterRequest)
         return view.describe(request) if view else DescribeClusterResponse(error_code=Errors.BROKER_NOT_AVAILABLE)
@@ -367,13 +374,13 @@ class Front:
 
     async def _decide_token(self, context: RequestContext, request: OfTokens) -> Message | None:
         """Token requests need an authenticated principal that showed no token (KafkaApis.allowTokenRequests)."""
-        gate = None if self._authorizer is None else Gate(self._authorizer, context)
-        may_describe = (lambda token_id, owner: True) if gate is None else gate.may_describe_token
+        authorization = None if self._authorizer is None else ZkControllerAuthorization(self._authorizer, context)
+        may_describe = (lambda token_id, owner: True) if authorization is None else authorization.may_describe_token
         asking = admin_events.Asking(context.principal, self._wall_ms(), may_describe, context.header.client_id)
         event = admin_events.TokenRequest(next(self._request_ids), request, context.version, asking)
         if context.principal == ANONYMOUS or context.session.is_token_authenticated:
             return event.refused(Errors.DELEGATION_TOKEN_REQUEST_NOT_ALLOWED)
-        if gate is not None and not gate.may_ask_token(request):
+        if authorization is not None and not authorization.may_ask_token(request):
             return event.refused(Errors.DELEGATION_TOKEN_AUTHORIZATION_FAILED)
         return await self._handled(context, event)
 

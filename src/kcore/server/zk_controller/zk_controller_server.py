@@ -60,11 +60,11 @@ from kcore.server.zk_controller.client_quotas import ClientQuotasFollower
 from kcore.server.zk_controller.credentials import CredentialsFollower
 from kcore.server.zk_controller.event_queue import EventQueue, Reelect, Stop
 from kcore.server.zk_controller.holder import Holder, Twin, read_holder
-from kcore.server.zk_controller.notification_follower import NotesFollower
+from kcore.server.zk_controller.notification_follower import NotificationFollower
 from kcore.server.zk_controller.relay import Address
-from kcore.server.zk_controller.zk_controller_listener_settings import OPEN, Door, endpoints_at
+from kcore.server.zk_controller.zk_controller_listener_settings import OPEN, ZkControllerListenerSettings, endpoints_at
 from kcore.server.zk_controller.zk_controller_metrics import ControllerMetrics
-from kcore.server.zk_controller.zk_controller_request_handlers import Front, is_exempt
+from kcore.server.zk_controller.zk_controller_request_handlers import ZkControllerRequestHandlers, is_exempt
 from kcore.types import Uuid
 from kcore.wire.columns import Columns
 from kcore.zookeeper.client import ZookeeperClient
@@ -126,7 +126,7 @@ class ControllerServer:
         take_over: bool = False,
         audit: AuditLog | None = None,
         routing: DocumentRouting | None = None,
-        door: Door = OPEN,
+        listener_settings: ZkControllerListenerSettings = OPEN,
     ) -> None:
         """`zookeeper`: HOST:PORT,.../chroot. Clients and brokers reach it at the endpoints of `config`.
 
@@ -138,7 +138,7 @@ class ControllerServer:
         self._acls = ZkAcls()
         self._of_requests = defaultdict[str, BoundedLog](lambda: BoundedLog(logger))  # Lines that clients ask for.
         self.active = ActiveController(config, random_topic_id, self._acls)
-        self._host, self._take_over, self._door = host, take_over, door
+        self._host, self._take_over, self._listener_settings = host, take_over, listener_settings
         self._queue = EventQueue(self.metrics)
         session_s = session_timeout_ms / 1000
         self._zookeeper = ZookeeperClient(
@@ -148,16 +148,16 @@ class ControllerServer:
         self._credentials = CredentialsFollower(self._zookeeper, config.delegation_token_secret_key)
         self._address_quotas = AddressQuotasFollower(self._zookeeper)
         quotas = ClientQuotasFollower(self._zookeeper)
-        self._followers: list[NotesFollower] = [self._address_quotas, quotas]
+        self._followers: list[NotificationFollower] = [self._address_quotas, quotas]
         if authorizer is not None:
             self._followers.append(AclFollower(self._zookeeper, self._acls))
-        if door.has_users:
+        if listener_settings.has_users:
             self._followers.append(self._credentials)
         is_routed = routing is not None and routing.is_on(config.inter_broker_protocol)
-        self._front = Front(
+        self._handlers = ZkControllerRequestHandlers(
             *(self._queue.put, self._view, self._addresses, self.metrics, authorizer, _wall_ms, audit),
             routes_as_documented=is_routed,
-            outgoing=door.security.outgoing(),
+            outgoing=listener_settings.security.outgoing(),
             throttle=_throttle(config, quotas),
         )
         self._tasks: list[asyncio.Task[None]] = []
@@ -167,13 +167,13 @@ class ControllerServer:
 
     async def __aenter__(self) -> Self:
         async with AsyncExitStack() as stack:
-            stack.push_async_callback(self._front.close)
-            security = self._door.security
-            self.port = await self._front.open(
+            stack.push_async_callback(self._handlers.close)
+            security = self._listener_settings.security
+            self.port = await self._handlers.open(
                 *(self._host, self.port, self.config.inter_broker_listener_name),
                 tls=security.server_tls(),
                 sasl=security.server_sasl(self._credentials, _wall_ms),
-                limits=self._door.limits,
+                limits=self._listener_settings.limits,
                 rate_of=self._address_quotas.rate_of,
             )
             await stack.enter_async_context(self._zookeeper)
@@ -189,7 +189,7 @@ class ControllerServer:
                 await self._stopped.wait()
         self._channels.close()
         await self._channels.wait_closed()
-        await self._front.close()
+        await self._handlers.close()
         for task in self._tasks:
             task.cancel()
         await asyncio.gather(*self._tasks, return_exceptions=True)
@@ -202,7 +202,7 @@ class ControllerServer:
     async def _open(self) -> None:
         config = self.config
         if not config.endpoints:
-            here = endpoints_at(self._host, self.port, config, self._door.security.protocol)
+            here = endpoints_at(self._host, self.port, config, self._listener_settings.security.protocol)
             self.config = config = replace(config, endpoints=here)
         self.active = ActiveController(config, random_topic_id, self._acls)
         self._channels = BrokerChannels(
@@ -211,7 +211,7 @@ class ControllerServer:
             self._answered,
             self.metrics,
             config.acknowledgement_timeout_ms / 1000,
-            self._door.to_brokers.outgoing(),
+            self._listener_settings.to_brokers.outgoing(),
         )
         await eligibility.check_chroot(self._zookeeper)
         await eligibility.check_may_control(self._zookeeper, config.broker_id)
@@ -273,7 +273,7 @@ class ControllerServer:
     async def _learn(self) -> None:
         while True:
             try:
-                await self._front.keep_learning()
+                await self._handlers.keep_learning()
             except KcoreError as error:  # ZooKeeper is away, or a broker's znode is none.
                 logger.info("which brokers are live is not known: %s", error)
                 await asyncio.sleep(TICK_S)
@@ -322,7 +322,7 @@ class ControllerServer:
             await self._handle(event)
 
     async def _brokers_changed(self) -> None:
-        self._front.brokers_changed()
+        self._handlers.brokers_changed()
         if self._cluster_id is None:
             await self._read_cluster_id()
 
@@ -384,7 +384,7 @@ class ControllerServer:
                 for request in requests:
                     self._channels.send(request, active.table.brokers)
             case SendResponse():
-                self._front.answer(effect)
+                self._handlers.answer(effect)
             case HandleLater(event):
                 self._queue.put(event)
             case LogNotice(notice):

@@ -1,4 +1,4 @@
-"""A metadata log on a disk: what a raft node asks of its log (`kcore.raft.log.raft_log.RaftLog`), kept in Kafka's files.
+"""A metadata log on a disk: what a raft node asks of its log (`RaftLog`), kept in Kafka's files.
 
 Source: KafkaRaftLog (KafkaMetadataLog of 3.9.1), UnifiedLog.
 """

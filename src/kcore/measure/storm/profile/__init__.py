@@ -7,6 +7,7 @@ no sampling rate is in the figures (`shares.py`). A thread without samples, such
 counts under its name.
 
 Rules that are data (`profile_rules.py`) give each stack a layer and an event. The window of a scenario is that of its
-`controller_cpu_s`: from the intended moment until the last broker knows the last change (`profile_cell.py`). `profile_files.py` keeps
-the shares, the folded stacks and the flame graphs beside a storm's results; `profile_page.py` is its part of the report.
+`controller_cpu_s`: from the intended moment until the last broker knows the last change (`profile_cell.py`).
+`profile_files.py` keeps the shares, the folded stacks and the flame graphs beside a storm's results; `profile_page.py`
+is its part of the report.
 """

@@ -21,7 +21,7 @@ HEARTBEATS: Final = "heartbeats"
 ZOOKEEPER: Final = "ZooKeeper"
 LOGGING: Final = "logging"
 METRICS: Final = "metrics"
-FRONT: Final = "compiled front"
+FRONT: Final = "answer loop"
 GC: Final = "garbage collector"
 JIT: Final = "JIT compiler"
 RUNTIME: Final = "runtime"
@@ -121,7 +121,7 @@ KCORE: Final = Rules(
     enclosing=_rules(
         (r"\((python3\.\d+/)?logging/|\(kcore/controller/(kraft|zk)/notices\.py", LOGGING),
         (r"prometheus_client|\(kcore/server/((controller|quorum)/)?metrics(?!/watched_loop)", METRICS),
-        (r"^CompiledFront\._run \(", FRONT),
+        (r"^AnswerLoop\._run \(", FRONT),
     ),
     layers=_rules(
         (r"\(kcore/controller/kraft/(heartbeats|brokers/heartbeat)\.py", HEARTBEATS),
@@ -138,14 +138,14 @@ KCORE: Final = Rules(
         (r"\(asyncio/", NETWORK),
     ),
     events=_rules(
-        (r"^CompiledFront\._run ", FRONT),
+        (r"^AnswerLoop\._run ", FRONT),
         (r"^on_(\w+) \(kcore/controller/(?:kraft/(?:brokers|topics|leaders|admin)|zk/\w+)/", "decide {0}"),
         (r"^(?:KraftController\.(?:on_timer|_run_task)|fence_stale_brokers) ", "periodic work"),
         (r"^(?:KraftController\._write_on|Writing\._write|taking_effect) ", "write and replay a decision"),
         (r"^RaftNode\.append_batches ", "append"),
         (r"^QuorumServer\._flush |^OsFileSystem\.fsync ", "flush"),
         (r"^on_fetch_request |^RaftNode\.on_request ", "Fetch"),
-        (r"^QuorumFront\.(?:_write_late|answer)", "answer waiting Fetches"),
+        (r"^QuorumRequestHandlers\.(?:_write_late|answer)", "answer waiting Fetches"),
         (r"^(?:KraftController\.on_request|KraftServer\._asked) ", "other requests"),
         (r"^(?:Registration|PeriodicTasks)\.", "periodic work"),
         (r"^ServedConnection\.|^_SelectorSocketTransport\._read_ready", "connections"),

@@ -56,7 +56,7 @@ fn owned(descriptor: RawFd) -> PyResult<OwnedFd> {
         return Err(PyValueError::new_err(format!("{descriptor} is no descriptor")));
     }
     #[allow(unsafe_code)]
-    // SAFETY: the caller gives an open descriptor away, which nothing else closes from then on (front.pyi).
+    // SAFETY: the caller gives an open descriptor away, which nothing else closes from then on (answer_loop.pyi).
     Ok(unsafe { OwnedFd::from_raw_fd(descriptor) })
 }
 
@@ -131,7 +131,7 @@ impl Loop {
     }
 }
 
-/// `Left` of front.pyi.
+/// `Left` of answer_loop.pyi.
 type Told<'py> = (usize, RawFd, Bound<'py, PyBytes>, Bound<'py, PyBytes>, &'static str, (i64, i64, i64, i64));
 
 /// The descriptor is Python's from then on.
@@ -170,7 +170,7 @@ impl Loop {
             self.shared.lock().engine.connections.clear();
             match done {
                 Ok(done) => done.map_err(PyOSError::new_err),
-                Err(_) => Err(PyRuntimeError::new_err("the loop of the compiled front failed")),
+                Err(_) => Err(PyRuntimeError::new_err("the loop of the answer loop failed")),
             }
         })
     }
@@ -187,7 +187,7 @@ impl Loop {
     }
 
     /// Takes over a connection, whose requests are all heartbeats.
-    #[allow(clippy::too_many_arguments)] // As front.pyi has them.
+    #[allow(clippy::too_many_arguments)] // As answer_loop.pyi has them.
     fn adopt_heartbeats(
         &self,
         py: Python<'_>,
@@ -208,7 +208,7 @@ impl Loop {
     }
 
     /// Takes over a connection, whose requests are all fetches.
-    #[allow(clippy::too_many_arguments)] // As front.pyi has them.
+    #[allow(clippy::too_many_arguments)] // As answer_loop.pyi has them.
     fn adopt_fetches(
         &self,
         py: Python<'_>,
@@ -357,6 +357,6 @@ impl Loop {
 }
 
 #[pymodule]
-fn front(module: &Bound<'_, PyModule>) -> PyResult<()> {
+fn answer_loop(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_class::<Loop>()
 }

@@ -1,4 +1,4 @@
-"""What the slow twin of `kcore._ext.answer_loop` knows of a leader's log: its batches of one epoch, and where they are."""
+"""The leader's log, as the slow twin of `kcore._ext.answer_loop` sees it: batches of one epoch, with their places."""
 
 import os
 import struct

@@ -15,7 +15,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from front.stand import (
+from answer_loop.stand import (
     BEAT,
     LONG_NS,
     LOOPS,

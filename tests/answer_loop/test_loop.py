@@ -1,4 +1,4 @@
-"""The compiled front's loop and its slow twin: which bytes they answer, and what no client can do to them."""
+"""The answer loop's loop and its slow twin: which bytes they answer, and what no client can do to them."""
 
 import os
 import socket
@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from front.stand import (
+from answer_loop.stand import (
     BEAT,
     LONG_NS,
     VERSIONS,
@@ -25,7 +25,7 @@ from front.stand import (
     waiting,
 )
 from raft.replication import values
-from reference.front_log import MOST_BATCHES
+from reference.answer_loop_log import MOST_BATCHES
 
 # The bytes.
 

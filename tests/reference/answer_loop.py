@@ -10,7 +10,7 @@ from select import EPOLLERR, EPOLLHUP, EPOLLIN, EPOLLOUT, epoll
 from threading import RLock
 from typing import Any
 
-from reference.front_log import Log
+from reference.answer_loop_log import Log
 
 MOST_PATTERN = 4096
 MOST_RECORDS = 8 << 20  # kcore.raft.raft_config.MAX_BATCH_BYTES
@@ -288,10 +288,10 @@ class Loop:
         fetching.received.clear()
         fetching.fetched(fetching.value(1), self._end_offset, now)
         knows = fetching.value(3) if len(fetching.places) > 3 else None
-        has_news = bool(records) or (knows is not None and knows < self._high_watermark)
-        if has_news and fetching.max_wait_ns > 0 and len(records) <= FEW_BYTES and self._wake_ns > now:
-            self._has_news, has_news = True, False
-        if has_news or fetching.max_wait_ns <= 0:
+        has_changes = bool(records) or (knows is not None and knows < self._high_watermark)
+        if has_changes and fetching.max_wait_ns > 0 and len(records) <= FEW_BYTES and self._wake_ns > now:
+            self._has_news, has_changes = True, False
+        if has_changes or fetching.max_wait_ns <= 0:
             self._answer_fetch(fetching, records)
         else:
             fetching.waits_until = now + fetching.max_wait_ns

@@ -1,4 +1,4 @@
-"""What no client can do to the compiled front's loop, nor to its slow twin; and what Python can do wrong."""
+"""What no client can do to the answer loop's loop, nor to its slow twin; and what Python can do wrong."""
 
 import os
 import socket
@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from front.stand import (
+from answer_loop.stand import (
     BEAT,
     Leader,
     Running,

@@ -28,7 +28,7 @@ from kcore.wire.codec import decode_from
 from kcore.wire.frame_places import frame, with_places
 from raft.nodes import of, raft_node
 from raft.replication import fetch_request, values
-from reference import front as twin
+from reference import answer_loop as twin
 
 FETCH_FIELDS = ("correlation_id", "fetch_offset", "last_fetched_epoch", "high_watermark")
 BEAT = BrokerHeartbeatResponse(is_caught_up=True, is_fenced=False)

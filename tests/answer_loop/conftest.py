@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from front.stand import LOOPS, Leader, Running
+from answer_loop.stand import LOOPS, Leader, Running
 
 
 @pytest.fixture(params=sorted(LOOPS))
