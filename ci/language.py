@@ -1,9 +1,10 @@
-"""Refuse sentences that are hard to read at the first time: in docstrings, comments, messages and pages.
+#!/usr/bin/env python3
+"""Refuse sentences that are hard to read the first time: in docstrings, comments, messages, pages and commit subjects.
 
     ci/language.py [PATH ...]
 
-Prints each finding as `file:line: rule: sentence`, and exits with 1 if there is one. The rules are in RULES and
-LONGEST_SENTENCE; CONTRIBUTING.md, "Language", says what to write instead.
+Without arguments all files and all new commits are checked. Each finding is printed as `file:line: rule: sentence`; the
+exit code is then 1. "Language" in CONTRIBUTING.md says what to write instead.
 """
 
 import ast
@@ -19,9 +20,10 @@ from pathlib import Path
 ROOT = Path(__file__).parents[1]
 FOLDERS = ("src", "tests", "bench", "ci", "docs", "examples")
 SUFFIXES = {".py", ".pyx", ".pxd", ".pyi", ".rs", ".md", ".toml", ".sh"}
-SKIPPED = {"target", "data", "build", "__pycache__"}
+SKIPPED = {"target", "data", "build", "__pycache__", "CHANGELOG.md"}
 LONGEST_SENTENCE = 30  # Words, in docstrings.
-LONGEST_SUBJECT = 72  # Letters, in the subject of a commit.
+LONGEST_SUBJECT = 72  # Characters, in the subject of a commit.
+CHECKED_SINCE = "ae58fe5a"  # Older commits have longer subjects.
 RULES = {
     "is told": re.compile(r"\b(?:is|are|was|were|be|been|being|gets?|got) told\b", re.IGNORECASE),
     "such ones": re.compile(r"\bsuch ones?\b", re.IGNORECASE),
@@ -29,11 +31,13 @@ RULES = {
     "whom": re.compile(r"\bwhom\b", re.IGNORECASE),
     "starts with Of": re.compile(r"^Of\b"),
     "starts with Who": re.compile(r"^(?:Who|Whose|Whoever)\b(?!.*\?$)"),
-    "starts with What": re.compile(r"^What\b(?! if\b)(?=.*\b(?:is|are|was|were|has|have|does|do|can|may|must)\b)(?!.*\?$)"),
+    "starts with What": re.compile(
+        r"^What\b(?! if\b)(?=.*\b(?:is|are|was|were|has|have|does|do|can|may|must)\b)(?!.*\?$)"
+    ),
     "starts with Else": re.compile(r"^(?:Else|Likewise|None that)\b"),
 }
 SENTENCE_END = re.compile(r"(?<=[.!?:;])[\"')]?\s+(?=[A-Z`\"'(*\[])|\n\s*\n|\n(?=\s*(?:[-*|#]|\d+\.)\s)")
-WORD = re.compile(r"[A-Za-z0-9_'’./-]*[A-Za-z0-9][A-Za-z0-9_'’./-]*")
+WORD = re.compile(r"[A-Za-z0-9_'./-]*[A-Za-z0-9][A-Za-z0-9_'./-]*")
 
 
 @dataclass(frozen=True)
@@ -75,13 +79,17 @@ def python_texts(source: str) -> Iterator[Text]:
     for node in ast.walk(tree):
         if isinstance(node, ast.Module | ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef):
             first = node.body[0] if node.body else None
-            if isinstance(first, ast.Expr) and isinstance(first.value, ast.Constant) and isinstance(first.value.value, str):
+            if (
+                isinstance(first, ast.Expr)
+                and isinstance(first.value, ast.Constant)
+                and isinstance(first.value.value, str)
+            ):
                 documented.add(id(first.value))
                 yield Text("docstring", first.lineno, first.value.value)
     for node in ast.walk(tree):
-        if isinstance(node, ast.Constant) and isinstance(node.value, str) and id(node) not in documented:
-            if len(node.value.split()) > 2:
-                yield Text("message", node.lineno, node.value)
+        is_text = isinstance(node, ast.Constant) and isinstance(node.value, str) and len(node.value.split()) > 2
+        if is_text and id(node) not in documented:
+            yield Text("message", node.lineno, node.value)
     tokens = tokenize.generate_tokens(io.StringIO(source).readline)
     comments = [
         (token.start[0], not token.line[: token.start[1]].strip(), token.string.lstrip("#: "))
@@ -95,9 +103,11 @@ def marked_texts(source: str, mark: str) -> Iterator[Text]:
     """The comments of a language whose comments start with `mark`, and Python's docstrings if it has them."""
     comments = []
     for number, line in enumerate(source.splitlines(), 1):
-        before, found, words = line.partition(mark)
-        if found and before.count('"') % 2 == 0 and before.count("'") % 2 == 0:
-            comments.append((number, not before.strip(), words.lstrip("/!#: ")))
+        at = line.find(mark)
+        while at >= 0 and line.count('"', 0, at) % 2:  # In a string.
+            at = line.find(mark, at + 1)
+        if at >= 0:
+            comments.append((number, not line[:at].strip(), line[at:].lstrip("/!#: ")))
     yield from comment_blocks(comments)
     for found_text in re.finditer(r'"""(.*?)"""', source, re.DOTALL):
         yield Text("docstring", source.count("\n", 0, found_text.start()) + 1, found_text[1])
@@ -133,23 +143,39 @@ def findings(text: Text) -> Iterator[tuple[str, str]]:
             yield f"more than {LONGEST_SENTENCE} words", sentence
 
 
-def sources() -> list[Path]:
-    found = [path for folder in FOLDERS for path in sorted((ROOT / folder).rglob("*"))]
-    found += sorted(ROOT.glob("*.md"))
-    return [path for path in found if path.suffix in SUFFIXES and not SKIPPED & {*path.relative_to(ROOT).parts}]
+def sources(folder: Path) -> list[Path]:
+    """The checked files in a folder; of the whole project, those in FOLDERS and the pages at the top."""
+    found = sorted(folder.glob("*.md")) if folder == ROOT else []
+    for each in [ROOT / name for name in FOLDERS] if folder == ROOT else [folder]:
+        found += sorted(each.rglob("*"))
+    return [path for path in found if path.suffix in SUFFIXES and not SKIPPED & {*path.parts}]
+
+
+def subjects() -> list[str]:
+    """The subjects of the new commits; the newest one's alone where the clone does not reach back."""
+    for span in (f"{CHECKED_SINCE}..HEAD", "-1"):
+        found = subprocess.run(["git", "-C", ROOT, "log", "--format=%s", span], capture_output=True, text=True)
+        if found.returncode == 0:
+            return found.stdout.splitlines()
+    return []  # No repository: an unpacked archive.
 
 
 def main(arguments: list[str]) -> int:
-    paths = []
-    for each in map(Path, arguments):
-        paths += [p for p in sorted(each.rglob("*")) if p.suffix in SUFFIXES and not SKIPPED & {*p.parts}] if each.is_dir() else [each]
-    count = 0
-    for path in paths or sources():
-        for text in texts(path):
-            for rule, sentence in findings(text):
-                count += 1
-                print(f"{path}:{text.line}: {rule}: {sentence[:160]}")
-    return 1 if count else 0
+    paths = [path for each in arguments for path in (sources(Path(each)) if Path(each).is_dir() else [Path(each)])]
+    found = [
+        f"{path}:{text.line}: {rule}: {sentence[:160]}"
+        for path in paths or sources(ROOT)
+        for text in texts(path)
+        for rule, sentence in findings(text)
+    ]
+    if not arguments:
+        found += [
+            f"commit: more than {LONGEST_SUBJECT} characters: {each}"
+            for each in subjects()
+            if len(each) > LONGEST_SUBJECT
+        ]
+    print(*found, sep="\n", end="\n" if found else "")
+    return 1 if found else 0
 
 
 if __name__ == "__main__":

@@ -77,7 +77,9 @@ def unit_named(parts: Sequence[str]) -> str:
 
 def sources(*suffixes: str) -> list[Path]:
     files = [path for suffix in suffixes for path in sorted(PACKAGE.rglob(f"*{suffix}"))]
-    return [path for path in files if path not in (PACKAGE / "__init__.py", PACKAGE / "measure" / "__init__.py")]  # Re-exports, or nothing.
+    return [
+        path for path in files if path not in (PACKAGE / "__init__.py", PACKAGE / "measure" / "__init__.py")
+    ]  # Re-exports, or nothing.
 
 
 @cache
