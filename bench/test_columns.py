@@ -5,7 +5,7 @@ import pytest
 from pytest_benchmark.fixture import BenchmarkFixture
 
 import kcore
-from kcore import Columns, Rows, Strings, Vectors
+from kcore.wire import Columns, Rows, Strings, Vectors
 
 TOPICS, EACH = 1000, 100
 VERSIONS = {"LeaderAndIsrRequest": (7, 2, 1), "UpdateMetadataRequest": (8, 5, 4)}
@@ -72,11 +72,11 @@ def test_memcpy(benchmark: BenchmarkFixture, name: str, version: int, shape: str
 
 
 def test_fanout_to_a_further_broker(benchmark: BenchmarkFixture) -> None:
-    fanout = kcore.encode_fanout(request_columns("UpdateMetadataRequest", "uniform"), 8, "controller")
+    fanout = kcore.wire.encode_fanout(request_columns("UpdateMetadataRequest", "uniform"), 8, "controller")
     head, tail = benchmark(fanout.buffers, 5, 1)
     assert tail.obj is fanout.body and head
 
 
 def test_fanout_in_one_piece(benchmark: BenchmarkFixture) -> None:
-    fanout = kcore.encode_fanout(request_columns("UpdateMetadataRequest", "uniform"), 8)
+    fanout = kcore.wire.encode_fanout(request_columns("UpdateMetadataRequest", "uniform"), 8)
     assert len(benchmark(fanout.bytes_for, 5)) == len(fanout.body)

@@ -91,27 +91,27 @@ def views(given: Input) -> str:
 def framed(given: Input) -> str:
     """A metadata record in its frame, as `objects`."""
     try:
-        record, version = kcore.decode_metadata_record(given.data)
+        record, version = kcore.wire.decode_metadata_record(given.data)
     except kcore.DecodeError as error:
         return refused(error, len(given.data))
-    written = kcore.encode_metadata_record(record, version)
-    again, version_again = kcore.decode_metadata_record(written)
+    written = kcore.wire.encode_metadata_record(record, version)
+    again, version_again = kcore.wire.decode_metadata_record(written)
     assert version_again == version
-    assert kcore.encode_metadata_record(again, version) == written
+    assert kcore.wire.encode_metadata_record(again, version) == written
     return "read"
 
 
 def record_batches(given: Input) -> str:
     """The CRC is not asked, so that what it covers is reached; what was read is built, and read with its CRC."""
-    scanned = kcore.scan_batches(given.data, stop=True, skip=True)
+    scanned = kcore.wire.scan_batches(given.data, stop=True, skip=True)
     assert 0 <= scanned.end <= len(given.data)
     try:
-        records = kcore.decode_records(given.data, check_crc=False, max_bytes=MOST_BYTES)
+        records = kcore.wire.decode_records(given.data, check_crc=False, max_bytes=MOST_BYTES)
     except kcore.DecodeError as error:
         return refused(error, len(given.data))
     assert len(records.decompressed) <= MOST_BYTES
     built = encode_batches(records, codec="none")
-    assert encode_batches(kcore.decode_records(built)) == built
+    assert encode_batches(kcore.wire.decode_records(built)) == built
     return "read"
 
 

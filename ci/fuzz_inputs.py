@@ -74,7 +74,7 @@ def frames() -> list[Seed]:
 def batches() -> list[Seed]:
     """As recorded, and built again with each codec."""
     recorded = [bytes.fromhex(case["hex"]) for case in cases.load("records")]
-    again = [kcore.decode_records(data) for data in recorded]
+    again = [kcore.wire.decode_records(data) for data in recorded]
     built = [Seed(codec, 2, encode_batches(records, codec=codec)) for records in again for codec in CODECS]
     inside = [Seed("gzip, changed inside", 2, seed.data) for seed in built if seed.name == "none"]
     return [*(Seed("as recorded", 2, data) for data in recorded), *built, *inside]

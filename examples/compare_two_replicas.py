@@ -9,7 +9,9 @@ import kcore
 def write_replica(folder: Path, values: list[bytes]) -> Path:
     """A partition's folder with one segment, a batch a record."""
     folder.mkdir(parents=True)
-    batches = [kcore.encode_records([kcore.Record(at, 1_700_000_000_000, None, v)]) for at, v in enumerate(values)]
+    batches = [
+        kcore.wire.encode_records([kcore.wire.Record(at, 1_700_000_000_000, None, v)]) for at, v in enumerate(values)
+    ]
     (folder / "00000000000000000000.log").write_bytes(b"".join(batches))
     return folder
 
@@ -17,7 +19,7 @@ def write_replica(folder: Path, values: list[bytes]) -> Path:
 with TemporaryDirectory() as folder:
     one = write_replica(Path(folder) / "broker-1/orders-0", [b"a", b"b", b"c", b"d"])
     two = write_replica(Path(folder) / "broker-2/orders-0", [b"a", b"b", b"X", b"d"])
-    found = kcore.diverge(one, two)
+    found = kcore.files.diverge(one, two)
     assert found is not None
     print(f"the first offset that differs: {found.offset} ({found.reason}: {found.detail})")
     for place in found.places:

@@ -8,8 +8,8 @@ table = kcore.generate(partitions=1_000_000, brokers=100, replication_factor=3, 
 led = int(np.count_nonzero(table.leader__p == table.brokers.row(7)))
 print(f"{len(table):,} partitions; broker 7 leads {led:,} of them")
 
-zookeeper = kcore.elect(table, "offline", leaving=[7])  # as KafkaController.onBrokerFailure
-kraft = kcore.elect(table, "online", leaving=[7])  # as ReplicationControlManager.handleBrokerFenced
+zookeeper = kcore.zk.elect(table, "offline", leaving=[7])  # as KafkaController.onBrokerFailure
+kraft = kcore.kraft.elect(table, "online", leaving=[7])  # as ReplicationControlManager.handleBrokerFenced
 print(f"{len(zookeeper):,} partitions change, the same leaders: {np.array_equal(zookeeper.leaders, kraft.leaders)}")
 
 table.apply(kraft.written(), leaving=[7])

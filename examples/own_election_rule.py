@@ -7,7 +7,7 @@ import kcore
 table = kcore.generate(partitions=10_000, brokers=12, replication_factor=3, topics=100, seed=1)
 
 
-@kcore.election_policy
+@kcore.zk.election_policy
 def last_in_sync(replicas, in_sync, online):
     """The slot of the last replica that is in sync and online; -1 elects none."""
     best = -1
@@ -18,7 +18,7 @@ def last_in_sync(replicas, in_sync, online):
 
 
 for name, kind in (("Kafka's rule", "offline"), ("own rule", last_in_sync)):
-    changes = kcore.elect(table, kind, leaving=[3])
+    changes = kcore.zk.elect(table, kind, leaving=[3])
     won = np.bincount(changes.leaders[changes.leaders >= 0], minlength=12)
     print(f"{name}: {len(changes):,} partitions change, leaders by broker {won.tolist()}")
 

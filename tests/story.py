@@ -28,7 +28,7 @@ def all_requests(receiver: int) -> list[dict[str, Any]]:
     return [each for each in _recorded() if each["receiver"] == receiver]
 
 
-def columns(message: str, recorded: dict[str, Any]) -> kcore.Columns:
+def columns(message: str, recorded: dict[str, Any]) -> kcore.wire.Columns:
     """A recorded request as columns."""
     version = recorded["header"]["requestApiVersion"]
     return kcore.decode_columns(

@@ -1,16 +1,20 @@
 """The Kafka controller core: codec, tables, decisions, and the tool that measures them.
 
-The public names are those of `__all__`, and the packages `kcore.schema` (messages as classes), `kcore.spark` (Kafka's
-files as DataFrames) and `kcore.measure.bench` (benchmark plans). They need NumPy alone, but for: `election_policy`
-(kcore[numba]), `kcore.spark` (kcore[spark]), `kcore.measure.bench` (kcore[report]). Where an extra is missing,
-MissingExtraError names it. A public name keeps its meaning until a release after the one that deprecates it.
+The most used names are here. All public names are in groups: `kcore.wire` (bytes), `kcore.tables` (the state of a
+cluster), `kcore.zk` and `kcore.kraft` (controllers and elections), `kcore.raft` (a node of a quorum), `kcore.files`
+(Kafka's files), `kcore.schema` (messages as classes), `kcore.spark` (DataFrames) and `kcore.bench` (benchmark plans).
+
+They need NumPy alone, except `kcore.zk.election_policy` (kcore[numba]), `kcore.spark` (kcore[spark]) and `kcore.bench`
+(kcore[report]). Where an extra is missing, MissingExtraError names it. A public name keeps its meaning until a release
+after the one that deprecates it.
 """
 
-# Everything is loaded when it is first named, so that `import kcore` costs next to nothing. The first name of all
-# brings messages, tables and decisions together: no first decision pays for an import.
+# Everything loads when it is first named, so that `import kcore` costs next to nothing. The first name brings messages,
+# tables and decisions together: no first decision pays for an import.
 
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
+from warnings import warn
 
 from kcore.errors import DecodeError as DecodeError
 from kcore.errors import EncodeError as EncodeError
@@ -24,8 +28,16 @@ from kcore.version import __version__ as __version__
 
 if TYPE_CHECKING:
     from kcore import bench as bench
+    from kcore import files as files
+    from kcore import kraft as kraft
+    from kcore import raft as raft
     from kcore import schema as schema
     from kcore import spark as spark
+    from kcore import tables as tables
+    from kcore import wire as wire
+    from kcore import zk as zk
+
+    # Deprecated here; each is in its group.
     from kcore.broker.zk_control.broker import Broker as Broker
     from kcore.controller.zk.events import BrokerFailed as BrokerFailed
     from kcore.controller.zk.events import BrokerStarted as BrokerStarted
@@ -74,111 +86,99 @@ if TYPE_CHECKING:
     from kcore.wire.records import decode_records as decode_records
 
 __all__ = [
-    "Broker",
-    "BrokerFailed",
-    "BrokerStarted",
-    "BrokerTable",
-    "ClusterImage",
-    "Columns",
-    "ControlledShutdown",
     "DecodeError",
     "EncodeError",
-    "EpochTables",
     "Errors",
-    "Fanout",
     "KcoreError",
-    "MemoryLog",
     "MissingExtraError",
     "PartitionTable",
     "PlacementError",
-    "PreferredElection",
-    "RaftConfig",
-    "RaftNode",
-    "Record",
-    "RecordBatches",
-    "Records",
-    "Rows",
-    "Strings",
     "TableError",
     "UnknownMessageError",
     "UnsupportedVersionError",
-    "Vectors",
-    "ZkController",
     "__version__",
     "decode",
     "decode_columns",
-    "decode_from",
-    "decode_metadata_record",
-    "decode_records",
-    "diverge",
-    "diverge_log_dirs",
-    "elect",
-    "elect_one",
-    "election_policy",
     "encode",
     "encode_columns",
-    "encode_fanout",
-    "encode_metadata_record",
-    "encode_records",
-    "end_offset_for_epoch",
     "from_json",
     "generate",
     "load_metadata",
     "messages",
-    "place",
-    "scan_batches",
     "to_json",
-    "truncation_offsets",
 ]
 
-_TOGETHER = {
-    "kcore.metadata.table.broker_table": ("BrokerTable",),
-    "kcore.metadata.table.partition_table": ("PartitionTable",),
-    "kcore.replication.divergence": ("end_offset_for_epoch", "truncation_offsets"),
-    "kcore.replication.elect": ("elect",),
-    "kcore.replication.elect_one": ("elect_one",),
-    "kcore.replication.epochs": ("EpochTables",),
-    "kcore.replication.placement": ("place",),
-    "kcore.wire.codec": ("decode", "decode_from", "encode"),
-    "kcore.wire.column_codec": ("decode_columns", "encode_columns"),
-    "kcore.wire.columns": ("Columns", "Rows", "Strings", "Vectors"),
-    "kcore.wire.jsonform": ("from_json", "to_json"),
+_GROUPS = ("bench", "files", "kraft", "raft", "schema", "spark", "tables", "wire", "zk")
+_FIRST = ("kcore.tables", "kcore.wire", "kcore.replication.elect")  # They load together, with the first name.
+_MODULE_OF = {
+    "generate": "kcore.measure.workloads.generate",
+    "PartitionTable": "kcore.metadata.table.partition_table",
+    "Errors": "kcore.protocol_errors",
+    "messages": "kcore.schema.catalogue",
+    "load_metadata": "kcore.storage.raft.metadata_log",
+    "decode": "kcore.wire.codec",
+    "encode": "kcore.wire.codec",
+    "decode_columns": "kcore.wire.column_codec",
+    "encode_columns": "kcore.wire.column_codec",
+    "from_json": "kcore.wire.jsonform",
+    "to_json": "kcore.wire.jsonform",
 }
-_LATER = _TOGETHER | {
-    "kcore.broker.zk_control.broker": ("Broker",),
-    "kcore.controller.zk.events": ("BrokerFailed", "BrokerStarted", "ControlledShutdown", "PreferredElection"),
-    "kcore.controller.zk.zk_controller": ("ZkController",),
-    "kcore.metadata.image.image": ("ClusterImage",),
-    "kcore.protocol_errors": ("Errors",),
-    "kcore.raft.raft_config": ("RaftConfig",),
-    "kcore.raft.log.memory_log": ("MemoryLog",),
-    "kcore.raft.node": ("RaftNode",),
-    "kcore.replication.policy": ("election_policy",),
-    "kcore.schema.catalogue": ("messages",),
-    "kcore.storage.tools.diverge": ("diverge",),
-    "kcore.storage.tools.diverge_dirs": ("diverge_log_dirs",),
-    "kcore.storage.raft.metadata_log": ("load_metadata",),
-    "kcore.wire.fanout": ("Fanout", "encode_fanout"),
-    "kcore.wire.metadata_frames": ("decode_metadata_record", "encode_metadata_record"),
-    "kcore.wire.record_batch": ("RecordBatches", "scan_batches"),
-    "kcore.wire.record_building": ("encode_records",),
-    "kcore.wire.records": ("Record", "Records", "decode_records"),
-    "kcore.measure.workloads.generate": ("generate",),
+_GROUP_OF = {  # Deprecated here.
+    "Broker": "zk",
+    "BrokerFailed": "zk",
+    "BrokerStarted": "zk",
+    "BrokerTable": "tables",
+    "ClusterImage": "tables",
+    "Columns": "wire",
+    "ControlledShutdown": "zk",
+    "EpochTables": "tables",
+    "Fanout": "wire",
+    "MemoryLog": "raft",
+    "PreferredElection": "zk",
+    "RaftConfig": "raft",
+    "RaftNode": "raft",
+    "Record": "wire",
+    "RecordBatches": "wire",
+    "Records": "wire",
+    "Rows": "wire",
+    "Strings": "wire",
+    "Vectors": "wire",
+    "ZkController": "zk",
+    "decode_from": "wire",
+    "decode_metadata_record": "wire",
+    "decode_records": "wire",
+    "diverge": "files",
+    "diverge_log_dirs": "files",
+    "elect": "zk",
+    "elect_one": "zk",
+    "election_policy": "zk",
+    "encode_fanout": "wire",
+    "encode_metadata_record": "wire",
+    "encode_records": "wire",
+    "end_offset_for_epoch": "tables",
+    "place": "tables",
+    "scan_batches": "wire",
+    "truncation_offsets": "tables",
 }
-_MODULE_OF = {name: module for module, names in _LATER.items() for name in names}
-_PACKAGES = ("bench", "schema", "spark")
 
 
 def __getattr__(name: str) -> Any:
-    if name in _PACKAGES:
+    if name in _GROUPS:
         return import_module(f"kcore.{name}")
+    if name == "elect":
+        warn("kcore.elect is deprecated: use kcore.zk.elect or kcore.kraft.elect", DeprecationWarning, stacklevel=2)
+        return import_module("kcore.replication.elect").elect
+    if name in _GROUP_OF:
+        home = f"kcore.{_GROUP_OF[name]}.{name}"
+        warn(f"kcore.{name} is deprecated: use {home}", DeprecationWarning, stacklevel=2)
+        return getattr(import_module(f"kcore.{_GROUP_OF[name]}"), name)
     if name not in _MODULE_OF:
         raise AttributeError(f"module 'kcore' has no attribute {name!r}")
-    for module in (*_TOGETHER, _MODULE_OF[name]):
-        loaded = import_module(module)
-        globals().update({each: getattr(loaded, each) for each in _LATER[module]})
-    return globals()[name]
+    for module in _FIRST:
+        import_module(module)
+    value = globals()[name] = getattr(import_module(_MODULE_OF[name]), name)
+    return value
 
 
 def __dir__() -> list[str]:
-    return sorted({*globals(), *__all__, *_PACKAGES})
+    return sorted({*__all__, *_GROUPS})

@@ -83,7 +83,7 @@ class ClusterFileError(KcoreError, ValueError):
     """A file given as a cluster is neither a ZooKeeper dump nor a raw request with its header."""
 
 
-class StorageError(KcoreError, ValueError):
+class StorageError(KcoreError, OSError, ValueError):
     """A file or folder of a log directory that is not what it should be; the message says which, and where in it."""
 
 

@@ -1,12 +1,15 @@
 """The small types that Kafka's schemas and our signatures share."""
 
 from base64 import urlsafe_b64decode, urlsafe_b64encode
-from typing import Final, NewType, TypeAlias, TypeGuard
+from typing import TYPE_CHECKING, Any, Final, NewType, TypeAlias, TypeGuard
 
 import numpy as np
 import numpy.typing as npt
 
 from kcore.errors import EncodeError
+
+if TYPE_CHECKING:
+    from uuid import UUID
 
 _WHOLE: Final = (int, np.integer)
 
@@ -33,10 +36,10 @@ class Uuid(bytes):
 
     __slots__ = ()
 
-    def __new__(cls, value: bytes | str = bytes(16)) -> "Uuid":
-        """From 16 bytes or from the printed form; EncodeError, a ValueError, for anything else."""
+    def __new__(cls, value: "bytes | str | UUID" = bytes(16)) -> "Uuid":
+        """From 16 bytes, the printed form or a uuid.UUID; EncodeError, a ValueError, for anything else."""
         try:
-            raw = urlsafe_b64decode(value + "==") if isinstance(value, str) else bytes(memoryview(value))
+            raw = urlsafe_b64decode(value + "==") if isinstance(value, str) else bytes(memoryview(_raw(value)))
         except (ValueError, TypeError, BufferError):
             raise EncodeError(f"a Uuid is 16 bytes or 22 characters of base64, not {value!r:.60}") from None
         if len(raw) != 16:
@@ -54,6 +57,10 @@ class Uuid(bytes):
 
     def __repr__(self) -> str:
         return f"Uuid('{self}')"
+
+
+def _raw(value: "bytes | UUID") -> Any:
+    return getattr(value, "bytes", value)  # A uuid.UUID has its bytes as an attribute.
 
 
 ZERO_UUID = Uuid()

@@ -20,11 +20,11 @@ WILD: tuple[Any, ...] = (
 )
 
 TABLE = kcore.generate(partitions=12, brokers=4, replication_factor=3, topics=2, seed=1)
-COLUMNS = kcore.Columns("FetchRequest", max_wait_ms=3)
-BATCH = kcore.encode_records([kcore.Record(1, 2, b"k", b"v", (("h", None),))])
-RECORDS = kcore.decode_records(BATCH)
-EPOCHS = kcore.EpochTables.of([[(0, 0), (2, 10)]], [20], [5])
-CHANGES = kcore.elect(TABLE, "online", leaving=[1])
+COLUMNS = kcore.wire.Columns("FetchRequest", max_wait_ms=3)
+BATCH = kcore.wire.encode_records([kcore.wire.Record(1, 2, b"k", b"v", (("h", None),))])
+RECORDS = kcore.wire.decode_records(BATCH)
+EPOCHS = kcore.tables.EpochTables.of([[(0, 0), (2, 10)]], [20], [5])
+CHANGES = kcore.kraft.elect(TABLE, "online", leaving=[1])
 
 
 def table() -> kcore.PartitionTable:
@@ -32,60 +32,60 @@ def table() -> kcore.PartitionTable:
 
 
 def topics(**given: Any) -> bytes:
-    columns = kcore.Columns("FetchRequest", topics=kcore.Rows(**given))
+    columns = kcore.wire.Columns("FetchRequest", topics=kcore.wire.Rows(**given))
     assert repr(columns)
     _ = columns == columns
     return kcore.encode_columns(columns, 4)
 
 
 def strings(**given: Any) -> Any:
-    made = kcore.Strings(**given)
+    made = kcore.wire.Strings(**given)
     return len(made), list(made), made.tolist(), repr(made), made == made
 
 
 def vectors(**given: Any) -> Any:
-    made = kcore.Vectors(**given)
+    made = kcore.wire.Vectors(**given)
     return len(made), list(made), repr(made), made == made
 
 
 CALLS: dict[str, tuple[Callable[..., Any], dict[str, Any]]] = {
     "decode": (kcore.decode, {"message": "FetchRequest", "version": 4, "data": bytes(21), "dialect": None}),
-    "decode_from": (kcore.decode_from, {"message": "FetchRequest", "version": 4, "data": bytes(21), "offset": 0}),
+    "decode_from": (kcore.wire.decode_from, {"message": "FetchRequest", "version": 4, "data": bytes(21), "offset": 0}),
     "encode": (kcore.encode, {"message": FetchRequest(), "version": 4, "out": None, "dialect": None}),
     "decode_columns": (kcore.decode_columns, {"name": "FetchRequest", "version": 4, "data": bytes(21)}),
     "encode_columns": (kcore.encode_columns, {"columns": COLUMNS, "version": 4, "out": None}),
     "to_json": (kcore.to_json, {"message": FetchRequest(), "version": 4, "dialect": None}),
     "from_json": (kcore.from_json, {"name": "ControlledShutdownRequest", "version": 0, "obj": {"brokerId": 1}}),
-    "encode_fanout": (kcore.encode_fanout, {"columns": COLUMNS, "version": 4, "client_id": None}),
-    "fanout": (kcore.encode_fanout(COLUMNS, 4).bytes_for, {"broker_epoch": 1, "correlation_id": 2}),
-    "decode_metadata_record": (kcore.decode_metadata_record, {"data": b"\1\2\0"}),
-    "encode_metadata_record": (kcore.encode_metadata_record, {"record": FetchRequest(), "version": 0}),
+    "encode_fanout": (kcore.wire.encode_fanout, {"columns": COLUMNS, "version": 4, "client_id": None}),
+    "fanout": (kcore.wire.encode_fanout(COLUMNS, 4).bytes_for, {"broker_epoch": 1, "correlation_id": 2}),
+    "decode_metadata_record": (kcore.wire.decode_metadata_record, {"data": b"\1\2\0"}),
+    "encode_metadata_record": (kcore.wire.encode_metadata_record, {"record": FetchRequest(), "version": 0}),
     "Columns": (
-        kcore.Columns,
+        kcore.wire.Columns,
         {"message": "FetchRequest", "max_wait_ms": 1, "cluster_id": "c"},
     ),
     "Columns of topics": (
         topics,
         {
-            **{"row_offsets": np.array([0, 1], np.int32), "valid": None, "topic": kcore.Strings.of(["t"])},
-            "partitions": kcore.Rows(np.array([0, 1], np.int32), partition=np.zeros(1, np.int32)),
+            **{"row_offsets": np.array([0, 1], np.int32), "valid": None, "topic": kcore.wire.Strings.of(["t"])},
+            "partitions": kcore.wire.Rows(np.array([0, 1], np.int32), partition=np.zeros(1, np.int32)),
         },
     ),
     "Strings": (strings, {"offsets": np.array([0, 1], np.int32), "values": np.zeros(1, np.uint8), "valid": None}),
     "Vectors": (vectors, {"offsets": np.array([0, 1], np.int32), "values": np.zeros(1, np.int32), "valid": None}),
-    "Strings.of": (kcore.Strings.of, {"texts": ["a"]}),
-    "scan_batches": (kcore.scan_batches, {"data": BATCH, "start": 0, "limit": 1}),
-    "decode_records": (kcore.decode_records, {"data": BATCH, "batches": None, "max_bytes": 100}),
+    "Strings.of": (kcore.wire.Strings.of, {"texts": ["a"]}),
+    "scan_batches": (kcore.wire.scan_batches, {"data": BATCH, "start": 0, "limit": 1}),
+    "decode_records": (kcore.wire.decode_records, {"data": BATCH, "batches": None, "max_bytes": 100}),
     "encode_records": (
-        kcore.encode_records,
+        kcore.wire.encode_records,
         {
-            **{"records": [kcore.Record(0, 0)], "base_offset": 0, "last_offset_delta": 0, "base_timestamp": 0},
+            **{"records": [kcore.wire.Record(0, 0)], "base_offset": 0, "last_offset_delta": 0, "base_timestamp": 0},
             **{"max_timestamp": 0, "codec": "none", "level": None, "partition_leader_epoch": 0, "producer_id": 0},
             **{"producer_epoch": 0, "base_sequence": 0},
         },
     ),
     "Record": (
-        lambda **fields: kcore.encode_records([kcore.Record(**fields)]),
+        lambda **fields: kcore.wire.encode_records([kcore.wire.Record(**fields)]),
         {"offset": 0, "timestamp": 0, "key": b"", "value": b"", "headers": (("h", b""),)},
     ),
     "encode_batches": (encode_batches, {"records": RECORDS, "codec": "gzip", "level": 1}),
@@ -94,25 +94,25 @@ CALLS: dict[str, tuple[Callable[..., Any], dict[str, Any]]] = {
         {"partitions": 6, "brokers": 3, "replication_factor": 2, "topics": 2, "seed": 1, "racks": None},
     ),
     "place": (
-        kcore.place,
+        kcore.tables.place,
         {
             **{"kind": "kafka-3.9", "brokers": [1, 2], "partitions": 2, "replication_factor": 1, "racks": None},
             **{"start": 0, "seed": 1, "start_partition": 0, "fenced": None},
         },
     ),
     "elect": (
-        kcore.elect,
+        kcore.kraft.elect,
         {
             **{"table": TABLE, "kind": "online", "rows": None, "leaving": (), "unclean": None, "level": None},
             **{"min_isr": 1, "elr": False},
         },
     ),
     "elect in ZooKeeper mode": (
-        kcore.elect,
+        kcore.zk.elect,
         {"table": TABLE, "kind": "offline", "rows": None, "leaving": (), "unclean": None, "level": "3.9.1"},
     ),
     "BrokerTable.from_arrays": (
-        kcore.BrokerTable.from_arrays,
+        kcore.tables.BrokerTable.from_arrays,
         {"ids": [1, 2], "live": None, "shutting_down": None, "epochs": None, "racks": None, "endpoints": None},
     ),
     "PartitionTable.from_arrays": (
@@ -146,10 +146,10 @@ CALLS: dict[str, tuple[Callable[..., Any], dict[str, Any]]] = {
     "states": (lambda **given: list(TABLE.states(**given)), {"rows": [0]}),
     "under_min_isr": (TABLE.under_min_isr, {"min_isr": 1}),
     "end_offset_for_epoch": (
-        kcore.end_offset_for_epoch,
+        kcore.tables.end_offset_for_epoch,
         {"epochs": [0, 2], "starts": [0, 10], "row_offsets": [0, 2], "log_ends": [20], "requested": [1]},
     ),
-    "truncation_offsets": (kcore.truncation_offsets, {"leader": EPOCHS, "follower": EPOCHS}),
+    "truncation_offsets": (kcore.tables.truncation_offsets, {"leader": EPOCHS, "follower": EPOCHS}),
     "broker row": (TABLE.brokers.row, {"broker_id": 1}),
     "broker rows": (TABLE.brokers.rows, {"broker_ids": [1]}),
     "register": (
@@ -160,10 +160,13 @@ CALLS: dict[str, tuple[Callable[..., Any], dict[str, Any]]] = {
     "set_live": (lambda **given: table().brokers.set_live(**given), {"broker_ids": [1]}),
     "set_gone": (lambda **given: table().brokers.set_gone(**given), {"broker_id": 1}),
     "load_metadata": (kcore.load_metadata, {"path": "nowhere"}),
-    "diverge": (kcore.diverge, {"folder_a": "nowhere", "folder_b": "nowhere", "read": "bytes"}),
-    "diverge_log_dirs": (kcore.diverge_log_dirs, {"log_dir_a": "nowhere", "log_dir_b": "nowhere", "read": "bytes"}),
-    "EpochTables.of": (kcore.EpochTables.of, {"tables": [[(0, 0)]], "log_ends": [5]}),
-    "election_policy": (kcore.election_policy, {"function": None}),
+    "diverge": (kcore.files.diverge, {"folder_a": "nowhere", "folder_b": "nowhere", "read": "bytes"}),
+    "diverge_log_dirs": (
+        kcore.files.diverge_log_dirs,
+        {"log_dir_a": "nowhere", "log_dir_b": "nowhere", "read": "bytes"},
+    ),
+    "EpochTables.of": (kcore.tables.EpochTables.of, {"tables": [[(0, 0)]], "log_ends": [5]}),
+    "election_policy": (kcore.zk.election_policy, {"function": None}),
     "Uuid": (kcore.types.Uuid, {"value": bytes(16)}),
 }
 
@@ -197,7 +200,7 @@ def test_what_the_errors_say() -> None:
         with pytest.raises(kcore.TableError, match=f"^{message}$"):
             kcore.generate(**sizes | wrong)  # type: ignore[arg-type]
     with pytest.raises(kcore.TableError, match="leaving is a list of broker ids, not 7"):
-        kcore.elect(TABLE, "offline", leaving=7)  # type: ignore[call-overload]
+        kcore.zk.elect(TABLE, "offline", leaving=7)  # type: ignore[call-overload]
     with pytest.raises(
         kcore.UnknownMessageError, match=r"no message is called 'FetchReqest'; did you mean 'FetchRequest'\?"
     ):

@@ -119,9 +119,9 @@ def test_02_every_module_of_the_library_names_the_extra_that_it_lacks() -> None:
 
 # What needs it, and the code of a user.
 LIBRARY = {
-    "arrow": "kcore.Columns('LeaderAndIsrRequest').to_arrow()",
+    "arrow": "kcore.wire.Columns('LeaderAndIsrRequest').to_arrow()",
     "metrics": "import kcore.server.metrics.page",
-    "numba": "kcore.election_policy(lambda replicas, in_sync, online: 0)",
+    "numba": "kcore.zk.election_policy(lambda replicas, in_sync, online: 0)",
     "report": "kcore.measure.bench.run('smoke')",
     "spark": "kcore.spark.register",
     "zookeeper": "import kcore.zookeeper.session",
@@ -195,7 +195,7 @@ def test_02_a_storm_in_zookeeper_mode_names_its_extra_before_it_starts_anything(
 
 def test_02_a_log_as_arrow_names_the_extra(tmp_path: Path) -> None:
     log = tmp_path / "00000000000000000000.log"
-    log.write_bytes(kcore.encode_records([kcore.Record(0, 1, None, b"value")]))
+    log.write_bytes(kcore.wire.encode_records([kcore.wire.Record(0, 1, None, b"value")]))
     arrow = str(tmp_path / "out.arrow")
     done = run(COMMAND, hidden_but("typer", "rich"), "dump", str(log), "--arrow", arrow)
     assert (done.returncode, done.stderr) == (2, 'kcore: Arrow needs pyarrow: pip install "kcore[arrow]"\n')

@@ -14,7 +14,9 @@ from pathlib import Path
 import kcore
 from kcore.schema import LeaderAndIsrRequest
 
-BATCH = kcore.encode_records([kcore.Record(0, 1, b"key", b"value"), kcore.Record(1, 2, b"key", b"value")])
+BATCH = kcore.wire.encode_records(
+    [kcore.wire.Record(0, 1, b"key", b"value"), kcore.wire.Record(1, 2, b"key", b"value")]
+)
 
 
 def command(*arguments: str) -> str:
@@ -41,8 +43,9 @@ def none() -> None:
     assert kcore.encode_columns(kcore.decode_columns("LeaderAndIsrRequest", 7, data), 7) == data
     assert kcore.from_json("LeaderAndIsrRequest", 7, kcore.to_json(request, 7)) == request
     table = kcore.generate(partitions=200, brokers=10, replication_factor=3, topics=10, seed=1)
-    assert len(kcore.elect(table, "offline", leaving=[7])) == (table.replicas__ps == table.brokers.row(7)).any(1).sum()
-    assert len(kcore.decode_records(BATCH)) == 2
+    lost = kcore.zk.elect(table, "offline", leaving=[7])
+    assert len(lost) == (table.replicas__ps == table.brokers.row(7)).any(1).sum()
+    assert len(kcore.wire.decode_records(BATCH)) == 2
     assert [each for each in kcore.__all__ if not hasattr(kcore, each)] == []
 
 
@@ -99,8 +102,8 @@ def numba() -> None:
         return 0 if online & 1 else -1
 
     table = kcore.generate(partitions=200, brokers=10, replication_factor=3, topics=10, seed=1)
-    policy = kcore.election_policy(first_if_online)
-    assert len(kcore.elect(table, policy, leaving=[7])) > 0
+    policy = kcore.zk.election_policy(first_if_online)
+    assert len(kcore.zk.elect(table, policy, leaving=[7])) > 0
 
 
 def report() -> None:

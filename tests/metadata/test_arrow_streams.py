@@ -20,9 +20,9 @@ RECORDS = decode_records(
 )
 GIVERS: dict[str, tuple[Any, list[str]]] = {
     "PartitionTable": (TABLE, ["topic", "partition", "leader", "replicas"]),
-    "ZooKeeperElections": (kcore.elect(TABLE, "offline", leaving=[1]), ["row", "leader", "isr", "leaderEpoch"]),
-    "KraftElections": (kcore.elect(TABLE, "online", leaving=[1]), ["row", "leader", "isr", "leaderEpoch"]),
-    "Columns": (kcore.Columns("ControlledShutdownRequest", broker_id=3), ["broker_id"]),
+    "ZooKeeperElections": (kcore.zk.elect(TABLE, "offline", leaving=[1]), ["row", "leader", "isr", "leaderEpoch"]),
+    "KraftElections": (kcore.kraft.elect(TABLE, "online", leaving=[1]), ["row", "leader", "isr", "leaderEpoch"]),
+    "Columns": (kcore.wire.Columns("ControlledShutdownRequest", broker_id=3), ["broker_id"]),
     "Records": (RECORDS, ["batchPosition", "partitionLeaderEpoch", "offset", "timestamp"]),
 }
 ANY_GIVER = pytest.mark.parametrize(("giver", "names"), GIVERS.values(), ids=GIVERS)
@@ -49,7 +49,7 @@ def test_without_pyarrow_the_extra_is_named(giver: Any, names: list[str], monkey
 
 
 def test_the_rows_of_changes() -> None:
-    rows = kcore.elect(TABLE, "offline", leaving=[1]).to_arrow().to_pylist()
+    rows = kcore.zk.elect(TABLE, "offline", leaving=[1]).to_arrow().to_pylist()
     common = {"leader": 2, "isr": [2], "leaderEpoch": 1, "partitionEpoch": 0, "leaderRecoveryState": 0}
     assert rows == [{"row": 0} | common, {"row": 1} | common]
 
@@ -59,7 +59,7 @@ def test_the_rows_of_records() -> None:
     assert (first["offset"], first["key"], first["value"]) == (5, b"k", b"v")
     assert first["headers"] == [{"key": "h", "value": None}, {"key": "i", "value": b"j"}]
     assert (second["key"], second["headers"]) == (None, [{"key": "k", "value": b""}])
-    assert kcore.decode_records(b"").to_arrow().num_rows == 0
+    assert kcore.wire.decode_records(b"").to_arrow().num_rows == 0
 
 
 def test_records_come_in_batches_of_some_megabytes(monkeypatch: pytest.MonkeyPatch) -> None:

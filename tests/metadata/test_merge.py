@@ -10,7 +10,7 @@ from kcore.metadata.zookeeper.merge import merge
 from kcore.types import Uuid
 
 
-def told(*states: tuple[str, int, int, list[int], list[int]], live: tuple[int, ...] = (1, 2, 3)) -> kcore.Columns:
+def told(*states: tuple[str, int, int, list[int], list[int]], live: tuple[int, ...] = (1, 2, 3)) -> kcore.wire.Columns:
     """An UpdateMetadata of (topic, partition, leader, ISR, replicas)."""
     names = list(dict.fromkeys(state[0] for state in states))
     topics = [
@@ -37,7 +37,7 @@ def states(table: PartitionTable) -> dict[tuple[str, int], object]:
     return {(state.topic, state.partition): state for state in map(table.state, rows)}
 
 
-def merged(*requests: kcore.Columns) -> PartitionTable:
+def merged(*requests: kcore.wire.Columns) -> PartitionTable:
     table = PartitionTable.from_columns(told(live=()))
     for request in requests:
         merge(table, request)
@@ -72,13 +72,13 @@ def test_a_topic_being_deleted_goes() -> None:
 def test_a_topic_without_partitions_is_no_deletion_of_another() -> None:
     table = merged(told(("a", 0, 1, [1], [1]), ("bb", 0, 1, [1], [1])))
     topics = told(("bb", 0, -2, [1], [1])).topic_states
-    both = kcore.Columns(
+    both = kcore.wire.Columns(
         "UpdateMetadataRequest",
-        topic_states=kcore.Rows(
+        topic_states=kcore.wire.Rows(
             np.array([0, 2], np.int32),
-            topic_name=kcore.Strings.of(["a", "bb"]),
+            topic_name=kcore.wire.Strings.of(["a", "bb"]),
             topic_id=np.concatenate([np.full((1, 16), 1, np.uint8), topics.topic_id]),
-            partition_states=kcore.Rows(np.array([0, 0, 1], np.int32), **topics.partition_states._columns),
+            partition_states=kcore.wire.Rows(np.array([0, 0, 1], np.int32), **topics.partition_states._columns),
         ),
     )
     merge(table, both)
@@ -86,7 +86,7 @@ def test_a_topic_without_partitions_is_no_deletion_of_another() -> None:
 
 
 def test_topic_ids_come_with_an_upgrade_and_go_with_a_downgrade() -> None:
-    def nameless(leader: int) -> kcore.Columns:
+    def nameless(leader: int) -> kcore.wire.Columns:
         request = told(("a", 0, leader, [1], [1]))
         del request.topic_states._columns["topic_id"]
         return request

@@ -161,7 +161,7 @@ def test_a_change_is_applied_to_the_state_that_it_was_decided_on() -> None:
         with pytest.raises(TableError, match=r"decided on another state: topic-0000\d-\d+ has partition epoch"):
             mine.apply(decided)
         assert mine == after  # Nothing has changed.
-    assert isinstance(kcore.elect(of, "offline", leaving=[2]), UnwrittenChanges)
+    assert isinstance(kcore.zk.elect(of, "offline", leaving=[2]), UnwrittenChanges)
     with pytest.raises(TableError, match="not written"):
         of.apply(elect(of, "offline", leaving=[2]))  # type: ignore[arg-type]
 

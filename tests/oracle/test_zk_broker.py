@@ -167,7 +167,7 @@ def test_all_logs_are_equal_in_the_end(cluster: Cluster) -> None:
     for partition, replicas in REPLICAS.items():
         folders = [cluster.log_dir(each) / f"{TOPIC}-{partition}" for each in replicas]
         for one, other in combinations(folders, 2):
-            difference = kcore.diverge(one, other)
+            difference = kcore.files.diverge(one, other)
             # Who leads for a moment while the others stop has an epoch without records at the end.
             with Log(one) as log:
                 assert difference.epoch_offset in (None, log.end_offset)

@@ -168,7 +168,7 @@ def test_all_logs_are_equal_in_the_end(cluster: Cluster) -> None:
     for partition in REPLICAS:
         folders = [each.log_dirs[0] / f"{TOPIC}-{partition}" for each in cluster.brokers.brokers]
         for one, other in combinations(folders, 2):
-            difference = kcore.diverge(one, other)
+            difference = kcore.files.diverge(one, other)
             with Log(one) as log:  # Who leads for a moment while the others stop has an epoch without records.
                 assert difference.epoch_offset in (None, log.end_offset)
             assert difference.reason == "same", difference

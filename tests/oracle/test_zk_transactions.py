@@ -200,7 +200,7 @@ def test_replicas_of_both_kinds_know_the_same_transactions(cluster: Cluster) -> 
         with Log(folders[0]) as first:
             aborted = [each for segment in first.segments for each in segment.aborted]
         for other, folder in zip(others, folders[1:], strict=True):
-            assert kcore.diverge(folders[0], folder).reason == "same", (partition, other)
+            assert kcore.files.diverge(folders[0], folder).reason == "same", (partition, other)
             with Log(folder) as log:
                 assert [each for segment in log.segments for each in segment.aborted] == aborted
             compared += len(aborted)

@@ -5,7 +5,6 @@ from typing import Any
 import numpy as np
 import pytest
 
-import kcore
 from kcore.errors import ArgumentError, LevelError
 from kcore.metadata.image.image import ClusterImage
 from kcore.metadata.metadata_version import MetadataVersion
@@ -85,4 +84,4 @@ def test_eligible_leader_replicas_are_the_images() -> None:
 def test_what_elects() -> None:
     for wrong in (None, 7, "table"):
         with pytest.raises(ArgumentError, match="elect takes a PartitionTable or a ClusterImage, not"):
-            kcore.elect(wrong)  # type: ignore[call-overload]
+            elect(wrong)  # type: ignore[arg-type]

@@ -160,7 +160,7 @@ def test_a_request_a_task_and_a_response_are_kinds() -> None:
 def test_counts_are_those_of_the_partitions() -> None:
     """By their plain definition, partition by partition, over slices of any length."""
     table = kcore.generate(partitions=3000, brokers=7, replication_factor=2, topics=5, seed=3)
-    table.apply(kcore.elect(table, "offline", leaving=[2, 3]).written())
+    table.apply(kcore.zk.elect(table, "offline", leaving=[2, 3]).written())
     states = list(table)
     offline = sum(each.leader < 0 for each in states)
     imbalanced = sum(each.leader != each.replicas[0] for each in states)

@@ -31,7 +31,7 @@ spark = builder.config("spark.archives", archives).config("spark.executorEnv.PYT
 def elect(seed):
     import kcore, os
     table = kcore.generate(partitions=100, brokers=5, replication_factor=3, topics=5, seed=seed)
-    return os.path.relpath(kcore.__file__), kcore.__version__, len(kcore.elect(table, "offline", leaving=[1])) > 0
+    return os.path.relpath(kcore.__file__), kcore.__version__, len(kcore.zk.elect(table, "offline", leaving=[1])) > 0
 
 try:
     for told in sorted(set(spark.sparkContext.parallelize(range(2), 2).map(elect).collect())):
@@ -63,7 +63,9 @@ def test_02_executors_whose_python_has_no_package_use_the_archive(packed: tuple[
     options = re.fullmatch(r"--archives (\S+) --conf spark\.executorEnv\.PYTHONPATH=(\S+)\n", packed[1])
     assert options is not None
     log.parent.mkdir()
-    log.write_bytes(kcore.encode_records([kcore.Record(0, 1, None, b"a"), kcore.Record(1, 2, None, b"b")]))
+    log.write_bytes(
+        kcore.wire.encode_records([kcore.wire.Record(0, 1, None, b"a"), kcore.wire.Record(1, 2, None, b"b")])
+    )
     done = run_program([*options.groups(), str(log)], spark_home(tmp_path), bare / "bin" / "python", unpacked)
     place = f"{archive.FOLDER}/kcore/__init__.py"
     assert done.stdout.splitlines() == [f"{place} {kcore.__version__} True", "2 records"], done.stderr

@@ -1,4 +1,4 @@
-"""Two log directories compared over a real Spark: the rows of `kcore.diverge_log_dirs`."""
+"""Two log directories compared over a real Spark: the rows of `kcore.files.diverge_log_dirs`."""
 
 from collections.abc import Iterator
 from pathlib import Path
@@ -23,7 +23,9 @@ def spark() -> Iterator[SparkSession]:
 
 
 def plain(a: Path, b: Path, **options: Any) -> list[dict[str, Any]]:
-    return [divergence_row(*partition, found) for partition, found in kcore.diverge_log_dirs(a, b, **options).items()]
+    return [
+        divergence_row(*partition, found) for partition, found in kcore.files.diverge_log_dirs(a, b, **options).items()
+    ]
 
 
 @pytest.mark.parametrize("read", ["bytes", "epochs"])

@@ -45,7 +45,7 @@ def test_a_log_dir_is_a_row_a_record(spark: SparkSession) -> None:
     expected = []
     for (topic, partition), folder in partitions_in(BROKER).items():
         for file in files_of(folder):
-            for record in kcore.decode_records(file.read_bytes()):
+            for record in kcore.wire.decode_records(file.read_bytes()):
                 expected.append((topic, partition, record.offset, record.key, record.value))
     assert found == sorted(expected) and found
     counts = {row["topic"]: row["count"] for row in frame.groupBy("topic").count().collect()}
@@ -89,7 +89,9 @@ def logs(tmp_path: Path) -> Path:
 def encoded(base: int) -> bytearray:
     """Ten records, a second apart from 2024-01-01 on."""
     numbers = range(base, base + 10)
-    return bytearray(kcore.encode_records([kcore.Record(n, EPOCH_MS + 1000 * n, None, b"v%d" % n) for n in numbers]))
+    return bytearray(
+        kcore.wire.encode_records([kcore.wire.Record(n, EPOCH_MS + 1000 * n, None, b"v%d" % n) for n in numbers])
+    )
 
 
 def test_04_a_flipped_bit_in_another_partition_fails_no_filtered_count(spark: SparkSession, logs: Path) -> None:
@@ -189,8 +191,8 @@ def test_only_the_columns_that_are_asked_for_are_made(spark: SparkSession, logs:
 def test_timestamps_are_timestamps(spark: SparkSession, tmp_path: Path) -> None:
     (tmp_path / "t-0").mkdir()
     times = (EPOCH_MS, -1, 2**62)
-    records = [kcore.Record(n, each, None, b"") for n, each in enumerate(times)]
-    (tmp_path / "t-0" / f"{0:020}.log").write_bytes(b"".join(kcore.encode_records([each]) for each in records))
+    records = [kcore.wire.Record(n, each, None, b"") for n, each in enumerate(times)]
+    (tmp_path / "t-0" / f"{0:020}.log").write_bytes(b"".join(kcore.wire.encode_records([each]) for each in records))
     frame = spark.read.format("kcore.log").option("columns", "timestamp").load(str(tmp_path))
     assert frame.dtypes == [("timestamp", "timestamp")]
     found = frame.toArrow()["timestamp"].to_pylist()
@@ -276,20 +278,20 @@ def test_03_a_program_of_a_user_needs_no_pyspark_python(logs: Path) -> None:
 def test_rows_of_every_codec_are_the_records(tmp_path: Path) -> None:
     """Arrow's rows against the records themselves: headers, nulls and compressed batches."""
     records = [
-        kcore.Record(0, 5, b"k", b"v" * 100, (("h", b"1"), ("n", None))),
-        kcore.Record(1, 6, None, b"", ()),
-        kcore.Record(2, 7, b"", None, (("é", b""),)),
+        kcore.wire.Record(0, 5, b"k", b"v" * 100, (("h", b"1"), ("n", None))),
+        kcore.wire.Record(1, 6, None, b"", ()),
+        kcore.wire.Record(2, 7, b"", None, (("é", b""),)),
     ]
     folder = tmp_path / "a-topic-3"
     folder.mkdir()
     path = folder / "00000000000000000000.log"
     parts = [
-        kcore.encode_records([replace(each, offset=3 * k + each.offset) for each in records], codec=codec)
+        kcore.wire.encode_records([replace(each, offset=3 * k + each.offset) for each in records], codec=codec)
         for k, codec in enumerate(("none", "gzip", "snappy", "lz4", "zstd"))
     ]
     path.write_bytes(b"".join(parts))
     rows = [row for batch in record_rows(path) for row in batch.to_pylist()]
-    decoded = list(kcore.decode_records(path.read_bytes()))
+    decoded = list(kcore.wire.decode_records(path.read_bytes()))
     assert len(rows) == len(decoded) == 15
     for row, record in zip(rows, decoded, strict=True):
         assert (row["topic"], row["partition"], row["file"]) == ("a-topic", 3, str(path))

@@ -16,10 +16,9 @@ import numpy as np
 import pytest
 
 import kcore
-from kcore import Columns, Rows, Strings, Vectors
 from kcore.errors import DecodeError, EncodeError
 from kcore.schema import PartitionRecord
-from kcore.wire import column_codec
+from kcore.wire import Columns, Rows, Strings, Vectors, column_codec
 from kcore.wire.buffers import immutable, is_immutable
 from kcore.wire.columns import UnknownTags
 from kcore.wire.metadata_frames import encode_metadata_record
@@ -92,7 +91,7 @@ def test_every_kind_of_buffer_is_decoded(tmp_path: Path) -> None:
         columns = kcore.decode_columns(NAME, VERSION, buffer)
         assert kcore.encode_columns(columns, VERSION) == kcore.encode_columns(expected, VERSION) == data
         assert kcore.decode(NAME, VERSION, buffer) == message
-        assert kcore.decode_from(NAME, VERSION, buffer) == (message, len(data))
+        assert kcore.wire.decode_from(NAME, VERSION, buffer) == (message, len(data))
     for buffer, _ in buffers(batch, tmp_path):
         assert len(scan_batches(buffer)) == 1 and [each.value for each in decode_records(buffer)] == [b"v"]
 

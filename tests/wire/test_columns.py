@@ -12,7 +12,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 import kcore
-from kcore import Columns, DecodeError, EncodeError, Rows, Strings, UnsupportedVersionError, Vectors
+from kcore import DecodeError, EncodeError, UnsupportedVersionError
 from kcore.schema import (
     LeaderAndIsrRequest,
     RequestHeader,
@@ -21,6 +21,7 @@ from kcore.schema import (
     message_class,
 )
 from kcore.schema.structure import Message, Struct
+from kcore.wire import Columns, Rows, Strings, Vectors
 from kcore.wire.plan import plan
 from reference.columns import root_row, write
 from wire.column_messages import EveryKind, structs

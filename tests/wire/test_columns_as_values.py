@@ -112,7 +112,7 @@ def test_where_columns_are_encoded_into() -> None:
     assert encode_columns(columns, 7, room) == 33 and bytes(room[:33]) == encode_columns(columns, 7)
 
 
-@pytest.mark.parametrize("read", [kcore.decode, kcore.decode_columns, kcore.decode_from])
+@pytest.mark.parametrize("read", [kcore.decode, kcore.decode_columns, kcore.wire.decode_from])
 def test_what_is_no_bytes(read: Callable[..., Any]) -> None:
     for data in (
         np.zeros(100),
@@ -127,7 +127,7 @@ def test_what_is_no_bytes(read: Callable[..., Any]) -> None:
             read("FetchRequest", 4, data)
     for number in (np.zeros(100), 7):
         with pytest.raises(NotBytesError, match="expected bytes"):
-            kcore.scan_batches(number)  # type: ignore[arg-type]
+            kcore.wire.scan_batches(number)  # type: ignore[arg-type]
     plain = kcore.encode(kcore.schema.FetchRequest(), 4)
     for same in (bytearray(plain), np.frombuffer(plain, np.int8), memoryview(plain)):
         read("FetchRequest", 4, same)
@@ -172,5 +172,5 @@ def test_offsets_of_a_batch_rise() -> None:
         encode_records([Record(3, 0)], base_offset=4)
     with pytest.raises(EncodeError, match="last_offset_delta is 1, and the last record is 2 above the base offset"):
         encode_records([Record(3, 0), Record(5, 0)], last_offset_delta=1)
-    batches = kcore.scan_batches(encode_records([Record(3, 0), Record(5, 0)], base_offset=2, last_offset_delta=9))
+    batches = kcore.wire.scan_batches(encode_records([Record(3, 0), Record(5, 0)], base_offset=2, last_offset_delta=9))
     assert (batches.base_offset.item(), batches.last_offset.item()) == (2, 11)

@@ -128,6 +128,6 @@ def test_values_that_end_with_their_array() -> None:
     data = kcore.encode(request("LeaderAndIsrRequest", (64,), mixed, 9), 7)
     columns = kcore.decode_columns("LeaderAndIsrRequest", 7, data)
     states = columns.topic_states.partition_states
-    exact = kcore.Vectors(states.isr.offsets.copy(), states.isr.values.copy())
+    exact = kcore.wire.Vectors(states.isr.offsets.copy(), states.isr.values.copy())
     states._made["isr"] = exact
     assert kcore.encode_columns(columns, 7) == data

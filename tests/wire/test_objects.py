@@ -329,14 +329,14 @@ def test_a_message_out_of_a_frame(wrap: Any) -> None:
     header = kcore.schema.RequestHeader(request_api_key=52, request_api_version=1, correlation_id=7, client_id="c")
     body = kcore.schema.VoteRequest(cluster_id="k")
     frame = wrap(kcore.encode(header, 2) + kcore.encode(body, 1) + b"rest")
-    found, at = kcore.decode_from("RequestHeader", 2, frame)
+    found, at = kcore.wire.decode_from("RequestHeader", 2, frame)
     assert (found, at) == (header, len(kcore.encode(header, 2)))
-    assert kcore.decode_from(kcore.schema.VoteRequest, 1, frame, at) == (body, len(frame) - 4)
+    assert kcore.wire.decode_from(kcore.schema.VoteRequest, 1, frame, at) == (body, len(frame) - 4)
     with pytest.raises(kcore.DecodeError) as told:
-        kcore.decode_from("VoteRequest", 1, frame[: at + 3], at)
+        kcore.wire.decode_from("VoteRequest", 1, frame[: at + 3], at)
     assert told.value.offset >= at
     for outside in (-1, len(frame) + 1):
         with pytest.raises(kcore.DecodeError, match=f"there are only {len(frame)} bytes"):
-            kcore.decode_from("VoteRequest", 1, frame, outside)
+            kcore.wire.decode_from("VoteRequest", 1, frame, outside)
     with pytest.raises(kcore.DecodeError):
-        kcore.decode_from("VoteRequest", 1, frame, len(frame))
+        kcore.wire.decode_from("VoteRequest", 1, frame, len(frame))

@@ -9,9 +9,9 @@ import numpy as np
 import pytest
 
 import kcore
-from kcore import Columns, Vectors
 from kcore.errors import EncodeError
 from kcore.schema.fetch import FetchableTopicResponse, FetchResponse, PartitionData
+from kcore.wire import Columns, Vectors
 from kcore.wire.column_codec import decode_rows
 from kcore.wire.columns import Spans
 from wire.every_kind import EveryKind

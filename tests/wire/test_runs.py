@@ -7,8 +7,9 @@ import numpy as np
 import pytest
 
 import kcore
-from kcore import Columns, EncodeError, Rows
+from kcore import EncodeError
 from kcore.schema import FetchRequest, message_class
+from kcore.wire import Columns, Rows
 from kcore.wire.plan import plan
 from reference.columns import write
 from wire.damage import assert_told_as_one_by_one
@@ -91,15 +92,15 @@ def test_columns_that_are_not_contiguous() -> None:
 
 
 def test_what_is_null_is_empty() -> None:
-    client = kcore.Strings(np.array([0, 2], np.int32), np.frombuffer(b"ab", np.uint8), np.array([False]))
+    client = kcore.wire.Strings(np.array([0, 2], np.int32), np.frombuffer(b"ab", np.uint8), np.array([False]))
     with pytest.raises(EncodeError, match=r"client_id: a row that is null has elements"):
         kcore.encode_columns(Columns("RequestHeader", client_id=client), 2)
-    topics = Rows(np.array([0, 1], np.int32), valid=np.array([False]), name=kcore.Strings.of(["a"]))
+    topics = Rows(np.array([0, 1], np.int32), valid=np.array([False]), name=kcore.wire.Strings.of(["a"]))
     with pytest.raises(EncodeError, match=r"topics: a row that is null has elements"):
         kcore.encode_columns(Columns("MetadataRequest", topics=topics), 12)
 
 
 def test_a_struct_that_may_be_null_is_one_a_row_at_most() -> None:
-    twice = Rows(np.array([0, 2], np.int32), topic_name=kcore.Strings.of(["a", "b"]))
+    twice = Rows(np.array([0, 2], np.int32), topic_name=kcore.wire.Strings.of(["a", "b"]))
     with pytest.raises(EncodeError, match=r"one struct a row, or none"):
         kcore.encode_columns(Columns("DescribeTopicPartitionsRequest", cursor=twice), 0)

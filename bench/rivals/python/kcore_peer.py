@@ -33,7 +33,7 @@ class Columns(Case):
             self.columns = self.keep()
             self.partitions = len(self.columns.topic_states.partition_states)
             self.out = bytearray(len(data))
-            self.fanout = kcore.encode_fanout(self.columns, version)
+            self.fanout = kcore.wire.encode_fanout(self.columns, version)
 
     def keep(self) -> Any:
         return kcore.decode_columns(self.message, self.version, self.data)
@@ -157,11 +157,11 @@ class Election(Case):
         self.table = table
         self.rows = np.arange(len(table), dtype=np.int32)
         decisions: dict[str, Callable[[int], Any]] = {
-            "offline": lambda lost: kcore.elect(table, "offline", leaving=(lost,)),
-            "fence": lambda lost: kcore.elect(table, "online", leaving=(lost,), level=KRAFT_LEVEL),
-            "preferred": lambda _: kcore.elect(table, "preferred"),
-            "scan": lambda _: kcore.elect(table, "offline"),
-            "full": lambda _: kcore.elect(
+            "offline": lambda lost: kcore.zk.elect(table, "offline", leaving=(lost,)),
+            "fence": lambda lost: kcore.kraft.elect(table, "online", leaving=(lost,), level=KRAFT_LEVEL),
+            "preferred": lambda _: kcore.zk.elect(table, "preferred"),
+            "scan": lambda _: kcore.zk.elect(table, "offline"),
+            "full": lambda _: kcore.kraft.elect(
                 table, "online", rows=self.rows, leaving=(FIRST_BROKER_ID,), level=KRAFT_LEVEL
             ),
         }
@@ -193,8 +193,8 @@ class Divergence(Case):
 
     def decide(self) -> Any:
         if self.kind == "end_offsets":
-            return kcore.end_offset_for_epoch(*self.leader.columns, self.requested)
-        return kcore.truncation_offsets(self.leader, self.follower)
+            return kcore.tables.end_offset_for_epoch(*self.leader.columns, self.requested)
+        return kcore.tables.truncation_offsets(self.leader, self.follower)
 
     def run(self, round_: int) -> int:
         self.decide()
@@ -230,7 +230,7 @@ def table(directory: Path, shape: str) -> Any:
         leaders=rows[:, 0],
         leader_epochs=rows[:, 1],
         partition_epochs=rows[:, 2],
-        brokers=kcore.BrokerTable.from_arrays(np.arange(FIRST_BROKER_ID, FIRST_BROKER_ID + BROKERS)),
+        brokers=kcore.tables.BrokerTable.from_arrays(np.arange(FIRST_BROKER_ID, FIRST_BROKER_ID + BROKERS)),
     )
 
 

@@ -18,7 +18,7 @@ Which partitions elect where no rows are given:
 from collections.abc import Iterable
 from dataclasses import replace
 from functools import lru_cache
-from typing import TYPE_CHECKING, Final, Literal, overload
+from typing import TYPE_CHECKING, Any, Final, Literal
 
 import numpy.typing as npt
 
@@ -47,126 +47,132 @@ _ZOOKEEPER: Final = {
 _NEWEST: Final = next(reversed(RELEASES))
 
 
-@overload
-def elect(
-    table: "ClusterImage",
-    kind: KraftKind | None = None,
-    *,
-    rows: npt.ArrayLike | None = None,
-    leaving: Iterable[int] = (),
-    unclean: bool | npt.ArrayLike | None = None,
-    level: Level | str | None = None,
-    min_isr: int | npt.ArrayLike | None = None,
-    elr: bool | None = None,
-) -> KraftElections: ...
-@overload
-def elect(
+def zookeeper_elect(
     table: PartitionTable,
-    kind: Literal["online", "unclean"],
+    kind: ZooKeeperKind | ElectionPolicy = "offline",
     *,
     rows: npt.ArrayLike | None = None,
     leaving: Iterable[int] = (),
     unclean: bool | npt.ArrayLike | None = None,
-    level: Level | str | None = None,
-    min_isr: int | npt.ArrayLike | None = None,
-    elr: bool | None = None,
-) -> KraftElections: ...
-@overload
-def elect(
-    table: PartitionTable,
-    kind: Literal["offline", "reassign"] | ElectionPolicy,
-    *,
-    rows: npt.ArrayLike | None = None,
-    leaving: Iterable[int] = (),
-    unclean: bool | npt.ArrayLike | None = None,
-    level: Level | str | None = None,
-) -> ZooKeeperElections: ...
-@overload
-def elect(
-    table: "PartitionTable | ClusterImage",
-    kind: Kind | ElectionPolicy | None = None,
-    *,
-    rows: npt.ArrayLike | None = None,
-    leaving: Iterable[int] = (),
-    unclean: bool | npt.ArrayLike | None = None,
-    level: Level | str | None = None,
-    min_isr: int | npt.ArrayLike | None = None,
-    elr: bool | None = None,
-) -> ZooKeeperElections | KraftElections: ...
-def elect(
-    table: "PartitionTable | ClusterImage",
-    kind: Kind | ElectionPolicy | None = None,
-    *,
-    rows: npt.ArrayLike | None = None,
-    leaving: Iterable[int] = (),
-    unclean: bool | npt.ArrayLike | None = None,
-    level: Level | str | None = None,
-    min_isr: int | npt.ArrayLike | None = None,
-    elr: bool | None = None,
-) -> ZooKeeperElections | KraftElections:
-    """What an event or an election changes, for every partition it concerns; changed rows only.
+    level: Level | str = ZOOKEEPER_RELEASE,
+) -> ZooKeeperElections:
+    """The changes that an election of ZooKeeper mode makes; changed rows only, and the table stays as it is.
 
-    `table` may be a ClusterImage: `level`, `elr`, `min_isr` and `unclean` are then the image's own unless they are
-    given, and the kinds are KRaft's. Without a kind, leaders that are not online are replaced: that is "offline" at
-    ZooKeeper levels and "online" at KRaft's.
+    - `kind`: "offline", "reassign", "preferred", "controlled-shutdown", or an election policy in place of "offline".
+    - `rows`: partition rows, ascending: exactly these elect. Without them those elect on which Kafka's controller acts;
+      the docstring of this module lists them.
+    - `leaving`: ids of the brokers that fail ("offline") or ask to shut down ("controlled-shutdown").
+    - `unclean`: whether topics allow unclean elections: one bool, or one a partition (p); by default no.
+    - `level`: a release of ZooKeeper mode, see `levels.py`.
 
-    ZooKeeper levels know the kinds "offline", "reassign", "preferred" and "controlled-shutdown", and an election policy
-    in place of "offline"; their `partition_epochs` are the versions that the writes must find. KRaft levels know
-    "online", "unclean", "preferred" and "controlled-shutdown"; their epochs are those that the partitions then have.
-    `written()` of either is what a table takes. What may be left out:
-
-    - `level`, see `levels.py`: for a table "3.9.1", ZooKeeper mode, but the newest release for kinds of KRaft alone.
-    - `leaving`: ids of the brokers that fail ("offline"), ask to shut down ("controlled-shutdown") or are fenced
-      (KRaft).
-    - `unclean`: whether topics allow unclean elections, one bool or one a partition of the table (p); for a table no,
-      as in Kafka. "offline", "online" and KRaft's "controlled-shutdown" ask it.
-    - KRaft alone: `elr`, whether eligible leader replicas are enabled (KIP-966), for a table no; `min_isr`,
-      min.insync.replicas, one or one a partition, for a table 1.
-
-    With `rows` (partition rows, ascending) exactly these partitions elect, as Kafka's election function does by itself.
-    Without, those elect that Kafka's controller would act on: this module's head lists them.
-
-    KRaft asks of a leader that its broker is registered, neither fenced nor shutting down, and that the replica's log
-    directory is online; ZooKeeper mode that its broker is live. TableError: rows or brokers that are not the table's.
-    LevelError: a kind the level lacks, or too many `leaving`.
+    The `partition_epochs` of the result are the versions that the writes must find; a table applies `written()`.
+    TableError: rows or brokers that are not the table's. LevelError: a level of KRaft, or too many `leaving`.
+    Source: kafka.controller.Election, KafkaController of 3.9.1.
     """
-    if not (kind is None or isinstance(kind, (str, ElectionPolicy))):
-        raise LevelError(f"no election {kind!r:.60}: a kind is a text, or an election policy")
-    if not (elr is None or isinstance(elr, bool)):
-        raise TableError(f"elr is a bool or None, not {elr!r:.60}")
-    if not (level is None or isinstance(level, (str, Level))):
-        raise LevelError(f"a level is a text such as '4.3.1' or '3.9-IV0', not {level!r:.60}")
-    return _elect(table, kind, rows, leaving, unclean, level, min_isr, elr)
-
-
-def _elect(
-    table: "PartitionTable | ClusterImage",
-    kind: str | ElectionPolicy | None,
-    rows: npt.ArrayLike | None,
-    leaving: Iterable[int],
-    unclean: bool | npt.ArrayLike | None,
-    level: Level | str | None,
-    min_isr: int | npt.ArrayLike | None,
-    elr: bool | None,
-) -> ZooKeeperElections | KraftElections:
-    image = None
-    if not isinstance(table, PartitionTable):
-        table, image = _parts_of(table)
-        level = _level_of(image) if level is None else level
+    _check(kind, level)
     name, policy = ("offline", kind) if isinstance(kind, ElectionPolicy) else (kind, None)
+    if not isinstance(table, PartitionTable):
+        raise ArgumentError(f"an election of ZooKeeper mode takes a PartitionTable, not {type(table).__name__}")
     gone = _broker_rows(table, leaving)
     name, rules = _rules_of(name, level, len(gone))
-    chosen = None if rows is None else checked_rows(rows, len(table))
     if not rules.zookeeper:
-        if image is None:
-            least = 1 if min_isr is None else min_isr
-            settings = kraft_elections.settings_of(table, rules, unclean, least, bool(elr))
-        else:
-            settings = _settings_of(image, rules, unclean, min_isr, elr)
-        return kraft_elections.elect_kraft(name, table, chosen, gone, settings)
+        raise LevelError(f"{rules.version} is a level of KRaft: use kcore.kraft.elect")
+    chosen = None if rows is None else checked_rows(rows, len(table))
     if name == "offline":
         return zookeeper_elections.offline(table, chosen, gone, unclean, rules, policy)
     return _ZOOKEEPER[name](table, chosen, gone)
+
+
+def kraft_elect(
+    table: "PartitionTable | ClusterImage",
+    kind: KraftKind = "online",
+    *,
+    rows: npt.ArrayLike | None = None,
+    leaving: Iterable[int] = (),
+    unclean: bool | npt.ArrayLike | None = None,
+    level: Level | str | None = None,
+    min_isr: int | npt.ArrayLike | None = None,
+    elr: bool | None = None,
+) -> KraftElections:
+    """The changes that an election of a KRaft controller makes; changed rows only, and the table stays as it is.
+
+    For a ClusterImage `level`, `elr`, `min_isr` and `unclean` are the image's own unless they are given.
+
+    - `kind`: "online", "unclean", "preferred" or "controlled-shutdown".
+    - `rows`: partition rows, ascending: exactly these elect. Without them those elect on which Kafka's controller acts;
+      the docstring of this module lists them.
+    - `leaving`: ids of the brokers that are fenced.
+    - `unclean`: whether topics allow unclean elections: one bool, or one a partition (p); for a table no.
+    - `level`: a release or a metadata.version of KRaft, see `levels.py`; for a table the newest release.
+    - `elr`: whether eligible leader replicas are enabled (KIP-966); for a table no.
+    - `min_isr`: min.insync.replicas, one or one a partition; for a table 1.
+
+    A leader's broker must be registered, neither fenced nor shutting down, and the replica's log directory online. The
+    epochs of the result are those that the partitions then have; a table applies `written()`.
+    TableError: rows or brokers that are not the table's. LevelError: a level of ZooKeeper mode.
+    Source: ReplicationControlManager, PartitionChangeBuilder.
+    """
+    _check(kind, level)
+    if not (elr is None or isinstance(elr, bool)):
+        raise TableError(f"elr is a bool or None, not {elr!r:.60}")
+    table, image = (table, None) if isinstance(table, PartitionTable) else _parts_of(table)
+    if level is None:
+        level = _NEWEST if image is None else _level_of(image)
+    gone = _broker_rows(table, leaving)
+    name, rules = _rules_of(kind, level, len(gone))
+    if rules.zookeeper:
+        raise LevelError(f"{rules.version} is a level of ZooKeeper mode: use kcore.zk.elect")
+    chosen = None if rows is None else checked_rows(rows, len(table))
+    if image is None:
+        least = 1 if min_isr is None else min_isr
+        settings = kraft_elections.settings_of(table, rules, unclean, least, bool(elr))
+    else:
+        settings = _settings_of(image, rules, unclean, min_isr, elr)
+    return kraft_elections.elect_kraft(name, table, chosen, gone, settings)
+
+
+def elect(
+    table: "PartitionTable | ClusterImage",
+    kind: Kind | ElectionPolicy | None = None,
+    *,
+    rows: npt.ArrayLike | None = None,
+    leaving: Iterable[int] = (),
+    unclean: bool | npt.ArrayLike | None = None,
+    level: Level | str | None = None,
+    min_isr: int | npt.ArrayLike | None = None,
+    elr: bool | None = None,
+) -> ZooKeeperElections | KraftElections:
+    """Deprecated: `zookeeper_elect` or `kraft_elect`, by the level, the kind, and the type of `table`.
+
+    Without a level, an image elects at its own, and kinds of KRaft alone elect at the newest release. Everything else
+    elects at 3.9.1 in ZooKeeper mode.
+    """
+    _check(kind, level)
+    if level is None:
+        of_image = None if isinstance(table, PartitionTable) else _parts_of(table)[1]
+        level = _default_level(kind) if of_image is None else _level_of(of_image)
+    if not level_of(level).zookeeper:
+        chosen: Any = "online" if kind is None else kind
+        return kraft_elect(
+            *(table, chosen), rows=rows, leaving=leaving, unclean=unclean, level=level, min_isr=min_isr, elr=elr
+        )
+    if not (elr is None or isinstance(elr, bool)):
+        raise TableError(f"elr is a bool or None, not {elr!r:.60}")
+    table = table if isinstance(table, PartitionTable) else _parts_of(table)[0]
+    chosen = "offline" if kind is None else kind
+    return zookeeper_elect(table, chosen, rows=rows, leaving=leaving, unclean=unclean, level=level)
+
+
+def _default_level(kind: object) -> str:
+    is_kraft_alone = kind in kraft_elections.KINDS and kind not in zookeeper_elections.KINDS
+    return _NEWEST if is_kraft_alone else ZOOKEEPER_RELEASE
+
+
+def _check(kind: object, level: object) -> None:
+    if not (kind is None or isinstance(kind, (str, ElectionPolicy))):
+        raise LevelError(f"no election {kind!r:.60}: a kind is a text, or an election policy")
+    if not (level is None or isinstance(level, (str, Level))):
+        raise LevelError(f"a level is a text such as '4.3.1' or '3.9-IV0', not {level!r:.60}")
 
 
 def _parts_of(image: "ClusterImage") -> tuple[PartitionTable, "ClusterImage"]:
@@ -185,15 +191,10 @@ def _broker_rows(table: PartitionTable, leaving: Iterable[int]) -> list[int]:
 
 
 @lru_cache(maxsize=512)
-def _rules_of(kind: str | None, level: Level | str | None, leaving: int) -> tuple[str, Level]:
-    """The kind and the level, or what None stands for; LevelError where its controllers know no such election."""
-    if level is None:
-        level = (
-            _NEWEST if kind in kraft_elections.KINDS and kind not in zookeeper_elections.KINDS else ZOOKEEPER_RELEASE
-        )
+def _rules_of(kind: str, level: Level | str, leaving: int) -> tuple[str, Level]:
+    """The kind and the level; LevelError where controllers of that level know no such election."""
     rules = level_of(level)
     kinds = zookeeper_elections.KINDS if rules.zookeeper else kraft_elections.KINDS
-    kind = kinds[0] if kind is None else kind
     if kind not in kinds:
         mode, name = "ZooKeeper" if rules.zookeeper else "KRaft", level if isinstance(level, str) else level.version
         raise LevelError(f"no election {kind!r} at level {name}, which is {mode}'s: it has {', '.join(kinds)}")
@@ -235,10 +236,9 @@ def _warm_up() -> None:
     Python specialises code in its first dozen passes; they are paid here, with the rules of all levels some 3 ms.
     """
     table = PartitionTable.from_arrays([[0, 1]])
-    kinds: tuple[tuple[Kind, str], ...] = ("offline", ZOOKEEPER_RELEASE), ("online", _NEWEST)
-    for kind, level in kinds:
-        for _ in range(_PASSES):
-            elect(table, kind, leaving=[0], level=level)
+    for _ in range(_PASSES):
+        zookeeper_elect(table, leaving=[0])
+        kraft_elect(table, leaving=[0])
     for rules in LEVELS:  # 30 us each, which the first election at that level would take longer.
         if not rules.zookeeper:
             _ = kraft_elections.settings_of(table, rules, None, 1, False).features

@@ -45,7 +45,7 @@ def diverge_log_dirs(
     partitions: Iterable[TopicPartition] | None = None,
     tasks: int | None = None,
 ) -> DataFrame:
-    """As `kcore.diverge_log_dirs`, a row a partition (divergence_rows.SCHEMA); both paths must be there on executors.
+    """`kcore.files.diverge_log_dirs` with a row a partition (divergence_rows.SCHEMA); executors need both paths.
 
     The directories are listed at once, StorageError if they hold nothing; what they hold is compared whenever the
     DataFrame is asked for rows. `tasks`: four a core of the cluster unless told otherwise.

@@ -119,7 +119,7 @@ def encode_records(
     except (TypeError, AttributeError, ValueError) as error:
         if isinstance(error, EncodeError):
             raise
-        raise EncodeError(f"records are kcore.Records, their offsets and times whole numbers: {error}") from error
+        raise EncodeError(f"records are kcore.wire.Records, their offsets and times whole numbers: {error}") from error
     times = (first_timestamp, largest)
     header = (base, partition_leader_epoch, attributes, last, *times, producer_id, producer_epoch, base_sequence)
     return build(columns_of_rows([header], len(header)), columns, headers, (values, b""), level)

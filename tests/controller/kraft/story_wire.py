@@ -63,7 +63,7 @@ def batches_of(data: bytes) -> Iterator[Json]:
     """Whole batches of a metadata log."""
     if not data:
         return
-    records = kcore.decode_records(data)
+    records = kcore.wire.decode_records(data)
     bounds = records.batches
     found: list[Json] = [
         {"baseOffset": int(bounds.base_offset[k]), "epoch": int(bounds.partition_leader_epoch[k]), "records": []}

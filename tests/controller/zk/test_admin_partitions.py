@@ -49,7 +49,7 @@ def partitions(cluster: Cluster) -> list[list[int]]:
 def test_a_topic_grows_where_its_first_partition_left_off() -> None:
     cluster = small([3, 4], [4, 1])
     assert grow(cluster, 4) == (Errors.NONE, None)
-    expected = kcore.place("kafka-3.9", [1, 2, 3, 4], 2, 2, start=2, start_partition=2).tolist()
+    expected = kcore.tables.place("kafka-3.9", [1, 2, 3, 4], 2, 2, start=2, start_partition=2).tolist()
     assert partitions(cluster) == [[3, 4], [4, 1], *expected]
     for index, each in enumerate(expected, start=2):
         assert cluster.state("t", index) == (each[0], tuple(each), 0)

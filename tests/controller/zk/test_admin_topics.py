@@ -78,7 +78,7 @@ def test_the_placement_is_kafkas_from_a_start_that_is_handed_in() -> None:
         for each in znodes.decode_topic("", cluster.tree.nodes["/brokers/topics/new"].data).partitions.values()
     ]
     seed = int.from_bytes(Uuid((1).to_bytes(16, "big"))[:6], "big")
-    assert [list(each) for each in replicas] == kcore.place("kafka-3.9", [1, 2, 3], 4, 2, seed=seed).tolist()
+    assert [list(each) for each in replicas] == kcore.tables.place("kafka-3.9", [1, 2, 3], 4, 2, seed=seed).tolist()
 
 
 def test_racks_are_minded_and_must_be_known_of_all_or_none() -> None:

@@ -16,8 +16,8 @@ from kcore.wire.codec import encode
 def requests() -> list[ControlRequest]:
     """Of a lost broker: LeaderAndIsr for some, UpdateMetadata for all."""
     table = kcore.generate(partitions=60, brokers=5, replication_factor=3, topics=7, seed=1)
-    controller = kcore.ZkController(0, 1, table)
-    decision = controller.on_broker_failed(kcore.BrokerFailed((3,)))
+    controller = kcore.zk.ZkController(0, 1, table)
+    decision = controller.on_broker_failed(kcore.zk.BrokerFailed((3,)))
     controller.replay(decision)
     return controller.requests(decision)
 

@@ -23,8 +23,7 @@ from kcore.metadata.table.change_sets import no_changes, part
 from kcore.metadata.table.changes import UnwrittenChanges
 from kcore.metadata.table.partition_table import PartitionTable
 from kcore.protocol_errors import Errors
-from kcore.replication.bulk_elections import ZooKeeperElections
-from kcore.replication.elect import ZooKeeperKind, elect
+from kcore.replication.elect import ZooKeeperKind, zookeeper_elect
 from kcore.schema import ControlledShutdownResponse
 from kcore.schema.controlled_shutdown import RemainingPartition
 from kcore.types import Bools, Int32s
@@ -164,11 +163,11 @@ class ZkController:
         leaving: Sequence[int] = (),
         table: PartitionTable | None = None,
     ) -> UnwrittenChanges:
-        """One election in bulk; not of topics that are being deleted, and with a mind to failed log directories."""
+        """One election in bulk; not of topics that are being deleted, and with regard to failed log directories."""
         table = self.table if table is None else table
-        elections = elect(table, kind, rows=rows, leaving=leaving, unclean=self.unclean, level=self._level)
-        assert isinstance(elections, ZooKeeperElections), self._level
-        changes: UnwrittenChanges = elections
+        changes: UnwrittenChanges = zookeeper_elect(
+            table, kind, rows=rows, leaving=leaving, unclean=self.unclean, level=self._level
+        )
         stateless = table.leader_epoch__p[changes.rows] < 0
         if stateless.any():  # Their first state is on_new_partitions' to give.
             changes = part(changes, ~stateless)

@@ -14,7 +14,7 @@ from kcore.metadata.table.arrays import Array
 from kcore.metadata.table.broker_table import BrokerTable
 from kcore.metadata.table.partition_table import PartitionTable
 from kcore.metadata.table.topic_table import TopicTable
-from kcore.replication.elect import elect
+from kcore.replication.elect import zookeeper_elect
 from kcore.schema.index import REQUESTS
 from kcore.storage.tools.foreign import file_of_zookeeper
 from kcore.types import Int16s, Int64s, Uuid
@@ -58,7 +58,7 @@ def brokers_gone(share: float, brokers: int) -> int:
 def lose(table: PartitionTable, broker_ids: list[int]) -> None:
     """Makes brokers gone, as a controller in ZooKeeper mode leaves the partitions once all of them have failed."""
     if broker_ids:
-        table.apply(elect(table, "offline", leaving=broker_ids).written())
+        table.apply(zookeeper_elect(table, leaving=broker_ids).written())
         for broker_id in broker_ids:
             table.brokers.set_gone(broker_id)
 

@@ -11,7 +11,7 @@ from kcore.measure.workloads.clusters import cluster_of, mixed_states_of
 from kcore.measure.workloads.measure import Operation
 from kcore.metadata.table.changes import ChangeColumns
 from kcore.metadata.table.partition_table import PartitionTable
-from kcore.replication.elect import elect
+from kcore.replication.elect import kraft_elect, zookeeper_elect
 
 
 def setup(cell: Cell, cluster: bytes | None) -> list[Operation]:
@@ -22,25 +22,34 @@ def setup(cell: Cell, cluster: bytes | None) -> list[Operation]:
     mixed, moved = mixed_states_of(table, cell), table.copy()
     moved.apply(led_by_second(moved))
     return [
-        _operation("one broker: fails", table, held, lambda: elect(table, "offline", leaving=(broker_id,))),
+        _operation("one broker: fails", table, held, lambda: zookeeper_elect(table, "offline", leaving=(broker_id,))),
         _operation(
-            "one broker: fails, mixed states", mixed, held, lambda: elect(mixed, "offline", leaving=(broker_id,))
+            "one broker: fails, mixed states",
+            mixed,
+            held,
+            lambda: zookeeper_elect(mixed, "offline", leaving=(broker_id,)),
         ),
         _operation(
             "one broker: controlled shutdown",
             table,
             held,
-            lambda: elect(table, "controlled-shutdown", leaving=(broker_id,)),
+            lambda: zookeeper_elect(table, "controlled-shutdown", leaving=(broker_id,)),
         ),
-        _operation("one broker: fenced, KRaft", table, held, lambda: elect(table, "online", leaving=(broker_id,))),
+        _operation(
+            "one broker: fenced, KRaft", table, held, lambda: kraft_elect(table, "online", leaving=(broker_id,))
+        ),
         _operation(
             "one broker: fenced, KRaft, into the ELR",
             table,
             held,
-            lambda: elect(table, "online", leaving=(broker_id,), elr=True, min_isr=MAX_REPLICAS),
+            lambda: kraft_elect(table, "online", leaving=(broker_id,), elr=True, min_isr=MAX_REPLICAS),
         ),
-        _operation("every partition: preferred leaders return", moved, len(moved), lambda: elect(moved, "preferred")),
-        _operation("every partition: leaderless ones sought", mixed, len(mixed), lambda: elect(mixed, "offline")),
+        _operation(
+            "every partition: preferred leaders return", moved, len(moved), lambda: zookeeper_elect(moved, "preferred")
+        ),
+        _operation(
+            "every partition: leaderless ones sought", mixed, len(mixed), lambda: zookeeper_elect(mixed, "offline")
+        ),
     ]
 
 

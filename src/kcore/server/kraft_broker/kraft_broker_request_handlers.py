@@ -75,7 +75,7 @@ class KraftBrokerRequestHandlers(BrokerRequestHandlers):
         image: Callable[[], ClusterImage | None],
         **callbacks: Any,
     ) -> None:
-        """`config`: the broker's settings; `image`: None until replicas follow it; `callbacks`: as the base class has them."""
+        """`config`: the broker's settings; `image`: None until replicas follow it."""
         super().__init__(manager, logs, **callbacks)
         self._config, self._image = config, image
         self.moves: ReplicaMoves | None = None  # Set before anything is served.
