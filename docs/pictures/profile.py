@@ -41,7 +41,7 @@ def taken(folder: Path) -> list[ProfileRow]:
 
 
 def cell_of(row: ProfileRow) -> str:
-    """What repetitions are of."""
+    """Repetitions of the same measurement have the same name."""
     return " ".join(str(row[name]) for name in ("target", "brokers", "partitions", "scenario"))
 
 

@@ -53,7 +53,7 @@ DEPARTURES: Final[Mapping[str, Departure]] = {
     ),
     CLEAN_BOUNCE_WAITS: Departure(
         "refuses a broker that restarts after its controlled shutdown until the session of its last incarnation ends",
-        "takes it in once the last incarnation was told that it may stop",
+        "takes it in once the last incarnation was allowed to stop",
         "a rolling restart waits for nothing",
     ),
     FENCES_ONE_BY_ONE: Departure(
