@@ -1,8 +1,10 @@
 """Draws storms.svg from storms.json, and writes the tables of storms into the pages.
 
-    python docs/pictures/storms.py                        # draw and write all of it again.
-    python docs/pictures/storms.py --measure kraft quorum # first run these storms of storm_data.py, an hour or so each.
-    python docs/pictures/storms.py out/kraft              # first take these results, by the names of their folders.
+    python docs/pictures/storms.py                        # Draw and write all of it again.
+
+    python docs/pictures/storms.py --measure kraft quorum # First run these storms of storm_data.py, an hour or so each.
+
+    python docs/pictures/storms.py out/kraft              # First take these results, by the names of their folders.
 
 Only Python's own library is used.
 """
