@@ -2,9 +2,11 @@
 
 from kcore.broker.replicas.log_validator import BUDGET_PER_BYTE, LEAST_BUDGET
 from kcore.net.bounded_log import LONGEST_LINE, BoundedLog
+from kcore.net.handshakes import HANDSHAKE_MOST
 from kcore.net.limits import Limits
 from kcore.net.sasl_server import FAILURE_DELAY_S, LARGEST_RECEIVE
 from kcore.raft.config import MOST_WAITING
+from kcore.raft.control_records import MOST_LISTENER_BYTES, MOST_LISTENERS
 from kcore.raft.epoch_limits import MOST_AHEAD, PER_SECOND
 from kcore.server.audit import FILE_BYTES, FILES
 from kcore.server.quorum.front import MOST_CONNECTIONS
@@ -27,9 +29,13 @@ def test_the_bounds_on_the_page() -> None:
         "half frames, and requests that run, all together": f"{limits.received_bytes // MIB} MiB",
         "answers that are not taken, all together": f"{limits.unsent_bytes // MIB} MiB",
         "values of all arrays of a request": f"{limits.request_values:,}",
+        "bytes of a client in its TLS handshake": f"{HANDSHAKE_MOST // 1024} KiB",
         "an idle connection": f"{limits.idle_s:.0f} s",
         "what a producer's batch may decompress to": f"{LEAST_BUDGET // MIB} MiB, or {BUDGET_PER_BYTE} times",
         "a frame of SASL before authentication": sasl,
+        "listeners of a quorum's voter, in AddRaftVoter and UpdateRaftVoter": (
+            f"{MOST_LISTENERS}, with {MOST_LISTENER_BYTES // 1024} KiB of their names and hosts"
+        ),
         "fetches that wait at a quorum's leader": f"{MOST_WAITING:,}",
         "a kind of line in the log about clients": f"{burst} at once, then one a second, {LONGEST_LINE:,}",
         "the audit log": f"{FILES} files of {FILE_BYTES // MIB} MiB",

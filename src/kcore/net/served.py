@@ -10,7 +10,7 @@ from kcore.errors import DecodeError, FrameError, KcoreError, NetworkError
 from kcore.net.admission import Rank
 from kcore.net.adoption import AdoptedConnection, Direct, Identity, Returned, descriptor_of
 from kcore.net.framed import PIECE_BYTES, Encoded, Framed, Piece, encoded, frame_of
-from kcore.net.handshakes import TLS_BYTES
+from kcore.net.handshakes import tls_bytes
 from kcore.net.large_requests import Place
 from kcore.net.letting_go import let_go, long_lists
 from kcore.net.one_by_one import Share
@@ -209,8 +209,8 @@ class ServedConnection(Framed):
 
     def _weigh(self) -> None:
         """Tells what this connection holds of its client's."""
-        held = self._splitter.held_bytes - QUIET_BYTES + self._running_bytes + TLS_BYTES * self._is_unknown
-        self._server.received.hold(self, held)
+        held = self._splitter.held_bytes - QUIET_BYTES + self._running_bytes
+        self._server.received.hold(self, held + (tls_bytes(self._transport) if self._is_unknown else 0))
 
     async def _next_frame(self) -> bytes | list[Piece] | None:
         await self._drain()
