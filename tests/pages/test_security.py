@@ -4,6 +4,7 @@ from kcore.broker.replicas.log_validator import BUDGET_PER_BYTE, LEAST_BUDGET
 from kcore.net.bounded_log import LONGEST_LINE, BoundedLog
 from kcore.net.handshakes import HANDSHAKE_MOST
 from kcore.net.limits import Limits
+from kcore.net.sasl_client import FEW_ITERATIONS, MOST_ITERATIONS
 from kcore.net.sasl_server import FAILURE_DELAY_S, LARGEST_RECEIVE
 from kcore.raft.config import MOST_WAITING
 from kcore.raft.control_records import MOST_LISTENER_BYTES, MOST_LISTENERS
@@ -37,6 +38,9 @@ def test_the_bounds_on_the_page() -> None:
             f"{MOST_LISTENERS}, with {MOST_LISTENER_BYTES // 1024} KiB of their names and hosts"
         ),
         "fetches that wait at a quorum's leader": f"{MOST_WAITING:,}",
+        "iterations of SCRAM that a server asks of this one, as its client": (
+            f"{MOST_ITERATIONS:,}; all above {FEW_ITERATIONS:,} in one thread"
+        ),
         "a kind of line in the log about clients": f"{burst} at once, then one a second, {LONGEST_LINE:,}",
         "the audit log": f"{FILES} files of {FILE_BYTES // MIB} MiB",
     }.items():
