@@ -5,6 +5,7 @@ import gc
 import socket
 import ssl
 from collections.abc import Callable
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -14,7 +15,7 @@ from kcore.net.connect import connect
 from kcore.net.limits.connection_limits import Limits
 from kcore.net.security import handshakes
 from kcore.net.security.client_security import Security, client_tls
-from kcore.net.security.handshakes import HANDSHAKE_BYTES, TLS_BYTES, Handshakes
+from kcore.net.security.handshakes import HANDSHAKE_BYTES, HANDSHAKE_MOST, KEPT_PER_BYTE, TLS_BYTES, Handshakes
 from kcore.net.security.tls import TlsSettings
 from kcore.net.server import Server, serve
 from net.authority import Authority
@@ -232,11 +233,40 @@ async def test_a_client_that_says_nothing_behind_its_handshake_is_charged_and_ha
         assert isinstance(security, ssl.SSLContext)
         name = "127.0.0.1"
         reader, writer = await asyncio.open_connection(name, server.port, ssl=security, server_hostname=name)
-        await until(lambda: server.received.total == TLS_BYTES)
+        await until(lambda: len(server.connections) == 2)
+        kept = server.received.total - TLS_BYTES
+        assert 0 < kept < KEPT_PER_BYTE * 2_000 and kept % KEPT_PER_BYTE == 0, "what OpenSSL keeps of its ClientHello"
         assert await reader.read() == b""
         assert server.metrics.errors == {"idle": 1} and server.received.total == 0
         writer.close()
         assert (await polite.send(HEARTBEAT)).is_fenced
+
+
+def hello_of(suites: int) -> bytes:
+    """A ClientHello with so many cipher suites, which OpenSSL keeps for the whole connection, in records of 16 KiB."""
+    body = b"\x03\x03" + bytes(33) + (2 * suites).to_bytes(2) + b"\x13\x01" * suites + b"\x01\x00"
+    message = b"\x01" + len(body).to_bytes(3) + body
+    records = [message[at : at + 16_384] for at in range(0, len(message), 16_384)]
+    return b"".join(b"\x16\x03\x01" + len(each).to_bytes(2) + each for each in records)
+
+
+@story
+async def test_a_handshake_of_more_bytes_than_any_real_one_is_ended(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    """Such a client made a server hold 340 KiB for each of its connections, ten times what it was charged."""
+    authority = Authority(tmp_path / "authority")
+    context = TlsSettings(str(authority.keystore("server"))).server_context()
+    async with await serve("127.0.0.1", 0, fenced, APIS, tls=context, limits=Limits(connect_s=0.3)) as server:
+        for cut, errors in ((HANDSHAKE_MOST, {"handshake": 1}), (HANDSHAKE_MOST + 1, {"handshake": 2})):
+            reader, writer = await asyncio.open_connection("127.0.0.1", server.port)
+            writer.write(hello_of(30_000)[:cut])
+            with suppress(ConnectionError):
+                await reader.read()
+            writer.close()
+            await until(lambda errors=errors: server.metrics.errors == errors)  # type: ignore[misc]
+            assert ("a handshake of more than 32,768 bytes" in caplog.text) == (cut > HANDSHAKE_MOST), caplog.text
+        assert server.received.total == 0
 
 
 @story

@@ -7,8 +7,9 @@ import pytest
 from kcore.errors import AuthenticationError
 from kcore.metadata.principal import KafkaPrincipal
 from kcore.net.security.client_security import Sasl
-from kcore.net.security.sasl_client import MOST_ITERATIONS, Exchange
+from kcore.net.security.sasl_client import FEW_ITERATIONS, MOST_ITERATIONS, Exchange, is_slow
 from kcore.net.security.sasl_mechanisms import (
+    MOST_SCRAM_BYTES,
     NoCredentials,
     Scram,
     ScramCredential,
@@ -108,3 +109,9 @@ def test_a_password_that_is_no_text_is_refused_and_not_shown(mechanism: str) -> 
     with pytest.raises(AuthenticationError, match="no text") as raised:
         Sasl(mechanism, "user", "secret\udcff")
     assert "secret" not in str(raised.value)
+
+
+def test_answers_that_take_long_are_known_by_their_iterations_or_their_length() -> None:
+    few, more = (FIRST.replace("i=4096", f"i={many}").encode() for many in (FEW_ITERATIONS, FEW_ITERATIONS + 1))
+    assert [is_slow(each) for each in (few, more, b"", b"\xff" * MOST_SCRAM_BYTES)] == [False, True, False, False]
+    assert is_slow(bytes(MOST_SCRAM_BYTES + 1))

@@ -2,7 +2,9 @@
 
 import asyncio
 import ssl
+import threading
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -11,15 +13,17 @@ import trustme
 from scramp import ScramException, ScramMechanism
 
 from kcore import schema as s
+from kcore.controller.rules.scram import MOST_ITERATIONS
 from kcore.errors import AuthenticationError, DisconnectedError, FrameError, NetworkError, RequestTimeoutError
 from kcore.metadata.principal import ANONYMOUS, KafkaPrincipal
 from kcore.net.connect import connect
 from kcore.net.limits.connection_limits import Limits
 from kcore.net.security.client_security import MECHANISMS, Sasl, Security, client_tls, server_tls
 from kcore.net.security.principal import principal_of_certificate
+from kcore.net.security.sasl_mechanisms import salted_password
 from kcore.net.server import RequestContext, serve
 from kcore.protocol_errors import Errors
-from net.loops import HEARTBEAT, fenced, raw_server, story
+from net.loops import HEARTBEAT, fenced, raw_server, story, until
 
 APIS = {"BrokerHeartbeat": (0, 1)}
 SASL_APIS = {**APIS, "SaslHandshake": (0, 1), "SaslAuthenticate": (0, 2)}
@@ -312,6 +316,44 @@ async def test_sasl_over_tls_and_no_question_about_versions(files: Files) -> Non
         security = Security(client_tls(files.ca), Sasl("SCRAM-SHA-512", "a=d,min", PASSWORD))
         async with await connect("127.0.0.1", server.port, security=security, ask_versions=False) as connection:
             assert (await connection.send(HEARTBEAT, 1)).is_fenced
+
+
+@story
+async def test_a_server_that_asks_for_many_iterations_keeps_no_other_connection_waiting(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Whoever answers at a voter's address could keep a node from all other voters: each thread worked for it."""
+    let_go, limits = threading.Event(), Limits(connect_s=10.0)
+
+    def salt(mechanism: str, password: bytes, salt: bytes, iterations: int) -> bytes:
+        if iterations > MOST_ITERATIONS:
+            let_go.wait()
+        return salted_password(mechanism, password, salt, 4096)
+
+    async def hostile(context: RequestContext, message: Any) -> Any:
+        if isinstance(message, s.SaslHandshakeRequest):
+            return s.SaslHandshakeResponse(mechanisms=["SCRAM-SHA-256"])
+        nonce = message.auth_bytes.partition(b"r=")[2]
+        return s.SaslAuthenticateResponse(auth_bytes=b"r=%sx,s=c2FsdA==,i=%d" % (nonce, MOST_ITERATIONS + 1))
+
+    monkeypatch.setattr("kcore.net.security.sasl_client.salted_password", salt)
+    asyncio.get_running_loop().set_default_executor(ThreadPoolExecutor(2))
+    security = Security(sasl=Sasl("SCRAM-SHA-256", "a=d,min", PASSWORD))
+    async with (
+        await serve("127.0.0.1", 0, hostile, SASL_APIS) as false,
+        await serve("127.0.0.1", 0, SaslServer("SCRAM-SHA-256"), SASL_APIS) as server,
+    ):
+        calls = [connect("127.0.0.1", false.port, security=security, limits=limits) for _ in range(5)]
+        theirs = [asyncio.create_task(each) for each in calls]
+        await until(lambda: false.metrics.responses == 3 * len(theirs))
+        try:
+            async with await connect("127.0.0.1", server.port, security=security, limits=limits) as connection:
+                assert (await connection.send(HEARTBEAT)).is_fenced
+        finally:
+            let_go.set()
+            for each in theirs:
+                each.cancel()
+            await asyncio.gather(*theirs, return_exceptions=True)
 
 
 @pytest.mark.parametrize("mechanism", MECHANISMS)

@@ -3,8 +3,11 @@
 from kcore.broker.replicas.log_validator import BUDGET_PER_BYTE, LEAST_BUDGET
 from kcore.net.limits.bounded_log import LONGEST_LINE, BoundedLog
 from kcore.net.limits.connection_limits import Limits
+from kcore.net.security.handshakes import HANDSHAKE_MOST
+from kcore.net.security.sasl_client import FEW_ITERATIONS, MOST_ITERATIONS
 from kcore.net.security.sasl_server import FAILURE_DELAY_S, LARGEST_RECEIVE
 from kcore.raft.epoch_limits import MOST_AHEAD, PER_SECOND
+from kcore.raft.log.control_records import MOST_LISTENER_BYTES, MOST_LISTENERS
 from kcore.raft.raft_config import MOST_WAITING
 from kcore.server.quorum_node.quorum_request_handlers import MOST_CONNECTIONS
 from kcore.server.security.audit import FILE_BYTES, FILES
@@ -27,10 +30,17 @@ def test_the_bounds_on_the_page() -> None:
         "half frames, and requests that run, all together": f"{limits.received_bytes // MIB} MiB",
         "answers that are not taken, all together": f"{limits.unsent_bytes // MIB} MiB",
         "values of all arrays of a request": f"{limits.request_values:,}",
+        "bytes of a client in its TLS handshake": f"{HANDSHAKE_MOST // 1024} KiB",
         "an idle connection": f"{limits.idle_s:.0f} s",
         "what a producer's batch may decompress to": f"{LEAST_BUDGET // MIB} MiB, or {BUDGET_PER_BYTE} times",
         "a frame of SASL before authentication": sasl,
+        "listeners of a quorum's voter, in AddRaftVoter and UpdateRaftVoter": (
+            f"{MOST_LISTENERS}, with {MOST_LISTENER_BYTES // 1024} KiB of their names and hosts"
+        ),
         "fetches that wait at a quorum's leader": f"{MOST_WAITING:,}",
+        "iterations of SCRAM that a server asks of this one, as its client": (
+            f"{MOST_ITERATIONS:,}; all above {FEW_ITERATIONS:,} in one thread"
+        ),
         "a kind of line in the log about clients": f"{burst} at once, then one a second, {LONGEST_LINE:,}",
         "the audit log": f"{FILES} files of {FILE_BYTES // MIB} MiB",
     }.items():

@@ -2,7 +2,7 @@
 
 import pytest
 
-from kcore.raft.connections import Connections
+from kcore.raft.connections import MOST_RESTED, Connections
 from kcore.raft.effects import Effect, Send
 from kcore.raft.membership.replicas import Address
 from kcore.raft.states import NEVER_MS
@@ -125,3 +125,15 @@ def test_correlation_ids_differ_and_stay_positive() -> None:
     c._next_id = 0x7FFFFFFF
     assert send(c, 1, 0) == 0x7FFFFFFF
     assert send(c, 2, 0) == 0
+
+
+def test_destinations_that_anybody_can_make_up_do_not_stay_for_ever() -> None:
+    """AddRaftVoter names them, and nobody answers there. One that owes an answer, or backs off, stays."""
+    c = connections()
+    owing = send(c, 2, 0)
+    for number in range(3 * MOST_RESTED):
+        c.answered(send(c, 100 + number, 30 * number), False, 30 * number)
+    last = 100 + 3 * MOST_RESTED - 1
+    assert len(c._by_destination) <= MOST_RESTED + 1
+    assert c.expected(owing) and not c.is_ready(2, 1999)
+    assert c.is_backing_off(last, 30 * (3 * MOST_RESTED - 1)) and c.is_ready(last - 1, 30 * (3 * MOST_RESTED - 1))

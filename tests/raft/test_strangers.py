@@ -7,6 +7,7 @@ import pytest
 
 from kcore.protocol_errors import Errors
 from kcore.raft.effects import SendResponse
+from kcore.raft.log.control_records import MOST_LISTENER_BYTES, MOST_LISTENERS
 from kcore.raft.membership.replicas import ReplicaKey
 from kcore.raft.raft_config import FETCH_SNAPSHOT_MAX_BYTES, MAX_BATCH_BYTES, RaftConfig
 from kcore.raft.states import NEVER_MS
@@ -155,6 +156,24 @@ def test_a_voter_that_nobody_could_load_is_not_added(asked: dict[str, Any], can:
     effects = added(node, can, **asked)
     assert error(effects) == Errors.INVALID_REQUEST
     assert (node.log.end_offset, node.voters.ids, node.leading.change) == (3, {1, 2, 3}, None)
+
+
+@pytest.mark.parametrize(
+    ("more", "expected"),
+    [
+        ([Listener(name=f"L{number}", host="h", port=1) for number in range(MOST_LISTENERS - 1)], Errors.NONE),
+        ([Listener(name=f"L{number}", host="h", port=1) for number in range(MOST_LISTENERS)], Errors.INVALID_REQUEST),
+        ([Listener(name="L", host="h" * (MOST_LISTENER_BYTES - 100), port=1)], Errors.NONE),
+        ([Listener(name="L", host="h" * MOST_LISTENER_BYTES, port=1)], Errors.INVALID_REQUEST),
+        ([Listener(name="L" * MOST_LISTENER_BYTES, host="h", port=1)], Errors.INVALID_REQUEST),
+    ],
+    ids=["most", "too many", "long", "long host", "long name"],
+)
+@pytest.mark.parametrize("version", [0, 1])
+def test_the_listeners_of_a_voter_are_bounded(more: list[Listener], expected: Errors, version: int) -> None:
+    """All of them are in each DescribeQuorum, in the log again at each change, and in memory as often."""
+    node = dynamic() if version else committed_leader()
+    assert error(ask(node, update_request(listeners=[*more, *listeners(2)]))) == expected
 
 
 def test_an_update_that_says_nothing_new_writes_nothing() -> None:

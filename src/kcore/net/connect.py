@@ -1,6 +1,7 @@
 """From an address to a connection that may be used: TCP, TLS, ApiVersions, SASL, in Kafka's order."""
 
 import asyncio
+from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 from kcore.errors import AuthenticationError, DecodeError, FrameError, NetworkError
@@ -9,7 +10,7 @@ from kcore.net.connection import Connection
 from kcore.net.connection_metrics import Metrics
 from kcore.net.limits.connection_limits import Limits
 from kcore.net.security.client_security import Sasl, Security
-from kcore.net.security.sasl_client import Exchange
+from kcore.net.security.sasl_client import Exchange, is_slow
 from kcore.net.versions import PeerVersions, api_versions_request, next_version, read_answer
 from kcore.protocol_errors import Errors
 from kcore.schema.api_versions import ApiVersionsRequest, ApiVersionsResponse
@@ -19,6 +20,7 @@ from kcore.wire.codec import encode
 HANDSHAKE_VERSION = 1  # After 0 the tokens would come bare (KIP-152).
 AUTHENTICATE_VERSION = 1  # Every broker from 2.2 on has it.
 AGAIN_AFTER = 0.85  # Of a session, as SaslClientAuthenticator has it.
+_SLOW = ThreadPoolExecutor(1, "slow SCRAM")  # For servers that ask for much: others' connections wait for none of it.
 
 
 async def connect(
@@ -99,7 +101,9 @@ async def authenticate(connection: Connection, sasl: Sasl) -> None:
             why = f"{error_name(answer.error_code)} {answer.error_message or ''}".rstrip()
             raise AuthenticationError(f"SASL {sasl.mechanism} to {connection.peer}: {why}")
         # In a thread: the server chooses SCRAM's iterations, and the loop must serve other connections meanwhile.
-        token, lifetime_ms = await asyncio.to_thread(exchange.next_token, answer.auth_bytes), answer.session_lifetime_ms
+        executor = _SLOW if is_slow(answer.auth_bytes) else None
+        token = await asyncio.get_running_loop().run_in_executor(executor, exchange.next_token, answer.auth_bytes)
+        lifetime_ms = answer.session_lifetime_ms
     connection.begin_session(AGAIN_AFTER * lifetime_ms / 1000 if lifetime_ms > 0 else None)
 
 

@@ -25,7 +25,7 @@ from kcore.net.requests import (
     versions_frame,
 )
 from kcore.net.responses import check_kind
-from kcore.net.security.handshakes import TLS_BYTES
+from kcore.net.security.handshakes import tls_bytes
 from kcore.net.security.principal import principal_of_certificate
 from kcore.net.security.sasl_server import SaslServer
 from kcore.schema.api_versions import ApiVersionsRequest
@@ -209,8 +209,8 @@ class ServedConnection(Framed):
 
     def _weigh(self) -> None:
         """Tells what this connection holds of its client's."""
-        held = self._splitter.held_bytes - QUIET_BYTES + self._running_bytes + TLS_BYTES * self._is_unknown
-        self._server.received.hold(self, held)
+        held = self._splitter.held_bytes - QUIET_BYTES + self._running_bytes
+        self._server.received.hold(self, held + (tls_bytes(self._transport) if self._is_unknown else 0))
 
     async def _next_frame(self) -> bytes | list[Piece] | None:
         await self._drain()

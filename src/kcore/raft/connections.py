@@ -7,6 +7,7 @@ from kcore.raft.membership.replicas import Address
 from kcore.raft.states import NEVER_MS
 from kcore.schema.structure import Message
 
+MOST_RESTED = 1_000  # Destinations; any id may be one: AddRaftVoter names it.
 FIRST_BOOTSTRAP_ID = -2  # As Kafka's clients number servers whose id they do not know: -2, -3, ...
 
 
@@ -117,6 +118,8 @@ class Connections:
         if not beside:
             connection = self._by_destination.get(destination)
             if connection is None:
+                if len(self._by_destination) >= MOST_RESTED:
+                    self._forget_rested(now_ms)
                 connection = self._by_destination[destination] = Connection()
             else:
                 self._open.pop(connection.correlation_id, None)
@@ -127,6 +130,12 @@ class Connections:
         self._open[correlation_id] = send
         effects.append(send)
         return overdue_ms
+
+    def _forget_rested(self, now_ms: int) -> None:
+        """Forgets destinations whose back-off is over: they are as ready as unknown ones."""
+        rested = [k for k, each in self._by_destination.items() if each.is_backing_off and each.ready_ms <= now_ms]
+        for destination in rested:
+            del self._by_destination[destination]
 
     def expected(self, correlation_id: int) -> Send | None:
         """The request of this response; None if it is not waited for any more."""

@@ -19,6 +19,10 @@ AT_ONCE: Final = 128
 LEAST_S: Final = 1.0  # A handshake has this long before it gives way to another one of its address.
 HANDSHAKE_BYTES: Final = 64 * 1024  # The state of one that runs, in OpenSSL, in asyncio and here; measured.
 TLS_BYTES: Final = 32 * 1024  # The same, once it has ended.
+HANDSHAKE_MOST: Final = 32 * 1024  # A client's bytes until its handshake ends; as jdk.tls.maxHandshakeMessageSize.
+# OpenSSL keeps the cipher suites that a client lists, two bytes each, as a pointer each while the connection lasts.
+KEPT_PER_BYTE: Final = 6
+_RECEIVED: Final = "handshake bytes"  # That a transport knows: of a client's handshake, but its last flight.
 _ROOM_BYTES: Final = 64 * 1024
 
 
@@ -155,6 +159,7 @@ class _Connection(SSLProtocol):
     # Attributes of asyncio's own.
     _state: SSLProtocolState
     _app_reading_paused: bool
+    _extra: dict[str, Any]
     _ssl_writing_paused: bool
     _ssl_reading_paused: bool
 
@@ -164,6 +169,15 @@ class _Connection(SSLProtocol):
 
     def get_buffer(self, n: int) -> memoryview:
         return self._room
+
+    def buffer_updated(self, nbytes: int) -> None:
+        """Ends a handshake that is longer than any real one."""
+        super().buffer_updated(nbytes)
+        if self._state is SSLProtocolState.DO_HANDSHAKE:
+            self._extra[_RECEIVED] = received = self._extra.get(_RECEIVED, 0) + nbytes
+            if received > HANDSHAKE_MOST:
+                too_long = ConnectionAbortedError(f"a handshake of more than {HANDSHAKE_MOST:,} bytes")
+                _OF_ASYNCIO._on_handshake_complete(self, too_long)
 
     def _write_appdata(self, list_of_data: Any) -> None:
         """Drops what cannot be sent any more: asyncio's own logs a line for each answer of such a connection."""
@@ -201,6 +215,12 @@ class _Connection(SSLProtocol):
         """Leaves no reference cycle through the protocol above, so that OpenSSL's state is free at once."""
         super().connection_lost(exc)
         self._app_protocol_get_buffer = self._app_protocol_buffer_updated = _over
+
+
+def tls_bytes(transport: asyncio.BaseTransport | None) -> int:
+    """What a connection over TLS costs, once its handshake has ended."""
+    received: int = 0 if transport is None else transport.get_extra_info(_RECEIVED, 0)
+    return TLS_BYTES + KEPT_PER_BYTE * received
 
 
 def _over(*given: object) -> memoryview:

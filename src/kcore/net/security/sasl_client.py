@@ -12,18 +12,20 @@ from collections.abc import Callable, Generator
 from typing import Final
 
 from kcore.controller.rules.scram import DIGESTS, LEAST_ITERATIONS
+from kcore.controller.rules.scram import MOST_ITERATIONS as FEW_ITERATIONS
 from kcore.errors import AuthenticationError
 from kcore.net.security.client_security import Sasl
 from kcore.net.security.sasl_mechanisms import (
     BASE64,
     EXTENSIONS,
+    MOST_SCRAM_BYTES,
     NONCE,
     VALUE,
     salted_credential,
     salted_password,
 )
 
-MOST_ITERATIONS: Final = 10_000_000  # The server chooses; this many take seconds. Kafka's client has no bound.
+MOST_ITERATIONS: Final = 1_000_000  # The server chooses; this many take a second. Kafka's client has no bound.
 NONCE_BYTES: Final = 24
 GS2_HEADER: Final = b64encode(b"n,,").decode()  # No channel binding, no other authorization id.
 SERVER_FIRST: Final = re.compile(
@@ -58,6 +60,14 @@ class Exchange:
             return None
         except AuthenticationError as error:
             raise AuthenticationError(f"SASL {self._mechanism}: {error}") from None
+
+
+def is_slow(answer: bytes) -> bool:
+    """Whether a server's answer is long, or asks for more iterations than Kafka's tools and controllers store."""
+    if len(answer) > MOST_SCRAM_BYTES:
+        return True
+    parts = SERVER_FIRST.fullmatch(_text(answer))
+    return parts is not None and int(parts["iterations"]) > FEW_ITERATIONS
 
 
 def _plain(sasl: Sasl) -> Generator[bytes, bytes, None]:

@@ -37,6 +37,9 @@ FEW_BYTES: Final = 1 << 10  # Of a control batch: what the leader of a small quo
 # Bounds of a control batch, far above what a leader writes: three records, of which one has a hundred bytes a voter.
 MOST_CONTROL_BYTES: Final = 1 << 20
 MOST_CONTROL_RECORDS: Final = 1_000
+# Bounds of what a request may say of a voter, whose endpoints all who ask for the quorum's voters get.
+MOST_LISTENERS: Final = 100
+MOST_LISTENER_BYTES: Final = 4096  # Of their names and hosts.
 TYPES: Final[dict[type[Message], int]] = {
     LeaderChangeMessage: CONTROL_TYPES.index("LEADER_CHANGE"),
     SnapshotHeaderRecord: CONTROL_TYPES.index("SNAPSHOT_HEADER"),
@@ -179,6 +182,11 @@ def why_no_voters(voters: VoterSet) -> str | None:
 
     They come from requests: listeners without bound, ranges of versions that are none.
     """
+    for voter in voters.voters.values():
+        texts = [text.encode() for name, address in voter.endpoints.items() for text in (name, address.host)]
+        if len(voter.endpoints) > MOST_LISTENERS or sum(map(len, texts)) > MOST_LISTENER_BYTES:
+            most = f"{MOST_LISTENERS} listeners with {MOST_LISTENER_BYTES:,} bytes of names and hosts"
+            return f"voter {voter.key.id} has more than {most}"
     header: list[Data] = [SnapshotHeaderRecord(version=0), kraft_version_record(MAX_KRAFT_VERSION), voters.to_record()]
     try:
         control_messages(split_batches(control_batch(header, 0, 0, 0), check_crc=False)[0][0])
