@@ -10,6 +10,7 @@ from rich.markup import escape
 from rich.table import Table
 
 from kcore.hollow.histograms import NOT_KNOWN
+from kcore.printable import printable
 from kcore.report.units import duration, short_count, size, three_digits
 from kcore.storm.expected import EXPECTED_ERRORS, expected_of, unexpected_of
 from kcore.storm.phases import phases_of, work_ms
@@ -231,11 +232,11 @@ def show(console: Console, rows: Sequence[Row], found_troubles: Sequence[str]) -
     if lines:
         console.print(_table("[bold]work until the last broker knew, by partitions[/]", head, lines))
     for line in findings(rows):
-        console.print(f"[bold]{escape(line)}[/]", soft_wrap=True)
+        console.print(f"[bold]{escape(printable(line))}[/]", soft_wrap=True)
     for line in expected(rows):
-        console.print(f"[dim]{escape(line)}[/]", soft_wrap=True)
+        console.print(f"[dim]{escape(printable(line))}[/]", soft_wrap=True)
     for line in found_troubles:
-        console.print(f"[bold red]{escape(line)}[/]", soft_wrap=True)
+        console.print(f"[bold red]{escape(printable(line))}[/]", soft_wrap=True)
 
 
 def _table(title: str, head: Sequence[str], lines: Sequence[tuple[Sequence[str], bool]]) -> Table:
