@@ -67,6 +67,18 @@ async def test_18_others_are_served_while_a_large_batch_is_decompressed(
         assert found == [False, True]
 
 
+@story
+async def test_a_partition_that_a_request_names_again_gets_its_last_records(tmp_path: Path) -> None:
+    async with AsyncExitStack() as stack:
+        brokers = await Brokers(stack, tmp_path).open()
+        await brokers.elect(1, 1)
+        request = request_of(large())
+        request.topic_data *= 2
+        [answer] = (await brokers.ask(1, request, 9)).responses
+        assert [(each.error_code, each.base_offset) for each in answer.partition_responses] == [(Errors.NONE, 0)]
+        assert (await brokers.produce(1, b"small", acks=1)).base_offset == len(VALUES)
+
+
 @pytest.mark.parametrize("damage", [False, True])
 def test_what_is_known_ahead_is_what_would_be_found(damage: bool) -> None:
     data, config = large("none" if damage else "zstd"), LogConfig(compression_type="lz4")
