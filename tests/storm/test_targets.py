@@ -7,10 +7,11 @@ from typing import Any
 
 import pytest
 
-from kcore.errors import PlanError, TargetError
+from kcore.errors import DisconnectedError, PlanError, TargetError
 from kcore.hollow import quorum
 from kcore.hollow.quorum import Quorum
 from kcore.net.server import serve
+from kcore.processes.machine import free_ports
 from kcore.schema.broker_lifecycle import UnregisterBrokerRequest, UnregisterBrokerResponse
 from kcore.schema.cluster_metadata import DescribeClusterResponse
 from kcore.schema.structure import Message
@@ -265,6 +266,35 @@ async def test_a_target_that_is_no_controller_is_told_soon(
         with pytest.raises(TargetError, match=f"{says}.*is a controller running there") as refused:
             await target.check_listens()
         assert "\n" not in str(refused.value)
+
+
+@story
+async def test_every_address_of_a_target_is_tried_and_named() -> None:
+    async def answer(context: Any, request: Any) -> Any:
+        return DescribeClusterResponse(cluster_id="c")
+
+    first, second = (f"127.0.0.1:{port}" for port in free_ports(2))
+    with pytest.raises(TargetError, match=f"{first}.*; .*{second}.*is a controller running there"):
+        await Quorum([first, second], random=Random(1)).check_listens()
+    async with await serve("127.0.0.1", 0, answer, {"DescribeCluster": (1, 1)}) as server:
+        await Quorum([first, f"127.0.0.1:{server.port}"], random=Random(1)).check_listens()
+
+
+@story
+async def test_a_controller_that_starts_may_close_connections(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(quorum, "_AGAIN_S", 0.001)
+    asked = 0
+
+    async def answer(context: Any, request: Any) -> Any:
+        nonlocal asked
+        asked += 1
+        if asked < 3:
+            raise DisconnectedError("it starts")
+        return DescribeClusterResponse(cluster_id="c")
+
+    async with await serve("127.0.0.1", 0, answer, {"DescribeCluster": (1, 1)}) as server:
+        await Quorum([f"127.0.0.1:{server.port}"], random=Random(1)).check_listens()
+    assert asked == 3
 
 
 @pytest.mark.parametrize(("error", "says"), [(114, "is a broker, not a controller"), (115, "is a broker"), (0, None)])
