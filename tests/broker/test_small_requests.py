@@ -54,6 +54,7 @@ def test_of_a_partition_that_is_named_again_the_last_records_are_appended() -> N
         return PartitionProduceData(index=index, records=records)
 
     topics = [
+        TopicProduceData(name="t", partition_data=[data(0, b"0")]),
         TopicProduceData(name="t", partition_data=[data(0, b"1"), data(1, b"2"), data(0, b"3")]),
         TopicProduceData(name="u", partition_data=[data(0, b"4")]),
         TopicProduceData(name="t", partition_data=[data(0, b"5")]),
@@ -62,15 +63,17 @@ def test_of_a_partition_that_is_named_again_the_last_records_are_appended() -> N
     drop_repeated(request)
     left = [(topic.name, each.index, each.records) for topic in request.topic_data for each in topic.partition_data]
     assert left == [("t", 1, b"2"), ("u", 0, b"4"), ("t", 0, b"5")]
+    assert [topic.name for topic in request.topic_data] == ["t", "u", "t"], "the first has no partition left"
 
 
 # Fetches that wait.
 
 
-def wait(cluster: Cluster, least: int, most: int = 10**6, offset: int = 0) -> int:
-    """A consumer's fetch of everything from there on; its id."""
+def wait(cluster: Cluster, least: int, most: int = 10**6, offset: int = 0, **asked: int) -> int:
+    """A consumer's fetch of everything from there on; its id. `asked`: other fields of the partition."""
     cluster.requests += 1
-    partition = FetchPartition(partition=0, fetch_offset=offset, current_leader_epoch=-1, partition_max_bytes=10**6)
+    fields = {"current_leader_epoch": -1, "partition_max_bytes": 10**6} | asked
+    partition = FetchPartition(partition=0, fetch_offset=offset, **fields)
     topics = [FetchTopic(topic="t", topic_id=TOPIC_ID, partitions=[partition])]
     request = FetchRequest(max_wait_ms=60_000, min_bytes=least, max_bytes=most, topics=topics, forgotten_topics_data=[])
     on_fetch(cluster.brokers[1], cluster.requests, request, 12, cluster.now_ms)
@@ -95,7 +98,7 @@ def test_a_fetch_that_waits_reads_each_record_once(monkeypatch: pytest.MonkeyPat
     for _ in range(20):
         cluster.produce(1, b"v")
     assert waiting not in cluster.answers
-    assert sum(read) < 2 * log_bytes(cluster), "the first record was read again for each of the others"
+    assert sum(read) == log_bytes(cluster), "no record is read again for one that comes later"
 
 
 def log_bytes(cluster: Cluster) -> int:
@@ -108,7 +111,7 @@ def test_a_fetch_that_waits_is_answered_with_all_that_there_is() -> None:
     size = log_bytes(cluster)
     waiting = wait(cluster, least=size + 1)
     assert waiting not in cluster.answers
-    cluster.produce(1, b"second")
+    cluster.produce(1, b"2")  # Less than it waits for by itself.
     records = cluster.fetched(waiting).records
     assert scan_batches(records).base_offset.tolist() == [0, 1]
 
@@ -118,6 +121,38 @@ def test_a_fetch_waits_for_no_more_than_it_may_get() -> None:
     cluster = led(brokers=1)
     cluster.produce(1, bytes(500))
     assert wait(cluster, least=2**31 - 1, most=400) in cluster.answers
+
+
+def test_a_fetch_that_waits_counts_no_more_of_a_partition_than_it_may_get_of_it() -> None:
+    """As DelayedFetch.tryComplete; of a partition that had nothing the first batch counts, however large it is."""
+    cluster = led(brokers=1)
+    first = wait(cluster, least=1, partition_max_bytes=100)
+    cluster.produce(1, bytes(300))
+    assert first in cluster.answers
+    waiting = wait(cluster, least=500, offset=1, partition_max_bytes=200)
+    for _ in range(10):
+        cluster.produce(1, b"v")
+    assert log_bytes(cluster) > 1_000 and waiting not in cluster.answers
+
+
+def test_a_fetch_of_an_older_epoch_that_waits_gets_what_comes() -> None:
+    """Its last epoch is of what is before its offset: behind what was found since, it does not mean a divergence."""
+    cluster = led(brokers=1)
+    cluster.produce(1, b"first")
+    begin, epoch = log_bytes(cluster), cluster.epoch
+    cluster.elect(1)
+    cluster.produce(1, b"second")
+    size = log_bytes(cluster) - begin
+    waiting = wait(cluster, least=size + 1, offset=1, last_fetched_epoch=epoch)
+    assert waiting not in cluster.answers
+    cluster.produce(1, b"third")
+    assert scan_batches(cluster.fetched(waiting).records).base_offset.tolist() == [1, 2]
+
+
+def test_a_fetch_waits_for_no_more_than_the_broker_gives() -> None:
+    cluster = led(brokers=1, fetch_max_bytes=400)
+    cluster.produce(1, bytes(500))
+    assert wait(cluster, least=1_000) in cluster.answers
 
 
 # Sessions.
@@ -144,7 +179,16 @@ def test_a_consumers_session_has_so_many_partitions(monkeypatch: pytest.MonkeyPa
     assert opened(cache, 0, 6) == 0
     kept = opened(cache, 0, 5)
     assert kept and cache.new_context(request_of(5, 6, (kept, 1)), 12) is Errors.FETCH_SESSION_ID_NOT_FOUND
-    assert opened(cache, 0, 6, replica=2), "a follower's may have more"
+    kept = opened(cache, 0, 6, replica=2)
+    assert kept, "a follower's may have more"
+    assert not isinstance(cache.new_context(request_of(6, 7, (kept, 1), replica=2), 12), Errors), "and grow"
+
+
+def test_a_session_takes_no_name_that_no_topic_can_have() -> None:
+    cache = FetchSessionCache(10, Random(1).randrange)
+    request = request_of(0, 1, (opened(cache, 0, 1), 1))
+    request.topics[0].topic = "n" * 250
+    assert cache.new_context(request, 12) is Errors.FETCH_SESSION_ID_NOT_FOUND and cache.num_partitions == 0
 
 
 def test_sessions_of_consumers_leave_room_for_those_of_followers(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -153,9 +197,20 @@ def test_sessions_of_consumers_leave_room_for_those_of_followers(monkeypatch: py
     for begin in (0, 5):
         assert opened(cache, begin, begin + 5)
     assert opened(cache, 10, 15) == 0, "a consumer's does not displace others that are in use"
-    assert opened(cache, 0, 6, replica=2) and cache.num_partitions == 6
+    assert opened(cache, 0, 6, replica=2) and (cache.num_partitions, cache.evictions) == (6, 2)
+    assert opened(cache, 6, 12, replica=3) == 0, "nor does a follower's displace another follower's"
     cache.tell_time(fetch_sessions.EVICTION_MS + 1)
     assert opened(cache, 0, 9), "one that nobody has used for long gives way"
+
+
+def test_a_session_that_grows_does_not_displace_itself(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(fetch_sessions, "MOST_PARTITIONS", 10)
+    cache = FetchSessionCache(10, Random(1).randrange)
+    grows, other = (opened(cache, 0, 5, replica=replica) for replica in (2, 3))
+    cache.tell_time(fetch_sessions.EVICTION_MS + 1)
+    assert not isinstance(cache.new_context(request_of(0, 1, (other, 1), replica=3), 12), Errors)
+    assert cache.new_context(request_of(5, 6, (grows, 1), replica=2), 12) is Errors.FETCH_SESSION_ID_NOT_FOUND
+    assert [*cache.sessions] == [other] and (cache.num_partitions, cache.evictions) == (5, 0)
 
 
 # Producers.

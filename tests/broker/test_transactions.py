@@ -10,11 +10,13 @@ import pytest
 from broker.cluster import KEY, Cluster, led
 from kcore.broker.replicas.deleting import on_delete_records
 from kcore.broker.replicas.describing import on_describe_producers
+from kcore.broker.replicas.markers import on_write_txn_markers
 from kcore.broker.replicas.transactions import EndMarker, encode_end_marker
 from kcore.protocol_errors import ApiException, Errors
 from kcore.schema.list_offsets import ListOffsetsPartition, ListOffsetsRequest, ListOffsetsTopic
 from kcore.schema.producers import DescribeProducersRequest, TopicRequest
 from kcore.schema.topics import DeleteRecordsPartition, DeleteRecordsRequest, DeleteRecordsTopic
+from kcore.schema.transactions import WritableTxnMarker, WritableTxnMarkerTopic, WriteTxnMarkersRequest
 from kcore.wire.record_batch import CONTROL, TRANSACTIONAL, scan_batches
 from kcore.wire.records import decode_records
 from storage import building
@@ -239,6 +241,25 @@ def test_ends_that_come_too_late_are_fenced() -> None:
     cluster.run()
     assert cluster.marked(again) is Errors.NONE, "its answer was lost: told again, it is written again"
     assert committed(cluster)[1:] == ([(7, 0)], 3)
+
+
+@pytest.mark.parametrize("producer", [(-1, 0), (-1, -1), (7, -1)])
+def test_an_end_of_no_producer_is_refused_with_its_whole_request(producer: tuple[int, int]) -> None:
+    """MemoryRecordsBuilder throws IllegalArgumentException; no part of such a request is appended."""
+    cluster = led()
+    write(cluster, b"a")
+    topics = [WritableTxnMarkerTopic(name="t", partition_indexes=[0])]
+    ends = [
+        WritableTxnMarker(producer_id=each, producer_epoch=epoch, transaction_result=True, topics=topics)
+        for each, epoch in (PRODUCER, producer)
+    ]
+    cluster.requests += 1
+    request = WriteTxnMarkersRequest(markers=ends)
+    on_write_txn_markers(cluster.brokers[1], cluster.requests, request, cluster.now_ms, building.TIME_MS)
+    cluster.perform(1)
+    told = cluster.answers[cluster.requests]
+    codes = [each.error_code for marker in told.markers for each in marker.topics[0].partitions]
+    assert codes == [Errors.UNKNOWN_SERVER_ERROR] * 2 and cluster.log(1).end_offset == 1
 
 
 def test_ends_that_cannot_be_written_are_tried_again_by_the_coordinator() -> None:

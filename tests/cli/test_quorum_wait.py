@@ -1,5 +1,7 @@
 """`kcore quorum wait`: what it waits for, and how it ends."""
 
+from copy import copy
+
 import pytest
 
 from cli.invoking import kcore
@@ -32,6 +34,20 @@ def test_an_address_of_no_voter_is_never_ready() -> None:
 def test_where_the_leader_names_no_addresses_all_voters_count() -> None:
     unnamed = FOUND._replace(nodes=[])
     assert why_not_ready(unnamed, Address("c1", 9093)) == "controller 2 is 3 records behind the high watermark"
+
+
+def test_nobody_is_ready_before_the_leader_knows_what_is_committed() -> None:
+    elected = copy(PARTITION)
+    elected.high_watermark = -1
+    assert (
+        why_not_ready(FOUND._replace(partition=elected), Address("c1", 9093))
+        == "the leader, 1, does not know the high watermark yet"
+    )
+
+
+def test_help_says_that_only_logs_count() -> None:
+    text = " ".join(kcore("quorum", "wait", "--help").stdout.split())
+    assert "the logs of the named voters have all that is committed" in text and "/ready" in text
 
 
 def test_a_quorum_that_does_not_answer_is_one_line() -> None:

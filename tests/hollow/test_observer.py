@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from kcore import schema as s
-from kcore.errors import TargetError
+from kcore.errors import DecodeError, TargetError
 from kcore.measure.hollow.observer import Observer
 from kcore.types import Uuid
 from kcore.wire.metadata_frames import encode_metadata_record
@@ -56,6 +56,18 @@ def test_what_no_leader_commits_is_not_kept_without_end(monkeypatch: pytest.Monk
     with pytest.raises(TargetError, match="more than 1,000 bytes of the leader's log are not committed"):
         for _ in range(50):
             ours.read(batch(0, 5), 0)
+
+
+def test_records_that_are_far_more_than_their_bytes_are_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Those of the log and those of a snapshot."""
+    monkeypatch.setattr("kcore.measure.hollow.observer._MOST_DECOMPRESSED", 1_000)
+    bomb = bytes(encode_records([Record(0, 0, None, bytes(2_000))], codec="gzip"))
+    slices: Any = iter([bomb])
+    ours, _ = observer()
+    with pytest.raises(DecodeError, match="larger than max_bytes"):
+        ours.read(bomb, 1)
+    with pytest.raises(DecodeError, match="larger than max_bytes"):
+        ours.on_snapshot(slices)
 
 
 @pytest.mark.parametrize("counts_only", [False, True])

@@ -5,6 +5,7 @@ from typing import Any
 
 import pytest
 
+from kcore.controller.kraft.admin.config_descriptions import Describing
 from kcore.protocol_errors import Errors
 from kcore.schema import configs
 from kcore.schema.cluster_metadata import DescribeClusterRequest
@@ -50,11 +51,18 @@ async def test_a_resource_that_is_described_again_is_answered_once(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """It has dozens of settings: a small request would have an answer without bound."""
+    described, result = [], Describing.result
+
+    def counted(self: Describing, each: configs.DescribeConfigsResource) -> configs.DescribeConfigsResult:
+        described.append(each.resource_name)
+        return result(self, each)
+
+    monkeypatch.setattr(Describing, "result", counted)
     async with cluster_in(tmp_path) as cluster:
         same = [resource(4, "1")] * 50
         other = [resource(4, "1", ["broker.id"]), resource(32, "g"), resource(32, "g")]
         answer = await cluster.ask(1, configs.DescribeConfigsRequest(resources=[*same, *other]))
-        assert [each.resource_name for each in answer.results] == ["1", "1", "g"]
+        assert [each.resource_name for each in answer.results] == described == ["1", "1", "g"]
         assert len(answer.results[0].configs) > 100 > len(answer.results[1].configs)
         monkeypatch.setattr(kraft_front, "MOST_SETTINGS", 20)
         groups = [resource(32, f"g{number}") for number in range(20)]
@@ -64,11 +72,15 @@ async def test_a_resource_that_is_described_again_is_answered_once(
         assert sum(len(each.configs) for each in answer.results) < 100
 
 
+@pytest.mark.parametrize(("keys", "least"), [(None, 50), (["none.such"], 10)])
 @story
-async def test_others_are_served_while_many_resources_are_described(tmp_path: Path) -> None:
+async def test_others_are_served_while_many_resources_are_described(
+    tmp_path: Path, keys: list[str] | None, least: int
+) -> None:
+    """Also where each has no setting that was asked for."""
     async with cluster_in(tmp_path) as cluster:
         handlers: Any = cluster.brokers[1].handlers
-        request = configs.DescribeConfigsRequest(resources=[resource(32, f"g{number}") for number in range(200)])
+        request = configs.DescribeConfigsRequest(resources=[resource(32, f"g{number}", keys) for number in range(200)])
         answer, turns = await with_turns_of_others(handlers._describe_configs(request))
-        assert len(answer.results) == 200 and turns > 50
+        assert len(answer.results) == 200 and turns > least
         assert (await cluster.ask(1, DescribeClusterRequest())).error_code == Errors.NONE

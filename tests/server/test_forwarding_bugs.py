@@ -10,9 +10,11 @@ from broker.test_lifecycle import made as life_of_a_broker
 from kcore.broker.lifecycle.machine import Started
 from kcore.errors import DisconnectedError
 from kcore.measure.processes.local_process import free_ports
+from kcore.metadata.principal import KafkaPrincipal
 from kcore.metadata.table.broker_table import Endpoint
 from kcore.net.connection import Connection
 from kcore.net.limits.connection_limits import Limits
+from kcore.net.request_context import ClientSession
 from kcore.net.server import RequestContext, serve
 from kcore.protocol_errors import Errors
 from kcore.schema.broker_lifecycle import (
@@ -83,11 +85,16 @@ async def test_d2_what_no_controller_answers_is_given_up(monkeypatch: pytest.Mon
     assert looks == seen, "nobody waits, and it is not looked for any more"
 
 
-@pytest.mark.covers("KRaft D3", "KRaft D4")
 @story
-async def test_a_request_that_breaks_its_connection_holds_up_no_other(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_a_request_that_breaks_its_connection_holds_up_no_other(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
     """An envelope that a controller takes for too large, or an answer that is too large here."""
     monkeypatch.setattr(controller_client, "RETRY_S", 0.001)
+    caplog.set_level("INFO", controller_client.__name__)
+
+    def lines() -> int:
+        return len([each for each in caplog.messages if each.startswith("the controller does not answer")])
 
     async def broken(context: RequestContext, request: Any) -> Any:
         if isinstance(request, AllocateProducerIdsRequest):
@@ -97,11 +104,13 @@ async def test_a_request_that_breaks_its_connection_holds_up_no_other(monkeypatc
     async with await serve("127.0.0.1", 0, broken, {"AllocateProducerIds": (0, 0), "Envelope": (0, 0)}) as server:
         client = ControllerClient("broker-1-forwarding", lambda: at(server.port))
         stuck = asyncio.create_task(client.ask(lambda choose: (AllocateProducerIdsRequest(), 0)))
-        await until(lambda: server.metrics.errors["DisconnectedError"] > 0)
+        await until(lambda: server.metrics.errors["DisconnectedError"] > 3)
+        assert lines() == 1, "once for each reason"
         answer = await asyncio.wait_for(
             client.ask(lambda choose: (EnvelopeRequest(request_principal=b""), 0)), GENEROUS_S
         )
         assert answer.response_data == b"answered" and not stuck.done()
+        await until(lambda: lines() == 2)  # It had answered since.
         stuck.cancel()
         client.close()
 
@@ -118,6 +127,16 @@ async def test_a_request_that_fits_in_no_envelope_is_not_sent(monkeypatch: pytes
         await relay.ask(1, frame_of(creation("t" * 50), 5))
 
 
+def test_the_envelope_of_the_largest_request_is_a_frame() -> None:
+    """With the longest principal that Kafka's protocol can carry, an IPv6 address and the longest client id."""
+    session = ClientSession("BROKER", "::1")
+    session.authenticated(KafkaPrincipal("n" * 32_767, "n" * 32_767))
+    head = RequestHeader(request_api_key=EnvelopeRequest.api_key, client_id="n" * 32_767)
+    beside = len(encode(head, EnvelopeRequest.header_version(0))) + len(encode(forwarding.enveloped(b"", session), 0))
+    assert beside + 4 + forwarding.MOST_BYTES <= Limits().frame_bytes
+
+
+@pytest.mark.covers("KRaft D3", "KRaft D4")
 def test_d3_what_is_handed_on_counts_for_its_clients_quota() -> None:
     """KAFKA-14215: forwarded requests escaped every quota. KAFKA-14032: they had been dequeued at no time."""
 

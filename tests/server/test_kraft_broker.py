@@ -36,6 +36,7 @@ from kcore.schema.topics import (
     DeleteTopicState,
 )
 from kcore.schema.transactions import InitProducerIdRequest
+from kcore.server.broker.broker_server import date_ms
 from kcore.server.kraft_broker.kraft_broker_server import KraftBrokerServer
 from kcore.server.kraft_broker.kraft_broker_settings import broker_settings_of
 from kcore.server.kraft_controller.apis import FEATURES
@@ -129,8 +130,8 @@ class Cluster:
         told = await self.ask(broker_id, CreateTopicsRequest(topics=[topic], timeout_ms=5_000))
         return Errors.of(told.topics[0].error_code)
 
-    async def produce(self, broker_id: int, topic: str, *values: bytes, time_ms: int = building.TIME_MS) -> Any:
-        data = [PartitionProduceData(index=0, records=building.batch(0, values, time_ms=time_ms))]
+    async def produce(self, broker_id: int, topic: str, *values: bytes, **header: Any) -> Any:
+        data = [PartitionProduceData(index=0, records=building.batch(0, values, **header))]
         topics = [TopicProduceData(name=topic, partition_data=data)]
         request = ProduceRequest(acks=-1, timeout_ms=5_000, topic_data=topics)
         answer = await self.ask(broker_id, request, 9)
@@ -242,6 +243,20 @@ async def test_settings_change_while_a_replica_leads(tmp_path: Path) -> None:
         assert (await cluster.ask(1, change)).responses[0].error_code == Errors.NONE
         await until(lambda: cluster.brokers[1].manager.partitions["t", 0].settings.log.max_message_bytes == 100)
         assert (await cluster.produce(1, "t", b"x" * 200)).error_code == Errors.MESSAGE_TOO_LARGE
+
+
+@story
+async def test_producers_that_are_silent_for_long_are_forgotten(tmp_path: Path) -> None:
+    """On the leader and on its follower, by the times of their records."""
+    settings = {"producer_id_expiration_ms": "3600000", "producer_id_expiration_check_interval_ms": "50"}
+    async with cluster_in(tmp_path, **settings) as cluster:
+        await cluster.create("t", [1, 2])
+        await cluster.until_led("t", 1, 1, 2)
+        for producer_id, time_ms in ((7, date_ms() - 7_200_000), (8, date_ms())):
+            told = await cluster.produce(1, "t", b"v", producer=(producer_id, 0, 0), time_ms=time_ms)
+            assert told.error_code == Errors.NONE
+        logs = [cluster.brokers[each].manager.partitions["t", 0].log for each in (1, 2)]
+        await until(lambda: all(log.end_offset == 2 and [*log.producers.by_id] == [8] for log in logs))
 
 
 @story

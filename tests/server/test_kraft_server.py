@@ -36,6 +36,7 @@ from kcore.schema.describe_quorum import (
     DescribeQuorumRequestTopicData,
 )
 from kcore.schema.envelope import EnvelopeRequest
+from kcore.schema.fetch import FetchRequest, ReplicaState
 from kcore.schema.headers import RequestHeader, ResponseHeader
 from kcore.schema.partitions import (
     ElectLeadersRequest,
@@ -307,6 +308,27 @@ def test_raft_s_requests_need_the_right_to_act_for_the_cluster(port: int) -> Non
         assert Errors(told.error_code) is Errors.CLUSTER_AUTHORIZATION_FAILED
 
     served(story, port, has_authorizer=True, super_users=("User:other",))
+
+
+@pytest.mark.parametrize("may_register", [True, False])
+def test_only_who_may_register_has_another_cluster_named_in_the_log(
+    port: int, caplog: pytest.LogCaptureFixture, may_register: bool
+) -> None:
+    """A line tells an operator to format directories: a stranger must not be able to write it."""
+    foreign = registration()
+    foreign.cluster_id = "another"
+    fetch = FetchRequest(cluster_id="another", replica_state=ReplicaState(replica_id=1))
+
+    async def story(server: KraftServer, connection: Connection) -> None:
+        for request in (foreign, fetch):
+            told = await connection.send(request)
+            error = Errors.INCONSISTENT_CLUSTER_ID if may_register else Errors.CLUSTER_AUTHORIZATION_FAILED
+            assert Errors(told.error_code) is error
+
+    who = "User:ANONYMOUS" if may_register else "User:other"
+    served(story, port, has_authorizer=True, super_users=(who,))
+    lines = [each.getMessage() for each in caplog.records if "formatted for cluster" in each.getMessage()]
+    assert len(lines) == may_register
 
 
 def test_sasl_is_over_before_it_begins(port: int) -> None:

@@ -20,7 +20,7 @@ from kcore.server.broker import record_checks as records_ahead
 from kcore.server.broker.record_checks import RecordChecks
 from kcore.wire.record_building import encode_records
 from kcore.wire.records import Record
-from net.loops import story
+from net.loops import GENEROUS_S, story
 from server.replicas import Brokers
 
 VALUES = [bytes([k % 251]) * (k % 97) for k in range(FEW_BYTES)]
@@ -65,6 +65,18 @@ async def test_18_others_are_served_while_a_large_batch_is_decompressed(
         assert found == [False]  # Not once more on the loop.
         assert (await brokers.produce(1, b"small", acks=1)).base_offset == len(VALUES)
         assert found == [False, True]
+
+
+@story
+async def test_a_partition_that_a_request_names_again_gets_its_last_records(tmp_path: Path) -> None:
+    async with AsyncExitStack() as stack:
+        brokers = await Brokers(stack, tmp_path).open()
+        await brokers.elect(1, 1)
+        request = request_of(large())
+        request.topic_data *= 2
+        [answer] = (await brokers.ask(1, request, 9)).responses
+        assert [(each.error_code, each.base_offset) for each in answer.partition_responses] == [(Errors.NONE, 0)]
+        assert (await brokers.produce(1, b"small", acks=1)).base_offset == len(VALUES)
 
 
 @pytest.mark.parametrize("damage", [False, True])
@@ -139,3 +151,31 @@ async def test_the_batch_of_a_client_that_has_gone_is_not_decompressed(monkeypat
         await lost
     await asyncio.gather(first, last)
     assert asking.order == ["1", "3"]
+
+
+@story
+async def test_a_turn_of_a_client_that_goes_in_that_moment_is_the_next_ones(monkeypatch: pytest.MonkeyPatch) -> None:
+    asking = _Asking(monkeypatch)
+    first, second, third = (asking.begin(name, "10.0.0.1", int(name)) for name in "123")
+    await asyncio.sleep(0)
+    go_on = asking._ahead._go_on
+
+    def and_cancel() -> None:
+        go_on()
+        second.cancel()
+
+    monkeypatch.setattr(asking._ahead, "_go_on", and_cancel)
+    asking.goes_on.set()
+    async with asyncio.timeout(GENEROUS_S):
+        await asyncio.gather(first, third)
+    assert asking.order == ["1", "3"] and second.cancelled()
+
+
+@story
+async def test_records_for_another_leader_are_not_decompressed(monkeypatch: pytest.MonkeyPatch) -> None:
+    asking = _Asking(monkeypatch)
+    asking.goes_on.set()
+    asking._manager.partitions["t", 0].role = Role.FOLLOWER
+    assert await asking.begin("1", "10.0.0.1", 0) == {}
+    asking._manager.partitions.clear()
+    assert await asking.begin("2", "10.0.0.1", 0) == {} and not asking.order

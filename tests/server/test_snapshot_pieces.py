@@ -49,3 +49,10 @@ def test_an_answer_to_another_request_is_refused(wrong: snapshots.FetchSnapshotR
 def test_an_error_is_told_by_its_name() -> None:
     with pytest.raises(ApiException, match="SNAPSHOT_NOT_FOUND"):
         SnapshotPieces(5, 1).take(answer(error=Errors.SNAPSHOT_NOT_FOUND))
+    with pytest.raises(ApiException, match="INCONSISTENT_CLUSTER_ID"):
+        SnapshotPieces(5, 1).take(snapshots.FetchSnapshotResponse(error_code=Errors.INCONSISTENT_CLUSTER_ID))
+
+
+def test_a_snapshot_of_no_bytes_is_whole() -> None:
+    pieces = SnapshotPieces(5, 1)
+    assert pieces.take(answer(size=0)) == b"" and pieces.is_whole

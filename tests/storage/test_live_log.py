@@ -288,6 +288,11 @@ def test_a_batch_that_is_far_more_than_its_bytes_is_not_searched(
     append(log, bytes(encode_records(rows, codec="gzip", partition_leader_epoch=3)))
     assert log.find_timestamp(building.TIME_MS + 101) == (building.TIME_MS + 101, 51, 3)
     assert log.find_timestamp(building.TIME_MS + 104) == (building.TIME_MS + 104, 50, 3)
+    log.raise_start_offset(52)
+    assert log.find_timestamp(building.TIME_MS + 104) == (building.TIME_MS + 104, 52, 3)
+    rows = [Record(55 + k, building.TIME_MS + 200 + k, None, Random(k).randbytes(50_000)) for k in range(5)]
+    append(log, bytes(encode_records(rows, codec="gzip", partition_leader_epoch=3)))
+    assert log.find_timestamp(building.TIME_MS + 204) == (building.TIME_MS + 204, 59, 3), "it has as many bytes"
 
 
 def test_so_many_segments_are_open_for_reading(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -301,7 +306,15 @@ def test_so_many_segments_are_open_for_reading(tmp_path: Path, monkeypatch: pyte
         assert len(log._log.segments) == 20
         for _ in range(2):
             assert [log.read(k, 1, 20, at_least_one=True) for k in range(20)] == data
+        for k in (0, 1, 2, 0, 3, 4):
+            log.read(k, 1, 20, at_least_one=True)
+        assert log._log.segments[0]._file >= 0 > log._log.segments[1]._file, "the one that was read longest ago goes"
         assert len(os.listdir("/proc/self/fd")) <= before + 4 + 1, "the segment that is written to is the last one"
+
+
+def test_segments_have_a_share_of_the_descriptors(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(resource, "getrlimit", lambda _: (800, 1_000))
+    assert live_segment.most_open() == 100
 
 
 @pytest.mark.parametrize("lost", [1, 30, 100])

@@ -1,4 +1,5 @@
 import json
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -49,12 +50,15 @@ def test_list_names_every_scenario_with_a_line():
 
 def fake(monkeypatch: pytest.MonkeyPatch, *, interrupt: bool = False, error: str | None = None, lag: bool = False,
          left: list[str] | None = None):  # fmt: skip
-    def run_plan(plan: StormPlan, rows: list[Row], tell: object, spark: object, profiles: object) -> list[str]:
+    def run_plan(
+        plan: StormPlan, rows: list[Row], tell: Callable[[str], None], spark: object, profiles: object
+    ) -> list[str]:
         [cell] = plan.cells()
         for name in plan.scenarios_of(cell.target):
             if name == "broker-lost" and interrupt:
                 raise KeyboardInterrupt
             if name == "broker-lost" and error:
+                tell(error)
                 rows.append(failed_row(cell, name, 1, 1, error))
             else:
                 rows.append(row_of(cell, ScenarioResult(name, 20, 10, 1, last_ms=5.0, valid=not lag), 1))
@@ -93,6 +97,15 @@ def test_what_is_left_on_a_cluster_of_others_is_exit_code_3_and_said_at_the_end(
     result = storm("broker-lost", "--out", str(tmp_path))
     assert result.exit_code == 3
     assert "left behind: 2 topics" in result.output
+
+
+def test_the_text_of_a_controller_is_one_line_without_controls(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    """Both while it runs and at the end."""
+    error = "refused\n\x1b[2J\u202e[bold]kcore: all is well"
+    fake(monkeypatch, error=error, left=[error])
+    lines = storm("broker-lost", "--out", str(tmp_path)).output.splitlines()
+    found = [line for line in lines if "all is well" in line]
+    assert len(found) == 3 and all(r"refused\n\x1b[2J\u202e[bold]kcore: all is well" in line for line in found)
 
 
 def test_an_interrupted_run_keeps_what_is_done(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):

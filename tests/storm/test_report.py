@@ -167,16 +167,16 @@ def test_the_curve_needs_more_than_one_size():
 
 
 def test_the_terminal_and_the_page_show_all_and_escape_what_others_wrote():
-    found = replace(result(note="10,001 <topics>"), scenario="limit-delete")
+    found = replace(result(note="10,001 <topics>\n\x1b"), scenario="limit-delete")
     rows = [row(), row(replace(CELL, partitions=1000)), failed_row(CELL, "bounce", 1, 1, "<b>[bold]")]
     rows.append(row_of(CELL, found, 1))
     console = Console(width=160, record=True, file=open("/dev/null", "w"))  # noqa: SIM115
     report_table.show(console, merged(rows), report_table.troubles(rows, ["create on x"]))
     text = console.export_text()
     assert all(each in text for each in ("3 brokers, 100 partitions", "40.0 ms", "<b>[bold]", "missing: create on x"))
-    assert "limit-delete: 10,001 <topics>" in text
+    assert r"limit-delete: 10,001 <topics>\n\x1b" in text
     page = report.render(rows, {"plan": "<plan>", "targets": ["kafka-4.3.1"]}, ["create on x"])
-    assert "<p>limit-delete: 10,001 &lt;topics&gt;</p>" in page
+    assert "<p>limit-delete: 10,001 &lt;topics&gt;\n\x1b</p>" in page
     assert all(each in page for each in ("&lt;b&gt;[bold]", "&lt;plan&gt;", "<svg", "missing: create on x"))
 
 

@@ -7,9 +7,10 @@ from typing import Any
 
 import pytest
 
-from kcore.errors import PlanError, TargetError
+from kcore.errors import DisconnectedError, PlanError, TargetError
 from kcore.measure.hollow import quorum_client as quorum
 from kcore.measure.hollow.quorum_client import Quorum
+from kcore.measure.processes.local_process import free_ports
 from kcore.measure.storm import targets
 from kcore.measure.storm.kraft.scenarios import LIMITS, NEEDS_OWN_QUORUM, SCENARIOS
 from kcore.measure.storm.run_storm import check_targets
@@ -213,7 +214,7 @@ def test_what_is_gone_already_is_no_problem(monkeypatch: pytest.MonkeyPatch):
 def test_a_target_at_which_nothing_listens_is_told_before_anything_runs() -> None:
     with socket.create_server(("127.0.0.1", 0)) as listener:
         port = listener.getsockname()[1]
-    with pytest.raises(TargetError, match=f"no connection to 127.0.0.1:{port}: .*is a controller running there"):
+    with pytest.raises(TargetError, match=f"^no connection to 127.0.0.1:{port}: .*is a controller running there"):
         check_targets(StormPlan(targets=("kafka-4.3.1", f"127.0.0.1:{port}")))
     check_targets(StormPlan(targets=("kafka-4.3.1",)))  # The storm starts that one: nothing listens yet.
 
@@ -257,8 +258,8 @@ async def _says(data: bytes, reader: asyncio.StreamReader, writer: asyncio.Strea
 async def test_a_target_that_is_no_controller_is_told_soon(
     data: bytes, says: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Not after a minute of tries."""
-    monkeypatch.setattr(quorum, "_STARTING_S", 0.0)
+    """Not after tries for as long as a controller may take to start."""
+    monkeypatch.setattr(quorum, "_STARTING_S", 3_600.0)
     monkeypatch.setattr(quorum, "_LIMITS", replace(quorum._LIMITS, connect_s=0.2))
     async with await asyncio.start_server(partial(_says, data), "127.0.0.1", 0) as server:
         target = Quorum([f"127.0.0.1:{server.sockets[0].getsockname()[1]}"], random=Random(1))
@@ -267,11 +268,52 @@ async def test_a_target_that_is_no_controller_is_told_soon(
         assert "\n" not in str(refused.value)
 
 
+@story
+async def test_every_address_of_a_target_is_tried_and_named() -> None:
+    async def answer(context: Any, request: Any) -> Any:
+        return DescribeClusterResponse(cluster_id="c")
+
+    first, second = (f"127.0.0.1:{port}" for port in free_ports(2))
+    with pytest.raises(TargetError, match=f"{first}.*; .*{second}.*is a controller running there"):
+        await Quorum([first, second], random=Random(1)).check_listens()
+    async with await serve("127.0.0.1", 0, answer, {"DescribeCluster": (1, 1)}) as server:
+        await Quorum([first, f"127.0.0.1:{server.port}"], random=Random(1)).check_listens()
+
+
+@story
+async def test_a_controller_that_starts_may_close_connections(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(quorum, "_AGAIN_S", 0.001)
+    asked = 0
+
+    async def answer(context: Any, request: Any) -> Any:
+        nonlocal asked
+        asked += 1
+        if asked < 3:
+            raise DisconnectedError("it starts")
+        return DescribeClusterResponse(cluster_id="c")
+
+    async with await serve("127.0.0.1", 0, answer, {"DescribeCluster": (1, 1)}) as server:
+        await Quorum([f"127.0.0.1:{server.port}"], random=Random(1)).check_listens()
+    assert asked == 3
+
+
+@story
+async def test_a_target_that_says_its_versions_and_no_more_is_told_soon(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(quorum, "_LIMITS", replace(quorum._LIMITS, connect_s=0.2, request_s=3_600.0))
+
+    async def answer(context: Any, request: Any) -> Any:
+        await asyncio.Event().wait()
+
+    async with await serve("127.0.0.1", 0, answer, {"DescribeCluster": (1, 1)}) as server:
+        with pytest.raises(TargetError, match=r"0\.2 s.*is a controller running there"):
+            await Quorum([f"127.0.0.1:{server.port}"], random=Random(1)).check_listens()
+
+
 @pytest.mark.parametrize(("error", "says"), [(114, "is a broker, not a controller"), (115, "is a broker"), (0, None)])
 @story
 async def test_a_target_that_is_a_broker_is_told_so(error: int, says: str | None) -> None:
     async def answer(context: Any, request: Any) -> Any:
-        return DescribeClusterResponse(error_code=error, cluster_id="c")
+        return DescribeClusterResponse(error_code=error if request.endpoint_type == 2 else 0, cluster_id="c")
 
     async with await serve("127.0.0.1", 0, answer, {"DescribeCluster": (1, 1)}) as server:
         target = Quorum([f"127.0.0.1:{server.port}"], random=Random(1))

@@ -1,6 +1,7 @@
 """What `kcore top` counts in the metadata log, beside the same records as objects."""
 
 from random import Random
+from typing import Any
 
 import numpy as np
 import pytest
@@ -10,12 +11,15 @@ from kcore.measure.watch import log_follower
 from kcore.measure.watch.frame import brokers_of, measured, partitions_of
 from kcore.measure.watch.log_follower import LogFollower, Seen, isr_changes
 from kcore.measure.watch.scraped import samples_of
+from kcore.replication.raft_log import OffsetAndEpoch
 from kcore.schema.metadata_records_brokers import RegisterBrokerRecord
 from kcore.schema.metadata_records_topics import PartitionChangeRecord, PartitionRecord, TopicRecord
 from kcore.types import Uuid
 from kcore.wire.metadata_frames import encode_metadata_record
 from kcore.wire.record_building import encode_records, encode_values
 from kcore.wire.records import Record
+from net.loops import story
+from server.test_snapshot_pieces import answer
 
 TOPIC = Uuid(b"t" * 16)
 
@@ -120,6 +124,20 @@ def test_records_that_are_far_more_than_their_bytes_are_refused(monkeypatch: pyt
     follower = began()
     with pytest.raises(DecodeError, match="larger than max_bytes"):
         follower._read(bytes(encode_records([Record(5, 0, None, bytes(2_000))], codec="gzip")), 6, tells_commits=True)
+
+
+@story
+async def test_a_snapshot_that_is_far_more_than_its_bytes_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(log_follower, "MOST_DECOMPRESSED", 1_000)
+    data = bytes(encode_records([Record(0, 0, None, bytes(2_000))], codec="gzip"))
+
+    class Leader:
+        async def send(self, request: Any) -> Any:
+            return answer(data, size=len(data))
+
+    leader: Any = Leader()
+    with pytest.raises(DecodeError, match="larger than max_bytes"):
+        await LogFollower()._load(OffsetAndEpoch(5, 1), leader)
 
 
 PAGE = """

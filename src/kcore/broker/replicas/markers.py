@@ -2,15 +2,18 @@
 
 The errors are those that a coordinator of 3.9.1 expects; any other ends its sender thread. It tries again after
 UNKNOWN_TOPIC_OR_PARTITION, NOT_LEADER_OR_FOLLOWER, NOT_ENOUGH_REPLICAS, NOT_ENOUGH_REPLICAS_AFTER_APPEND,
-REQUEST_TIMED_OUT and KAFKA_STORAGE_ERROR; INVALID_PRODUCER_EPOCH and TRANSACTION_COORDINATOR_FENCED make it stop.
+REQUEST_TIMED_OUT and KAFKA_STORAGE_ERROR; INVALID_PRODUCER_EPOCH and TRANSACTION_COORDINATOR_FENCED make it stop. A
+request with a marker of no producer, which no coordinator sends, is refused with UNKNOWN_SERVER_ERROR.
 
-Source: KafkaApis.handleWriteTxnMarkersRequest and TransactionMarkerRequestCompletionHandler of 3.9.1.
+Source: KafkaApis.handleWriteTxnMarkersRequest and TransactionMarkerRequestCompletionHandler of 3.9.1; of 4.3.1,
+MemoryRecordsBuilder.appendEndTxnMarker.
 """
 
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from kcore.broker.replicas.outputs import SendResponse
+from kcore.broker.replicas.producers import NO_PRODUCER_ID
 from kcore.broker.replicas.replica import Key
 from kcore.broker.replicas.transactions import EndMarker
 from kcore.protocol_errors import ApiException, Errors, exception_of
@@ -93,6 +96,8 @@ def on_write_txn_markers(
 
     `timestamp_ms`: the time of day, for the markers; `now_ms` is the clock of deadlines.
     """
+    # Kafka's MemoryRecordsBuilder throws IllegalArgumentException, which fails the whole request.
+    names_no_producer = any(each.producer_id == NO_PRODUCER_ID or each.producer_epoch < 0 for each in request.markers)
     answer = WriteTxnMarkersResponse(markers=[])
     written: list[Written] = []
     for marker in request.markers:
@@ -100,7 +105,9 @@ def on_write_txn_markers(
         answer.markers.append(marker_result)
         for topic in marker.topics:
             results = [
-                _write(manager, (topic.name, index), marker, now_ms, timestamp_ms, written)
+                WritableTxnMarkerPartitionResult(partition_index=index, error_code=Errors.UNKNOWN_SERVER_ERROR)
+                if names_no_producer
+                else _write(manager, (topic.name, index), marker, now_ms, timestamp_ms, written)
                 for index in topic.partition_indexes
             ]
             marker_result.topics.append(WritableTxnMarkerTopicResult(name=topic.name, partitions=results))

@@ -6,6 +6,7 @@ import signal
 import sys
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -32,6 +33,7 @@ from kcore.measure.storm.report_rows import BULKY, Row, different_ends, medians,
 from kcore.measure.storm.storm_plan import StormPlan
 from kcore.measure.storm.targets import Target
 from kcore.measure.storm.zk.scenarios import SCENARIOS as ZK_SCENARIOS
+from kcore.printable import printable
 from kcore.spark.java import NoJavaError, jvm
 
 if TYPE_CHECKING:
@@ -136,7 +138,7 @@ def run(
     logging.getLogger("kazoo").setLevel(logging.ERROR)  # The end of a server at the end of the run is not logged.
     directory = results_directory(out, "storm", overwrite)
     for line in plan.left_out():
-        progress.print(f"left out: {line}", soft_wrap=True)
+        _print(progress, f"left out: {line}")
     rows: list[Row] = []
     profiles: list[CellProfile] = []
     before = load_before()
@@ -166,7 +168,7 @@ def _run(
     before = signal.signal(signal.SIGTERM, lambda *_: signal.raise_signal(signal.SIGINT))
     try:
         with _spark(wanted) as spark:
-            left = storms.run(plan, rows, lambda text: console.print(escape(text), soft_wrap=True), spark, profiles)
+            left = storms.run(plan, rows, partial(_print, console), spark, profiles)
     except KeyboardInterrupt:
         console.print("interrupted: all is stopped", soft_wrap=True)
         return False, []
@@ -175,6 +177,11 @@ def _run(
     finally:
         signal.signal(signal.SIGTERM, before)
     return True, left
+
+
+def _print(console: Console, line: str) -> None:
+    """One line. An error in it may have the text of a controller."""
+    console.print(escape(printable(line)), soft_wrap=True)
 
 
 @contextmanager
@@ -219,7 +226,7 @@ def _keep(
 def _show_profile(console: Console, found: profile_files.Written) -> None:
     profile_page.show(console, found.rows)
     for line in (*found.costs, *found.troubles):
-        console.print(escape(line), soft_wrap=True)
+        _print(console, line)
 
 
 def _jvm(plan: StormPlan) -> dict[str, str | None]:

@@ -30,10 +30,11 @@ def command(
     ] = 60.0,
     command_config: CommandConfigOption = None,
 ) -> None:
-    """Wait until a quorum has a leader and the named controllers have all that is committed.
+    """Wait until a quorum has a leader and the logs of the named voters have all that is committed.
 
-    A roll restarts one controller, waits for it, and goes on to the next. Exit code: 0 ready, 1 not ready in time,
-    2 usage.
+    A roll restarts one controller, waits for it, and goes on to the next. What the leader says of their logs is all
+    that counts: `/ready` of a controller with --metrics also waits until it has read its log. Exit code: 0 ready,
+    1 not ready in time, 2 usage.
     """
     addresses = [Address(*address_of("HOST:PORT", each.strip())) for each in controllers.split(",")]
     raise typer.Exit(asyncio.run(_wait(addresses, timeout, security_in(command_config))))
@@ -78,6 +79,8 @@ def why_not_ready(found: QuorumDescription, address: Address) -> str | None:
     voters = [each for each in partition.current_voters if not ids or each.replica_id in ids]
     if found.nodes and not ids:
         return f"no voter listens at {address_text(*address)}"
+    if partition.high_watermark < 0:
+        return f"the leader, {partition.leader_id}, does not know the high watermark yet"
     for voter in voters:
         behind = partition.high_watermark - voter.log_end_offset
         if behind > 0:

@@ -14,6 +14,7 @@ from kcore.measure.report.units import duration, short_count, size, three_digits
 from kcore.measure.storm.expected import EXPECTED_ERRORS, expected_of, unexpected_of
 from kcore.measure.storm.phases import phases_of, work_ms
 from kcore.measure.storm.report_rows import Row, different_ends, is_good
+from kcore.printable import printable
 
 _NS: Final = 1e6  # in a millisecond
 
@@ -231,11 +232,11 @@ def show(console: Console, rows: Sequence[Row], found_troubles: Sequence[str]) -
     if lines:
         console.print(_table("[bold]work until the last broker knew, by partitions[/]", head, lines))
     for line in findings(rows):
-        console.print(f"[bold]{escape(line)}[/]", soft_wrap=True)
+        console.print(f"[bold]{escape(printable(line))}[/]", soft_wrap=True)
     for line in expected(rows):
-        console.print(f"[dim]{escape(line)}[/]", soft_wrap=True)
+        console.print(f"[dim]{escape(printable(line))}[/]", soft_wrap=True)
     for line in found_troubles:
-        console.print(f"[bold red]{escape(line)}[/]", soft_wrap=True)
+        console.print(f"[bold red]{escape(printable(line))}[/]", soft_wrap=True)
 
 
 def _table(title: str, head: Sequence[str], lines: Sequence[tuple[Sequence[str], bool]]) -> Table:

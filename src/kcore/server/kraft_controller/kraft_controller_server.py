@@ -14,6 +14,7 @@ from random import Random, SystemRandom
 from typing import Any, Final
 
 from kcore.controller.kraft.activation import Bootstrap
+from kcore.controller.kraft.authorization import is_authorized
 from kcore.controller.kraft.controller import KraftController
 from kcore.controller.kraft.departures import KILLED_LEADERS
 from kcore.controller.kraft.kraft_context import RequestInfo
@@ -21,6 +22,7 @@ from kcore.controller.kraft.kraft_controller_config import KraftControllerConfig
 from kcore.controller.kraft.outputs import Clocks, LogLine, ReadSnapshotSlice, RequestAnswer, WorkOn
 from kcore.controller.kraft.slices import snapshot_slices
 from kcore.controller.kraft.tasks import all_tasks
+from kcore.metadata.acl_codes import CLUSTER_ACTION
 from kcore.net.limits.bounded_log import BoundedLog
 from kcore.net.limits.connection_limits import Limits
 from kcore.net.security.listener_security import PROTOCOLS, ListenerSecurity
@@ -34,6 +36,7 @@ from kcore.raft.raft_config import RaftConfig
 from kcore.raft.snapshots import ends_within_a_batch
 from kcore.replication.java_random import JavaRandom
 from kcore.replication.raft_log import OffsetAndEpoch
+from kcore.schema.broker_lifecycle import BrokerRegistrationRequest
 from kcore.schema.structure import Message
 from kcore.server.kraft_controller.credentials import LogCredentials
 from kcore.server.kraft_controller.kraft_controller_request_handlers import KraftControllerRequestHandlers
@@ -170,7 +173,9 @@ class KraftServer(QuorumServer):
     # Events of the controller.
 
     def _asked(self, request: Message, info: RequestInfo, reply_to: Hashable) -> None:
-        self._foreign_clusters.look(request, self.node.cluster_id)
+        is_registration = isinstance(request, BrokerRegistrationRequest)
+        if is_registration and is_authorized(self.controller.context, info, CLUSTER_ACTION):
+            self._foreign_clusters.look(request, self.node.cluster_id)  # Strangers write no advice into the log.
         self._control(api_name(type(request)), partial(self.controller.on_request, request, info, reply_to))
 
     def hear(self) -> None:
