@@ -2,6 +2,7 @@
 
 import json
 from collections.abc import Iterator
+from functools import cache
 from itertools import chain
 from typing import Any
 
@@ -19,6 +20,9 @@ Row = tuple[Any, ...]
 SPECIAL = {"true": True, "false": False, "null": None}
 PLAIN = {"bool": False, "string": "", "uuid": bytes(16), "bytes": b"", "records": None, "float64": 0.0}
 STRUCT = "a struct of defaults"
+
+
+parse = cache(Versions.parse)
 
 
 def load(name: str) -> dict[str, Facts]:
@@ -46,7 +50,7 @@ def kafka_fields(facts: Facts, version: int) -> Iterator[tuple[str, Facts]]:
 
     def walk(fields: list[Facts], path: str) -> Iterator[tuple[str, Facts]]:
         for field in fields:
-            if version in Versions.parse(field["versions"]):
+            if version in parse(field["versions"]):
                 name = path + newest_name(facts["name"], field["name"])
                 yield name, field
                 yield from walk(field.get("fields") or structs.get(field["type"].removeprefix("[]"), []), f"{name}.")
@@ -61,8 +65,8 @@ def newest_name(message: str, name: str) -> str:
 
 
 def kafka_row(path: str, field: Facts, version: int) -> Row:
-    tag = field["tag"] if version in Versions.parse(field.get("taggedVersions", "none")) else None
-    nullable = version in Versions.parse(field.get("nullableVersions", "none"))
+    tag = field["tag"] if version in parse(field.get("taggedVersions", "none")) else None
+    nullable = version in parse(field.get("nullableVersions", "none"))
     return path, field["type"], tag, nullable, default_of(field), field.get("flexibleVersions")
 
 
@@ -106,7 +110,7 @@ def version_rows(message: type[Message], facts: Facts, version: int) -> tuple[li
     """The rows of ours and of Kafka's fields, whether the version is flexible first."""
     ours = [our_row(path, field, version) for path, field in our_fields(message, version)]
     kafkas = [kafka_row(path, field, version) for path, field in kafka_fields(facts, version)]
-    is_flexible = version in Versions.parse(facts["flexibleVersions"])
+    is_flexible = version in parse(facts["flexibleVersions"])
     return [(version in message.flexible_versions,), *ours], [(is_flexible,), *kafkas]
 
 
@@ -115,7 +119,7 @@ def test_fields_of_every_version(release: dict[str, Facts]) -> None:
     compared, wrong = 0, []
     for name, message in MESSAGES.items():
         facts = release.get(name, {"validVersions": "none"})
-        for version in numbers(Versions.parse(facts["validVersions"])):
+        for version in numbers(parse(facts["validVersions"])):
             if release is OLD and (name, version) == CHANGED:
                 continue
             ours, kafkas = version_rows(message, facts, version)
@@ -127,7 +131,7 @@ def test_fields_of_every_version(release: dict[str, Facts]) -> None:
 
 def test_versions_are_those_of_both_releases() -> None:
     for name, message in MESSAGES.items():
-        versions = [numbers(Versions.parse(facts["validVersions"])) for facts in facts_of(message)]
+        versions = [numbers(parse(facts["validVersions"])) for facts in facts_of(message)]
         assert set(numbers(message.versions)) == set(chain.from_iterable(versions)), name
 
 
@@ -142,11 +146,11 @@ def ignorable_paths(message: type[Message]) -> tuple[set[str], set[str]]:
     lacking, ours, found = set(), set(), set()
     for version in numbers(message.versions):
         for path, field in our_fields(message, version):
-            if not set(numbers(message.versions)) <= set(numbers(field.options.versions)):
+            if not all(each in field.options.versions for each in numbers(message.versions)):
                 lacking.add(path)
                 ours |= {path} if field.options.ignorable else set()
     for facts in facts_of(message):
-        for version in numbers(Versions.parse(facts["validVersions"])):
+        for version in numbers(parse(facts["validVersions"])):
             found |= {path for path, field in kafka_fields(facts, version) if field.get("ignorable")}
     return ours, found & lacking
 
@@ -202,5 +206,5 @@ def test_header_versions() -> None:
 
 def test_version_ranges_print_as_they_are_read() -> None:
     for text in ("0-7", "5+", "3", "none"):
-        assert str(Versions.parse(text)) == text
+        assert str(parse(text)) == text
     assert 5 in ALL and -1 not in ALL

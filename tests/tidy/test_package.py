@@ -21,7 +21,7 @@ REGISTRIES = [
     for host in (
         *(r"repo1?\.maven\b", r"central\.sonatype\b", r"/maven[2]\b", r"pypi\.(?:org|io|python)\b"),
         *(r"pythonhosted\.org", r"(?:index|static)\.crates\.io", r"registry\.npmjs\b", r"proxy\.golang\.org"),
-        *(r"/artifactory/", r"/nexus/"),
+        r"/(?:artifactory|nexus)/",
     )
 ]
 SOMEONES_INDEX = re.compile(r"^\s*--(?:index-url|extra-index-url|find-links)", re.MULTILINE)
