@@ -11,6 +11,7 @@ from kcore.schema.alter_partition import AlterPartitionResponse
 from kcore.schema.fetch import FetchResponse
 from kcore.schema.list_offsets import ListOffsetsResponse, OffsetForLeaderEpochResponse
 from net.hostile_messages import Hostile
+from seeds import seeds
 from storage import building
 
 KNOWN = {
@@ -46,7 +47,7 @@ def assert_sane(cluster: Cluster) -> None:
 
 
 @pytest.mark.parametrize("kind", ANSWERS)
-@pytest.mark.parametrize("seed", range(40))
+@pytest.mark.parametrize("seed", seeds(10, 40))
 def test_a_leaders_answers(kind: Any, seed: int) -> None:
     hostile = Hostile(Random(seed), KNOWN, records=(building.batch(3, [b"x"]), building.batch(-5, [b"x"])))
     for version in range(ANSWERS[kind][0], ANSWERS[kind][1] + 1):
@@ -66,7 +67,7 @@ def test_a_leaders_answers(kind: Any, seed: int) -> None:
                     assert_sane(cluster)
 
 
-@pytest.mark.parametrize("seed", range(40))
+@pytest.mark.parametrize("seed", seeds(10, 40))
 def test_a_controllers_answers(seed: int) -> None:
     hostile = Hostile(Random(seed), KNOWN)
     cluster = led()

@@ -80,7 +80,7 @@ def _check_log(log: LiveLog, least_end: int, most_start: int = 0, most_end: int 
 # Logs.
 
 
-@pytest.mark.parametrize("cut", [1, 2, 3, 5])
+@pytest.mark.parametrize("cut", [pytest.param(1, marks=pytest.mark.long), 2, 3, 5])
 def test_a_log_that_is_cut_is_a_whole_beginning_of_what_it_was(tmp_path: Path, cut: int) -> None:
     def check(root: Path, is_done: bool) -> None:
         log = _directory(root).logs[KEY]

@@ -29,6 +29,7 @@ from kcore.wire.metadata_frames import decode_metadata_record, encode_metadata_r
 from metadata.stories import Story, assert_same, log_of
 from reference import record_values as twin
 from reference.image import MIGRATING, SlowImage, changed
+from seeds import seeds
 
 Dice = st.integers(0, 2**32).map(Random)
 LEVELS = [
@@ -65,7 +66,7 @@ def lived(dice: Random, count: int) -> tuple[Story, ClusterImage]:
 
 
 @pytest.mark.usefixtures("sizes")
-@pytest.mark.parametrize("seed", range(25))
+@pytest.mark.parametrize("seed", seeds(10, 25))
 def test_replay_of_what_is_written_is_the_image_and_is_written_alike(seed: int) -> None:
     story, image = lived(Random(seed), 400)
     values = written(image)
@@ -223,7 +224,7 @@ def test_the_level_is_that_of_the_offset() -> None:
     assert decode_metadata_record(value)[0] == levels[0]
 
 
-@pytest.mark.parametrize("seed", range(20))
+@pytest.mark.parametrize("seed", seeds(10, 20))
 def test_a_decision_that_is_applied_in_part_is_in_no_snapshot_before_it(seed: int) -> None:
     """A snapshot that had some of its topics could not be loaded: the log behind it creates them again.
 

@@ -29,7 +29,7 @@ def check(lookup: PartitionLookup, rows: dict[tuple[int, int], int]) -> None:
 
 
 @given(Keys)
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=100, deadline=None)
 def test_any_order(keys: list[tuple[int, int]]) -> None:
     """Regular topics, hash order, gaps, repetitions: found, or refused if a partition comes twice."""
     if len(set(keys)) < len(keys):
@@ -40,7 +40,7 @@ def test_any_order(keys: list[tuple[int, int]]) -> None:
 
 
 @given(st.lists(st.tuples(st.integers(0, TOPICS - 1), st.integers(1, 3), st.integers(0, 2)), max_size=10), st.data())
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=100, deadline=None)
 def test_growing_and_shrinking(steps: list[tuple[int, int, int]], data: st.DataObject) -> None:
     lookup, rows, next_row = lookup_of([]), {}, 0
     for topic, count, gap in steps:
@@ -63,7 +63,7 @@ def test_regular_topics_cost_two_numbers_each() -> None:
 
 
 @given(Keys.map(lambda keys: sorted(set(keys))), st.data())
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=150, deadline=None)
 def test_any_of_them_can_be_dropped(keys: list[tuple[int, int]], data: st.DataObject) -> None:
     """In the middle of a topic, at its end, strays or not; and come back in another row."""
     lookup = lookup_of(keys)

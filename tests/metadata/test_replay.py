@@ -16,6 +16,7 @@ from kcore.wire.metadata_frames import encode_metadata_record
 from kcore.wire.record_building import encode_records
 from kcore.wire.records import Record, Records, decode_records
 from reference import replay as twin
+from seeds import seeds
 
 TIME_MS = 1_795_248_000_000
 DIRECTORIES = [Uuid(bytes([k] * 16)) for k in range(9)]
@@ -175,7 +176,7 @@ class Story:
 
 
 @pytest.mark.usefixtures("sizes")
-@pytest.mark.parametrize("seed", range(12))
+@pytest.mark.parametrize("seed", seeds(5, 12))
 def test_a_story_in_bulk_is_the_story_one_by_one(seed: int) -> None:
     story = Story(seed)
     first, second = story.told(300), story.told(200)
@@ -185,7 +186,7 @@ def test_a_story_in_bulk_is_the_story_one_by_one(seed: int) -> None:
 
 
 @pytest.mark.usefixtures("sizes")
-@pytest.mark.parametrize("seed", range(30))
+@pytest.mark.parametrize("seed", seeds(10, 30))
 def test_what_does_not_fit_ends_in_the_same_error(seed: int) -> None:
     assert_like_twin(log_of(Story(seed, wild=4).told(400)))
 

@@ -143,7 +143,7 @@ def freed(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> No
 
 @pytest.mark.usefixtures("freed")
 @given(Dice, st.lists(st.integers(0, 8), min_size=1, max_size=7), st.data())
-@settings(max_examples=150, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=80, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 def test_methods_of_the_tables_are_taken_back(dice: Random, counts: list[int], data: st.DataObject) -> None:
     life = Life(dice)
     for _ in range(6):

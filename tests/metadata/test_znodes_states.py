@@ -96,13 +96,13 @@ def agree(text: bytes) -> None:
         assert states_of(decoded([text_of(good), text, text_of(good)])) == [good, expected, good]
 
 
-@settings(deadline=None, max_examples=400)
+@settings(deadline=None, max_examples=200)
 @given(json_like())
 def test_json_that_is_nearly_a_state(text: bytes) -> None:
     agree(text)
 
 
-@settings(deadline=None, max_examples=300)
+@settings(deadline=None, max_examples=150)
 @given(STATES, st.data())
 def test_a_state_with_bytes_changed(state: State, data: st.DataObject) -> None:
     text = bytearray(text_of(state))

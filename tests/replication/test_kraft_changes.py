@@ -31,6 +31,7 @@ from replication.kraft_tables import (
     states_of,
 )
 from replication.random_partitions import IDS, NOBODY, RELEASES, Dice, rule_of
+from seeds import seeds
 
 ELECTIONS = {"online": ONLINE, "unclean": UNCLEAN, "preferred": PREFERRED, "configured": CONFIGURED}
 
@@ -137,7 +138,7 @@ def test_every_small_set_of_directories(election: str) -> None:
         compare(got, expected(partitions, cluster, rule, election), partitions, (cluster, rule))
 
 
-@pytest.mark.parametrize("seed", range(60))
+@pytest.mark.parametrize("seed", seeds(20, 60))
 def test_random_events(seed: int) -> None:
     dice = Dice(seed, strange_isrs=True)
     partitions = dice.partitions(IDS, (3, 6)[seed % 2], 60)
@@ -150,7 +151,7 @@ def test_random_events(seed: int) -> None:
     compare(got, expected(partitions, cluster, rule, election), partitions, seed)
 
 
-@pytest.mark.parametrize("seed", range(60))
+@pytest.mark.parametrize("seed", seeds(20, 60))
 def test_random_targets(seed: int) -> None:
     dice = Dice(1000 + seed)
     partitions = dice.partitions(IDS, (3, 6)[seed % 2], 60)

@@ -13,8 +13,9 @@ from kcore.replication.kraft_results import KraftElections
 from reference import partition_change as twin
 from replication.kraft_tables import Partition, brokers_of, kraft_table, records_of
 from replication.random_partitions import IDS, Dice, rule_of
+from seeds import seeds
 
-SEEDS = range(20)
+SEEDS = seeds(8, 20)
 
 
 class Scene:

@@ -21,8 +21,9 @@ from replication.kraft_tables import (
     settings_of,
 )
 from replication.random_partitions import IDS, Dice, rule_of
+from seeds import seeds
 
-SEEDS = range(25)
+SEEDS = seeds(10, 25)
 
 
 class Scene:

@@ -10,6 +10,7 @@ from kcore.errors import PlacementError
 from kcore.replication.java_random import JavaRandom, hash_map_order, string_hash
 from kcore.replication.placement import place
 from reference import placement as twin
+from seeds import seeds
 
 RACKS = ["b", "a", "c", None]
 
@@ -67,7 +68,7 @@ def test_small_clusters_striped(brokers: int) -> None:
                 check_striped(ids, list(racks), list(fenced), factor, seed=factor)
 
 
-@pytest.mark.parametrize("seed", range(60))
+@pytest.mark.parametrize("seed", seeds(20, 60))
 def test_larger_clusters(seed: int) -> None:
     random = np.random.default_rng(seed)
     brokers = int(random.integers(5, 80))

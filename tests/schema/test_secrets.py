@@ -83,9 +83,8 @@ def structs_of(kind: type[Struct]) -> Iterator[type[Struct]]:
             yield from structs_of(inner)
 
 
-@pytest.mark.parametrize("message", MESSAGES)
-def test_no_message_shows_a_secret(message: str) -> None:
-    assert "swordfish" not in repr(planted(MESSAGES[message]))
+def test_no_message_shows_a_secret() -> None:
+    assert [name for name, message in MESSAGES.items() if "swordfish" in repr(planted(message))] == []
 
 
 def test_every_exception_is_a_field_that_is_shown() -> None:

@@ -15,6 +15,7 @@ from kcore.storage.log.live_log import LiveLog, Settings
 from kcore.storage.log.log_directory import LOG_STARTS, LogDirectory
 from kcore.types import Uuid
 from kcore.wire.record_batch import scan_batches
+from seeds import seeds
 from server.moving import values_of
 from storage import building
 
@@ -218,7 +219,7 @@ def test_in_zookeeper_mode_future_logs_are_left_alone(tmp_path: Path) -> None:
     assert [*(tmp_path / "b").glob("*-future")]
 
 
-@pytest.mark.parametrize("seed", range(30))
+@pytest.mark.parametrize("seed", seeds(10, 30))
 def test_whatever_happens_to_the_current_log_the_copy_becomes_the_same(tmp_path: Path, seed: int) -> None:
     dice, pair, epoch = Random(seed), Pair(tmp_path), 0
     pair.append(5)

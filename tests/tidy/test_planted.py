@@ -22,16 +22,59 @@ def functions_of(path: str) -> frozenset[str]:
     return frozenset(node.name for node in tree.body if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef))
 
 
-@pytest.mark.parametrize("fault", FAULTS, ids=lambda fault: f"{fault['covers']}: {fault['bug']}")
-def test_it_can_be_planted(fault: dict[str, Any]) -> None:
-    assert fault.keys() == {"covers", "bug", "file", "find", "replace", "tests"}
-    text = (ROOT / "src" / "kcore" / fault["file"]).read_text(encoding="utf-8")
-    assert text.count(fault["find"]) == 1
-    ast.parse(text.replace(fault["find"], fault["replace"]))
-    assert fault["tests"]
-    for test in fault["tests"]:
-        path, _, name = test.partition("::")
-        assert not name or name.partition("[")[0] in functions_of(path)
+def wrong_with(fault: dict[str, Any], text: str) -> str | None:
+    """What hinders that a fault is planted in the text of its file, and is found by a test."""
+    if fault.keys() != {"covers", "bug", "file", "find", "replace", "tests"}:
+        return "other keys"
+    if text.count(fault["find"]) != 1:
+        return f"{fault['find']!r} is there {text.count(fault['find'])} times"
+    tests = [test.partition("::") for test in fault["tests"]]
+    missing = [name for path, _, name in tests if name and name.partition("[")[0] not in functions_of(path)]
+    return f"no tests {missing}" if missing or not tests else None
+
+
+def parse_with_faults(text: str, faults: list[dict[str, Any]]) -> None:
+    """A fault is planted together with others, as long as its text is there once: few parses for many faults."""
+    while faults:
+        planted, later = text, []
+        for fault in faults:
+            if planted.count(fault["find"]) == 1:
+                planted = planted.replace(fault["find"], fault["replace"])
+            else:
+                later.append(fault)
+        ast.parse(planted)
+        faults = later
+
+
+def test_each_can_be_planted() -> None:
+    by_file: dict[str, list[dict[str, Any]]] = {}
+    for fault in FAULTS:
+        by_file.setdefault(fault["file"], []).append(fault)
+    for file, faults in by_file.items():
+        text = (ROOT / "src" / "kcore" / file).read_text(encoding="utf-8")
+        wrong = {f"{fault['covers']}: {fault['bug']}": wrong_with(fault, text) for fault in faults}
+        assert {bug: why for bug, why in wrong.items() if why} == {}, file
+        parse_with_faults(text, faults)
+
+
+def test_a_fault_that_cannot_be_planted_is_found() -> None:
+    fault = {
+        "covers": "A1",
+        "bug": "b",
+        "file": "f",
+        "find": "x + 1",
+        "replace": "x",
+        "tests": ["tests/tidy/test_size.py::test_size"],
+    }
+    assert wrong_with(fault, "y = x + 1") is None
+    assert wrong_with(fault, "y = x + 1 + x + 1") and wrong_with(fault, "y = x")
+    assert wrong_with(fault | {"tests": []}, "y = x + 1")
+    assert wrong_with(fault | {"tests": ["tests/tidy/test_size.py::test_none"]}, "y = x + 1")
+    other = fault | {"find": "y =", "replace": "y = ("}
+    with pytest.raises(SyntaxError):
+        parse_with_faults("y = x + 1", [fault, other])
+    with pytest.raises(SyntaxError):  # In a second round, since the first has changed its text.
+        parse_with_faults("y = x + 1", [fault, fault | {"replace": "x ("}])
 
 
 def test_every_bug_has_one() -> None:

@@ -27,7 +27,7 @@ from reference.columns import root_row, write
 from wire.column_messages import EveryKind, structs
 from wire.golden import vectors
 
-SLOW = settings(max_examples=25, deadline=None, suppress_health_check=list(HealthCheck))
+SLOW = settings(max_examples=15, deadline=None, suppress_health_check=list(HealthCheck))
 GROUPED = (LeaderAndIsrRequest, UpdateMetadataRequest, StopReplicaRequest)
 
 
@@ -135,7 +135,7 @@ def test_every_kind_of_field(version: int, data: st.DataObject) -> None:
     ("message", "version"), [(m, v) for m in GROUPED for v in range(m.versions.highest + 1)], ids=str
 )
 @given(data=st.data())
-@settings(SLOW, max_examples=10)
+@settings(SLOW, max_examples=5)
 def test_requests_of_random_layouts(message: type[Message], version: int, data: st.DataObject) -> None:
     check(message, version, data.draw(structs(plan(message, version))))
 

@@ -7,6 +7,7 @@ sorts before it, it may miss the pattern, throw, or never return. kcore decides 
 
 from collections import Counter
 from dataclasses import dataclass
+from functools import cache
 from typing import Any
 
 import pytest
@@ -89,6 +90,7 @@ def covers_name(entry: dict[str, Any], action: dict[str, Any]) -> bool:
     return entry["name"] in (action["name"], "*")
 
 
+@cache
 def recorded(version: str) -> list[Authorizer]:
     """Left out: settings and loads that Kafka's authorizer refuses.
 
