@@ -1,4 +1,4 @@
-"""Writes one message object as bytes, as its program says."""
+"""Writes one message object as bytes, by its program."""
 
 from cpython.object cimport PyObject
 from libc.stdint cimport uint8_t
