@@ -9,7 +9,7 @@ from kcore._ext.columns.column_tables import Tables
 
 class Reader:
     """Reads messages of one kind: call `measure`, `arrange` their columns in an arena, allocate the arena, then `fill`.
-     `spans__mx` holds the begin and the end of message m in `data`; the spans must lie in `data`. None: one message.
+    `spans__mx` holds the begin and the end of message m in `data`; the spans must lie in `data`. None: one message.
     """
 
     def __init__(

@@ -1,5 +1,6 @@
 """Bytes to columns: one pass measures and checks every length, the second fills columns of exactly that size.
- `layout_read` and `runs_read` read many similar records fast; this module reads any record.
+
+`layout_read` and `runs_read` read many similar records fast; this module reads any record.
 """
 
 from cpython.buffer cimport PyBUF_SIMPLE, PyBUF_WRITABLE, PyBuffer_Release, PyObject_GetBuffer
@@ -392,7 +393,8 @@ cdef bint read_each(Walk* w, int64_t size, const int64_t[:, ::1] spans__mx) noex
 
 cdef class Reader:
     """Reads messages of one kind: call `measure`, `arrange` their columns in an arena, allocate the arena, then `fill`.
-     `tables` are the program; the root is node 0. `data` must stay alive and unchanged as long as the reader lives.
+
+    `tables` are the program; the root is node 0. `data` must stay alive and unchanged as long as the reader lives.
     `spans__mx` holds the begin and the end of message m in `data`; the spans must lie in `data`. None: one message.
     """
 
@@ -439,7 +441,8 @@ cdef class Reader:
 
     def arrange(self):
         """Where the columns go: (rows a node, values a column, first byte a column, bytes of them all).
-         Call it only after a `measure` without a problem. A column of a tagged field that no row sent has first byte
+
+        Call it only after a `measure` without a problem. A column of a tagged field that no row sent has first byte
         -1, and the counts of its children do not matter. Columns that begin at the same place of a page slow each other
         down (4 KiB store aliasing), so their first bytes are staggered.
         """

@@ -1,5 +1,6 @@
 """Columns to bytes: the exact size first, then every row.
- `layout_write` and `runs_write` write many similar rows fast; this module writes any row. The place of a value depends
+
+`layout_write` and `runs_write` write many similar rows fast; this module writes any row. The place of a value depends
 on offsets, on validity flags and on the begins of spans. A Writer copies these columns, so that nobody can change them
 between the check and the write. It does not copy the offsets of rows that are all of one length, because it does not
 read them again. Values are read once, while they are written.
@@ -73,7 +74,8 @@ cdef int copy_offsets(Sink* s, const Op* op, int64_t rows) noexcept nogil:
 
 cdef int check_offsets(Sink* s, const Op* op, int64_t rows) noexcept nogil:
     """The problem of the offsets of a field with offsets, 0 if there is none.
-     The end of the offsets is compared with the elements that exist: the array may have changed since `gather` checked
+
+    The end of the offsets is compared with the elements that exist: the array may have changed since `gather` checked
     it.
     """
     cdef int problem = 0
@@ -261,7 +263,8 @@ cdef void write_unknown(Sink* s, int64_t column, int64_t k) noexcept nogil:
 cdef class Writer:
     """Writes messages, one for each row of the first node: `measure` checks the columns and sets the size, then `fill`
     or `to_bytes` writes all messages one behind the other, and `to_bytes_each` also returns where each message ends.
-     `tables`: the program. `arrays`: its columns, C-contiguous, of the right dtypes and lengths; None where a tagged
+
+    `tables`: the program. `arrays`: its columns, C-contiguous, of the right dtypes and lengths; None where a tagged
     field is not set or there are no unknown tags. Only the Writer may use the arrays of unknown tags; the other arrays
     may change. `rows`, `tag_counts`: how many rows and unknown tags each node has.
     """

@@ -1,5 +1,6 @@
 """Moves sixteen adjacent bytes of a record, which are two, three or four fields, with one load or store a record.
- Eight bytes of two fields are moved in the same way. Sixteen need a processor that shuffles bytes (SSSE3, detected at
+
+Eight bytes of two fields are moved in the same way. Sixteen need a processor that shuffles bytes (SSSE3, detected at
 run time). The shuffle brings the fields into the host's byte order, with fields of eight bytes last; then records are
 transposed into columns, or columns into records.
 """
@@ -216,7 +217,8 @@ cdef inline void gather_fused(
     uint8_t** columns, const Step* step, int64_t each, const uint8_t* source, int64_t size, int64_t row, int64_t count
 ) noexcept nogil:
     """Move fields from `count` records, the first at `source`, to the columns; odd records at the end field by field.
-     A record has `each` of the rows.
+
+    A record has `each` of the rows.
     """
     cdef uint8_t* to[4]
     cdef int64_t k, width, even = count & ~<int64_t>3, fields = fields_of(step.kind)

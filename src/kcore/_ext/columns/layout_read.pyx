@@ -1,5 +1,6 @@
 """Learns the layout of a record that was read, then searches for the same layout in the next records.
- A few places determine a layout: lengths, counts, nulls and tags. Records are compared at these places, eight bytes at
+
+A few places determine a layout: lengths, counts, nulls and tags. Records are compared at these places, eight bytes at
 a time.
 """
 

@@ -1,5 +1,6 @@
 """Learns the layouts of records to be written: which rows are alike, and where their fields go.
- Rows are alike if they have the same lengths, the same null fields and the same left-out tags, and all rows below them
+
+Rows are alike if they have the same lengths, the same null fields and the same left-out tags, and all rows below them
 are alike too.
 """
 
@@ -20,7 +21,8 @@ cdef enum:
 
 cdef bint find_layout(Sink* s, int64_t child, int64_t row, bint is_mixed) noexcept nogil:
     """The layout of `row` if enough following rows have the same one; they may have other parents.
-     Mixed rows take little longer than rows that are alike, so where rows can be mixed more rows must be alike.
+
+    Mixed rows take little longer than rows that are alike, so where rows can be mixed more rows must be alike.
     """
     cdef Layout* layout = &s.layouts[child]
     cdef Learner one = Learner(s, &layout.steps)

@@ -1,5 +1,6 @@
 """Handles flat records that differ only in the lengths of a few int32 vectors, as ISRs do while brokers fail.
- A record is cut behind the length of each of those vectors. The pieces have the same size in every record. Joined, they
+
+A record is cut behind the length of each of those vectors. The pieces have the same size in every record. Joined, they
 are a record of one layout, whose fields move a block at a time (`steps.pxd`). The vectors move one by one in the pass
 that cuts or joins. That pass has no branch on a length, because no processor could predict such a branch.
 """

@@ -1,5 +1,6 @@
 """Reads records that differ in the lengths of a few vectors: `measure` finds them, `fill` cuts and copies them.
- Walked records show which vectors differ.
+
+Walked records show which vectors differ.
 """
 
 from libc.stdint cimport int32_t, int64_t, uint8_t, uint64_t
@@ -41,7 +42,8 @@ cdef uint64_t find_varying(const Walk* w, const Node* node, int64_t count, const
 
 cdef bint learn_mixed(Walk* w, int64_t child, uint64_t varying, int64_t begin) noexcept nogil:
     """Learn from the record at `begin`, which was read before; the fields of `varying` may also differ in length.
-     False if records like it have to be walked.
+
+    False if records like it have to be walked.
     """
     if w.mixed == NULL:
         w.mixed = <Mixed*>malloc(sizeof(Mixed))

@@ -1,5 +1,6 @@
 """Writes records that differ in the lengths of a few vectors: pieces a block at a time, then joined with the vectors.
- Whole columns show which vectors differ, so there is nothing to learn from a record.
+
+Whole columns show which vectors differ, so there is nothing to learn from a record.
 """
 
 from libc.stdint cimport int32_t, int64_t, uint8_t
@@ -35,7 +36,8 @@ cdef bint can_be_mixed(Sink* s, int64_t child) noexcept nogil:
 
 cdef int64_t write_mixed(Sink* s, int64_t row, int64_t count) noexcept nogil:
     """Write up to `count` rows of the node that `can_be_mixed`; returns how many were written.
-     The last rows of a message or of a column are left: the pass reads and writes more bytes than a record has.
+
+    The last rows of a message or of a column are left: the pass reads and writes more bytes than a record has.
     """
     cdef Mixed* m = s.mixed
     cdef uint8_t joined[MIN_BLOCK * MAX_JOINED + OVER]

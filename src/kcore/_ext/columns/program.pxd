@@ -1,5 +1,6 @@
 """Shared by the column kernels: the program that `wire/layout.py` writes, and loads and stores of any byte order.
- A program is two tables of int64 with one row a struct and one row a field; the structs below name the columns.
+
+A program is two tables of int64 with one row a struct and one row a field; the structs below name the columns.
 """
 
 from libc.stdint cimport int32_t, int64_t, uint8_t, uint16_t, uint32_t, uint64_t

@@ -54,7 +54,8 @@ def batch(
     int64_t time_ms, int64_t most_bytes, uint8_t[::1] out,
 ) -> tuple:
     """Write one batch at the front of `out`: values from `first` on, as many as `most_bytes` take, at least one.
-     Returns the batch's size and the first value behind it. Value k is values[offsets[k]:offsets[k + 1]]. `out` has the
+
+    Returns the batch's size and the first value behind it. Value k is values[offsets[k]:offsets[k + 1]]. `out` has the
     size `most_bytes`, or the size of the first value's batch if that is larger.
     """
     cdef Py_ssize_t k, end = offsets.shape[0] - 1

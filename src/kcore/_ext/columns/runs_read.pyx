@@ -1,5 +1,6 @@
 """Reads runs of records: those of one layout step by step, flat ones of any layouts field by field.
- A walk from length to length is a serial chain. Records of one layout need no chain. For other records the chain runs
+
+A walk from length to length is a serial chain. Records of one layout need no chain. For other records the chain runs
 first and finds where each part begins.
 """
 
@@ -23,7 +24,8 @@ cdef struct Link:
 
 cdef int64_t chain(Walk* w, const Node* node, int64_t count, Places* places) noexcept nogil:
     """Find the next records and their vectors; stops before the first that is wrong or unusual.
-     Each length is compared with the length in the record before: if they are equal, the processor need not wait for
+
+    Each length is compared with the length in the record before: if they are equal, the processor need not wait for
     it.
     """
     cdef Link links[MAX_VECTORS]

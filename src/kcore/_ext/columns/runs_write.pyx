@@ -147,7 +147,8 @@ cdef int64_t write_vectors(
     int32_t[MAX_VECTORS + 1][BLOCK] places,
 ) noexcept nogil:
     """Write the vectors of `count` records and store where each record and each part after a vector begins.
-     Returns the size of all records. Short int32 vectors are written as four numbers: the next part overwrites the
+
+    Returns the size of all records. Short int32 vectors are written as four numbers: the next part overwrites the
     surplus.
     """
     cdef int64_t k, r, begin, length, at = 0, room = s.size - (out - s.out)

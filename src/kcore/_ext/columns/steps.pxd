@@ -1,5 +1,6 @@
 """Describes the layout of a record, with its tags and all nested structs, as steps: which bytes go to which column.
- A record is one struct of an array. Records are alike if they have the same lengths, counts, null fields and sent tags.
+
+A record is one struct of an array. Records are alike if they have the same lengths, counts, null fields and sent tags.
 A step of one record is then a step of all records, at other places.
 """
 

@@ -1,5 +1,6 @@
 """The whole PartitionChangeBuilder for one partition of the table's columns, on small arrays of the stack.
- Most partitions need only a part of it: `partition_change.pyx` has that part, and calls this file for the rest. The
+
+Most partitions need only a part of it: `partition_change.pyx` has that part, and calls this file for the rest. The
 steps and their order are those of `kcore.replication.partition_change`. Axes as in `change_columns.pxd`.
 """
 

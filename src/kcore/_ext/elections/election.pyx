@@ -1,5 +1,6 @@
 """Elections over the columns of a partition table: candidates in, changed partitions out.
- Axes: `p` partition row, `s` replica slot, `i` ISR position, `r` candidate, `b` broker row, `k` output column. The
+
+Axes: `p` partition row, `s` replica slot, `i` ISR position, `r` candidate, `b` broker row, `k` output column. The
 input has broker rows, the output broker ids; sets of slots are bit masks (`election_brokers.pxd`). The wrapper checks
 candidate rows and allocates; tables guarantee the rest. KRaft's elections are in `partition_change.pyx`.
 """

@@ -1,5 +1,6 @@
 """Shared by the election kernels: brokers with their flags, and slots as bit masks.
- The input has broker rows, the output broker ids. Entry b + 1 of `brokers` holds broker b's id in its upper half and
+
+The input has broker rows, the output broker ids. Entry b + 1 of `brokers` holds broker b's id in its upper half and
 its flags in the lower. Entry 0 stands for row -1, so that padding needs no test. Sets of slots are bit masks. No branch
 depends on which replicas are live or in sync, so mixed states cost as much as uniform ones.
 """

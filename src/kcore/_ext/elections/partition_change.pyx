@@ -1,5 +1,6 @@
 """KRaft's changes of partitions: candidates and targets in, PartitionChangeRecords as columns out.
- Axes: `p` partition row, `s` replica slot, `i` ISR position, `r` candidate, `b` broker row, `d` directory row, `k`
+
+Axes: `p` partition row, `s` replica slot, `i` ISR position, `r` candidate, `b` broker row, `d` directory row, `k`
 output column. The input has broker rows, the output broker ids; sets of slots are bit masks (`election_brokers.pxd`).
 This file decides a partition without targets, reassignment and eligible leader replicas, before and after, in one pass
 over its ISR; `change_builder.pxd` decides any other. The wrapper checks candidates and targets and allocates.
@@ -98,7 +99,8 @@ cdef inline bint change_plainly(
     Changes* out
 ) noexcept nogil:
     """PartitionChangeBuilder for a partition with a leader in sync, before and after, and without a target ISR.
-     False, with nothing changed, if no member in sync can lead, or if the ISR becomes smaller than an ELR allows.
+
+    False, with nothing changed, if no member in sync can lead, or if the ISR becomes smaller than an ELR allows.
     """
     cdef const int16_t* replicas = t.replicas + p * slots
     cdef const int16_t* isr = t.isr + p * members

@@ -1,5 +1,6 @@
 """Kernels of replica placement: AdminUtils' shifting round robin and StripedReplicaPlacer's stripes.
- They fill `replicas__ps` with broker ids. Callers pass at least as many brokers as there are slots, and rows in range.
+
+They fill `replicas__ps` with broker ids. Callers pass at least as many brokers as there are slots, and rows in range.
 """
 
 from libc.stdint cimport int32_t, int64_t, uint64_t
@@ -16,7 +17,8 @@ def place_shifted(
     int64_t start_partition,
 ):
     """Place first replicas in turn and others at a distance that grows every round; no rack twice until all have one.
-     `racks__b` numbers the racks from 0, all of them in use; the `taken_by` columns are scratch space, filled with -1.
+
+    `racks__b` numbers the racks from 0, all of them in use; the `taken_by` columns are scratch space, filled with -1.
     """
     with nogil:
         shifted(
@@ -100,7 +102,8 @@ def place_striped(
     uint64_t random_state,
 ):
     """Place stripes over racks; rack r has two lists in `brokers__b` by start: 2r unfenced and 2r + 1 fenced brokers.
-     Returns the state of the random sequence afterwards.
+
+    Returns the state of the random sequence afterwards.
     """
     cdef Stripes stripes
     cdef Py_ssize_t p

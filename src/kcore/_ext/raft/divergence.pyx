@@ -1,5 +1,6 @@
 """Kernels of log divergence: end offsets of epochs, and truncation rounds, over many partitions' epoch tables.
- Row p's epochs are `epochs[rows[p]:rows[p + 1]]`, ascending, and so are their `starts`. Callers check the shapes.
+
+Row p's epochs are `epochs[rows[p]:rows[p + 1]]`, ascending, and so are their `starts`. Callers check the shapes.
 """
 
 from libc.stdint cimport int32_t, int64_t

@@ -1,5 +1,6 @@
 """Kernels of the broker index: which partition rows have a broker among their replicas.
- Axes: `p` partition row, `s` replica slot, `b` broker row. All lists of partition rows ascend.
+
+Axes: `p` partition row, `s` replica slot, `b` broker row. All lists of partition rows ascend.
 """
 
 from libc.stdint cimport int16_t, int32_t, int64_t
@@ -59,7 +60,8 @@ def count(const int16_t[:, ::1] replicas__ps, int64_t[::1] count__b) -> None:
 
 def deal(const int16_t[:, ::1] replicas__ps, int64_t[::1] next__b, int32_t[::1] arena) -> None:
     """Append every partition row to the lists of its brokers: the second half of a counting sort.
-     `next__b` is where each broker's list continues in `arena`; it advances. `count` found the size of the lists.
+
+    `next__b` is where each broker's list continues in `arena`; it advances. `count` found the size of the lists.
     """
     with nogil:
         deal_rows(replicas__ps, next__b, arena)

@@ -1,5 +1,6 @@
 """Checks rows of brokers, so that every other kernel can trust them: packed, in range, no broker twice.
- Axes: `p` partition row, `s` place in the row (replica slot or ISR position).
+
+Axes: `p` partition row, `s` place in the row (replica slot or ISR position).
 """
 
 from libc.stdint cimport int16_t

@@ -1,5 +1,6 @@
 """The input and output of partition changes: columns, targets, rules and results, and small lists of brokers.
- Axes: `p` partition row, `r` candidate, `s` replica slot, `i` ISR position, `b` broker row, `d` row of a log directory,
+
+Axes: `p` partition row, `r` candidate, `s` replica slot, `i` ISR position, `b` broker row, `d` row of a log directory,
 `t` topic row.
 """
 

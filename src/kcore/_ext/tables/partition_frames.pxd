@@ -1,5 +1,6 @@
 """Reads PartitionRecord and PartitionChangeRecord from their frames in the metadata log.
- No byte is trusted: every length is checked before it is used. Unusual records, wrong or not (an unknown tag, a null
+
+No byte is trusted: every length is checked before it is used. Unusual records, wrong or not (an unknown tag, a null
 where a list must be, bytes behind the record), are left to the caller: `parse_frame` returns OTHER.
 """
 

@@ -1,5 +1,6 @@
 """Finds and inserts a partition's row by topic row and partition index, also for other kernels.
- Partitions 0, 1, 2 ... of topic t have the count__t[t] rows from first__t[t] on. All other partitions are strays: a
+
+Partitions 0, 1, 2 ... of topic t have the count__t[t] rows from first__t[t] on. All other partitions are strays: a
 stray is entry e of a hash table by key and in a chain with its topic's other strays. No stray has a partition index
 below its topic's count. Axes: `t` topic row, `e` entry of a stray.
 """

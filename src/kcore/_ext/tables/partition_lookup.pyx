@@ -121,7 +121,8 @@ def gather(
     tuple arrays, const int32_t[::1] topic_rows, int64_t[::1] starts, int32_t[::1] rows, int64_t[::1] scratch
 ) -> int:
     """The rows of topics, one after the other, ascending by partition: those of topic j start at rows[starts[j]].
-     Returns how many rows there are. It writes nothing behind the end of `rows`, and no row of a topic with more strays
+
+    Returns how many rows there are. It writes nothing behind the end of `rows`, and no row of a topic with more strays
     than `scratch` has room for. With no room at all it only counts.
     """
     cdef Lookup known = lookup_of(arrays)
@@ -171,7 +172,8 @@ def drop_topic(tuple arrays, int32_t topic) -> int:
 
 def drop(tuple arrays, const int32_t[::1] topic_rows, const int32_t[::1] partitions) -> int:
     """Remove partitions; returns how many were removed before one that is not the last of its topic's run.
-     In descending order all are removed, unless a later partition of the run stays or a partition is unknown.
+
+    In descending order all are removed, unless a later partition of the run stays or a partition is unknown.
     """
     cdef Lookup known = lookup_of(arrays)
     cdef Py_ssize_t k, done = 0

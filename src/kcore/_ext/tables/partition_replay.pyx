@@ -1,5 +1,6 @@
 """Replays PartitionRecords and PartitionChangeRecords from the bytes of the metadata log into the rows of a table.
- A record is replayed whole or not at all: it is read, every id in it is looked up and room is checked before its rows
+
+A record is replayed whole or not at all: it is read, every id in it is looked up and room is checked before its rows
 are written. The first record that cannot be replayed ends the run, and the caller replays it alone. Reasons are an
 unknown topic, broker or directory, lists wider than the columns, a used-up epoch, another type, or an error. The caller
 also updates other structures (the broker index, reassignments). Axes: see `kcore.metadata.table.column_list`.

@@ -1,5 +1,6 @@
 """Writes TopicRecords, PartitionRecords and PartitionChangeRecords from columns, in their frames.
- The caller allocates: `out` has room for the longest form of each record. Axes: `c` change, `p` partition row, `t`
+
+The caller allocates: `out` has room for the longest form of each record. Axes: `c` change, `p` partition row, `t`
 topic row, `j` topic of a slice, `k` partition of a slice; lists of brokers are packed rows, padded with -1.
 """
 
@@ -234,7 +235,8 @@ def topics(
     const uint8_t[::1] writes_topic__j, tuple adding, tuple removing, uint8_t[::1] out, int64_t[::1] offsets,
 ) -> int:
     """Write topic j's record if it is wanted, then its partitions rows__k[starts__j[j]:starts__j[j + 1]].
-     `adding`, `removing`: offsets and broker rows of reassignments, a list for each partition k. Returns the number of
+
+    `adding`, `removing`: offsets and broker rows of reassignments, a list for each partition k. Returns the number of
     values.
     """
     cdef Table t = table_of(columns, ids, version)

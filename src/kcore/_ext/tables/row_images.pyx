@@ -35,7 +35,8 @@ def restore(
     tuple columns, const int32_t[::1] rows, const uint8_t[:, ::1] images, const int64_t[:, ::1] layout
 ) -> None:
     """Restore rows from their images, the last image first, so that the first image of a row wins.
-     `layout` has a row a column: where the column begins in an image, its bytes there, and the byte that fills the rest
+
+    `layout` has a row a column: where the column begins in an image, its bytes there, and the byte that fills the rest
     if the column is wider now. A column that the images lack has the width 0.
     """
     cdef RowColumns c = row_columns_of(columns)

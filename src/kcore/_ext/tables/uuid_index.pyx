@@ -27,7 +27,8 @@ def find(const int32_t[::1] slots, const uint8_t[:, ::1] ids, const uint8_t[::1]
 
 def put(int32_t[::1] slots, const uint8_t[:, ::1] ids, int32_t row) -> int:
     """Insert the row, whose id stands in `ids`; of several rows with one id the last counts.
-     Returns whether the id is new. There must be two free slots.
+
+    Returns whether the id is new. There must be two free slots.
     """
     assert 0 <= row < ids.shape[0]
     cdef Py_ssize_t slot = slot_of(&slots[0], slots.shape[0] - 1, &ids[0, 0], &ids[row, 0])

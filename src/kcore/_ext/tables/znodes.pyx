@@ -1,5 +1,6 @@
 """Reads and writes the znodes of many partitions: their paths, and their states as JSON.
- Texts of many rows stand one behind the other: row k is `text[offsets[k]:offsets[k + 1]]`. Axes: `c` change or state,
+
+Texts of many rows stand one behind the other: row k is `text[offsets[k]:offsets[k + 1]]`. Axes: `c` change or state,
 `f` field, `i` ISR member, `t` topic.
 """
 

@@ -1,5 +1,6 @@
 """Cuts a stream of bytes into frames: each an int32 size, then that many bytes (org.apache.kafka.common.network).
- Small frames share a buffer and are copied out of it. A frame larger than the buffer is received into separate pieces,
+
+Small frames share a buffer and are copied out of it. A frame larger than the buffer is received into separate pieces,
 which are allocated as it arrives and joined when it is complete. So an announced size alone costs no memory, and large
 frames that grow side by side are not copied again and again.
 """

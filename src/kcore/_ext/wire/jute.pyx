@@ -1,5 +1,6 @@
 """Jute, ZooKeeper's serialization, in bulk: the bodies of `multi` and `multiRead` and of their answers.
- Numbers are big-endian; strings and buffers follow their int32 length. Texts of many rows stand one behind the other:
+
+Numbers are big-endian; strings and buffers follow their int32 length. Texts of many rows stand one behind the other:
 row k is `text[offsets[k]:offsets[k + 1]]`. Axes: `o` operation, `e` begin and end, `k` kind of number.
 """
 
@@ -105,7 +106,8 @@ def write_request(
     const uint8_t[::1] acl, const int64_t[::1] rows, uint8_t[::1] out,
 ) -> None:
     """Write the operations in `rows`, in that order; `out` has exactly the size of the operations and the end.
-     Kinds are ZooKeeper's opcodes; the version of a create is its flags (1: ephemeral).
+
+    Kinds are ZooKeeper's opcodes; the version of a create is its flags (1: ephemeral).
     """
     cdef Py_ssize_t k, o, count = kinds__o.shape[0]
     cdef int64_t needed = HEADER_BYTES

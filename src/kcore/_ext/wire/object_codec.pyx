@@ -1,6 +1,7 @@
 # cython: embedsignature=True, embedsignature.format=clinic
 """The object codec: finds the program of a message and version, and runs it.
- `binding(False)`: calling a plain C method saves a tenth of a small message's time.
+
+`binding(False)`: calling a plain C method saves a tenth of a small message's time.
 """
 
 from cython cimport binding, final
@@ -64,7 +65,8 @@ cdef bytes copy_of(object data, object words):
 @final
 cdef class Codec:
     """The object codec over a function that makes the plan of a class or name and a version.
-     `codec_of` returns the codec of another dialect.
+
+    `codec_of` returns the codec of another dialect.
     """
 
     cdef object plan_of
@@ -135,7 +137,8 @@ cdef class Codec:
     @binding(False)
     def decode(self, message: object, version: object, data: object, dialect: object = None) -> object:
         """The message in all of `data`, any bytes-like object, without header; bytes left over are an error.
-         `message` is a name, for example "LeaderAndIsrRequest", or its class. Arrays are lists. Records are views that
+
+        `message` is a name, for example "LeaderAndIsrRequest", or its class. Arrays are lists. Records are views that
         keep `data` alive. Unknown tags are kept in `unknown_tagged_fields`. `bytes` and memoryviews of them are read in
         place; any other buffer is copied first, since another thread may change it. `dialect="kip590"` reads the
         versions and the header of that document instead of those that Kafka shipped. Raises DecodeError with the offset
@@ -166,7 +169,8 @@ cdef class Codec:
         gives_way: object = False,
     ) -> tuple[object, int]:
         """As `decode`, for the message that begins at `offset`; also returns its end. Bytes behind it are not read.
-         More than `most_values` in its arrays and unknown tags together raise DecodeError: an object may take a hundred
+
+        More than `most_values` in its arrays and unknown tags together raise DecodeError: an object may take a hundred
         times the memory of its bytes. `gives_way` lets other threads run meanwhile, for large messages beside an event
         loop. A frame is its header, `header, at = decode_from("RequestHeader", 2, frame)`, and from there on its body.
         """
@@ -194,7 +198,8 @@ cdef class Codec:
     @binding(False)
     def encode(self, message: object, version: object, out: object = None, dialect: object = None) -> object:
         """The message as bytes; with `out`, a writable buffer, fills it from its start and returns the number of bytes.
-         Raises EncodeError, which names the field that cannot be written or says that `out` has no room (the contents
+
+        Raises EncodeError, which names the field that cannot be written or says that `out` has no room (the contents
         of `out` are then undefined); UnsupportedVersionError if there is no such version or it lacks a field that is
         set and not ignorable; NotBytesError for an `out` that is not a writable buffer of bytes.
         """
@@ -211,6 +216,7 @@ cdef class Codec:
     @binding(False)
     def encode_parts(self, message: object, version: object) -> object:
         """The bytes of `encode` in parts: about 64 KiB each; the last part has the rest, and there is at least one.
-         The errors are those of `encode`; one may come behind the first parts. The message must not change meanwhile.
+
+        The errors are those of `encode`; one may come behind the first parts. The message must not change meanwhile.
         """
         return parts_of(self.find(type(message), version, None), message)

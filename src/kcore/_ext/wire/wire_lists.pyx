@@ -29,7 +29,8 @@ cdef PyObject *list_of(const int32_t *numbers, Py_ssize_t count) noexcept:
 
 cdef class ListField:
     """The attribute of a field that is an array of int32s.
-     It works as the slot's own `member`, except that the first read turns packed numbers into a list and stores the
+
+    It works as the slot's own `member`, except that the first read turns packed numbers into a list and stores the
     list.
     """
 

@@ -1,5 +1,6 @@
 """Memory of message objects: instances that have only slots, their lists, and packed int32s.
- The interpreter's general allocation and deallocation take as long as all the rest of decoding. The C code below has
+
+The interpreter's general allocation and deallocation take as long as all the rest of decoding. The C code below has
 state, so only `wire_program.pyx` may cimport this file.
 
 An array of int32s (replicas, ISRs: most of a control message) stays packed as a `PackedInts` in its slot, until a user

@@ -1,5 +1,6 @@
 """Writes a message to bytes part by part: as `wire_writer`, but with its own stack for arrays of structs.
- A part ends behind the element that makes it large enough. The message may change between two parts, and may then no
+
+A part ends behind the element that makes it large enough. The message may change between two parts, and may then no
 longer be valid. Memory stays safe: each visited object is held, and a list's size is read again for each element.
 """
 

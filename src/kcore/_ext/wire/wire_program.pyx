@@ -69,7 +69,8 @@ RANGES = {
 
 def explain_calls(metaclass: type, explain: object) -> None:
     """Make calls of the metaclass' classes that raise a TypeError call `explain(cls, args, keywords)`.
-     `explain` returns a better exception or None. `keywords` is None if there were none. Correct calls cost nothing
+
+    `explain` returns a better exception or None. `keywords` is None if there were none. Correct calls cost nothing
     extra, unlike with an `__init__` that takes any keyword or a `__call__` in Python.
     """
     set_call(<PyTypeObject *>metaclass, <PyObject *>explain)
@@ -77,7 +78,8 @@ def explain_calls(metaclass: type, explain: object) -> None:
 
 cdef class Program:
     """One compiled version of one message. The codec makes it.
-     `words` holds objects of the package above that kernels must not import: its exceptions and its Uuid.
+
+    `words` holds objects of the package above that kernels must not import: its exceptions and its Uuid.
     """
 
     def __init__(self, plan: object, words: object) -> None:

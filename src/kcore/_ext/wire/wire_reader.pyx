@@ -1,5 +1,6 @@
 """Reads bytes to objects: values go straight into the slots of instances, whose construction runs no Python code.
- No byte is trusted: every access is checked against the bytes left, an array's count before its list is allocated. A
+
+No byte is trusted: every access is checked against the bytes left, an array's count before its list is allocated. A
 function that fails returns NULL or -1 with `why` set, or with a Python exception if memory ran out. Each caller then
 leaves a crumb, so an error names its field, and a message without errors pays nothing for that.
 """
@@ -77,7 +78,8 @@ cdef object read_message(
     bint gives_way=False,
 ):
     """Read the message that begins at `end` of `data`, which belongs to `source`; DecodeError if it is not a message.
-     Sets `end` to the end of the message; without `end`, the message begins at 0 and must take all of `data`. `room`
+
+    Sets `end` to the end of the message; without `end`, the message begins at 0 and must take all of `data`. `room`
     bounds the objects that are made: each is far larger than the one or two bytes that it may take. `gives_way`: other
     threads get the GIL from time to time.
     """
@@ -310,7 +312,8 @@ cdef PyObject *read_nullable_struct(Reader *r, const Step *step) noexcept:
 
 cdef PyObject *read_struct(Reader *r, const Layout *layout) noexcept:
     """A new instance with every slot set.
-     The instance and its lists are untracked: a message is a tree, so the collector need not visit it.
+
+    The instance and its lists are untracked: a message is a tree, so the collector need not visit it.
     """
     cdef const Step *step
     cdef PyObject *value

@@ -1,5 +1,6 @@
 """Writes objects to bytes: values are read from the slots of instances by their offset, checked, and written.
- A message grows in a small buffer on the stack, then, if needed, in a bytes object that doubles. As in the reader, a
+
+A message grows in a small buffer on the stack, then, if needed, in a bytes object that doubles. As in the reader, a
 function that fails returns -1 with `why` set (or a Python exception), and each caller leaves a crumb. A user's own
 `__index__` or `__eq__` may run and change the message meanwhile. Memory stays safe: each visited object is held, and a
 list's size is read again for each element.

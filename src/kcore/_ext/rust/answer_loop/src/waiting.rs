@@ -1,4 +1,4 @@
-//! The fetches that wait, and the observers' turn: when what is new is told to all of them.
+//! The waiting fetches, and the passes that answer all of them when there is something new.
 
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
@@ -7,23 +7,24 @@ const MILLISECOND: i64 = 1_000_000;
 
 pub struct Waiting {
     pub keys: Vec<usize>,
-    /// When a wait may end: at most one entry a connection, which is looked at again if it waits longer by now.
+    /// When a wait may end: at most one entry a connection. An entry is renewed if the fetch waits longer by then.
     pub dues: BinaryHeap<Reverse<(i64, usize)>>,
     pub turn: Turn,
 }
 
-/// Many that wait are answered together, and then none for a time that grows with their number: what is committed
-/// meanwhile costs one answer each, too. That time is twice as long while something is committed in each: thousands of
-/// brokers that register are told of each other. Source: kcore.raft.fetching.complete.
+/// Schedules passes: many waiting fetches are answered together, and the next pass comes after a pause that grows with
+/// their number. Records committed meanwhile cost one answer each, too. The pause doubles if something is committed in
+/// each pause: thousands of brokers that register are all sent each other's records. Source:
+/// kcore.raft.fetching.complete.
 pub struct Turn {
     ns_each: i64,
-    pub passes: u64,     // How many have begun.
-    left: Option<usize>, // Of the pass that is under way: who waits at a place below has not been looked at.
+    pub passes: u64,     // Number of passes that have begun.
+    left: Option<usize>, // Fetches at places below this one are still to be visited by the current pass.
     began: i64,
-    pub woken: i64,     // By that pass.
-    wake: i64,          // No pass begins before.
-    pub has_news: bool, // There is something for them then.
-    goes_on: bool,      // The pass had been waited for.
+    pub woken: i64,     // Fetches that the current pass answered.
+    wake: i64,          // The earliest time of the next pass.
+    pub has_news: bool, // There is something new for the waiting fetches.
+    goes_on: bool,      // The pass began after a pause.
 }
 
 impl Waiting {
@@ -41,7 +42,7 @@ impl Waiting {
         Self { keys: Vec::new(), dues: BinaryHeap::new(), turn }
     }
 
-    /// The next one of the pass that is under way; None at its end.
+    /// The next fetch of the current pass; None at its end.
     pub fn next_of_pass(&mut self) -> Option<usize> {
         let left = self.turn.left?.min(self.keys.len());
         let next = left.checked_sub(1);
@@ -52,7 +53,7 @@ impl Waiting {
         self.keys.get(next?).copied()
     }
 
-    /// Of those that wait the one whose time is over first, if that is so; else when it will be.
+    /// The waiting fetch whose time is over first, if it is over; else when it will be.
     pub fn next_over(&mut self, now: i64) -> Result<usize, i64> {
         let &Reverse((due, key)) = self.dues.peek().ok_or(i64::MAX)?;
         if due > now {
@@ -68,12 +69,12 @@ impl Turn {
         self.left.is_some()
     }
 
-    /// Whether those that have little to read wait for the others.
+    /// True if an observer with little to read has to wait for the next pass.
     pub fn has_not_come(&self, now: i64) -> bool {
         self.is_passing() || self.wake > now
     }
 
-    /// There is something new for those that wait. Begins a pass if the time has come.
+    /// Notes that there is something new for the waiting fetches. Begins a pass if the time has come.
     pub fn tell(&mut self, waiting: usize, now: i64) {
         let was_awaited = self.has_news;
         self.has_news = self.has_not_come(now);
@@ -93,7 +94,7 @@ impl Turn {
         }
     }
 
-    /// When a pass is to begin.
+    /// When the next pass begins.
     pub fn due(&self) -> i64 {
         if self.has_news && !self.is_passing() {
             self.wake
@@ -102,7 +103,7 @@ impl Turn {
         }
     }
 
-    /// Another leader's.
+    /// Forgets the passes of an earlier leader.
     pub fn forget(&mut self) {
         (self.left, self.wake, self.has_news) = (None, i64::MIN, false);
     }
