@@ -1,18 +1,19 @@
-"""Elections in bulk: who leads, with which ISR and epochs, after an event, for all partitions that it touches.
+"""Elects in bulk after an event: leader, ISR and epochs of all partitions that the event touches.
 
-`elect_one.py` states the same rules for one partition, without the columns. The table is never changed here.
+`elect_one.py` states the same rules for one partition, without columns. Nothing here changes the table.
 
-Which partitions elect where no rows are given:
+Without `rows`, these partitions elect:
 
-- "offline" with `leaving`, as KafkaController.onBrokerFailure leaves it: of the partitions with a replica on them,
-  those without an online leader elect; where that fails, and in all others, they are taken out of the ISR.
-- "controlled-shutdown" in ZooKeeper mode, as doControlledShutdown leaves it, for one broker: partitions that it
-  leads elect, others take it out of the ISR; those with a single replica are let be.
-- "online" with `leaving` and KRaft's "controlled-shutdown", as ReplicationControlManager.handleBrokerFenced does.
-  Kafka fences one broker after the other. Several at once make one change a partition, for which none of them is
-  elected: an ISR of these brokers alone stays as it is, without a leader (or, with `elr`, becomes the ELR).
-- "offline" and "online" without: every partition whose leader is not online. "unclean": every one without a leader.
-- "preferred": every partition whose leader is not its first replica. "reassign": every one being reassigned.
+- "offline" with `leaving`, as after KafkaController.onBrokerFailure: of the partitions with a replica on these brokers,
+  those without an online leader elect. If that fails, and in all others, the brokers are removed from the ISR.
+- "controlled-shutdown" in ZooKeeper mode, as in doControlledShutdown, for one broker: partitions that it leads elect,
+  others remove it from the ISR; those with a single replica do not change.
+- "online" with `leaving` and KRaft's "controlled-shutdown", as in ReplicationControlManager.handleBrokerFenced. Kafka
+  fences one broker after the other. Several at once make one change a partition, for which none of them is elected. An
+  ISR of only these brokers stays as it is, without a leader (or, with `elr`, becomes the ELR).
+- "offline" and "online" without `leaving`: every partition whose leader is not online. "unclean": every partition
+  without a leader.
+- "preferred": every partition whose leader is not its first replica. "reassign": every partition being reassigned.
 """
 
 from collections.abc import Iterable
@@ -104,31 +105,31 @@ def elect(
     min_isr: int | npt.ArrayLike | None = None,
     elr: bool | None = None,
 ) -> ZooKeeperElections | KraftElections:
-    """What an event or an election changes, for every partition it concerns; changed rows only.
+    """The changes of an event or an election, for every partition that it concerns; changed rows only.
 
     `table` may be a ClusterImage: `level`, `elr`, `min_isr` and `unclean` are then the image's own unless they are
-    given, and the kinds are KRaft's. Without a kind, leaders that are not online are replaced: that is "offline" at
-    ZooKeeper levels and "online" at KRaft's.
+    given, and the kinds are KRaft's. Without a kind, leaders that are not online are replaced: "offline" at ZooKeeper
+    levels and "online" at KRaft's.
 
-    ZooKeeper levels know the kinds "offline", "reassign", "preferred" and "controlled-shutdown", and an election policy
-    in place of "offline"; their `partition_epochs` are the versions that the writes must find. KRaft levels know
-    "online", "unclean", "preferred" and "controlled-shutdown"; their epochs are those that the partitions then have.
-    `written()` of either is what a table takes. What may be left out:
+    ZooKeeper levels have the kinds "offline", "reassign", "preferred" and "controlled-shutdown", and an election policy
+    in place of "offline"; their `partition_epochs` are the versions that the writes must find. KRaft levels have
+    "online", "unclean", "preferred" and "controlled-shutdown"; their epochs are those after the change. `written()` of
+    either is the input of a table. Optional arguments:
 
-    - `level`, see `levels.py`: for a table "3.9.1", ZooKeeper mode, but the newest release for kinds of KRaft alone.
-    - `leaving`: ids of the brokers that fail ("offline"), ask to shut down ("controlled-shutdown") or are fenced
-      (KRaft).
-    - `unclean`: whether topics allow unclean elections, one bool or one a partition of the table (p); for a table no,
-      as in Kafka. "offline", "online" and KRaft's "controlled-shutdown" ask it.
-    - KRaft alone: `elr`, whether eligible leader replicas are enabled (KIP-966), for a table no; `min_isr`,
-      min.insync.replicas, one or one a partition, for a table 1.
+    - `level`, see `levels.py`: for a table "3.9.1", ZooKeeper mode, but the newest release for kinds that only KRaft
+      has.
+    - `leaving`: ids of the brokers that fail ("offline"), shut down ("controlled-shutdown") or are fenced (KRaft).
+    - `unclean`: whether topics allow unclean elections, one bool or one a partition of the table (p); by default no, as
+      in Kafka. "offline", "online" and KRaft's "controlled-shutdown" use it.
+    - KRaft only: `elr`, whether eligible leader replicas are enabled (KIP-966), by default no; `min_isr`,
+      min.insync.replicas, one or one a partition, by default 1.
 
-    With `rows` (partition rows, ascending) exactly these partitions elect, as Kafka's election function does by itself.
-    Without, those elect that Kafka's controller would act on: this module's head lists them.
+    With `rows` (partition rows, ascending) exactly these partitions elect, as by Kafka's election function alone.
+    Without, those elect that Kafka's controller would act on: the module docstring lists them.
 
-    KRaft asks of a leader that its broker is registered, neither fenced nor shutting down, and that the replica's log
-    directory is online; ZooKeeper mode that its broker is live. TableError: rows or brokers that are not the table's.
-    LevelError: a kind the level lacks, or too many `leaving`.
+    A KRaft leader's broker must be registered, neither fenced nor shutting down, and the replica's log directory
+    online; a ZooKeeper-mode leader's broker must be live. TableError: rows or brokers that are not the table's.
+    LevelError: a kind that the level lacks, or too many `leaving`.
     """
     if not (kind is None or isinstance(kind, (str, ElectionPolicy))):
         raise LevelError(f"no election {kind!r:.60}: a kind is a text, or an election policy")
@@ -186,7 +187,7 @@ def _broker_rows(table: PartitionTable, leaving: Iterable[int]) -> list[int]:
 
 @lru_cache(maxsize=512)
 def _rules_of(kind: str | None, level: Level | str | None, leaving: int) -> tuple[str, Level]:
-    """The kind and the level, or what None stands for; LevelError where its controllers know no such election."""
+    """The kind and the level, with defaults for None; LevelError if the level's controllers have no such election."""
     if level is None:
         level = (
             _NEWEST if kind in kraft_elections.KINDS and kind not in zookeeper_elections.KINDS else ZOOKEEPER_RELEASE
@@ -203,7 +204,8 @@ def _rules_of(kind: str | None, level: Level | str | None, leaving: int) -> tupl
 
 
 def _level_of(image: "ClusterImage") -> Level | str:
-    from kcore.replication.topic_settings import level_of_image  # What an image needs loads with the first image.
+    # The modules for images are loaded with the first image.
+    from kcore.replication.topic_settings import level_of_image
 
     return level_of_image(image) or _NEWEST
 
@@ -215,7 +217,7 @@ def _settings_of(
     min_isr: int | npt.ArrayLike | None,
     elr: bool | None,
 ) -> KraftSettings:
-    """As given; what is left out is the image's."""
+    """The settings as given, else the image's."""
     from kcore.replication.topic_settings import settings_of_image
 
     known = settings_of_image(image, rules, elr)
@@ -230,16 +232,16 @@ def _settings_of(
 
 
 def _warm_up() -> None:
-    """Elect of one partition: a process whose first election is a failed broker's is not slow then of all times.
+    """Elect for one partition, so that the first election after a broker failure is not slow.
 
-    Python specialises code in its first dozen passes; they are paid here, with the rules of all levels some 3 ms.
+    Python specialises code in its first dozen passes; these passes run here, for the rules of all levels, in some 3 ms.
     """
     table = PartitionTable.from_arrays([[0, 1]])
     kinds: tuple[tuple[Kind, str], ...] = ("offline", ZOOKEEPER_RELEASE), ("online", _NEWEST)
     for kind, level in kinds:
         for _ in range(_PASSES):
             elect(table, kind, leaving=[0], level=level)
-    for rules in LEVELS:  # 30 us each, which the first election at that level would take longer.
+    for rules in LEVELS:  # 30 us each, which the first election at that level would otherwise take longer.
         if not rules.zookeeper:
             _ = kraft_elections.settings_of(table, rules, None, 1, False).features
 

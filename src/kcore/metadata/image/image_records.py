@@ -1,4 +1,4 @@
-"""The parts of an image that are few, as records in the order and version in which Kafka's images write them."""
+"""Writes the small parts of an image as records, in the order and version of Kafka's images."""
 
 from collections.abc import Callable, Iterator
 from typing import Any, Final
@@ -12,14 +12,14 @@ from kcore.schema import metadata_records_settings as setting_records
 from kcore.schema.metadata_records_brokers import BrokerEndpoint, BrokerFeature, RegisterBrokerRecord
 from kcore.schema.structure import MetadataRecord
 
-Written = Iterator[tuple[MetadataRecord, int]]  # With the version to write it in.
-Lose = Callable[[str], None]  # Called with what the metadata.version has no field for.
+Written = Iterator[tuple[MetadataRecord, int]]  # A record with the version to write.
+Lose = Callable[[str], None]  # Called for a value that the metadata.version has no field for.
 
 _MIGRATION_STATES: Final = {0: "NONE", 1: "PRE_MIGRATION", 2: "MIGRATION", 3: "POST_MIGRATION", 4: "ZK"}
 
 
 def features(image: ClusterImage, level: MetadataVersion, lose: Lose) -> Written:
-    """FeaturesImage.write: metadata.version first, for readers need it to understand what follows."""
+    """FeaturesImage.write: metadata.version first, because readers need it to decode the rest."""
     levels = {name: value for name, value in image.features.items() if name != FEATURE_NAME}
     if level.release == "3.9.1" and image.written_kraft_version:  # KAFKA-18979
         levels[KRAFT_VERSION] = image.written_kraft_version
@@ -32,7 +32,7 @@ def features(image: ClusterImage, level: MetadataVersion, lose: Lose) -> Written
         lose(f"feature flag(s): {', '.join(others)}")
     state = image.zk_migration_state
     if level.migration_supported:
-        if state or level.release == "3.9.1":  # 4.x reads it, and writes none.
+        if state or level.release == "3.9.1":  # 4.x reads the record, but does not write it.
             yield log_records.ZkMigrationStateRecord(zk_migration_state=state), 0
     elif state:
         lose(f"the ZK Migration state which was {_MIGRATION_STATES.get(state, state)}")
@@ -94,7 +94,7 @@ def controllers(image: ClusterImage, level: MetadataVersion, lose: Lose) -> Writ
 
 
 def settings(image: ClusterImage) -> Written:
-    """ConfigurationsImage, ClientQuotasImage and ProducerIdsImage."""
+    """Write ConfigurationsImage, ClientQuotasImage and ProducerIdsImage."""
     for (kind, resource), values in sorted(image.configs.items()):
         for name, value in sorted(values.items()):
             yield (
@@ -115,7 +115,7 @@ def _none_first(item: tuple[Any, Any]) -> list[tuple[str, bool, str]]:
 
 
 def security(image: ClusterImage, level: MetadataVersion, lose: Lose) -> Written:
-    """AclsImage, ScramImage and DelegationTokenImage."""
+    """Write AclsImage, ScramImage and DelegationTokenImage."""
     for _, acl in sorted(image.acls.items()):
         yield acl, 0
     if level.scram_supported:
