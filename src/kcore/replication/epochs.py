@@ -201,7 +201,7 @@ class EpochTables:
 
 
 def column(name: str, values: npt.ArrayLike, dtype: npt.DTypeLike) -> npt.NDArray[Any]:
-    """`values` as a contiguous column of `dtype`, without a copy if it is one already; TableError if they do not fit."""
+    """`values` as a contiguous column of `dtype`, without a copy if it is one; TableError if they do not fit."""
     array = as_array(name, values)
     if array.ndim != 1:
         raise TableError(f"{name} must have one dimension, not {array.ndim}")

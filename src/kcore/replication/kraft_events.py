@@ -83,7 +83,7 @@ def broker_registered(
 def broker_unfenced(
     table: PartitionTable, settings: KraftSettings, broker_id: int, *, passed_over: Int32s | None = None
 ) -> KraftElections:
-    """An unfenced broker may lead partitions without a leader, except rows `passed_over`. Source: handleBrokerUnfenced."""
+    """Let an unfenced broker lead leaderless partitions, except rows `passed_over`. Source: handleBrokerUnfenced."""
     brokers__b = described_brokers(table, [table.brokers.row(broker_id)], MAY_LEAD)
     rows = leaderless_rows(table)
     if passed_over is not None and len(passed_over):

@@ -52,7 +52,7 @@ def records_of(
 
     `version`: as for MetadataVersion.parse, by default the image's own at `offset`, as `release` writes it, by default
     the newest one. `offset`: write the image as it was before the batch at this offset, by its journal; by default as
-    it is when the first slices, which are empty, have been taken. An open transaction is left out. LevelError without a
+    it is after the first slices, which are empty. An open transaction is left out. LevelError without a
     metadata.version, UnwritableMetadataError by default for a loss.
     """
     freezer = Freezer(image)

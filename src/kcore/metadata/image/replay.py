@@ -65,8 +65,8 @@ def replay(image: ClusterImage, records: Records, start_offset: int = 0) -> None
     """Replay the records of data from `start_offset` on, in order: of a log, a snapshot, a Fetch response.
 
     With a journal, each batch of the log can be reverted. DecodeError (its offset counts as in `records`) or
-    TableError, both with the record's offset, for the first record that cannot be decoded or does not fit; the image
-    then holds the records before it, and perhaps topics behind it.
+    TableError, both with the record's offset, for the first invalid record. The image then
+    holds the records before it, and perhaps topics behind it.
     """
     deque(replaying(image, records, start_offset), 0)
 

@@ -24,7 +24,7 @@ class BrokerIndex:
     """
 
     def __init__(self, replicas__ps: Int16s, brokers: int) -> None:
-        """Built by a counting sort over valid rows of brokers below `brokers`, without a temporary array of their size."""
+        """Built by a counting sort over valid rows of brokers below `brokers`, without a copy of their size."""
         sizes = np.zeros(brokers, np.int64)
         kernels.count(replicas__ps, sizes)
         bounds = np.concatenate([[0], np.cumsum(sizes + sizes // 16 + 4)])
@@ -53,7 +53,7 @@ class BrokerIndex:
             self._drop(broker_row, gone)
 
     def replace(self, rows: Int32s, before__ps: Int16s, after__ps: Int16s) -> None:
-        """Replace the replicas of the partitions `rows`, ascending. Only brokers that are added or removed are updated."""
+        """Replace the replicas of the partitions `rows`, ascending. Updates only added and removed brokers."""
         self.remove(rows, _without(before__ps, after__ps))
         self.add(rows, _without(after__ps, before__ps))
 

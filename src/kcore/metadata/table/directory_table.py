@@ -33,8 +33,8 @@ class DirectoryTable:
     """Directories by row: the three reserved ones first, then the others in the order of their first mention.
 
     A row is never reused. The broker's registration decides whether a directory is online. A replica of broker b in
-    directory d is online if d is MIGRATING or UNASSIGNED, or `owner__d[d] == b`, or d is not LOST and broker b lists no
-    directory at all (KAFKA-16162). Source: org.apache.kafka.common.DirectoryId.isOnline.
+    directory d is online if d is MIGRATING or UNASSIGNED, or `owner__d[d] == b`. It is also online if d is not LOST and
+    broker b lists no directory at all (KAFKA-16162). Source: org.apache.kafka.common.DirectoryId.isOnline.
     """
 
     owner__d: Int16s  # The row of the broker whose registration lists the directory; -1 for none. Read-only.

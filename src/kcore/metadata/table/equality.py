@@ -39,7 +39,7 @@ def _equal(one: Any, other: Any) -> bool:
 def _columns_in_order(
     table: PartitionQueries, numbers: dict[str, int], directories: dict[bytes, int]
 ) -> dict[str, Any]:
-    """All columns, ordered by topic name and partition index; brokers as ids, topics and directories by those numbers."""
+    """All columns, ordered by topic name and partition index; brokers as ids, topics and directories as numbers."""
     number_of = np.array([numbers.get(name, NO_TOPIC) for name in table.topics.names], np.int32)
     rows = np.flatnonzero(table.topic_row__p != NO_TOPIC)
     topics, partitions = number_of[table.topic_row__p[rows]], table.partition_index__p[rows]

@@ -19,7 +19,7 @@ _MOVES: Final = ("adding", "removing")
 
 
 def apply_kraft_changes(table: PartitionRows, changes: KraftChanges) -> None:
-    """Apply decided changes. TableError, with nothing changed, for unknown rows or brokers, or lists that do not fit."""
+    """Apply decided changes. TableError, with nothing changed, for unknown rows or brokers, or invalid lists."""
     rows = table.known_rows(changes.rows)
     values: dict[str, Array] = {}
     for column, field in _LISTS.items():

@@ -85,7 +85,7 @@ class PartitionTable(PartitionQueries):
 
         `directories`: 2-D, by replica slot, rows of `brokers.directory_table`, 0 in unused slots. Defaults: the ISR is
         the replicas, the leader the first of them, epochs are 0, all is one topic named "topic", partitions are
-        numbered in order, brokers are those named as replicas, all live, directories are MIGRATING and ELRs empty. The
+        numbered in order. Brokers are those named as replicas, all live, directories are MIGRATING and ELRs empty. The
         table owns `topics` and `brokers` from now on. TableError says what is wrong.
         """
         replica_ids = as_broker_lists("replicas", replicas)
