@@ -1,4 +1,4 @@
-"""Both loops, and a leader that is told to them."""
+"""Both loops, and a leader that informs them."""
 
 from collections.abc import Iterator
 from pathlib import Path

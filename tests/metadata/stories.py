@@ -15,7 +15,7 @@ from reference.image import SlowImage
 
 TIME_MS = 1_795_248_000_000
 BROKERS = 7
-DIRECTORIES = [Uuid(bytes([k] * 16)) for k in range(1, 3 * BROKERS)]  # Of broker b: the three from 3 * b on.
+DIRECTORIES = [Uuid(bytes([k] * 16)) for k in range(1, 3 * BROKERS)]  # Broker b has the three from 3 * b on.
 RESERVED = [Uuid(bytes(15) + bytes([k])) for k in range(3)]  # MIGRATING, UNASSIGNED, LOST
 
 
@@ -24,7 +24,7 @@ class Story:
 
     def __init__(self, dice: Random) -> None:
         self.dice, self.image = dice, SlowImage()
-        self.version = dice.choice((0, 1, 2, 2))  # Of partition records: as metadata.version goes up.
+        self.version = dice.choice((0, 1, 2, 2))  # Versions of partition records, in the order of metadata.version.
         self.made = 0
 
     def values(self, count: int) -> list[bytes]:
@@ -55,7 +55,7 @@ class Story:
 
     @property
     def known(self) -> SlowImage:
-        """What later records may lean on: within a transaction nothing of it shows yet."""
+        """Records on which later records may depend: inside a transaction none is visible yet."""
         return self.image
 
     def some(self, known: Any) -> Any:

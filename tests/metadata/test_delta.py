@@ -96,7 +96,7 @@ def test_what_two_offsets_part(dice: Random, counts: list[int], bulk: list[bool]
 @given(Dice, st.integers(20, 200), st.data())
 @settings(max_examples=60, deadline=None)
 def test_in_bulk_as_one_by_one_at_any_offset(dice: Random, count: int, data: st.DataObject) -> None:
-    """Topics that are created together are told where their records stand."""
+    """Topics that are created together have the offsets of their records."""
     values = Story(dice).values(count)
     bulk, alone = ClusterImage(), ClusterImage()
     bulk.keep_deltas(0)
@@ -112,7 +112,7 @@ def test_in_bulk_as_one_by_one_at_any_offset(dice: Random, count: int, data: st.
         found, wanted = bulk.changes_between(begin, end), alone.changes_between(begin, end)
         assert found is not None and wanted is not None
         assert found.keys == wanted.keys
-        # Before the end, rows that others have taken since are told, and which they are differs.
+        # Before the end, the rows include rows that other partitions have taken since, in varying numbers.
         assert end < len(values) or keys_of(bulk, found) == keys_of(alone, wanted)
         assert found.created_topics == wanted.created_topics and found.deleted_topics == wanted.deleted_topics
 
@@ -120,7 +120,7 @@ def test_in_bulk_as_one_by_one_at_any_offset(dice: Random, count: int, data: st.
 @given(Dice, Counts, Ways, st.integers(1, 120))
 @settings(max_examples=40, deadline=None)
 def test_what_is_forgotten_is_not_told(dice: Random, counts: list[int], bulk: list[bool], most: int) -> None:
-    """A log that is too small: the newest of it is told whole, or nothing."""
+    """A log that is too small returns its newest part completely, or nothing."""
     state = dice.getstate()
     lived = Lived(dice, counts, bulk[: len(counts)], most)
     dice.setstate(state)

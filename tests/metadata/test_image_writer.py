@@ -115,7 +115,7 @@ def test_the_level_is_the_first_record() -> None:
 
 
 def stripped(slow: SlowImage, level: MetadataVersion) -> tuple[SlowImage, set[str]]:
-    """What is left of an image at that level, and what was lost on the way."""
+    """The rest of an image at that level, and the losses."""
     lost = set[str]()
     left = replace(slow, features={"metadata.version": level.feature_level}, waiting=None)
     others = {name: value for name, value in slow.features.items() if name != "metadata.version"}
@@ -296,7 +296,7 @@ def test_the_image_may_change_while_it_is_written() -> None:
 @given(Dice, st.lists(st.integers(1, 80), min_size=1, max_size=5), st.data())
 @settings(max_examples=80, deadline=None)
 def test_as_of_an_offset(dice: Random, counts: list[int], data: st.DataObject) -> None:
-    """What is not committed is not written; the image goes on holding it."""
+    """Uncommitted records are not written; the image still holds them."""
     story, image, offset = Story(dice), ClusterImage(), 0
     image.keep_journal()
     offsets, states = [], []

@@ -424,7 +424,7 @@ class Loop:
         with self._lock:
             self._log_start = offset
 
-    # What has happened.
+    # Counts of events.
 
     def drain(self) -> list[Any]:
         with self._lock:

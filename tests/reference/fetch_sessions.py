@@ -13,7 +13,7 @@ class Session:
     by_id: bool
     created_ms: int
     used_ms: int
-    turn: int  # Of its last use, among all uses.
+    turn: int  # Place of its last use, among all uses.
     epoch: int = 1
     size: int = 0
     partitions: list[Any] = field(default_factory=list)  # In order.

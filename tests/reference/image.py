@@ -45,7 +45,7 @@ class SlowImage:
     tokens: dict[str, Any] = field(default_factory=dict)
     producer_ids: int = -1
     migration: int = 0
-    waiting: list[Any] | None = None  # Of the open transaction.
+    waiting: list[Any] | None = None  # Records of the open transaction.
 
     def apply(self, record: Any) -> None:
         """One record."""

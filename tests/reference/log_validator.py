@@ -57,7 +57,7 @@ class Buffer:
             byte = self.byte()
             value |= (byte & 0x7F) << shift
             if byte < 0x80:
-                value &= (1 << bits) - 1  # What is beyond is dropped.
+                value &= (1 << bits) - 1  # Bits beyond the width are dropped.
                 return value >> 1 if value % 2 == 0 else -(value >> 1) - 1
         raise IllegalArgument
 

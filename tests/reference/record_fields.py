@@ -7,7 +7,7 @@ from reference.records import FIELDS
 
 
 class Wrong(Exception):
-    """What is wrong, and the offset of it."""
+    """The problem and its offset."""
 
 
 class Reader:
@@ -28,7 +28,7 @@ class Reader:
             self.at += 1
             value += (byte & 127) << shift
             if byte < 128:
-                value %= 2**bits  # What is beyond is dropped.
+                value %= 2**bits  # Bits beyond the width are dropped.
                 return value // 2 if value % 2 == 0 else -(value + 1) // 2
         raise Wrong("a varint too long for its field", start)
 

@@ -61,7 +61,7 @@ class Dice:
         }
 
     def partitions(self, ids: Sequence[int], widest: int, count: int) -> list[Partition]:
-        """Of topics with one to three partitions."""
+        """For topics with one to three partitions."""
         found: list[Partition] = []
         while len(found) < count:
             settings = {"topic": len(found), "min_isr": int(self.random.integers(1, 5)), "unclean": self.chance(0.3)}

@@ -64,7 +64,9 @@ def targets_of(case: Case) -> Targets:
 
 
 def may_lead(case: Case) -> set[int]:
-    """Who may lead: a broker being fenced no more, one being unfenced already (generateLeaderAndIsrUpdates)."""
+    """The brokers that may lead: not one that is being fenced; one that is being unfenced
+    (generateLeaderAndIsrUpdates).
+    """
     subject = {case["subject"]}
     acceptable = set(case["acceptable"]) | (subject if case["op"] == "unfence" else set())
     return acceptable - (subject if case["op"] in EXCLUDED else set())

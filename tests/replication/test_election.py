@@ -74,7 +74,7 @@ def test_all_recorded_zookeeper_elections_in_one_table(kind: str, recovery: bool
 @pytest.mark.recorded
 @pytest.mark.parametrize("release", ["3.9.1", "4.1.2"])
 def test_recorded_kraft_elections(release: str) -> None:
-    """What `elect` can ask for, without ELR, directories and moves; test_kraft_changes_recorded has all cases."""
+    """All cases for `elect`, without ELR, directories and moves; test_kraft_changes_recorded has the others."""
     tested = 0
     for case in plain_kraft_cases(release):
         if case["op"] in ("alter_isr", "recover"):

@@ -26,7 +26,7 @@ from replication.recorded_partition_changes import RELEASES, Case, may_lead, rec
 ELECTIONS = {"ONLINE": ONLINE, "UNCLEAN": UNCLEAN, "PREFERRED": PREFERRED}
 STEP = 1 << 20  # Between the broker ids of two cases: it leaves the order of Java's small hash sets alone.
 NOT_LOST = Uuid(b"\xff" * 16)
-WIDEST = 8  # Of the partition 0 that each case gets, so that its replication factor caps no minimum ISR.
+WIDEST = 8  # Each case gets a partition 0, so that its replication factor caps no minimum ISR.
 TARGETS = {"isr": "target_isr", "replicas": "target_replicas", "removing": "target_removing", "adding": "target_adding"}
 LISTS = ("replicas", "isr", "removing", "adding", "elr", "last_known_elr")
 
@@ -35,7 +35,7 @@ def groups(release: str) -> list[list[Case]]:
     """Cases that one call can decide: a broker that tells its directories is one of a call."""
     by_rules: dict[Any, list[Case]] = {}
     for case in recorded_changes(release):
-        if not case["error"]:  # Of PartitionReassignmentRevert, before a change is built.
+        if not case["error"]:  # Errors of PartitionReassignmentRevert, before a change is built.
             alone = case["i"] if case["op"] == "set_directory" else None
             rules = ("metadata_version", "elr_enabled", "use_last_known_leader", "zk_migration", "election")
             by_rules.setdefault((*(case[name] for name in rules), alone), []).append(case)

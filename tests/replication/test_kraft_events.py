@@ -103,7 +103,7 @@ def test_directories_failed(seed: int) -> None:
     scene = Scene(400 + seed)
     for broker in scene.cluster["directories"]:
         listed = scene.cluster["directories"][broker]
-        failed = [*listed[::2], 2, 30]  # Of the reserved and of those of others it is not asked.
+        failed = [*listed[::2], 2, 30]  # Reserved directories and those of other brokers are ignored.
 
         def is_there(p: Partition, broker: int = broker, failed: Sequence[int] = tuple(listed[::2])) -> bool:
             places = dict(zip(p["replicas"], p["directories"], strict=True))

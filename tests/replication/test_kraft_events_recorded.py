@@ -31,7 +31,7 @@ def partitions_of(case: Case) -> list[Partition]:
 
 
 def settings_of(case: Case, release: str) -> KraftSettings:
-    """Of the cluster, and one setting a topic."""
+    """Settings of the cluster, and one setting a topic."""
     major, minor, revision = case["metadata_version"].removeprefix("IBP_").split("_")
     return KraftSettings(
         level_of(f"{major}.{minor}-{revision}@{release}"),

@@ -93,7 +93,7 @@ def partition(**fields: Any) -> PartitionRegistration:
 def change(
     before: PartitionRegistration, live: set[int], level: str = "4.3.1", **options: Any
 ) -> PartitionChange | None:
-    """What changes while `live` may lead; options of KraftRules and of `partition_change`."""
+    """The change while `live` may lead; options of KraftRules and of `partition_change`."""
     names = ("elr_enabled", "min_isr", "use_last_known_leader", "zk_migration")
     rules = KraftRules(level_of(level), **{name: options.pop(name) for name in names if name in options})
     return partition_change(before, rules, may_lead=live.__contains__, **options)

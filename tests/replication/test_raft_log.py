@@ -15,7 +15,7 @@ LOG = RaftLog(EpochCache([(3, 10), (5, 20)]), 10, 30, SNAPSHOT, SNAPSHOT)
     [
         (9, 2, "SNAPSHOT", (10, 2)),  # Before the log.
         (10, 3, "SNAPSHOT", (10, 2)),  # At its start, but not out of the snapshot.
-        (15, 1, "SNAPSHOT", (10, 2)),  # Of an epoch that the snapshot has left behind.
+        (15, 1, "SNAPSHOT", (10, 2)),  # For an epoch before the snapshot.
         (10, 2, "VALID", (10, 2)),  # Straight out of the snapshot.
         (20, 3, "VALID", (20, 3)),
         (21, 3, "DIVERGING", (20, 3)),

@@ -14,7 +14,7 @@ from kcore.types import Int32s
 from replication.story_states import Record, StoryState
 
 DEFAULT = -1
-NO_BROKERS = "Unable to replicate the partition"  # Of the placer, or of a placement without an active broker.
+NO_BROKERS = "Unable to replicate the partition"  # Errors of the placer, or of a placement without an active broker.
 
 
 class Placer:
@@ -75,7 +75,7 @@ class Placer:
                 self.check(placed, made.get(topic["name"], {}), len(known), error == Errors.NONE)
 
     def follow(self, step: Record, records: list[Record]) -> None:
-        """What the log says next, and who is shutting down."""
+        """The next record of the log, and the brokers that shut down."""
         for record in records:
             kind, fields = record["type"], record["json"]
             self.state.apply(kind, fields)

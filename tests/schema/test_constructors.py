@@ -76,7 +76,7 @@ def test_every_class_of_the_schema_has_its_fields_in_a_stub() -> None:
 
 
 def fields(tree: ast.Module) -> dict[str, list[str]]:
-    """Of each class: its bases and keywords, then its fields and their types."""
+    """For each class: its bases and keywords, then its fields and their types."""
     found = {}
     for node in tree.body:
         if isinstance(node, ast.ClassDef):

@@ -1,4 +1,4 @@
-"""The index says what the files have, and what type checkers are told is what there is at run time."""
+"""The index matches the files, and the stubs for type checkers match the classes at run time."""
 
 import ast
 import subprocess

@@ -1,4 +1,4 @@
-"""What `repr` shows, which ends up in logs and tracebacks, has no secrets."""
+"""`repr`, whose text appears in logs and tracebacks, shows no secrets."""
 
 import re
 from collections.abc import Iterator
@@ -22,9 +22,9 @@ from kcore.schema.scram import AlterUserScramCredentialsRequest, ScramCredential
 from kcore.schema.structure import Field, Message, Struct
 
 SECRET = b"swordfish"
-# What may hold a secret: bytes, records, and texts of such names.
+# Fields that may hold a secret: bytes, records, and texts with these names.
 NAMES = re.compile(r"password|secret|hmac|salt|credential|key|value")
-# The exceptions. Whoever adds such a field hides it, or says here why it holds none.
+# The exceptions. Hide a new field with such a name, or say here why it holds no secret.
 NO_SECRETS = {
     **dict.fromkeys(
         [

@@ -18,7 +18,7 @@ class Point(Struct):
 
 
 class Item(Struct):
-    """What is a flat node: fixed fields and vectors."""
+    """The fields of a flat node: fixed fields and vectors."""
 
     flag: bool
     name: str
@@ -47,7 +47,7 @@ class Wide(Struct):
 
 
 class Nest(Struct):
-    """What is not flat: nullable fields, structs, tags."""
+    """The fields that are not flat: nullable fields, structs, tags."""
 
     point: Point
     maybe: Point | None = field(nullable="1+")

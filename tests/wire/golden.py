@@ -40,7 +40,7 @@ def newest_names(name: str, json: Any) -> Any:
 
 
 def dropped_by_json(value: Any) -> tuple[list[bytes], list[list[Any]]]:
-    """What Kafka's JSON has not: records, in the order of the bytes, and unknown tags as [tag, hex]."""
+    """The values that Kafka's JSON lacks: records, in the order of the bytes, and unknown tags as [tag, hex]."""
     if isinstance(value, list):
         parts = [dropped_by_json(element) for element in value]
     elif isinstance(value, Struct):

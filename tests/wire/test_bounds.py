@@ -1,4 +1,4 @@
-"""What bounds memory: no count without bytes for it, no nesting that the bytes decide, no size that is believed."""
+"""Bounds of memory: no count without bytes for it, no nesting depth set by the bytes, no trust in an announced size."""
 
 import gc
 import gzip
@@ -24,7 +24,7 @@ from kcore.wire.records import Record, decode_records
 from wire.test_records import batch_of
 
 DEEPEST = 6  # Structs within structs: no message of Kafka has more.
-MOST_BYTES = 1 << 20  # Of what a batch may hold.
+MOST_BYTES = 1 << 20  # The largest contents of a batch.
 ROOM = 1 << 30  # zstd takes its largest window, 128 MiB, when a frame says so, and a sanitizer keeps what was freed.
 SIZES = {Kind.BOOL: 1, Kind.INT8: 1, Kind.INT16: 2, Kind.UINT16: 2, Kind.INT32: 4, Kind.UINT32: 4, Kind.INT64: 8}
 SIZES |= {Kind.FLOAT64: 8, Kind.UUID: 16}

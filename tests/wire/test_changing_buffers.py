@@ -54,7 +54,7 @@ def owned(columns: Columns) -> Columns:
 
 
 def buffers(data: bytes, folder: Path) -> Iterator[tuple[Any, bool]]:
-    """Of every kind, and whether nobody can change it."""
+    """One buffer of every kind, and whether it is immutable."""
     path = folder / "data"
     path.write_bytes(data)
     array = np.frombuffer(data, np.uint8)

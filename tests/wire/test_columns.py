@@ -163,7 +163,7 @@ def test_one_vector_of_many_differs(field: str, place: int) -> None:
 
 ITEM = {"flag": True, "name": "a", "small": 1, "id": bytes(16), "blob": b"", "count": 1, "flags": [True]}
 NEST: dict[str, Any] = {"point": {"x": 1, "y": 2}, "maybe": None, "names": [], "title": None, "points": None}
-TAGS: dict[str, tuple[Any, Any]] = {  # Of a Nest: the default, which is not sent, and another value.
+TAGS: dict[str, tuple[Any, Any]] = {  # Two values of a Nest: the default, which is not sent, and another one.
     "ratio": (0.5, 2.0),
     "label": ("", "a"),
     "spot": ({"x": 0, "y": 7}, {"x": 1, "y": 7}),

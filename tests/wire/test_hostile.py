@@ -16,7 +16,7 @@ from reference import wire as slow
 from wire.every_kind import EveryKind
 from wire.golden import vectors
 
-HEX_DIGITS = 400  # Of a small vector.
+HEX_DIGITS = 400  # Elements of a small vector.
 TWIN_EVERY = 7  # The slow twin reads one in so many of the flipped vectors.
 
 
@@ -66,7 +66,7 @@ def test_every_truncation() -> None:
 
 @pytest.mark.recorded
 def test_every_bit_flip() -> None:
-    """What is accepted is what the slow twin accepts, and means the same."""
+    """The codec accepts the same bytes as the slow twin, with the same meaning."""
     for name, case in chosen():
         for number, data in enumerate(bit_flips(bytes.fromhex(case["hex"]))):
             message = decode_or_refuse(name, case["version"], data)

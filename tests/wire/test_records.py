@@ -46,7 +46,7 @@ def told(record: Record) -> dict[str, Any]:
 
 
 def header_of(batch: dict[str, Any]) -> dict[str, Any]:
-    """What `encode_records` is to be told of a recorded batch."""
+    """The arguments of `encode_records` for a recorded batch."""
     header = {"codec": batch["compression"], "log_append_time": batch["timestampType"] == "LogAppendTime"}
     header |= {"transactional": batch["isTransactional"], "control": batch["isControl"]}
     header |= {"delete_horizon": batch["deleteHorizonMs"] is not None, "base_offset": batch["baseOffset"]}

@@ -5,8 +5,18 @@
 
 from typing import Any
 
+import kcore.schema.structure as _structure
 from kcore.schema.index import MESSAGES as MESSAGES
 from kcore.schema.index import message_class as message_class
+
+
+def _documentation_of(struct: type[_structure.Struct]) -> str:
+    from kcore.schema.documentation import documentation  # Only `help` needs it.
+
+    return documentation(struct)
+
+
+_structure.documentation_of = _documentation_of
 
 
 def __getattr__(name: str) -> Any:

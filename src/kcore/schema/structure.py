@@ -10,7 +10,7 @@ A field's name is the snake_case of Kafka's. Instances are slotted and hold one 
 """
 
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, ClassVar, Final, dataclass_transform, get_origin
 
@@ -98,6 +98,9 @@ def camel_case(name: str) -> str:
     return first + "".join(word.capitalize() for word in rest)
 
 
+documentation_of: "Callable[[type[Struct]], str]" = repr  # Makes the text for `help`. The package sets it.
+
+
 def _annotations_of(namespace: dict[str, Any]) -> dict[str, Any]:
     """The annotations of a class under construction. Python 3.14 has a function that makes them (PEP 649)."""
     annotations: dict[str, Any] = namespace.get("__annotations__", {})
@@ -137,9 +140,7 @@ class StructType(type):
     @property
     def __doc__(cls) -> str:  # type: ignore[override]
         """The text for `help`: made on demand, so that an import does not pay for it."""
-        from kcore.schema.documentation import documentation  # It needs the classes of this file.
-
-        return documentation(cls)  # type: ignore[arg-type]
+        return documentation_of(cls)  # type: ignore[arg-type]
 
 
 class Struct(metaclass=StructType):
