@@ -1,4 +1,4 @@
-# The values of kcore.constants that kernels need; tests/tidy/test_constants.py compares them.
+# The values of kcore.constants that kernels need; tests/tidy/test_kernels.py compares them.
 
 cdef enum:
     NO_LEADER = -1
