@@ -1,4 +1,4 @@
-"""What changed between two offsets, beside the states of a slow twin at both and the records between them."""
+"""The changes between two offsets, beside the states of a slow twin at both and the records between them."""
 
 from copy import deepcopy
 from random import Random
@@ -24,7 +24,7 @@ SETTINGS = {"configs": "configs", "acls": "acls", "scram": "scram", "tokens": "t
 
 
 class Watched(SlowImage):
-    """Knows which partitions records have named since `forget`."""
+    """Collects the partitions that records have named since `forget`."""
 
     def __init__(self) -> None:
         super().__init__()

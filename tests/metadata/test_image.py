@@ -45,7 +45,7 @@ def test_every_type_of_record_is_known():
 
 
 def test_a_last_known_leader_that_never_was_is_nobody():
-    """PartitionChangeBuilder remembers the leader, -1 where there is none."""
+    """PartitionChangeBuilder stores the leader, -1 if there is none."""
     image = image_of(TOPIC, partition(A, 0, [1], last_known_elr=[-1]))
     image.apply(change(last_known_elr=[2]))
     assert image.partition("a", 0).last_known_elr == (2,)

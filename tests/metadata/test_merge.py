@@ -1,4 +1,4 @@
-"""UpdateMetadata requests, one after the other, make the same table as one that says all at the end."""
+"""UpdateMetadata requests, one after the other, make the same table as one full request at the end."""
 
 import numpy as np
 import pytest

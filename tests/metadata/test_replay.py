@@ -1,4 +1,4 @@
-"""Records applied in bulk leave the image that they leave one by one, and end in the same error."""
+"""Replaying records in bulk gives the image and the error of replaying them one by one."""
 
 from random import Random
 from typing import Any
@@ -36,7 +36,7 @@ def log_of(values: list[bytes], codec: str = "none", first: int = 0) -> Records:
 
 
 def outcome(apply: Any, *logs: Records, start_offset: int = 0) -> tuple[Any, ClusterImage | None]:
-    """The error, or the image; what an image holds after an error is not said."""
+    """The error, or the image; the contents of an image after an error are undefined."""
     image = ClusterImage()
     try:
         for log in logs:
@@ -53,7 +53,7 @@ def assert_like_twin(*logs: Records, start_offset: int = 0) -> Any:
 
 
 class Story:
-    """Records of a cluster's life, most of which fit; `wild` of a thousand do not."""
+    """Records of a cluster's history, most of which fit; `wild` of a thousand do not."""
 
     def __init__(self, seed: int, wild: int = 0) -> None:
         self.dice, self.wild = Random(seed), wild
@@ -62,7 +62,7 @@ class Story:
         self.open = False
 
     def told(self, count: int) -> list[bytes]:
-        # A stretch of one kind is what bulk is for.
+        # Bulk replay is for stretches of one kind.
         kinds = [self.topic, self.partition, self.change, self.config, self.broker, self.rare]
         values: list[bytes] = []
         while len(values) < count:
@@ -168,7 +168,7 @@ class Story:
             return [encode_metadata_record(s.ClearElrRecord(topic_name=""), 0)]
         if kind == 3:
             self.version = min(2, self.version + 1)
-        if kind == 4:  # Two bytes for a type that fits in one: unusual, and no error.
+        if kind == 4:  # Two bytes for a type that fits in one: unusual, but valid.
             value = encode_metadata_record(s.NoOpRecord(), 0)
             return [value[:1] + bytes([value[1] | 0x80, 0]) + value[2:]]
         return []
@@ -320,7 +320,7 @@ def test_what_topics_and_others_both_see_keeps_its_place() -> None:
 
 @pytest.mark.usefixtures("sizes")
 def test_an_end_of_a_transaction_with_bytes_left_over_is_none() -> None:
-    """Found by ci/mutants: what waited for it is not applied."""
+    """Found by ci/mutants: the transaction's records are not applied."""
     begin, end = (encode_metadata_record(each, 0) for each in (s.BeginTransactionRecord(), s.EndTransactionRecord()))
     topic = encode_metadata_record(s.TopicRecord(name="a", topic_id=DIRECTORIES[1]), 0)
     told = assert_like_twin(log_of([begin, topic, end + b"\0"]))
@@ -355,7 +355,7 @@ def test_what_the_kernel_does_not_take_costs_no_call_of_it(monkeypatch: pytest.M
 
 
 def parts_of(records: Records, monkeypatch: pytest.MonkeyPatch) -> tuple[list[int], list[int]]:
-    """With a journal: of each part, how many batches begin in it, and how many records are applied one by one."""
+    """With a journal: for each part, the number of batches that begin in it and of records applied one by one."""
     image = ClusterImage()
     image.keep_journal()
     counts, begin, one = [0, 0], ClusterImage.begin, bulk._Replay._one_by_one
@@ -379,7 +379,7 @@ def parts_of(records: Records, monkeypatch: pytest.MonkeyPatch) -> tuple[list[in
 
 
 def test_a_log_of_small_batches_is_replayed_in_parts_of_few_batches(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A controller that starts answers votes and fetches between two parts, whatever its log is made of."""
+    """A starting controller answers votes and fetches between two parts, with any log."""
     value = encode_metadata_record(s.NoOpRecord(), 0)
     rows = [encode_records([Record(offset, TIME_MS, None, value)]) for offset in range(1_000)]
     batches, _ = parts_of(decode_records(b"".join(rows)), monkeypatch)
@@ -400,7 +400,7 @@ def test_records_that_no_kernel_takes_are_applied_in_parts(monkeypatch: pytest.M
 def test_batches_of_records_that_no_kernel_takes_are_replayed_in_parts_of_few_records(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    """A batch of at most that many is never cut, a larger one is alone in its parts."""
+    """A batch of at most that many is never divided; a larger one has parts of its own."""
     values = [
         encode_metadata_record(
             ClientQuotaRecord(entity=[EntityData(entity_type="user", entity_name=f"u{k}")], key="a", value=1.0), 0

@@ -11,7 +11,7 @@ class Wrong(Exception):
 
 
 class Reader:
-    """Bytes, where they end, and where the reader stands."""
+    """Bytes, their end, and the reader's position."""
 
     def __init__(self, data: bytes, at: int, end: int) -> None:
         self.data = data

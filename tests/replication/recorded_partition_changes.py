@@ -51,7 +51,7 @@ def rules_of(case: Case, release: str) -> KraftRules:
 
 
 def targets_of(case: Case) -> Targets:
-    """What the case asked the builder for."""
+    """The targets of the case."""
     return Targets(
         isr=_brokers(case["target_isr"]),
         replicas=_brokers(case["target_replicas"]),

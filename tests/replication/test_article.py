@@ -1,4 +1,4 @@
-"""The two elections that the article works out, in bulk and one by one."""
+"""The two elections of the article, in bulk and one by one."""
 
 import pytest
 

@@ -42,7 +42,7 @@ def settings_of(case: Case, release: str) -> KraftSettings:
 
 
 def decide(event: Case, table: PartitionTable, settings: KraftSettings) -> KraftElections:
-    """What the event changes."""
+    """The changes of the event."""
     broker = event.get("broker")
     if event["event"] in ("fence", "controlled_shutdown"):
         return events.brokers_fenced(table, settings, [broker])

@@ -1,4 +1,4 @@
-"""Messages are made by keywords that a type checker knows and Python checks, and print in bounded size."""
+"""Messages take keywords that type checkers and Python check, and print in bounded size."""
 
 import ast
 import copy
@@ -116,7 +116,7 @@ def test_a_type_checker_knows_the_fields(tmp_path: Path) -> None:
 
 
 def test_repr_is_bounded() -> None:
-    """A response of 100,000 partitions once printed tens of megabytes."""
+    """A regression: a response of 100,000 partitions printed tens of megabytes."""
     partitions = [PartitionData(partition_index=k, records=bytes(1000)) for k in range(100_000)]
     text = repr(FetchResponse(responses=[FetchableTopicResponse(topic="t" * 1000, partitions=partitions)] * 30))
     assert len(text) < 11_000

@@ -1,4 +1,4 @@
-"""Our schema classes say what Kafka's own schema files say, for every version of both releases, field by field."""
+"""Schema classes have the facts of Kafka's own schema files, for every version of both releases, field by field."""
 
 import json
 from collections.abc import Iterator
@@ -56,7 +56,7 @@ def kafka_fields(facts: Facts, version: int) -> Iterator[tuple[str, Facts]]:
 
 
 def newest_name(message: str, name: str) -> str:
-    """As in JSON; VoteRequest has fields that 4.3.1 calls otherwise."""
+    """The present name; VoteRequest has fields that 4.3.1 renamed."""
     json_name = name[0].lower() + name[1:]
     return RENAMED.get(json_name, json_name) if message == "VoteRequest" else json_name
 
@@ -123,7 +123,7 @@ def test_versions_are_those_of_both_releases(message: type[Message]) -> None:
 
 @ANY_MESSAGE
 def test_ignorable_in_either_release(message: type[Message]) -> None:
-    """It counts where some version lacks the field, and only one release may have such versions."""
+    """It matters if some version lacks the field, and perhaps only one release has such versions."""
     lacking, ours, found = set(), set(), set()
     for version in numbers(message.versions):
         for path, field in our_fields(message, version):

@@ -61,7 +61,7 @@ def may_be_secret(owner: type[Struct], field: Field) -> bool:
 
 
 def planted(kind: type[Struct]) -> Struct:
-    """With a secret in every field that may hold one, at any depth."""
+    """An instance with a secret in every field that may hold one, at any depth."""
     return kind(**{each.name: value_of(each.type, is_secret=may_be_secret(kind, each)) for each in kind.__fields__})
 
 
@@ -97,7 +97,7 @@ def test_every_exception_is_a_field_that_is_shown() -> None:
 
 def test_a_secret_that_is_not_hidden_is_found() -> None:
     class Careless(Message, versions="0", flexible="none"):
-        """Its password is a field as any other."""
+        """Its password is an ordinary field."""
 
         password: str
 

@@ -11,7 +11,7 @@ from kcore.wire.plan import FieldStep, Step, StructPlan
 
 
 class Point(Struct):
-    """Fixed fields only."""
+    """Only fixed fields."""
 
     x: int16
     y: int64 = field(versions="1+", default=7, ignorable=True)
@@ -63,7 +63,7 @@ class Nest(Struct):
 
 
 class EveryKind(Message, versions="0-2", flexible="2+"):
-    """All of it."""
+    """Fields of every kind."""
 
     number: uint32
     text: str | None = field(nullable="0+")

@@ -1,4 +1,4 @@
-"""A large message, part by part, has the bytes and the errors that it has as a whole."""
+"""A large message in parts has the bytes and the errors of the whole."""
 
 from collections import deque
 

@@ -1,4 +1,4 @@
-"""Many messages of one kind decoded to columns at once are each of them decoded by itself."""
+"""Decoding many messages of one kind to columns at once equals decoding each of them."""
 
 from collections import defaultdict
 from typing import Any
@@ -22,7 +22,7 @@ from wire.golden import vectors
 
 
 def row_of(rows: Rows, row: int) -> dict[str, Any]:
-    """Everything that a row and the rows below it hold, as Python values; defaults of what was not sent."""
+    """All values of a row and the rows below it, as Python values; defaults of unsent fields."""
     values = {}
     for field in rows._struct.__fields__:
         known = rows.column(field.name)
@@ -125,7 +125,7 @@ def whole(messages: list[bytes]) -> tuple[bytes, Any]:
 
 @pytest.mark.recorded
 def test_rows_are_encoded_as_each_of_them_is_by_itself() -> None:
-    """Also those of messages with topics, of which a row has any number."""
+    """Also rows of messages with topics, of which a row has any number."""
     found = defaultdict(list)
     for name, case in vectors():
         found[name, case["version"]].append(bytes.fromhex(case["hex"]))
@@ -136,7 +136,7 @@ def test_rows_are_encoded_as_each_of_them_is_by_itself() -> None:
         rows = decode_rows(message, version, data, spans)
         try:
             encoded, ends = encode_rows(message, version, rows, len(spans))
-        except UnsupportedVersionError:  # Its partitions have no topics, and decoded rows are not grouped by any.
+        except UnsupportedVersionError:  # Its partitions have no topics, and decoded rows are never grouped.
             continue
         grouped += message in (LeaderAndIsrRequest, UpdateMetadataRequest)
         assert ends.tolist() == spans[:, 1].tolist(), (name, version)
@@ -146,7 +146,7 @@ def test_rows_are_encoded_as_each_of_them_is_by_itself() -> None:
 
 
 def test_many_rows_of_runs_that_begin_and_end_anywhere() -> None:
-    """Partitions that are laid out alike are written many at a time, whatever message they are of."""
+    """Partitions of one layout are written many at a time, across messages."""
     random = np.random.default_rng(7)
     message, version = LeaderAndIsrRequest, 7
     for _ in range(30):

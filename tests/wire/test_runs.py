@@ -1,4 +1,4 @@
-"""Records that are alike, with tags, nulls and arrays inside, are the same columns and bytes as one by one."""
+"""Records of one layout, with tags, nulls and arrays inside, give the same columns and bytes as one by one."""
 
 import zlib
 from typing import Any

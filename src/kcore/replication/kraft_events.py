@@ -153,8 +153,8 @@ def _replicated_or_eligible(table: PartitionTable, broker_row: int) -> Int32s:
         return held
     found = np.empty(len(table) + 1, np.int32)
     eligible = found[: kernels.rows_with_member(table.elr__pi, broker_row, found)]
-    strangers = eligible[(table.replicas__ps[eligible] != broker_row).all(axis=1)]
-    return np.union1d(held, strangers) if len(strangers) else held
+    not_replicas = eligible[(table.replicas__ps[eligible] != broker_row).all(axis=1)]
+    return np.union1d(held, not_replicas) if len(not_replicas) else held
 
 
 def _rows_in(table: PartitionTable, broker_row: int, directories: Sequence[int]) -> Int32s:

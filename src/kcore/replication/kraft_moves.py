@@ -155,9 +155,9 @@ def _were_replaced(table: PartitionTable, settings: KraftSettings, broker_id: in
 def _without_last_known_leader(changes: KraftElections) -> KraftElections:
     """The decision, with the last known leader removed from each partition."""
     count = len(changes)
-    nobody = SparseLists(np.arange(count, dtype=np.int32), np.zeros(count + 1, np.int32), np.empty(0, np.int32))
+    empty_lists = SparseLists(np.arange(count, dtype=np.int32), np.zeros(count + 1, np.int32), np.empty(0, np.int32))
     fields = changes.fields | np.uint16(ChangedFields.LAST_KNOWN_ELR)
-    return replace(changes, fields=fields, last_known_elr=nobody)
+    return replace(changes, fields=fields, last_known_elr=empty_lists)
 
 
 def _assigned(

@@ -109,9 +109,9 @@ def _alternate_racks(ids: Int32s, racks__b: Int32s) -> npt.NDArray[np.intp]:
     """The order that takes one broker of every rack in turn, each rack's brokers by id (KIP-36)."""
     by_rack = np.lexsort((ids, racks__b))
     sizes = np.bincount(racks__b)
-    turn__b = np.empty(len(ids), np.int64)
-    turn__b[by_rack] = np.arange(len(ids)) - np.repeat(np.cumsum(sizes) - sizes, sizes)
-    return np.lexsort((racks__b, turn__b))
+    place_in_rack__b = np.empty(len(ids), np.int64)
+    place_in_rack__b[by_rack] = np.arange(len(ids)) - np.repeat(np.cumsum(sizes) - sizes, sizes)
+    return np.lexsort((racks__b, place_in_rack__b))
 
 
 class Stripes(NamedTuple):

@@ -30,7 +30,7 @@ def _words(struct: type[Struct]) -> str:
 def _rows(struct: type[Struct], indent: str, json_names: bool) -> Iterator[Row]:
     """A row for every field, followed by indented rows for the struct that the field holds."""
     for field in struct.__fields__:
-        text = "  ".join(filter(None, (_notes(field), about(struct, field))))
+        text = "  ".join(filter(None, (_properties(field), about(struct, field))))
         name = field.json_name if json_names else field.name
         yield indent + name, str(field.type), str(field.options.versions), text
         if (inner := struct_of(field)) is not None:
@@ -48,18 +48,18 @@ def about(struct: type[Struct], field: Field) -> str:
     return comments(struct).get(field.name) or (_words(inner).partition("\n")[0] if inner else "")
 
 
-def _notes(field: Field) -> str:
+def _properties(field: Field) -> str:
     options = field.options
-    notes = []
+    properties = []
     if options.nullable.highest >= 0:
-        notes.append(f"nullable {options.nullable}")
+        properties.append(f"nullable {options.nullable}")
     if options.tag is not None:
-        notes.append(f"tag {options.tag}" + (f" {options.tagged}" if options.tagged != options.versions else ""))
+        properties.append(f"tag {options.tag}" + (f" {options.tagged}" if options.tagged != options.versions else ""))
     if options.default is not UNSET:
-        notes.append(f"default {'null' if options.default is None else repr(options.default)}")
+        properties.append(f"default {'null' if options.default is None else repr(options.default)}")
     if options.ignorable:
-        notes.append("ignorable")
-    return f"[{', '.join(notes)}]" if notes else ""
+        properties.append("ignorable")
+    return f"[{', '.join(properties)}]" if properties else ""
 
 
 @cache

@@ -257,8 +257,8 @@ class Rows:
     def bind(self, struct: type[Struct], count: int) -> Self:
         """Set the struct of the rows; EncodeError for a column of no field of the struct."""
         fields = {field.name: field for field in struct.__fields__}
-        if strangers := self._columns.keys() - fields:
-            raise EncodeError(f"{struct.__name__} has no field {', '.join(sorted(strangers))}")
+        if unknown := self._columns.keys() - fields:
+            raise EncodeError(f"{struct.__name__} has no field {', '.join(sorted(unknown))}")
         self._struct, self._count = struct, count
         for name, value in self._columns.items():
             below = struct_in(fields[name].type)

@@ -40,7 +40,7 @@ def set_configs(image: ImageState, records: Iterable[tuple[int, str, str, str | 
     for resource, group in groupby(records, itemgetter(0, 1)):
         values = dict(image.configs.get(resource, {}))
         for _, _, name, value, offset in group:
-            image.tell_key("configs", resource, offset)
+            image.record_delta_key("configs", resource, offset)
             if value is None:
                 values.pop(name, None)
             else:

@@ -120,11 +120,11 @@ class ImageState:
             values[key] = value
         self.key_changed(part, key)
 
-    def tell_key(self, part: str, key: Any, offset: int) -> None:
+    def record_delta_key(self, part: str, key: Any, offset: int) -> None:
         """Record that the record at this offset is about to change an entry of one of the dicts."""
         self._at(offset)
         if self._recorder is not None:
-            self._recorder.tell(part, key)
+            self._recorder.delta_key(part, key)
 
     def key_changed(self, part: str, key: Any) -> None:
         """Record that an entry of one of the dicts has changed."""
@@ -143,7 +143,7 @@ class ImageState:
         """Set `next_producer_id`, `zk_migration_state` or `written_kraft_version`."""
         self._undo(restore_attribute, name, getattr(self, name))
         if self._recorder is not None:
-            self._recorder.tell(name, value)
+            self._recorder.delta_key(name, value)
         setattr(self, name, value)
 
     def set_registered_at(self, broker_id: int, offset: int | None) -> None:
@@ -178,12 +178,12 @@ class ImageState:
         offsets.
         """
         self.topics.add_all(names, ids, first)
-        self._tell_topics(CREATED_TOPICS, range(first, first + len(names)), offsets)
+        self._record_topics(CREATED_TOPICS, range(first, first + len(names)), offsets)
 
     def removing_topics(self, rows: Int32s, offsets: Int64s) -> Iterator[None]:
         """Remove topics with ids in parts, with partitions and settings: each row once, by the records there."""
         names = [self.topics.names[row] for row in rows.tolist()]
-        self._tell_topics(DELETED_TOPICS, rows.tolist(), offsets)
+        self._record_topics(DELETED_TOPICS, rows.tolist(), offsets)
         yield from self.table.removing_topic_rows(np.sort(rows))
         for name, offset in zip(names, offsets.tolist(), strict=True):
             if (ConfigResourceType.TOPIC, name) in self.configs:
@@ -191,7 +191,7 @@ class ImageState:
                 self.set_key("configs", (ConfigResourceType.TOPIC, name), None)
         self._at(int(offsets[-1]))
 
-    def _tell_topics(self, part: str, rows: Iterable[int], offsets: Int64s) -> None:
+    def _record_topics(self, part: str, rows: Iterable[int], offsets: Int64s) -> None:
         deltas = self._recorder.deltas if self._recorder is not None else None
         if deltas is not None:
             topics = self.topics
@@ -200,7 +200,7 @@ class ImageState:
                 deltas.add_key(part, (topics.ids[row], topics.names[row]))
 
     @contextmanager
-    def telling_deltas_together(self) -> Iterator[None]:
+    def deltas_in_log_order(self) -> Iterator[None]:
         """Use while many records are applied whose changes are recorded in another order than the log's."""
         deltas = self._recorder.deltas if self._recorder is not None else None
         if deltas is None:

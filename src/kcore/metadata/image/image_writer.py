@@ -62,15 +62,15 @@ def records_of(
     level = _level_of(frozen, version, release)
     yield _NOTHING
 
-    def lose(what: str) -> None:
+    def report_loss(what: str) -> None:
         on_loss(UnwritableMetadataError(level.name, what))
 
-    yield from _encoded(features(frozen, level, lose))
-    yield from _encoded(brokers(frozen, level, lose))
-    yield from _encoded(controllers(frozen, level, lose))
-    yield from _topics(frozen, level, lose)
+    yield from _encoded(features(frozen, level, report_loss))
+    yield from _encoded(brokers(frozen, level, report_loss))
+    yield from _encoded(controllers(frozen, level, report_loss))
+    yield from _topics(frozen, level, report_loss)
     yield from _encoded(settings(frozen))
-    yield from _encoded(security(frozen, level, lose))
+    yield from _encoded(security(frozen, level, report_loss))
 
 
 def _pausing(parts: Generator[None, None, ClusterImage]) -> Generator[EncodedRecords, None, ClusterImage]:
@@ -105,7 +105,9 @@ def _encoded(records: Iterator[tuple[MetadataRecord, int]]) -> Iterator[EncodedR
         yield EncodedRecords.of(values)
 
 
-def _topics(image: ClusterImage, level: MetadataVersion, lose: Callable[[str], None]) -> Iterator[EncodedRecords]:
+def _topics(
+    image: ClusterImage, level: MetadataVersion, report_loss: Callable[[str], None]
+) -> Iterator[EncodedRecords]:
     table = image.table
     has_elr = level.elr_supported and (level.release == "3.9.1" or image.features.get(ELR_VERSION, 0) > 0)
     columns = (
@@ -119,16 +121,16 @@ def _topics(image: ClusterImage, level: MetadataVersion, lose: Callable[[str], N
     ids = image.brokers.ids, topic_ids.ids, image.directories.index.ids
     for piece in _slices(image):
         if not level.directories_supported:
-            _lose_directories(image, piece.rows, lose)
+            _report_directories(image, piece.rows, report_loss)
         yield encode_topics(columns, ids, level, piece, table.adding, table.removing)
 
 
-def _lose_directories(image: ClusterImage, rows: Int32s, lose: Callable[[str], None]) -> None:
+def _report_directories(image: ClusterImage, rows: Int32s, report_loss: Callable[[str], None]) -> None:
     """Call `on_loss` once for each partition, as Kafka does."""
     if (directories := image.table.directories__ps) is None:
         return
     for _ in range(int((directories[rows] != MIGRATING).any(axis=1).sum())):
-        lose("the directory assignment state of one or more replicas")
+        report_loss("the directory assignment state of one or more replicas")
 
 
 def _slices(image: ClusterImage) -> Iterator[TopicSlice]:

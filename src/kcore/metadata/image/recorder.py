@@ -46,7 +46,7 @@ class Recorder:
         if self.journal is not None:
             self.journal.add(undo, *arguments)
 
-    def tell(self, part: str, key: Any) -> None:
+    def delta_key(self, part: str, key: Any) -> None:
         """Record a changing key, only for deltas."""
         if self.deltas is not None:
             self.deltas.add_key(part, key)

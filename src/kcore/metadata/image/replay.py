@@ -84,7 +84,7 @@ def replaying(image: ClusterImage, records: Records, start_offset: int = 0) -> I
         ends = begins + np.maximum(records.value_length[places], 0)
         return _Replay(image, buffer, records.offset[places], begins, ends, shift).parts()
 
-    with image.telling_deltas_together():
+    with image.deltas_in_log_order():
         if image.journal is None:
             for begin, end in _runs_of(inside, len(rows)):
                 yield from apply(begin, end)
@@ -107,7 +107,7 @@ def replaying(image: ClusterImage, records: Records, start_offset: int = 0) -> I
 def replaying_values(image: ClusterImage, values: EncodedRecords, offsets: Int64s) -> Iterator[None]:
     """Replay records without batches, part by part; offsets and errors are those of `replay`."""
     buffer = np.ascontiguousarray(values.values).data
-    with image.telling_deltas_together():
+    with image.deltas_in_log_order():
         yield from _Replay(image, buffer, offsets, values.offsets[:-1], values.offsets[1:]).parts()
 
 

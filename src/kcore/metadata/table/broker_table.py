@@ -306,7 +306,7 @@ class BrokerTable:
         if self.recorder is not None:
             flags = {name: array[row] for name, array in self._room.items()}
             self.recorder.undo(_restore, row, flags, tuple(each[row] for each in self._lists()))
-            self.recorder.tell("brokers", int(self.ids[row]))
+            self.recorder.delta_key("brokers", int(self.ids[row]))
         return row
 
     def restore(self, row: int, flags: dict[str, Any], details: tuple[Any, ...]) -> None:

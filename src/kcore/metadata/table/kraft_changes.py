@@ -126,6 +126,6 @@ def clear_elr(table: PartitionRows, rows: Int32s) -> None:
     if not len(changed):
         return
     changed = np.sort(changed)
-    nobody = np.full((len(changed), 1), NO_BROKER_ROW, np.int16)
+    no_brokers = np.full((len(changed), 1), NO_BROKER_ROW, np.int16)
     epochs = _one_more("partition epoch", table.partition_epoch__p[changed], True)
-    table.write_rows(changed, {"elr__pi": nobody, "last_known_elr__pi": nobody, "partition_epoch__p": epochs})
+    table.write_rows(changed, {"elr__pi": no_brokers, "last_known_elr__pi": no_brokers, "partition_epoch__p": epochs})

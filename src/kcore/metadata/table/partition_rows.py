@@ -302,12 +302,12 @@ class PartitionRows(PartitionColumns):
             others = rows[is_other]
             self.index.replace(others, replicas[is_other], self.replicas__ps[others])
         moved = (self.topic_row__p[rows] != topics) | (self.partition_index__p[rows] != partitions)
-        lived, lives = topics != NO_TOPIC, self.topic_row__p[rows] != NO_TOPIC
-        gone, back = moved & lived, rows[moved & lives]
+        was_used, is_used = topics != NO_TOPIC, self.topic_row__p[rows] != NO_TOPIC
+        gone, back = moved & was_used, rows[moved & is_used]
         self._lookup.drop(topics[gone], partitions[gone])
         self._lookup.put(self.topic_row__p[back], self.partition_index__p[back], back)
-        self._free.take(rows[lives & ~lived].tolist())
-        self._free.add(rows[lived & ~lives])
+        self._free.take(rows[is_used & ~was_used].tolist())
+        self._free.add(rows[was_used & ~is_used])
 
     def truncate(self, length: int) -> None:
         """Shorten the table: the rows behind are free."""

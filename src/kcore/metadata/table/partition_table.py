@@ -266,8 +266,8 @@ class PartitionTable(PartitionQueries):
         moves = {} if moves is None else moves
         if not isinstance(moves, Mapping):
             raise TableError(f"replicas that move are lists of broker ids by row, not {type(moves).__name__}")
-        if strangers := moves.keys() - set(rows if moves else ()):
-            raise TableError(f"row {min(strangers)} is not among the rows whose replicas move")
+        if other_rows := moves.keys() - set(rows if moves else ()):
+            raise TableError(f"row {min(other_rows)} is not among the rows whose replicas move")
         lists = {int(row): np.atleast_1d(as_array("replicas that move", ids)) for row, ids in moves.items()}
         return {row: tuple(self.brokers.rows(ids).tolist()) for row, ids in lists.items() if len(ids)}
 

@@ -91,7 +91,7 @@ class TopicTable:
         row = self._free.take_run(1)
         if self.recorder is not None:
             self.recorder.undo(_remove_again, name, row is not None)
-            self.recorder.tell(CREATED_TOPICS, (topic_id, name))
+            self.recorder.delta_key(CREATED_TOPICS, (topic_id, name))
         if row is not None:
             self.names[row] = name
             self._by_id[row] = topic_id
@@ -156,7 +156,7 @@ class TopicTable:
         row = self.row(name)
         if self.recorder is not None:
             self.recorder.undo(_add_again, row, name, self.ids[row])
-            self.recorder.tell(DELETED_TOPICS, (self.ids[row], name))
+            self.recorder.delta_key(DELETED_TOPICS, (self.ids[row], name))
         del self._rows[name]
         self.names[row], self._by_id[row] = "", ZERO_UUID
         self._free.add(np.array([row], np.int32))

@@ -29,7 +29,7 @@ pub struct Heartbeats {
     pub answer_place: usize, // Place of the correlation id.
     pub offset: i64,         // The current metadata offset in the last heartbeat.
     pub time: i64,
-    pub is_noted: bool, // Python has not drained its last heartbeat yet.
+    pub is_undrained: bool, // Python has not drained its last heartbeat yet.
 }
 
 /// The position of a waiting fetch.

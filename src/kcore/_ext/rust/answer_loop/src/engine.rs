@@ -62,9 +62,9 @@ pub struct Engine {
     pub records_bytes: Arc<AtomicUsize>, // Bytes of all records in memory.
     pub head: Vec<u8>,                   // The head of the answer that is being written.
     queue: VecDeque<usize>,              // Connections that may have bytes to read or to write.
-    noted: Vec<usize>,                   // Connections with heartbeats that Python has not drained,
-    noted_before: Vec<[i64; 3]>,         // and such heartbeats of connections that have left.
-    pub heard: Arc<AtomicBool>,          // True if there are such heartbeats; read without a lock.
+    undrained: Vec<usize>,                   // Connections with heartbeats that Python has not drained,
+    undrained_before: Vec<[i64; 3]>,         // and such heartbeats of connections that have left.
+    pub has_contacts: Arc<AtomicBool>,          // True if there are such heartbeats; read without a lock.
     scratch: Vec<u8>,
     idle_due: i64,
 }
@@ -85,9 +85,9 @@ impl Engine {
             records_bytes: Arc::default(),
             head: Vec::new(),
             queue: VecDeque::new(),
-            noted: Vec::new(),
-            noted_before: Vec::new(),
-            heard: Arc::default(),
+            undrained: Vec::new(),
+            undrained_before: Vec::new(),
+            has_contacts: Arc::default(),
             scratch: vec![0; SCRATCH_BYTES],
             idle_due: 0,
         }
@@ -115,8 +115,8 @@ impl Engine {
         self.stop_waiting(key);
         let Some(mut connection) = self.connections.remove(&key) else { return };
         let _ = self.registry.deregister(&mut connection.stream); // The descriptor may have a duplicate elsewhere.
-        if let Kind::Heartbeats(Heartbeats { is_noted: true, offset, time, .. }) = connection.kind {
-            self.noted_before.push([key as i64, offset, time]);
+        if let Kind::Heartbeats(Heartbeats { is_undrained: true, offset, time, .. }) = connection.kind {
+            self.undrained_before.push([key as i64, offset, time]);
         }
         let progress = connection.progress();
         let (mut received, mut unsent, mut descriptor) = (Vec::new(), Vec::new(), None);
@@ -147,12 +147,12 @@ impl Engine {
         connection.is_writable |= event.is_writable() || event.is_error();
         match connection.kind {
             Kind::Heartbeats(_) => self.serve(key, now),
-            Kind::Fetches(_) => self.await_turn(key),
+            Kind::Fetches(_) => self.enqueue(key),
         }
     }
 
     /// Queues the connection if there are bytes to read, to write or to answer.
-    pub fn await_turn(&mut self, key: usize) {
+    pub fn enqueue(&mut self, key: usize) {
         let Some(connection) = self.connections.get_mut(&key) else { return };
         let has_more = if connection.unsent.is_some() { connection.is_writable } else { connection.is_readable };
         let waits = connection.wait().is_some() && !connection.ends;
@@ -168,7 +168,7 @@ impl Engine {
             self.take_turn(key, now);
         }
         self.pass(now);
-        !self.queue.is_empty() || self.waiting.turn.is_passing()
+        !self.queue.is_empty() || self.waiting.passes.is_passing()
     }
 
     fn take_turn(&mut self, key: usize, now: i64) {
@@ -178,7 +178,7 @@ impl Engine {
             return;
         }
         self.serve_one(key, now);
-        self.await_turn(key);
+        self.enqueue(key);
     }
 
     /// Sends the rest of an answer that the client has not read; false if the socket does not take all of it now.
@@ -211,7 +211,7 @@ impl Engine {
             }
             now = clock::now(); // Two requests of a replica must have different times.
         }
-        self.await_turn(key);
+        self.enqueue(key);
     }
 
     /// Reads once; true if there may be more to read and time is left for it.
@@ -270,9 +270,9 @@ impl Engine {
             return false;
         }
         (heartbeats.offset, heartbeats.time) = (offset, now);
-        if !std::mem::replace(&mut heartbeats.is_noted, true) {
-            self.noted.push(key);
-            self.heard.store(true, Ordering::Release);
+        if !std::mem::replace(&mut heartbeats.is_undrained, true) {
+            self.undrained.push(key);
+            self.has_contacts.store(true, Ordering::Release);
         }
         self.counters.heartbeats += 1;
         self.head.clone_from(&heartbeats.answer);
@@ -285,17 +285,17 @@ impl Engine {
 
     /// Handles what is due; returns when to call it again.
     pub fn on_time(&mut self, now: i64) -> i64 {
-        if self.waiting.turn.due() <= now {
-            self.waiting.turn.tell(self.waiting.keys.len(), now);
+        if self.waiting.passes.due() <= now {
+            self.waiting.passes.announce(self.waiting.keys.len(), now);
         }
         let over = self.end_waits(now);
         if self.idle_due <= now {
             self.close_idle(now);
         }
-        if self.waiting.turn.is_passing() || !self.queue.is_empty() {
+        if self.waiting.passes.is_passing() || !self.queue.is_empty() {
             return now;
         }
-        over.min(self.waiting.turn.due()).min(self.idle_due)
+        over.min(self.waiting.passes.due()).min(self.idle_due)
     }
 
     fn close_idle(&mut self, now: i64) {
@@ -312,11 +312,11 @@ impl Engine {
 
     /// The heartbeats since the last call: key, offset, time.
     pub fn take_contacts(&mut self) -> Vec<[i64; 3]> {
-        let mut contacts = std::mem::take(&mut self.noted_before);
-        for key in std::mem::take(&mut self.noted) {
+        let mut contacts = std::mem::take(&mut self.undrained_before);
+        for key in std::mem::take(&mut self.undrained) {
             let Some(connection) = self.connections.get_mut(&key) else { continue };
             if let Kind::Heartbeats(heartbeats) = &mut connection.kind {
-                heartbeats.is_noted = false;
+                heartbeats.is_undrained = false;
                 contacts.push([key as i64, heartbeats.offset, heartbeats.time]);
             }
         }

@@ -40,14 +40,14 @@ impl Engine {
     pub fn begin_fetch(&mut self, key: usize, now: i64) -> bool {
         let Some(asked) = self.connections.get(&key).and_then(Asked::of) else { return false };
         let Some(records) = self.find(&asked) else { return false };
-        self.note_fetched(key, asked.offset, now);
-        let mut has_news = records.is_some() || asked.high_watermark.is_some_and(|known| known < self.high_watermark);
-        let turn = &mut self.waiting.turn;
+        self.record_fetch(key, asked.offset, now);
+        let mut has_new = records.is_some() || asked.high_watermark.is_some_and(|known| known < self.high_watermark);
+        let passes = &mut self.waiting.passes;
         let is_little = bytes_of(records.as_ref()).len() <= FEW_BYTES;
-        if has_news && asked.max_wait > 0 && is_little && turn.has_not_come(now) {
-            (turn.has_news, has_news) = (true, false);
+        if has_new && asked.max_wait > 0 && is_little && passes.must_wait(now) {
+            (passes.has_new, has_new) = (true, false);
         }
-        if has_news || asked.max_wait <= 0 {
+        if has_new || asked.max_wait <= 0 {
             self.answer_fetch(key, records, now);
         } else {
             self.wait(key, now.saturating_add(asked.max_wait));
@@ -88,7 +88,7 @@ impl Engine {
         }
     }
 
-    fn note_fetched(&mut self, key: usize, offset: i64, now: i64) {
+    fn record_fetch(&mut self, key: usize, offset: i64, now: i64) {
         let end_offset = self.log.as_ref().map_or(-1, |log| log.end_offset);
         if let Some(Connection { kind: Kind::Fetches(fetches), .. }) = self.connections.get_mut(&key) {
             fetches.fetched(offset, end_offset, now);
@@ -100,7 +100,7 @@ impl Engine {
     fn wait(&mut self, key: usize, until: i64) {
         let Some(Connection { kind: Kind::Fetches(fetches), .. }) = self.connections.get_mut(&key) else { return };
         let waiting = &mut self.waiting;
-        fetches.wait = Some(Wait { place: waiting.keys.len(), until, pass: waiting.turn.passes });
+        fetches.wait = Some(Wait { place: waiting.keys.len(), until, pass: waiting.passes.begun });
         waiting.keys.push(key);
         if !std::mem::replace(&mut fetches.has_due, true) {
             waiting.dues.push(Reverse((until, key)));
@@ -121,7 +121,7 @@ impl Engine {
     /// New committed records exist: begins a pass if it may.
     pub fn commit(&mut self, high_watermark: i64, now: i64) {
         self.high_watermark = high_watermark;
-        self.waiting.turn.tell(self.waiting.keys.len(), now);
+        self.waiting.passes.announce(self.waiting.keys.len(), now);
     }
 
     /// Continues the pass over waiting fetches, as `complete` does. Answers at most one fetch.
@@ -130,24 +130,24 @@ impl Engine {
             let Some(key) = self.waiting.next_of_pass() else { return };
             let Some(connection) = self.connections.get(&key) else { continue };
             let (Some(wait), Some(asked)) = (connection.wait(), Asked::of(connection)) else { continue };
-            if wait.pass < self.waiting.turn.passes && self.may_have_news(&asked) {
-                self.waiting.turn.woken += 1;
+            if wait.pass < self.waiting.passes.begun && self.may_have_new(&asked) {
+                self.waiting.passes.woken += 1;
                 return self.wake(key, &asked, now);
             }
         }
     }
 
     /// True if there are records for the fetch, or a high watermark that its sender may lack.
-    fn may_have_news(&self, asked: &Asked) -> bool {
+    fn may_have_new(&self, asked: &Asked) -> bool {
         let end_offset = self.log.as_ref().map_or(-1, |log| log.end_offset);
         asked.offset < end_offset || asked.high_watermark.is_none_or(|known| known < self.high_watermark)
     }
 
     fn wake(&mut self, key: usize, asked: &Asked, now: i64) {
         let Some(records) = self.find(asked) else { return self.leave(key, None) };
-        self.note_fetched(key, asked.offset, now);
+        self.record_fetch(key, asked.offset, now);
         self.answer_fetch(key, records, now);
-        self.await_turn(key);
+        self.enqueue(key);
     }
 
     /// Answers fetches whose wait is over with no records; returns when the next wait ends.
@@ -166,7 +166,7 @@ impl Engine {
                 Some(_) => {
                     fetches.has_due = false;
                     self.answer_fetch(key, None, now);
-                    self.await_turn(key);
+                    self.enqueue(key);
                 }
             }
         }
@@ -213,7 +213,7 @@ impl Engine {
         for key in self.waiting.keys.clone() {
             self.leave(key, None); // These fetches were sent to the leader of another epoch.
         }
-        self.waiting.turn.forget();
+        self.waiting.passes.forget();
         self.high_watermark = -1;
         self.log = Some(Log::new(epoch, epoch_start_offset, self.records_bytes.clone()));
     }
@@ -221,7 +221,7 @@ impl Engine {
     /// Ends this node's leadership.
     pub fn resign(&mut self) {
         self.leave_all();
-        self.waiting.turn.forget();
+        self.waiting.passes.forget();
         self.log = None;
     }
 }

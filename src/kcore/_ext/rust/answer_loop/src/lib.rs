@@ -37,7 +37,7 @@ const EVENTS_AT_ONCE: usize = 1024;
 /// The state that Python and the loop's thread share. No thread waits for the GIL while it holds this state.
 struct Shared {
     engine: Engine,
-    told: bool, // Python was woken and has not drained yet.
+    is_woken: bool, // Python was woken and has not drained yet.
 }
 
 #[pyclass(frozen)]
@@ -46,9 +46,9 @@ struct Loop {
     poll: Mutex<Poll>,
     waker: Waker,
     stopped: AtomicBool,
-    heard: Arc<AtomicBool>,
-    told: pipe::Sender,
-    tells: pipe::Receiver,
+    has_contacts: Arc<AtomicBool>,
+    wake_sender: pipe::Sender,
+    wake_receiver: pipe::Receiver,
 }
 
 fn owned(descriptor: RawFd) -> PyResult<OwnedFd> {
@@ -79,23 +79,23 @@ impl Loop {
 
     /// Takes the connections that have left; the next one to leave wakes Python again.
     fn taken(&self, mut shared: MutexGuard<'_, Shared>) -> Vec<Left> {
-        if std::mem::take(&mut shared.told) {
-            let _ = (&self.tells).read(&mut [0]);
+        if std::mem::take(&mut shared.is_woken) {
+            let _ = (&self.wake_receiver).read(&mut [0]);
         }
         std::mem::take(&mut shared.engine.left)
     }
 
     fn done<T>(&self, mut shared: MutexGuard<'_, Shared>, work: impl FnOnce(&mut Engine) -> T) -> T {
         let done = work(&mut shared.engine);
-        self.tell(&mut shared);
+        self.wake_python(&mut shared);
         done
     }
 
     /// Wakes Python, once for all that it has not drained.
-    fn tell(&self, shared: &mut Shared) {
-        if !shared.engine.left.is_empty() && !shared.told {
-            shared.told = true;
-            let _ = (&self.told).write(&[1]); // A full pipe wakes Python, too.
+    fn wake_python(&self, shared: &mut Shared) {
+        if !shared.engine.left.is_empty() && !shared.is_woken {
+            shared.is_woken = true;
+            let _ = (&self.wake_sender).write(&[1]); // A full pipe wakes Python, too.
         }
     }
 
@@ -117,7 +117,7 @@ impl Loop {
                 MutexGuard::bump(&mut shared);
             }
             let due = shared.engine.on_time(now());
-            self.tell(&mut shared);
+            self.wake_python(&mut shared);
             drop(shared);
             timeout = Duration::from_nanos(due.saturating_sub(now()).max(0) as u64);
         }
@@ -132,10 +132,10 @@ impl Loop {
 }
 
 /// `Left` of answer_loop.pyi.
-type Told<'py> = (usize, RawFd, Bound<'py, PyBytes>, Bound<'py, PyBytes>, &'static str, (i64, i64, i64, i64));
+type LeftItem<'py> = (usize, RawFd, Bound<'py, PyBytes>, Bound<'py, PyBytes>, &'static str, (i64, i64, i64, i64));
 
 /// Passes the descriptor to Python.
-fn told(py: Python<'_>, left: Left) -> Told<'_> {
+fn to_python(py: Python<'_>, left: Left) -> LeftItem<'_> {
     let (received, unsent) = (PyBytes::new(py, &left.received), PyBytes::new(py, &left.unsent));
     let descriptor = left.descriptor.map_or(-1, IntoRawFd::into_raw_fd);
     (left.key, descriptor, received, unsent, left.why, left.progress.into())
@@ -148,17 +148,17 @@ impl Loop {
     fn new(unsent_bytes: usize, idle_ns: i64, turn_ns_each: i64) -> PyResult<Self> {
         let poll = Poll::new()?;
         let waker = Waker::new(poll.registry(), WAKE)?;
-        let (told, tells) = pipe::new()?;
+        let (wake_sender, wake_receiver) = pipe::new()?;
         let engine = Engine::new(poll.registry().try_clone()?, Limits { unsent_bytes, idle_ns }, turn_ns_each);
-        let heard = engine.heard.clone();
+        let has_contacts = engine.has_contacts.clone();
         Ok(Self {
-            shared: Mutex::new(Shared { engine, told: false }),
+            shared: Mutex::new(Shared { engine, is_woken: false }),
             poll: Mutex::new(poll),
             waker,
             stopped: AtomicBool::new(false),
-            heard,
-            told,
-            tells,
+            has_contacts,
+            wake_sender,
+            wake_receiver,
         })
     }
 
@@ -183,7 +183,7 @@ impl Loop {
 
     /// Readable if there is something to drain.
     fn fileno(&self) -> RawFd {
-        self.tells.as_raw_fd()
+        self.wake_receiver.as_raw_fd()
     }
 
     /// Adopts a connection whose requests are all heartbeats.
@@ -203,7 +203,7 @@ impl Loop {
         let pattern = Pattern::new(pattern, &[(places.0, 4), (places.1, 8)])
             .filter(|_| is_within(&answer, answer_place, 4))
             .ok_or_else(|| refused("a place is not within its frame"))?;
-        let kind = Kind::Heartbeats(Heartbeats { answer, answer_place, offset, time: -1, is_noted: false });
+        let kind = Kind::Heartbeats(Heartbeats { answer, answer_place, offset, time: -1, is_undrained: false });
         self.adopt(py, key, Connection::new(descriptor, pattern, kind, now()))
     }
 
@@ -314,17 +314,17 @@ impl Loop {
     }
 
     /// The connections that have left since the last call.
-    fn drain<'py>(&self, py: Python<'py>) -> Vec<Told<'py>> {
+    fn drain<'py>(&self, py: Python<'py>) -> Vec<LeftItem<'py>> {
         let left = match self.shared.try_lock() {
             Some(shared) => self.taken(shared),
             None => py.detach(|| self.taken(self.shared.lock())),
         };
-        left.into_iter().map(|left| told(py, left)).collect()
+        left.into_iter().map(|left| to_python(py, left)).collect()
     }
 
     /// The heartbeats since the last call as int64 triples: key, offset, time.
     fn drain_contacts<'py>(&self, py: Python<'py>) -> Bound<'py, PyBytes> {
-        let has_any = self.heard.swap(false, Ordering::Acquire);
+        let has_any = self.has_contacts.swap(false, Ordering::Acquire);
         let contacts = if has_any { self.order(py, Engine::take_contacts) } else { Vec::new() };
         PyBytes::new(py, &words_of(&contacts))
     }

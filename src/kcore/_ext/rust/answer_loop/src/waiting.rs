@@ -9,46 +9,46 @@ pub struct Waiting {
     pub keys: Vec<usize>,
     /// When a wait may end: at most one entry a connection. An entry is renewed if the fetch waits longer by then.
     pub dues: BinaryHeap<Reverse<(i64, usize)>>,
-    pub turn: Turn,
+    pub passes: Passes,
 }
 
 /// Schedules passes: many waiting fetches are answered together, and the next pass comes after a pause that grows with
 /// their number. Records committed meanwhile cost one answer each, too. The pause doubles if something is committed in
 /// each pause: thousands of brokers that register are all sent each other's records. Source:
 /// kcore.raft.fetching.complete.
-pub struct Turn {
+pub struct Passes {
     ns_each: i64,
-    pub passes: u64,     // Number of passes that have begun.
+    pub begun: u64,     // Number of passes that have begun.
     left: Option<usize>, // Fetches at places below this one are still to be visited by the current pass.
     began: i64,
     pub woken: i64,     // Fetches that the current pass answered.
     wake: i64,          // The earliest time of the next pass.
-    pub has_news: bool, // There is something new for the waiting fetches.
+    pub has_new: bool, // There is something new for the waiting fetches.
     goes_on: bool,      // The pass began after a pause.
 }
 
 impl Waiting {
     pub fn new(ns_each: i64) -> Self {
-        let turn = Turn {
+        let passes = Passes {
             ns_each,
-            passes: 0,
+            begun: 0,
             left: None,
             began: 0,
             woken: 0,
             wake: i64::MIN,
-            has_news: false,
+            has_new: false,
             goes_on: false,
         };
-        Self { keys: Vec::new(), dues: BinaryHeap::new(), turn }
+        Self { keys: Vec::new(), dues: BinaryHeap::new(), passes }
     }
 
     /// The next fetch of the current pass; None at its end.
     pub fn next_of_pass(&mut self) -> Option<usize> {
-        let left = self.turn.left?.min(self.keys.len());
+        let left = self.passes.left?.min(self.keys.len());
         let next = left.checked_sub(1);
-        self.turn.left = next;
+        self.passes.left = next;
         if next.is_none() {
-            self.turn.end_pass();
+            self.passes.end_pass();
         }
         self.keys.get(next?).copied()
     }
@@ -64,22 +64,22 @@ impl Waiting {
     }
 }
 
-impl Turn {
+impl Passes {
     pub fn is_passing(&self) -> bool {
         self.left.is_some()
     }
 
     /// True if an observer with little to read has to wait for the next pass.
-    pub fn has_not_come(&self, now: i64) -> bool {
+    pub fn must_wait(&self, now: i64) -> bool {
         self.is_passing() || self.wake > now
     }
 
     /// Notes that there is something new for the waiting fetches. Begins a pass if the time has come.
-    pub fn tell(&mut self, waiting: usize, now: i64) {
-        let was_awaited = self.has_news;
-        self.has_news = self.has_not_come(now);
-        if !self.has_news && waiting > 0 {
-            self.passes += 1;
+    pub fn announce(&mut self, waiting: usize, now: i64) {
+        let was_awaited = self.has_new;
+        self.has_new = self.must_wait(now);
+        if !self.has_new && waiting > 0 {
+            self.begun += 1;
             self.goes_on = was_awaited;
             (self.left, self.began, self.woken) = (Some(waiting), now, 0);
         }
@@ -96,7 +96,7 @@ impl Turn {
 
     /// When the next pass begins.
     pub fn due(&self) -> i64 {
-        if self.has_news && !self.is_passing() {
+        if self.has_new && !self.is_passing() {
             self.wake
         } else {
             i64::MAX
@@ -105,6 +105,6 @@ impl Turn {
 
     /// Forgets the passes of an earlier leader.
     pub fn forget(&mut self) {
-        (self.left, self.wake, self.has_news) = (None, i64::MIN, false);
+        (self.left, self.wake, self.has_new) = (None, i64::MIN, false);
     }
 }

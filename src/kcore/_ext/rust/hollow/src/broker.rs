@@ -34,7 +34,7 @@ pub struct Broker {
     pub owed: Option<i64>, // when the first heartbeat was due that was lost with its connection
     pub interval: i64,     // nanoseconds between an answer and the next heartbeat
     pub want_shut_down: bool,
-    pub asks_at_once: bool, // a heartbeat is wanted as soon as the current one is answered
+    pub wanted_at_once: bool, // a heartbeat is wanted as soon as the current one is answered
     pub sent: i64,          // when the last heartbeat was sent (ns); 0: none was
     pub flags: u8,          // flags of the last heartbeat's answer
     pub offset: i64,        // offset to fetch next
@@ -55,7 +55,7 @@ impl Broker {
             owed: None,
             interval,
             want_shut_down: false,
-            asks_at_once: false,
+            wanted_at_once: false,
             sent: 0,
             flags: 0,
             offset: 0,

@@ -220,9 +220,9 @@ impl Engine {
         let broker = &mut self.brokers[row];
         let due = broker.answered_due();
         self.latency.add_due(due, broker.interval, now);
-        let asks_at_once = std::mem::take(&mut broker.asks_at_once);
+        let wanted_at_once = std::mem::take(&mut broker.wanted_at_once);
         if broker.due == broker.sent_due {
-            broker.due = if asks_at_once { now } else { now + broker.interval };
+            broker.due = if wanted_at_once { now } else { now + broker.interval };
         } // Otherwise a call from Python set the time meanwhile.
         if broker.is_ready_to_beat(now) {
             self.beat_if_due(row, now);
@@ -282,7 +282,7 @@ impl Engine {
     fn ask_at_once(&mut self, row: usize, now: i64) {
         let broker = &mut self.brokers[row];
         if broker.links[HEARTBEATS].phase == Phase::Waiting {
-            broker.asks_at_once = true;
+            broker.wanted_at_once = true;
         } else {
             broker.due = now;
             self.beat_if_due(row, now);

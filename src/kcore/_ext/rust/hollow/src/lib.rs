@@ -37,7 +37,7 @@ const CLOCK_READINGS: usize = 10;
 /// The state that Python and the loop's thread share. No thread waits for the GIL while it holds the state.
 struct Shared {
     engine: Engine,
-    told: bool, // Python was woken and has not drained yet.
+    is_woken: bool, // Python was woken and has not drained yet.
 }
 
 /// The hollow brokers of one process: their heartbeats and fetches, answered without Python.
@@ -53,8 +53,8 @@ struct Loop {
     stopped: AtomicBool,
     began: Instant,
     began_ns: i64,
-    told: Mutex<pipe::Sender>,
-    tells: pipe::Receiver,
+    wake_sender: Mutex<pipe::Sender>,
+    wake_receiver: pipe::Receiver,
 }
 
 impl Loop {
@@ -82,15 +82,15 @@ impl Loop {
     }
 
     /// Wakes Python, once for all that it has not drained.
-    fn tell(&self, shared: &mut Shared) {
-        let news = !shared.engine.notices.is_empty() || !shared.engine.tape.seen.is_empty();
-        if news && !shared.told {
-            shared.told = true;
-            let _ = self.told.lock().write(&[1]); // A full pipe wakes Python, too.
+    fn wake_python(&self, shared: &mut Shared) {
+        let has_events = !shared.engine.notices.is_empty() || !shared.engine.tape.seen.is_empty();
+        if has_events && !shared.is_woken {
+            shared.is_woken = true;
+            let _ = self.wake_sender.lock().write(&[1]); // A full pipe wakes Python, too.
         }
     }
 
-    fn turn(&self, poll: &mut Poll, events: &mut Events, timeout: Duration) -> std::io::Result<Duration> {
+    fn run_once(&self, poll: &mut Poll, events: &mut Events, timeout: Duration) -> std::io::Result<Duration> {
         match poll.poll(events, Some(timeout)) {
             Err(error) if error.kind() == std::io::ErrorKind::Interrupted => return Ok(Duration::ZERO),
             found => found?,
@@ -107,7 +107,7 @@ impl Loop {
             MutexGuard::bump(&mut shared);
         }
         let due = shared.engine.on_time(self.now()).unwrap_or(i64::MAX);
-        self.tell(&mut shared);
+        self.wake_python(&mut shared);
         if has_more {
             return Ok(Duration::ZERO);
         }
@@ -158,19 +158,19 @@ impl Loop {
         let poll = Poll::new()?;
         let registry = poll.registry().try_clone()?;
         let waker = Waker::new(&registry, WAKE)?;
-        let (told, tells) = pipe::new()?;
+        let (wake_sender, wake_receiver) = pipe::new()?;
         let engine = Engine::new(Limits { frame_bytes, timeout_ns });
         let (began, began_ns) = clocks(py)?;
         Ok(Self {
-            shared: Mutex::new(Shared { engine, told: false }),
+            shared: Mutex::new(Shared { engine, is_woken: false }),
             poll: Mutex::new(poll),
             registry,
             waker,
             stopped: AtomicBool::new(false),
             began,
             began_ns,
-            told: Mutex::new(told),
-            tells,
+            wake_sender: Mutex::new(wake_sender),
+            wake_receiver,
         })
     }
 
@@ -181,7 +181,7 @@ impl Loop {
             let mut events = Events::with_capacity(EVENTS_AT_ONCE);
             let (mut timeout, mut overdue) = (Duration::ZERO, self.now());
             while !self.stopped.load(Ordering::Relaxed) {
-                timeout = self.turn(&mut poll, &mut events, timeout).map_err(Some)?;
+                timeout = self.run_once(&mut poll, &mut events, timeout).map_err(Some)?;
                 if self.now() - overdue > OVERDUE_EVERY_NS {
                     overdue = self.now();
                     self.engine().engine.give_up_overdue(overdue);
@@ -203,7 +203,7 @@ impl Loop {
 
     /// Readable if there is something to drain.
     fn fileno(&self) -> i32 {
-        self.tells.as_raw_fd()
+        self.wake_receiver.as_raw_fd()
     }
 
     /// Adds a hollow broker: frames of its heartbeat and its fetch, and the places of their changing fields; returns
@@ -304,9 +304,9 @@ impl Loop {
     fn drain<'py>(&self, py: Python<'py>) -> PyResult<Drained<'py>> {
         let (notices, bytes, seen, arrivals) = py.detach(|| {
             let mut shared = self.engine();
-            shared.told = false;
+            shared.is_woken = false;
             let mut byte = [0];
-            let _ = std::io::Read::read(&mut &self.tells, &mut byte);
+            let _ = std::io::Read::read(&mut &self.wake_receiver, &mut byte);
             let engine = &mut shared.engine;
             let tape = &mut engine.tape;
             (

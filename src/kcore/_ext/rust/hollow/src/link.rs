@@ -106,15 +106,15 @@ impl Link {
             return self.write().map(|()| false);
         }
         let Some(stream) = self.stream.as_ref().filter(|_| self.phase == Phase::Connecting) else { return Ok(false) };
-        if let Some(error) = stream.take_error().map_err(told)? {
-            return Err(told(error));
+        if let Some(error) = stream.take_error().map_err(text_of)? {
+            return Err(text_of(error));
         }
         match stream.peer_addr() {
             // The connection is not established yet.
             Err(error) if matches!(error.kind(), ErrorKind::NotConnected) => return Ok(false),
-            found => found.map_err(told)?,
+            found => found.map_err(text_of)?,
         };
-        stream.set_nodelay(true).map_err(told)?;
+        stream.set_nodelay(true).map_err(text_of)?;
         (self.phase, self.since) = (Phase::Ready, now);
         Ok(true)
     }
@@ -127,7 +127,7 @@ impl Link {
                 Ok(written) => self.sent += written,
                 Err(error) if error.kind() == ErrorKind::WouldBlock => return Ok(()),
                 Err(error) if error.kind() == ErrorKind::Interrupted => {}
-                Err(error) => return Err(told(error)),
+                Err(error) => return Err(text_of(error)),
             }
         }
         Ok(())
@@ -142,7 +142,7 @@ impl Link {
                 Ok(count) => Ok(Some(count)),
                 Err(error) if error.kind() == ErrorKind::WouldBlock => Ok(None),
                 Err(error) if error.kind() == ErrorKind::Interrupted => continue,
-                Err(error) => Err(told(error)),
+                Err(error) => Err(text_of(error)),
             };
         }
     }
@@ -190,6 +190,6 @@ fn expect(phase: Phase, expected: i32, found: Option<i32>) -> Result<(), String>
     Err(format!("an answer of correlation id {found:?}, where {expected} was due"))
 }
 
-fn told(error: std::io::Error) -> String {
+fn text_of(error: std::io::Error) -> String {
     error.to_string()
 }

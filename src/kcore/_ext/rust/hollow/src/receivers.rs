@@ -23,7 +23,7 @@ const AGAIN: Duration = Duration::from_millis(500); // The pause before a listen
 /// The state that Python and the loop's thread share. No thread waits for the GIL while it holds the state.
 struct Shared {
     receiving: Receiving,
-    told: bool, // Python was woken and has not drained yet.
+    is_woken: bool, // Python was woken and has not drained yet.
 }
 
 /// Hollow brokers of ZooKeeper mode: they listen, receive control requests and answer them, without Python.
@@ -39,8 +39,8 @@ pub struct Receivers {
     stopped: AtomicBool,
     began: Instant,
     began_ns: i64,
-    told: Mutex<pipe::Sender>,
-    tells: pipe::Receiver,
+    wake_sender: Mutex<pipe::Sender>,
+    wake_receiver: pipe::Receiver,
 }
 
 /// API key, version, whether the head has a KRaft flag, lists of the answer, the program behind the head.
@@ -65,7 +65,7 @@ impl Receivers {
         done.ok_or_else(|| PyIndexError::new_err(format!("there is no hollow broker {row}")))
     }
 
-    fn turn(&self, poll: &mut Poll, events: &mut Events) -> std::io::Result<()> {
+    fn run_once(&self, poll: &mut Poll, events: &mut Events) -> std::io::Result<()> {
         match poll.poll(events, Some(AGAIN)) {
             Err(error) if error.kind() == std::io::ErrorKind::Interrupted => return Ok(()),
             found => found?,
@@ -77,9 +77,9 @@ impl Receivers {
         if events.is_empty() {
             shared.receiving.accept_waiting(&self.registry);
         }
-        if !shared.receiving.kept.is_empty() && !shared.told {
-            shared.told = true;
-            let _ = self.told.lock().map(|mut pipe| pipe.write(&[1])); // A full pipe wakes Python, too.
+        if !shared.receiving.kept.is_empty() && !shared.is_woken {
+            shared.is_woken = true;
+            let _ = self.wake_sender.lock().map(|mut pipe| pipe.write(&[1])); // A full pipe wakes Python, too.
         }
         Ok(())
     }
@@ -112,19 +112,19 @@ impl Receivers {
         let poll = Poll::new()?;
         let registry = poll.registry().try_clone()?;
         let waker = Waker::new(&registry, WAKE)?;
-        let (told, tells) = pipe::new()?;
+        let (wake_sender, wake_receiver) = pipe::new()?;
         let (began, began_ns) = clocks(py)?;
         let receiving = Receiving::new(frame_bytes, layouts, constants);
         Ok(Self {
-            shared: Mutex::new(Shared { receiving, told: false }),
+            shared: Mutex::new(Shared { receiving, is_woken: false }),
             poll: Mutex::new(poll),
             registry,
             waker,
             stopped: AtomicBool::new(false),
             began,
             began_ns,
-            told: Mutex::new(told),
-            tells,
+            wake_sender: Mutex::new(wake_sender),
+            wake_receiver,
         })
     }
 
@@ -134,7 +134,7 @@ impl Receivers {
             let mut poll = self.poll.try_lock().map_err(|_| None)?;
             let mut events = Events::with_capacity(EVENTS_AT_ONCE);
             while !self.stopped.load(Ordering::Relaxed) {
-                self.turn(&mut poll, &mut events).map_err(Some)?;
+                self.run_once(&mut poll, &mut events).map_err(Some)?;
             }
             self.shared().receiving.close();
             Ok(())
@@ -153,7 +153,7 @@ impl Receivers {
 
     /// Readable if there are bodies to drain.
     fn fileno(&self) -> i32 {
-        self.tells.as_raw_fd()
+        self.wake_receiver.as_raw_fd()
     }
 
     /// Adds a broker that listens on the loopback interface; returns its row and port.
@@ -183,9 +183,9 @@ impl Receivers {
     fn drain<'py>(&self, py: Python<'py>) -> PyResult<Drained<'py>> {
         let (arrivals, kept, faults) = py.detach(|| {
             let mut shared = self.shared();
-            shared.told = false;
+            shared.is_woken = false;
             let mut byte = [0];
-            let _ = std::io::Read::read(&mut &self.tells, &mut byte);
+            let _ = std::io::Read::read(&mut &self.wake_receiver, &mut byte);
             let receiving = &mut shared.receiving;
             (
                 std::mem::take(&mut receiving.arrivals),

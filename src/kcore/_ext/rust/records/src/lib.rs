@@ -27,14 +27,14 @@ use validate::{Refusal, Rules, Target};
 
 type Columns<'py> = Vec<Bound<'py, PyMemoryView>>;
 /// A problem and its offset.
-type Told = (String, usize);
+type Located = (String, usize);
 /// The result of `scan`: the columns in one buffer, where each begins, batches, where reading ended, what stopped it,
 /// and what was skipped.
-type Scanned<'py> = (Bound<'py, PyMemoryView>, Vec<usize>, usize, usize, Option<Told>, Vec<Told>);
+type Scanned<'py> = (Bound<'py, PyMemoryView>, Vec<usize>, usize, usize, Option<Located>, Vec<Located>);
 /// The result of `decode`: columns of records and of headers, the decompressed bytes, whole batches, what stopped it.
-type Decoded<'py> = (Columns<'py>, Columns<'py>, Bound<'py, PyMemoryView>, usize, Option<Told>);
+type Decoded<'py> = (Columns<'py>, Columns<'py>, Bound<'py, PyMemoryView>, usize, Option<Located>);
 
-fn told(problem: Problem) -> Told {
+fn located(problem: Problem) -> Located {
     (problem.what.into_owned(), problem.offset)
 }
 
@@ -79,9 +79,9 @@ fn scan_batches<'py>(
 ) -> PyResult<Scanned<'py>> {
     let options = Options { start, limit, check_crc, skip };
     let found = reading(py, &data, |bytes| batches::scan(bytes, &options))?;
-    let skipped = found.skipped.into_iter().map(told).collect();
+    let skipped = found.skipped.into_iter().map(located).collect();
     let columns = lend(py, found.columns.bytes)?;
-    Ok((columns, found.columns.places.to_vec(), found.rows, found.end, found.problem.map(told), skipped))
+    Ok((columns, found.columns.places.to_vec(), found.rows, found.end, found.problem.map(located), skipped))
 }
 
 /// The records of the batches at `positions`, as columns in native byte order.
@@ -97,7 +97,7 @@ fn decode_records<'py>(
     let decoded = reading(py, &data, |bytes| decode::decode(bytes, &positions, max_bytes))?;
     let records = lend_all(py, decoded.columns.records)?;
     let headers = lend_all(py, decoded.columns.headers)?;
-    Ok((records, headers, lend(py, decoded.decompressed)?, decoded.batches, decoded.problem.map(told)))
+    Ok((records, headers, lend(py, decoded.decompressed)?, decoded.batches, decoded.problem.map(located)))
 }
 
 /// Columns of int64, all of one length.
