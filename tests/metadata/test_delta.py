@@ -119,7 +119,7 @@ def test_in_bulk_as_one_by_one_at_any_offset(dice: Random, count: int, data: st.
 
 @given(Dice, Counts, Ways, st.integers(1, 120))
 @settings(max_examples=40, deadline=None)
-def test_what_is_forgotten_is_not_told(dice: Random, counts: list[int], bulk: list[bool], most: int) -> None:
+def test_a_small_log_returns_all_changes_or_none(dice: Random, counts: list[int], bulk: list[bool], most: int) -> None:
     """A log that is too small returns its newest part completely, or nothing."""
     state = dice.getstate()
     lived = Lived(dice, counts, bulk[: len(counts)], most)
@@ -150,7 +150,7 @@ def test_rows_by_topic_and_of_a_broker() -> None:
     assert not len(delta.rows_of_broker(table, 31_000))
 
 
-def test_settings_of_one_resource_in_a_row_are_told_at_each_offset_and_taken_back_together() -> None:
+def test_consecutive_settings_of_a_resource_are_recorded_at_each_offset() -> None:
     """They are one change of the image."""
     given = [("t", "a", "1"), ("t", "b", "2"), ("t", "a", None), ("u", "a", "3")]
     records = [ConfigRecord(resource_type=2, resource_name=name, name=key, value=value) for name, key, value in given]

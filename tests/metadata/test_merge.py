@@ -113,7 +113,7 @@ def test_live_brokers_alone() -> None:
 
 
 @pytest.mark.parametrize("receiver", [1, 2, 3])
-def test_all_that_a_real_broker_was_told(receiver: int) -> None:
+def test_all_requests_that_a_real_broker_received(receiver: int) -> None:
     table = merged()
     for request in story.all_requests(receiver):
         if request["api"] == "UPDATE_METADATA":

@@ -339,7 +339,7 @@ def test_a_copy_shares_nothing() -> None:
     assert twin.copy().add_topic("c", [[10], [10]]).tolist() == [0, 1]
 
 
-def test_memory_is_told_column_by_column() -> None:
+def test_memory_is_counted_by_column() -> None:
     table = small()
     sizes = table.memory_bytes()
     assert sizes["replicas__ps"] == 3 * 3 * 2

@@ -217,7 +217,7 @@ def story() -> list[bytes]:
         (encode_metadata_record(s.PartitionRecord(topic_id=DIRECTORIES[8]), 1), "unknown topic id"),
     ],
 )
-def test_the_first_error_is_told(story: list[bytes], value: bytes, said: str) -> None:
+def test_the_first_error_ends_the_replay(story: list[bytes], value: bytes, said: str) -> None:
     told = assert_like_twin(log_of([*story[:120], value, *story[120:], b"\3"]))
     assert told is not None and said.replace("\\", "") in told[1] and "record 120:" in told[1]
 
@@ -235,7 +235,7 @@ def test_the_first_error_is_told(story: list[bytes], value: bytes, said: str) ->
     ],
 )
 @pytest.mark.parametrize("in_transaction", [False, True])
-def test_what_cannot_be_read_is_told_among_records_that_are_read_together(
+def test_an_invalid_record_is_found_among_records_decoded_together(
     story: list[bytes], value: bytes, said: str, in_transaction: bool
 ) -> None:
     """In a transaction, too, which does not end."""
@@ -262,7 +262,7 @@ def test_reading_begins_at_an_offset() -> None:
 
 
 @pytest.mark.usefixtures("sizes")
-def test_topics_after_their_partitions_and_partitions_told_anew_are_for_one_by_one() -> None:
+def test_late_topics_and_repeated_partitions_are_replayed_one_by_one() -> None:
     topic = encode_metadata_record(s.TopicRecord(name="a", topic_id=DIRECTORIES[1]), 0)
     twice = encode_metadata_record(s.TopicRecord(name="b", topic_id=DIRECTORIES[1]), 0)
     partitions = [

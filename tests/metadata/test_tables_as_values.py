@@ -73,7 +73,7 @@ def test_equality_looks_at_states_topics_and_brokers_in_whatever_rows() -> None:
 
 
 @pytest.mark.parametrize("again", [lambda each: each, *COPIES.values()], ids=["made", *COPIES])
-def test_nobody_writes_to_columns(again: Callable[[Any], Any]) -> None:
+def test_columns_are_read_only(again: Callable[[Any], Any]) -> None:
     mine = again(table())
     columns = {name: getattr(mine, name) for name in ALL_COLUMNS if getattr(mine, name) is not None}
     columns |= {name: getattr(mine.brokers, name) for name in ("ids", "live", "epochs", "fenced__b")}

@@ -150,7 +150,7 @@ def test_a_table_keeps_its_rows_to_itself() -> None:
     assert table.row_offsets.tolist() == [0, 2, 3]
 
 
-def test_nobody_writes_what_a_kernel_indexes_by() -> None:
+def test_row_offsets_are_read_only() -> None:
     tables = EpochTables(**{name: np.array(values) for name, values in TABLE.items()})
     with pytest.raises(ValueError, match="read-only"):
         tables.row_offsets[1] = 2**40

@@ -363,7 +363,7 @@ def test_no_candidates_no_changes() -> None:
     assert len(empty) == 0 and empty.isr_offsets.tolist() == [0] and empty.failed.tolist() == []
 
 
-def test_nobody_changes_what_a_kernel_trusts() -> None:
+def test_kernel_inputs_are_copied_or_read_only() -> None:
     """Rows are copied before they are checked, and only its methods write a table's columns."""
     rows = np.arange(3, dtype=np.int32)
     assert not np.shares_memory(checked_rows(rows, 3), rows)

@@ -141,7 +141,7 @@ def test_the_last_known_leader_leads_where_isr_and_elr_are_empty() -> None:
 
 @pytest.mark.covers("B11")
 @pytest.mark.parametrize("level", ["3.9.1", "4.1.2", "4.3.1"])
-def test_b11_a_reassignment_completes_when_the_release_says_so(level: str) -> None:
+def test_a_reassignment_completes_by_the_rule_of_the_release(level: str) -> None:
     """KAFKA-15665. From [1, 2, 3] to [4, 2, 3]: 4.3.1 waits for the added replicas, others for all that stay."""
     level = {"3.9.1": "3.9-IV0@3.9.1"}.get(level, level)
     before = partition(replicas=(4, 2, 3, 1), removing_replicas=(1,), adding_replicas=(4,), isr=(1, 2))

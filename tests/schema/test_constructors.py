@@ -31,7 +31,7 @@ def generator() -> ModuleType:
 STUBS = generator()
 
 
-def test_an_unknown_field_is_told_with_the_one_that_was_meant() -> None:
+def test_an_unknown_field_is_refused_with_a_suggestion() -> None:
     with pytest.raises(ArgumentError, match=r"^FetchRequest has no field 'max_wayt_ms'; did you mean 'max_wait_ms'\?$"):
         FetchRequest(max_wayt_ms=3)  # type: ignore[call-arg]
     with pytest.raises(

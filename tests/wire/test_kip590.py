@@ -109,7 +109,7 @@ def test_what_the_document_does_not_change_is_as_shipped() -> None:
     assert kcore.decode("EnvelopeRequest", 0, data, dialect=DIALECT) == envelope
 
 
-def test_no_such_dialect() -> None:
+def test_an_unknown_dialect_is_refused() -> None:
     for call in (
         lambda: kcore.decode("RequestHeader", 2, HEADER, dialect="kip500"),
         lambda: kcore.encode(kcore.schema.RequestHeader(), 2, dialect="kip500"),

@@ -107,7 +107,7 @@ def test_more_of_them_than_are_taken_at_once(size: int) -> None:
 
 @pytest.mark.parametrize("shape", ["ISRs of 1 to 3", "all arrays differ", "few have lost a replica"])
 @pytest.mark.parametrize(("name", "version"), MESSAGES)
-def test_bytes_that_are_wrong_are_told_as_one_by_one(name: str, version: int, shape: str) -> None:
+def test_wrong_bytes_give_the_error_of_value_by_value_reading(name: str, version: int, shape: str) -> None:
     """Cut short or with a flipped bit anywhere: the object codec finds the same error at the same place."""
     data = kcore.encode(request(name, (90, 40, 70), SHAPES[shape], 7), version)
     assert_told_as_one_by_one(name, version, data, cuts=60, flips=600)

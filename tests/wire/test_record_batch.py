@@ -100,7 +100,7 @@ def test_every_bit_flip() -> None:
             assert_like_twin(bytes(flipped))
 
 
-def test_a_flip_under_the_crc_is_told() -> None:
+def test_a_flipped_bit_is_a_crc_mismatch() -> None:
     data, _ = recorded()[0]
     for place in (21, 60, len(data) - 1):
         flipped = bytearray(data)

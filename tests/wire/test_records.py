@@ -229,7 +229,7 @@ def test_mutants_never_do_worse_than_an_error() -> None:
         ("varint that the bytes end in", bytes([20, 0, 0, 0, 1, 1, 0xFE, 0xFF, 0xFF, 0xFF, 0x0F]), 1),
     ],
 )
-def test_lies_are_told(what: str, body: bytes, count: int) -> None:
+def test_false_lengths_are_errors(what: str, body: bytes, count: int) -> None:
     for attributes, data in ((0, body), (1, gzip.compress(body))):
         with pytest.raises(DecodeError, match=what) as raised:
             decode_records(batch_of(data, count, attributes))

@@ -95,7 +95,7 @@ def test_no_messages_are_no_rows() -> None:
         assert len(rows) == 0 and rows.isr.offsets.tolist() == [0] and rows.topic_id.shape == (0, 16)
 
 
-def test_a_span_that_is_not_its_message_is_told_with_its_place() -> None:
+def test_an_error_in_a_span_has_its_offset() -> None:
     first, second = record(1), record(3)
     data, end = first + second, len(first + second)
     for cut in range(1, len(second)):
@@ -181,7 +181,7 @@ def test_no_rows_are_no_bytes() -> None:
     ]
 
 
-def test_rows_that_are_no_such_messages() -> None:
+def test_invalid_rows_are_refused() -> None:
     data, spans = whole([record(1), record(3)])
     rows = decode_rows(PartitionRecord, 1, data, spans)
     for count in (1, 3):

@@ -62,9 +62,9 @@ pub struct Engine {
     pub records_bytes: Arc<AtomicUsize>, // Bytes of all records in memory.
     pub head: Vec<u8>,                   // The head of the answer that is being written.
     queue: VecDeque<usize>,              // Connections that may have bytes to read or to write.
-    undrained: Vec<usize>,                   // Connections with heartbeats that Python has not drained,
-    undrained_before: Vec<[i64; 3]>,         // and such heartbeats of connections that have left.
-    pub has_contacts: Arc<AtomicBool>,          // True if there are such heartbeats; read without a lock.
+    undrained: Vec<usize>,               // Connections with heartbeats that Python has not drained,
+    undrained_before: Vec<[i64; 3]>,     // and such heartbeats of connections that have left.
+    pub has_contacts: Arc<AtomicBool>,   // True if there are such heartbeats; read without a lock.
     scratch: Vec<u8>,
     idle_due: i64,
 }

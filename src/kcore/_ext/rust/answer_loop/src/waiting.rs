@@ -18,13 +18,13 @@ pub struct Waiting {
 /// kcore.raft.fetching.complete.
 pub struct Passes {
     ns_each: i64,
-    pub begun: u64,     // Number of passes that have begun.
+    pub begun: u64,      // Number of passes that have begun.
     left: Option<usize>, // Fetches at places below this one are still to be visited by the current pass.
     began: i64,
-    pub woken: i64,     // Fetches that the current pass answered.
-    wake: i64,          // The earliest time of the next pass.
+    pub woken: i64,    // Fetches that the current pass answered.
+    wake: i64,         // The earliest time of the next pass.
     pub has_new: bool, // There is something new for the waiting fetches.
-    goes_on: bool,      // The pass began after a pause.
+    goes_on: bool,     // The pass began after a pause.
 }
 
 impl Waiting {

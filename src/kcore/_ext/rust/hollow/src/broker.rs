@@ -35,10 +35,10 @@ pub struct Broker {
     pub interval: i64,     // nanoseconds between an answer and the next heartbeat
     pub want_shut_down: bool,
     pub wanted_at_once: bool, // a heartbeat is wanted as soon as the current one is answered
-    pub sent: i64,          // when the last heartbeat was sent (ns); 0: none was
-    pub flags: u8,          // flags of the last heartbeat's answer
-    pub offset: i64,        // offset to fetch next
-    pub last_epoch: i32,    // epoch of the record before that offset
+    pub sent: i64,            // when the last heartbeat was sent (ns); 0: none was
+    pub flags: u8,            // flags of the last heartbeat's answer
+    pub offset: i64,          // offset to fetch next
+    pub last_epoch: i32,      // epoch of the record before that offset
     pub high_watermark: i64,
     pub committed: i64, // end of the records that it has read and whose commit it was sent
 }
