@@ -80,7 +80,7 @@ class PartitionTable(PartitionQueries):
         elr: npt.ArrayLike | None = None,
         last_known_elr: npt.ArrayLike | None = None,
     ) -> Self:
-        """Make a table from arrays: `replicas`, `isr` and ELRs are 2-D packed broker ids, padded with -1; others p values.
+        """Make a table from arrays: `replicas`, `isr` and ELRs are 2-D broker ids, packed and padded with -1.
 
         `directories`: 2-D, by replica slot, rows of `brokers.directory_table`, 0 in unused slots. Defaults: the ISR is
         the replicas, the leader the first of them, epochs are 0, all is one topic named "topic", partitions are
