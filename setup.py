@@ -1,5 +1,6 @@
-"""Build the compiled kernels: every `_ext/*/*.pyx` by Cython, every crate of `_ext/rust` by maturin.
+"""Build the compiled kernels and the type stubs of the schema.
 
+Cython compiles every `_ext/*/*.pyx`, maturin every crate of `_ext/rust`; `ci/schema_stubs.py` writes the stubs.
 Everything else about the package is in pyproject.toml.
 """
 
@@ -104,6 +105,7 @@ kernels = [
     Extension(".".join(source.with_suffix("").parts[1:]), [str(source)], extra_compile_args=FLAGS)
     for source in sorted(KERNELS.rglob("*.pyx"))
 ]
+subprocess.run([sys.executable, "ci/schema_stubs.py"], check=True)  # Package data, so setuptools must find them.
 crates = sorted(manifest.parent for manifest in CRATES.glob("*/Cargo.toml"))
 setup(
     ext_modules=[

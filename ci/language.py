@@ -110,7 +110,12 @@ def marked_texts(source: str, mark: str) -> Iterator[Text]:
             comments.append((number, not line[:at].strip(), line[at:].lstrip("/!#: ")))
     yield from comment_blocks(comments)
     for found_text in re.finditer(r'"""(.*?)"""', source, re.DOTALL):
-        yield Text("docstring", source.count("\n", 0, found_text.start()) + 1, found_text[1])
+        line = source.count("\n", 0, found_text.start()) + 1
+        if source[: found_text.start()].rstrip().endswith("extern from *:"):  # C code: its comments only.
+            comments_in_c = re.finditer(r"/\*(.*?)\*/", found_text[1], re.DOTALL)
+            yield from (Text("comment", line + found_text[1].count("\n", 0, c.start()), c[1]) for c in comments_in_c)
+        else:
+            yield Text("docstring", line, found_text[1])
 
 
 def page_texts(source: str) -> Iterator[Text]:

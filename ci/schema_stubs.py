@@ -1,14 +1,11 @@
-"""Writes the type stubs of the schema's files, so that type checkers know the keywords of every message.
+"""Writes the type stubs of the schema's files, so that type checkers see the keywords of every message.
 
-    .venv/bin/python ci/schema_stubs.py
-
-A file in `src/kcore/schema` says the type of a field and which versions have it; that every field has a default is
-known at run time alone. The stub beside it says so, for `typing.dataclass_transform`. A test compares the two.
+A file in `src/kcore/schema` has the type and the versions of each field; only at run time every field has a default.
+The stub beside it declares the defaults, for `typing.dataclass_transform`. `setup.py` runs this script, so a wheel and
+an installed clone have the stubs; git does not. A test compares them with the files.
 """
 
 import ast
-import subprocess
-import sys
 from pathlib import Path
 
 SCHEMA = Path(__file__).parents[1] / "src" / "kcore" / "schema"
@@ -80,13 +77,6 @@ def without_docstring(node: ast.stmt) -> ast.stmt:
     return node
 
 
-def main() -> None:
-    for path in sources():
-        path.with_suffix(".pyi").write_text(stub(path), encoding="utf-8")
-    ruff = Path(sys.executable).with_name("ruff")
-    for command in (["check", "--quiet", "--fix"], ["format", "--quiet"]):
-        subprocess.run([ruff, *command, SCHEMA], check=True)
-
-
 if __name__ == "__main__":
-    main()
+    for source in sources():
+        source.with_suffix(".pyi").write_text(stub(source), encoding="utf-8")

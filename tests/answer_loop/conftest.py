@@ -1,4 +1,4 @@
-"""Both loops, and a leader that is told to them."""
+"""Both loops, and a leader that informs them."""
 
 from collections.abc import Iterator
 from pathlib import Path
@@ -16,7 +16,7 @@ def running(request: pytest.FixtureRequest) -> Iterator[Running]:
 
 @pytest.fixture
 def leader(running: Running, tmp_path: Path) -> Leader:
-    """Its log has one record, which is committed."""
+    """Its log has one committed record."""
     return Leader(tmp_path, running)
 
 

@@ -1,7 +1,7 @@
-"""Observers of a leader over both fronts: the loop under test has their connections, a raft node says what is right.
+"""Observers of a leader over both servers: the loop under test has their connections, a raft node is the reference.
 
-The node is told of every request, and so of what the plain front answers. What the loop hands back is answered here as
-the node says; then the loop has the connection again, as in production.
+The node gets every request, also those that the plain server answers. A connection that the loop hands back is answered
+here as the node says; then the loop adopts it again, as in production.
 """
 
 import os
@@ -34,7 +34,7 @@ FETCH_FIELDS = ("correlation_id", "fetch_offset", "last_fetched_epoch", "high_wa
 BEAT = BrokerHeartbeatResponse(is_caught_up=True, is_fenced=False)
 LOOPS: dict[str, Callable[..., Any]] = {"rust": kernel.Loop, "twin": twin.Loop}
 VERSIONS = range(13, 19)
-DEADLINE_S = 60  # Of a test that hangs.
+DEADLINE_S = 60  # Time limit of a test that hangs.
 LONG_NS = 10**12
 NANOS = 1_000_000
 
@@ -87,7 +87,7 @@ def answer_frame(response: Message, version: int, correlation_id: int) -> bytes:
 
 
 def template_of(node: Any, version: int) -> tuple[bytes, int, int, bytes]:
-    """What the plain front answers where there is nothing new, in pieces: the arguments of `set_template`."""
+    """The plain server's answer without new records, in pieces: the arguments of `set_template`."""
 
     def build(correlation_id: int, high_watermark: int, records: bytes = b"") -> bytes:
         node.last_fetched = None
@@ -274,7 +274,7 @@ def waiting(running: Running, many: int = 1) -> None:
 
 
 def rows(words: bytes, each: int) -> list[tuple[int, ...]]:
-    """Of `progress` and `drain_contacts`."""
+    """For `adopt_fetches` and `adopt_heartbeats`."""
     return sorted(struct.iter_unpack(f"={each}q", words))
 
 

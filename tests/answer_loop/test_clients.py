@@ -1,4 +1,4 @@
-"""What no client can do to the answer loop's loop, nor to its slow twin; and what Python can do wrong."""
+"""No client can harm the answer loop or its slow twin; and wrong calls from Python."""
 
 import os
 import socket
@@ -152,7 +152,7 @@ def test_a_thousand_observers_get_each_commit(running: Running, leader: Leader) 
 
 
 def test_many_that_were_woken_give_the_next_ones_a_pause(tmp_path: Path, kind: str) -> None:
-    """What is committed meanwhile costs one answer each: both records come together."""
+    """A record committed meanwhile costs one answer each: both records come together."""
     with Running(kind, turn_ns_each=100_000_000) as running:
         leader = Leader(tmp_path, running)
         clients = [fetching(running)[0] for _ in range(3)]
@@ -168,7 +168,7 @@ def test_many_that_were_woken_give_the_next_ones_a_pause(tmp_path: Path, kind: s
             assert all(received(ours, len(frame)) == frame for ours in clients)
 
 
-# What Python does wrong.
+# Wrong calls from Python.
 
 
 def test_places_and_templates_are_checked(running: Running, leader: Leader) -> None:

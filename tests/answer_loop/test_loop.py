@@ -84,7 +84,7 @@ def test_who_waits_is_answered_at_the_commit(running: Running, leader: Leader, v
     waiting(running, 0)
 
 
-def test_who_has_little_to_read_waits_for_its_turn(tmp_path: Path, kind: str) -> None:
+def test_a_fetch_of_few_records_waits_for_the_next_pass(tmp_path: Path, kind: str) -> None:
     """Others were just answered together: records that came since wait for the next turn, but not very many of them."""
     with Running(kind, turn_ns_each=LONG_NS) as running:
         leader = Leader(tmp_path, running)
@@ -105,8 +105,8 @@ def test_who_has_little_to_read_waits_for_its_turn(tmp_path: Path, kind: str) ->
         waiting(running)
 
 
-def test_a_high_watermark_wakes_those_that_do_not_know_it(running: Running, leader: Leader) -> None:
-    """Of a version that does not send it, nobody knows: they are answered at each commit."""
+def test_a_new_high_watermark_answers_waiting_fetches(running: Running, leader: Leader) -> None:
+    """The high watermark of versions that do not send it is unknown: they are answered at each commit."""
     leader.append(b"one")
     clients = [(version, known, fetching(running, version)[0]) for version, known in ((17, None), (18, 1), (18, 2))]
     for version, known, ours in clients:
@@ -169,7 +169,7 @@ def test_the_last_heartbeat_is_known_though_its_connection_has_left(running: Run
     assert [row[:2] for row in rows(running.loop.drain_contacts(), 3)] == [(key, 9)]
 
 
-# What is Python's.
+# Requests that Python answers.
 
 
 @pytest.mark.parametrize(
@@ -218,7 +218,7 @@ def test_another_size_is_handed_back_at_once(running: Running, leader: Leader, s
     close_descriptor(left)
 
 
-def test_nobody_is_answered_by_who_does_not_lead(running: Running, leader: Leader) -> None:
+def test_a_node_that_does_not_lead_answers_no_fetch(running: Running, leader: Leader) -> None:
     running.loop.resign()
     for ours, frame in ((beating(running)[0], heartbeat_frame(1, 4)), (fetching(running)[0], asked())):
         ours.sendall(frame)
@@ -259,7 +259,7 @@ def test_a_log_that_begins_later_is_pythons(running: Running, leader: Leader) ->
 
 
 def test_so_many_batches_are_remembered(running: Running, leader: Leader, tmp_path: Path) -> None:
-    """Who is behind them is Python's; what is left is read from the right segment."""
+    """Python handles fetches behind them; the remaining ones are read from the right segment."""
     batch, offset = values(b"one", epoch=leader.node.epoch), leader.log.end_offset
     for many in (10, MOST_BATCHES - 5):
         path = tmp_path / str(many)

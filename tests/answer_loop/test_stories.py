@@ -1,7 +1,7 @@
-"""Random stories of a leader and its observers: over both loops, every client gets the bytes of the plain front.
+"""Random stories of a leader and its observers: over both loops, every client gets the bytes of the plain server.
 
-Bytes come in random pieces. Requests that are like the ones before are the loop's; others, and those of connections
-that were handed back meanwhile, are the plain front's, to which every byte must have come, once.
+Bytes come in random pieces. The loop answers requests that are like the ones before. The plain server answers others,
+and those of connections that were handed back; every byte must reach it once.
 """
 
 import socket
@@ -49,11 +49,11 @@ class Client:
         self.plain: socket.socket | None = theirs  # The plain front has the connection.
         self.key = -1
         self.asked: deque[bytes] = deque()  # Frames that are not answered, to the client's knowledge.
-        self.is_asked = False  # The node was told of the first of them.
+        self.is_asked = False  # The node got the first of them.
         self.due = b""  # The answer to it.
         self.is_written = False  # By the plain front.
         self.got = b""
-        self.came = b""  # What the plain front has received and not answered.
+        self.came = b""  # Bytes that the plain server has received and not answered.
         theirs.setblocking(False)
 
     @property
@@ -162,7 +162,7 @@ class Story:
         until(is_settled)
 
     def compare_progress(self) -> None:
-        """What the loop has noted of each fetcher is what the node has; times by whether they are known, and equal."""
+        """The loop's progress of each fetcher is the node's; times are compared by whether they are known."""
         for key, end_offset, last_fetch, leader_end, caught_up in rows(self.running.loop.progress(), 5):
             known = self.leader.progress_of(self.by_key[key].replica)
             assert (end_offset, leader_end) == (known[0], known[2])
@@ -171,7 +171,7 @@ class Story:
 
 @st.composite
 def requests(draw: st.DrawFn, story: Story, client: Client) -> bytes:
-    """Of that client, mostly like the ones before."""
+    """The next request of that client, usually like the ones before."""
     correlation_id = draw(INT32)
     if client.replica < 0:
         return heartbeat_frame(client.version % 3, draw(st.integers(0, 3)), correlation_id)

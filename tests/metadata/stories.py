@@ -1,4 +1,4 @@
-"""Random lives of a cluster, as records of every type that fit what came before; and images beside the slow twin."""
+"""Random histories of a cluster, as records of every type that fit; and images beside the slow twin."""
 
 from random import Random
 from typing import Any
@@ -15,20 +15,20 @@ from reference.image import SlowImage
 
 TIME_MS = 1_795_248_000_000
 BROKERS = 7
-DIRECTORIES = [Uuid(bytes([k] * 16)) for k in range(1, 3 * BROKERS)]  # Of broker b: the three from 3 * b on.
+DIRECTORIES = [Uuid(bytes([k] * 16)) for k in range(1, 3 * BROKERS)]  # Broker b has the three from 3 * b on.
 RESERVED = [Uuid(bytes(15) + bytes([k])) for k in range(3)]  # MIGRATING, UNASSIGNED, LOST
 
 
 class Story:
-    """Records that fit, and the slow image that follows them."""
+    """Generates fitting records and applies them to the slow image."""
 
     def __init__(self, dice: Random) -> None:
         self.dice, self.image = dice, SlowImage()
-        self.version = dice.choice((0, 1, 2, 2))  # Of partition records: as metadata.version goes up.
+        self.version = dice.choice((0, 1, 2, 2))  # Versions of partition records, in the order of metadata.version.
         self.made = 0
 
     def values(self, count: int) -> list[bytes]:
-        """So many records, more or less, encoded; no transaction is open at their end."""
+        """About that many records, encoded; no transaction is open at their end."""
         values: list[bytes] = []
         while len(values) < count:
             values += self.stretch()
@@ -37,7 +37,7 @@ class Story:
         return values
 
     def stretch(self) -> list[bytes]:
-        """Records of one kind in line, as logs have them, or one of any kind."""
+        """Consecutive records of one kind, as in logs, or one of any kind."""
         makers = self.dice.choice([[self.topic, self.partition, self.partition, self.partition], [self.change], RARE])
         values = []
         for _ in range(self.dice.randrange(1, 9)):
@@ -48,14 +48,14 @@ class Story:
         return values
 
     def tell(self, record: Any) -> bytes:
-        """The record onto the slow image, and encoded."""
+        """Apply the record to the slow image and encode it."""
         self.image.apply(record)
         is_partition = isinstance(record, (s.PartitionRecord, s.PartitionChangeRecord))
         return encode_metadata_record(record, self.version if is_partition else record.versions.highest)
 
     @property
     def known(self) -> SlowImage:
-        """What later records may lean on: within a transaction nothing of it shows yet."""
+        """Records on which later records may depend: inside a transaction none is visible yet."""
         return self.image
 
     def some(self, known: Any) -> Any:
@@ -276,7 +276,7 @@ RARE = [
 
 
 def log_of(values: list[bytes], first: int = 0, codec: str = "none", batch: int = 1 << 30) -> Records:
-    """The values as a log from that offset on, so many to a batch."""
+    """The values as a log from that offset on, with that many in a batch."""
     batches = [
         encode_records(
             [Record(first + at + k, TIME_MS, None, value) for k, value in enumerate(values[at : at + batch])],
@@ -288,7 +288,7 @@ def log_of(values: list[bytes], first: int = 0, codec: str = "none", batch: int 
 
 
 def assert_same(image: ClusterImage, slow: SlowImage) -> None:
-    """The image holds what its slow twin holds, and its table is in order."""
+    """The image equals its slow twin, and its table is consistent."""
     assert image.features == slow.features
     assert image.controllers == slow.controllers
     assert image.topic_ids == {name: topic_id for topic_id, name in slow.topics.items()}

@@ -1,4 +1,4 @@
-"""Small steps between callers' arrays and our columns."""
+"""Conversions of callers' arrays."""
 
 import numpy as np
 

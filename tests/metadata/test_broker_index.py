@@ -47,7 +47,7 @@ def test_a_large_table() -> None:
 
 
 class IndexMachine(RuleBasedStateMachine):
-    """Partitions come, move and go; after each step every list is as the definition has it."""
+    """Partitions are added, moved and removed; after each step every list matches the definition."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -97,7 +97,7 @@ TestIndexMachine.settings = settings(max_examples=40, stateful_step_count=15, de
 
 
 def test_a_built_index_grows_list_by_list() -> None:
-    """One broker outgrows its place: its list moves, the others stay where they were dealt."""
+    """One broker's list outgrows its place and moves; the others stay in the arena."""
     index = BrokerIndex(packed([[0, 1], [1, 0], [1, 2]]), 3)
     before, other = index.nbytes, index.rows(2)
     rows = np.arange(3, 103, dtype=np.int32)

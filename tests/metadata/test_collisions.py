@@ -1,4 +1,4 @@
-"""Names that metrics would confuse."""
+"""Names that collide as metrics."""
 
 from collections.abc import Iterator
 
@@ -12,7 +12,7 @@ NAMES = st.text("ab._-", max_size=5)
 
 @given(there=st.lists(NAMES, unique=True), new=st.lists(NAMES, unique=True))
 def test_each_is_compared_with_all_that_came_before(there: list[str], new: list[str]) -> None:
-    """A name without such a sign is refused for none, whatever there is."""
+    """A name without a period or underscore never collides."""
     collisions = Collisions(there)
     for number, name in enumerate(new):
         before = [*there, *new[:number]]

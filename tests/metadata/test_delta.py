@@ -1,4 +1,4 @@
-"""What changed between two offsets, beside the states of a slow twin at both and the records between them."""
+"""The changes between two offsets, beside the states of a slow twin at both and the records between them."""
 
 from copy import deepcopy
 from random import Random
@@ -24,7 +24,7 @@ SETTINGS = {"configs": "configs", "acls": "acls", "scram": "scram", "tokens": "t
 
 
 class Watched(SlowImage):
-    """Knows which partitions records have named since `forget`."""
+    """Collects the partitions that records have named since `forget`."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -96,7 +96,7 @@ def test_what_two_offsets_part(dice: Random, counts: list[int], bulk: list[bool]
 @given(Dice, st.integers(20, 200), st.data())
 @settings(max_examples=60, deadline=None)
 def test_in_bulk_as_one_by_one_at_any_offset(dice: Random, count: int, data: st.DataObject) -> None:
-    """Topics that are created together are told where their records stand."""
+    """Topics that are created together have the offsets of their records."""
     values = Story(dice).values(count)
     bulk, alone = ClusterImage(), ClusterImage()
     bulk.keep_deltas(0)
@@ -112,15 +112,15 @@ def test_in_bulk_as_one_by_one_at_any_offset(dice: Random, count: int, data: st.
         found, wanted = bulk.changes_between(begin, end), alone.changes_between(begin, end)
         assert found is not None and wanted is not None
         assert found.keys == wanted.keys
-        # Before the end, rows that others have taken since are told, and which they are differs.
+        # Before the end, the rows include rows that other partitions have taken since, in varying numbers.
         assert end < len(values) or keys_of(bulk, found) == keys_of(alone, wanted)
         assert found.created_topics == wanted.created_topics and found.deleted_topics == wanted.deleted_topics
 
 
 @given(Dice, Counts, Ways, st.integers(1, 120))
 @settings(max_examples=40, deadline=None)
-def test_what_is_forgotten_is_not_told(dice: Random, counts: list[int], bulk: list[bool], most: int) -> None:
-    """A log that is too small: the newest of it is told whole, or nothing."""
+def test_a_small_log_returns_all_changes_or_none(dice: Random, counts: list[int], bulk: list[bool], most: int) -> None:
+    """A log that is too small returns its newest part completely, or nothing."""
     state = dice.getstate()
     lived = Lived(dice, counts, bulk[: len(counts)], most)
     dice.setstate(state)
@@ -150,7 +150,7 @@ def test_rows_by_topic_and_of_a_broker() -> None:
     assert not len(delta.rows_of_broker(table, 31_000))
 
 
-def test_settings_of_one_resource_in_a_row_are_told_at_each_offset_and_taken_back_together() -> None:
+def test_consecutive_settings_of_a_resource_are_recorded_at_each_offset() -> None:
     """They are one change of the image."""
     given = [("t", "a", "1"), ("t", "b", "2"), ("t", "a", None), ("u", "a", "3")]
     records = [ConfigRecord(resource_type=2, resource_name=name, name=key, value=value) for name, key, value in given]

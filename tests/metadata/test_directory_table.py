@@ -1,4 +1,4 @@
-"""Log directories: their rows, whose they are, and which replicas are online (DirectoryId.isOnline)."""
+"""Log directories: their rows, their owners, and which replicas are online (DirectoryId.isOnline)."""
 
 from itertools import product
 from typing import Any
@@ -99,6 +99,6 @@ def test_a_directory_is_the_brokers_that_lists_it_now() -> None:
     brokers.put(BrokerRegistration(2, 7, directories=(A,)))
     brokers.unregister(1)
     assert (owner(), brokers.lists_directories__b.tolist()) == ([1, -1], [False, True])
-    brokers.put(BrokerRegistration(1, 8, directories=(A,)))  # Two that list one: not the first any more,
+    brokers.put(BrokerRegistration(1, 8, directories=(A,)))  # Two brokers list one directory: the first one loses it,
     brokers.put(BrokerRegistration(2, 9, directories=(B,)))
-    assert owner() == [0, 1]  # and its going does not take it from the second.
+    assert owner() == [0, 1]  # and its unregistration does not take it from the second.

@@ -44,8 +44,8 @@ def test_every_type_of_record_is_known():
     assert set(_HANDLERS) == set(METADATA_RECORDS.values())
 
 
-def test_a_last_known_leader_that_never_was_is_nobody():
-    """PartitionChangeBuilder remembers the leader, -1 where there is none."""
+def test_a_last_known_leader_of_minus_one_is_left_out():
+    """PartitionChangeBuilder stores the leader, -1 if there is none."""
     image = image_of(TOPIC, partition(A, 0, [1], last_known_elr=[-1]))
     image.apply(change(last_known_elr=[2]))
     assert image.partition("a", 0).last_known_elr == (2,)
@@ -77,7 +77,7 @@ def test_brokers_come_are_fenced_and_go():
     assert list(image.brokers) == [1] and image.brokers[1].epoch == 20 and image.brokers[1].directories == ()
 
 
-def test_partitions_are_made_changed_and_told_anew():
+def test_partitions_are_created_changed_and_overwritten():
     image = image_of(TOPIC, partition(A, 0, [1, 2, 3], directories=[DIR1, DIR2, DIR1]), partition(A, 1, [2]))
     assert image.partition("a", 0).directories == (DIR1, DIR2, DIR1)
     assert image.partition("a", 1).directories == (MIGRATING_UUID,)

@@ -1,4 +1,4 @@
-"""Images are equal whatever the order of what has none."""
+"""Images are equal regardless of orders without meaning."""
 
 from dataclasses import replace
 

@@ -1,4 +1,4 @@
-"""Random stories of all record types: one by one, in bulk, taken back, and always as the slow twin has it."""
+"""Random histories of all record types: one by one, in bulk, reverted, and always equal to the slow twin."""
 
 from random import Random
 
@@ -51,7 +51,7 @@ def test_in_bulk(dice: Random, count: int, codec: str, batch: int) -> None:
 @given(Dice, st.lists(st.integers(0, 120), min_size=2, max_size=6), st.data())
 @settings(max_examples=60, deadline=None)
 def test_taken_back_to_any_batch(dice: Random, counts: list[int], data: st.DataObject) -> None:
-    """Batches in bulk or one by one, with a journal: back to any of them, and on from there another way."""
+    """Batches in bulk or one by one, with a journal: reverted to any batch, and continued differently."""
     story, image, offset = Story(dice), ClusterImage(), 0
     image.keep_journal()
     image.keep_deltas(0)

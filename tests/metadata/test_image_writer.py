@@ -1,4 +1,4 @@
-"""Images written as records: replay gives them again, at every level what it can say, equal images alike."""
+"""Images written as records: replay restores them, at every level as far as it can; equal images give equal bytes."""
 
 from collections.abc import Iterator
 from dataclasses import replace
@@ -77,7 +77,7 @@ def test_replay_of_what_is_written_is_the_image_and_is_written_alike(seed: int) 
 
 
 def test_images_with_other_rows_are_written_alike() -> None:
-    """Topics that came and went leave rows free, which others take."""
+    """Removed topics leave free rows, which other topics take."""
     _, image = lived(Random(4), 900)
     copied = image_of(written(image))
     assert image.topics.names != copied.topics.names and image == copied
@@ -109,14 +109,14 @@ def test_records_come_in_kafkas_order() -> None:
 
 
 def test_the_level_is_the_first_record() -> None:
-    """Readers need it to understand what follows (FeaturesImage.writeFeatureLevels)."""
+    """Readers need it to decode the rest (FeaturesImage.writeFeatureLevels)."""
     image = ClusterImage(features={"a.feature": 1, "metadata.version": 30})
     first, version = decode_metadata_record(written(image)[0])
     assert (first.name, first.feature_level, version) == ("metadata.version", 30, 0)
 
 
 def stripped(slow: SlowImage, level: MetadataVersion) -> tuple[SlowImage, set[str]]:
-    """What is left of an image at that level, and what was lost on the way."""
+    """The rest of an image at that level, and the losses."""
     lost = set[str]()
     left = replace(slow, features={"metadata.version": level.feature_level}, waiting=None)
     others = {name: value for name, value in slow.features.items() if name != "metadata.version"}
@@ -153,7 +153,7 @@ def stripped(slow: SlowImage, level: MetadataVersion) -> tuple[SlowImage, set[st
     left.partitions = dict(slow.partitions)
     elr_level = 22 if level.release == "3.9.1" else 23
     for key, partition in slow.partitions.items():
-        if level.feature_level < elr_level:  # Without a word, as Kafka does.
+        if level.feature_level < elr_level:  # Without an error, as in Kafka.
             partition = replace(partition, elr=[], last_known_elr=[])
         if level.feature_level < 17 and partition.directories != [MIGRATING] * len(partition.replicas):
             partition = replace(partition, directories=[MIGRATING] * len(partition.replicas))
@@ -164,7 +164,7 @@ def stripped(slow: SlowImage, level: MetadataVersion) -> tuple[SlowImage, set[st
 
 @cache
 def of_seed(seed: int) -> tuple[Story, ClusterImage]:
-    """The same at every level: to write an image does not change it."""
+    """The same at every level: writing an image does not change it."""
     return lived(Random(seed), 500)
 
 
@@ -185,7 +185,7 @@ def test_at_every_level_what_it_can_say(level: MetadataVersion) -> None:
 
 
 def test_elr_that_is_off_is_left_out() -> None:
-    """ImageWriterOptions.isEligibleLeaderReplicasEnabled of 4.x; 3.9.1 asks the level alone."""
+    """ImageWriterOptions.isEligibleLeaderReplicasEnabled of 4.x; 3.9.1 checks only the level."""
     story, image = lived(Random(2), 600)
     assert any(each.elr for each in story.image.partitions.values())
     del image.features[ELR_VERSION]
@@ -213,7 +213,7 @@ def test_the_level_is_the_images_own_by_default() -> None:
 
 
 def test_the_level_is_that_of_the_offset() -> None:
-    """An upgrade that is not committed is in no snapshot before it."""
+    """An uncommitted upgrade is in no snapshot before it."""
     image = ClusterImage()
     image.keep_journal()
     levels = [FeatureLevelRecord(name="metadata.version", feature_level=level) for level in (17, 21)]
@@ -226,9 +226,9 @@ def test_the_level_is_that_of_the_offset() -> None:
 
 @pytest.mark.parametrize("seed", seeds(10, 20))
 def test_a_decision_that_is_applied_in_part_is_in_no_snapshot_before_it(seed: int) -> None:
-    """A snapshot that had some of its topics could not be loaded: the log behind it creates them again.
+    """A snapshot with some of the topics could not be loaded, because the log behind it creates them again.
 
-    The decision goes on while the snapshot is written.
+    The decision continues while the snapshot is written.
     """
     dice, image = Random(seed), ClusterImage()
     image.keep_journal()
@@ -240,7 +240,7 @@ def test_a_decision_that_is_applied_in_part_is_in_no_snapshot_before_it(seed: in
     values = EncodedRecords.of([value for number in range(1, 41) for value in topic_of(number)])
 
     def decision() -> Iterator[None]:
-        """As the controller applies one, with the records of a transaction around it."""
+        """Applied as by the controller, within a transaction."""
         image.begin(offset)
         for begin, end in pairwise([*range(0, len(values), dice.choice((60, 100, 150))), len(values)]):
             part = EncodedRecords(values.values, values.offsets[begin : end + 1])
@@ -270,7 +270,7 @@ def topic_of(number: int) -> list[bytes]:
 
 
 def test_a_release_writes_what_its_own_snapshots_have() -> None:
-    """3.9.1 says in each that it does not migrate from ZooKeeper, and has a kraft.version in the log (KAFKA-18979)."""
+    """In 3.9.1 each node reports no migration from ZooKeeper, and a kraft.version is in the log (KAFKA-18979)."""
     image = ClusterImage(features={"metadata.version": 21})
     level = FeatureLevelRecord(name="kraft.version", feature_level=1)
     image.apply(level)
@@ -297,7 +297,7 @@ def test_the_image_may_change_while_it_is_written() -> None:
 @given(Dice, st.lists(st.integers(1, 80), min_size=1, max_size=5), st.data())
 @settings(max_examples=80, deadline=None)
 def test_as_of_an_offset(dice: Random, counts: list[int], data: st.DataObject) -> None:
-    """What is not committed is not written; the image goes on holding it."""
+    """Uncommitted records are not written; the image still holds them."""
     story, image, offset = Story(dice), ClusterImage(), 0
     image.keep_journal()
     offsets, states = [], []

@@ -1,4 +1,4 @@
-"""UpdateMetadata requests, one after the other, make the same table as one that says all at the end."""
+"""UpdateMetadata requests, one after the other, make the same table as one full request at the end."""
 
 import numpy as np
 import pytest
@@ -113,7 +113,7 @@ def test_live_brokers_alone() -> None:
 
 
 @pytest.mark.parametrize("receiver", [1, 2, 3])
-def test_all_that_a_real_broker_was_told(receiver: int) -> None:
+def test_all_requests_that_a_real_broker_received(receiver: int) -> None:
     table = merged()
     for request in story.all_requests(receiver):
         if request["api"] == "UPDATE_METADATA":

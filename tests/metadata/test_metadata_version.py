@@ -1,4 +1,4 @@
-"""metadata.version: what the jars of 3.9.1 and 4.3.1 say of every level, and how levels are named."""
+"""metadata.version: the jars' facts of 3.9.1 and 4.3.1 about every level, and the names of levels."""
 
 import gzip
 import json
@@ -54,8 +54,8 @@ def test_every_level_is_as_the_jars_have_it(release: str) -> None:
 
 
 def test_all_that_the_jars_say_of_records_is_known() -> None:
-    """A method of a later release that nobody here has looked at yet would be missing."""
-    of_requests = {"fetchRequestVersion", "listOffsetRequestVersion"}  # What one broker asks of another.
+    """A new method of a later release would be missing here."""
+    of_requests = {"fetchRequestVersion", "listOffsetRequestVersion"}  # Versions of requests between brokers.
     apart = {*of_requests, "didMetadataChange", "registerControllerRecordVersion"}
     assert {method for said in facts("4.3.1").values() for method in said} <= {*NAMES, *apart}
 

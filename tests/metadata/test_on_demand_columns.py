@@ -1,4 +1,4 @@
-"""The columns that a table has on demand: log directories and eligible leader replicas."""
+"""The columns that a table adds on demand: log directories and eligible leader replicas."""
 
 import numpy as np
 import pytest
@@ -14,7 +14,7 @@ from kcore.types import Uuid
 
 
 def with_directories() -> PartitionTable:
-    """Two partitions in the directories of their brokers, one of which has lost its ISR."""
+    """Two partitions in the directories of their brokers, one of them without an ISR."""
     brokers = BrokerTable.from_arrays([10, 20, 30])
     brokers.directory_table.name([Uuid(bytes([k] * 16)) for k in (1, 2, 3)])
     return PartitionTable.from_arrays(
@@ -91,7 +91,7 @@ def test_rows_that_come_are_free_whatever_memory_held(monkeypatch: pytest.Monkey
     table = PartitionTable.from_arrays([[0, 1]], elr=[[1]], directories=[[0, 0]])
     nobody = np.empty((0, 2), np.int16)
     for partition in range(1, 200):
-        offered = table.offer_rows(partition % 40)  # More than there is room for, now and then.
+        offered = table.offer_rows(partition % 40)  # Sometimes more than there is room for.
         for name, array in table.columns_in_use().items():
             assert (array[offered] == ALL_COLUMNS[name].nothing).all(), (name, partition)
         table.settle_rows(offered, 0, offered[:0], nobody)

@@ -1,4 +1,4 @@
-"""Finding partitions by topic and number, wherever their rows are."""
+"""Finding partitions by topic and number, in any rows."""
 
 import numpy as np
 import pytest
@@ -65,7 +65,7 @@ def test_regular_topics_cost_two_numbers_each() -> None:
 @given(Keys.map(lambda keys: sorted(set(keys))), st.data())
 @settings(max_examples=150, deadline=None)
 def test_any_of_them_can_be_dropped(keys: list[tuple[int, int]], data: st.DataObject) -> None:
-    """In the middle of a topic, at its end, strays or not; and come back in another row."""
+    """In the middle of a topic, at its end, strays or not; and added again in another row."""
     lookup = lookup_of(keys)
     rows = {key: row for row, key in enumerate(keys)}
     while rows:

@@ -1,4 +1,4 @@
-"""What a partition table answers: partitions as objects, those that need attention, counts by broker, text."""
+"""Queries of a partition table: partitions as objects, unhealthy ones, counts by broker, text."""
 
 import numpy as np
 import pytest
@@ -12,7 +12,7 @@ from kcore.metadata.table.topic_table import TopicTable
 
 
 def small() -> PartitionTable:
-    """Broker 4 is down: a-0 is led by it, a-1 has no leader, a-2 lacks a replica in its ISR, b-0 is well."""
+    """Broker 4 is down: it leads a-0, a-1 has no leader, a-2 lacks a replica in its ISR, b-0 is healthy."""
     brokers = BrokerTable.from_arrays([1, 2, 3, 4], live=[True, True, True, False])
     return PartitionTable.from_arrays(
         [[4, 1], [1, 2], [2, 3], [3, 1]],
@@ -60,7 +60,7 @@ def test_partitions_that_need_attention() -> None:
     assert table.offline().tolist() == [0, 1]
     assert table.under_replicated().tolist() == [1, 2]
     assert table.under_min_isr(2).tolist() == [1, 2]
-    assert table.under_min_isr(3).tolist() == [1, 2]  # Two replicas cannot be three in sync.
+    assert table.under_min_isr(3).tolist() == [1, 2]  # Two replicas cannot have three in sync.
     assert table.under_min_isr([1, 1, 2, 2]).tolist() == [2]
     assert table.at_min_isr(2).tolist() == [0, 3]
     assert table.not_led_by_preferred().tolist() == [1, 2]

@@ -1,4 +1,4 @@
-"""The partition table: what it is made from, how it changes, and what it refuses."""
+"""The partition table: its construction, its changes, and its errors."""
 
 from dataclasses import replace
 
@@ -339,7 +339,7 @@ def test_a_copy_shares_nothing() -> None:
     assert twin.copy().add_topic("c", [[10], [10]]).tolist() == [0, 1]
 
 
-def test_memory_is_told_column_by_column() -> None:
+def test_memory_is_counted_by_column() -> None:
     table = small()
     sizes = table.memory_bytes()
     assert sizes["replicas__ps"] == 3 * 3 * 2
@@ -364,7 +364,7 @@ def as_array(rows: list[tuple[int, ...]]) -> list[list[int]]:
 
 
 class TableMachine(RuleBasedStateMachine):
-    """A table beside a dict of what it should hold, through every kind of change."""
+    """A table beside a dict of its expected contents, through every kind of change."""
 
     def __init__(self) -> None:
         super().__init__()

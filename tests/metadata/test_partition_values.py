@@ -1,4 +1,4 @@
-"""Records of decisions and creations from columns: as records made one by one, and they replay to the decision."""
+"""Records of decisions and creations from columns equal records made one by one, and replay to the decision."""
 
 from random import Random
 
@@ -31,7 +31,7 @@ def lived(seed: int, count: int = 300) -> ClusterImage:
 
 
 def lists(dice: Random, count: int, most: int, least: int = 0) -> Vectors | None:
-    """Lists of brokers, some of which say nothing."""
+    """Lists of brokers, some of them null."""
     if dice.random() < 0.2:
         return None
     rows = [dice.sample(range(BROKERS), dice.randint(least, most)) for _ in range(count)]

@@ -28,7 +28,7 @@ def test_what_is_too_long_ago_is_not_known() -> None:
 
 
 @pytest.mark.parametrize("end", ["revert", "commit"])
-def test_an_image_tells_keys_that_are_written_removed_and_taken_back(end: str) -> None:
+def test_changed_keys_are_written_removed_or_reverted_ones(end: str) -> None:
     image = ClusterImage()
     image.keep_journal()
     image.begin(0)

@@ -1,4 +1,4 @@
-"""Records applied in bulk leave the image that they leave one by one, and end in the same error."""
+"""Replaying records in bulk gives the image and the error of replaying them one by one."""
 
 from random import Random
 from typing import Any
@@ -37,7 +37,7 @@ def log_of(values: list[bytes], codec: str = "none", first: int = 0) -> Records:
 
 
 def outcome(apply: Any, *logs: Records, start_offset: int = 0) -> tuple[Any, ClusterImage | None]:
-    """The error, or the image; what an image holds after an error is not said."""
+    """The error, or the image; the contents of an image after an error are undefined."""
     image = ClusterImage()
     try:
         for log in logs:
@@ -54,7 +54,7 @@ def assert_like_twin(*logs: Records, start_offset: int = 0) -> Any:
 
 
 class Story:
-    """Records of a cluster's life, most of which fit; `wild` of a thousand do not."""
+    """Records of a cluster's history, most of which fit; `wild` of a thousand do not."""
 
     def __init__(self, seed: int, wild: int = 0) -> None:
         self.dice, self.wild = Random(seed), wild
@@ -63,7 +63,7 @@ class Story:
         self.open = False
 
     def told(self, count: int) -> list[bytes]:
-        # A stretch of one kind is what bulk is for.
+        # Bulk replay is for stretches of one kind.
         kinds = [self.topic, self.partition, self.change, self.config, self.broker, self.rare]
         values: list[bytes] = []
         while len(values) < count:
@@ -169,7 +169,7 @@ class Story:
             return [encode_metadata_record(s.ClearElrRecord(topic_name=""), 0)]
         if kind == 3:
             self.version = min(2, self.version + 1)
-        if kind == 4:  # Two bytes for a type that fits in one: unusual, and no error.
+        if kind == 4:  # Two bytes for a type that fits in one: unusual, but valid.
             value = encode_metadata_record(s.NoOpRecord(), 0)
             return [value[:1] + bytes([value[1] | 0x80, 0]) + value[2:]]
         return []
@@ -218,7 +218,7 @@ def story() -> list[bytes]:
         (encode_metadata_record(s.PartitionRecord(topic_id=DIRECTORIES[8]), 1), "unknown topic id"),
     ],
 )
-def test_the_first_error_is_told(story: list[bytes], value: bytes, said: str) -> None:
+def test_the_first_error_ends_the_replay(story: list[bytes], value: bytes, said: str) -> None:
     told = assert_like_twin(log_of([*story[:120], value, *story[120:], b"\3"]))
     assert told is not None and said.replace("\\", "") in told[1] and "record 120:" in told[1]
 
@@ -236,7 +236,7 @@ def test_the_first_error_is_told(story: list[bytes], value: bytes, said: str) ->
     ],
 )
 @pytest.mark.parametrize("in_transaction", [False, True])
-def test_what_cannot_be_read_is_told_among_records_that_are_read_together(
+def test_an_invalid_record_is_found_among_records_decoded_together(
     story: list[bytes], value: bytes, said: str, in_transaction: bool
 ) -> None:
     """In a transaction, too, which does not end."""
@@ -263,7 +263,7 @@ def test_reading_begins_at_an_offset() -> None:
 
 
 @pytest.mark.usefixtures("sizes")
-def test_topics_after_their_partitions_and_partitions_told_anew_are_for_one_by_one() -> None:
+def test_late_topics_and_repeated_partitions_are_replayed_one_by_one() -> None:
     topic = encode_metadata_record(s.TopicRecord(name="a", topic_id=DIRECTORIES[1]), 0)
     twice = encode_metadata_record(s.TopicRecord(name="b", topic_id=DIRECTORIES[1]), 0)
     partitions = [
@@ -321,7 +321,7 @@ def test_what_topics_and_others_both_see_keeps_its_place() -> None:
 
 @pytest.mark.usefixtures("sizes")
 def test_an_end_of_a_transaction_with_bytes_left_over_is_none() -> None:
-    """Found by ci/mutants: what waited for it is not applied."""
+    """Found by ci/mutants: the transaction's records are not applied."""
     begin, end = (encode_metadata_record(each, 0) for each in (s.BeginTransactionRecord(), s.EndTransactionRecord()))
     topic = encode_metadata_record(s.TopicRecord(name="a", topic_id=DIRECTORIES[1]), 0)
     told = assert_like_twin(log_of([begin, topic, end + b"\0"]))
@@ -356,7 +356,7 @@ def test_what_the_kernel_does_not_take_costs_no_call_of_it(monkeypatch: pytest.M
 
 
 def parts_of(records: Records, monkeypatch: pytest.MonkeyPatch) -> tuple[list[int], list[int]]:
-    """With a journal: of each part, how many batches begin in it, and how many records are applied one by one."""
+    """With a journal: for each part, the number of batches that begin in it and of records applied one by one."""
     image = ClusterImage()
     image.keep_journal()
     counts, begin, one = [0, 0], ClusterImage.begin, bulk._Replay._one_by_one
@@ -380,7 +380,7 @@ def parts_of(records: Records, monkeypatch: pytest.MonkeyPatch) -> tuple[list[in
 
 
 def test_a_log_of_small_batches_is_replayed_in_parts_of_few_batches(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A controller that starts answers votes and fetches between two parts, whatever its log is made of."""
+    """A starting controller answers votes and fetches between two parts, with any log."""
     value = encode_metadata_record(s.NoOpRecord(), 0)
     rows = [encode_records([Record(offset, TIME_MS, None, value)]) for offset in range(1_000)]
     batches, _ = parts_of(decode_records(b"".join(rows)), monkeypatch)
@@ -401,7 +401,7 @@ def test_records_that_no_kernel_takes_are_applied_in_parts(monkeypatch: pytest.M
 def test_batches_of_records_that_no_kernel_takes_are_replayed_in_parts_of_few_records(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    """A batch of at most that many is never cut, a larger one is alone in its parts."""
+    """A batch of at most that many is never divided; a larger one has parts of its own."""
     values = [
         encode_metadata_record(
             ClientQuotaRecord(entity=[EntityData(entity_type="user", entity_name=f"u{k}")], key="a", value=1.0), 0

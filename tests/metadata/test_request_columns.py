@@ -1,4 +1,4 @@
-"""Tables from requests: those that brokers of a real cluster were sent, and made ones, in every version."""
+"""Tables from requests: those that brokers of a real cluster received, and made ones, in every version."""
 
 import gzip
 import json
@@ -79,7 +79,7 @@ def test_every_recorded_request(api: str) -> None:
 
 
 def test_deleted_partitions_were_recorded() -> None:
-    """The case that the test above leaves out is there."""
+    """The recordings have the case that the test above leaves out."""
     requests = recorded("UPDATE_METADATA")
     leaders = [
         s["leader"] for request in requests for topic in request["topicStates"] for s in topic["partitionStates"]
@@ -98,7 +98,7 @@ def state(partition: int, replicas: list[int], **fields: Any) -> dict[str, Any]:
 
 @pytest.mark.parametrize("version", range(9))
 def test_update_metadata_in_every_version(version: int) -> None:
-    """From version 0's topic name a partition to version 8: one table, but for what a version cannot say."""
+    """From a topic name in each partition (version 0) to version 8: one table, without fields that a version lacks."""
     topic_id = "QJnSl5U3RI6RugWX9LnDWg"
     states = {
         "a": [state(3, [1, 2], zkVersion=7), state(0, [2, 9], zkVersion=8)],

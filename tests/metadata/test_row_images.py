@@ -1,4 +1,4 @@
-"""Rows saved and restored: as the plain definition, over columns that grew wider or came to be in between."""
+"""Rows saved and restored match the plain definition, also over columns that were widened or added in between."""
 
 from random import Random
 

@@ -1,4 +1,4 @@
-"""Tables, images and changes as values: pickled, copied, compared, printed; columns that nobody can write to."""
+"""Tables, images and changes as values: pickled, copied, compared, printed; read-only columns."""
 
 import copy
 import pickle
@@ -37,7 +37,7 @@ def table() -> PartitionTable:
 
 @ANY_COPY
 def test_a_copy_of_a_table_is_equal_and_a_table_of_its_own(again: Callable[[Any], Any]) -> None:
-    """A pickled table once had columns that no method wrote to: what was read of it never changed."""
+    """A regression: methods did not write to the columns of a pickled table."""
     mine = table()
     twin = again(mine)
     assert twin == mine and twin is not mine
@@ -73,7 +73,7 @@ def test_equality_looks_at_states_topics_and_brokers_in_whatever_rows() -> None:
 
 
 @pytest.mark.parametrize("again", [lambda each: each, *COPIES.values()], ids=["made", *COPIES])
-def test_nobody_writes_to_columns(again: Callable[[Any], Any]) -> None:
+def test_columns_are_read_only(again: Callable[[Any], Any]) -> None:
     mine = again(table())
     columns = {name: getattr(mine, name) for name in ALL_COLUMNS if getattr(mine, name) is not None}
     columns |= {name: getattr(mine.brokers, name) for name in ("ids", "live", "epochs", "fenced__b")}
@@ -189,7 +189,7 @@ def test_leader_epochs_count_as_well() -> None:
 
 
 def test_the_loss_of_several_brokers_can_be_applied() -> None:
-    """In ZooKeeper mode each of them takes the leader with it: its epoch rises more than once."""
+    """In ZooKeeper mode each lost broker may be the leader: the epoch rises more than once."""
     of = kcore.generate(partitions=60, brokers=10, replication_factor=5, topics=3, seed=0)
     lost = elect(of, "offline", leaving=[1, 2, 3]).written()
     assert (lost.leader_epochs - of.leader_epoch__p[lost.rows]).max() > 1

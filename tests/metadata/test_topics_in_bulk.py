@@ -1,4 +1,4 @@
-"""Many topics that go and come again in one stretch of the log: as one by one, and taken back."""
+"""Many topics that are removed and created again in one stretch of the log: as one by one, and reverted."""
 
 from collections.abc import Iterable
 from random import Random
@@ -40,7 +40,7 @@ def removed(numbers: Iterable[int]) -> list[MetadataRecord]:
 
 
 class Twins:
-    """An image that replays in bulk, with journal and deltas, and one to which records are applied singly."""
+    """An image that replays in bulk, with journal and deltas, and one that applies records singly."""
 
     def __init__(self, *, has_single: bool = True) -> None:
         self.bulk, self.single, self.offset = ClusterImage(), ClusterImage(), 0

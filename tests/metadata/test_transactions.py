@@ -1,4 +1,4 @@
-"""What is appended as one shows as one: in one batch, or within a transaction."""
+"""Records that are appended as one become visible as one: in one batch, or within a transaction."""
 
 from random import Random
 

@@ -1,6 +1,6 @@
-"""Taking back: what records, decisions and the ZooKeeper-mode controller's methods did, each batch by itself.
+"""Reverting records, decisions and the ZooKeeper-mode controller's methods, batch by batch.
 
-Random lives of the tables, a batch of changes after the other: each state is kept as a copy, and any comes back.
+Random histories of the tables: each state after a batch is kept as a copy, and can be restored.
 """
 
 from collections.abc import Callable
@@ -39,7 +39,7 @@ class Life:
         return self.image.table
 
     def step(self) -> None:
-        """One change; nothing where it needs what there is not."""
+        """One change; none if its precondition fails."""
         self.dice.choice(
             [
                 *(self.add_topic, self.add_topic, self.add_partitions, self.remove_topics),
@@ -118,7 +118,7 @@ class Life:
 
 
 def in_order(image: ClusterImage) -> None:
-    """Indexes and free rows are those of the columns."""
+    """Indexes and free rows match the columns."""
     table = image.table
     lives = table.topic_row__p >= 0
     assert table.partition_count == int(lives.sum())
@@ -162,7 +162,7 @@ def test_methods_of_the_tables_are_taken_back(dice: Random, counts: list[int], d
         assert image == states[back_to]
         in_order(image)
     image.begin(back_to)
-    for _ in range(4):  # And on from there: free rows are free, and nothing else.
+    for _ in range(4):  # Continue from there: only free rows are free.
         life.step()
     in_order(image)
     image.revert_to(back_to)

@@ -1,4 +1,4 @@
-"""Rows by Uuid: against the plain definition, where ids collide, and through every kind of change."""
+"""Rows by Uuid: against the plain definition, with colliding ids, and through every kind of change."""
 
 import numpy as np
 from hypothesis import given, settings
@@ -42,7 +42,7 @@ def test_any_story(steps: list[tuple[str, Uuid, int]], zero_is_absent: bool) -> 
             hidden = zero_is_absent and asked == ZERO_UUID
             found = index.row(asked)
             last = -1 if hidden else twin.row_of(puts, dropped, asked)
-            # A Uuid whose last owner went may be found at an earlier owner once the slots are made anew.
+            # A Uuid whose last owner was removed may be found at an earlier owner after the slots are built again.
             assert found == last or (last < 0 and not hidden and found >= 0 and rows[found] == asked)
         assert index.uuids == rows and index.copy().uuids == rows
         assert index.ids[: len(rows)].tobytes() == b"".join(rows)
@@ -73,7 +73,7 @@ def test_many_and_none_twice() -> None:
 
 
 def test_ids_that_share_a_slot_stay_found_when_one_of_them_goes() -> None:
-    """All in a table so small that searches run into each other and over its end."""
+    """In a table so small that searches run into each other and over its end."""
     rng = np.random.default_rng(4)
     for _ in range(300):
         ids = rng.integers(0, 256, (6, 16), np.uint8)

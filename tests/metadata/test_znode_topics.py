@@ -78,6 +78,6 @@ def test_what_kafka_does_not_write_is_named(data: bytes) -> None:
 
 
 def test_a_negative_broker_is_none_that_a_column_can_hold() -> None:
-    """-1 pads the columns: it would be a replica fewer."""
+    """-1 pads the columns: it would remove a replica."""
     with pytest.raises(TableError, match="/brokers/topics/bad: "):
         decode_topics({"good": b'{"partitions":{"0":[1]}}', "bad": b'{"partitions":{"0":[1,-1]}}'})

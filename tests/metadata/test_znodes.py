@@ -1,4 +1,4 @@
-"""Znodes as Kafka 3.9.1 writes them: those of a recorded cluster, and what its own encoders made of chosen values."""
+"""Znodes as Kafka 3.9.1 writes them: those of a recorded cluster, and its own encodings of chosen values."""
 
 import json
 import re
@@ -23,7 +23,7 @@ TOPIC_ID = Uuid("QJnSl5U3RI6RugWX9LnDWg")
 
 
 def again(path: str, data: bytes) -> bytes | None:
-    """Decoded and encoded again; None for a znode that holds nothing."""
+    """Decoded and encoded again; None for an empty znode."""
     parts = path.split("/")
     timestamp = int(json.loads(data)["timestamp"]) if b"timestamp" in data else 0
     if path == znodes.CONTROLLER:

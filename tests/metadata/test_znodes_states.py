@@ -1,4 +1,4 @@
-"""The kernel of states and paths, held against its slow twin, and what it leaves to Python's json."""
+"""The kernel of states and paths against its slow twin, and the cases that it leaves to Python's json."""
 
 import json
 
@@ -73,7 +73,7 @@ NUMBERS = st.one_of(
 
 @st.composite
 def json_like(draw: st.DrawFn) -> bytes:
-    """Objects that are states, nearly."""
+    """Objects that are almost states."""
     names = draw(st.permutations(['"leader"', '"leader_epoch"', '"controller_epoch"', '"isr"', '"version"']))
     names = names[: draw(st.integers(3, 5))] + draw(st.lists(PIECES, max_size=2))
     fields = []
@@ -86,7 +86,7 @@ def json_like(draw: st.DrawFn) -> bytes:
 
 
 def agree(text: bytes) -> None:
-    """One text among two good ones: as the twin reads it, or refused with its path."""
+    """One text between two valid ones: as the twin reads it, or refused with its path."""
     good = State(1, 2, 3, 1, [4, 5])
     expected = state_of(text)
     if expected is None:
@@ -119,7 +119,7 @@ def test_every_prefix_of_a_state_is_none() -> None:
 
 
 def test_the_kernel_reads_what_json_allows_by_itself() -> None:
-    """Any order, any white space; what it leaves is flagged, and has no ISR."""
+    """Any order, any white space; skipped states are flagged, and have no ISR."""
     fast = b' {\n "isr" : [ 3 , -1 ] ,"leader":5,\t"version":9,"controller_epoch":-2,"leader_epoch" :7}\r'
     slow = b'{"isr":[1],"leader":5,"leader":6,"controller_epoch":1,"leader_epoch":7}'
     texts = texts_of([slow, fast, slow])

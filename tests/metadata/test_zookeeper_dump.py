@@ -1,4 +1,4 @@
-"""ZooKeeper dumps: the story of a real cluster, step by step, and text that is none."""
+"""ZooKeeper dumps: a real cluster, step by step, and invalid text."""
 
 import json
 
@@ -41,7 +41,7 @@ def test_the_whole_story_is_there() -> None:
 
 @pytest.mark.parametrize("path", STEPS, ids=lambda path: path.name)
 def test_every_step_as_its_json_has_it(path) -> None:
-    """The text searched with no help from the parser."""
+    """The text is searched without the parser."""
     text = path.read_text()
     table = PartitionTable.from_zookeeper_dump(text)
     lines = dict(line.split("\t", 1) for line in text.splitlines())

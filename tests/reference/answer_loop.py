@@ -1,4 +1,4 @@
-"""The slow twin of `kcore._ext.answer_loop`: the same loop in plain Python, all of a turn under one lock."""
+"""The slow twin of `kcore._ext.answer_loop`: the same loop in plain Python, each iteration under one lock."""
 
 import os
 import socket
@@ -21,7 +21,7 @@ NO_PROGRESS = (-1, -1, -1, -1)
 
 @dataclass
 class Connection:
-    """One client; `pattern` is its last request, into which the next one's fields are written."""
+    """One client; `pattern` is its last request, into which the next request's fields are written."""
 
     key: int
     socket: socket.socket
@@ -73,7 +73,7 @@ class Fetching(Connection):
 
 
 class Loop:
-    """As front.pyi has it."""
+    """As answer_loop.pyi has it."""
 
     def __init__(self, *, unsent_bytes: int, idle_ns: int, turn_ns_each: int) -> None:
         self._unsent_bytes, self._idle_ns, self._turn_ns_each = unsent_bytes, idle_ns, turn_ns_each
@@ -263,7 +263,7 @@ class Loop:
                 self._leave(connection, "", closes=False)
 
     def _answer(self, connection: Connection, frame: bytearray) -> bool:
-        """Whether the frame is answered, or waits; else it is still in `received`."""
+        """True if the frame is answered or waits; otherwise it stays in `received`."""
         connection.pattern = bytearray(frame)
         if self._log is None:
             return False
@@ -322,7 +322,7 @@ class Loop:
             self._wake_ns = now + woken * each_ns // MILLISECOND * MILLISECOND
 
     def _records(self, fetching: Fetching) -> bytes | None:
-        """None where the fetch is not for this loop."""
+        """None if the fetch is not for this loop."""
         offset = fetching.value(1)
         if self._log is None or self._log.epoch != fetching.value(2) or offset <= self._log_start:
             return None
@@ -424,7 +424,7 @@ class Loop:
         with self._lock:
             self._log_start = offset
 
-    # What has happened.
+    # Counts of events.
 
     def drain(self) -> list[Any]:
         with self._lock:

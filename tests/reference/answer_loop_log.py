@@ -1,10 +1,10 @@
-"""The leader's log, as the slow twin of `kcore._ext.answer_loop` sees it: batches of one epoch, with their places."""
+"""The leader's log in the slow twin of `kcore._ext.answer_loop`: batches of one epoch, with their places."""
 
 import os
 import struct
 from typing import NamedTuple
 
-MOST_BATCHES = 1 << 16  # So many are remembered; who is behind them is handed back.
+MOST_BATCHES = 1 << 16  # Remembered batches; fetches from below them are handed back.
 HEADER = struct.Struct(">qiibIhi")  # Base offset, length, epoch, magic, CRC, attributes, last offset delta.
 LENGTH_END, HEADER_END = 12, 61
 
@@ -34,7 +34,7 @@ class Log:
         self._files.append(descriptor)
 
     def appended(self, position: int, length: int) -> None:
-        """All of them are remembered, or none."""
+        """Add batches: all or none of them."""
         if not self._files:
             raise ValueError("no segment was begun since this node leads")
         if self._batches and self._batches[-1].file == self._files[-1]:
@@ -66,7 +66,7 @@ class Log:
         return Batch(base_offset, base_offset + delta, self._files[-1], position, length + LENGTH_END)
 
     def read(self, offset: int, max_bytes: int) -> bytes | None:
-        """DiskRaftLog.read; None for an offset that is not known here, and where a file has something else."""
+        """DiskRaftLog.read; None for an unknown offset, and if a file has other bytes."""
         if not self._epoch_start < offset <= self.end_offset or offset < self._batches[0].base_offset:
             return None
         found = b""

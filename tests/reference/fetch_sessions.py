@@ -8,12 +8,12 @@ EVICTION_MS = 120_000
 
 @dataclass
 class Session:
-    number: int  # Which one it is, among all that were ever made: what its id is does not matter.
+    number: int  # Its number among all sessions ever made; its id does not matter.
     privileged: bool
     by_id: bool
     created_ms: int
     used_ms: int
-    turn: int  # Of its last use, among all uses.
+    turn: int  # Place of its last use, among all uses.
     epoch: int = 1
     size: int = 0
     partitions: list[Any] = field(default_factory=list)  # In order.
@@ -25,7 +25,7 @@ class Session:
 
 
 class Sessions:
-    """`read` of each call tells what the log has: (error, has records, high watermark, log start offset)."""
+    """`read` returns the state of the log: (error, has records, high watermark, log start offset)."""
 
     def __init__(self, slots: int) -> None:
         self.slots, self.kept, self.turns, self.made = slots, list[Session](), 0, 0
@@ -33,7 +33,7 @@ class Sessions:
     def full(
         self, names: list[Any], closes: int | None, read: Any, *, now_ms: int, privileged: bool, by_id: bool
     ) -> Any:
-        """The number of the session that was made, or None; all partitions are answered."""
+        """The number of the new session, or None; all partitions are answered."""
         self.close(closes)
         if names and all(read(name)[0] for name in names):
             return None, names

@@ -1,7 +1,7 @@
-"""A cluster by its metadata records, in plain dicts: the slow twin of `kcore.metadata.image.image`, and by it of
-`kcore._ext.tables.partition_frames` and `kcore._ext.tables.partition_replay`.
+"""A cluster by its metadata records, in plain dicts: the slow twin of `kcore.metadata.image.image`.
 
-Nothing is shared with what it is a twin of but the records. It takes only records that fit.
+It is also the twin of `kcore._ext.tables.partition_frames` and `kcore._ext.tables.partition_replay`. It shares only the
+records with them, and takes only records that fit.
 """
 
 from dataclasses import dataclass, field, replace
@@ -31,7 +31,7 @@ class SlowPartition:
 
 @dataclass
 class SlowImage:
-    """All that records tell."""
+    """The state after all records."""
 
     features: dict[str, int] = field(default_factory=dict)
     brokers: dict[int, Any] = field(default_factory=dict)  # RegisterBrokerRecords, changed as later records say.
@@ -45,7 +45,7 @@ class SlowImage:
     tokens: dict[str, Any] = field(default_factory=dict)
     producer_ids: int = -1
     migration: int = 0
-    waiting: list[Any] | None = None  # Of the open transaction.
+    waiting: list[Any] | None = None  # Records of the open transaction.
 
     def apply(self, record: Any) -> None:
         """One record."""

@@ -40,18 +40,18 @@ def header_and_body(kind: int, path: str, data: bytes, version: int) -> bytes:
 
 
 def results(answer: bytes, at: int) -> list[tuple[int, bytes, ZnodeStat | None]]:
-    """Error, data and stat of each operation; any exception if the bytes are no answer."""
+    """Error, data and stat of each operation; any exception if the bytes are not an answer."""
     found: list[tuple[int, bytes, ZnodeStat | None]] = []
     while True:
         kind, is_done, _ = multiheader_struct.unpack_from(answer, at)
         at += multiheader_struct.size
-        if is_done:  # Any byte but 0, as Java reads it; kazoo's own MultiHeader knows 1 alone.
+        if is_done:  # Any byte but 0, as in Java; kazoo's own MultiHeader accepts only 1.
             return found
         error, data, stat = 0, b"", None
         if kind == -1:
             [error] = int_struct.unpack_from(answer, at)
             at += int_struct.size
-        elif kind in (1, 4):  # The path that was made, whose text nobody looks at, or what was read.
+        elif kind in (1, 4):  # The path that was created, whose text is ignored, or the data that was read.
             read, at = read_buffer(answer, at)
             data = read or b""
         elif kind not in (2, 5, 13):

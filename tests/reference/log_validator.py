@@ -1,6 +1,6 @@
-"""Slow twin of `kcore._ext.records.validate`: the records of one batch as LogValidator takes them, one field at a time.
+"""Slow twin of `kcore._ext.records.validate`: the records of one batch as LogValidator reads them, one field at a time.
 
-The twin reads records that are decompressed already: what a damaged stream does is compared with recorded answers.
+The twin reads decompressed records: recorded answers cover damaged streams.
 """
 
 from dataclasses import dataclass, field
@@ -24,7 +24,7 @@ class Invalid(Exception):
 
 @dataclass
 class Told:
-    """What the kernel tells."""
+    """The kernel's result."""
 
     refusal: int | None = None
     errors: list[tuple[int, int, int]] = field(default_factory=list)
@@ -57,7 +57,7 @@ class Buffer:
             byte = self.byte()
             value |= (byte & 0x7F) << shift
             if byte < 0x80:
-                value &= (1 << bits) - 1  # What is beyond is dropped.
+                value &= (1 << bits) - 1  # Bits beyond the width are dropped.
                 return value >> 1 if value % 2 == 0 else -(value >> 1) - 1
         raise IllegalArgument
 
@@ -151,7 +151,7 @@ def rebuilt(record: Any, timestamp_delta: int, index: int) -> bytes:
 
 
 def validate(data: bytes, count: int, is_compressed: bool, is_kept: bool, rules: dict[str, Any]) -> Told:
-    """`data`: the records, decompressed; `is_kept`: they are not to be written anew, else uncompressed."""
+    """`data`: the records, decompressed; `is_kept`: they are not rewritten, otherwise they are written uncompressed."""
     told, buffer, is_sequential, written = Told(), Buffer(data), True, []
     try:
         for index in range(count):

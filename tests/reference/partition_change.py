@@ -1,10 +1,10 @@
 """The slow twin of `kcore._ext.elections.partition_change`: plain dicts, written from Kafka's sources.
 
-A partition is a dict of what PartitionRegistration has, brokers as ids, directories as numbers (0 MIGRATING,
-1 UNASSIGNED, 2 LOST), with `min_isr`, `unclean` and `factor`, the replication factor of its topic's partition 0. A
-cluster is a dict of `active` brokers, the `directories` that each registration lists, and what happens to brokers:
+A partition is a dict of PartitionRegistration's fields, brokers as ids, directories as numbers (0 MIGRATING, 1
+UNASSIGNED, 2 LOST). It also has `min_isr`, `unclean` and `factor`, the replication factor of its topic's partition 0. A
+cluster is a dict of `active` brokers, the `directories` that each registration lists, and the brokers of the event:
 `leaving`, `crashed`, `arriving`. A rule is a dict of `release`, `version` (a tuple), `elr`, `last_known_leader` and
-`migration`. Nothing given is changed.
+`migration`. Arguments are never changed.
 """
 
 from typing import Any

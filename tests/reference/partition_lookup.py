@@ -2,7 +2,7 @@
 
 
 def row_of(rows: dict[tuple[int, int], int], topic_row: int, partition: int) -> int:
-    """The row that the topic's partition was put in; -1 where it never was, or went."""
+    """The row of the topic's partition; -1 if it was never added, or removed."""
     return rows.get((topic_row, partition), -1)
 
 

@@ -41,7 +41,7 @@ def kafka_39(
 
 
 class BrokerList:
-    """Brokers of one rack that are all fenced or all not; each epoch goes through them once, from one further on."""
+    """Brokers of one rack, all fenced or all unfenced; each epoch visits them once, from one further on."""
 
     def __init__(self, brokers: list[int]) -> None:
         self.brokers, self.offset, self.taken, self.epoch = sorted(brokers), 0, 0, 0

@@ -7,11 +7,11 @@ from reference.records import FIELDS
 
 
 class Wrong(Exception):
-    """What is wrong, and the offset of it."""
+    """The problem and its offset."""
 
 
 class Reader:
-    """Bytes, where they end, and where the reader stands."""
+    """Bytes, their end, and the reader's position."""
 
     def __init__(self, data: bytes, at: int, end: int) -> None:
         self.data = data
@@ -28,7 +28,7 @@ class Reader:
             self.at += 1
             value += (byte & 127) << shift
             if byte < 128:
-                value %= 2**bits  # What is beyond is dropped.
+                value %= 2**bits  # Bits beyond the width are dropped.
                 return value // 2 if value % 2 == 0 else -(value + 1) // 2
         raise Wrong("a varint too long for its field", start)
 

@@ -19,7 +19,7 @@ FIELDS = {
 
 
 def change_records(image: ClusterImage, changes: KraftChanges) -> list[PartitionChangeRecord]:
-    """A record a change, with the fields that are said."""
+    """A record a change, with the fields that it sets."""
     table, records = image.table, []
     for k, row in enumerate(changes.rows.tolist()):
         record = PartitionChangeRecord(
@@ -38,7 +38,7 @@ def change_records(image: ClusterImage, changes: KraftChanges) -> list[Partition
 
 
 def said(lists: Vectors | None, k: int) -> list[int] | None:
-    """List k; None where nothing is said."""
+    """List k; None if it is not set."""
     found = None if lists is None else lists[k]
     return None if found is None else found.tolist()
 

@@ -24,7 +24,7 @@ FIELDS = (
 
 
 def scan(data: bytes) -> tuple[list[dict[str, Any]], int, tuple[str, int] | None]:
-    """The headers, where reading ended, and what is wrong there with the offset of the field that says so."""
+    """The headers, where reading ended, and the problem there with the offset of the wrong field."""
     headers: list[dict[str, Any]] = []
     position = 0
     while position < len(data):
@@ -40,7 +40,7 @@ def scan(data: bytes) -> tuple[list[dict[str, Any]], int, tuple[str, int] | None
 
 
 def problem_at(data: bytes, position: int) -> tuple[str, int] | None:
-    """Why no batch can be read at `position`."""
+    """Why there is no batch at `position`."""
     if len(data) - position < 17:
         return "a torn record batch", position
     if data[position + 16] != 2:

@@ -2,6 +2,6 @@
 
 
 def row_of(puts: list[tuple[int, bytes]], dropped: set[int], uuid: bytes) -> int:
-    """The row that got the id last, unless that row was taken out since; -1 for none."""
+    """The row that got the id last, unless that row was removed since; -1 for none."""
     last = next((k for k in reversed(range(len(puts))) if puts[k][1] == uuid), None)
     return -1 if last is None or last in dropped else puts[last][0]

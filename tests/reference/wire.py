@@ -73,7 +73,7 @@ def write_varint(number: int) -> bytes:
 
 
 def read(data: bytes, plan: StructPlan) -> Any:
-    """The message in all of `data`; DecodeError, at whatever offset, where it is none."""
+    """The message in all of `data`; DecodeError, at any offset, if it is not one."""
     stream = BytesIO(data)
     try:
         message = read_struct(stream, plan)

@@ -5,7 +5,7 @@ from typing import NamedTuple
 
 
 class State(NamedTuple):
-    """What a state's znode says."""
+    """The contents of a state's znode."""
 
     leader: int
     leader_epoch: int
@@ -15,7 +15,7 @@ class State(NamedTuple):
 
 
 def state_of(text: bytes) -> State | None:
-    """The state that the JSON is, whatever the order of its fields; None if it is none."""
+    """The state in the JSON, with fields in any order; None if it is not a state."""
     try:
         value = json.loads(text.decode())
     except (ValueError, RecursionError):
@@ -45,5 +45,5 @@ def text_of(state: State) -> bytes:
 
 
 def path_of(prefix: str, topic: str, partition: int, suffix: str) -> bytes:
-    """Where a partition's znode is."""
+    """The path of a partition's znode."""
     return f"{prefix}{topic}/partitions/{partition}{suffix}".encode()

@@ -59,7 +59,7 @@ def brokers_of(ids: Sequence[int], active: set[int], directories: dict[int, list
 
 
 def kraft_table(partitions: Sequence[Partition], brokers: BrokerTable) -> PartitionTable:
-    """A table of these partitions, in this order; `topic` and `index` tell which each is."""
+    """A table of these partitions, in this order, with their `topic` and `index`."""
     topics = sorted({p["topic"] for p in partitions})
     width = max((len(p["replicas"]) for p in partitions), default=1)
     directories = [[*p["directories"], *[0] * (width - len(p["replicas"]))] for p in partitions]
@@ -96,13 +96,13 @@ def settings_of(partitions: Sequence[Partition], rule: dict[str, Any]) -> KraftS
 
 
 def broker_rows(brokers: BrokerTable, lists: Sequence[Sequence[int] | None]) -> Int16s:
-    """Targets as the kernel has them: broker rows, padded, None as -2."""
+    """Targets in the kernel's form: broker rows, padded, None as -2."""
     rows = [[-2] if each is None else [brokers.row(broker) for broker in each] for each in lists]
     return padded(rows).astype(np.int16)
 
 
 def records_of(changes: KraftElections) -> dict[int, Partition]:
-    """By partition row, the fields that its PartitionChangeRecord names."""
+    """By partition row, the fields that its PartitionChangeRecord sets."""
     lists = {name: _by_place(getattr(changes, long)) for name, long in SPARSE.items()}
     records: dict[int, Partition] = {}
     for place, row in enumerate(changes.rows.tolist()):

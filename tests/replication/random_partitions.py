@@ -12,7 +12,7 @@ NOBODY = {"leaving": set(), "crashed": set(), "arriving": set()}
 
 
 def rule_of(release: str, **options: Any) -> dict[str, Any]:
-    """The rules of a release with ELR and the last known leader enabled, but for what is given."""
+    """The rules of a release with ELR and the last known leader enabled, changed by the options."""
     rule = {"release": release, "version": RELEASES[release], "elr": True, "last_known_leader": True}
     return rule | {"migration": False} | options
 
@@ -34,7 +34,7 @@ class Dice:
         return self.random.permutation(np.array(members, np.int64))[:count].tolist()
 
     def partition(self, ids: Sequence[int], widest: int) -> Partition:
-        """Any state that a partition may be in, and some that it should not."""
+        """Any valid state of a partition, and some invalid ones."""
         replicas = self.some(ids, widest, least=1)
         isr = self.some(replicas)
         elr = self.some([r for r in replicas if r not in isr]) if self.chance(0.4) else []
@@ -61,7 +61,7 @@ class Dice:
         }
 
     def partitions(self, ids: Sequence[int], widest: int, count: int) -> list[Partition]:
-        """Of topics with one to three partitions."""
+        """For topics with one to three partitions."""
         found: list[Partition] = []
         while len(found) < count:
             settings = {"topic": len(found), "min_isr": int(self.random.integers(1, 5)), "unclean": self.chance(0.3)}

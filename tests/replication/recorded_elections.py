@@ -7,7 +7,8 @@ from kcore.replication.elect_one import LeaderAndIsr
 
 Case = dict[str, Any]
 PLAIN_OPS = ("fence", "unfence", "online", "unclean", "preferred", "alter_isr", "recover")
-PLAIN_KRAFT_CASES = {"3.9.1": 467, "4.1.2": 565}  # Of the public files: a filter that drifts would show.
+# Number of cases in the public files: a change of the filter would show.
+PLAIN_KRAFT_CASES = {"3.9.1": 467, "4.1.2": 565}
 
 
 def zookeeper_cases() -> list[Case]:
@@ -34,7 +35,9 @@ def plain_kraft_cases(release: str) -> list[Case]:
 
 
 def kraft_acceptable(case: Case) -> set[int]:
-    """Who may lead: a broker being fenced no more, one being unfenced already (generateLeaderAndIsrUpdates)."""
+    """The brokers that may lead: not one that is being fenced; one that is being unfenced
+    (generateLeaderAndIsrUpdates).
+    """
     return (set(case["acceptable"]) | ({case["subject"]} if case["op"] == "unfence" else set())) - (
         {case["subject"]} if case["op"] == "fence" else set()
     )

@@ -51,7 +51,7 @@ def rules_of(case: Case, release: str) -> KraftRules:
 
 
 def targets_of(case: Case) -> Targets:
-    """What the case asked the builder for."""
+    """The targets of the case."""
     return Targets(
         isr=_brokers(case["target_isr"]),
         replicas=_brokers(case["target_replicas"]),
@@ -64,7 +64,9 @@ def targets_of(case: Case) -> Targets:
 
 
 def may_lead(case: Case) -> set[int]:
-    """Who may lead: a broker being fenced no more, one being unfenced already (generateLeaderAndIsrUpdates)."""
+    """The brokers that may lead: not one that is being fenced; one that is being unfenced
+    (generateLeaderAndIsrUpdates).
+    """
     subject = {case["subject"]}
     acceptable = set(case["acceptable"]) | (subject if case["op"] == "unfence" else set())
     return acceptable - (subject if case["op"] in EXCLUDED else set())

@@ -43,7 +43,7 @@ def table_of(
 
 
 def as_dicts(changes: ChangeColumns) -> dict[int, Partition]:
-    """By partition row, what changed to what."""
+    """By partition row, the new state."""
     starts = changes.isr_offsets.tolist()
     isr = changes.isr.tolist()
     assert len(starts) == len(changes) + 1 and starts[-1] == len(isr)

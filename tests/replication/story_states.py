@@ -32,7 +32,7 @@ CHANGE_FIELDS: Final = {
 
 
 class StoryState:
-    """What decisions read, brokers and directories by their names in the story."""
+    """The input of decisions, brokers and directories by their names in the story."""
 
     def __init__(self, story: Record) -> None:
         self.story = story
@@ -132,7 +132,7 @@ class StoryState:
             settings[record["name"]] = record["value"]
 
     def topic_setting(self, topic: str, name: str, default: str) -> str:
-        """As the controller resolves it: the topic, the controller itself, all brokers, its properties file."""
+        """Resolved as by the controller: the topic, the controller itself, all brokers, its properties file."""
         for resource in ((TOPIC, topic), (BROKER, str(self.story["controllerId"])), (BROKER, "")):
             if name in self.configs.get(resource, {}):
                 return self.configs[resource][name]

@@ -1,4 +1,4 @@
-"""The two elections that the article works out, in bulk and one by one."""
+"""The two elections of the article, in bulk and one by one."""
 
 import pytest
 
@@ -15,7 +15,7 @@ BROKERS = [1, 2, 3, 4, 5, 6, 7]
     [
         pytest.param([2, 3, 5], False, 2, [2, 3], marks=pytest.mark.covers("article election 1"), id="1"),
         pytest.param([4, 6, 7], True, 4, [4], marks=pytest.mark.covers("article election 2"), id="2"),
-        # What the article leaves open: whoever forbids it keeps the data, and has no leader.
+        # The article leaves this open: forbidding it keeps the data, without a leader.
         pytest.param([4, 6, 7], False, None, None, marks=pytest.mark.covers("article election 2"), id="forbidden"),
     ],
 )

@@ -15,7 +15,7 @@ Log = tuple[twin.Table, int]
 
 
 def small_logs() -> list[Log]:
-    """Every log of up to four records whose epochs are below three; an epoch may have begun without a record."""
+    """Every log of up to four records whose epochs are below three; an epoch may have no record."""
     logs = []
     for size in range(4):
         for epochs, starts in product(combinations(range(3), size), combinations(range(4), size)):
@@ -73,7 +73,7 @@ def test_larger_logs(size: int) -> None:
 
 
 def test_an_exchange_of_several_rounds() -> None:
-    """KIP-279: with fast fail-overs neither side knows the other's epochs, and one question is not enough."""
+    """KIP-279: after fast fail-overs neither side has the other's epochs, and one request is not enough."""
     leader, follower = EpochCache([(1, 0), (3, 10), (5, 20)]), EpochCache([(1, 0), (2, 10), (4, 15)])
     seen = exchange(leader, 30, follower, 18, high_watermark=5)
     assert seen.requests == [(4, (3, 20)), (2, (1, 10))]
@@ -150,7 +150,7 @@ def test_a_table_keeps_its_rows_to_itself() -> None:
     assert table.row_offsets.tolist() == [0, 2, 3]
 
 
-def test_nobody_writes_what_a_kernel_indexes_by() -> None:
+def test_row_offsets_are_read_only() -> None:
     tables = EpochTables(**{name: np.array(values) for name, values in TABLE.items()})
     with pytest.raises(ValueError, match="read-only"):
         tables.row_offsets[1] = 2**40

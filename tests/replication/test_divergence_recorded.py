@@ -1,4 +1,4 @@
-"""Epoch caches and the truncation exchange against what Kafka's own classes answered and did."""
+"""Epoch caches and the truncation exchange against the recorded answers of Kafka's own classes."""
 
 from typing import Any
 

@@ -74,7 +74,7 @@ def test_eligible_leader_replicas_are_the_images() -> None:
     min_isr = [(TOPIC, "a", "min.insync.replicas", "2")]
     changes = elect(image(elr=True, configs=min_isr), leaving=[2])
     assert changes.eligible_leader_replicas is not None
-    assert changes.eligible_leader_replicas.places.tolist() == [0]  # Topic b needs one alone.
+    assert changes.eligible_leader_replicas.places.tolist() == [0]  # Only topic b needs one.
     assert elect(image(configs=min_isr), leaving=[2]).eligible_leader_replicas is None
     assert elect(image(elr=True, configs=min_isr), leaving=[2], elr=False).eligible_leader_replicas is None
     every = elect(image(elr=True), leaving=[2], min_isr=[2, 2]).eligible_leader_replicas

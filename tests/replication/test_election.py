@@ -74,7 +74,7 @@ def test_all_recorded_zookeeper_elections_in_one_table(kind: str, recovery: bool
 @pytest.mark.recorded
 @pytest.mark.parametrize("release", ["3.9.1", "4.1.2"])
 def test_recorded_kraft_elections(release: str) -> None:
-    """What `elect` can ask for, without ELR, directories and moves; test_kraft_changes_recorded has all cases."""
+    """All cases for `elect`, without ELR, directories and moves; test_kraft_changes_recorded has the others."""
     tested = 0
     for case in plain_kraft_cases(release):
         if case["op"] in ("alter_isr", "recover"):
@@ -284,7 +284,7 @@ def test_preferred_without_rows_looks_at_partitions_that_another_leads() -> None
 
 
 def test_an_election_waits_for_a_live_isr_member_unless_rows_are_named() -> None:
-    """The controller asks for an unclean election only once no ISR member lives, be it a replica or not."""
+    """The controller starts an unclean election only if no ISR member is live, replica or not."""
     partition = {"replicas": [0, 1], "isr": [0, 2], "leader": 0}
     table = table_of(_numbered(iter([partition])), BROKERS, {1, 2}, set())
     assert as_dicts(elect(table, "offline", unclean=True)) == {}
@@ -363,8 +363,8 @@ def test_no_candidates_no_changes() -> None:
     assert len(empty) == 0 and empty.isr_offsets.tolist() == [0] and empty.failed.tolist() == []
 
 
-def test_nobody_changes_what_a_kernel_trusts() -> None:
-    """Rows are copied before they are checked, and a table's columns are written by its methods alone."""
+def test_kernel_inputs_are_copied_or_read_only() -> None:
+    """Rows are copied before they are checked, and only its methods write a table's columns."""
     rows = np.arange(3, dtype=np.int32)
     assert not np.shares_memory(checked_rows(rows, 3), rows)
     table = PartitionTable.from_arrays([[0, 1], [1, 2]])
@@ -378,7 +378,7 @@ def test_nobody_changes_what_a_kernel_trusts() -> None:
 
 @pytest.mark.parametrize(("kind", "level"), [("offline", "3.9.1"), ("online", "3.9-IV0"), ("online", "4.1.2")])
 def test_an_election_that_is_applied_raises_the_partition_epoch_by_one(kind: str, level: str) -> None:
-    """ZooKeeper's elections have the version that the write must find, KRaft's the epoch that comes of it."""
+    """ZooKeeper's elections have the version that the write must find, KRaft's the epoch after the change."""
     table = PartitionTable.from_arrays([[0, 1]], partition_epochs=[7])
     elections = elect(table, kind, leaving=[0], level=level)
     is_written = isinstance(elections, PartitionChanges)

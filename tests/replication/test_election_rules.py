@@ -1,4 +1,4 @@
-"""ZooKeeper mode's single-partition rules against what Kafka's own classes decided."""
+"""ZooKeeper mode's single-partition rules against the decisions of Kafka's own classes."""
 
 import pytest
 

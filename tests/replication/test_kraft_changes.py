@@ -126,7 +126,7 @@ def test_every_small_partition(release: str, elr: bool) -> None:
 
 @pytest.mark.parametrize("election", ["online", "unclean", "preferred"])
 def test_every_small_set_of_directories(election: str) -> None:
-    """KIP-858: who is in an offline directory cannot lead."""
+    """KIP-858: a broker whose replica is in an offline directory cannot lead."""
     kinds = list(product((0, 1, 2, 3, 4), repeat=3))
     small = [p for p in small_partitions() if p["last_known_elr"] in ([], [1])][::7]
     partitions = completed({**p, "directories": list(kind)} for kind in kinds for p in small)
@@ -220,7 +220,7 @@ def test_settings_are_of_all_of_a_partition_or_of_a_topic() -> None:
 
 
 def test_records_leave_out_what_stays() -> None:
-    """`records()` is what the log gets: the names of KraftChanges, null where a record names nothing."""
+    """`records()` has the log's fields: the names of KraftChanges, null for unset fields."""
     dice = Dice(11)
     partitions = dice.partitions(IDS, 4, 80)
     cluster = dice.cluster(IDS) | {"leaving": {3, 5}}

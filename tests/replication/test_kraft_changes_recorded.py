@@ -26,16 +26,16 @@ from replication.recorded_partition_changes import RELEASES, Case, may_lead, rec
 ELECTIONS = {"ONLINE": ONLINE, "UNCLEAN": UNCLEAN, "PREFERRED": PREFERRED}
 STEP = 1 << 20  # Between the broker ids of two cases: it leaves the order of Java's small hash sets alone.
 NOT_LOST = Uuid(b"\xff" * 16)
-WIDEST = 8  # Of the partition 0 that each case gets, so that its replication factor caps no minimum ISR.
+WIDEST = 8  # Each case gets a partition 0, so that its replication factor caps no minimum ISR.
 TARGETS = {"isr": "target_isr", "replicas": "target_replicas", "removing": "target_removing", "adding": "target_adding"}
 LISTS = ("replicas", "isr", "removing", "adding", "elr", "last_known_elr")
 
 
 def groups(release: str) -> list[list[Case]]:
-    """Cases that one call can decide: a broker that tells its directories is one of a call."""
+    """Cases that one call can decide: at most one broker lists directories."""
     by_rules: dict[Any, list[Case]] = {}
     for case in recorded_changes(release):
-        if not case["error"]:  # Of PartitionReassignmentRevert, before a change is built.
+        if not case["error"]:  # Errors of PartitionReassignmentRevert, before a change is built.
             alone = case["i"] if case["op"] == "set_directory" else None
             rules = ("metadata_version", "elr_enabled", "use_last_known_leader", "zk_migration", "election")
             by_rules.setdefault((*(case[name] for name in rules), alone), []).append(case)
@@ -76,7 +76,7 @@ class OneTable:
         return broker + STEP * place if broker >= 0 else broker
 
     def directory(self, uuid: str) -> int:
-        """Its row of the DirectoryTable. The recorded acceptors know no directories: LOST is one of many here."""
+        """Its row of the DirectoryTable. The recorded acceptors have no directories: LOST is one of many here."""
         known = self.directories
         return known.setdefault(NOT_LOST if Uuid(uuid) == LOST_UUID else Uuid(uuid), len(known))
 
@@ -120,7 +120,7 @@ class OneTable:
         )
 
     def expected(self, place: int, fields: Case) -> Partition:
-        """A recorded change with the ids of this table; what it leaves out is not there."""
+        """A recorded change with the ids of this table, without unset fields."""
         renamed: Partition = {}
         for name, value in fields.items():
             if value is None or (name, value) in (("leader", -2), ("leader_recovery_state", -1)):

@@ -19,7 +19,7 @@ SEEDS = seeds(8, 20)
 
 
 class Scene:
-    """A random table, `elect` with its settings, and the twin's word."""
+    """A random table, `elect` with its settings, and the twin's result."""
 
     def __init__(self, seed: int) -> None:
         dice = Dice(seed)
@@ -63,7 +63,7 @@ class Scene:
 @pytest.mark.parametrize("seed", SEEDS)
 @pytest.mark.parametrize("leaving", [[3], [5, 0], [1, 2, 3, 4]])
 def test_brokers_that_are_fenced_at_once(seed: int, leaving: list[int]) -> None:
-    """One change a partition, whoever leaves; Kafka would make one for each broker."""
+    """One change a partition for all leaving brokers; Kafka would make one for each broker."""
     scene = Scene(seed)
     gone = {*leaving}
     wanted = scene.expected(lambda p: bool(gone & {*p["isr"]}), leaving=gone)
@@ -92,7 +92,7 @@ def test_rows_that_are_named(seed: int) -> None:
 
 
 def test_the_last_two_of_an_isr_go_at_once() -> None:
-    """None of them is elected, and both may have what was acknowledged: the ISR stays, or becomes the ELR."""
+    """None of them is elected, and both may have all acknowledged records: the ISR stays, or becomes the ELR."""
     table = PartitionTable.from_arrays([[1, 2, 3]], isr=[[1, 2]], leaders=[1])
     both = elect(table, "online", leaving=[1, 2])
     assert (both.leaders.tolist(), both.isr.tolist(), both.leader_epochs.tolist()) == ([-1], [1, 2], [1])
@@ -102,7 +102,7 @@ def test_the_last_two_of_an_isr_go_at_once() -> None:
 
 
 def test_epochs_are_those_after_the_change() -> None:
-    """ZooKeeper mode's partition epochs are those that the write must find; `written` knows which is which."""
+    """ZooKeeper mode's partition epochs are those that the write must find; `written` distinguishes them."""
     table = PartitionTable.from_arrays([[1, 2, 3]], leader_epochs=[4], partition_epochs=[7])
     kraft, zookeeper = elect(table, "online", leaving=[1]), elect(table, "offline", leaving=[1])
     assert (kraft.leader_epochs.tolist(), kraft.partition_epochs.tolist()) == ([5], [8])

@@ -1,4 +1,4 @@
-"""Which partitions each event of the KRaft controller looks at, and what it wants of them, against the slow twin."""
+"""The partitions of each event of the KRaft controller, and their targets, against the slow twin."""
 
 from collections.abc import Callable, Sequence
 from typing import Any
@@ -27,7 +27,7 @@ SEEDS = seeds(10, 25)
 
 
 class Scene:
-    """A random cluster with its table, and the twin's word on it."""
+    """A random cluster with its table, and the twin's result."""
 
     def __init__(self, seed: int, **rule: Any) -> None:
         self.dice = Dice(seed)
@@ -80,7 +80,7 @@ def test_broker_unregistered(seed: int) -> None:
 def test_broker_registered_after_an_unclean_shutdown(seed: int, clean: bool) -> None:
     scene = Scene(200 + seed)
     release, elr = scene.rule["release"], scene.rule["elr"]
-    if release == "3.9.1":  # It knows no clean shutdown, and does nothing below 4.0-IV0.
+    if release == "3.9.1":  # It has no clean shutdown, and does nothing below 4.0-IV0.
         assert records_of(events.broker_registered(scene.table, scene.settings, 3, clean_shutdown=clean)) == {}
         scene = Scene(200 + seed, release=release, version=(4, 0, 0))
         wanted = scene.expected(is_member({3}, "isr", "elr"), crashed={3})
@@ -104,7 +104,7 @@ def test_directories_failed(seed: int) -> None:
     scene = Scene(400 + seed)
     for broker in scene.cluster["directories"]:
         listed = scene.cluster["directories"][broker]
-        failed = [*listed[::2], 2, 30]  # Of the reserved and of those of others it is not asked.
+        failed = [*listed[::2], 2, 30]  # Reserved directories and those of other brokers are ignored.
 
         def is_there(p: Partition, broker: int = broker, failed: Sequence[int] = tuple(listed[::2])) -> bool:
             places = dict(zip(p["replicas"], p["directories"], strict=True))
@@ -204,7 +204,7 @@ def test_directories_assigned(seed: int) -> None:
     assigned = moves.directories_assigned(scene.table, scene.settings, 3, rows, homes)
     lost = events.replicas_lost(scene.table, scene.settings, 3, rows[~moves.are_online(scene.table, 3, homes)])
     rule = scene.rule
-    if rule["release"] != "4.3.1":  # It forgets to tell the builder of ELR, and of a migration.
+    if rule["release"] != "4.3.1":  # It does not pass ELR and a migration to the builder.
         scene.rule = rule | {"elr": False, "migration": False}
     wanted = scene.expected(lambda p: id(p) in chosen, "online", lambda p: {"directory": (3, chosen[id(p)])})
     assert records_of(assigned) == wanted

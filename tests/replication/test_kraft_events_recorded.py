@@ -31,7 +31,7 @@ def partitions_of(case: Case) -> list[Partition]:
 
 
 def settings_of(case: Case, release: str) -> KraftSettings:
-    """Of the cluster, and one setting a topic."""
+    """Settings of the cluster, and one setting a topic."""
     major, minor, revision = case["metadata_version"].removeprefix("IBP_").split("_")
     return KraftSettings(
         level_of(f"{major}.{minor}-{revision}@{release}"),
@@ -42,7 +42,7 @@ def settings_of(case: Case, release: str) -> KraftSettings:
 
 
 def decide(event: Case, table: PartitionTable, settings: KraftSettings) -> KraftElections:
-    """What the event changes."""
+    """The changes of the event."""
     broker = event.get("broker")
     if event["event"] in ("fence", "controlled_shutdown"):
         return events.brokers_fenced(table, settings, [broker])

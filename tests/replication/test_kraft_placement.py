@@ -1,4 +1,4 @@
-"""Which brokers may get new partitions, and in which state partitions begin."""
+"""Which brokers may get new partitions, and the first state of partitions."""
 
 from typing import Any
 

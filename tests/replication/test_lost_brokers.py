@@ -1,4 +1,4 @@
-"""A table remembers which brokers were lost: no later election makes them leaders until they are back."""
+"""A table keeps the set of lost brokers: no later election makes them leaders until they are back."""
 
 import pytest
 

@@ -72,7 +72,7 @@ def test_every_recorded_reassignment_asks_for_kafkas_targets(release: str) -> No
 
 
 def partition(**fields: Any) -> PartitionRegistration:
-    """Replicas 1, 2 and 3, in sync, led by 1, but for what is given."""
+    """Replicas 1, 2 and 3, in sync, led by 1, changed by the options."""
     replicas = fields.get("replicas", (1, 2, 3))
     given = {
         "replicas": replicas,
@@ -93,7 +93,7 @@ def partition(**fields: Any) -> PartitionRegistration:
 def change(
     before: PartitionRegistration, live: set[int], level: str = "4.3.1", **options: Any
 ) -> PartitionChange | None:
-    """What changes while `live` may lead; options of KraftRules and of `partition_change`."""
+    """The change while `live` may lead; options of KraftRules and of `partition_change`."""
     names = ("elr_enabled", "min_isr", "use_last_known_leader", "zk_migration")
     rules = KraftRules(level_of(level), **{name: options.pop(name) for name in names if name in options})
     return partition_change(before, rules, may_lead=live.__contains__, **options)
@@ -110,7 +110,7 @@ def test_a_shrunk_isr_raises_the_leader_epoch_before_kafka_15021_only() -> None:
 
 
 def test_the_isr_below_the_minimum_leaves_eligible_leaders_behind() -> None:
-    """KIP-966: who leaves an ISR that is smaller than min.insync.replicas has all that was acknowledged."""
+    """KIP-966: a member that leaves an ISR below min.insync.replicas has all acknowledged records."""
     one_left = change(partition(), {1}, targets=Targets(isr=(1,)), elr_enabled=True, min_isr=2)
     assert one_left == PartitionChange(isr=(1,), eligible_leader_replicas=(2, 3))
     crashed = Targets(isr=(1,), unclean_shutdown=(3,))
@@ -130,19 +130,19 @@ def test_the_elr_leads_only_where_the_isr_is_empty() -> None:
 
 
 def test_the_last_known_leader_leads_where_isr_and_elr_are_empty() -> None:
-    """Unclean: whoever led last may have lost records."""
+    """Unclean: the last leader may have lost records."""
     before = partition(isr=(), last_known_elr=(2,), leader=-1)
     elected = change(before, {1, 2}, elr_enabled=True)
     assert elected == PartitionChange(isr=(2,), leader=2, leader_recovery_state=1, last_known_elr=())
     assert change(before, {1}, elr_enabled=True) is None
     assert change(before, {1, 2}, elr_enabled=True, use_last_known_leader=False) is None
-    assert change(before, {1}, "4.0-IV1@3.9.1", elr_enabled=True) == elected  # 3.9.1 does not ask whether it lives.
+    assert change(before, {1}, "4.0-IV1@3.9.1", elr_enabled=True) == elected  # 3.9.1 does not check that it is live.
 
 
 @pytest.mark.covers("B11")
 @pytest.mark.parametrize("level", ["3.9.1", "4.1.2", "4.3.1"])
-def test_b11_a_reassignment_completes_when_the_release_says_so(level: str) -> None:
-    """KAFKA-15665. From [1, 2, 3] to [4, 2, 3]: 4.3.1 waits for what is added, others for all that stay."""
+def test_a_reassignment_completes_by_the_rule_of_the_release(level: str) -> None:
+    """KAFKA-15665. From [1, 2, 3] to [4, 2, 3]: 4.3.1 waits for the added replicas, others for all that stay."""
     level = {"3.9.1": "3.9-IV0@3.9.1"}.get(level, level)
     before = partition(replicas=(4, 2, 3, 1), removing_replicas=(1,), adding_replicas=(4,), isr=(1, 2))
     live = {1, 2, 3, 4}
@@ -163,7 +163,7 @@ def test_fewer_replicas_wait_for_all_that_stay() -> None:
 
 
 def test_a_replica_that_goes_raises_the_leader_epoch() -> None:
-    """Its log may be read no more, so the others must learn of it."""
+    """It may not read its log any more, so the others must fence it."""
     before = partition(removing_replicas=(3,), isr=(1, 2, 3))
     gone = change(before, {1, 2, 3}, "3.6-IV0", targets=Targets(isr=(1, 2, 3)))
     assert gone == PartitionChange(isr=(1, 2), leader=1, replicas=(1, 2), removing_replicas=())

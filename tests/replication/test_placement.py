@@ -1,4 +1,4 @@
-"""Placement against its slow twins, its promises, and requests that nothing can satisfy."""
+"""Placement against its slow twins, its guarantees, and unsatisfiable requests."""
 
 from itertools import product
 from typing import Any
@@ -98,7 +98,7 @@ def test_kafka_39_draws_start_and_shift_from_the_seed() -> None:
 
 
 def test_one_live_broker_does_not_loop() -> None:
-    """KAFKA-12897: with one unfenced broker and two partitions or more, Kafka once searched for ever."""
+    """KAFKA-12897: with one unfenced broker and two partitions or more, Kafka searched for ever."""
     assert place("striped", [1], 5, 1).tolist() == [[1]] * 5
     placed = place("striped", [1, 2, 3], 50, 3, fenced=[True, False, True])
     assert set(placed[:, 0]) == {2}

@@ -1,4 +1,4 @@
-"""The parts of Java's library that placement follows, against what a JVM printed."""
+"""The parts of Java's library that placement uses, against a JVM's output."""
 
 import pytest
 

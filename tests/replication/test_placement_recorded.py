@@ -1,4 +1,4 @@
-"""Placement against what Kafka's own AdminUtils and StripedReplicaPlacer placed."""
+"""Placement against recorded results of Kafka's own AdminUtils and StripedReplicaPlacer."""
 
 import re
 from typing import Any

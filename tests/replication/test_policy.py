@@ -47,7 +47,7 @@ def test_the_policy_picks_where_the_leader_is_gone() -> None:
     after = as_dicts(elections)
     assert {row: (p["leader"], p["isr"], p["recovery"]) for row, p in after.items()} == {
         0: (2, [1, 2], 0),
-        2: (-1, [0], 0),  # No replica in sync is left: the ISR keeps its last member.
+        2: (-1, [0], 0),  # No replica in sync remains: the ISR keeps its last member.
     }
     assert elections.failed.tolist() == [2]
 

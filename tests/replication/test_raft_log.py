@@ -14,9 +14,9 @@ LOG = RaftLog(EpochCache([(3, 10), (5, 20)]), 10, 30, SNAPSHOT, SNAPSHOT)
     ("offset", "epoch", "kind", "end"),
     [
         (9, 2, "SNAPSHOT", (10, 2)),  # Before the log.
-        (10, 3, "SNAPSHOT", (10, 2)),  # At its start, but not out of the snapshot.
-        (15, 1, "SNAPSHOT", (10, 2)),  # Of an epoch that the snapshot has left behind.
-        (10, 2, "VALID", (10, 2)),  # Straight out of the snapshot.
+        (10, 3, "SNAPSHOT", (10, 2)),  # At its start, but not from the snapshot.
+        (15, 1, "SNAPSHOT", (10, 2)),  # For an epoch before the snapshot.
+        (10, 2, "VALID", (10, 2)),  # At the end of the snapshot.
         (20, 3, "VALID", (20, 3)),
         (21, 3, "DIVERGING", (20, 3)),
         (25, 4, "DIVERGING", (20, 3)),

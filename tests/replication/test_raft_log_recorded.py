@@ -22,7 +22,7 @@ def raft_log(case: dict[str, Any]) -> RaftLog:
 
 
 def uncut_log(case: dict[str, Any]) -> RaftLog:
-    """The log as it was appended to, before any snapshot let it be cut."""
+    """The log before any snapshot removed its beginning."""
     cache, log_end = EpochCache(), 0
     for _, epoch, count in case["appends"]:  # No records: a leader took over.
         cache.assign(epoch, log_end)
@@ -56,7 +56,7 @@ def test_queries(version: str) -> None:
 @pytest.mark.recorded
 @pytest.mark.parametrize("version", VERSIONS)
 def test_snapshots_that_kafka_refused(version: str) -> None:
-    """The recorded text tells which snapshot was asked for, before the log was cut; its epoch follows from the log."""
+    """The recorded text names the requested snapshot, before the log was cut; its epoch follows from the log."""
     for case in cases.load(f"raft_log_{version}"):
         if case["snapshot_error"] is None:
             continue

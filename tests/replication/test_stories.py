@@ -1,4 +1,4 @@
-"""Stories of real KRaft controllers: each PartitionChangeRecord that a request or a dead session made is ours, too."""
+"""Recordings of real KRaft controllers: each PartitionChangeRecord of a request or a dead session equals ours."""
 
 import json
 from collections import Counter
@@ -64,7 +64,7 @@ def on_broker_registration(step: Step) -> list[KraftElections]:
     broker = step.request["brokerId"]
     known = step.state.brokers.get(broker, {"epoch": -2, "incarnation_id": None})
     if known["incarnation_id"] == Uuid(step.request["incarnationId"]):
-        return []  # It has only registered again.
+        return []  # It only registered again.
     clean = step.request.get("previousBrokerEpoch", -1) == known["epoch"]
     return [events.broker_registered(*step.prepare(), broker, clean_shutdown=clean)]
 
@@ -179,9 +179,9 @@ def check_request(state: StoryState, step: Record, records: Sequence[Record]) ->
 
 
 def check_dead_sessions(state: StoryState, records: Sequence[Record]) -> int:
-    """Replays what happened while time passed; gives how many changes of fenced brokers were compared.
+    """Replay what happened while time passed; returns how many changes of fenced brokers were compared.
 
-    The changes stand right before the record that fences the broker; before them may be elections that a timer held.
+    The changes stand right before the record that fences the broker; elections by a timer may precede them.
     """
     checked, waiting = 0, list[Record]()
     for record in records:

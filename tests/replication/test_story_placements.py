@@ -1,4 +1,4 @@
-"""Stories of real KRaft controllers: each topic that they placed is placed here, too, from the same random sequence."""
+"""Recordings of real KRaft controllers: each topic that they placed is placed here, from the same random sequence."""
 
 from collections import Counter
 from collections.abc import Iterator
@@ -14,17 +14,17 @@ from kcore.types import Int32s
 from replication.story_states import Record, StoryState
 
 DEFAULT = -1
-NO_BROKERS = "Unable to replicate the partition"  # Of the placer, or of a placement without an active broker.
+NO_BROKERS = "Unable to replicate the partition"  # Errors of the placer, or of a placement without an active broker.
 
 
 class Placer:
-    """Draws as the controller of a story does, for each topic that gets as far as its placer."""
+    """Draws random numbers as the recorded controller does, for each topic that reaches its placer."""
 
     def __init__(self, story: Record) -> None:
         self.config = story["config"]
         self.state = StoryState(story)
         self.random = JavaRandom(story["placementSeed"])
-        self.shutting_down: set[int] = set()  # As heartbeats have it.
+        self.shutting_down: set[int] = set()  # By heartbeats.
         self.counts: Counter[str] = Counter()
 
     def place(self, partitions: int, replication_factor: int) -> Int32s | None:
@@ -38,7 +38,7 @@ class Placer:
             return None
 
     def check(self, placed: Int32s | None, made: dict[int, Record], first: int, is_fine: bool) -> None:
-        """The placement against the PartitionRecords that were made of it, if any were (validateOnly)."""
+        """Compare the placement with its PartitionRecords, if there are any (validateOnly)."""
         if placed is None or not made:
             assert placed is not None or not is_fine
             return
@@ -75,7 +75,7 @@ class Placer:
                 self.check(placed, made.get(topic["name"], {}), len(known), error == Errors.NONE)
 
     def follow(self, step: Record, records: list[Record]) -> None:
-        """What the log says next, and who is shutting down."""
+        """The next record of the log, and the brokers that shut down."""
         for record in records:
             kind, fields = record["type"], record["json"]
             self.state.apply(kind, fields)
@@ -83,7 +83,7 @@ class Placer:
             if begins or kind == "UnregisterBrokerRecord" or fields.get("fenced", 0) == 1:
                 self.shutting_down.discard(fields.get("brokerId", DEFAULT))
         if step.get("renounced"):
-            self.shutting_down.clear()  # The next active controller knows of none.
+            self.shutting_down.clear()  # The next active controller starts with an empty set.
         if step.get("api") == "BrokerHeartbeat" and (step["response"] or {}).get("errorCode") == Errors.NONE:
             broker = {step["request"]["brokerId"]}
             if step["response"]["isFenced"]:

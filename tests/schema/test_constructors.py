@@ -1,4 +1,4 @@
-"""Messages are made by keywords that a type checker knows and Python checks, and print in bounded size."""
+"""Messages take keywords that type checkers and Python check, and print in bounded size."""
 
 import ast
 import copy
@@ -31,7 +31,7 @@ def generator() -> ModuleType:
 STUBS = generator()
 
 
-def test_an_unknown_field_is_told_with_the_one_that_was_meant() -> None:
+def test_an_unknown_field_is_refused_with_a_suggestion() -> None:
     with pytest.raises(ArgumentError, match=r"^FetchRequest has no field 'max_wayt_ms'; did you mean 'max_wait_ms'\?$"):
         FetchRequest(max_wayt_ms=3)  # type: ignore[call-arg]
     with pytest.raises(
@@ -76,7 +76,7 @@ def test_every_class_of_the_schema_has_its_fields_in_a_stub() -> None:
 
 
 def fields(tree: ast.Module) -> dict[str, list[str]]:
-    """Of each class: its bases and keywords, then its fields and their types."""
+    """For each class: its bases and keywords, then its fields and their types."""
     found = {}
     for node in tree.body:
         if isinstance(node, ast.ClassDef):
@@ -116,7 +116,7 @@ def test_a_type_checker_knows_the_fields(tmp_path: Path) -> None:
 
 
 def test_repr_is_bounded() -> None:
-    """A response of 100,000 partitions once printed tens of megabytes."""
+    """A regression: a response of 100,000 partitions printed tens of megabytes."""
     partitions = [PartitionData(partition_index=k, records=bytes(1000)) for k in range(100_000)]
     text = repr(FetchResponse(responses=[FetchableTopicResponse(topic="t" * 1000, partitions=partitions)] * 30))
     assert len(text) < 11_000

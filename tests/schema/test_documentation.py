@@ -15,7 +15,7 @@ from kcore.schema.structure import Message, Struct, field
 
 
 class Inner(Struct):
-    """What is inside."""
+    """The contents."""
 
     number: int32
 
@@ -56,7 +56,7 @@ first     string   1+        [nullable 2+, tag 0 3+, default null, ignorable]  A
 second    int16    0+        [default -1]  Behind, with "größe".
 third     []Inner  0-1       Above and behind.
   number  int32    0+
-silent    []Inner  0+        What is inside.
+silent    []Inner  0+        The contents.
   number  int32    0+
 tagged    int32    3+        [tag 1]"""
 

@@ -1,4 +1,4 @@
-"""What `repr` shows, which ends up in logs and tracebacks, has no secrets."""
+"""`repr`, whose text appears in logs and tracebacks, shows no secrets."""
 
 import re
 from collections.abc import Iterator
@@ -22,9 +22,9 @@ from kcore.schema.scram import AlterUserScramCredentialsRequest, ScramCredential
 from kcore.schema.structure import Field, Message, Struct
 
 SECRET = b"swordfish"
-# What may hold a secret: bytes, records, and texts of such names.
+# Fields that may hold a secret: bytes, records, and texts with these names.
 NAMES = re.compile(r"password|secret|hmac|salt|credential|key|value")
-# The exceptions. Whoever adds such a field hides it, or says here why it holds none.
+# The exceptions. Hide a new field with such a name, or say here why it holds no secret.
 NO_SECRETS = {
     **dict.fromkeys(
         [
@@ -61,7 +61,7 @@ def may_be_secret(owner: type[Struct], field: Field) -> bool:
 
 
 def planted(kind: type[Struct]) -> Struct:
-    """With a secret in every field that may hold one, at any depth."""
+    """An instance with a secret in every field that may hold one, at any depth."""
     return kind(**{each.name: value_of(each.type, is_secret=may_be_secret(kind, each)) for each in kind.__fields__})
 
 
@@ -96,7 +96,7 @@ def test_every_exception_is_a_field_that_is_shown() -> None:
 
 def test_a_secret_that_is_not_hidden_is_found() -> None:
     class Careless(Message, versions="0", flexible="none"):
-        """Its password is a field as any other."""
+        """Its password is an ordinary field."""
 
         password: str
 

@@ -57,7 +57,7 @@ def test_07_the_public_names_are_listed_by_dir_and_by_help() -> None:
     assert {*kcore.__all__, *kcore._PACKAGES} <= set(dir(kcore))
     said = pydoc.plain(pydoc.render_doc(kcore))
     assert [name for name in kcore.__all__ if not re.search(rf"\b{name}\b", said) and name != "__version__"] == []
-    assert "What an event or an election changes" in said and f"VERSION\n    {kcore.__version__}" in said
+    assert "The changes of an event or an election" in said and f"VERSION\n    {kcore.__version__}" in said
 
 
 def test_02_the_version_has_one_place_and_the_licence_is_in_the_package() -> None:

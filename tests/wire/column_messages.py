@@ -11,14 +11,14 @@ from kcore.wire.plan import FieldStep, Step, StructPlan
 
 
 class Point(Struct):
-    """Fixed fields only."""
+    """Only fixed fields."""
 
     x: int16
     y: int64 = field(versions="1+", default=7, ignorable=True)
 
 
 class Item(Struct):
-    """What is a flat node: fixed fields and vectors."""
+    """The fields of a flat node: fixed fields and vectors."""
 
     flag: bool
     name: str
@@ -47,7 +47,7 @@ class Wide(Struct):
 
 
 class Nest(Struct):
-    """What is not flat: nullable fields, structs, tags."""
+    """The fields that are not flat: nullable fields, structs, tags."""
 
     point: Point
     maybe: Point | None = field(nullable="1+")
@@ -63,7 +63,7 @@ class Nest(Struct):
 
 
 class EveryKind(Message, versions="0-2", flexible="2+"):
-    """All of it."""
+    """Fields of every kind."""
 
     number: uint32
     text: str | None = field(nullable="0+")

@@ -1,4 +1,4 @@
-"""Messages whose bytes are wrong: columns and objects must say the same of them."""
+"""Messages whose bytes are wrong: columns and objects must report the same error."""
 
 from typing import Any
 
@@ -17,7 +17,7 @@ def offset_of_error(decode: Any, name: str, version: int, data: bytes | bytearra
 
 
 def assert_told_as_one_by_one(name: str, version: int, data: bytes, *, cuts: int, flips: int) -> None:
-    """So often cut short, or with a flipped bit: the object codec, value by value, finds the same at the same place."""
+    """Cut messages short or flip a bit, so many times: the object codec finds the same error at the same place."""
     rng = np.random.default_rng(11)
     for cut in rng.integers(0, len(data), cuts):
         assert offset_of_error(kcore.decode_columns, name, version, data[:cut]) is not None

@@ -29,7 +29,7 @@ def name_of(case: dict[str, Any]) -> str:
 
 
 def newest_names(name: str, json: Any) -> Any:
-    """Kafka's JSON with the names that the fields have now."""
+    """Kafka's JSON with the present names of the fields."""
     if name != "VoteRequest":
         return json
     if isinstance(json, list):
@@ -40,7 +40,7 @@ def newest_names(name: str, json: Any) -> Any:
 
 
 def dropped_by_json(value: Any) -> tuple[list[bytes], list[list[Any]]]:
-    """What Kafka's JSON has not: records, in the order of the bytes, and unknown tags as [tag, hex]."""
+    """The values that Kafka's JSON lacks: records, in the order of the bytes, and unknown tags as [tag, hex]."""
     if isinstance(value, list):
         parts = [dropped_by_json(element) for element in value]
     elif isinstance(value, Struct):
@@ -54,7 +54,7 @@ def dropped_by_json(value: Any) -> tuple[list[bytes], list[list[Any]]]:
 
 
 def put_back(value: Any, original: Any) -> None:
-    """Gives a message made from JSON what JSON dropped of the original."""
+    """Put the dropped values back into a message made from JSON."""
     if isinstance(value, list):
         for element, source in zip(value, original, strict=True):
             put_back(element, source)

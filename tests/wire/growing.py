@@ -1,4 +1,4 @@
-"""Messages whose arrays grow with the cluster, drawn at random: as regular or as mixed as the dials say."""
+"""Random messages whose arrays grow with the cluster, as regular or as mixed as the dials set."""
 
 import random
 from dataclasses import dataclass
@@ -24,7 +24,7 @@ NUMBERS = {
 
 @dataclass(frozen=True, slots=True)
 class Dials:
-    """How often what may be null is, a tag is absent, a tag is unknown; which counts and lengths there are."""
+    """How often nullable values are null, tags are absent or unknown; the possible counts and lengths."""
 
     null: float = 0
     absent: float = 1

@@ -1,4 +1,4 @@
-"""Columns in Arrow say what the object view says, and share their memory."""
+"""Columns in Arrow have the values of the object view, and share their memory."""
 
 from typing import Any
 
@@ -16,7 +16,7 @@ from wire.test_columns import leader_and_isr
 
 
 def as_arrow_says(value: Any) -> Any:
-    """A value of the object view in the words of pyarrow's `to_pylist`."""
+    """A value of the object view in the form of pyarrow's `to_pylist`."""
     if isinstance(value, Struct):
         return row_of(value)
     if isinstance(value, list):
@@ -31,7 +31,7 @@ def row_of(struct: Struct) -> dict[str, Any]:
 
 
 def same(struct: Struct, row: dict[str, Any]) -> None:
-    """The fields that Arrow has are right, and only defaults are left out."""
+    """The fields in Arrow are right, and only defaults are left out."""
     for field in struct.__fields__:
         value = getattr(struct, field.name)
         if field.name not in row:
@@ -60,7 +60,7 @@ def test_every_vector() -> None:
         message = kcore.decode(name, case["version"], data)
         columns = kcore.decode_columns(name, case["version"], data)
         if columns.column("topic_states") is not None and not message.topic_states:
-            continue  # Columns have KIP-380's shape whatever the version; objects do not.
+            continue  # Columns have KIP-380's shape in every version; objects do not.
         batch = columns.to_arrow()
         batch.validate(full=True)
         [row] = batch.to_pylist()

@@ -1,4 +1,4 @@
-"""What bounds memory: no count without bytes for it, no nesting that the bytes decide, no size that is believed."""
+"""Bounds of memory: no count without bytes for it, no nesting depth set by the bytes, no trust in an announced size."""
 
 import gc
 import gzip
@@ -24,8 +24,9 @@ from kcore.wire.records import Record, decode_records
 from wire.test_records import batch_of
 
 DEEPEST = 6  # Structs within structs: no message of Kafka has more.
-MOST_BYTES = 1 << 20  # Of what a batch may hold.
-ROOM = 1 << 30  # zstd takes its largest window, 128 MiB, when a frame says so, and a sanitizer keeps what was freed.
+MOST_BYTES = 1 << 20  # The largest contents of a batch.
+# zstd allocates its largest window, 128 MiB, if a frame asks for it, and a sanitizer keeps freed memory.
+ROOM = 1 << 30
 SIZES = {Kind.BOOL: 1, Kind.INT8: 1, Kind.INT16: 2, Kind.UINT16: 2, Kind.INT32: 4, Kind.UINT32: 4, Kind.INT64: 8}
 SIZES |= {Kind.FLOAT64: 8, Kind.UUID: 16}
 
@@ -42,7 +43,7 @@ def least_struct(struct_plan: StructPlan) -> int:
 
 
 def steps_below(struct_plan: StructPlan, depth: int = 1) -> Iterator[tuple[Step, int]]:
-    """Every step of a message, elements of arrays too, and how deep its struct lies."""
+    """Every step of a message, also of elements of arrays, and the depth of its struct."""
     for field in (*struct_plan.in_line, *struct_plan.tagged):
         step: Step | None = field.step
         while step is not None:
@@ -60,7 +61,7 @@ ALL = [
 
 
 def test_elements_have_bytes_and_nesting_is_the_schema_s() -> None:
-    """So a count is bounded by the bytes left, and no recursion goes deeper than a message is written down."""
+    """So the bytes left bound a count, and the schema bounds the recursion."""
     seen = 0
     for name, version in ALL:
         for step, depth in steps_below(plan(kcore.schema.message_class(name), version)):
@@ -101,7 +102,7 @@ def varint(value: int) -> bytes:
 
 
 def lz4_frames(content_size: int, block: bytes) -> list[bytes]:
-    """A frame that says so of its content; one of the 256 checksums of its header is right."""
+    """Frames that announce the content size; one of the 256 header checksums is right."""
     descriptor = b"\x68\x70" + content_size.to_bytes(8, "little")
     return [b"\x04\x22\x4d\x18" + descriptor + bytes([checksum]) + block for checksum in range(256)]
 
@@ -129,7 +130,7 @@ LIES = {
 
 @pytest.mark.parametrize("codec", CODECS[1:])
 def test_sizes_are_not_believed(codec: str) -> None:
-    """In a process that may have little more memory than it has: a size that was believed ends it."""
+    """In a process with little spare memory: a trusted size would end it."""
     code = (
         "import sys; sys.path.insert(0, sys.argv[2]); from wire import test_bounds as t; t.in_little_room(sys.argv[1])"
     )
@@ -155,7 +156,7 @@ def in_little_room(codec: str) -> None:
 
 @pytest.mark.parametrize("tags", [0, 3])
 def test_values_are_counted_where_that_is_asked_for(tags: int) -> None:
-    """In arrays of structs, of numbers and of texts, within each other, and in tags that nobody knows."""
+    """In arrays of structs, of numbers and of texts, within each other, and in unknown tags."""
     unknown = tuple((100 + number, b"") for number in range(tags))
     assignment = {"partitionIndex": 0, "brokerIds": [1, 2, 3]}
     topic = {"name": "t", "numPartitions": 1, "replicationFactor": 1, "assignments": [assignment] * 5, "configs": []}

@@ -28,7 +28,7 @@ from kcore.wire.records import Record, decode_records
 from wire.every_kind import EveryKind
 
 NAME, VERSION, TOPICS, EACH = "LeaderAndIsrRequest", 7, 20, 10
-RACE_S = 0.4  # How long threads race; whatever the machine manages in that time will do.
+RACE_S = 0.4  # How long threads race.
 
 
 def request(version: int = VERSION, *, mixed: bool = True) -> Columns:
@@ -45,7 +45,7 @@ def request(version: int = VERSION, *, mixed: bool = True) -> Columns:
 
 
 def owned(columns: Columns) -> Columns:
-    """The same in arrays that can be written."""
+    """The same in writable arrays."""
     partitions, names = columns.topic_states.partition_states, columns.topic_states.topic_name
     partitions.isr.offsets = partitions.isr.offsets.copy()
     names.offsets, names.values = names.offsets.copy(), names.values.copy()
@@ -53,7 +53,7 @@ def owned(columns: Columns) -> Columns:
 
 
 def buffers(data: bytes, folder: Path) -> Iterator[tuple[Any, bool]]:
-    """Of every kind, and whether nobody can change it."""
+    """One buffer of every kind, and whether it is immutable."""
     path = folder / "data"
     path.write_bytes(data)
     array = np.frombuffer(data, np.uint8)
@@ -195,7 +195,7 @@ def test_unknown_tags_that_change_between_the_measure_and_the_write() -> None:
 
 @pytest.mark.parametrize("mixed", [False, True])
 def test_offsets_beyond_what_there_is_are_refused(mixed: bool) -> None:
-    """As they are after a change between `gather`'s look at them and the Writer's."""
+    """As after a change between the checks of `gather` and of the Writer."""
     columns = request(mixed=mixed)
     running = column_codec.program(columns.message, VERSION)
     gathered = column_codec.gather(running, columns)
@@ -238,7 +238,7 @@ def race(work: Callable[[], object], *refused: type[Exception]) -> None:
 
 
 def flips(data: Any) -> Callable[[int], None]:
-    """Bytes that are a length now and then."""
+    """Bytes that are sometimes a length."""
     array = np.frombuffer(data, np.uint8)
     kept = array.copy()
     return lambda turn: array.__setitem__(slice(None), kept if turn % 2 else np.roll(kept, turn % 7))

@@ -37,7 +37,7 @@ def powerset(names: Iterable[str]) -> Iterator[tuple[str, ...]]:
 
 
 def grouped(message: type[Message], row: dict[str, Any]) -> dict[str, Any]:
-    """A message's row with topics, whatever shape it came in."""
+    """A message's row with topics, from any shape."""
     row = dict(row)
     if message is StopReplicaRequest and "topics" in row:
         row["topic_states"] = [
@@ -164,7 +164,7 @@ def test_one_vector_of_many_differs(field: str, place: int) -> None:
 
 ITEM = {"flag": True, "name": "a", "small": 1, "id": bytes(16), "blob": b"", "count": 1, "flags": [True]}
 NEST: dict[str, Any] = {"point": {"x": 1, "y": 2}, "maybe": None, "names": [], "title": None, "points": None}
-TAGS: dict[str, tuple[Any, Any]] = {  # Of a Nest: the default, which is not sent, and another value.
+TAGS: dict[str, tuple[Any, Any]] = {  # Two values of a Nest: the default, which is not sent, and another one.
     "ratio": (0.5, 2.0),
     "label": ("", "a"),
     "spot": ({"x": 0, "y": 7}, {"x": 1, "y": 7}),
@@ -244,7 +244,7 @@ def test_both_shapes_are_the_same_columns() -> None:
     old, new = kcore.encode_columns(columns, 1), kcore.encode_columns(columns, 7)
     from_old, from_new = (kcore.decode_columns(LeaderAndIsrRequest, v, d) for v, d in ((1, old), (7, new)))
     assert kcore.encode_columns(from_new, 1) == old
-    # Version 1 has no broker epoch: what it carries is written as 7 with Kafka's default.
+    # Version 1 has no broker epoch: version 7 gets Kafka's default.
     assert kcore.encode_columns(from_old, 7)[17:] == new[17:]
     assert from_old.broker_epoch == -1
     assert from_old.topic_states.topic_name.tolist() == [f"topic-{k}" for k in range(4)]
@@ -258,7 +258,7 @@ def test_stop_replica_in_all_shapes() -> None:
     for version in range(5):
         again = kcore.decode_columns("StopReplicaRequest", version, kcore.encode_columns(columns, version))
         assert again.topic_states.partition_states.partition_index.tolist() == [4, 5, 6]
-        # Version 0 has no place for a topic without partitions.
+        # Version 0 cannot carry a topic without partitions.
         assert again.topic_states.topic_name.tolist() == (["a", "b"] if version == 0 else ["a", "empty", "b"])
 
 
@@ -363,7 +363,7 @@ def test_out_must_have_room() -> None:
 
 
 def test_nothing_is_written_past_the_message() -> None:
-    """Version 1 of StopReplica ends in a vector, and rows of many lengths are written some bytes too far at first."""
+    """Version 1 of StopReplica ends in a vector, and rows of many lengths are first written some bytes too far."""
     names = Strings.of(f"topic-{k}" for k in range(5))
     ends = np.array([0, 2, 3, 5, 8, 9], np.int32)
     partitions = Rows(ends, partition_index=np.arange(9, dtype=np.int32))

@@ -31,7 +31,7 @@ def int32s(*values: int) -> Any:
 
 
 def response() -> bytes:
-    """With records, which columns leave where they are."""
+    """With records, which stay in the message."""
     partitions = [PartitionData(partition_index=k, records=b"some records" * k) for k in range(3)]
     topics = [FetchableTopicResponse(topic=name, partitions=partitions) for name in ("a", "b")]
     return kcore.encode(FetchResponse(responses=topics), 11)
@@ -48,7 +48,7 @@ def test_a_copy_of_columns_is_equal(again: Callable[[Any], Any]) -> None:
 
 
 def test_columns_are_equal_by_what_they_hold() -> None:
-    """A column that is not set reads as its default, so it equals one of defaults."""
+    """An unset column reads as its default, so it equals a column of defaults."""
     assert Columns("FetchRequest") == Columns("FetchRequest", max_wait_ms=0, cluster_id=None)
     assert Columns("FetchRequest") != Columns("FetchRequest", max_wait_ms=1)
     assert Columns("FetchRequest") != Columns("FetchResponse") and Columns("FetchRequest") != "columns"
@@ -76,7 +76,7 @@ def test_lists_are_equal_by_what_their_rows_hold() -> None:
 
 
 def test_offsets_that_are_wrong() -> None:
-    """Once "\\0\\0\\0", though three bytes are no five hundred."""
+    """A regression: three bytes were read as "\0\0\0" with offsets up to five hundred."""
     with pytest.raises(EncodeError, match="row 0 is from 0 to 500, and there are 3 values"):
         Strings(int32s(0, 500), np.zeros(3, np.uint8))[0]
     with pytest.raises(EncodeError, match="row 1 is from 3 to 1"):
@@ -163,7 +163,7 @@ def test_repr_has_counts_alone() -> None:
 
 
 def test_offsets_of_a_batch_rise() -> None:
-    """Records 5, 1 once made a batch with a lastOffsetDelta of -4."""
+    """A regression: records 5, 1 made a batch with a lastOffsetDelta of -4."""
     with pytest.raises(EncodeError, match="a record has offset 1 after 5: offsets must rise"):
         encode_records([Record(5, 0), Record(1, 0)])
     with pytest.raises(EncodeError, match="offset 5 after 5"):

@@ -1,4 +1,4 @@
-"""A large message, part by part, has the bytes and the errors that it has as a whole."""
+"""A large message in parts has the bytes and the errors of the whole."""
 
 from collections import deque
 
@@ -85,7 +85,7 @@ def test_a_message_that_changes_between_two_parts_is_no_crash() -> None:
         deque(parts, 0)
 
 
-def test_parts_that_nobody_asks_for_hold_nothing() -> None:
+def test_unread_parts_hold_no_memory() -> None:
     message = elected(2, 100_000)
     parts = encode_parts(message, 2)
     next(parts)

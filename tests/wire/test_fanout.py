@@ -1,4 +1,4 @@
-"""One body for many brokers: what each gets is what an encoding of its own would be."""
+"""One body for many brokers: each broker gets the bytes of an encoding of its own."""
 
 import pytest
 

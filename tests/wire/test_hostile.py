@@ -1,4 +1,4 @@
-"""Bytes from nobody's Kafka: DecodeError or a message, never a crash, never more memory than a few times the bytes."""
+"""Arbitrary bytes: DecodeError or a message, never a crash, never more memory than a few times the bytes."""
 
 import tracemalloc
 from collections.abc import Iterator
@@ -16,8 +16,8 @@ from reference import wire as slow
 from wire.every_kind import EveryKind
 from wire.golden import vectors
 
-HEX_DIGITS = 400  # Of a small vector.
-TWIN_EVERY = 7  # The slow twin reads one in so many of the flipped vectors.
+HEX_DIGITS = 400  # Elements of a small vector.
+TWIN_EVERY = 7  # The slow twin reads every seventh of the flipped vectors.
 
 
 @cache
@@ -42,7 +42,7 @@ def bit_flips(data: bytes) -> Iterator[bytes]:
 
 
 def decode_or_refuse(name: str, version: int, data: bytes) -> Any:
-    """The message, after it was written once more; None where the bytes were refused inside them."""
+    """The message, after it was encoded again; None if the bytes are refused."""
     try:
         message = kcore.decode(name, version, data)
     except DecodeError as error:
@@ -66,7 +66,7 @@ def test_every_truncation() -> None:
 
 @pytest.mark.recorded
 def test_every_bit_flip() -> None:
-    """What is accepted is what the slow twin accepts, and means the same."""
+    """The codec accepts the same bytes as the slow twin, with the same meaning."""
     for name, case in chosen():
         for number, data in enumerate(bit_flips(bytes.fromhex(case["hex"]))):
             message = decode_or_refuse(name, case["version"], data)
@@ -81,7 +81,7 @@ def test_every_bit_flip() -> None:
 
 @pytest.mark.recorded
 def test_no_large_allocation() -> None:
-    """A length is never believed: the peak stays under a small multiple of the bytes."""
+    """A length is never trusted: the peak stays under a small multiple of the bytes."""
     tracemalloc.start()
     try:
         for name, case in chosen()[::10]:
@@ -144,7 +144,7 @@ def test_what_is_wrong_and_where(name: str, version: int, data: bytes, why: str,
 
 
 def test_many_unknown_tags_take_linear_time() -> None:
-    """Each is appended to a list: a tuple that grew would copy 100,000 fields 100,000 times."""
+    """Unknown tags are appended to a list: growing a tuple would copy 100,000 fields 100,000 times."""
     count = 100_000
     tags = b"".join(slow.write_varint(tag) + b"\0" for tag in range(count))
     message = kcore.decode("ResponseHeader", 1, bytes(4) + slow.write_varint(count) + tags)

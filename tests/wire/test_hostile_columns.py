@@ -1,4 +1,4 @@
-"""Bytes that are no message: every truncation and every flipped bit is a DecodeError or another valid message."""
+"""Invalid bytes: every truncation and every flipped bit is a DecodeError or another valid message."""
 
 import tracemalloc
 
@@ -14,7 +14,7 @@ from wire.golden import vectors
 from wire.test_columns import leader_and_isr
 
 CASES = 200
-WHOLE_CHECK_EVERY = 17  # One flip in so many is also written and read back.
+WHOLE_CHECK_EVERY = 17  # Every seventeenth flip is also written and read back.
 
 
 def outcome(decode: object, name: str, version: int, data: bytes) -> bool:
@@ -28,7 +28,7 @@ def outcome(decode: object, name: str, version: int, data: bytes) -> bool:
 
 
 def check(name: str, version: int, data: bytes) -> None:
-    """Both views take it or both refuse it, and what is taken is written and read back as the same."""
+    """Both views accept or both refuse; accepted messages are written and read back as the same."""
     taken = outcome(kcore.decode_columns, name, version, data)
     assert taken == outcome(kcore.decode, name, version, data)
     if taken:
@@ -121,7 +121,7 @@ def test_strings_must_be_utf8(text: bytes) -> None:
     data = b"\0\4\0\1\0\0\0\7" + len(text).to_bytes(2) + text
     with pytest.raises(DecodeError, match="not UTF-8"):
         kcore.decode_columns("RequestHeader", 1, data)
-    # The same among many, where strings are checked a run at a time.
+    # The same among many strings, which are checked a run at a time.
     names = b"".join(len(t).to_bytes(2) + t + bytes(4) for t in [b"x" * len(text)] * 20 + [text])
     with pytest.raises(KcoreError, match="not UTF-8"):
         kcore.decode_columns("ControlledShutdownResponse", 1, b"\0\0" + (21).to_bytes(4) + names)

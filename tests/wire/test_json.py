@@ -55,7 +55,7 @@ def test_any_message_there_and_back(drawn: tuple[int, EveryKind]) -> None:
 
 
 def without_what_json_drops(value: Any) -> Any:
-    """Unknown tagged fields go; records become empty."""
+    """Without unknown tagged fields, and with empty records."""
     if isinstance(value, list):
         return [without_what_json_drops(element) for element in value]
     if not isinstance(value, EveryKind | Part):

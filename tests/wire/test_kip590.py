@@ -1,4 +1,4 @@
-"""The dialect of KIP-590's document: its bytes, made by hand, and that nothing else reaches them."""
+"""The dialect of KIP-590's document: its bytes, made by hand; no other call uses it."""
 
 import pytest
 
@@ -9,7 +9,7 @@ DIALECT = "kip590"
 HEADER = b"\0\x2c\0\2\0\0\0\7\0\2me"
 PRINCIPAL = b"\1\0\6\6alice"  # One tagged field: tag 0, six bytes, of which the first is the length and one.
 
-# The document's version of each, and the last that Kafka shipped with that body.
+# The document's version of each message, and the last version that Kafka shipped with that body.
 VERSIONS = [
     ("AlterConfigs", 2, 2),
     ("CreateAcls", 3, 3),
@@ -109,7 +109,7 @@ def test_what_the_document_does_not_change_is_as_shipped() -> None:
     assert kcore.decode("EnvelopeRequest", 0, data, dialect=DIALECT) == envelope
 
 
-def test_no_such_dialect() -> None:
+def test_an_unknown_dialect_is_refused() -> None:
     for call in (
         lambda: kcore.decode("RequestHeader", 2, HEADER, dialect="kip500"),
         lambda: kcore.encode(kcore.schema.RequestHeader(), 2, dialect="kip500"),

@@ -1,7 +1,7 @@
 """Partitions that differ in the lengths of their ISRs and other arrays of broker ids: a cluster that has lost brokers.
 
-The object codec, which reads value by value, says what is right. The kernels under test:
-`kcore._ext.columns.mixed_read` and `kcore._ext.columns.mixed_write`.
+The object codec, which reads value by value, is the reference. The kernels under test: `kcore._ext.columns.mixed_read`
+and `kcore._ext.columns.mixed_write`.
 """
 
 import random
@@ -76,7 +76,7 @@ def request(name: str, sizes: tuple[int, ...], lengths: Lengths, seed: int) -> A
 
 
 def assert_same(name: str, version: int, data: bytes) -> None:
-    """The columns hold what the objects hold, and both give the bytes back, also into the end of a larger buffer."""
+    """Columns and objects have the same values, and encode to the same bytes, also at the end of a larger buffer."""
     columns = kcore.decode_columns(name, version, data)
     decoded = kcore.decode(name, version, data)
     states = [state for topic in decoded.topic_states for state in topic.partition_states]
@@ -107,8 +107,8 @@ def test_more_of_them_than_are_taken_at_once(size: int) -> None:
 
 @pytest.mark.parametrize("shape", ["ISRs of 1 to 3", "all arrays differ", "few have lost a replica"])
 @pytest.mark.parametrize(("name", "version"), MESSAGES)
-def test_bytes_that_are_wrong_are_told_as_one_by_one(name: str, version: int, shape: str) -> None:
-    """Cut short or with a flipped bit anywhere: the object codec finds the same, at the same place."""
+def test_wrong_bytes_give_the_error_of_value_by_value_reading(name: str, version: int, shape: str) -> None:
+    """Cut short or with a flipped bit anywhere: the object codec finds the same error at the same place."""
     data = kcore.encode(request(name, (90, 40, 70), SHAPES[shape], 7), version)
     assert_told_as_one_by_one(name, version, data, cuts=60, flips=600)
 
@@ -124,7 +124,7 @@ def test_unknown_tags_among_them_are_kept() -> None:
 
 
 def test_values_that_end_with_their_array() -> None:
-    """The last rows' values are the last of arrays that nothing follows."""
+    """The last rows' values end their arrays."""
     data = kcore.encode(request("LeaderAndIsrRequest", (64,), mixed, 9), 7)
     columns = kcore.decode_columns("LeaderAndIsrRequest", 7, data)
     states = columns.topic_states.partition_states

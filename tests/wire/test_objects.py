@@ -1,4 +1,4 @@
-"""The object codec gives and takes what Kafka's own classes wrote, and what the slow twin does with any message."""
+"""The object codec agrees with Kafka's own classes, and with the slow twin on any message."""
 
 import copy
 import gc
@@ -64,7 +64,7 @@ def test_kinds_are_numbered_as_in_the_schema() -> None:
 
 
 def test_names_and_numbers_that_are_other_objects_each_time() -> None:
-    """A program is found by the addresses of both: another message at the address of one that is gone is no match."""
+    """A program is cached by addresses: another message at the address of a freed one must not match."""
     for number in range(300):
         version, name = int(str(1000 + number % 2)) - 1000, "".join(["Response", "Header"])
         assert kcore.decode(name, version, bytes(4 + version)) == kcore.schema.ResponseHeader()
@@ -106,7 +106,7 @@ def test_what_a_version_lacks() -> None:
 
 
 def test_null_is_not_empty() -> None:
-    """A null array in a version that lacks the field is set, as Kafka's `null != default` has it."""
+    """A null array in a version without the field counts as set, as in Kafka's `null != default`."""
     message = EveryKind(tagged_parts=[])
     with pytest.raises(kcore.UnsupportedVersionError, match=r"^tagged_parts"):
         kcore.encode(message, 1)
@@ -254,7 +254,7 @@ def test_decoded_messages_are_ordinary_objects() -> None:
 
 
 class Value:
-    """Something to put into a slot and to watch."""
+    """A value whose lifetime is observed."""
 
 
 class OnesOwn(Part):
@@ -266,7 +266,7 @@ class OnesOwn(Part):
 def test_instances_are_freed_whole() -> None:
     data = kcore.encode(EveryKind(), 3)  # From here on the codec knows the classes.
     types = (EveryKind, Part, OnesOwn)
-    gc.collect()  # What other tests left.
+    gc.collect()  # Garbage of other tests.
     counts = [sys.getrefcount(type_) for type_ in types]
     for _ in range(100):
         kcore.decode(EveryKind, 3, data)
@@ -298,7 +298,7 @@ def test_freed_instances_are_used_again_with_nothing_of_before() -> None:
     assert repr(kcore.decode(EveryKind, 3, data)) == text
     assert all(part == Part(name="other") for part in parts)
     with pytest.raises(kcore.DecodeError):
-        kcore.decode(EveryKind, 3, data[:-50])  # Halfway there, and freed with empty slots.
+        kcore.decode(EveryKind, 3, data[:-50])  # Freed halfway, with empty slots.
     assert repr(kcore.decode(EveryKind, 3, data)) == text
 
 
@@ -325,7 +325,7 @@ def test_the_collector_is_left_as_it_was() -> None:
 
 @pytest.mark.parametrize("wrap", [bytes, bytearray, memoryview])
 def test_a_message_out_of_a_frame(wrap: Any) -> None:
-    """The header ends where the body begins; what follows the body is left alone, and offsets count from the frame."""
+    """The header ends where the body begins; bytes behind the body are ignored, and offsets count from the frame."""
     header = kcore.schema.RequestHeader(request_api_key=52, request_api_version=1, correlation_id=7, client_id="c")
     body = kcore.schema.VoteRequest(cluster_id="k")
     frame = wrap(kcore.encode(header, 2) + kcore.encode(body, 1) + b"rest")

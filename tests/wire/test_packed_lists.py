@@ -1,4 +1,4 @@
-"""Arrays of int32s stay packed in a decoded message until their list is asked for; nobody can tell but by the time."""
+"""Arrays of int32s stay packed in a decoded message until their list is read; only the time differs."""
 
 import copy
 import gc
@@ -131,7 +131,7 @@ def big(partitions: int) -> bytes:
 
 
 def test_partitions_that_outlive_a_big_message_are_whole() -> None:
-    """They lie in slabs, whose other blocks are given back and used again meanwhile."""
+    """They lie in slabs, whose other blocks are freed and reused meanwhile."""
     dice, data, kept = random.Random(5), big(20_000), dict[int, State]()
     for _ in range(6):
         states = kcore.decode(LeaderAndIsrRequest, 7, data).topic_states[0].partition_states

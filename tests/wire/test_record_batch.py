@@ -1,4 +1,4 @@
-"""Record batches: Kafka's own bytes, the slow twins, and bytes that are no batch."""
+"""Record batches: Kafka's own bytes, the slow twins, and invalid bytes."""
 
 import random
 import struct
@@ -100,14 +100,14 @@ def test_every_bit_flip() -> None:
             assert_like_twin(bytes(flipped))
 
 
-def test_a_flip_under_the_crc_is_told() -> None:
+def test_a_flipped_bit_is_a_crc_mismatch() -> None:
     data, _ = recorded()[0]
     for place in (21, 60, len(data) - 1):
         flipped = bytearray(data)
         flipped[place] ^= 1
         assert not scan_batches(flipped).crc_matches[0]
     flipped = bytearray(data)
-    flipped[12] ^= 1  # partitionLeaderEpoch is the broker's to set: outside the CRC.
+    flipped[12] ^= 1  # The broker sets partitionLeaderEpoch: it is outside the CRC.
     assert scan_batches(flipped).crc_matches[0]
 
 
@@ -157,7 +157,8 @@ def test_other_magics_are_skipped_if_asked() -> None:
         ("a record batch whose magic is not 2", 16),
         ("a record batch whose magic is not 2", 50),
     ]
-    least = old[:8] + (5).to_bytes(4, "big") + old[12:17]  # Up to the magic byte: the shortest that says what it is.
+    # Up to the magic byte: the shortest batch with a known format.
+    least = old[:8] + (5).to_bytes(4, "big") + old[12:17]
     assert scan_batches(least + data, skip=True).position.tolist() == [len(least)]
     for length in (-1, 4, 23):  # Before the magic byte, and beyond the bytes.
         wrong = old[:8] + length.to_bytes(4, "big", signed=True) + old[12:]
@@ -165,7 +166,8 @@ def test_other_magics_are_skipped_if_asked() -> None:
         assert (len(batches), batches.end, batches.skipped) == (1, len(data), ())
         assert batches.problem is not None
         assert batches.problem.offset == len(data) + 16
-    short = data[:8] + (48).to_bytes(4, "big") + data[12:]  # Magic 2 and no room for a header: nothing to believe.
+    # Magic 2 without room for a header: its length is not trusted.
+    short = data[:8] + (48).to_bytes(4, "big") + data[12:]
     assert scan_batches(short, skip=True, stop=True).end == 0
 
 

@@ -1,4 +1,4 @@
-"""Records: Kafka's own batches decoded and built again, the slow twin, and bytes that hold no records."""
+"""Records: Kafka's own batches decoded and built again, the slow twin, and invalid bytes."""
 
 import gzip
 import random
@@ -36,7 +36,7 @@ def hexed(value: bytes | None) -> str | None:
 
 
 def told(record: Record) -> dict[str, Any]:
-    """The record as the recorded files have it."""
+    """The record in the form of the recorded files."""
     plain: dict[str, Any] = {"offset": record.offset, "timestamp": record.timestamp, "sequence": record.sequence}
     plain |= {"key": hexed(record.key), "value": hexed(record.value)}
     plain["headers"] = [[name, hexed(value)] for name, value in record.headers]
@@ -46,7 +46,7 @@ def told(record: Record) -> dict[str, Any]:
 
 
 def header_of(batch: dict[str, Any]) -> dict[str, Any]:
-    """What `encode_records` is to be told of a recorded batch."""
+    """The arguments of `encode_records` for a recorded batch."""
     header = {"codec": batch["compression"], "log_append_time": batch["timestampType"] == "LogAppendTime"}
     header |= {"transactional": batch["isTransactional"], "control": batch["isControl"]}
     header |= {"delete_horizon": batch["deleteHorizonMs"] is not None, "base_offset": batch["baseOffset"]}
@@ -61,7 +61,7 @@ def with_crc(batch: bytes) -> bytes:
 
 
 def batch_of(body: bytes, count: int, attributes: int = 0) -> bytes:
-    """A batch whose records are those bytes, whatever they are."""
+    """A batch with these bytes as records."""
     header = struct.pack(">hiqqqhii", attributes, 0, 0, 0, -1, -1, -1, count)
     return with_crc(struct.pack(">qiibI", 0, 49 + len(body), 0, 2, 0) + header + body)
 
@@ -93,7 +93,7 @@ def test_records_of_one_batch_are_those_of_its_columns() -> None:
 
 
 def with_times_of_the_producer(records: Records) -> list[Record]:
-    """Records that are decoded have the time of the append where the batch has LogAppendTime."""
+    """With LogAppendTime, decoded records have the time of the append."""
     base_ms = int(records.batches.base_timestamp[0])
     return [
         replace(record, timestamp=base_ms + delta)
@@ -143,7 +143,7 @@ def as_twin(records: Records) -> list[dict[str, Any]]:
 
 
 def assert_like_twin(batch: bytes) -> bool:
-    """Whether there are records in it."""
+    """The twin agrees, also about errors."""
     records = decode_records(batch, check_crc=False, stop=True)
     try:
         expected, problem = twin.records(batch, 0), None
@@ -229,7 +229,7 @@ def test_mutants_never_do_worse_than_an_error() -> None:
         ("varint that the bytes end in", bytes([20, 0, 0, 0, 1, 1, 0xFE, 0xFF, 0xFF, 0xFF, 0x0F]), 1),
     ],
 )
-def test_lies_are_told(what: str, body: bytes, count: int) -> None:
+def test_false_lengths_are_errors(what: str, body: bytes, count: int) -> None:
     for attributes, data in ((0, body), (1, gzip.compress(body))):
         with pytest.raises(DecodeError, match=what) as raised:
             decode_records(batch_of(data, count, attributes))
@@ -237,7 +237,7 @@ def test_lies_are_told(what: str, body: bytes, count: int) -> None:
 
 
 def test_bits_beyond_a_varints_field_are_dropped() -> None:
-    """ByteUtils.readVarint and readVarlong shift them out, so that a broker takes such records."""
+    """ByteUtils.readVarint and readVarlong drop these bits, so a broker accepts such records."""
     timestamp_delta, offset_delta = [0x84, *[0x80] * 8, 0x7E], [0x82, 0x80, 0x80, 0x80, 0x70]
     body = bytes([38, 0, *timestamp_delta, *offset_delta, 1, 1, 0])
     for data in (batch_of(body, 1), batch_of(gzip.compress(body), 1, attributes=1)):
@@ -259,7 +259,7 @@ def test_control_records_need_a_type() -> None:
 
 @COMPRESSED
 def test_a_batch_without_records_is_not_compressed(codec: str) -> None:
-    """DefaultRecordBatch.writeEmptyHeader; a stream that holds nothing is what Kafka's streaming reader refuses."""
+    """DefaultRecordBatch.writeEmptyHeader; Kafka's streaming reader refuses an empty stream."""
     empty = encode_records([], base_offset=5, last_offset_delta=3, transactional=True)
     assert encode_batches(decode_records(empty), codec=codec) == empty
     assert encode_records([], base_offset=5, last_offset_delta=3, transactional=True, codec=codec) == empty
@@ -279,7 +279,7 @@ def test_a_batch_without_records_is_read_whatever_it_holds(codec: str) -> None:
 
 
 def test_times_before_the_append_are_kept_by_columns_alone() -> None:
-    """A batch of a topic with LogAppendTime has the producer's times as deltas, which Record does not show."""
+    """A batch of a topic with LogAppendTime has the producer's times as deltas, which Record does not expose."""
     rows = [replace(record, timestamp=1000 + 7 * record.offset) for record in SOME]
     batch = encode_records(rows, log_append_time=True, base_timestamp=1000, max_timestamp=5000)
     records = decode_records(batch)

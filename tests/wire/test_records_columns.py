@@ -1,4 +1,4 @@
-"""Records in columns stay in the message that was decoded, and are written from there."""
+"""Records in columns stay in the decoded message, and are written from there."""
 
 import copy
 import gc
@@ -57,7 +57,7 @@ MIXED: list[list[bytes | None]] = [
     [bytes([k]) * 30 for k in range(40)],  # A run of one layout.
     [None] * 20,
     [b""] * 20,
-    [bytes(k * 7 % 200) for k in range(60)],  # No two alike.
+    [bytes(k * 7 % 200) for k in range(60)],  # All different.
     [None, b"few", b""],
     [],
 ]

@@ -1,4 +1,4 @@
-"""Records are views of what was decoded, not copies; copies of a message have bytes of their own."""
+"""Records are views of the decoded bytes, not copies; copies of a message have bytes of their own."""
 
 import copy
 import gc
@@ -31,7 +31,7 @@ def test_a_slice_of_the_input() -> None:
 
 
 def test_it_keeps_the_input_alive() -> None:
-    data = bytes(bytearray(DATA))  # Nobody else holds it.
+    data = bytes(bytearray(DATA))  # No other reference to the bytes.
     view = records(data)
     del data
     gc.collect()

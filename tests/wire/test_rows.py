@@ -1,4 +1,4 @@
-"""Many messages of one kind decoded to columns at once are each of them decoded by itself."""
+"""Decoding many messages of one kind to columns at once equals decoding each of them."""
 
 from collections import defaultdict
 from typing import Any
@@ -22,7 +22,7 @@ from wire.golden import vectors
 
 
 def row_of(rows: Rows, row: int) -> dict[str, Any]:
-    """Everything that a row and the rows below it hold, as Python values; defaults of what was not sent."""
+    """All values of a row and the rows below it, as Python values; defaults of unsent fields."""
     values = {}
     for field in rows._struct.__fields__:
         known = rows.column(field.name)
@@ -95,7 +95,7 @@ def test_no_messages_are_no_rows() -> None:
         assert len(rows) == 0 and rows.isr.offsets.tolist() == [0] and rows.topic_id.shape == (0, 16)
 
 
-def test_a_span_that_is_not_its_message_is_told_with_its_place() -> None:
+def test_an_error_in_a_span_has_its_offset() -> None:
     first, second = record(1), record(3)
     data, end = first + second, len(first + second)
     for cut in range(1, len(second)):
@@ -125,7 +125,7 @@ def whole(messages: list[bytes]) -> tuple[bytes, Any]:
 
 @pytest.mark.recorded
 def test_rows_are_encoded_as_each_of_them_is_by_itself() -> None:
-    """Also those of messages with topics, of which a row has any number."""
+    """Also rows of messages with topics, of which a row has any number."""
     found = defaultdict(list)
     for name, case in vectors():
         found[name, case["version"]].append(bytes.fromhex(case["hex"]))
@@ -136,7 +136,7 @@ def test_rows_are_encoded_as_each_of_them_is_by_itself() -> None:
         rows = decode_rows(message, version, data, spans)
         try:
             encoded, ends = encode_rows(message, version, rows, len(spans))
-        except UnsupportedVersionError:  # Its partitions have no topics, and decoded rows are not grouped by any.
+        except UnsupportedVersionError:  # Its partitions have no topics, and decoded rows are never grouped.
             continue
         grouped += message in (LeaderAndIsrRequest, UpdateMetadataRequest)
         assert ends.tolist() == spans[:, 1].tolist(), (name, version)
@@ -146,7 +146,7 @@ def test_rows_are_encoded_as_each_of_them_is_by_itself() -> None:
 
 
 def test_many_rows_of_runs_that_begin_and_end_anywhere() -> None:
-    """Partitions that are laid out alike are written many at a time, whatever message they are of."""
+    """Partitions of one layout are written many at a time, across messages."""
     random = np.random.default_rng(7)
     message, version = LeaderAndIsrRequest, 7
     for _ in range(30):
@@ -181,7 +181,7 @@ def test_no_rows_are_no_bytes() -> None:
     ]
 
 
-def test_rows_that_are_no_such_messages() -> None:
+def test_invalid_rows_are_refused() -> None:
     data, spans = whole([record(1), record(3)])
     rows = decode_rows(PartitionRecord, 1, data, spans)
     for count in (1, 3):

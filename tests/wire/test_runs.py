@@ -1,4 +1,4 @@
-"""Records that are alike, with tags, nulls and arrays inside, are the same columns and bytes as one by one."""
+"""Records of one layout, with tags, nulls and arrays inside, give the same columns and bytes as one by one."""
 
 import zlib
 from itertools import product
@@ -44,7 +44,7 @@ def test_columns_are_the_message(name: str) -> None:
 
 @pytest.mark.parametrize("dials", ["alike", "alike, tags and nulls", "counts differ"])
 @pytest.mark.parametrize("name", GROWING)
-def test_bytes_that_are_wrong_are_told_as_one_by_one(name: str, dials: str) -> None:
+def test_wrong_bytes_give_the_error_of_value_by_value_reading(name: str, dials: str) -> None:
     """Cut short or with a flipped bit, in the middle of a run or at its ends: the object view walks value by value."""
     version = message_class(name).versions.highest
     _, data = drawn(name, version, DIALS[dials])

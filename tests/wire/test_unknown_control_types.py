@@ -1,4 +1,4 @@
-"""A control batch is one by its attributes, whatever the types of its records: types that Kafka calls UNKNOWN, too."""
+"""A batch's attributes make it a control batch, also with types that Kafka calls UNKNOWN."""
 
 import json
 from pathlib import Path

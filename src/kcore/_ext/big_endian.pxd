@@ -1,4 +1,4 @@
-"""Numbers as the wire has them: the most significant byte first, at any address."""
+"""Loads and stores of big-endian numbers at any address."""
 
 from libc.stdint cimport uint8_t, uint16_t, uint32_t, uint64_t
 

@@ -1,4 +1,4 @@
-# The few of kcore.constants that kernels need; a test holds the two together.
+# The values of kcore.constants that kernels need; tests/tidy/test_kernels.py compares them.
 
 cdef enum:
     NO_LEADER = -1

@@ -1,4 +1,4 @@
-"""Record batches of magic 2, in Rust: CRC-32C, the scanner of batch headers, records as columns, batches built."""
+"""Record batches of magic 2, in Rust: CRC-32C, a scanner of batch headers, records as columns, building of batches."""
 
 from collections.abc import Sequence
 from typing import final
@@ -7,7 +7,7 @@ from _typeshed import ReadableBuffer
 
 @final
 class Column:
-    """Whose bytes the columns show that the functions here return: nobody changes them."""
+    """Owns the bytes of the columns that the functions here return: nobody may change them."""
 
     def __buffer__(self, flags: int, /) -> memoryview: ...
 
@@ -19,18 +19,18 @@ def scan(
 ) -> tuple[memoryview, list[int], int, int, tuple[str, int] | None, list[tuple[str, int]]]:
     """The headers of at most `limit` batches from byte `start` on.
 
-    Gives one buffer with 15 columns in native order (names and dtypes: `kcore.wire.record_batch.BATCH_COLUMNS`), where
-    each begins there, how many batches they have, the offset where reading ended, None or what stopped it with the
-    offset of the field that is wrong, and what was skipped.
+    Returns one buffer with 15 columns in native order (names and dtypes: `kcore.wire.record_batch.BATCH_COLUMNS`), the
+    begin of each column there, the number of batches, and the offset where reading ended. Then None or the problem that
+    stopped it with the offset of the wrong field, and what was skipped.
     """
 
 def decode(
     data: ReadableBuffer, positions: ReadableBuffer, max_bytes: int
 ) -> tuple[list[memoryview], list[memoryview], memoryview, int, tuple[str, int] | None]:
-    """The records of the batches at `positions` (int64), all batches decompressed to at most `max_bytes`.
+    """The records of the batches at `positions` (int64); all batches together decompress to at most `max_bytes`.
 
-    Gives the columns of records and of headers (names and dtypes: `kcore.wire.records.RECORD_COLUMNS`,
-    `HEADER_COLUMNS`), the decompressed bytes, how many batches were decoded, and None or what stopped it.
+    Returns the columns of records and of headers (names and dtypes: `kcore.wire.records.RECORD_COLUMNS`,
+    `HEADER_COLUMNS`), the decompressed bytes, the number of decoded batches, and None or the problem that stopped it.
     """
 
 def find_time(
@@ -38,8 +38,8 @@ def find_time(
 ) -> tuple[tuple[int, int] | None, bool]:
     """Time and offset of the first record of a batch that is not older and not below `start_offset`.
 
-    None and False: more than `budget` bytes would have to be decompressed. ValueError for a batch that cannot be read.
-    Nothing of the records is held.
+    None and False: more than `budget` bytes would have to be decompressed. ValueError for an invalid batch. No record
+    is kept in memory.
     """
 
 def encode(
@@ -49,9 +49,8 @@ def encode(
     buffers: Sequence[ReadableBuffer],
     level: int | None,
 ) -> bytes:
-    """Batches built out of 9, 8 and 4 columns of int64 (`kcore.wire.record_building`) over two buffers of bytes.
-
-    ValueError says which row cannot be written.
+    """Batches built from 9, 8 and 4 columns of int64 (`kcore.wire.record_building`) over two buffers of bytes.
+    ValueError names the row that cannot be written.
     """
 
 def validate(
@@ -65,15 +64,15 @@ def validate(
     target: tuple[int, int | None, int] | None,
     budget: int,
 ) -> tuple[tuple[int, str] | None, list[tuple[int, int, int]], int, int, bytes | None]:
-    """One batch's `records`, the bytes behind its header, as LogValidator and Kafka's decompressing streams take them.
+    """Validate one batch's `records`, the bytes behind its header, as LogValidator and Kafka's streams do.
 
     `count`, `codec` (0 to 4) and `base_timestamp` (ms) are the header's; `append_time`: its maxTimestamp, if its
     timestamp type is LogAppendTime. `window`: now, and how far before and after that a record's time may be (ms); None
-    where the topic's own type is LogAppendTime. `target`: the codec, its level and the most bytes of records that are
-    written anew; None where they stay as they are. `budget`: bytes that may be decompressed.
+    if the topic's own type is LogAppendTime. `target`: the codec, its level and the most bytes of the rewritten
+    records; None if they stay as they are. `budget`: bytes that may be decompressed.
 
-    Gives None or what is wrong (0 INVALID_RECORD, 1 UNKNOWN_SERVER_ERROR, 2 MESSAGE_TOO_LARGE; and why), at most 1,000
-    records that are refused (place, 0 no key, 1 timestamp out of the window, 2 LogAppendTime set by a producer;
-    timestamp), the first and the largest timestamp, and the records written anew. Nothing of records that stay is held;
-    of others one at a time, a quarter of `budget` at most.
+    Returns None or the error (0 INVALID_RECORD, 1 UNKNOWN_SERVER_ERROR, 2 MESSAGE_TOO_LARGE; and why).
+    Then at most 1,000 refused records as (place, reason, timestamp); reasons are 0 no key, 1 timestamp out of the
+    window, 2 LogAppendTime set by a producer. Then the first and the largest timestamp, and the rewritten records.
+    Records that stay are not kept in memory; rewritten ones are kept one at a time, a quarter of `budget` at most.
     """

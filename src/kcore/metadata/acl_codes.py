@@ -2,7 +2,7 @@
 
 from typing import Final
 
-ANY, MATCH = 1, 2  # Of filters alone; MATCH is a pattern type.
+ANY, MATCH = 1, 2  # Only in filters; MATCH is a pattern type.
 LITERAL, PREFIXED = 3, 4
 DENY, ALLOW = 2, 3
 TOPIC, GROUP, CLUSTER, TRANSACTIONAL_ID, DELEGATION_TOKEN, USER = range(2, 8)
@@ -10,11 +10,11 @@ ALL: Final = 2
 READ, WRITE, CREATE, DELETE, ALTER, DESCRIBE, CLUSTER_ACTION, DESCRIBE_CONFIGS, ALTER_CONFIGS = range(3, 12)
 IDEMPOTENT_WRITE, CREATE_TOKENS, DESCRIBE_TOKENS = range(12, 15)
 
-WILDCARD: Final = "*"  # As the name of a literal pattern, as a principal's name and as a host: any.
+WILDCARD: Final = "*"  # Any name, as the name of a literal pattern, as a principal's name and as a host.
 WILDCARD_PRINCIPAL: Final = "User:*"
 CLUSTER_NAME: Final = "kafka-cluster"
 
-# Kafka's names of what an entry can have.
+# Kafka's names for the parts of an entry.
 RESOURCE_TYPES: Final = {
     **{TOPIC: "TOPIC", GROUP: "GROUP", CLUSTER: "CLUSTER", TRANSACTIONAL_ID: "TRANSACTIONAL_ID"},
     **{DELEGATION_TOKEN: "DELEGATION_TOKEN", USER: "USER"},

@@ -1,4 +1,4 @@
-"""A delegation token (KIP-48), without its secret: what znodes and the metadata log know of it."""
+"""A delegation token (KIP-48) without its secret, as znodes and the metadata log store it."""
 
 from collections.abc import Set
 from typing import NamedTuple
@@ -20,7 +20,7 @@ class Token(NamedTuple):
 
     @classmethod
     def of_record(cls, record: DelegationTokenRecord) -> "Token":
-        """Of the metadata log."""
+        """The token of a record of the metadata log."""
         return cls(
             record.token_id,
             KafkaPrincipal.of(record.owner),
@@ -32,13 +32,13 @@ class Token(NamedTuple):
         )
 
     def may_renew(self, principal: KafkaPrincipal) -> bool:
-        """Whether it may say when the token expires (DelegationTokenManager.allowedToRenew)."""
+        """True if the principal may renew or expire the token (DelegationTokenManager.allowedToRenew)."""
         return principal == self.owner or principal in self.renewers
 
     def is_of(self, principal: KafkaPrincipal) -> bool:
-        """Whether it may see the token: who asked for it may, too (TokenInformation.ownerOrRenewer)."""
+        """True if the principal owns, may renew or requested the token (TokenInformation.ownerOrRenewer)."""
         return principal == self.requester or self.may_renew(principal)
 
     def is_of_any(self, principals: Set[KafkaPrincipal]) -> bool:
-        """As `is_of`, for one of many."""
+        """As `is_of`, for any of the principals."""
         return any(each in principals for each in (self.owner, self.requester, *self.renewers))

@@ -1,8 +1,8 @@
-"""metadata.version (KIP-778): the levels that Kafka's releases know, and which records each level may hold.
+"""metadata.version (KIP-778): the levels of Kafka's releases, and which records each level may hold.
 
 `inter.broker.protocol.version` of ZooKeeper mode and `metadata.version` of KRaft are one sequence of names. From
-3.0-IV1 on each name has a feature level, the number that a FeatureLevelRecord holds. Source: MetadataVersion of 3.9.1,
-4.1.2 and 4.3.1.
+3.0-IV1 on each name has a feature level, the number in a FeatureLevelRecord. Source: MetadataVersion of 3.9.1, 4.1.2
+and 4.3.1.
 """
 
 from dataclasses import dataclass
@@ -13,7 +13,7 @@ from kcore.errors import LevelError
 from kcore.java_hash import java_split
 
 FEATURE_NAME: Final = "metadata.version"
-MINIMUM_KRAFT_VERSION: Final = 1  # 3.0-IV1: 3.9.1 takes it where a log or a broker names no level.
+MINIMUM_KRAFT_VERSION: Final = 1  # 3.0-IV1: the default of 3.9.1 if a log or a broker names no level.
 
 VERSIONS: Final = (
     *("2.2-IV0", "2.2-IV1", "2.3-IV0", "2.3-IV1", "2.4-IV0", "2.4-IV1", "2.5-IV0", "2.6-IV0"),
@@ -22,14 +22,14 @@ VERSIONS: Final = (
     *("3.6-IV0", "3.6-IV1", "3.6-IV2", "3.7-IV0", "3.7-IV1", "3.7-IV2", "3.7-IV3", "3.7-IV4", "3.8-IV0", "3.9-IV0"),
     *("4.0-IV0", "4.0-IV1", "4.0-IV2", "4.0-IV3", "4.1-IV0", "4.1-IV1", "4.2-IV0", "4.2-IV1", "4.3-IV0", "4.4-IV0"),
 )
-"""From the first that KIP-380 is in, in order; before 3.0-IV1 they are of ZooKeeper mode alone."""
+"""From the first that includes KIP-380, in order; versions before 3.0-IV1 are only for ZooKeeper mode."""
 
 PLACES: Final = {version: place for place, version in enumerate(VERSIONS)}
-FIRST_KRAFT: Final = "3.0-IV1"  # Feature level 1; the following ones count on.
+FIRST_KRAFT: Final = "3.0-IV1"  # Feature level 1; the next names have the next levels.
 
 
 class KnownVersions(NamedTuple):
-    """The levels that a release's MetadataVersion knows."""
+    """The levels that a release's MetadataVersion has."""
 
     oldest: str
     newest: str
@@ -48,14 +48,14 @@ _ELR_OF_3_9: Final = "4.0-IV0"  # 4.0 moved ELR one level up before it shipped.
 
 
 def name_of_level(level: int) -> str:
-    """The name of a feature level; the number where no release here has it."""
+    """The name of a feature level; the number if no release here has it."""
     place = PLACES[FIRST_KRAFT] + level - 1
     return VERSIONS[place] if level >= 1 and place < len(VERSIONS) else str(level)
 
 
 @dataclass(frozen=True)
 class MetadataVersion:
-    """A metadata.version as the MetadataVersion of one release understands it."""
+    """A metadata.version as the MetadataVersion of one release defines it."""
 
     name: str
     release: str
@@ -90,7 +90,8 @@ class MetadataVersion:
 
     @classmethod
     def of_text(cls, text: str, release: str, *, is_unstable_allowed: bool = False) -> Self:
-        """What `kafka-storage.sh format --release-version` makes of a text, such as `"3.7-IV2"`, `"4.0"` or `"4.0.1"`.
+        """The version that `kafka-storage.sh format --release-version` reads from a text: `"3.7-IV2"`, `"4.0"` or
+        `"4.0.1"`.
 
         `is_unstable_allowed`: unstable.feature.versions.enable. LevelError for a text that the release refuses. Source:
         MetadataVersion.fromVersionString, Formatter.verifyReleaseVersion.
@@ -115,16 +116,16 @@ class MetadataVersion:
 
     @cached_property
     def feature_level(self) -> int:
-        """The level that a FeatureLevelRecord has."""
+        """The level in a FeatureLevelRecord."""
         return PLACES[self.name] - PLACES[FIRST_KRAFT] + 1
 
     @cached_property
     def is_production(self) -> bool:
-        """Whether the release takes it without `unstable.feature.versions.enable`."""
+        """True if the release accepts it without `unstable.feature.versions.enable`."""
         return PLACES[self.name] <= PLACES[RELEASES[self.release].default]
 
     def is_at_least(self, name: str) -> bool:
-        """Whether this is the metadata.version of that name, or a newer one."""
+        """True if this is the metadata.version of that name, or a newer one."""
         return PLACES[self.name] >= PLACES[name]
 
     @cached_property
@@ -159,7 +160,7 @@ class MetadataVersion:
 
     @cached_property
     def scram_supported(self) -> bool:
-        """KIP-900."""
+        """SCRAM credentials are in the log (KIP-900)."""
         return self.is_at_least("3.5-IV2")
 
     @cached_property
@@ -169,7 +170,7 @@ class MetadataVersion:
 
     @cached_property
     def transactions_supported(self) -> bool:
-        """KIP-868."""
+        """Metadata transactions exist (KIP-868)."""
         return self.is_at_least("3.6-IV1")
 
     @cached_property
@@ -179,12 +180,12 @@ class MetadataVersion:
 
     @cached_property
     def controller_registration_supported(self) -> bool:
-        """KIP-919."""
+        """RegisterControllerRecord exists (KIP-919)."""
         return self.is_at_least("3.7-IV0")
 
     @cached_property
     def directories_supported(self) -> bool:
-        """KIP-858: partitions know the log directories of their replicas."""
+        """Partitions store the log directories of their replicas (KIP-858)."""
         return self.is_at_least("3.7-IV2")
 
     @cached_property
@@ -194,7 +195,7 @@ class MetadataVersion:
 
     @cached_property
     def cordoned_directories_supported(self) -> bool:
-        """KIP-1066."""
+        """Directories may be cordoned (KIP-1066)."""
         return self.is_at_least("4.3-IV0")
 
     @cached_property

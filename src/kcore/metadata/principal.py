@@ -1,17 +1,17 @@
-"""Who asks, as ACLs, delegation tokens and envelopes name it (KafkaPrincipal)."""
+"""The principal of a request, as ACLs, delegation tokens and envelopes name it (KafkaPrincipal)."""
 
 from typing import Final, NamedTuple
 
 
 class KafkaPrincipal(NamedTuple):
-    """A type, of which Kafka has one, and a name; in text `User:alice`."""
+    """A type, of which Kafka has one, and a name; as text `User:alice`."""
 
     name: str
     principal_type: str = "User"
 
     @classmethod
     def of(cls, text: str) -> "KafkaPrincipal":
-        """Of `User:alice`; the name may have colons (SecurityUtils.parseKafkaPrincipal)."""
+        """Parse `User:alice`; the name may have colons (SecurityUtils.parseKafkaPrincipal)."""
         principal_type, _, name = text.partition(":")
         return cls(name, principal_type)
 
@@ -19,4 +19,4 @@ class KafkaPrincipal(NamedTuple):
         return f"{self.principal_type}:{self.name}"
 
 
-ANONYMOUS: Final = KafkaPrincipal("ANONYMOUS")  # A client that showed neither a password nor a certificate.
+ANONYMOUS: Final = KafkaPrincipal("ANONYMOUS")  # A client that sent neither a password nor a certificate.

@@ -1,4 +1,4 @@
-"""Which names of topics and numbers of partitions are valid (org.apache.kafka.common.internals.Topic of 3.9.1).
+"""Checks names of topics and numbers of partitions (org.apache.kafka.common.internals.Topic of 3.9.1).
 
 A name becomes a folder, a znode and a key, so every entry point checks it.
 """
@@ -16,7 +16,7 @@ _LEGAL: Final = re.compile(r"[a-zA-Z0-9._-]+")
 
 
 def validate_topic_name(name: str) -> None:
-    """Raises InvalidTopicException for a name that no topic may have."""
+    """Raises InvalidTopicException for an invalid topic name."""
     if reason := reason_invalid(name):
         Errors.INVALID_TOPIC_EXCEPTION.raise_for(f"Topic name is invalid: {reason}")
 
@@ -37,7 +37,7 @@ def reason_invalid(name: str) -> str | None:
 def partition_error(name: str, partition: int) -> Errors:
     """The error for an invalid topic name or partition number; NONE if both are valid.
 
-    Its folder must have a name too: `name-partition` in at most 255 bytes.
+    The partition's folder must have a valid name too: `name-partition` in at most 255 bytes.
     """
     if reason_invalid(name) is not None:
         return Errors.INVALID_TOPIC_EXCEPTION
@@ -47,19 +47,19 @@ def partition_error(name: str, partition: int) -> Errors:
 
 
 class Collisions:
-    """Which topics' metrics would have the same name: periods become underscores there. For many names in turn."""
+    """Finds topics whose metrics would have the same name, since periods become underscores there."""
 
     def __init__(self, names: Iterable[str]) -> None:
-        """Of topics that are there. They are looked through where the first name has such a sign."""
+        """The existing topics, which are read only when the first name has a period or an underscore."""
         self._names, self._added = names, list[str]()
         self._by_metric: dict[str, list[str]] | None = None
 
     def add(self, name: str) -> None:
-        """One more topic."""
+        """Add a topic."""
         self._added.append(name)
 
     def of(self, name: str) -> Sequence[str]:
-        """The other topics, in their order."""
+        """The colliding topics, in their order."""
         if not may_collide(name):
             return ()
         if self._by_metric is None:
@@ -77,7 +77,7 @@ class Collisions:
 
 
 def may_collide(name: str) -> bool:
-    """Whether its metrics have another name."""
+    """True if the name's metrics have another name."""
     return "." in name or "_" in name
 
 

@@ -1,4 +1,4 @@
-"""What the bulk elections share: candidates and what each broker may do; ZooKeeper mode's result and kernel call."""
+"""Shared by the bulk elections: candidates and brokers' flags; also ZooKeeper mode's result and kernel call."""
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -19,16 +19,16 @@ from kcore.types import Int32s, Int64s, UInt8s
 NEVER: Final = np.zeros(1, np.uint8)
 ALWAYS: Final = np.ones(1, np.uint8)
 
-# Columns as long as a multiple of a page would start at one offset within it, and slow each other's stores down.
+# Columns whose length is a multiple of a page begin at one offset within a page and slow each other's stores down.
 _PAGE: Final = 1024
 _STAGGER: Final = 144
 _KERNEL: Final[Callable[..., tuple[int, int, int]]] = kernels.zookeeper
-_FEW: Final = 16  # Less than one partition in so many is better sorted than marked.
+_FEW: Final = 16  # Fewer than one partition in this many are sorted faster than marked.
 
 
 @dataclass(slots=True, eq=False, repr=False)
 class ZooKeeperElections(UnwrittenChanges):
-    """The partitions that change, and those that want a leader and find none (which may change too).
+    """The partitions that change, and those that need a leader and find none (which may change too).
 
     `partition_epochs` are the versions that the writes of the states must find.
     """
@@ -38,12 +38,12 @@ class ZooKeeperElections(UnwrittenChanges):
 
 @dataclass(frozen=True, slots=True)
 class BrokerFlags:
-    """What a broker may do, by its state; flags of the kernels."""
+    """The kernel's flags of a broker for each of its states."""
 
     down: int
     live: int
-    shutting_down: int  # Live or not: in Kafka a broker is shutting down until its registration ends.
-    without_leader: int = CALLS  # What a partition that has no leader does.
+    shutting_down: int  # Live or not: a broker is shutting down in Kafka until its registration ends.
+    without_leader: int = CALLS  # The flag of row -1: of a partition without a leader.
 
     def of(self, brokers: BrokerTable, leaving: Sequence[int], leaving_flags: int) -> Int64s:
         """Broker ids and flags as the kernels read them; `leaving` are rows."""
@@ -55,7 +55,9 @@ class BrokerFlags:
 
 
 def decide(columns: "kernels.Columns", brokers__b: Int64s, rows: Int32s, *rule: Any) -> ZooKeeperElections:
-    """The kernel's decision for partitions `rows`, ascending. Room for changes that do not happen is never touched."""
+    """The kernel's decision for partitions `rows`, ascending. Memory allocated for changes that do not happen stays
+    untouched.
+    """
     count = len(rows)
     step = head_step(count)
     heads = np.empty((kernels.HEADS, step), np.int32)
@@ -76,7 +78,7 @@ def decide(columns: "kernels.Columns", brokers__b: Int64s, rows: Int32s, *rule: 
 
 
 def head_step(count: int) -> int:
-    """How far apart the int32 columns of a decision about `count` candidates lie."""
+    """The distance between the int32 columns of a decision about `count` candidates."""
     return count + 1 + (_STAGGER - count - 1) % _PAGE
 
 
@@ -93,7 +95,7 @@ def columns_of(table: PartitionTable) -> "kernels.Columns":
 
 
 def unclean_by_partition(unclean: bool | npt.ArrayLike | None, partitions: int) -> UInt8s:
-    """Whether a partition's topic allows unclean elections: one entry for all, or one each."""
+    """Whether a partition's topic allows unclean elections: one entry for all, or one for each."""
     if unclean is None or isinstance(unclean, bool):
         return ALWAYS if unclean else NEVER
     allowed = as_array("unclean", unclean)
@@ -103,7 +105,7 @@ def unclean_by_partition(unclean: bool | npt.ArrayLike | None, partitions: int) 
 
 
 def checked_rows(rows: npt.ArrayLike, partitions: int) -> Int32s:
-    """Rows from outside; TableError unless they are partitions of the table, ascending, each once."""
+    """A caller's rows; TableError unless they are partitions of the table, ascending, each once."""
     given = np.array(as_array("rows", rows))  # A copy: no other thread can change it between this check and the kernel.
     if given.ndim != 1 or (given.size and given.dtype.kind not in "iu"):
         raise TableError(f"rows are a list of partition rows, not {given.dtype} of shape {given.shape}")
@@ -116,7 +118,7 @@ def checked_rows(rows: npt.ArrayLike, partitions: int) -> Int32s:
 
 
 def rows_of(table: PartitionTable, leaving: Sequence[int]) -> Int32s:
-    """Partitions with a replica on any of these broker rows."""
+    """The partitions with a replica on any of these broker rows."""
     lists = [table.index.rows(row) for row in leaving]
     if len(lists) == 1:
         return lists[0]
@@ -130,12 +132,12 @@ def rows_of(table: PartitionTable, leaving: Sequence[int]) -> Int32s:
 
 
 def rows_that_call(table: PartitionTable, brokers__b: Int64s) -> Int32s:
-    """Partitions whose leader, or lack of one, calls an election."""
+    """The partitions whose leader, or lack of one, calls an election."""
     rows = np.empty(len(table) + 1, np.int32)
     return rows[: kernels.rows_that_call(table.replicas__ps, table.leader__p, brokers__b, rows)]
 
 
 def rows_not_led_by_first(table: PartitionTable) -> Int32s:
-    """Partitions whose leader is not the preferred replica."""
+    """The partitions whose leader is not the preferred replica."""
     rows = np.empty(len(table) + 1, np.int32)
     return rows[: kernels.rows_not_led_by_first(table.replicas__ps, table.leader__p, rows)]

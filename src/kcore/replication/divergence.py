@@ -1,6 +1,7 @@
-"""Where a follower's log parts from its leader's (KIP-101, KIP-279): end offsets of epochs and truncation offsets.
+"""Computes where a follower's log diverges from its leader's (KIP-101, KIP-279): epochs' ends and truncation offsets.
 
-The bulk functions work on many partitions at once; `exchange` plays one partition's rounds so that one can read them.
+The bulk functions work on many partitions at once; `exchange` plays the rounds of one partition so that one can read
+them.
 """
 
 from dataclasses import dataclass, field
@@ -17,7 +18,7 @@ from kcore.types import Int32s, Int64s
 
 
 class Truncations(NamedTuple):
-    """Where each partition's follower truncates to in the end, and how many rounds that took; one entry a partition."""
+    """The final truncation offset of each partition's follower and the number of rounds; one entry a partition."""
 
     offsets: Int64s
     rounds: Int32s
@@ -32,7 +33,7 @@ class OffsetTruncationState(NamedTuple):
 
 @dataclass
 class Exchange:
-    """One partition's rounds: each request with the leader's answer, each truncation; and the log they leave."""
+    """The rounds of one partition: each request with the leader's answer, each truncation; and the resulting log."""
 
     requests: list[tuple[int, EpochEndOffset]] = field(default_factory=list)
     truncations: list[OffsetTruncationState] = field(default_factory=list)
@@ -47,11 +48,11 @@ def end_offset_for_epoch(
     log_ends: npt.ArrayLike,
     requested: npt.ArrayLike,
 ) -> tuple[Int32s, Int64s]:
-    """Where the requested epoch of each row, or else the last epoch below it, ends: (epochs, end offsets), one a row.
+    """Where each row's requested epoch, or else the last epoch below it, ends: (epochs, end offsets), one a row.
 
-    Row r's epochs are `epochs[row_offsets[r]:row_offsets[r + 1]]` with their start offsets; both must ascend, as those
-    of an EpochTables do: this is not checked here. Both are -1 where the log has no such epoch. Raises TableError for
-    wrong shapes. Source: LeaderEpochFileCache.endOffsetFor (KIP-101).
+    Row r's epochs are `epochs[row_offsets[r]:row_offsets[r + 1]]` with their start offsets. Both must ascend, as in an
+    EpochTables; this function does not check it. Both results are -1 if the log has no such epoch. Raises TableError
+    for wrong shapes. Source: LeaderEpochFileCache.endOffsetFor (KIP-101).
     """
     table = column("epochs", epochs, np.int32), column("starts", starts, np.int64)
     # The kernel indexes by the offsets: a copy, so that no other thread can change them.
@@ -66,7 +67,7 @@ def end_offset_for_epoch(
 
 
 def truncation_offsets(leader: EpochTables, follower: EpochTables) -> Truncations:
-    """Where each follower truncates its log to, by the whole exchange of epochs with its leader, round by round.
+    """Where each follower truncates its log, after its whole exchange of epochs with its leader, round by round.
 
     Row r of `leader` and of `follower`, which needs its high watermarks, are the same partition. Raises TableError.
     Source: AbstractFetcherThread (KIP-101, KIP-279).
@@ -86,7 +87,7 @@ def truncation_offsets(leader: EpochTables, follower: EpochTables) -> Truncation
 def exchange(
     leader: EpochCache, leader_end_offset: int, follower: EpochCache, follower_end_offset: int, high_watermark: int
 ) -> Exchange:
-    """Play one partition's exchange; the follower given stays as it is."""
+    """Play one partition's exchange; does not change `follower`."""
     seen = Exchange(log_end_offset=follower_end_offset, cache=EpochCache(follower.entries))
     fetch_offset = high_watermark
     while not (seen.truncations and seen.truncations[-1].truncation_completed):
@@ -107,11 +108,12 @@ def exchange(
 def offset_truncation_state(
     answer: EpochEndOffset, follower: EpochCache, log_end_offset: int, fetch_offset: int
 ) -> OffsetTruncationState:
-    """What the follower makes of the leader's answer (AbstractFetcherThread.getOffsetTruncationState)."""
+    """The follower's conclusion from the leader's answer (AbstractFetcherThread.getOffsetTruncationState)."""
     if answer.end_offset == UNDEFINED_EPOCH_OFFSET:
-        return OffsetTruncationState(fetch_offset, True)  # At first the high watermark: all below it is safe.
+        # Before any epoch, truncate to the high watermark: all below it is safe.
+        return OffsetTruncationState(fetch_offset, True)
     own = follower.end_offset_for(answer.epoch, log_end_offset)
     if own.epoch == answer.epoch:
         return OffsetTruncationState(min(own.end_offset, answer.end_offset, log_end_offset), True)
-    # Both know only other epochs around here: cut back to the last one below the answer's and ask again (KIP-279).
+    # The logs share no epoch here: truncate to the last own epoch below the answer's and ask again (KIP-279).
     return OffsetTruncationState(min(own.end_offset, log_end_offset), False)

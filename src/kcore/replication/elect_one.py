@@ -1,4 +1,4 @@
-"""Elections one partition at a time, to read and to test by; `elect.py` has the same rules in bulk.
+"""Elects one partition at a time, for reading and as the tests' reference; `elect.py` has the same rules in bulk.
 
 Brokers are ids here. ZooKeeper mode follows kafka.controller.Election and ReplicaStateMachine. KRaft's elections are
 those of `partition_change.py`, for partitions without directories, eligible leader replicas or a reassignment.
@@ -22,7 +22,8 @@ class LeaderAndIsr:
     leader: int
     isr: tuple[int, ...]
     leader_epoch: int
-    partition_epoch: int  # ZooKeeper mode: the version of the state node; it counts writes, so decisions leave it.
+    # ZooKeeper mode: the state node's version; the write of a decision advances it, not the decision.
+    partition_epoch: int
     leader_recovery_state: int = RECOVERED
 
 
@@ -39,10 +40,10 @@ def elect_one(
 ) -> LeaderAndIsr | None:
     """The partition's next state by one election, or None if nothing changes.
 
-    `replicas` in assignment order; `live` the registered brokers that have this partition's log directory online, those
-    shutting down included; `removing` the replicas that a reassignment takes away. A partition that never had a state
-    (None) gets none here. `unclean` turns "online" into "unclean". LevelError for a kind that the level lacks.
-    Source: kafka.controller.Election of 3.9.1, and PartitionChangeBuilder for KRaft.
+    `replicas` in assignment order; `live` the registered brokers that have this partition's log directory online, with
+    those that shut down; `removing` the replicas that a reassignment removes. A partition that never had a state (None)
+    gets none here. `unclean` turns "online" into "unclean". LevelError for a kind that the level lacks. Source:
+    kafka.controller.Election of 3.9.1, and PartitionChangeBuilder for KRaft.
     """
     rules = level_of(level)
     online = [broker for broker in live if broker not in shutting_down]
@@ -111,7 +112,7 @@ def _leader_for_offline(
 def remove_from_isr(broker: int, state: LeaderAndIsr) -> LeaderAndIsr | None:
     """ZooKeeper mode: the state once the broker's replica is offline, or None if it was not in the ISR.
 
-    The last member stays in the ISR, since it has the data; the leader epoch rises all the same. Source:
+    The last member stays in the ISR, since it has the data; the leader epoch still rises. Source:
     ReplicaStateMachine.removeReplicasFromIsr.
     """
     if broker not in state.isr:
@@ -129,9 +130,9 @@ def leader_and_isr_recipients(
     shutting_down: Collection[int] = (),
     removing: Collection[int] = (),
 ) -> tuple[int, ...]:
-    """ZooKeeper mode: the replicas that the LeaderAndIsr request after such an election is meant for.
+    """ZooKeeper mode: the replicas that get the LeaderAndIsr request after an election.
 
-    Source: ElectionResult.liveReplicas, which holds offline replicas too after two of the four kinds.
+    Source: ElectionResult.liveReplicas, which also holds offline replicas after two of the four kinds.
     """
     if kind == "offline":
         return tuple(replica for replica in replicas if replica in live and replica not in shutting_down)

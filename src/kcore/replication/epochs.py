@@ -1,4 +1,6 @@
-"""Leader epochs and where they start in a log: one log's table to read and change, many logs' tables as columns."""
+"""Holds leader epochs and their start offsets in a log: one log's table to read and change, many logs' tables as
+columns.
+"""
 
 from bisect import bisect_right
 from collections.abc import Iterable, Sequence
@@ -23,7 +25,7 @@ class EpochEntry(NamedTuple):
 
 
 class EpochEndOffset(NamedTuple):
-    """Where an epoch ends: the largest epoch up to the requested one, and the offset after its last record."""
+    """The end of an epoch: the largest epoch up to the requested one, and the offset after its last record."""
 
     epoch: int
     end_offset: int
@@ -39,7 +41,7 @@ class EpochCache:
     """One log's epochs, ascending in epoch and in start offset (Kafka's LeaderEpochFileCache, without its file)."""
 
     def __init__(self, entries: Iterable[tuple[int, int]] = ()) -> None:
-        """Assign `entries` one by one: an entry evicts those before it that it contradicts."""
+        """Assign `entries` one by one: an entry evicts earlier ones that contradict it."""
         self.entries: list[EpochEntry] = []
         given = [entry if type(entry) is EpochEntry else EpochEntry(*entry) for entry in entries]
         if _ascend(given):
@@ -49,7 +51,9 @@ class EpochCache:
             self.assign(epoch, start_offset)
 
     def assign(self, epoch: int, start_offset: int) -> bool:
-        """Let `epoch` begin at `start_offset`, in place of every later entry; False if it had begun before that."""
+        """Let `epoch` begin at `start_offset`, in place of every later entry; False if the epoch already began at or
+        before it.
+        """
         if epoch < 0 or start_offset < 0:
             raise TableError(f"neither epoch {epoch} nor start offset {start_offset} may be negative")
         latest = self.latest_entry
@@ -81,7 +85,7 @@ class EpochCache:
         return next((entry for entry in self.entries if entry.epoch > epoch), None)
 
     def end_offset_for(self, requested_epoch: int, log_end_offset: int) -> EpochEndOffset:
-        """Where the epoch, or else the last one below it, ends; UNDEFINED if the log has neither (KIP-101)."""
+        """The end of the epoch, or else of the last one below it; UNDEFINED if the log has neither (KIP-101)."""
         if requested_epoch == UNDEFINED_EPOCH:
             return UNDEFINED
         if requested_epoch == self.latest_epoch:
@@ -89,25 +93,25 @@ class EpochCache:
         above = self.next_entry(requested_epoch)
         if above is None:
             return UNDEFINED
-        # Below the first entry the data is deleted: the follower may continue at the log's start.
+        # The data below the first entry is deleted: the follower may continue at the log's start.
         floor = self.previous_entry(requested_epoch + 1)
         return EpochEndOffset(floor.epoch if floor else requested_epoch, above.start_offset)
 
     def epoch_for_offset(self, offset: int) -> int | None:
-        """The epoch that the record at `offset` has, or would have."""
+        """The epoch of the record at `offset`, also if there is no such record yet."""
         entries = self.entries
-        if entries and entries[-1].start_offset <= offset:  # Mostly.
+        if entries and entries[-1].start_offset <= offset:  # The usual case.
             return entries[-1].epoch
         row = bisect_right(entries, offset, key=_START_OFFSET) - 1
         return entries[row].epoch if row >= 0 else None
 
     def truncate_from_end(self, end_offset: int) -> None:
-        """Forget the epochs that begin at `end_offset` or later; a negative offset leaves all."""
+        """Remove the epochs that begin at `end_offset` or later; a negative offset removes none."""
         while end_offset >= 0 and self.entries and self.entries[-1].start_offset >= end_offset:
             self.entries.pop()
 
     def truncate_from_start(self, start_offset: int) -> None:
-        """Forget the epochs that end at `start_offset` or before; the one that holds it begins there from now on."""
+        """Remove the epochs that end at `start_offset` or before; the epoch that contains it then begins there."""
         epoch = self.epoch_for_offset(start_offset)
         if epoch is not None:
             self.entries = [entry for entry in self.entries if entry.epoch > epoch]
@@ -115,7 +119,7 @@ class EpochCache:
 
 
 def _ascend(entries: Sequence[EpochEntry]) -> bool:
-    """Whether each goes on from the one before, as those of a log do: then none evicts another."""
+    """True if each entry ascends from the one before, as in a log: then none evicts another."""
     if not entries:
         return True
     epochs, starts = zip(*entries, strict=True)
@@ -128,8 +132,8 @@ def _ascend(entries: Sequence[EpochEntry]) -> bool:
 class EpochTables:
     """The epochs of many partitions: row r's are `epochs[row_offsets[r]:row_offsets[r + 1]]`, with their `starts`.
 
-    Within a row both ascend. `log_ends` and `high_watermarks` (followers need them) have one offset a row. Raises
-    TableError otherwise, so that code that takes an EpochTables need not check again.
+    Both ascend within a row. `log_ends` and `high_watermarks` (followers need them) have one offset a row. Raises
+    TableError otherwise, so that functions that take an EpochTables need not check it again.
     """
 
     epochs: Int32s
@@ -139,12 +143,12 @@ class EpochTables:
     high_watermarks: Int64s | None = None
 
     def __post_init__(self) -> None:
-        set_field = object.__setattr__  # As frozen dataclasses must.
+        set_field = object.__setattr__  # The way to set a frozen dataclass's field.
         set_field(self, "epochs", column("epochs", self.epochs, np.int32))
         for name in ("starts", "row_offsets", "log_ends", "high_watermarks"):
             if getattr(self, name) is not None:
                 set_field(self, name, column(name, getattr(self, name), np.int64))
-        # Read-only, since kernels index by them without a check.
+        # Read-only, since kernels use them as indexes without a check.
         set_field(self, "row_offsets", self.row_offsets.copy())
         self.row_offsets.flags.writeable = False
         check_rows(self.epochs, self.starts, self.row_offsets, self.log_ends)
@@ -180,7 +184,7 @@ class EpochTables:
         log_ends: Sequence[int],
         high_watermarks: Sequence[int] | None = None,
     ) -> "EpochTables":
-        """From one sequence of (epoch, start offset) a partition."""
+        """Make them from one sequence of (epoch, start offset) a partition."""
         try:
             entries = [entry for table in tables for entry in table]
             epochs, starts = [epoch for epoch, _ in entries], [start for _, start in entries]
@@ -197,7 +201,7 @@ class EpochTables:
 
 
 def column(name: str, values: npt.ArrayLike, dtype: npt.DTypeLike) -> npt.NDArray[Any]:
-    """`values` as a contiguous column of `dtype`, without a copy where it is one; TableError if they do not fit."""
+    """`values` as a contiguous column of `dtype`, without a copy if it is one; TableError if they do not fit."""
     array = as_array(name, values)
     if array.ndim != 1:
         raise TableError(f"{name} must have one dimension, not {array.ndim}")
@@ -211,7 +215,7 @@ def column(name: str, values: npt.ArrayLike, dtype: npt.DTypeLike) -> npt.NDArra
 
 
 def check_rows(epochs: Int32s, starts: Int64s, row_offsets: Int64s, log_ends: Int64s) -> None:
-    """TableError unless `row_offsets` cut the entries into as many rows as there are log ends."""
+    """TableError unless `row_offsets` divide the entries into as many rows as there are log ends."""
     if len(starts) != len(epochs):
         raise TableError(f"{len(starts)} starts for {len(epochs)} epochs")
     if len(row_offsets) != len(log_ends) + 1:

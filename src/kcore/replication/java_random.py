@@ -1,19 +1,19 @@
-"""What of Java's library decides where replicas go: the sequence of `java.util.Random` and the order of a `HashMap`."""
+"""Repeats Java's library where it decides replica placement: `java.util.Random` and the order of a `HashMap`."""
 
 from collections.abc import Iterable
 from typing import Final
 
-MULTIPLIER: Final = 0x5DEECE66D  # The generator that java.util.Random's documentation fixes.
+MULTIPLIER: Final = 0x5DEECE66D  # The generator that java.util.Random's documentation specifies.
 INCREMENT: Final = 0xB
 MASK: Final = (1 << 48) - 1
 
 _INITIAL_BUCKETS: Final = 16
 _LONGEST_CHAIN: Final = 8  # A longer chain grows a small table ...
-_SMALL_TABLE: Final = 64  # ... and turns into a tree in one of at least this many buckets.
+_SMALL_TABLE: Final = 64  # ... and becomes a tree in a table of at least this many buckets.
 
 
 class JavaRandom:
-    """`java.util.Random` for whole numbers, bit for bit; `state` is what the placement kernel goes on from."""
+    """`java.util.Random` for whole numbers, bit for bit; the placement kernel continues from `state`."""
 
     def __init__(self, seed: int) -> None:
         self.state = (seed ^ MULTIPLIER) & MASK
@@ -57,9 +57,9 @@ def string_hash(text: str) -> int:
 
 
 def hash_map_order(hashes: Iterable[int]) -> list[int]:
-    """In which order a `java.util.HashMap` iterates over keys put in this order, given each key's unsigned hash.
+    """The order in which a `java.util.HashMap` iterates over keys put in this order, given each key's unsigned hash.
 
-    Chains that turned into trees (nine keys in one of 64 buckets or more) are taken in the order of insertion too.
+    Chains that became trees (nine keys in one of 64 buckets or more) are also in insertion order.
     """
     spread = [value ^ value >> 16 for value in hashes]
     buckets = _INITIAL_BUCKETS

@@ -1,4 +1,4 @@
-"""KRaft's changes of many partitions: the common form of every event and election of the KRaft controller.
+"""Decides KRaft's changes of many partitions, the common form of every event and election of the KRaft controller.
 
 Candidates (partition rows) and, for some events, targets (another ISR, other replicas) go in; PartitionChangeRecords
 come out as columns, for the partitions that change. `partition_change.py` has the same rules for one partition.
@@ -22,27 +22,27 @@ from kcore.replication.kraft_results import LISTS, KraftElections, SparseLists
 from kcore.replication.levels import Level
 from kcore.types import Bools, Int8s, Int16s, Int32s, Int64s
 
-ONLINE, UNCLEAN, PREFERRED, CONFIGURED = range(4)  # Configured: online or unclean, as the topic is.
-AS_IS: Final = -2  # First in a row of targets: the target is what the partition has.
+ONLINE, UNCLEAN, PREFERRED, CONFIGURED = range(4)  # Configured: online or unclean, by the topic's configuration.
+AS_IS: Final = -2  # First in a row of targets: keep the partition's list.
 
 _ALL, _BY_PARTITION, _BY_TOPIC = range(3)
 _ACTIVE: Final = BrokerFlags(down=CALLS, live=MAY_LEAD, shutting_down=CALLS)  # ClusterControlManager.isActive
 
 
 class Setting(NamedTuple):
-    """A topic's setting: one value for all, or one a partition row, or one a topic row."""
+    """A topic's setting: one value for all, one a partition row, or one a topic row."""
 
     values: Array
     by: int = _ALL
 
     @classmethod
     def by_partition(cls, values: Array) -> "Setting":
-        """One value a row of the partition table."""
+        """One value for each row of the partition table."""
         return cls(values, _BY_PARTITION)
 
     @classmethod
     def by_topic(cls, values: Array) -> "Setting":
-        """One value a row of the topic table."""
+        """One value for each row of the topic table."""
         return cls(values, _BY_TOPIC)
 
 
@@ -52,18 +52,19 @@ _ONE: Final = Setting(np.ones(1, np.int32))
 
 @dataclass(frozen=True)
 class KraftSettings:
-    """Whose rules decide, and what the cluster and its topics are set to."""
+    """The level whose rules decide, and the settings of the cluster and its topics."""
 
     level: Level
     elr_enabled: bool = False  # The feature eligible.leader.replicas.version is 1 or more.
     unclean: Setting = _NO  # unclean.leader.election.enable
     min_isr: Setting = _ONE  # min.insync.replicas; the replication factor of a topic's partition 0 caps it.
-    use_last_known_leader: bool = True  # unclean.recovery.strategy "balanced": elect the last leader if all else fails.
-    zk_migration: bool = False  # 3.9.1: a migration from ZooKeeper may be going on.
+    # unclean.recovery.strategy "balanced": elect the last leader if nothing else works.
+    use_last_known_leader: bool = True
+    zk_migration: bool = False  # 3.9.1: a migration from ZooKeeper may be in progress.
 
     @cached_property
     def features(self) -> int:
-        """The flags of the kernel, or-ed."""
+        """The kernel's feature flags, or-ed."""
         level = self.level
         flags = {
             kernels.ELR_ENABLED: self.elr_enabled,
@@ -88,23 +89,24 @@ class KraftSettings:
 
 @dataclass(frozen=True, slots=True)
 class BulkTargets:
-    """What the candidates are to become, a row each (r), brokers as rows, padded with -1; None: all as they are.
+    """The targets of the candidates, a row each (r), brokers as rows, padded with -1; None: no target of that kind.
 
-    A row that begins with AS_IS leaves that list of its partition as it is.
+    A row that begins with AS_IS keeps that list of its partition.
     """
 
     isr: Int16s | None = None
     replicas: Int16s | None = None
     removing: Int16s | None = None
     adding: Int16s | None = None
-    recovery: Int8s | None = None  # r, LeaderRecoveryState; -1: as it is
-    directories: Int32s | None = None  # r, rows of the DirectoryTable: where the replica on `directory_broker` moves
+    recovery: Int8s | None = None  # r, LeaderRecoveryState; -1: keep the state
+    # r, rows of the DirectoryTable: the new directory of the replica on `directory_broker`
+    directories: Int32s | None = None
     directory_broker: int = NO_BROKER_ROW
-    default_directories: Int32s | None = None  # b: where a new replica goes
+    default_directories: Int32s | None = None  # b: the directory of a new replica
 
 
 def described_brokers(table: PartitionTable, exceptions: Sequence[int] = (), flags: int = CALLS) -> Int64s:
-    """What each broker may do, as the kernel reads it: active ones may lead; rows `exceptions` have `flags` instead."""
+    """Each broker's flags for the kernel: active brokers may lead; rows `exceptions` have `flags` instead."""
     brokers__b = _ACTIVE.of(table.brokers, exceptions, flags)
     if table.directories__ps is not None:
         brokers__b[1:][~table.brokers.lists_directories__b] |= NO_DIRECTORIES
@@ -122,11 +124,12 @@ def decide(
     targets: BulkTargets | None = None,
     owner__d: Int16s | None = None,
 ) -> KraftElections:
-    """What changes of the partitions `rows`, ascending, by PartitionChangeBuilder.
+    """The changes of the partitions `rows`, ascending, by PartitionChangeBuilder.
 
-    `brokers__b` is made by `described_brokers`; brokers that leave go out of the ISRs that have no target. `leaving`:
-    LEAVING_ISR_ONLY or LEAVING_ONLY, to leave the other partitions alone. Targets are sound: brokers are rows of the
-    table, ISRs and replicas name each once. `owner__d`: who has each directory online, if not as the table says.
+    `described_brokers` makes `brokers__b`; leaving brokers are removed from the ISRs that have no target. `leaving`:
+    LEAVING_ISR_ONLY or LEAVING_ONLY, to skip the other partitions. Targets must be valid: brokers are rows of the
+    table, and ISRs and replicas name each once. `owner__d`: which broker has each directory online, if not as in the
+    table.
     """
     lists, columns = _lists_of(table, rows), _columns_of(table, owner__d)
     rule = (election, *settings.unclean, *settings.min_isr, *table.first_partitions, settings.features | leaving)
@@ -182,7 +185,7 @@ def _lists_of(table: PartitionTable, rows: Int32s) -> "kernels.Lists":
 
 
 def moves_by_candidate(moves: Mapping[int, tuple[int, ...]], rows: Int32s) -> Int16s | None:
-    """The lists of those rows, padded; None where none of them has one."""
+    """The lists of those rows, padded; None if none of them has a list."""
     if not moves or not len(rows):
         return None
     moving = np.sort(np.fromiter(moves, np.int32, len(moves)))
@@ -200,13 +203,13 @@ def moves_by_candidate(moves: Mapping[int, tuple[int, ...]], rows: Int32s) -> In
 
 
 def _isr_width(table: PartitionTable, targets: BulkTargets | None) -> int:
-    """Members of the widest ISR that a change can name: an unclean leader is an ISR of its own."""
+    """Size of the widest ISR that a change can name: an unclean leader is an ISR of its own."""
     target = None if targets is None else targets.isr
     return max(1, _width(table.isr__pi), _width(target))
 
 
 def _room_for_lists(table: PartitionTable, lists: "kernels.Lists", targets: BulkTargets | None, count: int) -> Int32s:
-    """Room for the lists of every candidate; what is not written is never touched."""
+    """Memory for the lists of every candidate; unused pages stay untouched."""
     given = [] if targets is None else [targets.replicas, targets.removing, targets.adding]
     moved = max(table.replicas__ps.shape[1], *(_width(each) for each in (*given, *lists[2:4])), 1)
     eligible = min(MAX_REPLICAS, table.isr__pi.shape[1] + _width(lists[0]) + _width(lists[1]))
@@ -218,7 +221,7 @@ def _width(lists: Int16s | None) -> int:
 
 
 def _sparse_lists(sparse: Int32s, count: int, sizes: Sequence[tuple[int, int]]) -> dict[str, SparseLists]:
-    """Copies, so that the room for lists that did not change is given back."""
+    """Copies, so that the memory for lists that did not change is freed."""
     found: dict[str, SparseLists] = {}
     for name, row, (lists, values) in zip(LISTS, sparse, sizes, strict=True):
         if lists:

@@ -38,7 +38,7 @@ def elect_kraft(
     leaving: Sequence[int],
     settings: KraftSettings,
 ) -> KraftElections:
-    """Elections of one kind; without `rows`, for those that the controller would look at."""
+    """Elections of one kind; without `rows`, for the partitions that the controller would look at."""
     if kind == "controlled-shutdown" and not leaving and rows is None:
         raise LevelError("a controlled shutdown needs the broker that is leaving, or rows")
     fences = rows is None and len(leaving) > 0 and kind != "preferred"
@@ -59,7 +59,7 @@ def _candidates(kind: str, table: PartitionTable, leaving: Sequence[int], broker
 
 
 def _rows_without_active_leader(table: PartitionTable, brokers__b: Int64s) -> Int32s:
-    """Partitions whose leader may not lead, or that have none."""
+    """The partitions whose leader may not lead, or that have none."""
     rows = np.empty(len(table) + 1, np.int32)
     owner__d = None if table.directories__ps is None else table.directories.owner__d
     columns = (table.replicas__ps, table.leader__p, table.directories__ps, owner__d, brokers__b, rows)
@@ -73,7 +73,7 @@ def settings_of(
     min_isr: int | npt.ArrayLike,
     elr: bool,
 ) -> KraftSettings:
-    """Settings from arguments of `elect`; TableError for arrays that have not an entry a partition."""
+    """Settings from arguments of `elect`; TableError for arrays without one entry a partition."""
     if (unclean is None or isinstance(unclean, bool)) and isinstance(min_isr, int):
         return _uniform_settings(rules, bool(unclean), min_isr, elr)
     allowed = unclean_by_partition(unclean, len(table))

@@ -1,8 +1,8 @@
-"""What the KRaft controller decides of partitions, event by event, in bulk (ReplicationControlManager).
+"""Decides the KRaft controller's partition changes event by event, in bulk (ReplicationControlManager).
 
-Each function takes the table, the settings and what happened, reads the state as it is before the event's records are
-replayed, and gives the changes; it changes nothing. Brokers and directories that the event is about are named by id and
-by row of the DirectoryTable; partitions by ascending row. An event looks at the partitions of its brokers alone.
+Each function takes the table, the settings and the event, reads the state before the event's records are replayed, and
+returns the changes; it changes nothing. Ids name the event's brokers, and rows of the DirectoryTable its directories;
+partitions are ascending rows. An event looks only at the partitions of its brokers.
 """
 
 from collections.abc import Iterator, Sequence
@@ -30,7 +30,7 @@ _LEAVES: Final = CALLS | LEAVES
 
 
 def brokers_fenced(table: PartitionTable, settings: KraftSettings, broker_ids: Sequence[int]) -> KraftElections:
-    """Brokers are fenced, or begin a controlled shutdown: they leave every ISR and lead no partition.
+    """Decide for brokers that are fenced, or begin a controlled shutdown: they leave every ISR and lead no partition.
 
     Kafka handles one broker at a time. Several at once go in one change a partition: none of them is elected, and an
     ISR without any other member stays as it is, without a leader. Source: handleBrokerFenced,
@@ -43,7 +43,7 @@ def brokers_fenced(table: PartitionTable, settings: KraftSettings, broker_ids: S
 def brokers_fenced_in_parts(
     table: PartitionTable, settings: KraftSettings, broker_ids: Sequence[int], *, at_once: int
 ) -> Iterator[KraftElections]:
-    """The same for so many partitions at once, at least one part; what a part decides, no other part depends on."""
+    """As `brokers_fenced`, in parts of that many partitions, at least one part; the parts are independent."""
     leaving = [table.brokers.row(broker) for broker in broker_ids]
     brokers__b = described_brokers(table, leaving, _LEAVES)
     rows = rows_of(table, leaving)
@@ -53,7 +53,8 @@ def brokers_fenced_in_parts(
 
 
 def broker_unregistered(table: PartitionTable, settings: KraftSettings, broker_id: int) -> KraftElections:
-    """A broker is unregistered: it leaves every ISR. It stays in ELRs, as in Kafka's code (its comment differs).
+    """Decide for a broker that is unregistered: it leaves every ISR. It stays in ELRs, as in Kafka's code (its comment
+    differs).
 
     Source: handleBrokerUnregistered.
     """
@@ -65,7 +66,7 @@ def broker_unregistered(table: PartitionTable, settings: KraftSettings, broker_i
 def broker_registered(
     table: PartitionTable, settings: KraftSettings, broker_id: int, *, clean_shutdown: bool
 ) -> KraftElections:
-    """A broker comes back as a new incarnation; after an unclean shutdown it goes out of ISRs and ELRs (KIP-966).
+    """Decide for a broker's new incarnation; after an unclean shutdown it leaves ISRs and ELRs (KIP-966).
 
     Source: handleBrokerShutdown; handleBrokerUncleanShutdown of 3.9.1, where nothing happens below 4.0-IV0.
     """
@@ -82,7 +83,7 @@ def broker_registered(
 def broker_unfenced(
     table: PartitionTable, settings: KraftSettings, broker_id: int, *, passed_over: Int32s | None = None
 ) -> KraftElections:
-    """A broker is unfenced: it may lead what has no leader, rows `passed_over` apart. Source: handleBrokerUnfenced."""
+    """Let an unfenced broker lead leaderless partitions, except rows `passed_over`. Source: handleBrokerUnfenced."""
     brokers__b = described_brokers(table, [table.brokers.row(broker_id)], MAY_LEAD)
     rows = leaderless_rows(table)
     if passed_over is not None and len(passed_over):
@@ -93,9 +94,9 @@ def broker_unfenced(
 def directories_failed(
     table: PartitionTable, settings: KraftSettings, broker_id: int, directories: Sequence[int]
 ) -> KraftElections:
-    """Log directories of a broker are offline: its replicas there go out of the ISR (KIP-858).
+    """Decide for failed log directories of a broker: its replicas there leave the ISR (KIP-858).
 
-    `directories` that the broker's registration does not list are passed over. Source: handleDirectoriesOffline.
+    `directories` that the broker's registration does not list are ignored. Source: handleDirectoriesOffline.
     """
     row = table.brokers.row(broker_id)
     newly_offline = [each for each in directories if each in table.brokers.directories[row]]
@@ -105,7 +106,7 @@ def directories_failed(
 def leaders_elected(
     table: PartitionTable, settings: KraftSettings, rows: Int32s, *, unclean: bool = False
 ) -> KraftElections:
-    """Those of `rows` elect that need it: of their preferred leader where another leads, or unclean where none does.
+    """Elect where needed among `rows`: the preferred leader if another leads, or uncleanly if none does.
 
     Source: ElectLeaders, electLeader.
     """
@@ -117,16 +118,17 @@ def leaders_elected(
 def isrs_altered(
     table: PartitionTable, settings: KraftSettings, rows: Int32s, isr__ri: Int16s, recovery__r: Int8s
 ) -> KraftElections:
-    """Leaders request other ISRs (broker rows, padded), which may complete a reassignment, and report their recovery.
+    """Decide leaders' requests for other ISRs (broker rows, padded), which may complete a reassignment.
 
-    The caller has checked what validateAlterPartitionData checks. Source: alterPartition.
+    The requests also report recovery. The caller has made the checks of validateAlterPartitionData. Source:
+    alterPartition.
     """
     targets = BulkTargets(isr=isr__ri, recovery=recovery__r)
     return decide(table, settings, rows, described_brokers(table), targets=targets)
 
 
 def replicas_lost(table: PartitionTable, settings: KraftSettings, broker_id: int, rows: Int32s) -> KraftElections:
-    """The broker's replicas of these partitions are in an offline directory: they go out of the ISR.
+    """Decide for partitions whose replica on the broker is in an offline directory: it leaves the ISR.
 
     Source: generateLeaderAndIsrUpdates with a broker to remove.
     """
@@ -143,16 +145,16 @@ def leaderless_rows(table: PartitionTable) -> Int32s:
 def _replicated_or_eligible(table: PartitionTable, broker_row: int) -> Int32s:
     """The partitions that have the broker among their replicas or in their ELR.
 
-    An ELR keeps a replica that was moved away while the ISR was below the minimum, and the index knows replicas alone.
-    So all ELRs, where there are any, are scanned: a third of a millisecond for a million partitions.
+    An ELR keeps a replica that was moved away while the ISR was below the minimum, and the index has only replicas. So
+    all ELRs are scanned if there are any: a third of a millisecond for a million partitions.
     """
     held = table.index.rows(broker_row)
     if table.elr__pi is None:
         return held
     found = np.empty(len(table) + 1, np.int32)
     eligible = found[: kernels.rows_with_member(table.elr__pi, broker_row, found)]
-    strangers = eligible[(table.replicas__ps[eligible] != broker_row).all(axis=1)]
-    return np.union1d(held, strangers) if len(strangers) else held
+    not_replicas = eligible[(table.replicas__ps[eligible] != broker_row).all(axis=1)]
+    return np.union1d(held, not_replicas) if len(not_replicas) else held
 
 
 def _rows_in(table: PartitionTable, broker_row: int, directories: Sequence[int]) -> Int32s:

@@ -1,8 +1,8 @@
-"""Replicas that move, in bulk: reassignments begun and cancelled, directories assigned (KIP-455, KIP-858).
+"""Decides moves of replicas in bulk: reassignments begun and cancelled, directories assigned (KIP-455, KIP-858).
 
-A reassignment ends by itself: the ISR change that lets it end (`kraft_events.isrs_altered`) names what stays.
-As in `kraft_events.py`, the state is read as it is before the records are replayed, and nothing is changed.
-Source: ReplicationControlManager, PartitionReassignmentReplicas, PartitionReassignmentRevert.
+The ISR change that allows a reassignment to complete (`kraft_events.isrs_altered`) also completes it. As in
+`kraft_events.py`, functions read the state before the records are replayed, and change nothing. Source:
+ReplicationControlManager, PartitionReassignmentReplicas, PartitionReassignmentRevert.
 """
 
 from dataclasses import replace
@@ -32,7 +32,7 @@ _LAST: Final = np.iinfo(np.int64).max  # Sorts behind every broker id.
 
 
 class Cancelled(NamedTuple):
-    """Reassignments that are given up, and those that cannot be."""
+    """Cancelled reassignments, and those that cannot be cancelled."""
 
     changes: KraftElections
     refused: Int32s  # Rows that would keep no replica in sync, or none at all.
@@ -41,13 +41,13 @@ class Cancelled(NamedTuple):
 def reassignments_begun(
     table: PartitionTable, settings: KraftSettings, rows: Int32s, replicas__rs: Int16s, *, keeps_earlier: bool = True
 ) -> KraftElections:
-    """The partitions `rows` move to these replicas (broker rows, padded): they get both, the old and the new, at first.
+    """Begin to move the partitions `rows` to these replicas (broker rows, padded): first they get both, old and new.
 
-    `keeps_earlier`: as Kafka does, a move that adds no replica leaves what an earlier one adds, and one that removes
-    none leaves what an earlier one removes. Otherwise the new move is all that remains: it adds the target's replicas
-    that were none before the earlier move (KIP-455), and removes those that the target lacks.
+    `keeps_earlier`: as in Kafka, a move that adds no replica keeps what an earlier one adds, and one that removes none
+    keeps what an earlier one removes. Otherwise only the new move remains: it adds the target's replicas that were not
+    there before the earlier move (KIP-455), and removes those that the target lacks.
 
-    TableError where both are more than MAX_REPLICAS. Source: changePartitionReassignment.
+    TableError if both are more than MAX_REPLICAS. Source: changePartitionReassignment.
     """
     current = table.replicas__ps[rows]
     earlier = None if keeps_earlier else moves_by_candidate(table.adding, rows)
@@ -67,10 +67,10 @@ def reassignments_begun(
 
 
 def reassignments_cancelled(table: PartitionTable, settings: KraftSettings, rows: Int32s) -> Cancelled:
-    """The partitions `rows`, which are being reassigned, go back to the replicas that they had.
+    """Return the partitions `rows`, which are being reassigned, to the replicas before the reassignment.
 
-    Where all ISR members were being added, the first replica is elected uncleanly, if the topic allows it.
-    Source: cancelPartitionReassignment.
+    If all ISR members were being added, the first replica is elected uncleanly, provided the topic allows it. Source:
+    cancelPartitionReassignment.
     """
     adding = moves_by_candidate(table.adding, rows)
     adding = np.full((len(rows), 1), NO_BROKER_ROW, np.int16) if adding is None else adding
@@ -89,10 +89,10 @@ def reassignments_cancelled(table: PartitionTable, settings: KraftSettings, rows
 def directories_assigned(
     table: PartitionTable, settings: KraftSettings, broker_id: int, rows: Int32s, directories__r: Int32s
 ) -> KraftElections:
-    """The broker reports the directory (row of the DirectoryTable) of its replica of each partition.
+    """Decide a broker's report of the directory (row of the DirectoryTable) of its replica of each partition.
 
-    Kafka decides on the state before: a partition without a leader gets one by the directory that the replica leaves.
-    `replicas_lost` decides what else follows from offline directories. Source: handleAssignReplicasToDirs.
+    Kafka decides on the state before: the replica's old directory determines the leader of a partition without one.
+    `replicas_lost` decides the other effects of offline directories. Source: handleAssignReplicasToDirs.
     """
     return _assigned(table, settings, broker_id, rows, directories__r, described_brokers(table))
 
@@ -106,10 +106,11 @@ def directories_assigned_as_they_are(
     *,
     replaced_lead: bool = False,
 ) -> list[KraftElections]:
-    """The same, but a partition without a leader gets one by the directory where the replica is: if that is online.
+    """As `directories_assigned`, but the replica's present directory, if online, gives a leaderless partition its
+    leader.
 
-    Unless `replaced_lead`, the last known leader of a partition without ISR is forgotten where its disk was replaced:
-    it has no record any more, and the other replicas may have all.
+    Unless `replaced_lead`, a partition without ISR whose last known leader's disk was replaced forgets that leader: it
+    has lost its records, and the other replicas may have all.
     """
     is_leaderless = table.leader__p[rows] == NO_BROKER_ROW
     if not is_leaderless.any():
@@ -135,7 +136,7 @@ def directories_assigned_as_they_are(
 
 
 def _were_replaced(table: PartitionTable, settings: KraftSettings, broker_id: int, rows: Int32s) -> Bools:
-    """Where the broker is the last known leader, others have replicas, and its own was on a disk that it has lost."""
+    """Where the broker is the last known leader, there are other replicas, and its own was on a lost disk."""
     known, row = table.last_known_elr__pi, table.brokers.row(broker_id)
     if not settings.elr_enabled or known is None or table.directories__ps is None:
         return np.zeros(len(rows), np.bool_)
@@ -152,11 +153,11 @@ def _were_replaced(table: PartitionTable, settings: KraftSettings, broker_id: in
 
 
 def _without_last_known_leader(changes: KraftElections) -> KraftElections:
-    """Each of them forgets it, too."""
+    """The decision, with the last known leader removed from each partition."""
     count = len(changes)
-    nobody = SparseLists(np.arange(count, dtype=np.int32), np.zeros(count + 1, np.int32), np.empty(0, np.int32))
+    empty_lists = SparseLists(np.arange(count, dtype=np.int32), np.zeros(count + 1, np.int32), np.empty(0, np.int32))
     fields = changes.fields | np.uint16(ChangedFields.LAST_KNOWN_ELR)
-    return replace(changes, fields=fields, last_known_elr=nobody)
+    return replace(changes, fields=fields, last_known_elr=empty_lists)
 
 
 def _assigned(
@@ -183,7 +184,7 @@ def are_online(table: PartitionTable, broker_id: int, directories__r: Int32s) ->
 
 
 def default_directories(brokers: BrokerTable, level: Level) -> Int32s:
-    """By broker row, where its new replicas go: its only directory, else UNASSIGNED; MIGRATING if it lists none.
+    """The directory of new replicas by broker row: the only directory, else UNASSIGNED; MIGRATING without directories.
 
     Source: ClusterControlManager.defaultDir, KRaftClusterDescriber.defaultDir.
     """
@@ -197,13 +198,13 @@ def default_directories(brokers: BrokerTable, level: Level) -> Int32s:
 
 
 def _masked(brokers: Int16s, these: Int16s) -> Int16s:
-    """`brokers` with -1 in place of every broker that the same row of `these` has."""
+    """`brokers` with -1 in place of every broker that is in the same row of `these`."""
     in_both = (brokers[:, :, None] == these[:, None, :]).any(axis=2)
     return np.where(in_both, np.int16(NO_BROKER_ROW), brokers)
 
 
 def _packed(brokers: Int16s) -> Int16s:
-    """The brokers of each row in order, then -1; no wider than the longest row, but one wide at least."""
+    """The brokers of each row in order, then -1; as wide as the longest row, at least 1."""
     order = np.argsort(brokers == NO_BROKER_ROW, axis=1, kind="stable")
     packed = np.take_along_axis(brokers, order, axis=1)
     width = max(1, int(np.count_nonzero(brokers != NO_BROKER_ROW, axis=1).max(initial=0)))
@@ -213,7 +214,7 @@ def _packed(brokers: Int16s) -> Int16s:
 
 
 def _without(table: PartitionTable, brokers: Int16s, these: Int16s) -> Int16s:
-    """The brokers of each row that the same row of `these` lacks, by ascending id, as Kafka's TreeSet has them."""
+    """The brokers of each row that are not in the same row of `these`, by ascending id, as in Kafka's TreeSet."""
     left = _masked(brokers, these)
     ids = np.append(table.brokers.ids.astype(np.int64), _LAST)[left]
     return _packed(np.take_along_axis(left, np.argsort(ids, axis=1, kind="stable"), axis=1))

@@ -1,4 +1,4 @@
-"""Where the KRaft controller puts new partitions: on which of a table's brokers, in which directories, led by whom.
+"""Places new partitions as the KRaft controller: their brokers, directories and leaders.
 
 Source: ReplicationControlManager.createTopic, BrokerHeartbeatManager.usableBrokers, StripedReplicaPlacer.
 """
@@ -21,16 +21,16 @@ from kcore.types import Bools, Int32s
 
 
 class UsableBrokers(NamedTuple):
-    """The brokers that may get replicas, in the order in which Kafka's controller goes through them."""
+    """The brokers that may get replicas, in the order of Kafka's controller."""
 
     ids: Int32s
     racks: Racks
-    fenced: Bools  # They get replicas only where the others do not suffice, and none first.
+    fenced: Bools  # Fenced brokers get replicas only if the others do not suffice, and never the first one.
 
 
 @dataclass(frozen=True, slots=True)
 class NewPartitions:
-    """The state in which partitions begin, brokers as ids padded with -1; epochs are 0, and all is recovered."""
+    """The first state of partitions, brokers as ids padded with -1; epochs are 0, and all are recovered."""
 
     replicas__ps: Int32s
     directories__ps: Int32s  # Rows of the DirectoryTable, 0 in unused slots.
@@ -41,10 +41,11 @@ class NewPartitions:
 def usable_brokers(
     brokers: BrokerTable, level: Level, *, shutting_down: Collection[int] | None = None
 ) -> UsableBrokers:
-    """Registered brokers that are not shutting down; from 4.3.1 on, not those whose directories are all cordoned.
+    """Registered brokers that are not shutting down; from 4.3.1 on, without those whose directories are all cordoned.
 
-    Kafka's controller knows from heartbeats who is `shutting_down` (ids). None: the unfenced brokers that are shutting
-    down in the log, which is the same for brokers that register again after a shutdown. Source: KIP-841, KIP-1066.
+    Kafka's controller learns from heartbeats which brokers are `shutting_down` (ids). None: the unfenced brokers that
+    are shutting down in the log, which is the same for brokers that register again after a shutdown. Source: KIP-841,
+    KIP-1066.
     """
     if shutting_down is None:
         going = brokers.in_controlled_shutdown__b & ~brokers.fenced__b
@@ -53,7 +54,7 @@ def usable_brokers(
     usable = brokers.registered__b & ~going
     if level.skips_cordoned_brokers:
         for row, cordoned in enumerate(brokers.cordoned_directories):
-            # A broker that lists no directories, or has not reported which are cordoned, is eligible.
+            # A broker without directories, or with an unknown set of cordoned ones, is eligible.
             if cordoned is not None and brokers.directories[row]:
                 usable[row] &= not {*brokers.directories[row]} <= {*cordoned}
     rows = np.flatnonzero(usable)
@@ -64,17 +65,17 @@ def usable_brokers(
 
 
 def place_partitions(usable: UsableBrokers, partitions: int, replication_factor: int, random: JavaRandom) -> Int32s:
-    """Replicas of so many new partitions: broker ids, the preferred leader first. Draws from `random` and moves it on.
+    """Place the replicas of that many new partitions: broker ids, the preferred leader first. Advances `random`.
 
-    PlacementError where the usable brokers are too few, or none is unfenced.
+    PlacementError if there are too few usable brokers, or none is unfenced.
     """
     return place_striped(*usable, partitions, replication_factor, random)
 
 
 def new_partitions(brokers: BrokerTable, level: Level, replicas__ps: Int32s) -> NewPartitions:
-    """New partitions on these brokers (ids, padded): those that are active are in sync, and the first of them leads.
+    """New partitions on these brokers (ids, padded): the active ones are in sync, and the first of them leads.
 
-    Raises PlacementError for a partition without an active replica, TableError for a broker that is not known.
+    Raises PlacementError for a partition without an active replica, TableError for an unknown broker.
     """
     rows = brokers.rows(replicas__ps)
     active = np.append(brokers.live & ~brokers.in_controlled_shutdown__b, False)[rows]

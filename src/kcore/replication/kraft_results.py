@@ -1,4 +1,4 @@
-"""What a KRaft decision gives: PartitionChangeRecords as columns, beside the state after them."""
+"""The result of a KRaft decision: PartitionChangeRecords as columns, and the state after them."""
 
 from dataclasses import dataclass
 from enum import IntFlag
@@ -17,7 +17,7 @@ class ChangedFields(IntFlag):
     """Fields of a PartitionChangeRecord, each the bit of its tag."""
 
     ISR = 1 << 0
-    LEADER = 1 << 1  # Set without another leader: the leader epoch rises.
+    LEADER = 1 << 1  # Without another leader: only the leader epoch rises.
     REPLICAS = 1 << 2
     REMOVING_REPLICAS = 1 << 3
     ADDING_REPLICAS = 1 << 4
@@ -29,17 +29,17 @@ class ChangedFields(IntFlag):
 
 @dataclass(slots=True, eq=False, repr=False)
 class SparseLists(Comparable):
-    """A list that few changes set: list k is that of change `places[k]`, `values[offsets[k]:offsets[k + 1]]`."""
+    """A list that few changes set: list k belongs to change `places[k]`: `values[offsets[k]:offsets[k + 1]]`."""
 
     places: Int32s  # n, ascending
     offsets: Int32s  # n + 1
-    values: Int32s  # broker ids; of directories: rows of the DirectoryTable
+    values: Int32s  # broker ids; for directories: rows of the DirectoryTable
 
     def __repr__(self) -> str:
         return f"<SparseLists of {counted(len(self.places), 'change')}>"
 
     def as_vectors(self, count: int) -> Vectors:
-        """A list for each of `count` changes, null where the change sets none."""
+        """A list for each of `count` changes, null if the change sets none."""
         sizes = np.zeros(count + 1, np.int32)
         sizes[self.places + 1] = np.diff(self.offsets)
         valid = np.zeros(count, np.bool_)
@@ -49,13 +49,13 @@ class SparseLists(Comparable):
 
 @dataclass(slots=True, eq=False, repr=False)
 class KraftElections(PartitionChanges):
-    """What the KRaft controller decided: c PartitionChangeRecords as columns. Both epochs are those after the change.
+    """The KRaft controller's decision: c PartitionChangeRecords as columns. Both epochs are those after the change.
 
     The columns of PartitionChanges hold the state after the change, changed or not; `fields` lists the fields that the
     record sets. A list that no change sets is None.
     """
 
-    failed: Int32s  # Rows of the partitions that want a leader and find none (they may change too), ascending.
+    failed: Int32s  # Rows of the partitions that need a leader and find none (they may change too), ascending.
     fields: UInt16s  # c, ChangedFields
     replicas: SparseLists | None = None
     removing_replicas: SparseLists | None = None
@@ -65,11 +65,11 @@ class KraftElections(PartitionChanges):
     directories: SparseLists | None = None
 
     def wider(self) -> KraftChanges | None:
-        """The records, where one of them names a list beside the ISR."""
+        """The records with their lists, if any of them names a list besides the ISR; else None."""
         return None if all(getattr(self, name) is None for name in LISTS) else self.records()
 
     def records(self) -> KraftChanges:
-        """The PartitionChangeRecords alone: what they name, and nothing of the state that stays."""
+        """Only the PartitionChangeRecords: the fields that they set, without the unchanged state."""
         lists = {short: getattr(self, name) for name, short in LISTS.items()}
         return KraftChanges(
             rows=self.rows,

@@ -18,14 +18,14 @@ from kcore.metadata.metadata_version import PLACES, VERSIONS, MetadataVersion
 from kcore.metadata.metadata_version import RELEASES as METADATA_RELEASES
 
 RELEASES: Final = METADATA_RELEASES
-"""The releases whose decisions are here: the oldest and the newest metadata.version that they know, and their own."""
+"""The releases whose rules are here: the oldest and the newest metadata.version that each supports, and its own."""
 
-ZOOKEEPER_RELEASE: Final = "3.9.1"  # The last line of releases with a ZooKeeper-mode controller.
+ZOOKEEPER_RELEASE: Final = "3.9.1"  # The last release with a ZooKeeper-mode controller.
 
 
 @dataclass(frozen=True)
 class Level:
-    """The mode, whose classes decide, and at which inter.broker.protocol.version or metadata.version."""
+    """The mode, the release whose classes decide, and the inter.broker.protocol.version or metadata.version."""
 
     zookeeper: bool
     release: str
@@ -33,7 +33,7 @@ class Level:
 
     @classmethod
     def parse(cls, text: str) -> Self:
-        """From the forms this module's head lists; LevelError for any other."""
+        """Parse the forms that the module docstring lists; LevelError for any other."""
         version, _, release = text.partition("@")
         if not release and version.startswith("zookeeper:"):
             return cls._zookeeper(version.removeprefix("zookeeper:"))
@@ -77,7 +77,7 @@ class Level:
 
     @cached_property
     def epoch_bump_on_isr_shrink(self) -> bool:
-        """KRaft: a smaller ISR alone raises the leader epoch, until KAFKA-15021."""
+        """KRaft: until KAFKA-15021, a smaller ISR alone raises the leader epoch."""
         return self._version.epoch_bump_on_isr_shrink
 
     @cached_property
@@ -92,17 +92,17 @@ class Level:
 
     @cached_property
     def knows_no_clean_shutdown(self) -> bool:
-        """KRaft: 3.9.1 takes every restart of a broker for an unclean one, where it supports ELR at all."""
+        """KRaft: 3.9.1 treats every restart of a broker as unclean, if it supports ELR at all."""
         return self.release == "3.9.1"
 
     @cached_property
     def elects_dead_last_known_leader(self) -> bool:
-        """KRaft: 3.9.1 elects the last known leader without a look whether it may lead."""
+        """KRaft: 3.9.1 elects the last known leader without checking that it may lead."""
         return self.release == "3.9.1"
 
     @cached_property
     def last_known_leader_of_empty_isr(self) -> bool:
-        """KRaft: 3.9.1 remembers the last leader when the ISR becomes empty, later releases when the leader goes."""
+        """KRaft: 3.9.1 stores the last leader when the ISR becomes empty, later releases when the leader leaves."""
         return self.release == "3.9.1"
 
     @cached_property
@@ -112,12 +112,12 @@ class Level:
 
     @cached_property
     def assignments_clear_elr(self) -> bool:
-        """KRaft: before 4.3.1, AssignReplicasToDirs takes a partition's ELR away, as if ELR were disabled."""
+        """KRaft: before 4.3.1, AssignReplicasToDirs clears a partition's ELR, as if ELR were disabled."""
         return self.release in ("3.9.1", "4.1.2")
 
     @cached_property
     def reassignment_awaits_all_replicas(self) -> bool:
-        """KRaft: a reassignment completes once all its replicas are in sync; for 4.3.1 the added ones are enough."""
+        """KRaft: a reassignment completes when all its replicas are in sync; for 4.3.1 the added ones suffice."""
         return self.release in ("3.9.1", "4.1.2")
 
 
@@ -134,7 +134,7 @@ _parse: Final = cache(Level.parse)
 
 
 def _parsed() -> tuple[Level, ...]:
-    """Every level that has a name; parsed here, so that the first election need not."""
+    """Every level with a name; parsed at import, so that the first election need not."""
     forms = ("{}", "zookeeper:{}", *("{}@" + release for release in RELEASES))
     texts = [form.format(name) for name in VERSIONS for form in forms]
     levels: dict[Level, None] = {}

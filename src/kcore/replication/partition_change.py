@@ -1,11 +1,16 @@
-"""The change of one KRaft partition, for readers and tests: all of Kafka's PartitionChangeBuilder. The controller sets
-targets (another ISR, other replicas, another directory). The result is the fields of a PartitionChangeRecord, or None.
-The steps come in Kafka's order, and the order matters:
+"""Changes one KRaft partition, for readers and tests: all of Kafka's PartitionChangeBuilder.
+
+The controller sets targets (another ISR, other replicas, another directory). The result is the fields of a
+PartitionChangeRecord, or None. The steps come in Kafka's order, and the order matters:
 
 1. a reassignment that the target ISR completes is completed;
+
 2. replicas that leave the ISR while it is below the minimum become eligible leader replicas (ELR, KIP-966);
+
 3. a leader is elected: the ISR first, then the ELR, then the last known leader, then, if unclean, any replica;
+
 4. the leader is set although it stays, where Kafka wants a new leader epoch;
+
 5. fields that differ from the partition are set.
 
 `_ext/elections/partition_change.pyx` states the same rules for many partitions. Brokers are ids here.
@@ -70,31 +75,32 @@ class PartitionChange:
 
 @dataclass(frozen=True, slots=True)
 class Targets:
-    """The targets of a partition; None means "as it is"."""
+    """The targets of a partition; None keeps the partition's value."""
 
     isr: Brokers | None = None
     replicas: Brokers | None = None
     removing_replicas: Brokers | None = None
     adding_replicas: Brokers | None = None
     leader_recovery_state: int | None = None
-    directories: Mapping[int, Uuid] = field(default_factory=dict)  # Of replicas that move to another directory.
+    directories: Mapping[int, Uuid] = field(default_factory=dict)  # New directories of replicas.
     unclean_shutdown: Collection[int] = ()  # Replicas that may have lost acknowledged records.
 
 
 @dataclass(frozen=True, slots=True)
 class KraftRules:
-    """Whose rules decide, and the settings that they ask for."""
+    """The level whose rules decide, and the settings that the rules need."""
 
     level: Level
     elr_enabled: bool = False  # The feature eligible.leader.replicas.version is 1 or more.
     min_isr: int = 1  # The topic's min.insync.replicas, at most the replication factor of its partition 0.
-    use_last_known_leader: bool = True  # unclean.recovery.strategy "balanced": elect the last leader if all else fails.
-    zk_migration: bool = False  # 3.9.1: a migration from ZooKeeper may be going on.
+    # unclean.recovery.strategy "balanced": elect the last leader if nothing else works.
+    use_last_known_leader: bool = True
+    zk_migration: bool = False  # 3.9.1: a migration from ZooKeeper may be in progress.
 
 
 @dataclass(frozen=True, slots=True)
 class _Target:
-    """Targets with nothing left out, and the ELR that comes of them."""
+    """Complete targets, and the resulting ELR."""
 
     isr: Brokers
     replicas: Brokers
@@ -113,11 +119,11 @@ def partition_change(
     targets: Targets = Targets(),
     default_directory: Callable[[int], Uuid] = lambda broker: MIGRATING,
 ) -> PartitionChange | None:
-    """What changes when the partition gets these targets and holds this election; None for nothing.
+    """The change of a partition with these targets and this election; None if nothing changes.
 
-    `election`: "online" elects cleanly, "unclean" any replica if it must, "preferred" the first replica if it can.
+    `election`: "online" elects cleanly, "unclean" any replica if needed, "preferred" the first replica if possible.
     `may_lead`: whether a broker is active (unfenced, not shutting down) and its replica's directory online.
-    `default_directory`: where a broker's new replica goes. LevelError for another election or a ZooKeeper level.
+    `default_directory`: the directory of a broker's new replica. LevelError for another election or a ZooKeeper level.
     Source: PartitionChangeBuilder.build.
     """
     if rules.level.zookeeper or election not in ELECTIONS:
@@ -136,7 +142,7 @@ def partition_change(
             if partition.leader_recovery_state != RECOVERING and rules.level.leader_recovery_supported:
                 change = replace(change, leader_recovery_state=RECOVERING)
     if change.leader == NO_LEADER_CHANGE and not set(partition.replicas) <= set(target.replicas):
-        change = replace(change, leader=partition.leader)  # A replica goes: the others must fence it.
+        change = replace(change, leader=partition.leader)  # A replica is removed: the others must fence it.
     change = _with_elr(change, partition, target, rules)
     if change.isr is None and (target.isr or rules.elr_enabled) and target.isr != partition.isr:
         change = replace(change, isr=target.isr)  # Without ELR the ISR never becomes empty.
@@ -160,7 +166,7 @@ def _target(partition: PartitionRegistration, targets: Targets) -> _Target:
 
 
 def _completed(target: _Target, level: Level) -> _Target:
-    """Without the replicas being removed, once the target ISR allows it.
+    """The target without the replicas being removed, if the target ISR allows it.
 
     Source: PartitionReassignmentReplicas.maybeCompleteReassignment.
     """
@@ -169,7 +175,7 @@ def _completed(target: _Target, level: Level) -> _Target:
     isr, replicas = _without(target.isr, target.removing), _without(target.replicas, target.removing)
     if target.removing and not (isr and replicas):
         return target
-    # 4.3.1 awaits all replicas only where they become fewer: completing then could shrink the ISR for nothing.
+    # 4.3.1 awaits all replicas only if their number falls: completing earlier could shrink the ISR needlessly.
     if level.reassignment_awaits_all_replicas:
         awaited = {*replicas}
     elif len(target.adding) < len(target.removing):
@@ -197,7 +203,7 @@ def _with_eligible_leaders(
 
 
 def _hash_set(*members: int) -> Brokers:
-    """The members in the order in which a HashSet of them iterates."""
+    """The members in the iteration order of a HashSet of them."""
     distinct = list(dict.fromkeys(members))
     return tuple(distinct[place] for place in hash_map_order(member & 0xFFFFFFFF for member in distinct))
 
@@ -213,7 +219,7 @@ def _elected(
 
     A leader that still qualifies stays, unless the preferred replica is wanted and can lead. Source: electLeader.
     """
-    electable = target.isr or target.elr  # ELR members count only where the ISR is empty.
+    electable = target.isr or target.elr  # ELR members count only if the ISR is empty.
 
     def is_valid(replica: int) -> bool:
         return replica in electable and may_lead(replica)
@@ -237,7 +243,7 @@ def _last_known_leader_may_lead(
     if not rules.elr_enabled or not rules.use_last_known_leader or target.isr or target.elr:
         return False
     if len(partition.last_known_elr) != 1:
-        return False  # Several members are the last known ELR, not the last known leader.
+        return False  # Several members are a last known ELR, not a last known leader.
     return rules.level.elects_dead_last_known_leader or may_lead(partition.last_known_elr[0])
 
 
@@ -245,7 +251,7 @@ def _with_elr(
     change: PartitionChange, partition: PartitionRegistration, target: _Target, rules: KraftRules
 ) -> PartitionChange:
     """Source: PartitionChangeBuilder.maybeUpdateRecordElr."""
-    is_clean = change.isr is None  # So far only an unclean election has set it.
+    is_clean = change.isr is None  # At this step only an unclean election has set it.
     keeps = is_clean and rules.elr_enabled
     elr, last_known_elr = (target.elr, target.last_known_elr) if keeps else ((), ())
     if elr != partition.elr:
@@ -258,7 +264,7 @@ def _with_elr(
 def _with_epoch_for_shrunk_isr(
     change: PartitionChange, partition: PartitionRegistration, rules: KraftRules
 ) -> PartitionChange:
-    """Before 3.6-IV0 and during a migration from ZooKeeper, a smaller ISR is a new leader epoch (KAFKA-15021)."""
+    """Before 3.6-IV0 and during a migration from ZooKeeper, a smaller ISR needs a new leader epoch (KAFKA-15021)."""
     wanted = rules.level.epoch_bump_on_isr_shrink or rules.zk_migration
     if not wanted or change.leader != NO_LEADER_CHANGE or change.isr is None or set(partition.isr) <= set(change.isr):
         return change
@@ -268,7 +274,7 @@ def _with_epoch_for_shrunk_isr(
 def _with_last_known_leader(
     change: PartitionChange, partition: PartitionRegistration, rules: KraftRules
 ) -> PartitionChange:
-    """The last known ELR holds the last leader of a partition that has none. Source: maybeUpdateLastKnownLeader."""
+    """The last known ELR holds the last leader of a partition without one. Source: maybeUpdateLastKnownLeader."""
     if not rules.elr_enabled or not rules.use_last_known_leader:
         return change
     known = partition.last_known_elr
@@ -291,7 +297,7 @@ def _with_assignment(
     rules: KraftRules,
     default_directory: Callable[[int], Uuid],
 ) -> PartitionChange:
-    """Replicas, and where each keeps its log. Source: PartitionChangeBuilder.setAssignmentChanges."""
+    """Set replicas and their directories. Source: PartitionChangeBuilder.setAssignmentChanges."""
     if target.replicas and rules.level.directory_assignment_supported:
         known = {**dict(zip(partition.replicas, partition.directories, strict=True)), **targets.directories}
         directories = tuple(
@@ -309,18 +315,18 @@ def _with_assignment(
 
 
 def reassignment_targets(partition: PartitionRegistration, replicas: Sequence[int]) -> Targets:
-    """What a partition that moves to `replicas` becomes first: with both, the old and the new.
+    """The first target of a partition that moves to `replicas`: both the old and the new.
 
     Source: PartitionReassignmentReplicas of two PartitionAssignments.
     """
     removing = tuple(sorted(set(partition.replicas) - set(replicas)))
     adding = tuple(sorted(set(replicas) - set(partition.replicas)))
-    # An empty list is no target: a move that adds nothing leaves what an earlier one adds.
+    # An empty list is not a target: a move that adds nothing keeps what an earlier one adds.
     return Targets(replicas=(*replicas, *removing), removing_replicas=removing or None, adding_replicas=adding or None)
 
 
 def cancellation_targets(partition: PartitionRegistration) -> tuple[Targets, bool]:
-    """What a partition becomes whose reassignment is given up, and whether that needs unclean elections allowed.
+    """The targets of a cancelled reassignment, and whether it needs unclean elections to be allowed.
 
     PlacementError if all its replicas are being added. Source: PartitionReassignmentRevert.
     """

@@ -1,7 +1,7 @@
-"""Which brokers hold the replicas of new partitions, by the rule of the article, of Kafka 3.9 or of KRaft.
+"""Places replicas of new partitions on brokers, by the rule of the article, of Kafka 3.9 or of KRaft.
 
-"article": replica j of partition i is on broker (i + j) mod n, as the first design had it. "kafka-3.9":
-AdminUtils.assignReplicasToBrokers, with racks (KIP-36). "striped": StripedReplicaPlacer, KRaft's, with fenced brokers
+"article": replica j of partition i is on broker (i + j) mod n, as in the first design. "kafka-3.9":
+AdminUtils.assignReplicasToBrokers, with racks (KIP-36). "striped": KRaft's StripedReplicaPlacer, with fenced brokers
 (KIP-500, KAFKA-12897).
 """
 
@@ -37,10 +37,10 @@ def place(
 ) -> Int32s:
     """Place the replicas of `partitions` new partitions: broker ids, one row a partition, the preferred leader first.
 
-    `brokers` are ids; `racks` and `fenced` have one entry a broker (None: no rack). `start` fixes where "article"
+    `brokers` are ids; `racks` and `fenced` have one entry a broker (None: no rack). `start` sets where "article"
     (default 0) and "kafka-3.9" begin; without it "kafka-3.9" draws from `seed` (default 0), as "striped" always does.
-    `start_partition` is the index of the first new partition of a topic that grows; "striped" pays it no heed.
-    Raises PlacementError where no placement satisfies the request, and for options that the kind does not have.
+    `start_partition` is the index of the first new partition of a topic that grows; "striped" ignores it. Raises
+    PlacementError if no placement satisfies the request, and for options that the kind does not have.
     """
     ids = _broker_ids(brokers)
     rack_of = _racks(racks, len(ids))
@@ -90,7 +90,7 @@ def _kafka_39(
     _check_counts(partitions, replication_factor, len(ids))
     names = sorted({rack for rack in racks if rack is not None}, key=utf16_order)
     row_of: dict[str | None, int] = {name: row for row, name in enumerate(names)}
-    racks__b = np.array([row_of.get(rack, 0) for rack in racks], np.int32)  # Without racks, all are in one.
+    racks__b = np.array([row_of.get(rack, 0) for rack in racks], np.int32)  # Without racks, all brokers are in one.
     if names:
         if None in racks:
             raise PlacementError("a rack-aware placement needs the rack of every broker; some have none")
@@ -109,22 +109,22 @@ def _alternate_racks(ids: Int32s, racks__b: Int32s) -> npt.NDArray[np.intp]:
     """The order that takes one broker of every rack in turn, each rack's brokers by id (KIP-36)."""
     by_rack = np.lexsort((ids, racks__b))
     sizes = np.bincount(racks__b)
-    turn__b = np.empty(len(ids), np.int64)
-    turn__b[by_rack] = np.arange(len(ids)) - np.repeat(np.cumsum(sizes) - sizes, sizes)
-    return np.lexsort((racks__b, turn__b))
+    place_in_rack__b = np.empty(len(ids), np.int64)
+    place_in_rack__b[by_rack] = np.arange(len(ids)) - np.repeat(np.cumsum(sizes) - sizes, sizes)
+    return np.lexsort((racks__b, place_in_rack__b))
 
 
 class Stripes(NamedTuple):
-    """Brokers as "striped" takes them: rack r has list 2r of its unfenced ones, and list 2r + 1 of its fenced ones."""
+    """Brokers for "striped": rack r has list 2r of its unfenced brokers, and list 2r + 1 of its fenced ones."""
 
     brokers__b: Int32s  # Ids, list after list.
     starts__l: Int32s
-    rack_order__r: Int32s  # By name, without one first.
-    shuffle_order__r: Int32s  # As a HashMap of the names iterates.
+    rack_order__r: Int32s  # By name; brokers without a rack first.
+    shuffle_order__r: Int32s  # In the iteration order of a HashMap of the names.
     unfenced: int
 
     def drawn(self, random: JavaRandom) -> tuple[Int32s, int]:
-        """Where each list of brokers begins, and the list of racks (StripedReplicaPlacer.RackList)."""
+        """Draw where each list of brokers begins, and the list of racks (StripedReplicaPlacer.RackList)."""
         racks, sizes = len(self.rack_order__r), np.diff(self.starts__l).tolist()
         offsets = [0] * len(sizes)
         for rack in self.shuffle_order__r.tolist():
@@ -134,8 +134,8 @@ class Stripes(NamedTuple):
 
 
 def striped(ids: Int32s, racks: Racks, is_fenced: Bools) -> Stripes:
-    """What `place_in_stripes` goes by, for arrays that are sound; the same for all topics of a request."""
-    names = list(dict.fromkeys(racks))  # In the order of their first brokers, as Kafka's map learns of them.
+    """The input of `place_in_stripes`, for valid arrays; the same for all topics of a request."""
+    names = list(dict.fromkeys(racks))  # In the order of their first brokers, as in Kafka's map.
     row_of = {name: row for row, name in enumerate(names)}
     lists__b = np.array([2 * row_of[rack] for rack in racks], np.int32) + is_fenced
     hashed = hash_map_order(0 if name is None else string_hash(name) for name in names)
@@ -152,13 +152,13 @@ def striped(ids: Int32s, racks: Racks, is_fenced: Bools) -> Stripes:
 def place_striped(
     ids: Int32s, racks: Racks, is_fenced: Bools, partitions: int, replication_factor: int, random: JavaRandom
 ) -> Int32s:
-    """As `place` with "striped", for arrays that are sound; draws from `random` and moves it on."""
+    """As `place` with "striped", for valid arrays; draws from `random` and advances it."""
     return place_in_stripes(striped(ids, racks, is_fenced), partitions, replication_factor, random)
 
 
 def place_in_stripes(stripes: Stripes, partitions: int, replication_factor: int, random: JavaRandom) -> Int32s:
-    """The same for brokers that are `striped`."""
-    offsets__l, first_rack = stripes.drawn(random)  # Kafka draws before it looks whether there are enough.
+    """As `place_striped`, for brokers that are `striped` already."""
+    offsets__l, first_rack = stripes.drawn(random)  # Kafka draws before it checks whether there are enough brokers.
     brokers = len(stripes.brokers__b)
     if replication_factor <= 0:
         raise PlacementError(f"invalid replication factor {replication_factor}: it must be positive")

@@ -13,7 +13,7 @@ from kcore.types import Int8s, Int16s, Int32s, Int64s
 
 
 class ElectionPolicy:
-    """A rule that picks the new leader of a partition; made by `election_policy`, taken by `elect` as its kind."""
+    """A rule that picks a partition's new leader. `election_policy` makes it; it is a kind for `elect`."""
 
     def __init__(self, function: Callable[..., Any]) -> None:
         # Numba takes half a second to import, so it is imported with the first policy.
@@ -54,14 +54,14 @@ def _complaint(slot: int, row: int, replicas__ps: Int16s) -> str:
 
 
 def election_policy(function: Callable[..., Any]) -> ElectionPolicy:
-    """Make an election rule of `function(replicas, in_sync, online) -> slot`; a decorator, too.
+    """Make an election rule from `function(replicas, in_sync, online) -> slot`; also a decorator.
 
     `replicas`: the partition's brokers as rows of the table's broker list, int16, in assignment order, -1 behind the
     last; `in_sync` and `online`: bit masks, bit s for the replica in slot s. It returns the slot of the new leader,
-    which must be online, or -1 to elect none. A leader from outside the ISR becomes the ISR alone, and the partition
-    recovering. The function is an njit function, or plain Python that Numba can compile.
+    which must be online, or -1 to elect none. A leader from outside the ISR becomes the whole ISR, and the partition is
+    marked as recovering. The function is an njit function, or plain Python that Numba can compile.
 
-    `elect` raises PolicyError when the function cannot be compiled for these arguments or picks a slot that it may not.
+    `elect` raises PolicyError if the function cannot be compiled for these arguments or picks an invalid slot.
     MissingExtraError without Numba.
     """
     return ElectionPolicy(function)

@@ -1,4 +1,4 @@
-"""What a metadata log makes of a fetcher's last offset: valid, diverging, or send a snapshot (KIP-595, KIP-630)."""
+"""Validates a fetcher's last offset against a metadata log: valid, diverging, or snapshot needed (KIP-595, KIP-630)."""
 
 from bisect import bisect_right
 from collections.abc import Sequence
@@ -20,7 +20,7 @@ class OffsetAndEpoch(NamedTuple):
 
 
 class ValidOffsetAndEpoch(NamedTuple):
-    """`kind` is VALID, DIVERGING (go back to `offset_and_epoch`) or SNAPSHOT (fetch that snapshot)."""
+    """`kind` is VALID, DIVERGING (truncate to `offset_and_epoch`) or SNAPSHOT (fetch that snapshot)."""
 
     kind: Literal["VALID", "DIVERGING", "SNAPSHOT"]
     offset_and_epoch: OffsetAndEpoch
@@ -28,10 +28,10 @@ class ValidOffsetAndEpoch(NamedTuple):
 
 @dataclass(slots=True)
 class RaftLog:
-    """What the rules need of a metadata log: its epochs, where it starts and ends, its snapshots.
+    """The facts of a metadata log for these rules: its epochs, start and end, and its snapshots.
 
-    Raises TableError for a start after the end, or one snapshot without the other.
-    Source: ReplicatedLog (RaftLog in later versions), KafkaMetadataLog.
+    Raises TableError for a start after the end, or one snapshot without the other. Source: ReplicatedLog (RaftLog in
+    later versions), KafkaMetadataLog.
     """
 
     cache: EpochCache
@@ -48,7 +48,7 @@ class RaftLog:
 
     @property
     def last_fetched_epoch(self) -> int:
-        """The latest epoch; of a log that is but a snapshot, the snapshot's; of an empty log, 0."""
+        """The latest epoch; the snapshot's if the log is only a snapshot; 0 for an empty log."""
         if self.cache.latest_epoch is not None:
             return self.cache.latest_epoch
         if self.latest_snapshot is None:
@@ -58,16 +58,16 @@ class RaftLog:
         return self.latest_snapshot.epoch
 
     def end_offset_for_epoch(self, epoch: int) -> OffsetAndEpoch:
-        """Where `epoch`, or else the last epoch below it, ends; the end of the log if it has neither."""
+        """The end of `epoch`, or else of the last epoch below it; the end of the log if it has neither."""
         found, end_offset = self.cache.end_offset_for(epoch, self.end_offset)
         if end_offset == UNDEFINED_EPOCH_OFFSET:
             return OffsetAndEpoch(self.end_offset, self.last_fetched_epoch)
         if self.earliest_snapshot and (end_offset, found) == (self.earliest_snapshot.offset, epoch):
-            return self.earliest_snapshot  # Epochs below the log's first one are known from the snapshot alone.
+            return self.earliest_snapshot  # Only the snapshot shows epochs below the log's first one.
         return OffsetAndEpoch(end_offset, found)
 
     def validate_offset_and_epoch(self, offset: int, epoch: int) -> ValidOffsetAndEpoch:
-        """The largest valid end of a log that a replica can have, which ends at `offset` with a record of `epoch`."""
+        """The largest valid end of a replica's log that ends at `offset` with a record of `epoch`."""
         if self.start_offset == 0 and offset == 0:
             return ValidOffsetAndEpoch("VALID", OffsetAndEpoch(0, 0))
         if self.earliest_snapshot and self.latest_snapshot and self._needs_snapshot(offset, epoch):
@@ -83,7 +83,7 @@ class RaftLog:
         Source: ReplicatedLog.truncateToEndOffset.
         """
         offset = min(leader_end.offset, self.end_offset)
-        if leader_end.epoch <= 0:  # No leader had such an epoch: compare the offset alone.
+        if leader_end.epoch <= 0:  # No leader had this epoch: compare only the offset.
             return offset
         own = self.end_offset_for_epoch(leader_end.epoch)
         return min(own.offset, offset) if own.epoch == leader_end.epoch else own.offset
@@ -99,7 +99,7 @@ class RaftLog:
     ) -> str | None:
         """Why no snapshot may be made that ends at `snapshot`, or None; `batch_starts` are the log's base offsets.
 
-        A snapshot from before the log's start is not an error: Kafka just makes none.
+        A snapshot from before the log's start is not an error: Kafka makes none.
         """
         if snapshot.offset < self.start_offset:
             return None
@@ -110,7 +110,7 @@ class RaftLog:
             return f"snapshot {snapshot} is not in the log: {valid}"
         if level == "3.9.1" or snapshot.offset == high_watermark:
             return None
-        # A follower that loads a snapshot from within a batch could not append the batch it then fetches.
+        # A follower that loads a snapshot ending within a batch could not append the batch that it fetches next.
         base_offset = batch_starts[bisect_right(batch_starts, snapshot.offset) - 1]
         if base_offset != snapshot.offset:
             return f"snapshot {snapshot} ends within the batch that begins at {base_offset}"

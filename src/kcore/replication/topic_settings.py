@@ -1,4 +1,4 @@
-"""What elections need of the topics' settings, as columns: one value for all, or one by topic.
+"""The topics' settings that elections need, as columns: one value for all, or one by topic.
 
 Source: ConfigurationControlManager.getTopicConfig, ReplicationControlManager.getTopicEffectiveMinIsr.
 """
@@ -21,9 +21,10 @@ _INT32_MAX: Final = 2**31 - 1
 
 
 def settings_of_image(image: ClusterImage, level: Level, elr: bool | None) -> KraftSettings:
-    """The settings that the image knows: of topics, and the default of all brokers; Kafka's own default otherwise.
+    """The settings in the image: of topics, and the default of all brokers; otherwise Kafka's own default.
 
-    What stands in a controller's server.properties is not in the metadata log. `elr`: None is the image's own feature.
+    The metadata log does not have the settings of a controller's server.properties. `elr`: None is the image's own
+    feature.
     """
     of_all = image.configs.get((ConfigResourceType.BROKER, ""), {})
     of_topics = {name: values for (kind, name), values in image.configs.items() if kind == ConfigResourceType.TOPIC}
@@ -42,7 +43,7 @@ def kraft_settings(
     of_nodes: list[Mapping[str, str]],
     overrides: Mapping[str, Mapping[str, str]],
 ) -> KraftSettings:
-    """From settings of nodes, those that count first in front, and of topics: by setting, then by topic."""
+    """Settings from those of nodes, in the order of precedence, and of topics: by setting, then by topic."""
     min_isr = next(numbers(each.get(MIN_ISR) for each in of_nodes), 1)
     unclean = next((is_true(each[UNCLEAN_ELECTION]) for each in of_nodes if UNCLEAN_ELECTION in each), False)
     wanted = {topic: next(numbers([value]), min_isr) for topic, value in overrides[MIN_ISR].items()}
@@ -56,13 +57,13 @@ def kraft_settings(
 
 
 def level_of_image(image: ClusterImage) -> Level | None:
-    """The image's metadata.version, decided as by the newest release that has it; None where the image has none."""
+    """The image's metadata.version, with the rules of the newest release that has it; None if the image has none."""
     feature_level = image.features.get(FEATURE_NAME)
     return None if feature_level is None else Level.parse(MetadataVersion.of_level(feature_level).name)
 
 
 def is_true(text: str) -> bool:
-    """`Boolean.parseBoolean`: what is neither true nor false is false."""
+    """`Boolean.parseBoolean`: any text but "true" is false."""
     return text.lower() == "true"
 
 

@@ -32,12 +32,12 @@ _ALL_SLOTS: Final = 2**MAX_REPLICAS - 1
 _FIRST_SLOT: Final = 1
 _NO_CHOICES: Final = np.empty(0, np.int8)
 
-# Without an online leader, elect; replicas that are not online leave the ISR.
+# Partitions without an online leader elect; offline replicas leave the ISR.
 _OFFLINE: Final = BrokerFlags(down=CALLS, live=MAY_LEAD | STAYS, shutting_down=CALLS)
-# Elect whatever the leader is.
+# Elect whoever the leader is.
 _OFFLINE_ROWS: Final = BrokerFlags(down=CALLS, live=CALLS | MAY_LEAD | STAYS, shutting_down=CALLS)
 _KEEP_ISR: Final = BrokerFlags(down=CALLS | STAYS, live=CALLS | STAYS | MAY_LEAD, shutting_down=CALLS | STAYS)
-# A broker that is down stays in the ISR here: only those that shut down go.
+# A broker that is down stays in the ISR here: only brokers that shut down leave.
 _SHUTDOWN: Final = BrokerFlags(down=STAYS, live=MAY_LEAD | STAYS, shutting_down=0, without_leader=0)
 _SHUTDOWN_ROWS: Final = BrokerFlags(down=CALLS | STAYS, live=CALLS | MAY_LEAD | STAYS, shutting_down=CALLS)
 _LEAVING: Final = CALLS | LEAVES
@@ -51,8 +51,8 @@ def offline(
     rules: Level,
     policy: ElectionPolicy | None = None,
 ) -> ZooKeeperElections:
-    """leaderForOffline, or the policy in its place; without `rows`, all that KafkaController.onBrokerFailure does."""
-    # Kafka's controller starts no unclean election while an ISR member is live (collectUncleanLeaderElectionState).
+    """leaderForOffline, or the policy in its place; without `rows`, all actions of KafkaController.onBrokerFailure."""
+    # Kafka's controller begins no unclean election while an ISR member is live (collectUncleanLeaderElectionState).
     spares_live_isr = rows is None
     if rows is not None:
         brokers = _OFFLINE_ROWS.of(table.brokers, leaving, CALLS)
@@ -91,7 +91,7 @@ def reassign(table: PartitionTable, rows: Int32s | None, leaving: Sequence[int])
 
 
 def controlled_shutdown(table: PartitionTable, rows: Int32s | None, leaving: Sequence[int]) -> ZooKeeperElections:
-    """leaderForControlledShutdown; without `rows`, all that KafkaController.doControlledShutdown does."""
+    """leaderForControlledShutdown; without `rows`, all actions of KafkaController.doControlledShutdown."""
     if rows is not None:
         brokers = _SHUTDOWN_ROWS.of(table.brokers, leaving, CALLS)
     elif not leaving:

@@ -1,12 +1,31 @@
-"""Kafka's message schemas as classes: facts without bytes, one file an API family.
+"""Kafka's messages as classes: facts without bytes, one file an API family, all versions of a message in one class.
 
-`from kcore.schema import FetchRequest` reads the file of that family alone; `__init__.pyi` lists all for type checkers.
+`from kcore.schema import FetchRequest` imports only that family; `__init__.pyi` lists all for type checkers. A test
+compares every class with the schema files of Kafka's jars. `ci/schema_stubs.py` writes the stubs of the other files
+when the package is built.
+
+- `structure`: the base classes of messages and structs, and `field`.
+- `kinds`, `versions`: types of fields; ranges of versions.
+- `index`: all messages by name and number, and their files; `catalogue` prints them.
+- `documentation`: the text for `help`, made of the comments in a family's file.
+- `kip590`: a dialect that Kafka did not ship. `coordinators`: records of the coordinators' own topics.
+- All other modules are families: `fetch`, `produce`, `metadata_records_topics` and so on.
 """
 
 from typing import Any
 
+import kcore.schema.structure as _structure
 from kcore.schema.index import MESSAGES as MESSAGES
 from kcore.schema.index import message_class as message_class
+
+
+def _documentation_of(struct: type[_structure.Struct]) -> str:
+    from kcore.schema.documentation import documentation  # Only `help` needs it.
+
+    return documentation(struct)
+
+
+_structure.documentation_of = _documentation_of
 
 
 def __getattr__(name: str) -> Any:

@@ -17,7 +17,7 @@ class DescribeAclsRequest(Message, api_key=29, versions="0-3", flexible="2+"):
 
 
 class AclDescription(Struct):
-    """Who may or may not do what, from where."""
+    """One access control entry: a principal, a host, an operation, and allow or deny."""
 
     principal: str
     host: str
@@ -62,7 +62,7 @@ class CreateAclsRequest(Message, api_key=30, versions="0-3", flexible="2+"):
 
 
 class AclCreationResult(Struct):
-    """Whether it was made."""
+    """The result for one entry."""
 
     error_code: int16
     error_message: str | None = field(nullable="0+")
@@ -76,7 +76,7 @@ class CreateAclsResponse(Message, api_key=30, versions="0-3", flexible="2+"):
 
 
 class DeleteAclsFilter(Struct):
-    """What the entries to delete look like; null and 1 match all."""
+    """A filter for the entries to delete; null and 1 match all."""
 
     resource_type_filter: int8
     resource_name_filter: str | None = field(nullable="0+")
@@ -94,7 +94,7 @@ class DeleteAclsRequest(Message, api_key=31, versions="0-3", flexible="2+"):
 
 
 class DeleteAclsMatchingAcl(Struct):
-    """An entry that matched, and whether it is gone."""
+    """An entry that matched, and whether it was deleted."""
 
     error_code: int16
     error_message: str | None = field(nullable="0+")

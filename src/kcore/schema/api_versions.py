@@ -1,11 +1,11 @@
-"""ApiVersions: the first request on a connection: which requests the broker knows (KIP-35)."""
+"""ApiVersions, the first request on a connection: the APIs and versions that the broker supports (KIP-35)."""
 
 from kcore.schema.kinds import int16, int32, int64
 from kcore.schema.structure import Message, Struct, field
 
 
 class ApiVersionsRequest(Message, api_key=18, versions="0-4", flexible="3+"):
-    """A client asks what it may ask."""
+    """A client asks which APIs the broker supports."""
 
     # With its version, for the broker's metrics (KIP-511).
     client_software_name: str = field(versions="3+", ignorable=True)
@@ -13,7 +13,7 @@ class ApiVersionsRequest(Message, api_key=18, versions="0-4", flexible="3+"):
 
 
 class ApiVersion(Struct):
-    """An API and the versions of it that the broker knows."""
+    """An API and its supported versions."""
 
     api_key: int16
     min_version: int16
@@ -21,7 +21,7 @@ class ApiVersion(Struct):
 
 
 class SupportedFeatureKey(Struct):
-    """A feature and the levels of it that this broker can do (KIP-584)."""
+    """A feature and its levels that this broker supports (KIP-584)."""
 
     name: str
     min_version: int16
@@ -29,7 +29,7 @@ class SupportedFeatureKey(Struct):
 
 
 class FinalizedFeatureKey(Struct):
-    """A feature and the levels of it that the cluster has agreed on (KIP-584)."""
+    """A feature and its finalized levels in the cluster (KIP-584)."""
 
     name: str
     max_version_level: int16
@@ -37,7 +37,7 @@ class FinalizedFeatureKey(Struct):
 
 
 class ApiVersionsResponse(Message, api_key=18, versions="0-4", flexible="3+"):
-    """What this broker knows, and what its cluster has agreed on."""
+    """The broker's APIs and features, and the finalized features of its cluster."""
 
     error_code: int16
     api_keys: list[ApiVersion]
@@ -46,7 +46,8 @@ class ApiVersionsResponse(Message, api_key=18, versions="0-4", flexible="3+"):
     # -1 for unknown; a newer set has a larger one.
     finalized_features_epoch: int64 = field(versions="3+", tag=1, tagged="3+", default=-1, ignorable=True)
     finalized_features: list[FinalizedFeatureKey] = field(versions="3+", tag=2, tagged="3+", ignorable=True)
-    zk_migration_ready: bool = field(versions="3+", tag=3, tagged="3+", ignorable=True)  # Of a controller (KIP-866).
+    # True if the controller is ready for the migration from ZooKeeper (KIP-866).
+    zk_migration_ready: bool = field(versions="3+", tag=3, tagged="3+", ignorable=True)
 
     @classmethod
     def header_version(cls, version: int) -> int:

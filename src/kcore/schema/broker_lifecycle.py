@@ -1,4 +1,4 @@
-"""Brokers and controllers come, live and go under the active controller (KIP-631)."""
+"""Brokers and controllers register with the active controller and send heartbeats (KIP-631)."""
 
 from kcore.schema.kinds import int16, int32, int64, uint16
 from kcore.schema.structure import Message, Struct, field
@@ -15,7 +15,7 @@ class Listener(Struct):
 
 
 class Feature(Struct):
-    """A feature and the levels of it that the node can do."""
+    """A feature and its levels that the node supports."""
 
     name: str
     min_supported_version: int16
@@ -23,7 +23,7 @@ class Feature(Struct):
 
 
 class BrokerRegistrationRequest(Message, api_key=62, versions="0-4", flexible="0+"):
-    """A broker that starts asks the active controller to take it in."""
+    """A starting broker registers with the active controller."""
 
     broker_id: int32
     cluster_id: str
@@ -33,49 +33,50 @@ class BrokerRegistrationRequest(Message, api_key=62, versions="0-4", flexible="0
     rack: str | None = field(nullable="0+")
     is_migrating_zk_broker: bool = field(versions="1+")  # KIP-866.
     log_dirs: list[Uuid] = field(versions="2+", ignorable=True)  # The ids of its directories (KIP-858).
-    # Of its last registration, after a clean shutdown; -1 for unknown (KIP-966).
+    # The broker epoch of its last registration, after a clean shutdown; -1 for unknown (KIP-966).
     previous_broker_epoch: int64 = field(versions="3+", default=-1, ignorable=True)
 
 
 class BrokerRegistrationResponse(Message, api_key=62, versions="0-4", flexible="0+"):
-    """Whether it is in."""
+    """The result of the registration."""
 
     throttle_time_ms: int32
     error_code: int16
-    broker_epoch: int64 = field(default=-1)  # Of this incarnation: the offset of the registration in the metadata log.
+    # The epoch of this incarnation: the offset of the registration in the metadata log.
+    broker_epoch: int64 = field(default=-1)
 
 
 class BrokerHeartbeatRequest(Message, api_key=63, versions="0-2", flexible="0+"):
-    """A broker says that it lives, how far it is, and what it wants."""
+    """A broker's sign of life, with its position in the metadata log and its requests."""
 
     broker_id: int32
-    broker_epoch: int64 = field(default=-1)  # Which incarnation speaks.
+    broker_epoch: int64 = field(default=-1)  # The epoch of the broker's incarnation.
     current_metadata_offset: int64  # How far it has read the metadata log.
     want_fence: bool
-    want_shut_down: bool  # It stops when the controller has moved its leaders away.
+    want_shut_down: bool  # The broker stops when the controller has moved its leaders away.
     offline_log_dirs: list[Uuid] = field(versions="1+", tag=0, tagged="1+")  # Directories that failed (KIP-858).
-    # Directories that are to get no new replicas (KIP-1066); null while the broker starts.
+    # Directories that get no new replicas (KIP-1066); null while the broker starts.
     cordoned_log_dirs: list[Uuid] | None = field(versions="2+", nullable="2+", tag=1, tagged="2+", default=None)
 
 
 class BrokerHeartbeatResponse(Message, api_key=63, versions="0-2", flexible="0+"):
-    """What the controller wants of the broker."""
+    """The broker's state as the controller has it."""
 
     throttle_time_ms: int32
     error_code: int16
     is_caught_up: bool  # It has read nearly all of the metadata log.
     is_fenced: bool = field(default=True)
-    should_shut_down: bool  # It leads nothing any more and may stop.
+    should_shut_down: bool  # The broker leads nothing any more and may stop.
 
 
 class UnregisterBrokerRequest(Message, api_key=64, versions="0", flexible="0+"):
-    """An administrator has the controller forget a broker."""
+    """An administrator unregisters a broker."""
 
     broker_id: int32
 
 
 class UnregisterBrokerResponse(Message, api_key=64, versions="0", flexible="0+"):
-    """Whether it is forgotten."""
+    """The result of the unregistration."""
 
     throttle_time_ms: int32
     error_code: int16
@@ -83,7 +84,7 @@ class UnregisterBrokerResponse(Message, api_key=64, versions="0", flexible="0+")
 
 
 class ControllerRegistrationRequest(Message, api_key=70, versions="0", flexible="0+"):
-    """A controller tells the active one its listeners and features (KIP-919)."""
+    """A controller sends the active one its listeners and features (KIP-919)."""
 
     controller_id: int32
     incarnation_id: Uuid  # New with every start of the process.
@@ -93,7 +94,7 @@ class ControllerRegistrationRequest(Message, api_key=70, versions="0", flexible=
 
 
 class ControllerRegistrationResponse(Message, api_key=70, versions="0", flexible="0+"):
-    """Whether the active controller wrote it down."""
+    """The result of the registration."""
 
     throttle_time_ms: int32
     error_code: int16

@@ -1,4 +1,4 @@
-"""What messages there are, as a mapping that prints as a table."""
+"""A mapping of messages by name that prints as a table."""
 
 from collections.abc import Iterator, Mapping
 from typing import Final
@@ -10,14 +10,14 @@ TYPES: Final = ("request", "response", "header", "metadata", "data")
 
 
 def message_type(message: type[Message]) -> str:
-    """In the words of Kafka's schema files: one of TYPES."""
+    """The message type by Kafka's schema files: one of TYPES."""
     if issubclass(message, MetadataRecord | Data):
         return "metadata" if issubclass(message, MetadataRecord) else "data"
     return next(type_ for type_ in TYPES if message.__name__.endswith(type_.capitalize()))
 
 
 class Messages(Mapping[str, type[Message]]):
-    """Classes by name, which have `api_key`, `versions` and `flexible_versions`; ordered by type and key."""
+    """Classes by name, with `api_key`, `versions` and `flexible_versions`; ordered by type and key."""
 
     def __getitem__(self, name: str) -> type[Message]:
         return message_class(name)

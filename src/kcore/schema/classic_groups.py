@@ -5,7 +5,7 @@ from kcore.schema.structure import Message, Struct, field
 
 
 class JoinGroupRequestProtocol(Struct):
-    """A way to assign that the member knows, with what the assigning member needs of it."""
+    """An assignment protocol of the member, with the data that the assigning member needs for it."""
 
     name: str
     metadata: bytes  # For consumers a ConsumerProtocolSubscription with its version in front.
@@ -15,11 +15,12 @@ class JoinGroupRequest(Message, api_key=11, versions="0-9", flexible="6+"):
     """A member enters a new generation of the group."""
 
     group_id: str
-    session_timeout_ms: int32  # Without a heartbeat for so long the member is out.
+    session_timeout_ms: int32  # A member without a heartbeat for this long is removed.
     # How long the members have to join again (KIP-62).
     rebalance_timeout_ms: int32 = field(versions="1+", default=-1, ignorable=True)
-    member_id: str  # Empty for one that is new; the coordinator then gives it one (KIP-394).
-    group_instance_id: str | None = field(versions="5+", nullable="5+", default=None)  # Of a static member (KIP-345).
+    member_id: str  # Empty for a new member; the coordinator then assigns an id (KIP-394).
+    # Only for a static member (KIP-345).
+    group_instance_id: str | None = field(versions="5+", nullable="5+", default=None)
     protocol_type: str  # "consumer", "connect" ...
     protocols: list[JoinGroupRequestProtocol]  # Best first.
     # For the coordinator's log (KIP-800).
@@ -27,7 +28,7 @@ class JoinGroupRequest(Message, api_key=11, versions="0-9", flexible="6+"):
 
 
 class JoinGroupResponseMember(Struct):
-    """A member as its leader must know it."""
+    """A member, with the data that the group's leader needs."""
 
     member_id: str
     group_instance_id: str | None = field(versions="5+", nullable="5+", default=None, ignorable=True)
@@ -41,22 +42,22 @@ class JoinGroupResponse(Message, api_key=11, versions="0-9", flexible="6+"):
     error_code: int16
     generation_id: int32 = field(default=-1)
     protocol_type: str | None = field(versions="7+", nullable="7+", default=None, ignorable=True)  # KIP-559.
-    protocol_name: str | None = field(nullable="7+")  # What all members know; null where there is an error.
+    protocol_name: str | None = field(nullable="7+")  # The protocol that all members have; null if there is an error.
     leader: str  # The member that assigns.
-    skip_assignment: bool = field(versions="9+")  # A static leader came back: what is assigned stays (KIP-814).
+    skip_assignment: bool = field(versions="9+")  # A static leader came back: the assignment stays (KIP-814).
     member_id: str
     members: list[JoinGroupResponseMember]
 
 
 class SyncGroupRequestAssignment(Struct):
-    """What the leader gives one member."""
+    """The leader's assignment for one member."""
 
     member_id: str
     assignment: bytes  # For consumers a ConsumerProtocolAssignment with its version in front.
 
 
 class SyncGroupRequest(Message, api_key=14, versions="0-5", flexible="4+"):
-    """The leader hands in what it assigned; the others ask for their part."""
+    """The leader sends its assignment; the others ask for their part."""
 
     group_id: str
     generation_id: int32
@@ -65,11 +66,11 @@ class SyncGroupRequest(Message, api_key=14, versions="0-5", flexible="4+"):
     # With the name, so that the coordinator can check them (KIP-559).
     protocol_type: str | None = field(versions="5+", nullable="5+", default=None, ignorable=True)
     protocol_name: str | None = field(versions="5+", nullable="5+", default=None, ignorable=True)
-    assignments: list[SyncGroupRequestAssignment]  # Empty but from the leader.
+    assignments: list[SyncGroupRequestAssignment]  # Empty except from the leader.
 
 
 class SyncGroupResponse(Message, api_key=14, versions="0-5", flexible="4+"):
-    """The member's part."""
+    """The member's part of the assignment."""
 
     throttle_time_ms: int32 = field(versions="1+", ignorable=True)
     error_code: int16
@@ -79,7 +80,7 @@ class SyncGroupResponse(Message, api_key=14, versions="0-5", flexible="4+"):
 
 
 class HeartbeatRequest(Message, api_key=12, versions="0-4", flexible="4+"):
-    """A member says that it lives, and learns whether it must join again."""
+    """A member's sign of life; the response says whether it must join again."""
 
     group_id: str
     generation_id: int32
@@ -104,7 +105,7 @@ class MemberIdentity(Struct):
 
 
 class LeaveGroupRequest(Message, api_key=13, versions="0-5", flexible="4+"):
-    """Members leave, by themselves or, static ones, by an administrator (KIP-345)."""
+    """Members leave: on their own or, static ones, by an administrator (KIP-345)."""
 
     group_id: str
     member_id: str = field(versions="0-2")
@@ -112,7 +113,7 @@ class LeaveGroupRequest(Message, api_key=13, versions="0-5", flexible="4+"):
 
 
 class MemberResponse(Struct):
-    """Whether it left."""
+    """The result for one member."""
 
     member_id: str
     group_instance_id: str | None = field(nullable="3+")

@@ -1,4 +1,4 @@
-"""What a client learns of the cluster: Metadata, DescribeCluster (KIP-700), DescribeTopicPartitions (KIP-966)."""
+"""Metadata of the cluster for clients: Metadata, DescribeCluster (KIP-700), DescribeTopicPartitions (KIP-966)."""
 
 from enum import IntEnum
 
@@ -11,11 +11,11 @@ class MetadataRequestTopic(Struct):
     """A topic by name or, from version 12 on, by id (KIP-516)."""
 
     topic_id: Uuid = field(versions="10+", ignorable=True)
-    name: str | None = field(nullable="10+")  # Null where the id says it.
+    name: str | None = field(nullable="10+")  # Null if the topic is given by id.
 
 
 class MetadataRequest(Message, api_key=3, versions="0-13", flexible="9+"):
-    """A client asks who leads what, and where the brokers are."""
+    """A client asks for brokers, topics and partition leaders."""
 
     # Null asks for all; in version 0 an empty list does.
     topics: list[MetadataRequestTopic] | None = field(nullable="1+")
@@ -26,7 +26,7 @@ class MetadataRequest(Message, api_key=3, versions="0-13", flexible="9+"):
 
 
 class MetadataResponseBroker(Struct):
-    """A live broker, at the listener that the client came by."""
+    """A live broker, with its endpoint of the listener that the client uses."""
 
     node_id: int32
     host: str
@@ -35,7 +35,7 @@ class MetadataResponseBroker(Struct):
 
 
 class MetadataResponsePartition(Struct):
-    """Who leads and who replicates one partition."""
+    """The leader and the replicas of one partition."""
 
     error_code: int16
     partition_index: int32
@@ -54,25 +54,25 @@ class MetadataResponseTopic(Struct):
     topic_id: Uuid = field(versions="10+", ignorable=True)
     is_internal: bool = field(versions="1+", ignorable=True)
     partitions: list[MetadataResponsePartition]
-    # A bit for each operation; the lowest integer where it was not asked for.
+    # A bit for each operation; the lowest integer if not requested.
     topic_authorized_operations: int32 = field(versions="8+", default=-(2**31))
 
 
 class MetadataResponse(Message, api_key=3, versions="0-13", flexible="9+"):
-    """The cluster as the answering broker knows it."""
+    """The cluster's state in the answering broker."""
 
     throttle_time_ms: int32 = field(versions="3+", ignorable=True)
     brokers: list[MetadataResponseBroker]
     cluster_id: str | None = field(versions="2+", nullable="2+", default=None, ignorable=True)  # KIP-78.
-    # In KRaft mode some live broker, for clients cannot reach the controller.
+    # In KRaft mode some live broker, because clients cannot reach the controller.
     controller_id: int32 = field(versions="1+", default=-1, ignorable=True)
     topics: list[MetadataResponseTopic]
     cluster_authorized_operations: int32 = field(versions="8-10", default=-(2**31))
-    error_code: int16 = field(versions="13+", ignorable=True)  # Tells a client to bootstrap anew (KIP-1102).
+    error_code: int16 = field(versions="13+", ignorable=True)  # Tells a client to bootstrap again (KIP-1102).
 
 
 class EndpointType(IntEnum):
-    """EndpointType: which nodes a DescribeCluster is about (KIP-919)."""
+    """EndpointType: the kind of nodes in a DescribeCluster (KIP-919)."""
 
     BROKER = 1
     CONTROLLER = 2
@@ -87,7 +87,7 @@ class DescribeClusterRequest(Message, api_key=60, versions="0-2", flexible="0+")
 
 
 class DescribeClusterBroker(Struct):
-    """A broker or controller and where it is reached."""
+    """The endpoint of a broker or controller."""
 
     broker_id: int32
     host: str
@@ -97,7 +97,7 @@ class DescribeClusterBroker(Struct):
 
 
 class DescribeClusterResponse(Message, api_key=60, versions="0-2", flexible="0+"):
-    """The nodes of the kind that was asked for."""
+    """The nodes of the requested kind."""
 
     throttle_time_ms: int32
     error_code: int16
@@ -106,7 +106,7 @@ class DescribeClusterResponse(Message, api_key=60, versions="0-2", flexible="0+"
     cluster_id: str
     controller_id: int32 = field(default=-1)
     brokers: list[DescribeClusterBroker]
-    # A bit for each operation; the lowest integer where it was not asked for.
+    # A bit for each operation; the lowest integer if not requested.
     cluster_authorized_operations: int32 = field(default=-(2**31))
 
 
@@ -117,7 +117,7 @@ class TopicRequest(Struct):
 
 
 class Cursor(Struct):
-    """Where the next page begins."""
+    """The begin of the next page."""
 
     topic_name: str
     partition_index: int32
@@ -132,7 +132,7 @@ class DescribeTopicPartitionsRequest(Message, api_key=75, versions="0", flexible
 
 
 class DescribeTopicPartitionsResponsePartition(Struct):
-    """One partition with all that the controller knows of its replicas."""
+    """One partition with the full state of its replicas in the controller."""
 
     error_code: int16
     partition_index: int32
@@ -140,9 +140,9 @@ class DescribeTopicPartitionsResponsePartition(Struct):
     leader_epoch: int32 = field(default=-1, ignorable=True)
     replica_nodes: list[int32]
     isr_nodes: list[int32]
-    # Left the ISR with all committed records, so each may lead cleanly.
+    # They left the ISR with all committed records, so each may lead cleanly.
     eligible_leader_replicas: list[int32] | None = field(nullable="0+", default=None)
-    # What is asked when ISR and ELR are both empty.
+    # Candidates for an unclean election if ISR and ELR are both empty.
     last_known_elr: list[int32] | None = field(nullable="0+", default=None)
     offline_replicas: list[int32] = field(ignorable=True)
 

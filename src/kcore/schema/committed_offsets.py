@@ -1,4 +1,4 @@
-"""How far a group has read: OffsetCommit, OffsetFetch, OffsetDelete. Asked of the group's coordinator."""
+"""Committed offsets of groups: OffsetCommit, OffsetFetch, OffsetDelete, sent to the group's coordinator."""
 
 from kcore.schema.kinds import int16, int32, int64
 from kcore.schema.structure import Message, Struct, field
@@ -6,11 +6,11 @@ from kcore.types import Uuid
 
 
 class OffsetCommitRequestPartition(Struct):
-    """How far one partition has been read."""
+    """The offset to commit for one partition."""
 
     partition_index: int32
-    committed_offset: int64  # The next one to read.
-    # Of the last record read; -1 for unknown (KIP-320).
+    committed_offset: int64  # The next offset to read.
+    # The epoch of the last record read; -1 for unknown (KIP-320).
     committed_leader_epoch: int32 = field(versions="6+", default=-1, ignorable=True)
     commit_timestamp: int64 = field(versions="1", default=-1)  # -1 for the broker's own time.
     committed_metadata: str | None = field(nullable="0+")
@@ -25,20 +25,21 @@ class OffsetCommitRequestTopic(Struct):
 
 
 class OffsetCommitRequest(Message, api_key=8, versions="0-10", flexible="8+"):
-    """A member of a group notes how far it has read."""
+    """A member of a group commits its offsets."""
 
     group_id: str
     # A member epoch in the groups of KIP-848; -1 from a consumer without a group.
     generation_id_or_member_epoch: int32 = field(versions="1+", default=-1, ignorable=True)
     member_id: str = field(versions="1+", ignorable=True)
-    group_instance_id: str | None = field(versions="7+", nullable="7+", default=None)  # Of a static member (KIP-345).
-    # The group's life decides since KIP-211; -1 for the broker's setting.
+    # Only for a static member (KIP-345).
+    group_instance_id: str | None = field(versions="7+", nullable="7+", default=None)
+    # Since KIP-211 offsets live as long as the group; -1 for the broker's setting.
     retention_time_ms: int64 = field(versions="2-4", default=-1, ignorable=True)
     topics: list[OffsetCommitRequestTopic]
 
 
 class OffsetCommitResponsePartition(Struct):
-    """Whether it was noted."""
+    """The result for one partition."""
 
     partition_index: int32
     error_code: int16
@@ -148,7 +149,7 @@ class OffsetFetchResponse(Message, api_key=9, versions="0-10", flexible="6+"):
 
 
 class OffsetDeleteRequestPartition(Struct):
-    """A partition whose offset goes."""
+    """A partition whose offset is deleted."""
 
     partition_index: int32
 
@@ -161,14 +162,14 @@ class OffsetDeleteRequestTopic(Struct):
 
 
 class OffsetDeleteRequest(Message, api_key=47, versions="0", flexible="none"):
-    """An administrator forgets offsets of topics that the group no longer reads (KIP-496)."""
+    """An administrator deletes offsets of topics that the group no longer reads (KIP-496)."""
 
     group_id: str
     topics: list[OffsetDeleteRequestTopic]
 
 
 class OffsetDeleteResponsePartition(Struct):
-    """Whether it went."""
+    """The result for one partition."""
 
     partition_index: int32
     error_code: int16

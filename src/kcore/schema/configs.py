@@ -7,7 +7,7 @@ from kcore.schema.structure import Message, Struct, field
 
 
 class ConfigResourceType(IntEnum):
-    """ConfigResource.Type: whose settings they are; `resource_type` in requests and in ConfigRecords."""
+    """ConfigResource.Type: the kind of resource; `resource_type` in requests and in ConfigRecords."""
 
     TOPIC = 2
     BROKER = 4  # The empty name stands for all brokers.
@@ -45,7 +45,7 @@ class ConfigType(IntEnum):
 
 
 class OpType(IntEnum):
-    """AlterConfigOp.OpType: what IncrementalAlterConfigs does to a setting (KIP-339)."""
+    """AlterConfigOp.OpType: the change that IncrementalAlterConfigs makes to a setting (KIP-339)."""
 
     SET = 0
     DELETE = 1
@@ -54,7 +54,7 @@ class OpType(IntEnum):
 
 
 class DescribeConfigsResource(Struct):
-    """A resource whose configuration is asked for."""
+    """A resource whose configuration is requested."""
 
     resource_type: int8
     resource_name: str
@@ -62,7 +62,7 @@ class DescribeConfigsResource(Struct):
 
 
 class DescribeConfigsRequest(Message, api_key=32, versions="0-4", flexible="4+"):
-    """An administrator asks for configurations; for a broker's own, that broker."""
+    """An administrator asks for configurations; a broker's own configuration comes from that broker."""
 
     resources: list[DescribeConfigsResource]
     include_synonyms: bool = field(versions="1+")  # KIP-226.
@@ -70,7 +70,7 @@ class DescribeConfigsRequest(Message, api_key=32, versions="0-4", flexible="4+")
 
 
 class DescribeConfigsSynonym(Struct):
-    """Another place that sets the same; the first one in the list counts."""
+    """Another place that sets the same setting; the first one in the list wins."""
 
     name: str
     value: str | None = field(nullable="0+")
@@ -81,7 +81,7 @@ class DescribeConfigsResourceResult(Struct):
     """One setting."""
 
     name: str
-    value: str | None = field(nullable="0+")  # Null where it is sensitive.
+    value: str | None = field(nullable="0+")  # Null if it is sensitive.
     read_only: bool
     is_default: bool = field(versions="0")
     # 1 topic, 2 broker, 3 all brokers, 4 file, 5 default, 6 broker logger, 7 client metrics, 8 group.
@@ -104,7 +104,7 @@ class DescribeConfigsResult(Struct):
 
 
 class DescribeConfigsResponse(Message, api_key=32, versions="0-4", flexible="4+"):
-    """The configurations that were asked for."""
+    """The requested configurations."""
 
     throttle_time_ms: int32
     results: list[DescribeConfigsResult]
@@ -126,14 +126,14 @@ class AlterConfigsRequestAlterConfigsResource(Struct, kafka_name="AlterConfigsRe
 
 
 class AlterConfigsRequest(Message, api_key=33, versions="0-2", flexible="2+"):
-    """Replaces whole configurations: what is not named falls back to its default."""
+    """Replaces whole configurations: a setting that is not named falls back to its default."""
 
     resources: list[AlterConfigsRequestAlterConfigsResource]
-    validate_only: bool  # Checks and changes nothing.
+    validate_only: bool  # Only checks the request.
 
 
 class AlterConfigsResourceResponse(Struct):
-    """What became of one resource."""
+    """The result for one resource."""
 
     error_code: int16
     error_message: str | None = field(nullable="0+")
@@ -149,7 +149,7 @@ class AlterConfigsResponse(Message, api_key=33, versions="0-2", flexible="2+"):
 
 
 class IncrementalAlterConfigsRequestAlterableConfig(Struct, kafka_name="AlterableConfig"):
-    """A setting and what happens to it."""
+    """A setting and its change."""
 
     name: str
     config_operation: int8  # 0 set, 1 delete, 2 append to a list, 3 subtract from it.
@@ -168,7 +168,7 @@ class IncrementalAlterConfigsRequest(Message, api_key=44, versions="0-1", flexib
     """Changes the settings that it names and no others (KIP-339)."""
 
     resources: list[IncrementalAlterConfigsRequestAlterConfigsResource]
-    validate_only: bool  # Checks and changes nothing.
+    validate_only: bool  # Only checks the request.
 
 
 class IncrementalAlterConfigsResponse(Message, api_key=44, versions="0-1", flexible="1+"):
@@ -181,7 +181,7 @@ class IncrementalAlterConfigsResponse(Message, api_key=44, versions="0-1", flexi
 class ListConfigResourcesRequest(Message, api_key=74, versions="0-1", flexible="0+"):
     """An administrator asks which resources have configurations (KIP-1142)."""
 
-    resource_types: list[int8] = field(versions="1+")  # Empty for all; version 0 knows client metrics alone.
+    resource_types: list[int8] = field(versions="1+")  # Empty for all; version 0 supports only client metrics.
 
 
 class ConfigResource(Struct):

@@ -1,4 +1,4 @@
-"""The consumer groups of KIP-848: the coordinator assigns, and one heartbeat carries all."""
+"""The consumer groups of KIP-848: the coordinator assigns, and one heartbeat carries everything."""
 
 from kcore.schema.kinds import int8, int16, int32
 from kcore.schema.structure import Message, Struct, field
@@ -13,29 +13,30 @@ class TopicPartitions(Struct):
 
 
 class ConsumerGroupHeartbeatRequest(Message, api_key=68, versions="0-1", flexible="0+"):
-    """A member joins, reports, leaves. Null and -1 mean: as in the last heartbeat."""
+    """A member joins, reports or leaves. Null and -1 mean: unchanged since the last heartbeat."""
 
     group_id: str
-    member_id: str  # The coordinator gave it in version 0; the member makes it up itself since (KIP-1082).
-    member_epoch: int32  # 0 joins, -1 leaves, -2 leaves as a static member that will be back.
-    instance_id: str | None = field(nullable="0+", default=None)  # Of a static member.
+    member_id: str  # In version 0 the coordinator assigns it; since KIP-1082 the member chooses it.
+    member_epoch: int32  # 0 joins, -1 leaves, -2 leaves as a static member that will come back.
+    instance_id: str | None = field(nullable="0+", default=None)  # Only for a static member.
     rack_id: str | None = field(nullable="0+", default=None)
-    rebalance_timeout_ms: int32 = field(default=-1)  # How long it may take to give partitions up.
+    rebalance_timeout_ms: int32 = field(default=-1)  # How long it may take to revoke partitions.
     subscribed_topic_names: list[str] | None = field(nullable="0+", default=None)
     # RE2 syntax; the broker matches it.
     subscribed_topic_regex: str | None = field(versions="1+", nullable="1+", default=None)
     server_assignor: str | None = field(nullable="0+", default=None)  # Null leaves the choice to the coordinator.
-    topic_partitions: list[TopicPartitions] | None = field(nullable="0+", default=None)  # What the member owns.
+    # The partitions that the member owns.
+    topic_partitions: list[TopicPartitions] | None = field(nullable="0+", default=None)
 
 
 class ConsumerGroupHeartbeatResponseAssignment(Struct, kafka_name="Assignment"):
-    """What the member is to own."""
+    """The partitions that the member should own."""
 
     topic_partitions: list[TopicPartitions]
 
 
 class ConsumerGroupHeartbeatResponse(Message, api_key=68, versions="0-1", flexible="0+"):
-    """The member's epoch and, where it changed, its assignment."""
+    """The member's epoch and, if it changed, its assignment."""
 
     throttle_time_ms: int32
     error_code: int16
@@ -43,19 +44,19 @@ class ConsumerGroupHeartbeatResponse(Message, api_key=68, versions="0-1", flexib
     member_id: str | None = field(nullable="0+", default=None)
     member_epoch: int32
     heartbeat_interval_ms: int32
-    # Null where nothing changed.
+    # Null if nothing changed.
     assignment: ConsumerGroupHeartbeatResponseAssignment | None = field(nullable="0+", default=None)
 
 
 class ConsumerGroupDescribeRequest(Message, api_key=69, versions="0-1", flexible="0+"):
-    """An administrator asks a coordinator for consumer groups in full."""
+    """An administrator asks a coordinator for details of consumer groups."""
 
     group_ids: list[str]
     include_authorized_operations: bool
 
 
 class ConsumerGroupDescribeResponseTopicPartitions(Struct, kafka_name="TopicPartitions"):
-    """Partitions of one topic, which is named for people."""
+    """Partitions of one topic, with its name for people."""
 
     topic_id: Uuid
     topic_name: str
@@ -63,7 +64,7 @@ class ConsumerGroupDescribeResponseTopicPartitions(Struct, kafka_name="TopicPart
 
 
 class ConsumerGroupDescribeResponseAssignment(Struct, kafka_name="Assignment"):
-    """What a member owns or is to own."""
+    """The partitions that a member owns or should own."""
 
     topic_partitions: list[ConsumerGroupDescribeResponseTopicPartitions]
 
@@ -80,7 +81,7 @@ class Member(Struct):
     subscribed_topic_names: list[str]
     subscribed_topic_regex: str | None = field(nullable="0+", default=None)
     assignment: ConsumerGroupDescribeResponseAssignment
-    target_assignment: ConsumerGroupDescribeResponseAssignment  # What it will own when all have caught up.
+    target_assignment: ConsumerGroupDescribeResponseAssignment  # The assignment after all members have caught up.
     # 0 classic, 1 consumer, -1 unknown: groups may hold both while they migrate (KIP-1099).
     member_type: int8 = field(versions="1+", default=-1, ignorable=True)
 
@@ -92,16 +93,16 @@ class DescribedGroup(Struct):
     error_message: str | None = field(nullable="0+", default=None)
     group_id: str
     group_state: str
-    group_epoch: int32  # Goes up with every change of members or topics.
-    assignment_epoch: int32  # The group epoch for which the target was made.
+    group_epoch: int32  # Rises with every change of members or topics.
+    assignment_epoch: int32  # The group epoch of the target assignment.
     assignor_name: str
     members: list[Member]
-    # A bit for each operation; the lowest integer where it was not asked for.
+    # A bit for each operation; the lowest integer if not requested.
     authorized_operations: int32 = field(default=-(2**31))
 
 
 class ConsumerGroupDescribeResponse(Message, api_key=69, versions="0-1", flexible="0+"):
-    """The groups that were asked for."""
+    """The requested groups."""
 
     throttle_time_ms: int32
     groups: list[DescribedGroup]

@@ -1,4 +1,4 @@
-"""Control records: what brokers and controllers write into logs for themselves."""
+"""Control records, which brokers and controllers write into logs for their own use."""
 
 from kcore.schema.kinds import int16, int32, int64, uint16
 from kcore.schema.structure import Data, Struct, field
@@ -12,7 +12,7 @@ class ControlRecordTypeSchema(Data, versions="0", flexible="none"):
 
 
 class EndTxnMarker(Data, versions="0", flexible="none"):
-    """The value of a commit or an abort, its version in front: a transaction ends here (KIP-98)."""
+    """The value of a commit or an abort, its version in front: the end of a transaction (KIP-98)."""
 
     coordinator_epoch: int32
 
@@ -27,14 +27,14 @@ class LeaderChangeMessageVoter(Struct, kafka_name="Voter"):
 class LeaderChangeMessage(Data, versions="0-1", flexible="0+"):
     """The first record of a new quorum leader (KIP-595)."""
 
-    version: int16  # In the body, where other data have it in front.
+    version: int16  # In the body, although other data have it in front.
     leader_id: int32
     voters: list[LeaderChangeMessageVoter]
-    granting_voters: list[LeaderChangeMessageVoter]  # Those who voted for the leader.
+    granting_voters: list[LeaderChangeMessageVoter]  # The voters that voted for the leader.
 
 
 class KRaftVersionRecord(Data, versions="0", flexible="0+"):
-    """The quorum's version of itself (KIP-853)."""
+    """The quorum's kraft.version (KIP-853)."""
 
     version: int16
     kraft_version: int16 = field(json_name="kRaftVersion")  # 0 voters from the configuration, 1 voters from the log.
@@ -49,14 +49,14 @@ class Endpoint(Struct):
 
 
 class KRaftVersionFeature(Struct):
-    """The versions of `kraft.version` that the voter can do."""
+    """The versions of `kraft.version` that the voter supports."""
 
     min_supported_version: int16
     max_supported_version: int16
 
 
 class VotersRecordVoter(Struct, kafka_name="Voter"):
-    """A voter, its directory and where it is reached."""
+    """A voter, its directory and its endpoints."""
 
     voter_id: int32
     voter_directory_id: Uuid
@@ -75,7 +75,7 @@ class SnapshotHeaderRecord(Data, versions="0", flexible="0+"):
     """The first record of a snapshot (KIP-630)."""
 
     version: int16
-    last_contained_log_timestamp: int64  # Of the last record that went into it.
+    last_contained_log_timestamp: int64  # Time of the last record in the snapshot.
 
 
 class SnapshotFooterRecord(Data, versions="0", flexible="0+"):

@@ -12,20 +12,20 @@ class CreatableRenewers(Struct):
 
 
 class CreateDelegationTokenRequest(Message, api_key=38, versions="0-3", flexible="2+"):
-    """A principal asks for a token, for itself or for another (KIP-373)."""
+    """A principal requests a token, for itself or for another (KIP-373)."""
 
-    # Null for the one who asks, as with the name.
+    # Null for the requesting principal, as for the name.
     owner_principal_type: str | None = field(versions="3+", nullable="3+")
     owner_principal_name: str | None = field(versions="3+", nullable="3+")
     renewers: list[CreatableRenewers]
-    max_lifetime_ms: int64  # -1 for the longest that the broker allows.
+    max_lifetime_ms: int64  # -1 for the longest lifetime that the broker allows.
 
 
 class CreateDelegationTokenResponse(Message, api_key=38, versions="0-3", flexible="2+"):
     """The token."""
 
     error_code: int16
-    principal_type: str  # Of the owner.
+    principal_type: str  # Type of the owner.
     principal_name: str
     token_requester_principal_type: str = field(versions="3+")
     token_requester_principal_name: str = field(versions="3+")
@@ -38,14 +38,14 @@ class CreateDelegationTokenResponse(Message, api_key=38, versions="0-3", flexibl
 
 
 class RenewDelegationTokenRequest(Message, api_key=39, versions="0-2", flexible="2+"):
-    """A renewer lets a token live longer."""
+    """A renewer extends the life of a token."""
 
     hmac: bytes = field(secret=True)
     renew_period_ms: int64  # -1 for the broker's own period.
 
 
 class RenewDelegationTokenResponse(Message, api_key=39, versions="0-2", flexible="2+"):
-    """When it expires now."""
+    """The new expiry time."""
 
     error_code: int16
     expiry_timestamp_ms: int64
@@ -53,14 +53,14 @@ class RenewDelegationTokenResponse(Message, api_key=39, versions="0-2", flexible
 
 
 class ExpireDelegationTokenRequest(Message, api_key=40, versions="0-2", flexible="2+"):
-    """A renewer lets a token end earlier."""
+    """A renewer shortens the life of a token."""
 
     hmac: bytes = field(secret=True)
-    expiry_time_period_ms: int64  # Negative ends it at once.
+    expiry_time_period_ms: int64  # Negative expires it at once.
 
 
 class ExpireDelegationTokenResponse(Message, api_key=40, versions="0-2", flexible="2+"):
-    """When it expires now."""
+    """The new expiry time."""
 
     error_code: int16
     expiry_timestamp_ms: int64
@@ -68,14 +68,14 @@ class ExpireDelegationTokenResponse(Message, api_key=40, versions="0-2", flexibl
 
 
 class DescribeDelegationTokenOwner(Struct):
-    """A principal whose tokens are asked for."""
+    """A principal whose tokens are requested."""
 
     principal_type: str
     principal_name: str
 
 
 class DescribeDelegationTokenRequest(Message, api_key=41, versions="0-3", flexible="2+"):
-    """A principal asks for the tokens that it may see."""
+    """A principal asks for the tokens that it may describe."""
 
     owners: list[DescribeDelegationTokenOwner] | None = field(nullable="0+")  # Null asks for all.
 
@@ -90,7 +90,7 @@ class DescribedDelegationTokenRenewer(Struct):
 class DescribedDelegationToken(Struct):
     """A token."""
 
-    principal_type: str  # Of the owner.
+    principal_type: str  # Type of the owner.
     principal_name: str
     token_requester_principal_type: str = field(versions="3+")
     token_requester_principal_name: str = field(versions="3+")
@@ -103,7 +103,7 @@ class DescribedDelegationToken(Struct):
 
 
 class DescribeDelegationTokenResponse(Message, api_key=41, versions="0-3", flexible="2+"):
-    """The tokens that were asked for."""
+    """The requested tokens."""
 
     error_code: int16
     tokens: list[DescribedDelegationToken]

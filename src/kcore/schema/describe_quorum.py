@@ -1,4 +1,4 @@
-"""DescribeQuorum: what the leader of the controllers' quorum knows of its replicas (KIP-595)."""
+"""DescribeQuorum: the leader's state of the replicas in the controllers' quorum (KIP-595)."""
 
 from kcore.schema.kinds import int16, int32, int64, uint16
 from kcore.schema.structure import Message, Struct, field
@@ -12,7 +12,7 @@ class DescribeQuorumRequestPartitionData(Struct, kafka_name="PartitionData"):
 
 
 class DescribeQuorumRequestTopicData(Struct, kafka_name="TopicData"):
-    """The partitions of one topic; in practice `__cluster_metadata` alone."""
+    """The partitions of one topic; in practice only `__cluster_metadata`."""
 
     topic_name: str
     partitions: list[DescribeQuorumRequestPartitionData]
@@ -25,14 +25,14 @@ class DescribeQuorumRequest(Message, api_key=55, versions="0-2", flexible="0+"):
 
 
 class ReplicaState(Struct):
-    """How far one voter or observer is."""
+    """The log end of one voter or observer."""
 
     replica_id: int32
     replica_directory_id: Uuid = field(versions="2+")  # KIP-853.
     log_end_offset: int64  # -1 for unknown.
     # By the leader's clock (KIP-836); -1 for unknown.
     last_fetch_timestamp: int64 = field(versions="1+", default=-1, ignorable=True)
-    # When it last had all that the leader had (KIP-836); -1 for unknown.
+    # When it last had the leader's whole log (KIP-836); -1 for unknown.
     last_caught_up_timestamp: int64 = field(versions="1+", default=-1, ignorable=True)
 
 
@@ -46,7 +46,7 @@ class DescribeQuorumResponsePartitionData(Struct, kafka_name="PartitionData"):
     leader_epoch: int32
     high_watermark: int64
     current_voters: list[ReplicaState]
-    observers: list[ReplicaState]  # Brokers, and controllers that are no voters.
+    observers: list[ReplicaState]  # Brokers, and controllers that are not voters.
 
 
 class DescribeQuorumResponseTopicData(Struct, kafka_name="TopicData"):
@@ -65,7 +65,7 @@ class Listener(Struct):
 
 
 class Node(Struct):
-    """Where a voter is reached (KIP-853)."""
+    """The endpoints of a voter (KIP-853)."""
 
     node_id: int32
     listeners: list[Listener]

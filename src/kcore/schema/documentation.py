@@ -1,4 +1,4 @@
-"""What `help` shows of a schema class: its sentence, then its fields as a table, with the comments of the source."""
+"""Makes the docstring that `help` shows for a schema class: its sentence, then a table of its fields with comments."""
 
 import ast
 import inspect
@@ -13,7 +13,7 @@ Row = tuple[str, ...]
 
 
 def documentation(struct: type[Struct], *, json_names: bool = False) -> str:
-    """The docstring of the class and what its fields say, under Python's names or those of Kafka's JSON."""
+    """The docstring of the class and a table of its fields, with Python's names or those of Kafka's JSON."""
     parts = [_words(struct)]
     if issubclass(struct, Message) and struct.versions.highest >= 0:
         key = f"API key {struct.api_key}, " if struct.api_key >= 0 else ""
@@ -28,9 +28,9 @@ def _words(struct: type[Struct]) -> str:
 
 
 def _rows(struct: type[Struct], indent: str, json_names: bool) -> Iterator[Row]:
-    """Of every field, and after it, further in, of the struct that it holds."""
+    """A row for every field, followed by indented rows for the struct that the field holds."""
     for field in struct.__fields__:
-        text = "  ".join(filter(None, (_notes(field), about(struct, field))))
+        text = "  ".join(filter(None, (_properties(field), about(struct, field))))
         name = field.json_name if json_names else field.name
         yield indent + name, str(field.type), str(field.options.versions), text
         if (inner := struct_of(field)) is not None:
@@ -38,33 +38,33 @@ def _rows(struct: type[Struct], indent: str, json_names: bool) -> Iterator[Row]:
 
 
 def struct_of(field: Field) -> type[Struct] | None:
-    """The struct that a field holds, or that the elements of its list are."""
+    """The struct of a field, or of its list's elements."""
     return (field.type.element or field.type).struct
 
 
 def about(struct: type[Struct], field: Field) -> str:
-    """What the field is for: its comment, or the first line of the struct that it holds."""
+    """The purpose of the field: its comment, or the first line of its struct."""
     inner = struct_of(field)
     return comments(struct).get(field.name) or (_words(inner).partition("\n")[0] if inner else "")
 
 
-def _notes(field: Field) -> str:
+def _properties(field: Field) -> str:
     options = field.options
-    notes = []
+    properties = []
     if options.nullable.highest >= 0:
-        notes.append(f"nullable {options.nullable}")
+        properties.append(f"nullable {options.nullable}")
     if options.tag is not None:
-        notes.append(f"tag {options.tag}" + (f" {options.tagged}" if options.tagged != options.versions else ""))
+        properties.append(f"tag {options.tag}" + (f" {options.tagged}" if options.tagged != options.versions else ""))
     if options.default is not UNSET:
-        notes.append(f"default {'null' if options.default is None else repr(options.default)}")
+        properties.append(f"default {'null' if options.default is None else repr(options.default)}")
     if options.ignorable:
-        notes.append("ignorable")
-    return f"[{', '.join(notes)}]" if notes else ""
+        properties.append("ignorable")
+    return f"[{', '.join(properties)}]" if properties else ""
 
 
 @cache
 def comments(struct: type[Struct]) -> dict[str, str]:
-    """What stands above and behind each field in the source; nothing where the source is not at hand."""
+    """The comments above and behind each field in the source; none if the source is missing."""
     found: dict[str, str] = {}
     for base in reversed(struct.__mro__):
         if base.__module__ == Struct.__module__ or not issubclass(base, Struct):

@@ -1,11 +1,11 @@
-"""Envelope: a broker hands a client's request on to the controller (KIP-590)."""
+"""Envelope: a broker forwards a client's request to the controller (KIP-590)."""
 
 from kcore.schema.kinds import int16
 from kcore.schema.structure import Message, field
 
 
 class EnvelopeRequest(Message, api_key=58, versions="0", flexible="0+"):
-    """A client's request with its header, and whose it is."""
+    """A client's request with its header, its principal and its address."""
 
     request_data: bytes = field(secret=True)  # It may hold a password.
     # A DefaultPrincipalData, unless the broker has a principal builder of its own.
@@ -17,4 +17,4 @@ class EnvelopeResponse(Message, api_key=58, versions="0", flexible="0+"):
     """The controller's response with its header."""
 
     response_data: bytes | None = field(nullable="0+", default=None, secret=True)
-    error_code: int16  # Of the envelope; the response within has its own.
+    error_code: int16  # The error of the envelope; the response inside has its own.

@@ -1,4 +1,4 @@
-"""FetchSnapshot: a KRaft follower whose offset is gone from the log copies the leader's snapshot (KIP-630)."""
+"""FetchSnapshot: a KRaft follower whose fetch offset is gone from the log copies the leader's snapshot (KIP-630)."""
 
 from kcore.schema.kinds import Records, int16, int32, int64, uint16
 from kcore.schema.structure import Message, Struct, field
@@ -13,18 +13,18 @@ class SnapshotId(Struct):
 
 
 class FetchSnapshotRequestPartitionSnapshot(Struct, kafka_name="PartitionSnapshot"):
-    """Which snapshot, and from which byte on."""
+    """The snapshot, and the first byte to read."""
 
     partition: int32
     current_leader_epoch: int32
     snapshot_id: SnapshotId
     position: int64  # In bytes.
-    # Tells a voter from a disk that was replaced (KIP-853).
+    # Distinguishes a voter from a replaced disk (KIP-853).
     replica_directory_id: Uuid = field(versions="1+", tag=0, tagged="1+", ignorable=True)
 
 
 class FetchSnapshotRequestTopicSnapshot(Struct, kafka_name="TopicSnapshot"):
-    """The partitions of one topic; in practice the metadata partition alone."""
+    """The partitions of one topic; in practice only the metadata partition."""
 
     name: str
     partitions: list[FetchSnapshotRequestPartitionSnapshot]
@@ -33,15 +33,15 @@ class FetchSnapshotRequestTopicSnapshot(Struct, kafka_name="TopicSnapshot"):
 class FetchSnapshotRequest(Message, api_key=59, versions="0-1", flexible="0+"):
     """A follower or observer asks the active controller for a piece of a snapshot."""
 
-    # Null where the caller does not know it yet.
+    # Null if the caller does not have it yet.
     cluster_id: str | None = field(nullable="0+", tag=0, tagged="0+", default=None)
-    replica_id: int32 = field(default=-1)  # -1 where it is no replica.
+    replica_id: int32 = field(default=-1)  # -1 for a caller that is not a replica.
     max_bytes: int32 = field(default=2**31 - 1)
     topics: list[FetchSnapshotRequestTopicSnapshot]
 
 
 class LeaderIdAndEpoch(Struct):
-    """Who leads the quorum now."""
+    """The present leader of the quorum."""
 
     leader_id: int32
     leader_epoch: int32
@@ -54,8 +54,8 @@ class FetchSnapshotResponsePartitionSnapshot(Struct, kafka_name="PartitionSnapsh
     error_code: int16
     snapshot_id: SnapshotId
     current_leader: LeaderIdAndEpoch = field(tag=0, tagged="0+")
-    size: int64  # Of the whole snapshot, in bytes.
-    position: int64  # Of the first byte of this piece.
+    size: int64  # Size of the whole snapshot, in bytes.
+    position: int64  # Offset of the first byte of this piece.
     unaligned_records: Records  # The piece may begin and end inside a batch.
 
 
@@ -67,7 +67,7 @@ class FetchSnapshotResponseTopicSnapshot(Struct, kafka_name="TopicSnapshot"):
 
 
 class NodeEndpoint(Struct):
-    """Where the quorum's leader is reached."""
+    """The endpoint of the quorum's leader."""
 
     node_id: int32
     host: str
@@ -75,10 +75,10 @@ class NodeEndpoint(Struct):
 
 
 class FetchSnapshotResponse(Message, api_key=59, versions="0-1", flexible="0+"):
-    """The leader's piece of the snapshot, or who leads instead."""
+    """The leader's piece of the snapshot, or the present leader."""
 
     throttle_time_ms: int32 = field(ignorable=True)
     error_code: int16
     topics: list[FetchSnapshotResponseTopicSnapshot]
-    # Of every leader named in `current_leader` (KIP-853).
+    # The endpoints of every leader named in `current_leader` (KIP-853).
     node_endpoints: list[NodeEndpoint] = field(versions="1+", tag=0, tagged="1+")

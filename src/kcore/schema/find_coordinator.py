@@ -1,4 +1,4 @@
-"""FindCoordinator: which broker looks after a group or a transaction."""
+"""FindCoordinator: the broker that coordinates a group or a transaction."""
 
 from kcore.schema.kinds import int8, int16, int32
 from kcore.schema.structure import Message, Struct, field
@@ -13,7 +13,7 @@ class FindCoordinatorRequest(Message, api_key=10, versions="0-6", flexible="3+")
 
 
 class Coordinator(Struct):
-    """The broker that looks after one key."""
+    """The coordinator of one key."""
 
     key: str
     node_id: int32

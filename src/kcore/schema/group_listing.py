@@ -5,7 +5,7 @@ from kcore.schema.structure import Message, Struct, field
 
 
 class DescribeGroupsRequest(Message, api_key=15, versions="0-6", flexible="5+"):
-    """Asks a coordinator for classic groups in full."""
+    """Asks a coordinator for details of classic groups."""
 
     groups: list[str]
     include_authorized_operations: bool = field(versions="3+")  # KIP-430.
@@ -15,16 +15,16 @@ class DescribedGroupMember(Struct):
     """A member of a classic group."""
 
     member_id: str
-    # Of a static member (KIP-345).
+    # Only for a static member (KIP-345).
     group_instance_id: str | None = field(versions="4+", nullable="4+", default=None, ignorable=True)
     client_id: str
     client_host: str
-    member_metadata: bytes  # What it sent with JoinGroup.
-    member_assignment: bytes  # What it got from SyncGroup.
+    member_metadata: bytes  # The member's metadata in JoinGroup.
+    member_assignment: bytes  # The member's assignment in SyncGroup.
 
 
 class DescribedGroup(Struct):
-    """A classic group: its state, what it agreed on, its members."""
+    """A classic group: its state, its protocol, its members."""
 
     error_code: int16
     error_message: str | None = field(versions="6+", nullable="6+", default=None)  # KIP-1043.
@@ -33,12 +33,12 @@ class DescribedGroup(Struct):
     protocol_type: str
     protocol_data: str  # The name of the assignor that the members agreed on.
     members: list[DescribedGroupMember]
-    # A bit for each operation; the lowest integer where it was not asked for.
+    # A bit for each operation; the lowest integer if not requested.
     authorized_operations: int32 = field(versions="3+", default=-(2**31))
 
 
 class DescribeGroupsResponse(Message, api_key=15, versions="0-6", flexible="5+"):
-    """The groups that were asked for."""
+    """The requested groups."""
 
     throttle_time_ms: int32 = field(versions="1+", ignorable=True)
     groups: list[DescribedGroup]
@@ -75,7 +75,7 @@ class DeleteGroupsRequest(Message, api_key=42, versions="0-2", flexible="2+"):
 
 
 class DeletableGroupResult(Struct):
-    """Whether the group is gone."""
+    """The result for one group."""
 
     group_id: str
     error_code: int16

@@ -1,4 +1,4 @@
-"""What consumers of the classic protocol tell each other through JoinGroup and SyncGroup, the broker unaware."""
+"""Data that consumers of the classic protocol exchange through JoinGroup and SyncGroup; brokers do not read it."""
 
 from kcore.schema.kinds import int32
 from kcore.schema.structure import Data, Struct, field
@@ -12,19 +12,19 @@ class TopicPartition(Struct):
 
 
 class ConsumerProtocolSubscription(Data, versions="0-3", flexible="none"):
-    """What a consumer wants to read, for the member that assigns."""
+    """A consumer's subscription, for the member that assigns."""
 
     topics: list[str]
-    user_data: bytes | None = field(nullable="0+", default=None)  # The assignor's own.
-    # What it has now, for cooperative rebalancing (KIP-429).
+    user_data: bytes | None = field(nullable="0+", default=None)  # Set by the assignor.
+    # Its present partitions, for cooperative rebalancing (KIP-429).
     owned_partitions: list[TopicPartition] = field(versions="1+", ignorable=True)
-    # In which it got them (KIP-792); -1 for unknown.
+    # The generation of these partitions (KIP-792); -1 for unknown.
     generation_id: int32 = field(versions="2+", default=-1, ignorable=True)
     rack_id: str | None = field(versions="3+", nullable="3+", default=None, ignorable=True)  # KIP-881.
 
 
 class ConsumerProtocolAssignment(Data, versions="0-3", flexible="none"):
-    """What a consumer is to read."""
+    """The partitions that a consumer should read."""
 
     assigned_partitions: list[TopicPartition]
-    user_data: bytes | None = field(nullable="0+", default=None)  # The assignor's own.
+    user_data: bytes | None = field(nullable="0+", default=None)  # Set by the assignor.

@@ -5,7 +5,7 @@ from kcore.schema.structure import Message, field
 
 
 class RequestHeader(Message, versions="0-2", flexible="2+"):
-    """Which API is called, in which version, and the number that the answer will carry."""
+    """The called API with its version, and the correlation id of the answer."""
 
     request_api_key: int16
     request_api_version: int16
@@ -15,6 +15,6 @@ class RequestHeader(Message, versions="0-2", flexible="2+"):
 
 
 class ResponseHeader(Message, versions="0-1", flexible="1+"):
-    """The number of the request that this answers."""
+    """The correlation id of the answered request."""
 
     correlation_id: int32

@@ -1,4 +1,4 @@
-"""What messages there are and which file has them. A file is read when a message of it is first asked for."""
+"""Lists all messages and their files. A file is imported when one of its messages is first used."""
 
 from collections.abc import Iterator, Mapping
 from importlib import import_module
@@ -9,7 +9,7 @@ from kcore.errors import UnknownMessageError
 from kcore.schema.structure import Message
 from kcore.suggestions import did_you_mean
 
-# Each API is a <name>Request and a <name>Response, found in the file whose name stands before it.
+# Each API is a <name>Request and a <name>Response, in the file named before it.
 APIS: Final[dict[str, dict[int, str]]] = {
     # ZooKeeper mode: gone in 4.0.
     "leader_and_isr": {4: "LeaderAndIsr"},
@@ -52,7 +52,7 @@ APIS: Final[dict[str, dict[int, str]]] = {
         65: "DescribeTransactions",
         66: "ListTransactions",
     },
-    # Who may do what.
+    # Authentication and authorization.
     "sasl": {17: "SaslHandshake", 36: "SaslAuthenticate"},
     "scram": {50: "DescribeUserScramCredentials", 51: "AlterUserScramCredentials"},
     "delegation_tokens": {
@@ -63,7 +63,7 @@ APIS: Final[dict[str, dict[int, str]]] = {
     },
     "acls": {29: "DescribeAcls", 30: "CreateAcls", 31: "DeleteAcls"},
     "telemetry": {71: "GetTelemetrySubscriptions", 72: "PushTelemetry", 74: "ListClientMetricsResources"},
-    # 4.1 gave 74 a wider meaning and another name (KIP-1142): the later row is what the number means.
+    # 4.1 extended 74 and renamed it (KIP-1142): the later row is the present meaning of the number.
     "configs": {32: "DescribeConfigs", 33: "AlterConfigs", 44: "IncrementalAlterConfigs", 74: "ListConfigResources"},
     "quotas": {48: "DescribeClientQuotas", 49: "AlterClientQuotas"},
     # Topics and partitions.
@@ -92,7 +92,7 @@ APIS: Final[dict[str, dict[int, str]]] = {
     "envelope": {58: "Envelope"},
 }
 
-# The records of the metadata log by the number of their type there.
+# The records of the metadata log by their type number.
 METADATA_LOG: Final[dict[str, dict[int, str]]] = {
     "metadata_records_topics": {
         2: "TopicRecord",
@@ -132,7 +132,7 @@ METADATA_LOG: Final[dict[str, dict[int, str]]] = {
     },
 }
 
-# What has no number of its own.
+# Data without a number.
 PLAIN: Final[dict[str, tuple[str, ...]]] = {
     "headers": ("RequestHeader", "ResponseHeader"),
     "control_records": (
@@ -163,7 +163,7 @@ Key = TypeVar("Key")
 
 
 class Lazy(Mapping[Key, type[Message]]):
-    """A mapping of message classes that reads a family's file when one of its classes is taken."""
+    """A mapping of message classes that imports a family's file when one of its classes is read."""
 
     def __init__(self, names: Mapping[Key, str]) -> None:
         self._names = names
@@ -200,13 +200,13 @@ def message_class(name: str | type[Message], dialect: str | None = None) -> type
         return cast(type[Message], own[name])
     try:
         return MESSAGES[name]
-    except (KeyError, TypeError):  # What has no hash is no name.
+    except (KeyError, TypeError):  # An unhashable argument is not a name.
         close = did_you_mean(name, MESSAGES, "`kcore messages` lists them")
         raise UnknownMessageError(f"no message is called {name!r:.60}{close}") from None
 
 
 def dialect_module(dialect: str) -> ModuleType:
-    """What a dialect has of its own: `MESSAGES` by name, and `versions` of a class; UnknownMessageError."""
+    """The messages of a dialect: `MESSAGES` by name, and `versions` of a class; UnknownMessageError."""
     if not isinstance(dialect, str) or dialect not in DIALECTS:
         close = did_you_mean(dialect, DIALECTS, f"there is {', '.join(DIALECTS)}")
         raise UnknownMessageError(f"no dialect is called {dialect!r:.60}{close}")

@@ -1,6 +1,6 @@
 """The types that a field can have. An annotation in a schema class names one of them.
 
-`int32` and its kin are plain `int` to a type checker; what the wire needs rides along in the annotation.
+For a type checker `int32` and similar names are plain `int`; the annotation also carries the wire type.
 """
 
 from dataclasses import dataclass
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 
 class Kind(IntEnum):
-    """What a value is on the wire. `_ext/wire/object_codec.pyx` repeats the numbers."""
+    """The wire type of a value. `_ext/wire/object_codec.pyx` repeats the numbers."""
 
     BOOL = 0
     INT8 = 1
@@ -71,7 +71,7 @@ class FieldType:
 
     @classmethod
     def of(cls, annotation: Any) -> Self:
-        """From an annotation; TypeError where it names no type that Kafka has. `X | None` is read as X."""
+        """The type of an annotation; TypeError if Kafka has no such type. `X | None` is read as X."""
         origin, arguments = get_origin(annotation), get_args(annotation)
         if origin in (UnionType, Union) and NoneType in arguments:
             [annotation] = [argument for argument in arguments if argument is not NoneType]
@@ -87,7 +87,7 @@ class FieldType:
         raise TypeError(f"no field of a Kafka message has the type {annotation!r}")
 
     def default(self) -> Any:
-        """The value of a field whose schema names none; a fresh one where it is mutable."""
+        """The value of a field without a default in the schema; a fresh one if it is mutable."""
         if self.kind is Kind.ARRAY:
             return []
         if self.struct is not None:
@@ -95,7 +95,7 @@ class FieldType:
         return DEFAULTS.get(self.kind, 0)
 
     def __str__(self) -> str:
-        """As Kafka's schema files write it, such as "[]int32"."""
+        """In the notation of Kafka's schema files, for example "[]int32"."""
         if self.element is not None:
             return f"[]{self.element}"
         return self.struct.kafka_name if self.struct is not None else self.kind.name.lower()

@@ -1,8 +1,8 @@
-"""KIP-590 as its document has it, which is not what Kafka shipped: a dialect, spoken only where it is asked for.
+"""KIP-590 as in its document, which Kafka did not ship: a dialect, used only on request.
 
-The document raises each API that changes metadata by a version, which only the controller answers, and has the broker
-that forwards an older one name the principal in the header. Kafka shipped the Envelope instead, and gave some of
-these versions to other changes. A body that the document does not show is the last one that Kafka shipped.
+The document raises each API that changes metadata by a version that only the controller answers. A broker that forwards
+an older version names the principal in the header. Kafka shipped the Envelope instead, and gave some of these versions
+to other changes. A body that the document does not show is the last one that Kafka shipped.
 """
 
 from typing import ClassVar, Final
@@ -17,11 +17,12 @@ class RequestHeader(headers.RequestHeader, versions="0-2", flexible="2+"):
 
     dialect: ClassVar[str | None] = "kip590"
 
-    principal_name: str = field(versions="2+", tag=0, tagged="2+", ignorable=True)  # Of who asked the forwarder.
+    # The principal that sent the request to the forwarding broker.
+    principal_name: str = field(versions="2+", tag=0, tagged="2+", ignorable=True)
 
 
 class IncrementalAlterConfigsRequest(Message, api_key=44, versions="0-2", flexible="1+"):
-    """The one request that the document writes out. It has no `validateOnly` there."""
+    """The only request that the document specifies in full. It has no `validateOnly` there."""
 
     dialect: ClassVar[str | None] = "kip590"
 
@@ -33,7 +34,7 @@ MESSAGES: Final[dict[str, type[Message]]] = {
     message.__name__: message for message in (RequestHeader, IncrementalAlterConfigsRequest)
 }
 
-# The version that always goes to the controller, of request and response.
+# The version, of request and response, that always goes to the controller.
 FORWARDED: Final[dict[str, int]] = {
     "AlterConfigs": 2,
     "IncrementalAlterConfigs": 2,
@@ -47,7 +48,7 @@ FORWARDED: Final[dict[str, int]] = {
 
 
 def versions(message: type[Message]) -> Versions:
-    """The versions of that message here; a shipped class that has another form here keeps its own."""
+    """The versions of that message here; a shipped class with another form here keeps its own versions."""
     if message.__name__ in MESSAGES:
         return message.versions
     api = message.__name__.removesuffix("Request").removesuffix("Response")

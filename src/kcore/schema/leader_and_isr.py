@@ -6,9 +6,9 @@ from kcore.types import Uuid
 
 
 class LeaderAndIsrPartitionState(Struct):
-    """What a replica must know of its partition."""
+    """The state of one partition for its replicas."""
 
-    topic_name: str = field(versions="0-1", ignorable=True)  # Once a topic from version 2 on (KIP-380).
+    topic_name: str = field(versions="0-1", ignorable=True)  # Named once a topic from version 2 on (KIP-380).
     partition_index: int32
     controller_epoch: int32
     leader: int32
@@ -31,7 +31,7 @@ class LeaderAndIsrTopicState(Struct):
 
 
 class LeaderAndIsrLiveLeader(Struct):
-    """Where a leader named in the request is reached."""
+    """The endpoint of a leader named in the request."""
 
     broker_id: int32
     host_name: str
@@ -44,7 +44,8 @@ class LeaderAndIsrRequest(Message, api_key=4, versions="0-7", flexible="4+"):
     controller_id: int32
     is_kraft_controller: bool = field(versions="7+", json_name="isKRaftController")
     controller_epoch: int32
-    broker_epoch: int64 = field(versions="2+", default=-1, ignorable=True)  # Which incarnation is meant (KIP-380).
+    # Epoch of the addressed incarnation (KIP-380).
+    broker_epoch: int64 = field(versions="2+", default=-1, ignorable=True)
     type: int8 = field(versions="5+")  # 0 unknown, 1 incremental, 2 full: strays may be deleted (KIP-866).
     ungrouped_partition_states: list[LeaderAndIsrPartitionState] = field(versions="0-1")
     topic_states: list[LeaderAndIsrTopicState] = field(versions="2+")
@@ -52,7 +53,7 @@ class LeaderAndIsrRequest(Message, api_key=4, versions="0-7", flexible="4+"):
 
 
 class LeaderAndIsrPartitionError(Struct):
-    """What became of one partition."""
+    """The result for one partition."""
 
     topic_name: str = field(versions="0-4", ignorable=True)
     partition_index: int32
@@ -60,7 +61,7 @@ class LeaderAndIsrPartitionError(Struct):
 
 
 class LeaderAndIsrTopicError(Struct):
-    """A topic by id and what became of its partitions."""
+    """A topic by id and the results for its partitions."""
 
     topic_id: Uuid
     partition_errors: list[LeaderAndIsrPartitionError]

@@ -5,10 +5,10 @@ from kcore.schema.structure import Message, Struct, field
 
 
 class ListOffsetsPartition(Struct):
-    """The time whose offset is asked for."""
+    """The time whose offset is requested."""
 
     partition_index: int32
-    # What the caller believes; the leader refuses another (KIP-320).
+    # The caller's leader epoch; the leader refuses another (KIP-320).
     current_leader_epoch: int32 = field(versions="4+", default=-1, ignorable=True)
     timestamp: int64  # -1 the log's end, -2 its start, -3 the largest time (KIP-734), -4 the local start (KIP-405).
     max_num_offsets: int32 = field(versions="0", default=1)  # Version 0 lists the starts of segments.
@@ -37,9 +37,9 @@ class ListOffsetsPartitionResponse(Struct):
     partition_index: int32
     error_code: int16
     old_style_offsets: list[int64] = field(versions="0")
-    timestamp: int64 = field(versions="1+", default=-1)  # Of the record at that offset.
+    timestamp: int64 = field(versions="1+", default=-1)  # Timestamp of the record at that offset.
     offset: int64 = field(versions="1+", default=-1)
-    leader_epoch: int32 = field(versions="4+", default=-1)  # Of the record at that offset (KIP-320).
+    leader_epoch: int32 = field(versions="4+", default=-1)  # Leader epoch of the record at that offset (KIP-320).
 
 
 class ListOffsetsTopicResponse(Struct):
@@ -57,10 +57,10 @@ class ListOffsetsResponse(Message, api_key=2, versions="0-11", flexible="6+"):
 
 
 class OffsetForLeaderPartition(Struct):
-    """The epoch whose end is asked for."""
+    """The epoch whose end is requested."""
 
     partition: int32
-    # What the caller believes; the leader refuses another (KIP-320).
+    # The caller's leader epoch; the leader refuses another (KIP-320).
     current_leader_epoch: int32 = field(versions="2+", default=-1, ignorable=True)
     leader_epoch: int32
 
@@ -73,7 +73,7 @@ class OffsetForLeaderTopic(Struct):
 
 
 class OffsetForLeaderEpochRequest(Message, api_key=23, versions="0-4", flexible="4+"):
-    """A follower, or a consumer since KIP-320, asks the leader up to where their logs agree."""
+    """A follower, or a consumer since KIP-320, asks the leader where their logs diverge."""
 
     replica_id: int32 = field(versions="3+", default=-2, ignorable=True)  # -1 for a consumer.
     topics: list[OffsetForLeaderTopic]
@@ -84,9 +84,9 @@ class EpochEndOffset(Struct):
 
     error_code: int16
     partition: int32
-    # The largest epoch not above the one asked for (KIP-279).
+    # The largest epoch not above the requested one (KIP-279).
     leader_epoch: int32 = field(versions="1+", default=-1, ignorable=True)
-    end_offset: int64 = field(default=-1)  # One past its last record; -1 where there is no such epoch.
+    end_offset: int64 = field(default=-1)  # One past its last record; -1 if there is no such epoch.
 
 
 class OffsetForLeaderTopicResult(Struct):

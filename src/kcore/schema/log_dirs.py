@@ -1,4 +1,4 @@
-"""Directories of brokers: moving replicas between them (KIP-113), their room (KIP-827), their ids (KIP-858)."""
+"""Directories of brokers: moves of replicas between them (KIP-113), their space (KIP-827), their ids (KIP-858)."""
 
 from kcore.schema.kinds import int16, int32, int64
 from kcore.schema.structure import Message, Struct, field
@@ -13,7 +13,7 @@ class AlterReplicaLogDirTopic(Struct):
 
 
 class AlterReplicaLogDir(Struct):
-    """A directory and the replicas that are to move there."""
+    """A directory and the replicas to move into it."""
 
     path: str
     topics: list[AlterReplicaLogDirTopic]
@@ -26,7 +26,7 @@ class AlterReplicaLogDirsRequest(Message, api_key=34, versions="0-2", flexible="
 
 
 class AlterReplicaLogDirPartitionResult(Struct):
-    """Whether the move has begun."""
+    """The result for one move, which has begun or failed."""
 
     partition_index: int32
     error_code: int16
@@ -54,7 +54,7 @@ class DescribableLogDirTopic(Struct):
 
 
 class DescribeLogDirsRequest(Message, api_key=35, versions="0-5", flexible="2+"):
-    """An administrator asks a broker what its directories hold."""
+    """An administrator asks a broker for the contents of its directories."""
 
     topics: list[DescribableLogDirTopic] | None = field(nullable="0+")  # Null asks for all.
 
@@ -65,7 +65,7 @@ class DescribeLogDirsPartition(Struct):
     partition_index: int32
     partition_size: int64
     offset_lag: int64  # Behind the high watermark, or behind the replica that it is to replace.
-    is_future_key: bool  # The copy of a move that is under way.
+    is_future_key: bool  # The copy of a replica that is being moved.
 
 
 class DescribeLogDirsTopic(Struct):
@@ -81,7 +81,7 @@ class DescribeLogDirsResult(Struct):
     error_code: int16
     log_dir: str  # The absolute path.
     topics: list[DescribeLogDirsTopic]
-    # Of the volume that it is on (KIP-827); -1 for unknown.
+    # Size of the directory's volume (KIP-827); -1 for unknown.
     total_bytes: int64 = field(versions="4+", default=-1, ignorable=True)
     usable_bytes: int64 = field(versions="4+", default=-1, ignorable=True)
     is_cordoned: bool = field(versions="5+", ignorable=True)  # Gets no new replicas (KIP-1066).
@@ -116,15 +116,15 @@ class AssignReplicasToDirsRequestDirectoryData(Struct, kafka_name="DirectoryData
 
 
 class AssignReplicasToDirsRequest(Message, api_key=73, versions="0", flexible="0+"):
-    """A broker tells the controller in which directory its replicas are (KIP-858)."""
+    """A broker reports the directories of its replicas to the controller (KIP-858)."""
 
     broker_id: int32
-    broker_epoch: int64 = field(default=-1)  # Which incarnation of the broker speaks (KIP-380).
+    broker_epoch: int64 = field(default=-1)  # Epoch of the broker's incarnation (KIP-380).
     directories: list[AssignReplicasToDirsRequestDirectoryData]
 
 
 class AssignReplicasToDirsResponsePartitionData(Struct, kafka_name="PartitionData"):
-    """Whether the controller noted it."""
+    """The result for one replica."""
 
     partition_index: int32
     error_code: int16

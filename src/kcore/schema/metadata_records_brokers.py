@@ -15,7 +15,7 @@ class BrokerEndpoint(Struct):
 
 
 class BrokerFeature(Struct):
-    """A feature and the levels of it that the broker can do."""
+    """A feature and its levels that the broker supports."""
 
     name: str
     min_supported_version: int16
@@ -23,7 +23,7 @@ class BrokerFeature(Struct):
 
 
 class RegisterBrokerRecord(MetadataRecord, api_key=0, versions="0-4", flexible="0+"):
-    """A broker was taken in."""
+    """A broker registered."""
 
     broker_id: int32
     is_migrating_zk_broker: bool = field(versions="2+")  # KIP-866.
@@ -32,36 +32,36 @@ class RegisterBrokerRecord(MetadataRecord, api_key=0, versions="0-4", flexible="
     end_points: list[BrokerEndpoint]
     features: list[BrokerFeature]
     rack: str | None = field(nullable="0+")
-    fenced: bool = field(default=True)  # Leads nothing and is in no ISR until it has caught up.
+    fenced: bool = field(default=True)  # A fenced broker leads nothing and is in no ISR until it has caught up.
     in_controlled_shutdown: bool = field(versions="1+")  # KIP-841.
     log_dirs: list[Uuid] = field(versions="3+", tag=0, tagged="3+")  # The ids of its directories (KIP-858).
-    # Get no new replicas (KIP-1066); null where the broker has not said.
+    # They get no new replicas (KIP-1066); null if the broker has not reported them.
     cordoned_log_dirs: list[Uuid] | None = field(versions="4+", nullable="4+", tag=1, tagged="4+", default=None)
 
 
 class UnregisterBrokerRecord(MetadataRecord, api_key=1, versions="0", flexible="0+"):
-    """A broker was forgotten."""
+    """A broker was unregistered."""
 
     broker_id: int32
     broker_epoch: int64
 
 
 class FenceBrokerRecord(MetadataRecord, api_key=7, versions="0", flexible="0+"):
-    """A broker fell silent. BrokerRegistrationChangeRecord says so since 3.3."""
+    """A broker was fenced. Since 3.3 a BrokerRegistrationChangeRecord replaces this record."""
 
     id: int32
     epoch: int64
 
 
 class UnfenceBrokerRecord(MetadataRecord, api_key=8, versions="0", flexible="0+"):
-    """A broker is back. BrokerRegistrationChangeRecord says so since 3.3."""
+    """A broker was unfenced. Since 3.3 a BrokerRegistrationChangeRecord replaces this record."""
 
     id: int32
     epoch: int64
 
 
 class BrokerRegistrationChangeRecord(MetadataRecord, api_key=17, versions="0-3", flexible="0+"):
-    """What the controller knows of a broker changed."""
+    """A broker's registration changed."""
 
     broker_id: int32
     broker_epoch: int64
@@ -82,7 +82,7 @@ class ControllerEndpoint(Struct):
 
 
 class ControllerFeature(Struct):
-    """A feature and the levels of it that the controller can do."""
+    """A feature and its levels that the controller supports."""
 
     name: str
     min_supported_version: int16
@@ -90,7 +90,7 @@ class ControllerFeature(Struct):
 
 
 class RegisterControllerRecord(MetadataRecord, api_key=27, versions="0", flexible="0+"):
-    """A controller told its listeners and features (KIP-919)."""
+    """A controller registered with its listeners and features (KIP-919)."""
 
     controller_id: int32
     incarnation_id: Uuid  # New with every start of the process.

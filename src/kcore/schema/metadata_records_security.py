@@ -43,10 +43,10 @@ class RemoveUserScramCredentialRecord(MetadataRecord, api_key=22, versions="0", 
 
 
 class DelegationTokenRecord(MetadataRecord, api_key=10, versions="0", flexible="0+"):
-    """A token was made or renewed; its secret is worked out from its id."""
+    """A token was created or renewed; its secret is derived from its id."""
 
     owner: str
-    requester: str  # Who asked for it, perhaps in the name of the owner (KIP-373).
+    requester: str  # The principal that requested it, perhaps in the name of the owner (KIP-373).
     renewers: list[str]
     issue_timestamp: int64
     max_timestamp: int64
@@ -55,6 +55,6 @@ class DelegationTokenRecord(MetadataRecord, api_key=10, versions="0", flexible="
 
 
 class RemoveDelegationTokenRecord(MetadataRecord, api_key=26, versions="0", flexible="0+"):
-    """A token was ended."""
+    """A token was removed."""
 
     token_id: str

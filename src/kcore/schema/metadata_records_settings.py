@@ -10,11 +10,11 @@ class ConfigRecord(MetadataRecord, api_key=4, versions="0", flexible="0+"):
     resource_type: int8  # 2 topic, 4 broker, 8 broker logger, 16 client metrics, 32 group.
     resource_name: str  # Empty for the default of all brokers.
     name: str
-    value: str | None = field(nullable="0+", secret=True)  # Null for removed. It may be a password.
+    value: str | None = field(nullable="0+", secret=True)  # Null if removed. It may be a password.
 
 
 class EntityData(Struct):
-    """A part of an entity, such as its user."""
+    """A part of an entity, for example its user."""
 
     entity_type: str
     entity_name: str | None = field(nullable="0+")  # Null for the default.
@@ -30,7 +30,7 @@ class ClientQuotaRecord(MetadataRecord, api_key=14, versions="0", flexible="0+")
 
 
 class FeatureLevelRecord(MetadataRecord, api_key=12, versions="0", flexible="0+"):
-    """The cluster's level of a feature, `metadata.version` first of all (KIP-778)."""
+    """The cluster's level of a feature, for example `metadata.version` (KIP-778)."""
 
     name: str
     feature_level: int16  # 0 for removed.
@@ -41,4 +41,4 @@ class ProducerIdsRecord(MetadataRecord, api_key=15, versions="0", flexible="0+")
 
     broker_id: int32
     broker_epoch: int64 = field(default=-1)
-    next_producer_id: int64  # The first one that nobody has.
+    next_producer_id: int64  # The first unassigned id.

@@ -19,34 +19,34 @@ class RemoveTopicRecord(MetadataRecord, api_key=9, versions="0", flexible="0+"):
 
 
 class PartitionRecord(MetadataRecord, api_key=3, versions="0-2", flexible="0+"):
-    """A partition was made; in a snapshot, the partition as it is."""
+    """A partition was created; in a snapshot, its present state."""
 
     partition_id: int32 = field(default=-1)
     topic_id: Uuid
     replicas: list[int32]
     isr: list[int32]
-    removing_replicas: list[int32]  # Go when the reassignment is done.
-    adding_replicas: list[int32]  # In the ISR before the reassignment is done.
+    removing_replicas: list[int32]  # Removed when the reassignment completes.
+    adding_replicas: list[int32]  # They must join the ISR before the reassignment completes.
     leader: int32 = field(default=-1)  # -1 for none.
     # 1 while the leader recovers from an unclean election (KIP-704).
     leader_recovery_state: int8 = field(tag=0, tagged="0+")
-    leader_epoch: int32 = field(default=-1)  # Goes up with every new leader.
-    partition_epoch: int32 = field(default=-1)  # Goes up with every change.
+    leader_epoch: int32 = field(default=-1)  # Rises with every new leader.
+    partition_epoch: int32 = field(default=-1)  # Rises with every change.
     directories: list[Uuid] = field(versions="1+")  # One for each replica (KIP-858).
-    # Left the ISR with all committed records, so each may lead cleanly (KIP-966).
+    # They left the ISR with all committed records, so each may lead cleanly (KIP-966).
     eligible_leader_replicas: list[int32] | None = field(versions="2+", nullable="2+", tag=1, tagged="2+", default=None)
-    # What is asked when ISR and ELR are both empty.
+    # Candidates for an unclean election if ISR and ELR are both empty.
     last_known_elr: list[int32] | None = field(versions="2+", nullable="2+", tag=2, tagged="2+", default=None)
 
 
 class PartitionChangeRecord(MetadataRecord, api_key=5, versions="0-2", flexible="0+"):
-    """A partition changed; what is left out stayed as it was."""
+    """A partition changed; unset fields keep their values."""
 
     partition_id: int32 = field(default=-1)
     topic_id: Uuid
     # Null, here and below, for no change.
     isr: list[int32] | None = field(nullable="0+", tag=0, tagged="0+", default=None)
-    # -1 for none, -2 for no change. The leader epoch goes up where this is set.
+    # -1 for none, -2 for no change. Setting it raises the leader epoch.
     leader: int32 = field(tag=1, tagged="0+", default=-2)
     replicas: list[int32] | None = field(nullable="0+", tag=2, tagged="0+", default=None)
     removing_replicas: list[int32] | None = field(nullable="0+", tag=3, tagged="0+", default=None)
@@ -60,6 +60,6 @@ class PartitionChangeRecord(MetadataRecord, api_key=5, versions="0-2", flexible=
 
 
 class ClearElrRecord(MetadataRecord, api_key=28, versions="0", flexible="0+"):
-    """ELR is forgotten, of a topic or of all, for min.insync.replicas changed (KIP-966)."""
+    """Clears the ELRs of a topic or of all, because min.insync.replicas changed (KIP-966)."""
 
     topic_name: str  # Empty for all.

@@ -1,4 +1,4 @@
-"""Partitions change: more of them (KIP-195), other leaders (KIP-460), other replicas (KIP-455)."""
+"""Changes of partitions: more of them (KIP-195), other leaders (KIP-460), other replicas (KIP-455)."""
 
 from enum import IntEnum
 
@@ -13,11 +13,11 @@ class CreatePartitionsAssignment(Struct):
 
 
 class CreatePartitionsTopic(Struct):
-    """A topic that is to have more partitions."""
+    """A topic that gets more partitions."""
 
     name: str
-    count: int32  # Of all partitions, old and new.
-    # Of the new ones; null lets the controller place them.
+    count: int32  # Number of all partitions, old and new.
+    # Replicas of the new ones; null lets the controller place them.
     assignments: list[CreatePartitionsAssignment] | None = field(nullable="0+")
 
 
@@ -26,11 +26,11 @@ class CreatePartitionsRequest(Message, api_key=37, versions="0-3", flexible="2+"
 
     topics: list[CreatePartitionsTopic]
     timeout_ms: int32
-    validate_only: bool  # Checks and makes nothing.
+    validate_only: bool  # Only checks the request.
 
 
 class CreatePartitionsTopicResult(Struct):
-    """What became of one topic."""
+    """The result for one topic."""
 
     name: str
     error_code: int16
@@ -45,10 +45,10 @@ class CreatePartitionsResponse(Message, api_key=37, versions="0-3", flexible="2+
 
 
 class ElectionType(IntEnum):
-    """ElectionType: which replica is to lead."""
+    """ElectionType: which replica may become leader."""
 
     PREFERRED = 0  # The first one of the assignment (KIP-183).
-    UNCLEAN = 1  # Any one, even out of the ISR (KIP-460).
+    UNCLEAN = 1  # Any replica, even outside the ISR (KIP-460).
 
 
 class TopicPartitions(Struct):
@@ -67,7 +67,7 @@ class ElectLeadersRequest(Message, api_key=43, versions="0-2", flexible="2+"):
 
 
 class PartitionResult(Struct):
-    """What became of one partition."""
+    """The result for one partition."""
 
     partition_id: int32
     error_code: int16
@@ -90,10 +90,10 @@ class ElectLeadersResponse(Message, api_key=43, versions="0-2", flexible="2+"):
 
 
 class ReassignablePartition(Struct):
-    """The replicas that one partition is to have."""
+    """The new replicas of one partition."""
 
     partition_index: int32
-    # Null cancels the reassignment that is under way.
+    # Null cancels the current reassignment.
     replicas: list[int32] | None = field(nullable="0+", default=None)
 
 
@@ -114,7 +114,7 @@ class AlterPartitionReassignmentsRequest(Message, api_key=45, versions="0-1", fl
 
 
 class ReassignablePartitionResponse(Struct):
-    """Whether the move has begun."""
+    """The result for one move, which has begun or failed."""
 
     partition_index: int32
     error_code: int16
@@ -146,17 +146,17 @@ class ListPartitionReassignmentsTopics(Struct):
 
 
 class ListPartitionReassignmentsRequest(Message, api_key=46, versions="0", flexible="0+"):
-    """An administrator asks what is being moved."""
+    """An administrator asks for the current reassignments."""
 
     timeout_ms: int32 = field(default=60000)
     topics: list[ListPartitionReassignmentsTopics] | None = field(nullable="0+", default=None)  # Null asks for all.
 
 
 class OngoingPartitionReassignment(Struct):
-    """A partition on its way."""
+    """A partition that is being reassigned."""
 
     partition_index: int32
-    replicas: list[int32]  # All of them, those that come and those that go included.
+    replicas: list[int32]  # All replicas, with those that are being added and removed.
     adding_replicas: list[int32]
     removing_replicas: list[int32]
 
@@ -169,7 +169,7 @@ class OngoingTopicReassignment(Struct):
 
 
 class ListPartitionReassignmentsResponse(Message, api_key=46, versions="0", flexible="0+"):
-    """The moves that are under way."""
+    """The current reassignments."""
 
     throttle_time_ms: int32
     error_code: int16

@@ -1,4 +1,4 @@
-"""Who sent a request that a broker hands on (KIP-590)."""
+"""The principal of a request that a broker forwards (KIP-590)."""
 
 from kcore.schema.structure import Data
 
@@ -8,4 +8,4 @@ class DefaultPrincipalData(Data, versions="0", flexible="0+"):
 
     type: str  # "User", as a rule.
     name: str
-    token_authenticated: bool  # By a delegation token.
+    token_authenticated: bool  # True if it authenticated by a delegation token.

@@ -22,7 +22,7 @@ class TopicProduceData(Struct):
 
 
 class ProduceRequest(Message, api_key=0, versions="0-13", flexible="9+"):
-    """A producer hands record batches to the leader of their partitions."""
+    """A producer sends record batches to the leader of their partitions."""
 
     # Null outside a transaction (KIP-98).
     transactional_id: str | None = field(versions="3+", nullable="3+", default=None)
@@ -32,28 +32,28 @@ class ProduceRequest(Message, api_key=0, versions="0-13", flexible="9+"):
 
 
 class BatchIndexAndErrorMessage(Struct):
-    """The record in the batch for which all of it was refused (KIP-467)."""
+    """The record because of which the whole batch was refused (KIP-467)."""
 
-    batch_index: int32  # Counts records inside the batch.
+    batch_index: int32  # Index of the record within the batch.
     batch_index_error_message: str | None = field(nullable="8+", default=None)
 
 
 class LeaderIdAndEpoch(Struct):
-    """Who leads instead, so that a producer need not ask for metadata (KIP-951)."""
+    """The present leader, so that a producer need not ask for metadata (KIP-951)."""
 
     leader_id: int32 = field(default=-1)
     leader_epoch: int32 = field(default=-1)
 
 
 class PartitionProduceResponse(Struct):
-    """Where the batches of one partition went, or why they did not."""
+    """The place of the appended batches of one partition, or an error."""
 
     index: int32
     error_code: int16
     base_offset: int64  # The offset of the first record.
-    # -1 where the topic keeps the time that the producer gave.
+    # -1 if the topic keeps the producer's timestamp.
     log_append_time_ms: int64 = field(versions="2+", default=-1, ignorable=True)
-    log_start_offset: int64 = field(versions="5+", default=-1, ignorable=True)  # -1 where the broker does not know it.
+    log_start_offset: int64 = field(versions="5+", default=-1, ignorable=True)  # -1 if the broker does not have it.
     record_errors: list[BatchIndexAndErrorMessage] = field(versions="8+", ignorable=True)  # KIP-467.
     error_message: str | None = field(versions="8+", nullable="8+", default=None, ignorable=True)
     # Sent with NOT_LEADER_OR_FOLLOWER and FENCED_LEADER_EPOCH only.
@@ -69,7 +69,7 @@ class TopicProduceResponse(Struct):
 
 
 class NodeEndpoint(Struct):
-    """Where a new leader is reached (KIP-951)."""
+    """The endpoint of a new leader (KIP-951)."""
 
     node_id: int32
     host: str
@@ -82,5 +82,5 @@ class ProduceResponse(Message, api_key=0, versions="0-13", flexible="9+"):
 
     responses: list[TopicProduceResponse]
     throttle_time_ms: int32 = field(versions="1+", ignorable=True)
-    # Of every leader named in `current_leader`.
+    # The endpoints of every leader named in `current_leader`.
     node_endpoints: list[NodeEndpoint] = field(versions="10+", tag=0, tagged="10+")

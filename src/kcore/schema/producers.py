@@ -1,4 +1,4 @@
-"""Producer ids in blocks (KIP-730), and what administrators see of producers and transactions (KIP-664)."""
+"""Producer ids in blocks (KIP-730), and administrators' requests about producers and transactions (KIP-664)."""
 
 from kcore.schema.kinds import int16, int32, int64
 from kcore.schema.structure import Message, Struct, field
@@ -17,7 +17,7 @@ class AllocateProducerIdsResponse(Message, api_key=67, versions="0", flexible="0
     throttle_time_ms: int32
     error_code: int16
     producer_id_start: int64
-    producer_id_len: int32  # How many.
+    producer_id_len: int32  # Number of ids.
 
 
 class TopicRequest(Struct):
@@ -28,13 +28,13 @@ class TopicRequest(Struct):
 
 
 class DescribeProducersRequest(Message, api_key=61, versions="0", flexible="0+"):
-    """Asks leaders who writes to their partitions."""
+    """Asks leaders for the producers of their partitions."""
 
     topics: list[TopicRequest]
 
 
 class ProducerState(Struct):
-    """A producer as the partition's log knows it."""
+    """The state of a producer in the partition's log."""
 
     producer_id: int64
     producer_epoch: int32
@@ -68,7 +68,7 @@ class DescribeProducersResponse(Message, api_key=61, versions="0", flexible="0+"
 
 
 class DescribeTransactionsRequest(Message, api_key=65, versions="0", flexible="0+"):
-    """Asks a transaction coordinator for transactions in full."""
+    """Asks a transaction coordinator for details of transactions."""
 
     transactional_ids: list[str]
 
@@ -94,7 +94,7 @@ class DescribeTransactionsResponseTransactionState(Struct, kafka_name="Transacti
 
 
 class DescribeTransactionsResponse(Message, api_key=65, versions="0", flexible="0+"):
-    """The transactions that were asked for."""
+    """The requested transactions."""
 
     throttle_time_ms: int32
     transaction_states: list[DescribeTransactionsResponseTransactionState]
@@ -124,5 +124,5 @@ class ListTransactionsResponse(Message, api_key=66, versions="0-2", flexible="0+
 
     throttle_time_ms: int32
     error_code: int16
-    unknown_state_filters: list[str]  # States in the request that this broker has never heard of.
+    unknown_state_filters: list[str]  # States in the request that this broker does not support.
     transaction_states: list[ListTransactionsResponseTransactionState]

@@ -1,22 +1,22 @@
-"""Client quotas, kept by the cluster (KIP-546)."""
+"""Client quotas, stored by the cluster (KIP-546)."""
 
 from kcore.schema.kinds import float64, int8, int16, int32
 from kcore.schema.structure import Message, Struct, field
 
 
 class ComponentData(Struct):
-    """What one part of an entity must look like."""
+    """A filter for one part of an entity."""
 
     entity_type: str  # "user", "client-id" or "ip" (KIP-612).
-    match_type: int8  # 0 this name, 1 the default, 2 any that is named.
-    match: str | None = field(nullable="0+")  # Null but for a name.
+    match_type: int8  # 0 this name, 1 the default, 2 any name.
+    match: str | None = field(nullable="0+")  # Only for a name; else null.
 
 
 class DescribeClientQuotasRequest(Message, api_key=48, versions="0-1", flexible="1+"):
     """An administrator asks for the quotas of the entities that match."""
 
     components: list[ComponentData]
-    strict: bool  # Leaves out entities that have other parts as well.
+    strict: bool  # Excludes entities that have other parts as well.
 
 
 class EntityData(Struct):
@@ -41,12 +41,12 @@ class DescribeClientQuotasResponseEntryData(Struct, kafka_name="EntryData"):
 
 
 class DescribeClientQuotasResponse(Message, api_key=48, versions="0-1", flexible="1+"):
-    """The quotas that were asked for."""
+    """The requested quotas."""
 
     throttle_time_ms: int32
     error_code: int16
     error_message: str | None = field(nullable="0+")
-    entries: list[DescribeClientQuotasResponseEntryData] | None = field(nullable="0+")  # Null where there is an error.
+    entries: list[DescribeClientQuotasResponseEntryData] | None = field(nullable="0+")  # Null if there is an error.
 
 
 class OpData(Struct):
@@ -68,11 +68,11 @@ class AlterClientQuotasRequest(Message, api_key=49, versions="0-1", flexible="1+
     """An administrator sets and removes quotas."""
 
     entries: list[AlterClientQuotasRequestEntryData]
-    validate_only: bool  # Checks and changes nothing.
+    validate_only: bool  # Only checks the request.
 
 
 class AlterClientQuotasResponseEntryData(Struct, kafka_name="EntryData"):
-    """What became of one entity."""
+    """The result for one entity."""
 
     error_code: int16
     error_message: str | None = field(nullable="0+")

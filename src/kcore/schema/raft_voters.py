@@ -1,4 +1,4 @@
-"""The quorum's voters change while it runs (KIP-853)."""
+"""Changes of the quorum's voters at run time (KIP-853)."""
 
 from kcore.schema.kinds import int16, int32, uint16
 from kcore.schema.structure import Message, Struct, field
@@ -17,11 +17,11 @@ class AddRaftVoterRequest(Message, api_key=80, versions="0-1", flexible="0+"):
     """An administrator, or a controller by itself, adds a voter to the quorum."""
 
     cluster_id: str | None = field(nullable="0+")
-    timeout_ms: int32  # How long the whole may take.
+    timeout_ms: int32  # Time limit of the whole operation.
     voter_id: int32
     voter_directory_id: Uuid
-    listeners: list[Listener]  # Where the other voters reach it.
-    # False answers as soon as the leader has written the change down (KIP-1186).
+    listeners: list[Listener]  # The voter's endpoints for other voters.
+    # False answers as soon as the leader has appended the change (KIP-1186).
     ack_when_committed: bool = field(versions="1+", default=True)
 
 
@@ -34,7 +34,7 @@ class AddRaftVoterResponse(Message, api_key=80, versions="0-1", flexible="0+"):
 
 
 class RemoveRaftVoterRequest(Message, api_key=81, versions="0", flexible="0+"):
-    """An administrator takes a voter out of the quorum."""
+    """An administrator removes a voter from the quorum."""
 
     cluster_id: str | None = field(nullable="0+")
     voter_id: int32
@@ -50,14 +50,14 @@ class RemoveRaftVoterResponse(Message, api_key=81, versions="0", flexible="0+"):
 
 
 class KRaftVersionFeature(Struct):
-    """The versions of `kraft.version` that the voter can do."""
+    """The versions of `kraft.version` that the voter supports."""
 
     min_supported_version: int16
     max_supported_version: int16
 
 
 class UpdateRaftVoterRequest(Message, api_key=82, versions="0", flexible="0+"):
-    """A voter tells the leader its listeners and versions, as it starts."""
+    """A starting voter sends the leader its listeners and versions."""
 
     cluster_id: str | None = field(nullable="0+")
     current_leader_epoch: int32
@@ -68,7 +68,7 @@ class UpdateRaftVoterRequest(Message, api_key=82, versions="0", flexible="0+"):
 
 
 class CurrentLeader(Struct):
-    """Who leads as far as the answering voter knows."""
+    """The present leader, as far as the answering voter has it."""
 
     leader_id: int32 = field(default=-1)
     leader_epoch: int32 = field(default=-1)
@@ -77,7 +77,7 @@ class CurrentLeader(Struct):
 
 
 class UpdateRaftVoterResponse(Message, api_key=82, versions="0", flexible="0+"):
-    """Whether the leader took it, or who leads instead."""
+    """The result, or the present leader."""
 
     throttle_time_ms: int32
     error_code: int16

@@ -1,4 +1,4 @@
-"""How the controllers' quorum finds its leader (KIP-595): Vote, BeginQuorumEpoch, EndQuorumEpoch."""
+"""Leader election in the controllers' quorum (KIP-595): Vote, BeginQuorumEpoch, EndQuorumEpoch."""
 
 from kcore.schema.kinds import int16, int32, int64, uint16
 from kcore.schema.structure import Message, Struct, field
@@ -6,21 +6,21 @@ from kcore.types import Uuid
 
 
 class VoteRequestPartitionData(Struct, kafka_name="PartitionData"):
-    """Who wants the vote, for which epoch, and how far its log goes."""
+    """The candidate, its epoch, and the end of its log."""
 
     partition_index: int32
     # The epoch to be elected for; in a pre-vote the current one.
     replica_epoch: int32 = field(json_aliases=("candidateEpoch",))
-    replica_id: int32 = field(json_aliases=("candidateId",))  # The candidate, named so until version 1.
+    replica_id: int32 = field(json_aliases=("candidateId",))  # The candidate; the field had its name until version 1.
     replica_directory_id: Uuid = field(versions="1+", ignorable=True, json_aliases=("candidateDirectoryId",))
-    voter_directory_id: Uuid = field(versions="1+", ignorable=True)  # Of the voter who is asked (KIP-853).
-    last_offset_epoch: int32  # Of the last record in the candidate's log.
-    last_offset: int64  # Where the candidate's log ends.
-    pre_vote: bool = field(versions="2+")  # Would you vote for me? Changes nothing at the voter (KIP-996).
+    voter_directory_id: Uuid = field(versions="1+", ignorable=True)  # Directory of the addressed voter (KIP-853).
+    last_offset_epoch: int32  # Epoch of the last record in the candidate's log.
+    last_offset: int64  # The end of the candidate's log.
+    pre_vote: bool = field(versions="2+")  # A pre-vote: changes nothing at the voter (KIP-996).
 
 
 class VoteRequestTopicData(Struct, kafka_name="TopicData"):
-    """The partitions of one topic; in practice the metadata partition alone."""
+    """The partitions of one topic; in practice only the metadata partition."""
 
     topic_name: str
     partitions: list[VoteRequestPartitionData]
@@ -29,13 +29,13 @@ class VoteRequestTopicData(Struct, kafka_name="TopicData"):
 class VoteRequest(Message, api_key=52, versions="0-2", flexible="0+"):
     """A candidate asks a voter for its vote."""
 
-    cluster_id: str | None = field(nullable="0+", default=None)  # So that clusters never mix.
-    voter_id: int32 = field(versions="1+", default=-1, ignorable=True)  # Of the voter who is asked (KIP-853).
+    cluster_id: str | None = field(nullable="0+", default=None)  # Prevents clusters from mixing.
+    voter_id: int32 = field(versions="1+", default=-1, ignorable=True)  # Id of the addressed voter (KIP-853).
     topics: list[VoteRequestTopicData]
 
 
 class VoteResponsePartitionData(Struct, kafka_name="PartitionData"):
-    """The vote, and who leads as far as the voter knows."""
+    """The vote, and the present leader as far as the voter has it."""
 
     partition_index: int32
     error_code: int16
@@ -52,7 +52,7 @@ class VoteResponseTopicData(Struct, kafka_name="TopicData"):
 
 
 class NodeEndpoint(Struct):
-    """Where a leader is reached (KIP-853)."""
+    """The endpoint of a leader (KIP-853)."""
 
     node_id: int32
     host: str
@@ -64,27 +64,28 @@ class VoteResponse(Message, api_key=52, versions="0-2", flexible="0+"):
 
     error_code: int16
     topics: list[VoteResponseTopicData]
-    node_endpoints: list[NodeEndpoint] = field(versions="1+", tag=0, tagged="1+")  # Of every leader named in `topics`.
+    # The endpoints of every leader named in `topics`.
+    node_endpoints: list[NodeEndpoint] = field(versions="1+", tag=0, tagged="1+")
 
 
 class BeginQuorumEpochRequestPartitionData(Struct, kafka_name="PartitionData"):
     """The leader and its epoch."""
 
     partition_index: int32
-    voter_directory_id: Uuid = field(versions="1+", ignorable=True)  # Of the voter who is told (KIP-853).
+    voter_directory_id: Uuid = field(versions="1+", ignorable=True)  # Directory of the addressed voter (KIP-853).
     leader_id: int32
     leader_epoch: int32
 
 
 class BeginQuorumEpochRequestTopicData(Struct, kafka_name="TopicData"):
-    """The partitions of one topic; in practice the metadata partition alone."""
+    """The partitions of one topic; in practice only the metadata partition."""
 
     topic_name: str
     partitions: list[BeginQuorumEpochRequestPartitionData]
 
 
 class LeaderEndpoint(Struct):
-    """Where the leader is reached (KIP-853)."""
+    """The endpoint of the leader (KIP-853)."""
 
     name: str
     host: str
@@ -92,16 +93,16 @@ class LeaderEndpoint(Struct):
 
 
 class BeginQuorumEpochRequest(Message, api_key=53, versions="0-1", flexible="1+"):
-    """The new leader tells every voter that it leads, until the voter fetches."""
+    """The new leader announces itself to every voter until the voter fetches."""
 
     cluster_id: str | None = field(nullable="0+", default=None)
-    voter_id: int32 = field(versions="1+", default=-1, ignorable=True)  # Of the voter who is told (KIP-853).
+    voter_id: int32 = field(versions="1+", default=-1, ignorable=True)  # Id of the addressed voter (KIP-853).
     topics: list[BeginQuorumEpochRequestTopicData]
     leader_endpoints: list[LeaderEndpoint] = field(versions="1+", ignorable=True)
 
 
 class QuorumEpochPartitionData(Struct, kafka_name="PartitionData"):
-    """Who leads as far as the voter knows."""
+    """The present leader as far as the voter has it."""
 
     partition_index: int32
     error_code: int16
@@ -117,11 +118,12 @@ class QuorumEpochTopicData(Struct, kafka_name="TopicData"):
 
 
 class BeginQuorumEpochResponse(Message, api_key=53, versions="0-1", flexible="1+"):
-    """Whether the voter follows."""
+    """The voter's answer."""
 
     error_code: int16
     topics: list[QuorumEpochTopicData]
-    node_endpoints: list[NodeEndpoint] = field(versions="1+", tag=0, tagged="1+")  # Of every leader named in `topics`.
+    # The endpoints of every leader named in `topics`.
+    node_endpoints: list[NodeEndpoint] = field(versions="1+", tag=0, tagged="1+")
 
 
 class ReplicaInfo(Struct):
@@ -132,7 +134,7 @@ class ReplicaInfo(Struct):
 
 
 class EndQuorumEpochRequestPartitionData(Struct, kafka_name="PartitionData"):
-    """The leader that resigns, and who should come after it."""
+    """The leader that resigns, and its preferred successors."""
 
     partition_index: int32
     leader_id: int32
@@ -144,14 +146,14 @@ class EndQuorumEpochRequestPartitionData(Struct, kafka_name="PartitionData"):
 
 
 class EndQuorumEpochRequestTopicData(Struct, kafka_name="TopicData"):
-    """The partitions of one topic; in practice the metadata partition alone."""
+    """The partitions of one topic; in practice only the metadata partition."""
 
     topic_name: str
     partitions: list[EndQuorumEpochRequestPartitionData]
 
 
 class EndQuorumEpochRequest(Message, api_key=54, versions="0-1", flexible="1+"):
-    """A leader that goes tells the voters, so that they need not wait for a timeout."""
+    """A resigning leader informs the voters, so that they need not wait for a timeout."""
 
     cluster_id: str | None = field(nullable="0+", default=None)
     topics: list[EndQuorumEpochRequestTopicData]
@@ -159,8 +161,9 @@ class EndQuorumEpochRequest(Message, api_key=54, versions="0-1", flexible="1+"):
 
 
 class EndQuorumEpochResponse(Message, api_key=54, versions="0-1", flexible="1+"):
-    """Whether the voter took it."""
+    """The voter's answer."""
 
     error_code: int16
     topics: list[QuorumEpochTopicData]
-    node_endpoints: list[NodeEndpoint] = field(versions="1+", tag=0, tagged="1+")  # Of every leader named in `topics`.
+    # The endpoints of every leader named in `topics`.
+    node_endpoints: list[NodeEndpoint] = field(versions="1+", tag=0, tagged="1+")

@@ -5,20 +5,20 @@ from kcore.schema.structure import Message, field
 
 
 class SaslHandshakeRequest(Message, api_key=17, versions="0-1", flexible="none"):
-    """The client names the mechanism it wants."""
+    """The client names its SASL mechanism."""
 
     mechanism: str
 
 
 class SaslHandshakeResponse(Message, api_key=17, versions="0-1", flexible="none"):
-    """Whether the broker has it."""
+    """The result, and the broker's mechanisms."""
 
     error_code: int16
-    mechanisms: list[str]  # All that the broker has.
+    mechanisms: list[str]  # All mechanisms of the broker.
 
 
 class SaslAuthenticateRequest(Message, api_key=36, versions="0-2", flexible="2+"):
-    """The mechanism's next token. After SaslHandshake 0 it comes bare, with its length alone."""
+    """The mechanism's next token. After SaslHandshake 0 it is sent without a header, only with its length."""
 
     auth_bytes: bytes = field(secret=True)
 
@@ -29,5 +29,5 @@ class SaslAuthenticateResponse(Message, api_key=36, versions="0-2", flexible="2+
     error_code: int16
     error_message: str | None = field(nullable="0+")
     auth_bytes: bytes = field(secret=True)
-    # After which the client must authenticate again (KIP-368); 0 for never.
+    # The client must authenticate again after this time (KIP-368); 0 for never.
     session_lifetime_ms: int64 = field(versions="1+", ignorable=True)

@@ -1,4 +1,4 @@
-"""SCRAM credentials, kept by the cluster (KIP-554). Mechanism 1 is SCRAM-SHA-256, 2 is SCRAM-SHA-512."""
+"""SCRAM credentials, stored by the cluster (KIP-554). Mechanism 1 is SCRAM-SHA-256, 2 is SCRAM-SHA-512."""
 
 from kcore.schema.kinds import int8, int16, int32
 from kcore.schema.structure import Message, Struct, field
@@ -17,7 +17,7 @@ class DescribeUserScramCredentialsRequest(Message, api_key=50, versions="0", fle
 
 
 class CredentialInfo(Struct):
-    """A mechanism that the user may log in with; never a secret."""
+    """A mechanism of a user's credential; never a secret."""
 
     mechanism: int8
     iterations: int32
@@ -33,7 +33,7 @@ class DescribeUserScramCredentialsResult(Struct):
 
 
 class DescribeUserScramCredentialsResponse(Message, api_key=50, versions="0", flexible="0+"):
-    """The users that were asked for."""
+    """The requested users."""
 
     throttle_time_ms: int32
     error_code: int16
@@ -42,20 +42,20 @@ class DescribeUserScramCredentialsResponse(Message, api_key=50, versions="0", fl
 
 
 class ScramCredentialDeletion(Struct):
-    """A user's credential that goes."""
+    """A user's credential to delete."""
 
     name: str
     mechanism: int8
 
 
 class ScramCredentialUpsertion(Struct):
-    """A user's credential that is made or replaced."""
+    """A user's credential to create or replace."""
 
     name: str
     mechanism: int8
     iterations: int32
     salt: bytes = field(secret=True)
-    salted_password: bytes = field(secret=True)  # The client salts it, so the password never travels.
+    salted_password: bytes = field(secret=True)  # The client salts it, so the password is never sent.
 
 
 class AlterUserScramCredentialsRequest(Message, api_key=51, versions="0", flexible="0+"):
@@ -66,7 +66,7 @@ class AlterUserScramCredentialsRequest(Message, api_key=51, versions="0", flexib
 
 
 class AlterUserScramCredentialsResult(Struct):
-    """What became of one user."""
+    """The result for one user."""
 
     user: str
     error_code: int16

@@ -1,4 +1,4 @@
-"""How a share group's member gets records and says what became of them (KIP-932)."""
+"""A share group's member fetches records and acknowledges them (KIP-932)."""
 
 from kcore.schema.kinds import Records, int8, int16, int32, int64
 from kcore.schema.structure import Message, Struct, field
@@ -6,7 +6,7 @@ from kcore.types import Uuid
 
 
 class AcknowledgementBatch(Struct):
-    """What became of a range of records."""
+    """The acknowledgement of a range of records."""
 
     first_offset: int64
     last_offset: int64  # Included.
@@ -14,7 +14,7 @@ class AcknowledgementBatch(Struct):
 
 
 class FetchPartition(Struct):
-    """A partition to read, with acknowledgements of what was read before."""
+    """A partition to read, with acknowledgements of earlier records."""
 
     partition_index: int32
     partition_max_bytes: int32 = field(versions="0")  # The broker decides since version 1.
@@ -36,46 +36,46 @@ class ForgottenTopic(Struct):
 
 
 class ShareFetchRequest(Message, api_key=78, versions="0-2", flexible="0+"):
-    """A member asks a share-partition leader for records that it may work on."""
+    """A member asks a share-partition leader to acquire records."""
 
     group_id: str | None = field(nullable="0+", default=None)
     member_id: str | None = field(nullable="0+")
-    share_session_epoch: int32  # 0 opens a session, -1 ends it; between them it counts up.
+    share_session_epoch: int32  # 0 opens a session, -1 ends it; in between it rises by one each time.
     max_wait_ms: int32  # How long to wait for `min_bytes`.
     min_bytes: int32
     max_bytes: int32 = field(default=2**31 - 1)
     # May be exceeded, so that batches stay whole, unless `share_acquire_mode` is 1.
     max_records: int32 = field(versions="1+")
-    batch_size: int32 = field(versions="1+")  # The best number of records in an acquired batch.
+    batch_size: int32 = field(versions="1+")  # The preferred number of records in an acquired batch.
     # 0 whole batches, 1 never more than `max_records` (KIP-1206).
     share_acquire_mode: int8 = field(versions="2+", ignorable=True)
-    is_renew_ack: bool = field(versions="2+")  # Some of the acknowledgements prolong a lock (KIP-1222).
+    is_renew_ack: bool = field(versions="2+")  # Some of the acknowledgements renew a lock (KIP-1222).
     topics: list[FetchTopic]
     forgotten_topics_data: list[ForgottenTopic]
 
 
 class LeaderIdAndEpoch(Struct):
-    """Who leads instead."""
+    """The present leader."""
 
     leader_id: int32
     leader_epoch: int32
 
 
 class AcquiredRecords(Struct):
-    """Records that this member alone may work on until its lock runs out."""
+    """Records that only this member may process until its lock expires."""
 
     first_offset: int64
     last_offset: int64
-    delivery_count: int16  # How often they have been delivered, this time included.
+    delivery_count: int16  # Number of deliveries, this one included.
 
 
 class ShareFetchResponsePartitionData(Struct, kafka_name="PartitionData"):
-    """What was acquired of one partition."""
+    """The acquired records of one partition."""
 
     partition_index: int32
     error_code: int16
     error_message: str | None = field(nullable="0+", default=None)
-    acknowledge_error_code: int16  # Of the acknowledgements in the request.
+    acknowledge_error_code: int16  # Error of the acknowledgements in the request.
     acknowledge_error_message: str | None = field(nullable="0+", default=None)
     current_leader: LeaderIdAndEpoch
     records: Records | None = field(nullable="0")  # May hold more than was acquired; `acquired_records` decides.
@@ -83,14 +83,14 @@ class ShareFetchResponsePartitionData(Struct, kafka_name="PartitionData"):
 
 
 class ShareFetchableTopicResponse(Struct):
-    """What was acquired of one topic."""
+    """The acquired records of one topic."""
 
     topic_id: Uuid
     partitions: list[ShareFetchResponsePartitionData]
 
 
 class NodeEndpoint(Struct):
-    """Where a new leader is reached."""
+    """The endpoint of a new leader."""
 
     node_id: int32
     host: str
@@ -99,18 +99,18 @@ class NodeEndpoint(Struct):
 
 
 class ShareFetchResponse(Message, api_key=78, versions="0-2", flexible="0+"):
-    """The records that the member holds locks on now."""
+    """The records on which the member now holds locks."""
 
     throttle_time_ms: int32
     error_code: int16
     error_message: str | None = field(nullable="0+", default=None)
-    acquisition_lock_timeout_ms: int32 = field(versions="1+")  # How long the locks last.
+    acquisition_lock_timeout_ms: int32 = field(versions="1+")  # Duration of the locks.
     responses: list[ShareFetchableTopicResponse]
-    node_endpoints: list[NodeEndpoint]  # Of every leader named in `current_leader`.
+    node_endpoints: list[NodeEndpoint]  # The endpoints of every leader named in `current_leader`.
 
 
 class AcknowledgePartition(Struct):
-    """What became of the records of one partition."""
+    """Acknowledgements for one partition."""
 
     partition_index: int32
     acknowledgement_batches: list[AcknowledgementBatch]
@@ -124,17 +124,17 @@ class AcknowledgeTopic(Struct):
 
 
 class ShareAcknowledgeRequest(Message, api_key=79, versions="0-2", flexible="0+"):
-    """A member says what became of records, without asking for more."""
+    """A member acknowledges records without fetching more."""
 
     group_id: str | None = field(nullable="0+", default=None)
     member_id: str | None = field(nullable="0+")
-    share_session_epoch: int32  # Counts up within a session that ShareFetch opened; -1 ends it.
-    is_renew_ack: bool = field(versions="2+")  # Some of the acknowledgements prolong a lock (KIP-1222).
+    share_session_epoch: int32  # Rises within a session that ShareFetch opened; -1 ends it.
+    is_renew_ack: bool = field(versions="2+")  # Some of the acknowledgements renew a lock (KIP-1222).
     topics: list[AcknowledgeTopic]
 
 
 class ShareAcknowledgeResponsePartitionData(Struct, kafka_name="PartitionData"):
-    """Whether it was taken."""
+    """The result for one partition."""
 
     partition_index: int32
     error_code: int16
@@ -155,6 +155,6 @@ class ShareAcknowledgeResponse(Message, api_key=79, versions="0-2", flexible="0+
     throttle_time_ms: int32
     error_code: int16
     error_message: str | None = field(nullable="0+", default=None)
-    acquisition_lock_timeout_ms: int32 = field(versions="2+", ignorable=True)  # How long renewed locks last.
+    acquisition_lock_timeout_ms: int32 = field(versions="2+", ignorable=True)  # Duration of renewed locks.
     responses: list[ShareAcknowledgeTopicResponse]
-    node_endpoints: list[NodeEndpoint]  # Of every leader named in `current_leader`.
+    node_endpoints: list[NodeEndpoint]  # The endpoints of every leader named in `current_leader`.

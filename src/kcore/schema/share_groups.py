@@ -1,4 +1,4 @@
-"""Share groups (KIP-932): members share partitions record by record, so nobody owns one."""
+"""Share groups (KIP-932): members share partitions record by record, so no member owns a partition."""
 
 from kcore.schema.kinds import int16, int32
 from kcore.schema.structure import Message, Struct, field
@@ -6,7 +6,7 @@ from kcore.types import Uuid
 
 
 class ShareGroupHeartbeatRequest(Message, api_key=76, versions="0-1", flexible="0+"):
-    """A member joins, reports, leaves. Null means: as in the last heartbeat."""
+    """A member joins, reports or leaves. Null means: unchanged since the last heartbeat."""
 
     group_id: str
     member_id: str
@@ -23,13 +23,13 @@ class ShareGroupHeartbeatResponseTopicPartitions(Struct, kafka_name="TopicPartit
 
 
 class ShareGroupHeartbeatResponseAssignment(Struct, kafka_name="Assignment"):
-    """What the member is to fetch from."""
+    """The partitions that the member should fetch from."""
 
     topic_partitions: list[ShareGroupHeartbeatResponseTopicPartitions]
 
 
 class ShareGroupHeartbeatResponse(Message, api_key=76, versions="0-1", flexible="0+"):
-    """The member's epoch and, where it changed, its assignment."""
+    """The member's epoch and, if it changed, its assignment."""
 
     throttle_time_ms: int32
     error_code: int16
@@ -37,19 +37,19 @@ class ShareGroupHeartbeatResponse(Message, api_key=76, versions="0-1", flexible=
     member_id: str | None = field(nullable="0+", default=None)
     member_epoch: int32
     heartbeat_interval_ms: int32
-    # Null where nothing changed.
+    # Null if nothing changed.
     assignment: ShareGroupHeartbeatResponseAssignment | None = field(nullable="0+", default=None)
 
 
 class ShareGroupDescribeRequest(Message, api_key=77, versions="0-1", flexible="0+"):
-    """An administrator asks a coordinator for share groups in full."""
+    """An administrator asks a coordinator for details of share groups."""
 
     group_ids: list[str]
     include_authorized_operations: bool
 
 
 class ShareGroupDescribeResponseTopicPartitions(Struct, kafka_name="TopicPartitions"):
-    """Partitions of one topic, which is named for people."""
+    """Partitions of one topic, with its name for people."""
 
     topic_id: Uuid
     topic_name: str
@@ -57,7 +57,7 @@ class ShareGroupDescribeResponseTopicPartitions(Struct, kafka_name="TopicPartiti
 
 
 class ShareGroupDescribeResponseAssignment(Struct, kafka_name="Assignment"):
-    """What a member fetches from."""
+    """The partitions that a member fetches from."""
 
     topic_partitions: list[ShareGroupDescribeResponseTopicPartitions]
 
@@ -81,16 +81,16 @@ class DescribedGroup(Struct):
     error_message: str | None = field(nullable="0+", default=None)
     group_id: str
     group_state: str
-    group_epoch: int32  # Goes up with every change of members or topics.
-    assignment_epoch: int32  # The group epoch for which the assignment was made.
+    group_epoch: int32  # Rises with every change of members or topics.
+    assignment_epoch: int32  # The group epoch of the assignment.
     assignor_name: str
     members: list[Member]
-    # A bit for each operation; the lowest integer where it was not asked for.
+    # A bit for each operation; the lowest integer if not requested.
     authorized_operations: int32 = field(default=-(2**31))
 
 
 class ShareGroupDescribeResponse(Message, api_key=77, versions="0-1", flexible="0+"):
-    """The groups that were asked for."""
+    """The requested groups."""
 
     throttle_time_ms: int32
     groups: list[DescribedGroup]

@@ -1,4 +1,4 @@
-"""Where share groups begin to read, for administrators (KIP-932)."""
+"""Start offsets of share groups, for administrators (KIP-932)."""
 
 from kcore.schema.kinds import int16, int32, int64
 from kcore.schema.structure import Message, Struct, field
@@ -13,7 +13,7 @@ class DescribeShareGroupOffsetsRequestTopic(Struct):
 
 
 class DescribeShareGroupOffsetsRequestGroup(Struct):
-    """A group whose start offsets are asked for."""
+    """A group whose start offsets are requested."""
 
     group_id: str
     topics: list[DescribeShareGroupOffsetsRequestTopic] | None = field(nullable="0+")  # Null asks for all.
@@ -26,12 +26,12 @@ class DescribeShareGroupOffsetsRequest(Message, api_key=90, versions="0-1", flex
 
 
 class DescribeShareGroupOffsetsResponsePartition(Struct):
-    """Where one share partition starts."""
+    """The start offset of one share partition."""
 
     partition_index: int32
     start_offset: int64
     leader_epoch: int32
-    # Records not yet done with; -1 for unknown (KIP-1226).
+    # Number of unprocessed records; -1 for unknown (KIP-1226).
     lag: int64 = field(versions="1+", default=-1, ignorable=True)
     error_code: int16
     error_message: str | None = field(nullable="0+", default=None)
@@ -55,14 +55,14 @@ class DescribeShareGroupOffsetsResponseGroup(Struct):
 
 
 class DescribeShareGroupOffsetsResponse(Message, api_key=90, versions="0-1", flexible="0+"):
-    """The start offsets that were asked for."""
+    """The requested start offsets."""
 
     throttle_time_ms: int32
     groups: list[DescribeShareGroupOffsetsResponseGroup]
 
 
 class AlterShareGroupOffsetsRequestPartition(Struct):
-    """Where one share partition is to start."""
+    """The new start offset of one share partition."""
 
     partition_index: int32
     start_offset: int64
@@ -83,7 +83,7 @@ class AlterShareGroupOffsetsRequest(Message, api_key=91, versions="0", flexible=
 
 
 class AlterShareGroupOffsetsResponsePartition(Struct):
-    """Whether it was moved."""
+    """The result for one partition."""
 
     partition_index: int32
     error_code: int16
@@ -108,20 +108,20 @@ class AlterShareGroupOffsetsResponse(Message, api_key=91, versions="0", flexible
 
 
 class DeleteShareGroupOffsetsRequestTopic(Struct):
-    """A topic that the group is to forget."""
+    """A topic whose offsets the group deletes."""
 
     topic_name: str
 
 
 class DeleteShareGroupOffsetsRequest(Message, api_key=92, versions="0", flexible="0+"):
-    """An administrator lets a group without members forget topics."""
+    """An administrator deletes topics' offsets of a group without members."""
 
     group_id: str
     topics: list[DeleteShareGroupOffsetsRequestTopic]
 
 
 class DeleteShareGroupOffsetsResponseTopic(Struct):
-    """Whether it was forgotten."""
+    """The result for one topic."""
 
     topic_name: str
     topic_id: Uuid

@@ -1,4 +1,4 @@
-"""How brokers keep the state of share partitions with the share coordinator (KIP-932)."""
+"""Brokers store the state of share partitions with the share coordinator (KIP-932)."""
 
 from kcore.schema.kinds import int8, int16, int32, int64
 from kcore.schema.structure import Message, Struct, field
@@ -6,11 +6,11 @@ from kcore.types import Uuid
 
 
 class InitializeShareGroupStateRequestPartitionData(Struct, kafka_name="PartitionData"):
-    """Where a share partition begins."""
+    """The initial state of a share partition."""
 
     partition: int32
-    state_epoch: int32  # Goes up with each new beginning, so that late writes are refused.
-    start_offset: int64  # -1 leaves it to the group's configuration.
+    state_epoch: int32  # Rises with each initialization, so that late writes are refused.
+    start_offset: int64  # -1 for the group's configuration.
 
 
 class InitializeStateData(Struct):
@@ -21,14 +21,14 @@ class InitializeStateData(Struct):
 
 
 class InitializeShareGroupStateRequest(Message, api_key=83, versions="0", flexible="0+"):
-    """The group coordinator makes the state of share partitions that are new to the group."""
+    """The group coordinator initializes the state of share partitions that are new to the group."""
 
     group_id: str
     topics: list[InitializeStateData]
 
 
 class PartitionResult(Struct):
-    """What became of one share partition."""
+    """The result for one share partition."""
 
     partition: int32
     error_code: int16
@@ -63,7 +63,7 @@ class ReadStateData(Struct):
 
 
 class ReadShareGroupStateRequest(Message, api_key=84, versions="0", flexible="0+"):
-    """A new share-partition leader asks for the state that its predecessor left."""
+    """A new share-partition leader reads the state that its predecessor stored."""
 
     group_id: str
     topics: list[ReadStateData]
@@ -85,7 +85,7 @@ class ReadShareGroupStateResponsePartitionResult(Struct, kafka_name="PartitionRe
     error_code: int16
     error_message: str | None = field(nullable="0+", default=None)
     state_epoch: int32
-    start_offset: int64  # All records below it are done with; -1 for not yet known.
+    start_offset: int64  # All records below it are processed; -1 for unknown.
     state_batches: list[StateBatch]
 
 
@@ -103,13 +103,13 @@ class ReadShareGroupStateResponse(Message, api_key=84, versions="0", flexible="0
 
 
 class WriteShareGroupStateRequestPartitionData(Struct, kafka_name="PartitionData"):
-    """What changed in one share partition."""
+    """The changes of one share partition."""
 
     partition: int32
     state_epoch: int32
     leader_epoch: int32
-    start_offset: int64  # -1 where only batches changed.
-    # Of the records from the start on, how many are done with (KIP-1226); -1 for unknown.
+    start_offset: int64  # -1 if only batches changed.
+    # The number of processed records from the start on (KIP-1226); -1 for unknown.
     delivery_complete_count: int32 = field(versions="1+", default=-1, ignorable=True)
     state_batches: list[StateBatch]
 
@@ -122,7 +122,7 @@ class WriteStateData(Struct):
 
 
 class WriteShareGroupStateRequest(Message, api_key=85, versions="0-1", flexible="0+"):
-    """A share-partition leader writes down what became of records."""
+    """A share-partition leader stores the delivery states of records."""
 
     group_id: str
     topics: list[WriteStateData]
@@ -142,7 +142,7 @@ class WriteShareGroupStateResponse(Message, api_key=85, versions="0-1", flexible
 
 
 class DeleteShareGroupStateRequestPartitionData(Struct, kafka_name="PartitionData"):
-    """A share partition whose state goes."""
+    """A share partition whose state is deleted."""
 
     partition: int32
 
@@ -155,7 +155,7 @@ class DeleteStateData(Struct):
 
 
 class DeleteShareGroupStateRequest(Message, api_key=86, versions="0", flexible="0+"):
-    """The group coordinator drops the state of a group or of deleted topics."""
+    """The group coordinator deletes the state of a group or of deleted topics."""
 
     group_id: str
     topics: list[DeleteStateData]
@@ -182,22 +182,22 @@ class ReadStateSummaryData(Struct):
 
 
 class ReadShareGroupStateSummaryRequest(Message, api_key=87, versions="0-1", flexible="0+"):
-    """The group coordinator asks for start offsets, without the batches above them."""
+    """The group coordinator reads start offsets, without the batches above them."""
 
     group_id: str
     topics: list[ReadStateSummaryData]
 
 
 class ReadShareGroupStateSummaryResponsePartitionResult(Struct, kafka_name="PartitionResult"):
-    """Where one share partition starts."""
+    """The start offset of one share partition."""
 
     partition: int32
     error_code: int16
     error_message: str | None = field(nullable="0+", default=None)
     state_epoch: int32
-    leader_epoch: int32  # Missing from version 0 as 3.9 had it, which was unstable: version 0 here is that of 4.x.
+    leader_epoch: int32  # Version 0 of 3.9 lacked it and was unstable: version 0 here is that of 4.x.
     start_offset: int64
-    # Of the records from the start on, how many are done with (KIP-1226); -1 for unknown.
+    # The number of processed records from the start on (KIP-1226); -1 for unknown.
     delivery_complete_count: int32 = field(versions="1+", default=-1, ignorable=True)
 
 

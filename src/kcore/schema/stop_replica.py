@@ -1,4 +1,4 @@
-"""StopReplica: the controller tells a broker to stop replicas, and to delete some. ZooKeeper mode; gone in 4.0."""
+"""StopReplica: the controller orders a broker to stop replicas, and to delete some. ZooKeeper mode; gone in 4.0."""
 
 from kcore.schema.kinds import int16, int32, int64
 from kcore.schema.structure import Message, Struct, field
@@ -34,12 +34,13 @@ class StopReplicaTopicState(Struct):
 
 
 class StopReplicaRequest(Message, api_key=5, versions="0-4", flexible="2+"):
-    """The controller tells a broker which replicas to stop."""
+    """The controller orders a broker to stop replicas."""
 
     controller_id: int32
     is_kraft_controller: bool = field(versions="4+", json_name="isKRaftController")
     controller_epoch: int32
-    broker_epoch: int64 = field(versions="1+", default=-1, ignorable=True)  # Which incarnation is meant (KIP-380).
+    # Epoch of the addressed incarnation (KIP-380).
+    broker_epoch: int64 = field(versions="1+", default=-1, ignorable=True)
     delete_partitions: bool = field(versions="0-2")
     ungrouped_partitions: list[StopReplicaPartitionV0] = field(versions="0")
     topics: list[StopReplicaTopicV1] = field(versions="1-2")
@@ -47,7 +48,7 @@ class StopReplicaRequest(Message, api_key=5, versions="0-4", flexible="2+"):
 
 
 class StopReplicaPartitionError(Struct):
-    """What became of one replica."""
+    """The result for one replica."""
 
     topic_name: str
     partition_index: int32

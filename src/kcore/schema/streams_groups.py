@@ -1,4 +1,4 @@
-"""The groups of Kafka Streams: the coordinator knows the topology and assigns its tasks (KIP-1071)."""
+"""The groups of Kafka Streams: the coordinator stores the topology and assigns its tasks (KIP-1071)."""
 
 from kcore.schema.kinds import int8, int16, int32, int64, uint16
 from kcore.schema.structure import Message, Struct, field
@@ -15,13 +15,13 @@ class TopicInfo(Struct):
     """An internal topic that the topology needs."""
 
     name: str
-    partitions: int32  # 0 where the coordinator is to work it out.
+    partitions: int32  # 0 if the coordinator determines it.
     replication_factor: int16  # 0 for the broker's default.
     topic_configs: list[KeyValue]
 
 
 class CopartitionGroup(Struct):
-    """Topics that must have equally many partitions; indexes into the subtopology's lists."""
+    """Topics that must have the same number of partitions; indexes into the subtopology's lists."""
 
     source_topics: list[int16]
     source_topic_regex: list[int16]
@@ -34,16 +34,16 @@ class StreamsGroupHeartbeatRequestSubtopology(Struct, kafka_name="Subtopology"):
     subtopology_id: str
     source_topics: list[str]
     source_topic_regex: list[str]
-    state_changelog_topics: list[TopicInfo]  # Internal topics that back the stores up.
+    state_changelog_topics: list[TopicInfo]  # Internal topics that back up the stores.
     repartition_sink_topics: list[str]  # Internal topics that it writes to.
     repartition_source_topics: list[TopicInfo]  # Internal topics that it reads from.
     copartition_groups: list[CopartitionGroup]
 
 
 class StreamsGroupHeartbeatRequestTopology(Struct, kafka_name="Topology"):
-    """All that the application computes, in parts."""
+    """The whole computation of the application, in parts."""
 
-    epoch: int32  # Of the topology; another one marks another version of the application.
+    epoch: int32  # Epoch of the topology; another one marks another version of the application.
     subtopologies: list[StreamsGroupHeartbeatRequestSubtopology]
 
 
@@ -55,14 +55,14 @@ class TaskIds(Struct):
 
 
 class Endpoint(Struct):
-    """Where a member answers queries."""
+    """A member's endpoint for queries."""
 
     host: str
     port: uint16
 
 
 class TaskOffset(Struct):
-    """How far a task's stores are."""
+    """The changelog offset of a task's stores."""
 
     subtopology_id: str
     partition: int32
@@ -70,31 +70,32 @@ class TaskOffset(Struct):
 
 
 class StreamsGroupHeartbeatRequest(Message, api_key=88, versions="0", flexible="0+"):
-    """A member joins, reports, leaves. Null and -1 mean: as in the last heartbeat."""
+    """A member joins, reports or leaves. Null and -1 mean: unchanged since the last heartbeat."""
 
     group_id: str
-    member_id: str  # The member makes it up itself.
-    member_epoch: int32  # 0 joins, -1 leaves, -2 leaves as a static member that will be back.
-    endpoint_information_epoch: int32  # The newest endpoints that the member has heard of.
-    instance_id: str | None = field(nullable="0+", default=None)  # Of a static member.
+    member_id: str  # The member chooses it.
+    member_epoch: int32  # 0 joins, -1 leaves, -2 leaves as a static member that will come back.
+    endpoint_information_epoch: int32  # The newest endpoints that the member has received.
+    instance_id: str | None = field(nullable="0+", default=None)  # Only for a static member.
     rack_id: str | None = field(nullable="0+", default=None)
-    rebalance_timeout_ms: int32 = field(default=-1)  # How long it may take to give tasks up.
+    rebalance_timeout_ms: int32 = field(default=-1)  # How long it may take to revoke tasks.
     topology: StreamsGroupHeartbeatRequestTopology | None = field(nullable="0+", default=None)  # Sent when joining.
-    # What the member owns. Standby tasks keep copies of stores; warm-up tasks build them first.
+    # The member's tasks. Standby tasks keep copies of stores; warm-up tasks build them first.
     active_tasks: list[TaskIds] | None = field(nullable="0+", default=None)
     standby_tasks: list[TaskIds] | None = field(nullable="0+", default=None)
     warmup_tasks: list[TaskIds] | None = field(nullable="0+", default=None)
     process_id: str | None = field(nullable="0+", default=None)  # Members of one process share stores on disk.
     user_endpoint: Endpoint | None = field(nullable="0+", default=None)  # For interactive queries.
-    client_tags: list[KeyValue] | None = field(nullable="0+", default=None)  # For placing standby tasks apart.
-    # Cumulative changelog offsets; their end follows.
+    # Standby tasks are placed on members with other tags.
+    client_tags: list[KeyValue] | None = field(nullable="0+", default=None)
+    # Cumulative changelog offsets; the end offsets follow.
     task_offsets: list[TaskOffset] | None = field(nullable="0+", default=None)
     task_end_offsets: list[TaskOffset] | None = field(nullable="0+", default=None)
-    shutdown_application: bool  # Asks all members to stop.
+    shutdown_application: bool  # Requests all members to stop.
 
 
 class Status(Struct):
-    """Something that the member should know, such as a missing source topic."""
+    """A condition to report to the member, for example a missing source topic."""
 
     status_code: int8
     status_detail: str
@@ -108,7 +109,7 @@ class TopicPartition(Struct):
 
 
 class EndpointToPartitions(Struct):
-    """Which partitions a member answers queries for."""
+    """The partitions for which a member answers queries."""
 
     user_endpoint: Endpoint
     active_partitions: list[TopicPartition]
@@ -116,7 +117,7 @@ class EndpointToPartitions(Struct):
 
 
 class StreamsGroupHeartbeatResponse(Message, api_key=88, versions="0", flexible="0+"):
-    """The member's epoch and, where they changed, its tasks."""
+    """The member's epoch and, if they changed, its tasks."""
 
     throttle_time_ms: int32
     error_code: int16
@@ -124,20 +125,20 @@ class StreamsGroupHeartbeatResponse(Message, api_key=88, versions="0", flexible=
     member_id: str
     member_epoch: int32
     heartbeat_interval_ms: int32
-    acceptable_recovery_lag: int32  # A warm-up task that is this close may become active.
-    task_offset_interval_ms: int32  # How often to report task offsets.
-    status: list[Status] | None = field(nullable="0+")  # Null where there is nothing to say.
-    # Null where nothing changed, as with the other two.
+    acceptable_recovery_lag: int32  # A warm-up task with at most this lag may become active.
+    task_offset_interval_ms: int32  # Interval of task offset reports.
+    status: list[Status] | None = field(nullable="0+")  # Null if there is no condition to report.
+    # Null if nothing changed, as the other two.
     active_tasks: list[TaskIds] | None = field(nullable="0+", default=None)
     standby_tasks: list[TaskIds] | None = field(nullable="0+", default=None)
     warmup_tasks: list[TaskIds] | None = field(nullable="0+", default=None)
     endpoint_information_epoch: int32
-    # Null where nothing changed.
+    # Null if nothing changed.
     partitions_by_user_endpoint: list[EndpointToPartitions] | None = field(nullable="0+", default=None)
 
 
 class StreamsGroupDescribeRequest(Message, api_key=89, versions="0", flexible="0+"):
-    """An administrator asks a coordinator for streams groups in full."""
+    """An administrator asks a coordinator for details of streams groups."""
 
     group_ids: list[str]
     include_authorized_operations: bool
@@ -149,12 +150,12 @@ class StreamsGroupDescribeResponseSubtopology(Struct, kafka_name="Subtopology"):
     subtopology_id: str
     source_topics: list[str]
     repartition_sink_topics: list[str]  # Internal topics that it writes to.
-    state_changelog_topics: list[TopicInfo]  # Internal topics that back the stores up.
+    state_changelog_topics: list[TopicInfo]  # Internal topics that back up the stores.
     repartition_source_topics: list[TopicInfo]  # Internal topics that it reads from.
 
 
 class StreamsGroupDescribeResponseTopology(Struct, kafka_name="Topology"):
-    """What the application computes, in parts."""
+    """The whole computation of the application, in parts."""
 
     epoch: int32
     # Null while the group is not ready, for instance because a source topic is missing.
@@ -162,7 +163,7 @@ class StreamsGroupDescribeResponseTopology(Struct, kafka_name="Topology"):
 
 
 class Assignment(Struct):
-    """The tasks that a member owns or is to own."""
+    """The tasks that a member owns or should own."""
 
     active_tasks: list[TaskIds]
     standby_tasks: list[TaskIds]  # They keep copies of stores.
@@ -182,10 +183,10 @@ class Member(Struct):
     process_id: str  # Members of one process share stores on disk.
     user_endpoint: Endpoint | None = field(nullable="0+", default=None)  # For interactive queries.
     client_tags: list[KeyValue]
-    task_offsets: list[TaskOffset]  # Cumulative changelog offsets; their end follows.
+    task_offsets: list[TaskOffset]  # Cumulative changelog offsets; the end offsets follow.
     task_end_offsets: list[TaskOffset]
     assignment: Assignment
-    target_assignment: Assignment  # What it will own when all have caught up.
+    target_assignment: Assignment  # The assignment after all members have caught up.
     is_classic: bool  # It still speaks the classic protocol.
 
 
@@ -196,17 +197,17 @@ class DescribedGroup(Struct):
     error_message: str | None = field(nullable="0+", default=None)
     group_id: str
     group_state: str
-    group_epoch: int32  # Goes up with every change of members, topics or topology.
-    assignment_epoch: int32  # The group epoch for which the target was made.
-    # Null where there is an error.
+    group_epoch: int32  # Rises with every change of members, topics or topology.
+    assignment_epoch: int32  # The group epoch of the target assignment.
+    # Null if there is an error.
     topology: StreamsGroupDescribeResponseTopology | None = field(nullable="0+", default=None)
     members: list[Member]
-    # A bit for each operation; the lowest integer where it was not asked for.
+    # A bit for each operation; the lowest integer if not requested.
     authorized_operations: int32 = field(default=-(2**31))
 
 
 class StreamsGroupDescribeResponse(Message, api_key=89, versions="0", flexible="0+"):
-    """The groups that were asked for."""
+    """The requested groups."""
 
     throttle_time_ms: int32
     groups: list[DescribedGroup]

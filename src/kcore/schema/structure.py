@@ -10,7 +10,7 @@ A field's name is the snake_case of Kafka's. Instances are slotted and hold one 
 """
 
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, ClassVar, Final, dataclass_transform, get_origin
 
@@ -26,7 +26,7 @@ UNSET: Any = object()
 
 @dataclass(frozen=True, slots=True)
 class Options:
-    """What `field(...)` says of a field beyond its name and type."""
+    """The arguments of `field(...)`: facts of a field beyond its name and type."""
 
     versions: Versions = ALL
     nullable: Versions = NONE
@@ -34,7 +34,7 @@ class Options:
     ignorable: bool = False
     tag: int | None = None
     tagged: Versions = NONE
-    flexible: Versions | None = None  # Where it departs from the message's: RequestHeader.client_id.
+    flexible: Versions | None = None  # Set if it differs from the message's: RequestHeader.client_id.
     json_name: str | None = None
     json_aliases: tuple[str, ...] = ()
     secret: bool = False
@@ -42,14 +42,14 @@ class Options:
 
 _LONGEST_REPR: Final = 10_000  # Characters.
 _FEW: Final = 20  # Elements of a list that `repr` shows in full.
-_SHOWN: Final = 5  # Of a longer list.
-_BYTES, _CHARACTERS = 200, 500  # Of a value.
+_SHOWN: Final = 5  # Elements shown of a longer list.
+_BYTES, _CHARACTERS = 200, 500  # Bytes and characters shown of a value.
 HIDDEN: Final = "[hidden]"  # As Kafka shows a password.
 
 
 @dataclass(frozen=True, slots=True)
 class Field:
-    """One field of a struct, as Kafka's schema files have it."""
+    """One field of a struct, with the facts of Kafka's schema files."""
 
     name: str
     json_name: str
@@ -57,7 +57,7 @@ class Field:
     options: Options
 
     def default(self) -> Any:
-        """The value of a field that is not set; a fresh one where it is mutable."""
+        """The value of an unset field; a fresh one if it is mutable."""
         return self.type.default() if self.options.default is UNSET else self.options.default
 
 
@@ -74,10 +74,10 @@ def field(
     json_aliases: tuple[str, ...] = (),
     secret: bool = False,
 ) -> Any:
-    """A field that is more than its name and type; the words are those of Kafka's schema files.
+    """Describe a field beyond its name and type, in the words of Kafka's schema files.
 
-    `ignorable`: dropped, not refused, by a version that lacks it. `json_name`: where Kafka's is not plain camelCase.
-    `json_aliases`: names that older releases gave the same field. `secret`: `repr` hides the value.
+    `ignorable`: a version that lacks the field drops it instead of refusing it. `json_name`: for names that are not
+    plain camelCase in Kafka. `json_aliases`: the field's names in older releases. `secret`: `repr` hides the value.
     """
     return Options(
         Versions.parse(versions),
@@ -98,8 +98,11 @@ def camel_case(name: str) -> str:
     return first + "".join(word.capitalize() for word in rest)
 
 
+documentation_of: "Callable[[type[Struct]], str]" = repr  # Makes the text for `help`. The package sets it.
+
+
 def _annotations_of(namespace: dict[str, Any]) -> dict[str, Any]:
-    """Of a class that is being made. Python 3.14 has a function in their place, which makes them (PEP 649)."""
+    """The annotations of a class under construction. Python 3.14 has a function that makes them (PEP 649)."""
     annotations: dict[str, Any] = namespace.get("__annotations__", {})
     if sys.version_info >= (3, 14) and not annotations:
         from annotationlib import Format, call_annotate_function, get_annotate_from_class_namespace
@@ -115,7 +118,7 @@ class StructType(type):
 
     def __new__(mcs, name: str, bases: tuple[type, ...], namespace: dict[str, Any], **options: Any) -> "StructType":
         fields = [inherited for base in bases for inherited in getattr(base, "__fields__", ())]
-        is_schema = namespace["__module__"] != __name__  # Struct and Message annotate what is no field.
+        is_schema = namespace["__module__"] != __name__  # Annotations of Struct and Message are not fields.
         annotations = _annotations_of(namespace) if is_schema else {}
         annotations = {key: value for key, value in annotations.items() if get_origin(value) is not ClassVar}
         for field_name, annotation in annotations.items():
@@ -123,7 +126,8 @@ class StructType(type):
             json_name = given.json_name or camel_case(field_name)
             fields.append(Field(field_name, json_name, FieldType.of(annotation), given))
         if is_schema:
-            namespace.setdefault("__init__", Struct.__init__)  # Its own one takes the place of that at the first use.
+            # The class's own `__init__` replaces this one at the first use.
+            namespace.setdefault("__init__", Struct.__init__)
         namespace.setdefault("__slots__", tuple(annotations))
         namespace["__fields__"] = tuple(fields)
         namespace["__match_args__"] = tuple(f.name for f in fields)
@@ -135,16 +139,14 @@ class StructType(type):
 
     @property
     def __doc__(cls) -> str:  # type: ignore[override]
-        """What `help` shows: made when it is asked for, so that an import does not pay for it."""
-        from kcore.schema.documentation import documentation  # It needs the classes of this file.
-
-        return documentation(cls)  # type: ignore[arg-type]
+        """The text for `help`: made on demand, so that an import does not pay for it."""
+        return documentation_of(cls)  # type: ignore[arg-type]
 
 
 class Struct(metaclass=StructType):
-    """A group of fields. `unknown_tagged_fields` keeps what a newer peer sent, as (tag, bytes) in order.
+    """A group of fields. `unknown_tagged_fields` keeps the fields of a newer peer, as (tag, bytes) in order.
 
-    Kafka gives some structs of different messages one name; a class that cannot have it says it in `kafka_name`.
+    Kafka gives structs of several messages one name; a class that cannot use this name has it as `kafka_name`.
     """
 
     __slots__ = ("unknown_tagged_fields",)
@@ -160,10 +162,10 @@ class Struct(metaclass=StructType):
         super().__init_subclass__(**options)
         cls.kafka_name = kafka_name or cls.__name__
 
-    # A type checker makes the one of each class of its fields (dataclass_transform); of a class that it does not know,
-    # such as a `type[Message]`, it knows no fields.
+    # A type checker generates the `__init__` of each class from its fields (dataclass_transform). For an unknown class,
+    # such as a `type[Message]`, it has no fields.
     def __init__(self, *positional: Any, **values: Any) -> None:
-        # The class that this was called for: the instance's own may be a user's, with another `__init__`.
+        # The class whose `__init__` this is: the instance's class may be a user's, with another `__init__`.
         cls: Any = next(each for each in type(self).__mro__ if vars(each).get("__init__") is Struct.__init__)
         cls.__init__ = _init_of(cls)
         cls.__init__(self, *positional, **values)
@@ -175,7 +177,7 @@ class Struct(metaclass=StructType):
         return all(getattr(self, name) == getattr(other, name) for name in names)
 
     def __repr__(self) -> str:
-        """The fields, without secrets. Long values are cut: of a list the first elements, and how many follow."""
+        """The fields, without secrets. Long values are cut: a list shows its first elements and how many follow."""
         text = ""
         for piece in _pieces(self):
             text += piece
@@ -184,15 +186,15 @@ class Struct(metaclass=StructType):
         return text
 
     def __getstate__(self) -> tuple[None, dict[str, Any]]:
-        """For copies and pickles."""
+        """State for copies and pickles."""
         names = (*self.__match_args__, "unknown_tagged_fields")
         return None, {name: _own(getattr(self, name)) for name in names}
 
 
 def _init_of(cls: type[Struct]) -> Any:
-    """An `__init__` with a keyword a field, as dataclasses have it: a loop over the fields takes several times as long.
+    """An `__init__` with a keyword a field, as dataclasses generate it: a loop over the fields would take longer.
 
-    What is mutable by default is made anew for each instance.
+    Each instance gets a fresh value of a mutable default.
     """
     keywords, lines = ["self", "*"], []
     names: dict[str, Any] = {"UNSET": UNSET, "REFUSES_BY_NAME": True}
@@ -200,7 +202,7 @@ def _init_of(cls: type[Struct]) -> Any:
         default = spec.default()
         if isinstance(default, Struct | list):
             names[f"Fresh_{number}"] = type(default)
-            fresh = "[]" if type(default) is list else f"Fresh_{number}()"  # No call, which takes three times as long.
+            fresh = "[]" if type(default) is list else f"Fresh_{number}()"  # A literal takes a third of a call's time.
             keywords.append(f"{spec.name}=UNSET")
             lines.append(f"    self.{spec.name} = {fresh} if {spec.name} is UNSET else {spec.name}")
         else:
@@ -215,7 +217,7 @@ def _init_of(cls: type[Struct]) -> Any:
 
 
 def _refused(cls: type[Struct], positional: tuple[Any, ...], given: dict[str, Any] | None) -> ArgumentError | None:
-    """Why a struct cannot be made of these arguments; None where an `__init__` of a user's own said why."""
+    """The error for these arguments; None if a user's own `__init__` raised it."""
     name, fields = cls.__name__, cls.__match_args__
     if "REFUSES_BY_NAME" not in getattr(cls.__init__, "__globals__", ()):
         return None
@@ -255,7 +257,7 @@ def _pieces(value: Any) -> Iterator[str]:
 
 
 def _shown(spec: Field, value: Any) -> Iterator[str]:
-    """No secret; of records their size alone, since a metadata log has secrets in them."""
+    """The value without secrets; of records only the size, since a metadata log has secrets in them."""
     if spec.options.secret:
         yield HIDDEN
     elif spec.type.kind is Kind.RECORDS and value is not None:
@@ -265,18 +267,18 @@ def _shown(spec: Field, value: Any) -> Iterator[str]:
 
 
 def _own(value: Any) -> Any:
-    """Records are views of the bytes that they came in: a copy has bytes of its own."""
+    """Records are views of the received bytes; a copy gets bytes of its own."""
     return bytes(value) if isinstance(value, memoryview) else value
 
 
 class Message(Struct):
-    """What has a name, versions and, for requests and responses, an API key of its own."""
+    """A struct with a name, versions and, for requests and responses, an API key."""
 
     __slots__ = ()
     api_key: ClassVar[int] = -1
     versions: ClassVar[Versions] = NONE
     flexible_versions: ClassVar[Versions] = NONE
-    dialect: ClassVar[str | None] = None  # Of a form that Kafka did not ship.
+    dialect: ClassVar[str | None] = None  # The name of a dialect that Kafka did not ship.
     if TYPE_CHECKING:
 
         def __init__(self, *positional: Any, **values: Any) -> None: ...
@@ -289,7 +291,7 @@ class Message(Struct):
 
     @classmethod
     def header_version(cls, version: int) -> int:
-        """The version of the RequestHeader or ResponseHeader that goes before this message."""
+        """The version of the RequestHeader or ResponseHeader before this message."""
         flexible = version in cls.flexible_versions
         if cls.__name__.endswith("Response"):
             return int(flexible)
@@ -297,12 +299,12 @@ class Message(Struct):
 
 
 class MetadataRecord(Message, versions="none", flexible="none"):
-    """What the active controller writes to the metadata log (KIP-631). `api_key` is the number of its type there."""
+    """A record of the metadata log (KIP-631). `api_key` is the number of its type there."""
 
     __slots__ = ()
 
 
 class Data(Message, versions="none", flexible="none"):
-    """What is stored, or carried in the bytes of another message; as a rule with its version, an int16, in front."""
+    """A stored struct, or one inside the bytes of another message; usually with its version, an int16, in front."""
 
     __slots__ = ()

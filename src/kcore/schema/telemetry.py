@@ -1,4 +1,4 @@
-"""Clients push their metrics to brokers (KIP-714); who gets asked for which is a configuration resource."""
+"""Clients push their metrics to brokers (KIP-714); a configuration resource selects metrics and clients."""
 
 from kcore.schema.kinds import int8, int16, int32
 from kcore.schema.structure import Message, Struct
@@ -6,13 +6,13 @@ from kcore.types import Uuid
 
 
 class GetTelemetrySubscriptionsRequest(Message, api_key=71, versions="0", flexible="0+"):
-    """A client asks which metrics the broker wants from it."""
+    """A client asks for the broker's metrics subscription."""
 
-    client_instance_id: Uuid  # Zero the first time; the broker then gives it one.
+    client_instance_id: Uuid  # Zero the first time; the broker then assigns one.
 
 
 class GetTelemetrySubscriptionsResponse(Message, api_key=71, versions="0", flexible="0+"):
-    """What to push, how often, and how."""
+    """The metrics to push, the interval, and the format."""
 
     throttle_time_ms: int32
     error_code: int16
@@ -36,7 +36,7 @@ class PushTelemetryRequest(Message, api_key=72, versions="0", flexible="0+"):
 
 
 class PushTelemetryResponse(Message, api_key=72, versions="0", flexible="0+"):
-    """Whether they were taken."""
+    """The result of the push."""
 
     throttle_time_ms: int32
     error_code: int16
@@ -47,13 +47,13 @@ class ListClientMetricsResourcesRequest(Message, api_key=74, versions="0", flexi
 
 
 class ClientMetricsResource(Struct):
-    """One of them."""
+    """The name of one resource."""
 
     name: str
 
 
 class ListClientMetricsResourcesResponse(Message, api_key=74, versions="0", flexible="0+"):
-    """Their names. The same number is ListConfigResources since 4.1."""
+    """The names. Since 4.1 ListConfigResources has this number."""
 
     throttle_time_ms: int32
     error_code: int16

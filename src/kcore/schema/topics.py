@@ -1,4 +1,4 @@
-"""Topics come and go, and records go before their time: CreateTopics, DeleteTopics, DeleteRecords."""
+"""Creates and deletes topics and deletes records: CreateTopics, DeleteTopics, DeleteRecords."""
 
 from kcore.schema.kinds import int8, int16, int32, int64
 from kcore.schema.structure import Message, Struct, field
@@ -20,11 +20,11 @@ class CreatableTopicConfig(Struct):
 
 
 class CreatableTopic(Struct):
-    """A topic to make."""
+    """A topic to create."""
 
     name: str
-    num_partitions: int32  # -1 for the broker's default (KIP-464), or where `assignments` says it.
-    replication_factor: int16  # Likewise.
+    num_partitions: int32  # -1 for the broker's default (KIP-464), or if `assignments` are given.
+    replication_factor: int16  # -1 for the broker's default (KIP-464), or if `assignments` are given.
     assignments: list[CreatableReplicaAssignment]  # Empty lets the controller place the replicas.
     configs: list[CreatableTopicConfig]
 
@@ -34,11 +34,11 @@ class CreateTopicsRequest(Message, api_key=19, versions="0-7", flexible="5+"):
 
     topics: list[CreatableTopic]
     timeout_ms: int32 = field(default=60000)
-    validate_only: bool = field(versions="1+")  # Checks and makes nothing.
+    validate_only: bool = field(versions="1+")  # Only checks the request.
 
 
 class CreatableTopicConfigs(Struct):
-    """A setting that the topic got (KIP-525)."""
+    """A setting of the created topic (KIP-525)."""
 
     name: str
     value: str | None = field(nullable="5+")
@@ -48,18 +48,18 @@ class CreatableTopicConfigs(Struct):
 
 
 class CreatableTopicResult(Struct):
-    """The new topic, or why there is none."""
+    """The new topic, or the error."""
 
     name: str
     topic_id: Uuid = field(versions="7+", ignorable=True)  # KIP-516.
     error_code: int16
     error_message: str | None = field(versions="1+", nullable="0+", ignorable=True)
-    # Why the settings may not be told.
+    # Why the client may not see the settings.
     topic_config_error_code: int16 = field(versions="5+", tag=0, tagged="5+", ignorable=True)
-    # Of the topic as it was made (KIP-525); -1 where that may not be told.
+    # Partitions of the created topic (KIP-525); -1 if the client may not see them.
     num_partitions: int32 = field(versions="5+", default=-1, ignorable=True)
     replication_factor: int16 = field(versions="5+", default=-1, ignorable=True)
-    # Null where they may not be told.
+    # Null if the client may not see them.
     configs: list[CreatableTopicConfigs] | None = field(versions="5+", nullable="5+", ignorable=True)
 
 
@@ -73,7 +73,7 @@ class CreateTopicsResponse(Message, api_key=19, versions="0-7", flexible="5+"):
 class DeleteTopicState(Struct):
     """A topic by name or by id, never both (KIP-516)."""
 
-    name: str | None = field(nullable="6+", default=None)  # Null where the id says it.
+    name: str | None = field(nullable="6+", default=None)  # Null if the topic is given by id.
     topic_id: Uuid
 
 
@@ -86,9 +86,9 @@ class DeleteTopicsRequest(Message, api_key=20, versions="0-6", flexible="4+"):
 
 
 class DeletableTopicResult(Struct):
-    """What became of one topic."""
+    """The result for one topic."""
 
-    name: str | None = field(nullable="6+")  # Null for an id whose topic may not be named.
+    name: str | None = field(nullable="6+")  # Null for an id whose name the client may not see.
     topic_id: Uuid = field(versions="6+", ignorable=True)
     error_code: int16
     error_message: str | None = field(versions="5+", nullable="5+", default=None, ignorable=True)
@@ -102,10 +102,10 @@ class DeleteTopicsResponse(Message, api_key=20, versions="0-6", flexible="4+"):
 
 
 class DeleteRecordsPartition(Struct):
-    """Up to where one partition loses its records."""
+    """The first offset of one partition that stays."""
 
     partition_index: int32
-    offset: int64  # The first to stay; -1 for the high watermark.
+    offset: int64  # The first offset that stays; -1 for the high watermark.
 
 
 class DeleteRecordsTopic(Struct):
@@ -123,7 +123,7 @@ class DeleteRecordsRequest(Message, api_key=21, versions="0-2", flexible="2+"):
 
 
 class DeleteRecordsPartitionResult(Struct):
-    """Where the partition begins now."""
+    """The new begin of the partition."""
 
     partition_index: int32
     low_watermark: int64  # The smallest start of all replicas.

@@ -8,12 +8,12 @@ class InitProducerIdRequest(Message, api_key=22, versions="0-6", flexible="2+"):
     """A producer asks for its id and epoch; an open transaction of its predecessor is aborted."""
 
     transactional_id: str | None = field(nullable="0+")  # Null for an idempotent producer without transactions.
-    transaction_timeout_ms: int32  # After which the coordinator aborts.
-    # Its current one when it recovers from an error (KIP-360); -1 for none.
+    transaction_timeout_ms: int32  # The coordinator aborts the transaction after this time.
+    # The current one when it recovers from an error (KIP-360); -1 for none.
     producer_id: int64 = field(versions="3+", default=-1)
     producer_epoch: int16 = field(versions="3+", default=-1)
-    enable2_pc: bool = field(versions="6+")  # Two-phase commit: the coordinator never aborts by itself (KIP-939).
-    keep_prepared_txn: bool = field(versions="6+")  # The predecessor's transaction stays open, to be decided (KIP-939).
+    enable2_pc: bool = field(versions="6+")  # Two-phase commit: the coordinator never aborts on its own (KIP-939).
+    keep_prepared_txn: bool = field(versions="6+")  # Keeps the predecessor's transaction open for a decision (KIP-939).
 
 
 class InitProducerIdResponse(Message, api_key=22, versions="0-6", flexible="2+"):
@@ -23,7 +23,7 @@ class InitProducerIdResponse(Message, api_key=22, versions="0-6", flexible="2+")
     error_code: int16
     producer_id: int64 = field(default=-1)
     producer_epoch: int16
-    # Of the transaction that was kept; -1 for none (KIP-939).
+    # Id of the kept transaction's producer; -1 for none (KIP-939).
     ongoing_txn_producer_id: int64 = field(versions="6+", default=-1)
     ongoing_txn_producer_epoch: int16 = field(versions="6+", default=-1)
 
@@ -36,19 +36,19 @@ class AddPartitionsToTxnTopic(Struct):
 
 
 class AddPartitionsToTxnTransaction(Struct):
-    """A transaction that partitions are added to, or asked about."""
+    """A transaction to which partitions are added, or whose partitions are verified."""
 
     transactional_id: str
     producer_id: int64
     producer_epoch: int16
-    verify_only: bool  # A broker asks whether they are in it, before it appends (KIP-890).
+    verify_only: bool  # Before it appends, a broker verifies that the partitions were added (KIP-890).
     topics: list[AddPartitionsToTxnTopic]
 
 
 class AddPartitionsToTxnRequest(Message, api_key=24, versions="0-5", flexible="3+"):
     """Adds partitions to a transaction: from the producer, or since version 4 from brokers."""
 
-    # Several at once, of brokers (KIP-890); the rest is how one producer asks for one.
+    # Several transactions, sent by brokers (KIP-890); the next fields are one producer's transaction.
     transactions: list[AddPartitionsToTxnTransaction] = field(versions="4+")
     v3_and_below_transactional_id: str = field(versions="0-3")
     v3_and_below_producer_id: int64 = field(versions="0-3")
@@ -57,7 +57,7 @@ class AddPartitionsToTxnRequest(Message, api_key=24, versions="0-5", flexible="3
 
 
 class AddPartitionsToTxnPartitionResult(Struct):
-    """Whether it is in the transaction."""
+    """The result for one partition."""
 
     partition_index: int32
     partition_error_code: int16
@@ -96,7 +96,7 @@ class AddOffsetsToTxnRequest(Message, api_key=25, versions="0-4", flexible="3+")
 
 
 class AddOffsetsToTxnResponse(Message, api_key=25, versions="0-4", flexible="3+"):
-    """Whether the transaction coordinator took it."""
+    """The result."""
 
     throttle_time_ms: int32
     error_code: int16
@@ -112,11 +112,11 @@ class EndTxnRequest(Message, api_key=26, versions="0-5", flexible="3+"):
 
 
 class EndTxnResponse(Message, api_key=26, versions="0-5", flexible="3+"):
-    """Decided; the markers follow."""
+    """The transaction is decided; the markers follow."""
 
     throttle_time_ms: int32
     error_code: int16
-    # For the next transaction: the epoch goes up with each (KIP-890).
+    # For the next transaction: each transaction raises the epoch (KIP-890).
     producer_id: int64 = field(versions="5+", default=-1, ignorable=True)
     producer_epoch: int16 = field(versions="5+", default=-1, ignorable=True)
 
@@ -129,7 +129,7 @@ class WritableTxnMarkerTopic(Struct):
 
 
 class WritableTxnMarker(Struct):
-    """One transaction's decision, and where it belongs."""
+    """One transaction's decision, and its partitions."""
 
     producer_id: int64
     producer_epoch: int16
@@ -141,13 +141,13 @@ class WritableTxnMarker(Struct):
 
 
 class WriteTxnMarkersRequest(Message, api_key=27, versions="0-2", flexible="1+"):
-    """The transaction coordinator has partition leaders write the decision into their logs."""
+    """The transaction coordinator sends the decision to partition leaders for their logs."""
 
     markers: list[WritableTxnMarker]
 
 
 class WritableTxnMarkerPartitionResult(Struct):
-    """Whether the marker is written."""
+    """The result for one partition."""
 
     partition_index: int32
     error_code: int16
@@ -174,11 +174,11 @@ class WriteTxnMarkersResponse(Message, api_key=27, versions="0-2", flexible="1+"
 
 
 class TxnOffsetCommitRequestPartition(Struct):
-    """How far one partition has been read."""
+    """The offset to commit for one partition."""
 
     partition_index: int32
-    committed_offset: int64  # The next one to read.
-    # Of the last record read; -1 for unknown (KIP-320).
+    committed_offset: int64  # The next offset to read.
+    # The epoch of the last record read; -1 for unknown (KIP-320).
     committed_leader_epoch: int32 = field(versions="2+", default=-1, ignorable=True)
     committed_metadata: str | None = field(nullable="0+")
 
@@ -191,7 +191,7 @@ class TxnOffsetCommitRequestTopic(Struct):
 
 
 class TxnOffsetCommitRequest(Message, api_key=28, versions="0-5", flexible="3+"):
-    """A producer commits a group's offsets, valid when its transaction is."""
+    """A producer commits a group's offsets, which take effect with its transaction."""
 
     transactional_id: str
     group_id: str
@@ -205,7 +205,7 @@ class TxnOffsetCommitRequest(Message, api_key=28, versions="0-5", flexible="3+")
 
 
 class TxnOffsetCommitResponsePartition(Struct):
-    """Whether it was noted."""
+    """The result for one partition."""
 
     partition_index: int32
     error_code: int16

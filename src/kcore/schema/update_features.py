@@ -1,4 +1,4 @@
-"""UpdateFeatures: the cluster agrees on the level of a feature, such as metadata.version (KIP-584)."""
+"""UpdateFeatures: sets the cluster's level of a feature, such as metadata.version (KIP-584)."""
 
 from enum import IntEnum
 from typing import Final
@@ -6,7 +6,7 @@ from typing import Final
 from kcore.schema.kinds import int8, int16, int32
 from kcore.schema.structure import Message, Struct, field
 
-LAST_VERSION_WITH_RESULTS: Final = 1  # Of the response: later ones name the error of the whole request only (KIP-1022).
+LAST_VERSION_WITH_RESULTS: Final = 1  # Later responses have only an error for the whole request (KIP-1022).
 
 
 class UpgradeType(IntEnum):
@@ -31,11 +31,11 @@ class UpdateFeaturesRequest(Message, api_key=57, versions="0-2", flexible="0+"):
 
     timeout_ms: int32 = field(default=60000)
     feature_updates: list[FeatureUpdateKey]
-    validate_only: bool = field(versions="1+")  # Checks and changes nothing (KIP-778).
+    validate_only: bool = field(versions="1+")  # Only checks the request (KIP-778).
 
 
 class UpdatableFeatureResult(Struct):
-    """What became of one feature."""
+    """The result for one feature."""
 
     feature: str
     error_code: int16
@@ -48,5 +48,5 @@ class UpdateFeaturesResponse(Message, api_key=57, versions="0-2", flexible="0+")
     throttle_time_ms: int32
     error_code: int16
     error_message: str | None = field(nullable="0+")
-    # All or none succeed since version 2 (KIP-1022), so the one error says it.
+    # Since version 2 all or none succeed (KIP-1022), so one error suffices.
     results: list[UpdatableFeatureResult] = field(versions="0-1", ignorable=True)

@@ -1,4 +1,4 @@
-"""UpdateMetadata: the controller tells every broker the state of the cluster. ZooKeeper mode; gone in 4.0."""
+"""UpdateMetadata: the controller sends every broker the state of the cluster. ZooKeeper mode; gone in 4.0."""
 
 from kcore.schema.kinds import int8, int16, int32, int64
 from kcore.schema.structure import Message, Struct, field
@@ -6,9 +6,9 @@ from kcore.types import Uuid
 
 
 class UpdateMetadataPartitionState(Struct):
-    """What any broker must know of a partition to answer clients."""
+    """The state of one partition that brokers need to answer clients."""
 
-    topic_name: str = field(versions="0-4", ignorable=True)  # Once a topic from version 5 on (KIP-380).
+    topic_name: str = field(versions="0-4", ignorable=True)  # Named once a topic from version 5 on (KIP-380).
     partition_index: int32
     controller_epoch: int32
     leader: int32  # -2 while the topic is being deleted.
@@ -47,19 +47,20 @@ class UpdateMetadataBroker(Struct):
 
 
 class UpdateMetadataRequest(Message, api_key=6, versions="0-8", flexible="6+"):
-    """The controller tells a broker the partitions that changed and the brokers that live."""
+    """The controller sends a broker the changed partitions and the live brokers."""
 
     controller_id: int32
     is_kraft_controller: bool = field(versions="8+", json_name="isKRaftController")
     type: int8 = field(versions="8+", tag=0, tagged="8+")  # 0 unknown, 1 incremental, 2 full (KIP-866).
     controller_epoch: int32
-    broker_epoch: int64 = field(versions="5+", default=-1, ignorable=True)  # Which incarnation is meant (KIP-380).
+    # Epoch of the addressed incarnation (KIP-380).
+    broker_epoch: int64 = field(versions="5+", default=-1, ignorable=True)
     ungrouped_partition_states: list[UpdateMetadataPartitionState] = field(versions="0-4")
     topic_states: list[UpdateMetadataTopicState] = field(versions="5+")
     live_brokers: list[UpdateMetadataBroker]
 
 
 class UpdateMetadataResponse(Message, api_key=6, versions="0-8", flexible="6+"):
-    """Whether the broker took it."""
+    """The broker's result."""
 
     error_code: int16

@@ -2,7 +2,7 @@
 
 from typing import NamedTuple, Self
 
-NEWEST = 32_767  # What "5+" is open to.
+NEWEST = 32_767  # The upper end of "5+".
 
 
 class Versions(NamedTuple):
@@ -13,7 +13,7 @@ class Versions(NamedTuple):
 
     @classmethod
     def parse(cls, text: str) -> Self:
-        """From Kafka's notation; ValueError for anything else."""
+        """Parse Kafka's notation; ValueError for anything else."""
         if text == "none":
             return cls(0, -1)
         if text.endswith("+"):

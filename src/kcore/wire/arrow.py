@@ -1,7 +1,7 @@
-"""Columns as Apache Arrow, without a copy of the values.
+"""Converts columns to Apache Arrow without copying the values.
 
-Arrow packs bools and null marks eight to a byte, so these are made anew; so is a struct that may be null, since it is
-kept without its nulls here. Everything else shares its memory with the columns.
+Arrow packs bools and null marks eight to a byte, so they are copied. So is a nullable struct, because the columns here
+leave out its null rows. Everything else shares its memory with the columns.
 """
 
 from typing import Any
@@ -37,12 +37,12 @@ UNKNOWN_TAGS = "unknown_tagged_fields"
 
 
 def record_batch(rows: Rows) -> pa.RecordBatch:
-    """A row a struct, a column a field, arrays of structs nested in it."""
+    """One row for each struct and one column for each field, with nested arrays of structs."""
     return pa.RecordBatch.from_struct_array(plain_structs(rows))
 
 
 def plain_structs(rows: Rows) -> pa.StructArray:
-    """The fields that are set, in the schema's order, and unknown tagged fields where there are any."""
+    """The fields that are set, in the schema's order, and unknown tagged fields if there are any."""
     columns = {field: rows.column(field.name) for field in rows._struct.__fields__}
     arrays = {field.name: array_of(field.type, column) for field, column in columns.items() if column is not None}
     if rows.unknown_tags:
@@ -52,7 +52,7 @@ def plain_structs(rows: Rows) -> pa.StructArray:
 
 
 def array_of(type_: FieldType, column: Any) -> pa.Array:
-    """One field."""
+    """The Arrow array of one field."""
     if isinstance(column, Rows):
         return structs_of(type_, column)
     if not isinstance(column, Vectors):
@@ -66,7 +66,7 @@ def array_of(type_: FieldType, column: Any) -> pa.Array:
 
 
 def structs_of(type_: FieldType, rows: Rows) -> pa.Array:
-    """An array of structs, a struct, or a struct that may be null."""
+    """The Arrow array of an array of structs, a struct, or a nullable struct."""
     structs = plain_structs(rows)
     if rows.row_offsets is None:
         return structs
@@ -83,7 +83,7 @@ def fixed(type_: pa.DataType, column: Array) -> pa.Array:
 
 
 def tags_of(tags: UnknownTags, count: int) -> pa.Array:
-    """A list a row of (tag, value)."""
+    """Unknown tags: for each row a list of (tag, value)."""
     values = pa.Array.from_buffers(pa.binary(), len(tags), [None, buffer(tags.offsets), buffer(tags.values)])
     pairs = pa.StructArray.from_arrays([fixed(pa.uint32(), tags.tags), values], names=["tag", "value"])
     offsets = np.searchsorted(tags.rows, np.arange(count + 1)).astype(np.int32)
@@ -91,7 +91,7 @@ def tags_of(tags: UnknownTags, count: int) -> pa.Array:
 
 
 def buffer(array: Array) -> pa.Buffer:
-    """The array's own memory; columns of a default value are views of one value, and written out."""
+    """The array's own memory; a column of a default value, which is a view of one value, is copied to full length."""
     return pa.py_buffer(np.ascontiguousarray(array))
 
 

@@ -1,7 +1,7 @@
-"""Buffers that other threads may change while a kernel reads them.
+"""Protects kernels from buffers that other threads may change meanwhile.
 
-Kernels look at lengths first and move bytes afterwards: bytes that change in between would be moved beyond their end.
-Immutable buffers are read in place; others are copied first.
+A kernel checks lengths first and moves bytes afterwards: a length that changes in between would move bytes beyond the
+end. Immutable buffers are read in place; others are copied first.
 """
 
 from mmap import mmap
@@ -17,22 +17,22 @@ if TYPE_CHECKING:
     from _typeshed import ReadableBuffer as Buffer  # collections.abc.Buffer, from Python 3.12 on.
 
 
-_BYTES_OR_INTEGERS: Final = frozenset("cbB?hHiIlLqQnNs")  # The last letter of a format of the struct module.
+_BYTES_OR_INTEGERS: Final = frozenset("cbB?hHiIlLqQnNs")  # The last letter of a struct module's format.
 
 
 def immutable(data: "Buffer", *, mapped: bool = False) -> memoryview:
-    """The bytes of a contiguous buffer as one dimension, immutable.
+    """The bytes of a contiguous buffer as one immutable dimension.
 
-    In place: `bytes`, and views of them (memoryviews, NumPy arrays). A copy: all else, also a read-only view of a
-    writable buffer, such as a bytearray, and a mapped file. With `mapped`, a file that is mapped read-only is left in
-    place: for kernels that look at a place once, and check what follows from it. NotBytesError for what is no bytes.
+    `bytes` and views of them (memoryviews, NumPy arrays) are used in place. Anything else is copied, also a mapped file
+    or a read-only view of a writable buffer. With `mapped`, a file that is mapped read-only is used in place: for
+    kernels that read each byte once and check everything that depends on it. NotBytesError for an object without bytes.
     """
     view = bytes_of(data)
     return view if is_immutable(view, mapped=mapped) else memoryview(bytes(view))
 
 
 def bytes_of(data: "Buffer") -> memoryview:
-    """The bytes of a contiguous buffer where they are, as one dimension. NotBytesError for anything else."""
+    """The bytes of a contiguous buffer, in place and as one dimension. NotBytesError for anything else."""
     try:
         view = memoryview(data)
         if view.format[-1:] not in _BYTES_OR_INTEGERS:
@@ -47,7 +47,7 @@ def bytes_of(data: "Buffer") -> memoryview:
 
 
 def is_immutable(view: memoryview, *, mapped: bool = False) -> bool:
-    """Whether the view's bytes are immutable. With `mapped`, a read-only mapping counts as immutable."""
+    """True if the view's bytes are immutable. With `mapped`, a read-only mapping counts as immutable."""
     owner: object = view.obj
     while isinstance(owner, (np.ndarray, memoryview)):
         owner = owner.base if isinstance(owner, np.ndarray) else owner.obj
@@ -55,5 +55,5 @@ def is_immutable(view: memoryview, *, mapped: bool = False) -> bool:
 
 
 def read_only(array: npt.NDArray[Any]) -> npt.NDArray[Any]:
-    """A view that nobody can make writable again: what it is a view of is a read-only buffer."""
+    """A view that cannot be made writable again, because it is a view of a read-only buffer."""
     return np.asarray(array.data.toreadonly())

@@ -1,6 +1,7 @@
-"""Messages as objects: `decode`, `decode_from`, `encode` and `encode_parts`.
+"""Encodes and decodes messages as objects: `decode`, `decode_from`, `encode` and `encode_parts`.
 
-They are the compiled codec's own methods, with no Python function between: a small message takes less than a call.
+These are methods of the compiled codec, without a Python function around them: a call would take longer than a small
+message.
 """
 
 from functools import cache, partial
@@ -15,7 +16,7 @@ from kcore.wire.plan import StructPlan, plan
 
 
 class Words(NamedTuple):
-    """What the compiled codec needs of the package: kernels know none of it."""
+    """The exceptions and types that the compiled codec needs: kernels cannot import them."""
 
     uuid: type[Uuid] = Uuid
     decode_error: type[DecodeError] = DecodeError
@@ -26,14 +27,14 @@ class Words(NamedTuple):
 
 
 def _plan_of(message: Any, version: int, dialect: str | None = None) -> StructPlan:
-    """Asked once a message and version; a wrong argument ends here too."""
+    """The plan of a message and version. The codec asks once for each; a wrong argument also ends here."""
     if not isinstance(message, str) and not (isinstance(message, type) and issubclass(message, Message)):
         raise EncodeError(f"expected a message, its class or its name, not {message!r}")
     return plan(message_class(message, dialect), version, dialect)
 
 
 def _codec_of(dialect: str) -> Codec:
-    dialect_module(dialect)  # UnknownMessageError for what is no dialect.
+    dialect_module(dialect)  # UnknownMessageError for an unknown dialect.
     return _codec_of_known(dialect)
 
 

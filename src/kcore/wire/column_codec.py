@@ -1,4 +1,4 @@
-"""Bytes to columns and columns to bytes."""
+"""Decodes bytes to columns and encodes columns to bytes."""
 
 from functools import cache
 from typing import Any, overload
@@ -23,16 +23,16 @@ MAX_BYTES = 2**31 - 1  # A frame's size is an int32, and so are our offsets.
 
 
 def decode_columns(name: str | type[Message], version: int, data: bytes | bytearray | memoryview) -> Columns:
-    """The message as columns, with no object a partition; no header inside.
+    """Decode a message without header to columns, without an object for each partition.
 
-    Partitions are grouped by topic whatever the version has: consecutive ones of equal name are one topic (KIP-380).
-    `bytes` and views of them are read in place; of any other buffer, such as a bytearray, a mapped file or an array, a
-    copy is made first, since another thread may change it. DecodeError (with the offset) for bytes that are no such
-    message, UnsupportedVersionError for other versions.
+    Partitions are grouped by topic in every version: consecutive ones of equal name are one topic (KIP-380). `bytes`
+    and views of them are read in place. Any other buffer, such as a bytearray, a mapped file or an array, is copied
+    first, since another thread may change it. DecodeError (with the offset) if the bytes are not such a message,
+    UnsupportedVersionError for other versions.
     """
     try:
         message, running, shape = prepared(name, version)
-    except TypeError:  # What has no hash is in no cache.
+    except TypeError:  # An unhashable argument is in no cache.
         raise ArgumentError(f"expected a message and a version, not {name!r:.60} and {version!r:.60}") from None
     view = bytes_of(data)
     if len(view) > MAX_BYTES:
@@ -44,7 +44,7 @@ def decode_columns(name: str | type[Message], version: int, data: bytes | bytear
 
 @cache
 def prepared(name: str | type[Message], version: int) -> tuple[type[Message], Program, Any]:
-    """The message's class, its program, and where partitions are not grouped by topic how they are."""
+    """The message's class, its program, and the old shape of a version that does not group partitions by topic."""
     message = message_class(name)
     return message, program(message, version), old_shape(message, version)
 
@@ -54,9 +54,9 @@ def decode_rows(
 ) -> Rows:
     """Many messages of one kind and version as columns, a row each, in the order of their spans.
 
-    `spans__mx`: int64, where in `data` message m begins, and ends. Messages are read in place or copied as
-    `decode_columns` has it; the spans are not to change meanwhile. DecodeError with the offset in `data` for the first
-    that is wrong, or for more than 2 GiB of them.
+    `spans__mx`: int64, the begin and end of message m in `data`. Messages are read in place or copied as in
+    `decode_columns`; the spans must not change meanwhile. DecodeError with the offset in `data` for the first invalid
+    message, or for more than 2 GiB of messages.
     """
     view = bytes_of(data)
     spans__mx = np.ascontiguousarray(spans__mx, np.int64)
@@ -72,9 +72,10 @@ def decode_rows(
 
 
 def filled_of_copies(running: Program, view: memoryview, spans__mx: npt.NDArray[np.int64]) -> "Filled":
-    """The columns of copies of the messages, taken once: `view` is of what others may change."""
+    """The columns of copies of the messages, taken once because others may change the memory of `view`."""
     begins, ends = spans__mx.T
-    places = np.concatenate([[0], np.cumsum(ends - begins + 1)])  # A byte between two: where one ends is in no other.
+    # A byte between two: the end of one message then lies in no other message.
+    places = np.concatenate([[0], np.cumsum(ends - begins + 1)])
     packed = np.empty(int(places[-1]), np.uint8)
     pack(view, spans__mx, places[:-1], packed)
     spans = np.stack([places[:-1], places[1:] - 1], axis=1)
@@ -90,12 +91,12 @@ def encode_columns(columns: Columns, version: int) -> bytes: ...
 @overload
 def encode_columns(columns: Columns, version: int, out: bytearray | memoryview | npt.NDArray[np.uint8]) -> int: ...
 def encode_columns(columns: Columns, version: int, out: Any = None) -> bytes | int:
-    """The message as bytes, or written to the front of `out` and the number of its bytes.
+    """Encode columns as bytes, or write them to the front of `out` and return the number of bytes.
 
-    Columns may change meanwhile, by another thread: of what says where values go (offsets, what is null, where spans
-    begin) a copy is taken, or it is not read twice; values and texts are written as they are when they are read.
-    UnsupportedVersionError where a field is set that the version lacks and may not drop, EncodeError for columns that
-    are no such message, do not fit in `out`, or for an `out` that is read-only; NotBytesError for one that is no bytes.
+    Another thread may change the columns meanwhile. Columns that determine places (offsets, validity, begins of spans)
+    are copied or read only once; values and texts are written as they are when they are read. UnsupportedVersionError
+    if a field is set that the version lacks and must not drop; EncodeError for invalid columns, for an `out` that is
+    too small or read-only; NotBytesError for an `out` that is not a buffer of bytes.
     """
     writer = prepare(columns, version)
     if out is None:
@@ -110,7 +111,7 @@ def encode_columns(columns: Columns, version: int, out: Any = None) -> bytes | i
 
 
 def encode_rows(message: type[Message], version: int, rows: Rows, count: int) -> tuple[bytes, npt.NDArray[np.int64]]:
-    """`count` messages of one kind and version, a row each: their bytes, one behind the other, and where each ends.
+    """Encode `count` messages of one kind and version, a row each: their bytes one behind the other, and their ends.
 
     The reverse of `decode_rows`; errors as `encode_columns`. UnsupportedVersionError for a version whose partitions are
     not grouped by topic.
@@ -123,7 +124,7 @@ def encode_rows(message: type[Message], version: int, rows: Rows, count: int) ->
 
 
 def prepare(columns: Columns, version: int) -> Writer:
-    """A writer whose columns are checked and whose size is known."""
+    """A writer with checked columns and a known size."""
     if not isinstance(columns, Columns):
         raise EncodeError(f"expected Columns, not {type(columns).__name__}")
     try:
@@ -135,7 +136,7 @@ def prepare(columns: Columns, version: int) -> Writer:
 
 
 def measured(running: Program, rows: Rows, count: int) -> Writer:
-    """A writer of `count` messages; EncodeError for columns that are none."""
+    """A writer of `count` messages; EncodeError for invalid columns."""
     gathered = gather(running, rows, count)
     try:
         writer = Writer(running.tables, gathered.arrays, gathered.rows, gathered.tag_counts)
@@ -151,12 +152,12 @@ def measured(running: Program, rows: Rows, count: int) -> Writer:
 
 
 class Filled:
-    """The columns of messages in one arena; column k is made into an array when it is asked for."""
+    """The columns of messages in one arena; the array of column k is made when it is first read."""
 
     __slots__ = ("arena", "columns", "counts", "message", "places", "rows")
 
     def __init__(self, running: Program, data: memoryview, spans__mx: npt.NDArray[np.int64] | None) -> None:
-        """One message, or many by their spans; DecodeError for one that is none."""
+        """One message, or many by their spans; DecodeError for an invalid one."""
         reader = Reader(running.tables, data, spans__mx)
         problem, offset = reader.measure()
         if problem:
@@ -171,7 +172,7 @@ class Filled:
 
 
 class Slots:
-    """The columns of a struct's node by the names of its fields (`kcore.wire.columns.Pending`), but those not sent."""
+    """The sent columns of a struct's node by the names of its fields (`kcore.wire.columns.Pending`)."""
 
     __slots__ = ("filled", "names")
 
@@ -185,7 +186,7 @@ class Slots:
 
 
 def rows_of(branch: Branch, slot: Slot | None, filled: Filled, made: type[Rows] = Rows) -> Any:
-    """The columns of a struct's node and of those below it under their names."""
+    """The columns of a struct's node and of all nodes below it, by name."""
     assert branch.plan is not None
     offsets = valid = tags = None
     if slot is not None and (slot.code is Code.ROWS or slot.step.nullable):
@@ -197,7 +198,7 @@ def rows_of(branch: Branch, slot: Slot | None, filled: Filled, made: type[Rows] 
 
 
 def column_of(slot: Slot, filled: Filled) -> Any:
-    """The arrays of one field as what they are: an array, Strings, Vectors or Rows."""
+    """The arrays of one field as an array, Strings, Vectors or Rows."""
     if slot.code <= Code.BOOL:
         return filled[slot.column]
     if slot.begins >= 0:
@@ -218,7 +219,7 @@ def valid_of(slot: Slot, filled: Filled, place: int) -> list[npt.NDArray[Any]]:
 
 
 def path_of(branch: Branch, column: int) -> str:
-    """The name of the field, from the message down, whose first column it is."""
+    """The path from the message to the field whose first column this is."""
     slots = list(branch.slots)
     while slots:
         slot = slots.pop()

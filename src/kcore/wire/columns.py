@@ -1,4 +1,4 @@
-"""Messages as columns: one NumPy array a field, however many partitions there are.
+"""Holds messages as columns: one NumPy array a field, for any number of partitions.
 
 The names mirror the message: `columns.controller_epoch` is a number, `columns.topic_states.topic_name` one string a
 topic, `columns.topic_states.partition_states.controller_epoch` one number a partition.
@@ -28,14 +28,14 @@ Array = npt.NDArray[Any]
 class Vectors:
     """A list of values a row: row k has values[offsets[k]:offsets[k + 1]].
 
-    offsets: int32, rows + 1. values: an array, or Strings or Vectors where the lists hold those.
-    valid: bool a row where the field may be null, else None; a row that is null is empty.
+    `offsets`: int32, rows + 1. `values`: an array, or Strings or Vectors if the lists hold those.
+    - `valid`: bool a row if the field is nullable, else None; a null row is empty.
     """
 
     __slots__ = ("offsets", "valid", "values")
 
     def __init__(self, offsets: Int32s, values: Any, valid: Bools | None = None) -> None:
-        """EncodeError for what is none of these. That offsets fit the values is checked where they are used."""
+        """EncodeError for wrong types. Whether the offsets fit the values is checked when they are used."""
         check_offsets(offsets, valid)
         if not isinstance(values, np.ndarray | Vectors) or (isinstance(values, np.ndarray) and not values.ndim):
             raise EncodeError(f"values are an array, Strings or Vectors, not {values!r:.60}")
@@ -46,7 +46,7 @@ class Vectors:
         return len(self.offsets) - 1
 
     def __getitem__(self, row: int) -> Any:
-        """The row's values, a view; None where the row is null. EncodeError for offsets that are beyond the values."""
+        """The row's values, a view; None for a null row. EncodeError for offsets beyond the values."""
         row = range(len(self))[row]
         if self.valid is not None and not self.valid[row]:
             return None
@@ -64,7 +64,7 @@ class Vectors:
         return (self[row] for row in range(len(self)))
 
     def __eq__(self, other: object) -> bool:
-        """Whether every row has equal values, wherever they are stored; null and empty are not equal."""
+        """True if every row has equal values, wherever they are stored; null and empty differ."""
         if not isinstance(other, Vectors) or isinstance(self, Strings) != isinstance(other, Strings):
             return NotImplemented
         if len(self) != len(other) or not same_nulls(self.valid, other.valid):
@@ -75,7 +75,7 @@ class Vectors:
     __hash__ = None  # type: ignore[assignment]
 
     def _all_values(self) -> Any:
-        """The values of all rows, without any before the first row's and behind the last one's."""
+        """The values of all rows, without values before the first row's or behind the last one's."""
         begin, end = (int(self.offsets[0]), int(self.offsets[-1])) if len(self.offsets) else (0, 0)
         whole = self.values
         if isinstance(whole, Vectors):
@@ -88,16 +88,16 @@ class Vectors:
 
 
 class Strings(Vectors):
-    """A string a row, kept as offsets and UTF-8 bytes (uint8); Python strings are made when asked for.
+    """A string a row, stored as offsets and UTF-8 bytes (uint8); a Python string is made when a row is read.
 
-    A row whose bytes are not UTF-8 is a DecodeError when its string is asked for, with its offset in the bytes.
+    Reading a row whose bytes are not UTF-8 raises DecodeError with its offset in the bytes.
     """
 
     __slots__ = ()
 
     @classmethod
     def of(cls, texts: Iterable[str | None]) -> Self:
-        """From Python strings. EncodeError for what is neither a string nor None, and for surrogates."""
+        """Make Strings from Python strings. EncodeError for anything but strings and None, and for surrogates."""
         try:
             known = list(texts)
             encoded = [b"" if text is None else text.encode() for text in known]
@@ -115,20 +115,20 @@ class Strings(Vectors):
             raise DecodeError("a string that is not UTF-8", begin + error.start) from error
 
     def tolist(self) -> list[str | None]:
-        """All of them as Python strings."""
+        """All rows as Python strings."""
         raw, offsets = self.values.tobytes(), self.offsets
         is_sound = offsets[0] >= 0 and offsets[-1] <= len(raw) and not (offsets[1:] < offsets[:-1]).any()
         if self.valid is not None or not is_sound or not raw.isascii():
             return list(self)
         text = raw.decode()
-        return [text[begin:end] for begin, end in pairwise(offsets.tolist())]  # ASCII: a character a byte.
+        return [text[begin:end] for begin, end in pairwise(offsets.tolist())]  # ASCII has one byte a character.
 
 
 class Spans(Vectors):
-    """Records a row, left where they are: row k is source[begins[k]:begins[k] + offsets[k + 1] - offsets[k]].
+    """Records a row, left in the message: row k is source[begins[k]:begins[k] + offsets[k + 1] - offsets[k]].
 
-    source: uint8, the message that was decoded, alive as long as this is and not to be changed. begins: int64.
-    `values` has all of them together; they are copied when it is asked for. Copies and pickles are plain Vectors.
+    source: uint8, the decoded message, which is kept alive and must not change. begins: int64. `values` has all bytes
+    together; reading it copies them. Copies and pickles are plain Vectors.
     """
 
     __slots__ = ("begins", "gathered", "source")
@@ -150,7 +150,7 @@ class Spans(Vectors):
         return self.gathered
 
     def __getitem__(self, row: int) -> Any:
-        """The row's bytes, a view; None where the row is null."""
+        """The row's bytes, a view; None for a null row."""
         row = range(len(self))[row]
         if self.valid is not None and not self.valid[row]:
             return None
@@ -162,7 +162,7 @@ class Spans(Vectors):
 
 
 class UnknownTags:
-    """Tagged fields that a newer peer sent, sparse: row rows[k] has tag tags[k] with values[offsets[k]:offsets[k + 1]].
+    """Tagged fields of a newer peer, sparse: row rows[k] has tag tags[k] with values[offsets[k]:offsets[k + 1]].
 
     rows: int32, ascending. tags: uint32, ascending within a row. offsets: int32. values: uint8.
     """
@@ -187,7 +187,7 @@ class UnknownTags:
 
 
 class Pending(Protocol):
-    """Columns of decoded rows that have not been read yet."""
+    """A source of decoded columns that were not read yet."""
 
     @property
     def names(self) -> Collection[str]: ...
@@ -197,11 +197,11 @@ class Pending(Protocol):
 
 
 class Rows:
-    """Structs of one kind, as columns; an attribute a field, with Kafka's name in snake_case.
+    """Structs of one kind as columns; one attribute a field, with Kafka's name in snake_case.
 
-    Fixed-size fields are arrays (a uuid is uint8[rows, 16]), strings `Strings`, lists `Vectors`, structs `Rows`.
-    row_offsets: int32; the structs of the parent's row k are the rows row_offsets[k]:row_offsets[k + 1]. None where
-    there is one a parent. A field that was not set or not sent reads as its default, at no cost.
+    Fixed-size fields are arrays (a uuid is uint8[rows, 16]), strings `Strings`, lists `Vectors`, structs `Rows`. The
+    int32 `row_offsets` assign structs to the parent's rows: row k has the rows row_offsets[k]:row_offsets[k + 1]. None
+    if there is one struct a parent. An unset or unsent field reads as its default, at no cost.
     """
 
     def __init__(
@@ -212,7 +212,7 @@ class Rows:
         unknown_tags: UnknownTags | None = None,
         **columns: Any,
     ) -> None:
-        """EncodeError for offsets, nulls and tags that are none; the columns are checked by `bind`."""
+        """EncodeError for invalid offsets, nulls and tags; `bind` checks the columns."""
         if row_offsets is not None:
             check_offsets(row_offsets, valid)
             if row_offsets[-1] < 0:
@@ -235,7 +235,7 @@ class Rows:
         unknown_tags: UnknownTags | None,
         pending: Pending,
     ) -> Self:
-        """Rows of columns that are known to be right, and made into arrays when they are asked for."""
+        """Rows whose columns are valid already and become arrays when they are read."""
         rows = cls.__new__(cls)
         rows.row_offsets, rows.valid, rows.unknown_tags = row_offsets, valid, unknown_tags
         rows._made, rows._pending, rows._struct, rows._count = {}, pending, struct, count
@@ -251,14 +251,14 @@ class Rows:
         return self._made
 
     def __getstate__(self) -> dict[str, Any]:
-        """Copies and pickles have all arrays, and nothing of where they came from."""
+        """Copies and pickles have all arrays and no reference to their source."""
         return {"_made": self._columns} | {name: value for name, value in vars(self).items() if name != "_made"}
 
     def bind(self, struct: type[Struct], count: int) -> Self:
-        """Say what the rows are; EncodeError for a column that the struct has no field for."""
+        """Set the struct of the rows; EncodeError for a column of no field of the struct."""
         fields = {field.name: field for field in struct.__fields__}
-        if strangers := self._columns.keys() - fields:
-            raise EncodeError(f"{struct.__name__} has no field {', '.join(sorted(strangers))}")
+        if unknown := self._columns.keys() - fields:
+            raise EncodeError(f"{struct.__name__} has no field {', '.join(sorted(unknown))}")
         self._struct, self._count = struct, count
         for name, value in self._columns.items():
             below = struct_in(fields[name].type)
@@ -282,7 +282,7 @@ class Rows:
         return [*super().__dir__(), *self._struct.__match_args__]
 
     def column(self, name: str) -> Any:
-        """The column of that field, or None where it is not set."""
+        """The column of that field, or None if it is not set."""
         found, pending = self._made.get(name), self._pending
         if found is None and pending is not None and name in pending.names:
             found = self._made[name] = pending.make(name)
@@ -291,26 +291,26 @@ class Rows:
         return found
 
     def columns_of(self, names: tuple[str, ...]) -> list[Any]:
-        """The columns of those fields, None for each that is not set."""
+        """The columns of those fields, None for each unset one."""
         if self._pending is not None:
             return [self.column(name) for name in names]
         return [*map(self._made.get, names)]
 
     def to_arrow(self) -> "pa.RecordBatch":
-        """As Arrow, a row a struct, arrays of structs nested in it; memory is shared but for bools and nulls.
+        """As Arrow, a row a struct, with nested arrays of structs; memory is shared except for bools and nulls.
 
-        Fields that are not set are left out. MissingExtraError without pyarrow.
+        Unset fields are left out. MissingExtraError without pyarrow.
         """
-        from kcore.wire.arrow import record_batch  # pyarrow loads when it is asked for.
+        from kcore.wire.arrow import record_batch  # pyarrow is loaded on first use.
 
         return record_batch(self)
 
     def __arrow_c_stream__(self, requested_schema: object = None) -> object:
-        """For pyarrow, Polars, DuckDB and other libraries that take Arrow's PyCapsules."""
+        """The stream interface of Arrow's PyCapsules, for pyarrow, Polars, DuckDB and other libraries."""
         return self.to_arrow().__arrow_c_stream__(requested_schema)
 
     def __eq__(self, other: object) -> bool:
-        """Whether both have the same rows of the same struct; a column that is not set equals one of defaults."""
+        """True if both have the same rows of the same struct; an unset column equals one of defaults."""
         if not isinstance(other, Rows) or self._struct is not other._struct:
             return NotImplemented
         if len(self) != len(other) or not same_nulls(self.valid, other.valid):
@@ -325,7 +325,7 @@ class Rows:
     __hash__ = None  # type: ignore[assignment]
 
     def _stored(self, name: str) -> Any:
-        """The column of that field, of its default where it is not set; None where the rows are of no struct yet."""
+        """The column of that field, of its default if unset; None if the rows have no struct yet."""
         if (found := self.column(name)) is not None:
             return found
         field = next((field for field in self._struct.__fields__ if field.name == name), None)
@@ -357,7 +357,7 @@ class Columns(Rows):
 
     @classmethod
     def of_columns(cls, message: type[Message], columns: dict[str, Any], unknown_tags: UnknownTags | None) -> Self:
-        """From columns of one row each, as decoding makes them."""
+        """Columns of columns of one row each, as decoding makes them."""
         made = cls.__new__(cls)
         Rows.__init__(made, unknown_tags=unknown_tags, **columns)
         made.message = message
@@ -365,7 +365,7 @@ class Columns(Rows):
 
 
 def check_offsets(offsets: Any, valid: Any) -> None:
-    """EncodeError unless they are arrays of such kinds: one offset more than there are rows, and a bool a row."""
+    """EncodeError unless `offsets` and `valid` are arrays of the right kind and length."""
     if not isinstance(offsets, np.ndarray) or offsets.ndim != 1 or not len(offsets) or offsets.dtype.kind != "i":
         raise EncodeError(f"offsets are an array of int32, one more than there are rows, not {offsets!r:.60}")
     if valid is not None and not (
@@ -384,17 +384,17 @@ def plain(value: Any) -> Any:
 
 
 def struct_in(type_: FieldType) -> type[Struct] | None:
-    """The struct of a field that holds one, or a list of them."""
+    """The struct of a field that holds one struct or a list of them."""
     return type_.struct or (type_.element.struct if type_.element else None)
 
 
 def rows_below(rows: Rows, count: int) -> int:
-    """How many rows there are for `count` rows of the parent."""
+    """The number of rows for `count` rows of the parent."""
     return count if rows.row_offsets is None else int(rows.row_offsets[-1]) if len(rows.row_offsets) else 0
 
 
 def one_row(field: Field, value: Any) -> Any:
-    """A field of the message itself as a column of one row; EncodeError where the value does not fit."""
+    """A field of the message itself as a column of one row; EncodeError if the value does not fit."""
     kind = field.type.kind
     if isinstance(value, (Rows, Vectors)):
         return value

@@ -1,4 +1,4 @@
-"""Values of many records in one buffer, and batches made of them without an object a record."""
+"""Holds the values of many records in one buffer and frames them as batches, without an object a record."""
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
@@ -11,21 +11,21 @@ from kcore.types import Int64s, UInt8s
 from kcore.wire.record_batch import HEADER_END, crc32c
 
 MAX_BATCH_BYTES: Final = 8 << 20  # KafkaRaftClient.MAX_BATCH_SIZE_BYTES
-_CRC: Final = 17  # Where a batch has its checksum, of all that is behind it.
+_CRC: Final = 17  # Offset of a batch's checksum, which covers all bytes behind it.
 _CRC_END: Final = 21
-_AROUND_RECORD: Final = 24  # The most that a batch has around a value.
+_AROUND_RECORD: Final = 24  # The most bytes of a record around its value.
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class EncodedRecords:
-    """Values of records, one behind the other: value k is values[offsets[k]:offsets[k + 1]]. Iteration gives bytes."""
+    """Values of records, one behind the other: value k is values[offsets[k]:offsets[k + 1]]. Iteration yields bytes."""
 
     values: UInt8s
-    offsets: Int64s  # One more than the records.
+    offsets: Int64s  # One more than the number of records.
 
     @classmethod
     def of(cls, values: Sequence[bytes]) -> Self:
-        """From values as bytes."""
+        """Make them from values as bytes."""
         offsets = np.zeros(len(values) + 1, np.int64)
         np.cumsum([len(each) for each in values], out=offsets[1:])
         return cls(np.frombuffer(b"".join(values), np.uint8), offsets)
@@ -42,7 +42,7 @@ class EncodedRecords:
         return len(self.offsets) - 1
 
     def fit_one_batch(self, max_bytes: int = MAX_BATCH_BYTES) -> bool:
-        """Whether `batches` makes one of them at the most, whatever their offsets; it may be so where this is False."""
+        """True only if `batches` makes at most one batch of them, at any offsets; False may be too pessimistic."""
         return HEADER_END + int(self.offsets[-1] - self.offsets[0]) + _AROUND_RECORD * len(self) <= max_bytes
 
     def __iter__(self) -> Iterator[bytes]:
@@ -52,10 +52,10 @@ class EncodedRecords:
     def batches(
         self, base_offset: int, *, epoch: int, timestamp: int, max_bytes: int = MAX_BATCH_BYTES
     ) -> Iterator[bytearray]:
-        """Batches of magic 2 with these records from `base_offset` on, no longer than `max_bytes` but for one record.
+        """Frame the records as batches of magic 2 from `base_offset` on, each of at most `max_bytes` or one record.
 
-        No compression; all records have one timestamp (ms): Kafka's nodes die of a delta (RecordsIterator). The batches
-        are those of `encode_values`.
+        No compression; all records have one timestamp (ms), because a timestamp delta crashes Kafka's nodes
+        (RecordsIterator). The batches equal those of `encode_values`.
         """
         first = 0
         while first < len(self):

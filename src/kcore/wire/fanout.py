@@ -1,4 +1,4 @@
-"""One request for many brokers: the body is encoded once and each broker's epoch (KIP-380) is put in without a copy."""
+"""Sends one request to many brokers: encodes the body once and inserts each broker's epoch (KIP-380) without a copy."""
 
 from functools import cache, lru_cache
 from struct import pack
@@ -14,15 +14,15 @@ from kcore.wire.columns import Columns
 from kcore.wire.layout import DTYPES
 from kcore.wire.plan import plan
 
-CORRELATION_ID = slice(4, 8)  # in every RequestHeader: it follows the API's key and version
+CORRELATION_ID = slice(4, 8)  # The same place in every RequestHeader, behind the API's key and version.
 EPOCH_BYTES = 8
 
 
 class Fanout:
     """A request body that all brokers share except for the broker epoch.
 
-    `buffers` are for a socket's `writev`; `bytes_for` gives one piece. With a `correlation_id` a frame's size and the
-    request header go in front; without one it is the body alone. A version that has no broker epoch is shared whole.
+    `buffers` are for a socket's `writev`; `bytes_for` returns one piece. With a `correlation_id`, a frame's size and
+    the request header precede the body. A version without broker epoch is shared whole.
     """
 
     def __init__(self, message: type[Message], version: int, body: bytes, client_id: str | None = None) -> None:
@@ -32,7 +32,7 @@ class Fanout:
         self._client_id = client_id
 
     def buffers(self, broker_epoch: int, correlation_id: int | None = None) -> list[bytes | memoryview]:
-        """What to write to the broker: a few bytes of its own, then the body that all share."""
+        """The buffers to write to the broker: a few bytes of its own, then the shared body."""
         head = self.body[: self._begin]
         if self._end > self._begin:
             if not is_whole(broker_epoch) or not -(2**63) <= broker_epoch < 2**63:
@@ -43,7 +43,7 @@ class Fanout:
         return [head, self._tail]
 
     def bytes_for(self, broker_epoch: int, correlation_id: int | None = None) -> bytes:
-        """The same in one piece: one copy of the body."""
+        """The same in one piece, with one copy of the body."""
         return b"".join(self.buffers(broker_epoch, correlation_id))
 
     def _frame(self, correlation_id: int) -> bytes:
@@ -55,14 +55,14 @@ class Fanout:
 
 
 def encode_fanout(columns: Columns, version: int, client_id: str | None = None) -> Fanout:
-    """Encode a request for many brokers; errors as `encode_columns`. Its own `broker_epoch` does not matter."""
+    """Encode a request for many brokers; errors as `encode_columns`. The request's own `broker_epoch` is ignored."""
     body = encode_columns(columns, version)
     return Fanout(columns.message, version, body, client_id)
 
 
-@lru_cache(maxsize=1024)  # Client ids may be many.
+@lru_cache(maxsize=1024)  # There may be many client ids.
 def request_header(message: type[Message], version: int, client_id: str | None) -> bytes:
-    """The header of such a request, with correlation id 0; version 0 of the header has no client id."""
+    """The header of the request with correlation id 0; version 0 of the header has no client id."""
     header_version = message.header_version(version)
     header = RequestHeader(
         request_api_key=message.api_key,
@@ -75,7 +75,7 @@ def request_header(message: type[Message], version: int, client_id: str | None) 
 
 @cache
 def epoch_place(message: type[Message], version: int) -> tuple[int, int]:
-    """Where the body has its broker epoch; (0, 0) where it has none."""
+    """The place of the broker epoch in the body; (0, 0) if the body has none."""
     place = 0
     for step in plan(message, version).in_line:
         if step.field.name == "broker_epoch":

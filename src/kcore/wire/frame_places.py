@@ -1,4 +1,4 @@
-"""Where in a frame fields are whose values change from one frame to the next: all else of such frames is equal."""
+"""Finds the places of fields in a frame whose values change from one frame to the next; all other bytes are equal."""
 
 from collections.abc import Callable, Iterable, Sequence
 
@@ -6,20 +6,20 @@ from kcore.schema.structure import Message
 from kcore.wire.codec import encode
 
 Frame = tuple[bytes, list[int | None]]
-"""A frame with its size, and where in it each field begins; None for a field that its version lacks."""
+"""A frame with its size, and the offset of each field; None for a field that its version lacks."""
 
 
 def frame(header: Message, message: Message, version: int) -> bytes:
-    """A request or a response of that version with its header and its size, as it goes over the wire."""
+    """A request or a response of that version with its header and its size, as it is sent."""
     body = encode(header, message.header_version(version)) + encode(message, version)
     return len(body).to_bytes(4, "big") + body
 
 
 def with_places(build: Callable[..., bytes], names: Sequence[str]) -> Frame:
-    """The frame that `build` makes when all these fields are 0, and where they are.
+    """The frame that `build` makes with all these fields 0, and the fields' places.
 
-    A field begins at the first byte that differs when it is -1, all bytes 255, instead of 0; None if none does. All
-    fields are of fixed width.
+    A field begins at the first byte that changes when the field is -1 (all bytes 255) instead of 0; None if none
+    changes. All fields have a fixed width.
     """
     zeros = dict.fromkeys(names, 0)
     base = build(**zeros)
@@ -32,7 +32,7 @@ def with_places(build: Callable[..., bytes], names: Sequence[str]) -> Frame:
 
 
 def is_made_of(pattern: bytes, zeros: bytes, fields: Iterable[tuple[int | None, int, int]]) -> bool:
-    """Whether a frame is another one with these values in its fields: their places, and their widths in bytes."""
+    """True if `frame` is another frame with these values in its fields, given their places and widths in bytes."""
     made = bytearray(zeros)
     for at, value, width in fields:
         if at is not None:

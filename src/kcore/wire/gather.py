@@ -1,4 +1,4 @@
-"""From columns that a caller made or decoded to the arrays that a program writes, checked."""
+"""Checks the columns that a caller made or decoded, and collects the arrays that a program writes."""
 
 from dataclasses import dataclass
 from typing import Any
@@ -15,22 +15,24 @@ from kcore.wire.layout import BEGINS, BYTES, DTYPES, OFFSETS, VALID, Branch, Cod
 
 Array = npt.NDArray[Any]
 UINT32 = np.dtype(np.uint32)
-VECTOR, STRUCT = Code.VECTOR, Code.STRUCT  # To look a member up takes Python 3.11 longer than all else about a field.
+# On Python 3.11 an enum member's lookup takes longer than all the rest of a field.
+VECTOR, STRUCT = Code.VECTOR, Code.STRUCT
 
 
 @dataclass(slots=True)
 class Gathered:
-    """What a Writer takes: arrays (but for C-contiguity: a Writer sees that), rows and unknown tags a node."""
+    """The input of a Writer: arrays (the Writer checks contiguity), and the rows and unknown tags of each node."""
 
-    arrays: list[Array | None]  # None for unknown tags where there are none, and for tagged fields that are not set
+    arrays: list[Array | None]  # None for missing unknown tags and for unset tagged fields
     rows: list[int]
     tag_counts: list[int]
 
 
 def gather(program: Program, columns: Rows, count: int = 1) -> Gathered:
-    """The program's arrays, of one message or of `count`, a row each; EncodeError for columns that do not fit.
+    """The program's arrays of one message, or of `count` messages with a row each; EncodeError for columns that do not
+    fit.
 
-    UnsupportedVersionError where a field is set that the version lacks and may not drop.
+    UnsupportedVersionError if a field is set that the version lacks and must not drop.
     """
     into = Gathered([None] * len(program.columns), [0] * program.nodes, [0] * program.nodes)
     gather_rows(into, program, program.root, columns, count)
@@ -38,19 +40,19 @@ def gather(program: Program, columns: Rows, count: int = 1) -> Gathered:
 
 
 def gather_rows(into: Gathered, program: Program, branch: Branch, rows: Rows, count: int) -> None:
-    """The columns of a node and of those below it."""
+    """Collect the columns of a node and of the nodes below it."""
     if branch.refused:
         refuse(rows, branch.refused, branch.path)
     into.rows[branch.node] = count
     arrays, shape, uuids = into.arrays, (count,), (count, 16)
     for (slot, dtype, base, place, tagged), known in zip(branch.fields, rows.columns_of(branch.names), strict=True):
         if known is None and tagged:
-            continue  # A Writer sees that there is nothing to send.
+            continue  # The Writer sends nothing for it.
         column = default_of(slot, count) if known is None else known
         if dtype is None:
             gather_lengths(into, program, slot, column, count)
         elif type(column) is ndarray and column.dtype is base and column.shape == (shape if base is dtype else uuids):
-            arrays[place] = column  # Nearly always; to check the others takes its time.
+            arrays[place] = column  # Nearly always; checking the other conditions takes time.
         else:
             arrays[place] = checked(column, dtype, count, slot.path)
     if rows.unknown_tags is not None:
@@ -58,7 +60,7 @@ def gather_rows(into: Gathered, program: Program, branch: Branch, rows: Rows, co
 
 
 def default_of(slot: Slot, count: int) -> Any:
-    """The column of a field that is not set."""
+    """The column of an unset field."""
     assert slot.field is not None
     if slot.dtype is not None and slot.type.kind is not Kind.UUID:
         return np.full(count, slot.field.default(), DTYPES[slot.type.kind])  # Cheaper than a view of one value.
@@ -66,7 +68,7 @@ def default_of(slot: Slot, count: int) -> Any:
 
 
 def gather_lengths(into: Gathered, program: Program, slot: Slot, column: Any, count: int) -> None:
-    """A field that is no plain array."""
+    """Collect a field that is not a plain array."""
     if slot.code is VECTOR:
         gather_vectors(into, program, slot, column, count)
     elif slot.code is STRUCT:
@@ -111,7 +113,7 @@ def gather_struct(into: Gathered, program: Program, slot: Slot, column: Any, cou
 
 
 def gather_ends(into: Gathered, slot: Slot, offsets: Any, valid: Any, count: int, place: int) -> int:
-    """Offsets, and which rows are not null (`place` columns further on); how many elements there are."""
+    """Collect offsets, and validity `place` columns further on; returns the number of elements."""
     if type(offsets) is not ndarray or offsets.dtype is not OFFSETS or offsets.shape != (count + 1,):
         offsets = checked(offsets, OFFSETS, count + 1, slot.path, "offsets")
     into.arrays[slot.column] = offsets
@@ -129,7 +131,7 @@ def gather_ends(into: Gathered, slot: Slot, offsets: Any, valid: Any, count: int
 
 
 def gather_tags(into: Gathered, branch: Branch, tags: UnknownTags, count: int) -> None:
-    """Unknown tags; they are few, so they are copied and checked here and not in the kernel."""
+    """Collect unknown tags. There are few, so they are copied and checked here and not in the kernel."""
     if not len(tags.rows):
         return
     assert branch.plan is not None
@@ -153,7 +155,7 @@ def gather_tags(into: Gathered, branch: Branch, tags: UnknownTags, count: int) -
 
 
 def checked(column: Any, dtype: np.dtype[Any], count: int, path: str, part: str = "") -> Array:
-    """The column; EncodeError where it has another dtype or length."""
+    """The column; EncodeError if it has another dtype or length."""
     if type(column) is ndarray:
         if column.dtype is dtype and column.shape == (count,):
             return column
@@ -165,14 +167,14 @@ def checked(column: Any, dtype: np.dtype[Any], count: int, path: str, part: str 
 
 
 def refuse(rows: Rows, absent: tuple[Field, ...], path: str) -> None:
-    """UnsupportedVersionError where one of the fields is set, which the version lacks and may not drop."""
+    """UnsupportedVersionError if one of the fields is set, which the version lacks and must not drop."""
     for lacking in absent:
         if is_set(lacking, rows.column(lacking.name)):
             raise UnsupportedVersionError(f"{path}.{lacking.name} is set, but the version lacks it")
 
 
 def is_set(field: Field, column: Any) -> bool:
-    """Whether any row departs from the field's default."""
+    """True if any row differs from the field's default."""
     default = field.default()
     if column is None:
         return False

@@ -1,6 +1,6 @@
-"""Both shapes of the requests that KIP-380 grouped by topic, as the same columns.
+"""Converts between both shapes of the requests that KIP-380 grouped by topic.
 
-Old versions name the topic in every partition, new ones once a topic. The columns always have the new shape:
+Old versions name the topic in every partition, new ones once a topic. Columns always have the new shape:
 `topic_states`, and `partition_states` in it.
 """
 
@@ -21,7 +21,7 @@ from kcore.wire.plan import plan
 
 @dataclass(frozen=True, slots=True)
 class OldShape:
-    """An array of an old version: its partitions by name, or (`indexes`) its topics with bare partition numbers."""
+    """The array of an old version: partitions with names, or (`indexes`) topics with bare partition numbers."""
 
     message: str
     field: str
@@ -38,13 +38,13 @@ OLD_SHAPES = (
 
 @cache
 def old_shape(message: type[Message], version: int) -> OldShape | None:
-    """The old shape that a version has, if it has one."""
+    """The version's old shape, None if it has the new one."""
     present = {step.field.name for step in plan(message, version).in_line}
     return next((s for s in OLD_SHAPES if s.message == message.__name__ and s.field in present), None)
 
 
 def group(columns: Columns, shape: OldShape) -> Columns:
-    """Columns as decoded from an old version, in the shape of the new ones."""
+    """Convert columns that were decoded from an old version to the new shape."""
     old: Rows = columns._columns[shape.field]
     topics = topics_of_indexes(old) if shape.indexes else topics_of_partitions(old)
     others = {name: column for name, column in columns._columns.items() if name != shape.field}
@@ -52,7 +52,7 @@ def group(columns: Columns, shape: OldShape) -> Columns:
 
 
 def topics_of_partitions(old: Rows) -> Rows:
-    """Consecutive partitions of one topic's name are a topic."""
+    """Group consecutive partitions of one topic name as a topic."""
     names: Strings = old.topic_name
     starts = np.empty(len(names), np.uint8)
     starts_group(names.offsets, names.values, starts)
@@ -74,7 +74,7 @@ def topics_of_indexes(old: Rows) -> Rows:
 
 
 def ungroup(columns: Columns, shape: OldShape) -> Columns:
-    """The same message with the array that an old version has, and without `topic_states`."""
+    """The same message with the array of an old version and without `topic_states`."""
     topics: Rows = columns.topic_states
     partitions: Rows = topics.partition_states
     if partitions.unknown_tags or (topics.unknown_tags and not shape.indexes):

@@ -1,7 +1,7 @@
-"""Messages as the JSON that Kafka's own converters write (`<Message>DataJsonConverter`).
+"""Converts messages to and from the JSON of Kafka's own converters (`<Message>DataJsonConverter`).
 
-What the version lacks is left out, and so is a tagged field with its default. Bytes are base64, a uuid is its 22
-characters. Unknown tagged fields are dropped, and records are "", as Kafka does.
+Fields that the version lacks are left out, and so is a tagged field with its default. Bytes are base64, a uuid is its
+22 characters. Unknown tagged fields are dropped, and records are "", as in Kafka.
 """
 
 from base64 import b64decode, b64encode
@@ -28,8 +28,8 @@ PARSERS: dict[Kind, Callable[[str], Any]] = {
 
 
 def to_json(message: Message, version: int, dialect: str | None = None) -> JsonObject:
-    """The message as `json.dumps` takes it. Errors: those of `encode`."""
-    encode(message, version, dialect=dialect)  # One place decides what a message may hold.
+    """The message as an object for `json.dumps`. Errors: those of `encode`."""
+    encode(message, version, dialect=dialect)  # The encoder alone checks the contents of a message.
     return _object(message, plan(type(message), version, dialect))
 
 
@@ -44,7 +44,7 @@ def _object(struct: Struct, struct_plan: StructPlan) -> JsonObject:
 
 @cache
 def _steps_of(struct: type[Struct], version: int, flexible: bool) -> list[tuple[Field, FieldStep]]:
-    """The fields that the version has, in Kafka's order: a tagged field stands where the schema has it."""
+    """The version's fields in Kafka's order: a tagged field has its place in the schema."""
     found = struct_plan(struct, version, flexible)
     steps = {step.field.name: step for step in (*found.in_line, *found.tagged)}
     return [(field, steps[field.name]) for field in struct.__fields__ if field.name in steps]
@@ -65,10 +65,9 @@ def _json(value: Any, step: Step) -> Any:
 
 
 def skeleton(name: str | type[Message], version: int, dialect: str | None = None) -> JsonObject:
-    """A JSON object that `from_json` takes: every field of the version at its default, each list with one element.
+    """A JSON object that `from_json` accepts: every field of the version at its default, each list with one element.
 
-    Structs and lists are filled even where they may be null, so that their fields are seen. UnknownMessageError,
-    UnsupportedVersionError.
+    Nullable structs and lists are filled too, so that their fields show. UnknownMessageError, UnsupportedVersionError.
     """
     return _blank_struct(plan(message_class(name, dialect), version, dialect))
 
@@ -84,16 +83,16 @@ def _blank(type_: FieldType, step: Step, default: Any) -> Any:
         return _blank_struct(step.struct)
     if type_.element is not None and step.element is not None:
         return [_blank(type_.element, step.element, type_.element.default())]
-    if default is None and not step.nullable:  # Null by default, which this version cannot carry.
+    if default is None and not step.nullable:  # The default is null, which this version cannot carry.
         default = type_.default()
     return "" if step.kind is Kind.RECORDS and not step.nullable else _json(default, step)
 
 
 def from_json(name: str | type[Message], version: int, obj: JsonObject, dialect: str | None = None) -> Message:
-    """The message of that JSON object. What may be missing: tagged fields alone. Names of older releases are taken.
+    """The message of that JSON object. Only tagged fields may be missing. Names of older releases are accepted.
 
-    EncodeError names the place, such as topicStates[3].partitionStates[0].isr: missing, unknown, of the wrong
-    type or out of range. UnknownMessageError, UnsupportedVersionError.
+    EncodeError names the place, for example topicStates[3].partitionStates[0].isr: missing, unknown, of the wrong type
+    or out of range. UnknownMessageError, UnsupportedVersionError.
     """
     message: Message = _struct(obj, plan(message_class(name, dialect), version, dialect), "")
     return message
@@ -117,7 +116,7 @@ def _struct(obj: Any, struct_plan: StructPlan, path: str) -> Any:
 
 
 def _renamed(obj: JsonObject, steps: tuple[FieldStep, ...], path: str) -> JsonObject:
-    """The object with the names that fields have now."""
+    """The object with the present names of its fields."""
     names = {alias: step.field.json_name for step in steps for alias in step.field.options.json_aliases}
     for alias in names.keys() & obj.keys():
         if names[alias] in obj:
@@ -148,7 +147,7 @@ def _value(json: Any, step: Step, path: str) -> Any:
 
 
 def _plain(json: Any, kind: Kind, path: str) -> Any:
-    """A value that has no others in it."""
+    """A value without nested values."""
     if kind in INTEGER_RANGES:
         lowest, highest = INTEGER_RANGES[kind]
         if type(json) is int and lowest <= json <= highest:
@@ -163,5 +162,5 @@ def _plain(json: Any, kind: Kind, path: str) -> Any:
         try:
             return PARSERS[kind](json)
         except ValueError:
-            pass  # Neither base64 nor a uuid: said below.
+            pass  # Neither base64 nor a uuid: the error follows below.
     raise EncodeError(f"{path}: expected {kind.name.lower()}, not {_shown(json)}")

@@ -1,6 +1,6 @@
-"""From a plan to the program of the column kernels, and to the columns that it fills.
+"""Compiles a plan to the program of the column kernels and to the tree of its columns.
 
-Every struct of a version is a node, its rows the structs of all arrays of that kind in wire order. A node's fields
+Every struct of a version is a node; its rows are the structs of all arrays of that kind in wire order. A node's fields
 are ops; each op has its columns. `_ext/columns/program.pxd` names the numbers.
 """
 
@@ -29,13 +29,13 @@ DTYPES: dict[Kind, np.dtype[Any]] = {
     Kind.FLOAT64: np.dtype(np.float64),
     Kind.UUID: np.dtype((np.uint8, 16)),
 }
-MAX_VECTORS = 12  # of a flat node, as in program.pxd
-TEXTS = (Kind.STRING, Kind.BYTES, Kind.RECORDS)  # A length and bytes.
+MAX_VECTORS = 12  # The most vectors of a flat node, as in program.pxd.
+TEXTS = (Kind.STRING, Kind.BYTES, Kind.RECORDS)  # Encoded as a length and bytes.
 OFFSETS, BYTES, VALID, BEGINS = np.dtype(np.int32), np.dtype(np.uint8), np.dtype(np.bool_), np.dtype(np.int64)
 
 
 class Code(IntEnum):
-    """What an op reads."""
+    """The kind of value that an op reads."""
 
     FIXED = 0
     BOOL = 1
@@ -45,7 +45,7 @@ class Code(IntEnum):
 
 
 class Prefix(IntEnum):
-    """How a length is written."""
+    """The encoding of a length."""
 
     INT16 = 0
     INT32 = 1
@@ -53,18 +53,18 @@ class Prefix(IntEnum):
 
 
 class Extent(IntEnum):
-    """How long a column is."""
+    """The way to compute the length of a column."""
 
     ROWS = 0  # one value a row of its node
-    ENDS = 1  # one more: offsets
+    ENDS = 1  # offsets: one value more than rows
     TOTAL = 2  # all elements of all rows
-    TAGS = 3  # one more than there are unknown tags
-    MESSAGE = 4  # the message itself; nothing that is filled
+    TAGS = 3  # one value more than unknown tags
+    MESSAGE = 4  # the message itself; not filled
 
 
 @dataclass(frozen=True, slots=True)
 class Column:
-    """An array that the kernels fill or read. `counted` is the column whose total counts, where not its own."""
+    """An array that the kernels fill or read. `counted` is the column whose total counts, if it is another one."""
 
     dtype: np.dtype[Any]
     extent: Extent
@@ -74,19 +74,19 @@ class Column:
 
 @dataclass(frozen=True, slots=True)
 class Slot:
-    """A field of a node: the first of its columns, and the node below it where it has one."""
+    """A field of a node: the first of its columns, and the node below it if there is one."""
 
     name: str
-    path: str  # From the message down, for complaints.
+    path: str  # The path from the message, for error messages.
     type: FieldType
     step: Step
     field: Field | None  # None for the elements of an array.
     code: Code
     column: int
     child: "Branch | None" = None
-    dtype: np.dtype[Any] | None = None  # of a field of fixed width
-    base: np.dtype[Any] | None = None  # of one element of `dtype`: a uuid has sixteen
-    begins: int = -1  # of records: the column of where they begin
+    dtype: np.dtype[Any] | None = None  # dtype of a field of fixed width
+    base: np.dtype[Any] | None = None  # dtype of one element of `dtype`: a uuid has sixteen elements
+    begins: int = -1  # the column of the begins of records
     tagged: bool = False
 
 
@@ -99,27 +99,28 @@ class Branch:
     plan: StructPlan | None
     slots: tuple[Slot, ...]
     tag_column: int
-    refused: tuple[Field, ...]  # What the version lacks and may not drop.
+    refused: tuple[Field, ...]  # Fields that the version lacks and must not drop.
     by_name: dict[str, Slot]
     names: tuple[str, ...]
-    fields: tuple[tuple[Slot, np.dtype[Any] | None, np.dtype[Any] | None, int, bool], ...]  # What encoding asks of each
-    tagged: tuple[tuple[str, int], ...]  # Tagged fields, each with a column that is there if it was sent.
+    # What encoding needs of each field.
+    fields: tuple[tuple[Slot, np.dtype[Any] | None, np.dtype[Any] | None, int, bool], ...]
+    tagged: tuple[tuple[str, int], ...]  # Tagged fields, each with a column that exists if the field was sent.
 
 
 @dataclass(frozen=True, slots=True)
 class Program:
-    """What the kernels run, and the tree that gives its columns their names."""
+    """The tables for the kernels, and the tree that names its columns."""
 
     tables: Tables
     nodes: int
     columns: tuple[Column, ...]
     root: Branch
-    keeps_message: bool  # Some columns stay in it.
+    keeps_message: bool  # Some columns point into the message, so it must stay.
 
 
 @cache
 def program(message: type[Message], version: int) -> Program:
-    """The program of that version; UnsupportedVersionError where the message has no such version."""
+    """The program of that version; UnsupportedVersionError if the message has no such version."""
     compiler = Compiler()
     root = compiler.struct(plan(message, version), message.__name__)
     ops = [
@@ -141,13 +142,13 @@ def program(message: type[Message], version: int) -> Program:
 
 
 def together(ops: list[list[int]]) -> tuple[int, int]:
-    """Of the FIXED and BOOL fields that `ops` begins with: how many bytes, how many fields."""
+    """The number of bytes and fields of the FIXED and BOOL fields at the begin of `ops`."""
     widths = [op[1] for op in takewhile(lambda op: op[0] <= Code.BOOL, ops)]
     return sum(widths), len(widths)
 
 
 def extent_of(k: int, column: Column) -> tuple[int, int, int, int]:
-    """How long a column is: whether by a total or by rows, of which column or node, how many more, bytes a value."""
+    """The length of a column: by total or rows, of which column or node, how many more, bytes a value."""
     if column.extent is Extent.MESSAGE:
         return 0, column.node, 0, 0
     if column.extent in (Extent.ROWS, Extent.ENDS):
@@ -162,11 +163,11 @@ class Compiler:
         self.nodes: list[list[int]] = []
         self.groups: list[list[list[int]]] = []  # the ops of each node
         self.columns: list[Column] = []
-        self.owners: list[tuple[int, int] | None] = []  # of each column: node and op of the tagged field it is of
+        self.owners: list[tuple[int, int] | None] = []  # for each column: node and op of its tagged field
         self.owner: tuple[int, int] | None = None
 
     def struct(self, plan: StructPlan, path: str) -> Branch:
-        """The node of a struct and of all below it."""
+        """Compile a struct and all structs below it; returns its node."""
         steps = (*plan.in_line, *plan.tagged)
         node = self.begin()
         slots = tuple(
@@ -207,7 +208,7 @@ class Compiler:
         return Branch(node, path, plan, slots, tag_column, refused, by_name, tuple(by_name), fields, tagged)
 
     def add(self, *columns: Column) -> None:
-        """Number the columns; they are left out where the tagged field that they are of was not sent."""
+        """Number the columns; a tagged field's columns are left out if no row sent the field."""
         self.columns += columns
         self.owners += [self.owner] * len(columns)
 
@@ -223,9 +224,9 @@ class Compiler:
     def slot(
         self, node: int, name: str, path: str, type_: FieldType, step: Step, field: FieldStep | None = None
     ) -> Slot:
-        """The op of a field, its columns, and the node below it."""
+        """Compile a field: its op, its columns, and the node below it."""
         place, ops = len(self.groups[node]), self.groups[node]
-        ops.append([])  # The children's ops go to their own groups; this keeps the order of ours.
+        ops.append([])  # The children add ops to their own groups; this entry keeps the order of ours.
         code, width, is_bool, columns = describe(node, type_, step)
         column, outer = len(self.columns), self.owner
         tag = -1 if field is None or field.tag is None else field.tag
@@ -254,7 +255,7 @@ class Compiler:
 
 
 def first_column(slot: Slot) -> int:
-    """Its own, or where it is a struct that has none the first of the struct's unknown tags."""
+    """The slot's first column, or, for a struct without fields, its first column of unknown tags."""
     is_plain_struct = slot.code is Code.STRUCT and not slot.step.nullable
     return slot.child.tag_column if is_plain_struct and slot.child else slot.column
 
@@ -285,7 +286,7 @@ def describe(node: int, type_: FieldType, step: Step) -> tuple[Code, int, bool, 
 
 
 def fallback_bits(field: FieldStep) -> int:
-    """The default as the kernels want it: the bytes of a fixed field on the wire, or whether it is null."""
+    """The default for the kernels: the wire bytes of a fixed field, or whether it is null."""
     default = field.field.default()
     kind = field.field.type.kind
     if kind is Kind.UUID:

@@ -1,4 +1,4 @@
-"""Metadata records in the frame that the log keeps them in: frame version, type and version before the message.
+"""Frames metadata records as the log stores them: frame version, type and version before the message.
 
 As Kafka's MetadataRecordSerde: three unsigned varints, of which the first is 1.
 """
@@ -17,13 +17,13 @@ from kcore.wire.codec import decode, encode
 FRAME_VERSION = 1
 HIGHEST = 2**15 - 1  # Kafka's type and version are shorts.
 VARINT_BYTES = 5
-FRAME_BYTES = 3  # Of a frame all of whose numbers are below 128.
+FRAME_BYTES = 3  # Bytes of a frame header whose numbers are all below 128.
 
 
 def decode_metadata_record(data: bytes | bytearray | memoryview) -> tuple[MetadataRecord, int]:
-    """The record in all of `data`, and the version that it has there.
+    """The record in all of `data`, and its version.
 
-    DecodeError with its offset: another frame version, no such record or version, or what `decode` refuses.
+    DecodeError with its offset for another frame version, an unknown record or version, or an error of `decode`.
     """
     view = bytes_of(data)
     frame_version, at = _read_varint(view, 0)
@@ -43,9 +43,9 @@ def decode_metadata_record(data: bytes | bytearray | memoryview) -> tuple[Metada
 
 
 def frame_columns(data: memoryview, begins: Int64s, lengths: Int32s) -> tuple[Int32s, Int32s]:
-    """Type and version of many records; they begin so in `data` and are that long.
+    """Type and version of many records, which begin at those places in `data` and have those lengths.
 
-    Both are -1 where a frame is not three bytes and of the usual version, valid or not: only decoding shows.
+    Both are -1 if a frame header is not three bytes and of the usual version; only decoding shows whether it is valid.
     """
     usual = lengths >= FRAME_BYTES
     if not usual.any():
@@ -56,7 +56,7 @@ def frame_columns(data: memoryview, begins: Int64s, lengths: Int32s) -> tuple[In
 
 
 def encode_metadata_record(record: MetadataRecord, version: int) -> bytes:
-    """The record as the log keeps it. Errors: those of `encode`; EncodeError where it is no metadata record."""
+    """The record as the log stores it. Errors: those of `encode`; EncodeError if it is not a metadata record."""
     if not isinstance(record, MetadataRecord):
         raise EncodeError(f"expected a metadata record, not {type(record).__name__}")
     message = encode(record, version)
@@ -64,7 +64,7 @@ def encode_metadata_record(record: MetadataRecord, version: int) -> bytes:
 
 
 def _read_varint(view: memoryview, at: int) -> tuple[int, int]:
-    """The number and where it ends."""
+    """The number and its end."""
     number = 0
     for i, byte in enumerate(view[at : at + VARINT_BYTES]):
         number |= (byte & 0x7F) << 7 * i

@@ -1,6 +1,6 @@
-"""From a class and a version to the steps that read and write it: the one plan behind objects, columns and JSON.
+"""Plans how to read and write a version of a class: one plan for objects, columns and JSON.
 
-A plan lists in wire order the fields of a version. The codecs compile it once and keep it.
+A plan lists the fields of a version in wire order. The codecs compile it once and keep it.
 """
 
 from dataclasses import dataclass
@@ -15,18 +15,18 @@ from kcore.schema.structure import Field, Message, Struct
 
 @dataclass(frozen=True, slots=True)
 class Step:
-    """How one value is written: its kind, whether its length is compact (varint + 1), whether it may be null."""
+    """How to write one value: its kind, whether its length is compact (varint + 1), whether it is nullable."""
 
     kind: Kind
     compact: bool
     nullable: bool
-    element: "Step | None" = None  # of an ARRAY
-    struct: "StructPlan | None" = None  # of a STRUCT
+    element: "Step | None" = None  # element of an ARRAY
+    struct: "StructPlan | None" = None  # plan of a STRUCT
 
 
 @dataclass(frozen=True, slots=True)
 class FieldStep:
-    """A field of the struct and the step that writes it; `tag` is None where the field stands in line."""
+    """A field of the struct and the step that writes it; `tag` is None for a field in line."""
 
     field: Field
     step: Step
@@ -35,18 +35,18 @@ class FieldStep:
 
 @dataclass(frozen=True, slots=True)
 class StructPlan:
-    """What one version of a struct has on the wire, in order."""
+    """The fields of one version of a struct, in wire order."""
 
     struct: type[Struct]
     version: int
-    flexible: bool  # Ends in tagged fields, known and unknown.
+    flexible: bool  # The struct ends in tagged fields, known and unknown.
     in_line: tuple[FieldStep, ...]
     tagged: tuple[FieldStep, ...]  # ascending tags
-    absent: tuple[Field, ...]  # Not in this version: reading leaves the default, writing checks `ignorable`.
+    absent: tuple[Field, ...]  # Not in this version: reading sets the default, writing checks `ignorable`.
 
 
 def plan(message: type[Message], version: int, dialect: str | None = None) -> StructPlan:
-    """The plan of that version; UnsupportedVersionError where the message has no such version in that dialect."""
+    """The plan of that version; UnsupportedVersionError if the message has no such version in that dialect."""
     if message.dialect not in (None, dialect):
         raise UnsupportedVersionError(f"{message.__name__} is a form of the dialect {message.dialect!r} alone")
     versions = message.versions if dialect is None else dialect_module(dialect).versions(message)

@@ -1,4 +1,4 @@
-"""Records as Apache Arrow, a row a record; keys, values and headers are copied, some megabytes at a time."""
+"""Converts records to Apache Arrow, a row a record; copies keys, values and headers some megabytes at a time."""
 
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any, Final
@@ -14,7 +14,7 @@ from kcore.wire.records import Records, control_name
 with needs("arrow"):
     import pyarrow as pa
 
-BYTES_AT_ONCE: Final = 8 << 20  # Of keys and values, in a batch; a larger record is a batch of its own.
+BYTES_AT_ONCE: Final = 8 << 20  # The most bytes of keys and values in a batch; a larger record is a batch of its own.
 
 HEADERS = pa.list_(pa.struct([("key", pa.string()), ("value", pa.binary())]))
 RECORD_SCHEMA = pa.schema(
@@ -33,7 +33,7 @@ RECORD_SCHEMA = pa.schema(
 
 
 def reader(records: Records) -> pa.RecordBatchReader:
-    """All records, batch by batch, made when they are read."""
+    """A reader of all records, batch by batch, which makes each batch when it is read."""
     return pa.RecordBatchReader.from_batches(RECORD_SCHEMA, _batches(records))
 
 
@@ -50,7 +50,7 @@ def _batches(records: Records) -> Iterator[pa.RecordBatch]:
 def record_columns(
     records: Records, first: int, end: int, names: Sequence[str] = tuple(RECORD_SCHEMA.names)
 ) -> list[Any]:
-    """These columns of RECORD_SCHEMA for the records [first, end); what is not asked for is not copied."""
+    """These columns of RECORD_SCHEMA for the records [first, end); other columns are not copied."""
     rows = slice(first, end)
     batch = records.batch[rows]
     is_control__r = (records.batches.attributes[batch] & CONTROL) != 0
@@ -85,7 +85,7 @@ def _headers(records: Records, first: int, end: int) -> pa.Array:
 
 
 def _binary(records: Records, offsets: Int64s, lengths: Int32s, type_: pa.DataType) -> pa.Array:
-    """Spans as Arrow binary: one copy, of all of them at once; a length of -1 is null."""
+    """Spans as Arrow binary, in one copy of all of them; a length of -1 is null."""
     sizes = np.maximum(lengths, 0).astype(np.int64)
     ends = np.concatenate([[0], np.cumsum(sizes)])
     places = np.arange(ends[-1]) + np.repeat(offsets - ends[:-1], sizes)

@@ -1,4 +1,4 @@
-"""Record batches of magic 2 (KIP-98): CRC-32C, batch headers as columns, and the indexes of a segment made of them."""
+"""Reads record batches of magic 2 (KIP-98): CRC-32C, batch headers as columns, and a segment's index entries."""
 
 from bisect import bisect_right
 from dataclasses import dataclass, replace
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 crc32c = records.crc32c
 Integer = TypeVar("Integer", bound=np.signedinteger[Any])
 
-# In the kernel's order. Fields are those of Kafka's DefaultRecordBatch; `position` is ours: where the batch starts.
+# In the kernel's order. Fields are those of Kafka's DefaultRecordBatch; `position`, the batch's begin, is ours.
 BATCH_COLUMNS: tuple[tuple[str, type[np.generic]], ...] = (
     ("position", np.int64),
     ("base_offset", np.int64),
@@ -48,7 +48,7 @@ HEADER_END = 61  # Bytes of a batch before its records.
 # A batch's attributes: the codec's place in the lowest bits, then flags.
 CODEC_MASK = 0x07
 LOG_APPEND_TIME, TRANSACTIONAL, CONTROL, DELETE_HORIZON = 0x08, 0x10, 0x20, 0x40
-ATTRIBUTES_AT = 21  # Where a batch has them, an int16.
+ATTRIBUTES_AT = 21  # Place of the attributes in a batch, an int16.
 
 
 @dataclass(frozen=True, slots=True, eq=False, repr=False)
@@ -69,9 +69,9 @@ class RecordBatches:
     producer_epoch: Int16s
     base_sequence: Int32s
     count: Int32s  # records
-    crc_matches: Bools  # False, too, where it was not checked
-    end: int  # offset of the first byte that belongs to none of the batches
-    problem: DecodeError | None  # what stands at `end`, if reading ended before the bytes did
+    crc_matches: Bools  # also False if the CRC was not checked
+    end: int  # offset of the first byte behind the batches
+    problem: DecodeError | None  # the error at `end`, if reading ended before the bytes did
     skipped: tuple[DecodeError, ...] = ()  # batches of another magic that were left out
 
     def __len__(self) -> int:
@@ -83,7 +83,7 @@ class RecordBatches:
         return f"<RecordBatches: {len(self)}, with {counted(records, 'record')}{trouble}>"
 
     def __eq__(self, other: object) -> bool:
-        """Whether all headers and places are equal."""
+        """True if all headers and places are equal."""
         if not isinstance(other, RecordBatches):
             return NotImplemented
         alike = (self.end, repr(self.problem), repr(self.skipped))
@@ -103,7 +103,7 @@ class RecordBatches:
 
     @property
     def size(self) -> Int32s:
-        """Bytes, header and all."""
+        """Size in bytes, with the header."""
         return self.batch_length + np.int32(LENGTH_END)
 
 
@@ -118,13 +118,13 @@ def scan_batches(
 ) -> RecordBatches:
     """The headers of record batches in a contiguous buffer (bytes, mmap, memoryview): a segment, or a records field.
 
-    Nothing is decompressed. Reading begins at byte `start` and ends with the bytes or after `limit` batches. A CRC that
-    does not match is marked in `crc_matches`, and reading continues. DecodeError with its offset if a batch is torn, of
-    another magic or shorter than its header; with `stop`, reading ends there and `problem` has the error; with `skip`,
-    batches of another magic with a plausible length are left out and listed in `skipped`.
+    Nothing is decompressed. Reading begins at byte `start` and ends with the bytes or after `limit` batches. A wrong
+    CRC is marked in `crc_matches`, and reading continues. DecodeError with its offset if a batch is torn, of another
+    magic or shorter than its header. With `stop`, reading ends there and `problem` has the error. With `skip`, batches
+    of another magic with a plausible length are left out and listed in `skipped`.
 
-    Read in place, without the GIL: `bytes`, views of them, and files mapped read-only (which must not be truncated
-    meanwhile); any other buffer, such as a bytearray, is copied first, since another thread may change it.
+    `bytes`, views of them, and files mapped read-only (which must not be truncated meanwhile) are read in place,
+    without the GIL. Any other buffer, such as a bytearray, is copied first, since another thread may change it.
     """
     steady = data if type(data) is bytes else immutable(data, mapped=True)
     check_count("start", start)
@@ -147,14 +147,14 @@ def steps_of(values: npt.NDArray[Integer], before: int) -> npt.NDArray[Integer]:
 
 
 class Gap(NamedTuple):
-    """A place where offsets do not continue from batch to batch, as they must in a metadata log or a snapshot."""
+    """A gap between the offsets of two batches, which a metadata log or a snapshot must not have."""
 
     row: int  # The batch behind the gap.
     problem: DecodeError
 
 
 def gap_in(batches: RecordBatches, next_offset: int, *, inside: bool = False) -> Gap | None:
-    """The first gap, from `next_offset` on; None if there is none. `inside`: the first batch may begin before that."""
+    """The first gap, from `next_offset` on; None if there is none. `inside`: the first batch may begin before it."""
     if not len(batches):
         return None
     ends = batches.last_offset + 1
@@ -170,7 +170,7 @@ def gap_in(batches: RecordBatches, next_offset: int, *, inside: bool = False) ->
 
 
 def missing_offsets(next_offset: int, found: int) -> str:
-    """Names what a log lacks if it continues with offset `found` instead of `next_offset`."""
+    """The error text for a log that continues with offset `found` instead of `next_offset`."""
     if found <= next_offset:
         return f"offset {found} does not follow offset {next_offset - 1}"
     if found == next_offset + 1:
@@ -185,7 +185,7 @@ def check_count(name: str, value: int) -> None:
 
 
 class IndexEntries(NamedTuple):
-    """What a segment's `.index` and `.timeindex` hold; offsets relative to the segment's base offset."""
+    """The contents of a segment's `.index` and `.timeindex`; offsets relative to the segment's base offset."""
 
     offset: Int32s
     position: Int32s  # bytes
@@ -208,9 +208,9 @@ def index_entries(
 ) -> IndexEntries:
     """The index entries of a segment, as Kafka's LogSegment.append and recover make them.
 
-    `batches`: all of the segment, from its first byte; `interval`: index.interval.bytes. `closed` adds the time index
-    entry that a segment gets when it is rolled, closed or recovered. DecodeError, at the batch, where Kafka throws:
-    offsets that do not rise or are more than 2**31 - 1 above `base_offset`.
+    `batches`: all batches of the segment, from its first byte; `interval`: index.interval.bytes. `closed` adds the time
+    index entry of a segment that is rolled, closed or recovered. DecodeError, at the batch, where Kafka throws: offsets
+    that do not ascend or are more than 2**31 - 1 above `base_offset`.
     """
     relative__t = batches.last_offset - base_offset
     fits__t = (relative__t >= 0) & (relative__t <= MOST_RELATIVE_OFFSET) & (steps_of(relative__t, -1) > 0)
@@ -233,7 +233,7 @@ def index_entries(
 
 
 def index_rows(positions: list[int], interval: int) -> list[int]:
-    """The batches that get an entry: more than `interval` bytes after the last that got one, or the segment's start."""
+    """The batches with an index entry: more than `interval` bytes after the last entry or the segment's start."""
     rows: list[int] = []
     last = 0
     while (row := bisect_right(positions, last + interval)) < len(positions):

@@ -1,4 +1,4 @@
-"""Record batches of magic 2, built: of records as objects, or again of what was decoded."""
+"""Builds record batches of magic 2: from records as objects, or from decoded batches again."""
 
 import struct
 from array import array
@@ -25,7 +25,7 @@ from kcore.wire.record_batch import (
 )
 from kcore.wire.records import HEADER_COLUMNS, Record, Records
 
-# What the kernel builds batches from, in its order.
+# The columns from which the kernel builds batches, in its order.
 BUILT_BATCH_COLUMNS = (
     *("base_offset", "partition_leader_epoch", "attributes", "last_offset_delta", "base_timestamp", "max_timestamp"),
     *("producer_id", "producer_epoch", "base_sequence"),
@@ -33,24 +33,26 @@ BUILT_BATCH_COLUMNS = (
 BUILT_RECORD_COLUMNS = (
     *("batch", "offset", "timestamp_delta", "key_offset", "key_length", "value_offset", "value_length", "header_end"),
 )
-# By their places in a batch's attributes.
+# In the order of their numbers in a batch's attributes.
 CODECS = ("none", "gzip", "snappy", "lz4", "zstd")
 Codec = Literal["none", "gzip", "snappy", "lz4", "zstd"]
 LEVELS = {"gzip": range(1, 10), "zstd": range(-131072, 23)}
 
-FEW = 57  # Values, and bytes of each: zigzag varints up to 63 are a byte.
-_BEFORE_IT = struct.Struct(">qiibI").pack  # Before what the CRC covers: offset, length, epoch, magic, CRC;
-_OF_BATCH = struct.Struct(">hiqqqhii").pack  # and of what it covers, up to the records.
+FEW = 57  # The most values, and bytes of each, whose zigzag varints (up to 63) are one byte.
+# The bytes before those that the CRC covers: offset, length, epoch, magic, CRC;
+_BEFORE_IT = struct.Struct(">qiibI").pack
+_OF_BATCH = struct.Struct(">hiqqqhii").pack  # and the covered ones up to the records.
 
-Columns: TypeAlias = Sequence[memoryview]  # Of int64s.
+Columns: TypeAlias = Sequence[memoryview]  # Columns of int64.
 
 
 def encode_batches(records: Records, *, codec: Codec | None = None, level: int | None = None) -> bytes:
-    """The batches that `records` were decoded from, built again: their own headers, and their own codecs or `codec`.
+    """Build the batches again from which `records` were decoded: with their own headers, and their own codecs or
+    `codec`.
 
-    Uncompressed ones come out byte for byte, compressed ones as this codec compresses, those without records (what
-    compaction leaves) uncompressed, as Kafka writes them. EncodeError for a codec or level that is none, and for
-    columns that no batch can carry.
+    Uncompressed ones come out byte for byte, compressed ones as this codec compresses, those without records (after
+    compaction) uncompressed, as Kafka writes them. EncodeError for an unknown codec or level, and for columns that no
+    batch can carry.
     """
     if not isinstance(records, Records):
         raise ArgumentError(f"expected Records, as decode_records gives them, not {type(records).__name__}")
@@ -70,7 +72,7 @@ def encode_batches(records: Records, *, codec: Codec | None = None, level: int |
 
 
 def int64s(of: Records | RecordBatches, names: Iterable[str]) -> Columns:
-    """Columns of that name, as the kernel has them."""
+    """Columns of that name, as the kernel takes them."""
     return [np.ascontiguousarray(getattr(of, name), np.int64).data for name in names]
 
 
@@ -94,14 +96,13 @@ def encode_records(
 ) -> bytes:
     """One record batch of magic 2, as Kafka's MemoryRecordsBuilder makes it: snappy in xerial's framing, lz4 a frame.
 
-    Offsets and timestamps (ms) of the header are those of the records unless they are given, as a compacted batch
-    needs; with `log_append_time`, `max_timestamp` is the time of the append; with `delete_horizon`, `base_timestamp` is
-    the horizon (KIP-534). Sequences follow from `base_sequence`. `level`: gzip 1 to 9, zstd -131072 to 22. A batch
-    without records is not compressed. EncodeError for no record and no `base_offset`, and for what a batch cannot
-    carry.
+    Offsets and timestamps (ms) of the header come from the records unless they are given, as a compacted batch needs.
+    With `log_append_time`, `max_timestamp` is the time of the append; with `delete_horizon`, `base_timestamp` is the
+    horizon (KIP-534). Sequences follow from `base_sequence`. `level`: gzip 1 to 9, zstd -131072 to 22. A batch without
+    records is not compressed. EncodeError for no record and no `base_offset`, and for values that a batch cannot carry.
 
-    Records that were decoded from a batch with LogAppendTime all have the time of the append. The producer's times,
-    which such a batch still has as deltas, are not in them, and are lost here: `encode_batches` keeps them.
+    Records that were decoded from a batch with LogAppendTime all have the time of the append. They lack the producer's
+    times, which such a batch still has as deltas, so these are lost here: `encode_batches` keeps them.
     """
     flags = ((log_append_time, LOG_APPEND_TIME), (transactional, TRANSACTIONAL), (control, CONTROL))
     attributes = codec_bits(codec, level) | sum(
@@ -126,7 +127,7 @@ def encode_records(
 
 
 def _last_offset_delta(offsets: list[int], base: int, given: int | None) -> int:
-    """The last offset above the base. EncodeError unless offsets rise, and none is below the base or above the last."""
+    """The last offset above the base. EncodeError unless offsets ascend, none below the base or above the last."""
     if len(offsets) > 1 and not all(map(lt, offsets, offsets[1:])):
         before, after = next(pair for pair in pairwise(offsets) if pair[0] >= pair[1])
         raise EncodeError(f"a record has offset {after} after {before}: offsets must rise")
@@ -139,7 +140,7 @@ def _last_offset_delta(offsets: list[int], base: int, given: int | None) -> int:
 
 
 def encode_values(values: Sequence[bytes], *, base_offset: int, timestamp: int, partition_leader_epoch: int) -> bytes:
-    """One uncompressed batch of records that are values alone, all of one time (ms): as `encode_records`, and fast."""
+    """One uncompressed batch of records that have only values, all of one time (ms): as `encode_records`, but fast."""
     count = len(values)
     sizes = [*map(len, values)]
     is_few = 0 < count <= FEW and max(sizes) <= FEW
@@ -160,7 +161,7 @@ def encode_values(values: Sequence[bytes], *, base_offset: int, timestamp: int, 
 
 
 def _few_values(values: Sequence[bytes], sizes: Sequence[int], base_offset: int, timestamp: int, epoch: int) -> bytes:
-    """As `encode_values`, of so few and small ones that each varint is a byte: most batches are, and need no columns.
+    """As `encode_values`, for few and small values, so that each varint is a byte: most batches need no columns.
 
     A record is its size, attributes, timestamp delta, offset delta, key length (null), value and count of headers.
     """
@@ -176,7 +177,7 @@ def _few_values(values: Sequence[bytes], sizes: Sequence[int], base_offset: int,
 def encode_control(
     records: Sequence[tuple[bytes, bytes]], *, base_offset: int, timestamp: int, partition_leader_epoch: int
 ) -> bytes:
-    """One batch of control records, by key and value, all of one time (ms): as `encode_records`, and fast."""
+    """One batch of control records, by key and value, all of one time (ms): as `encode_records`, but fast."""
     count = len(records)
     if not (
         count and 0 <= partition_leader_epoch < 1 << 31 and 0 <= base_offset < 1 << 62 and 0 <= timestamp < 1 << 62
@@ -192,7 +193,7 @@ def encode_control(
 
 
 def _varint(number: int) -> bytes:
-    """Zigzag, of what is not negative."""
+    """The zigzag varint of a number that is not negative."""
     rest, found = number << 1, bytearray()
     while rest > 0x7F:
         found.append(rest & 0x7F | 0x80)
@@ -202,14 +203,14 @@ def _varint(number: int) -> bytes:
 
 
 class Spans:
-    """Byte strings one behind the other, and where each is."""
+    """Byte strings one behind the other, and their places."""
 
     def __init__(self) -> None:
         self.parts: list[bytes] = []
         self.end = 0
 
     def add(self, value: bytes | None) -> tuple[int, int]:
-        """The value's offset and length, -1 for null."""
+        """Append a value; returns its offset and length, -1 for null."""
         if value is None:
             return 0, -1
         if not isinstance(value, bytes):
@@ -220,7 +221,7 @@ class Spans:
 
 
 def columns_of(rows: list[Record], base_timestamp: int) -> tuple[Columns, Columns, bytes]:
-    """The kernel's columns of records and of headers, and the bytes that their spans are in."""
+    """The kernel's columns of records and of headers, and the bytes of their spans."""
     spans = Spans()
     headers: list[tuple[int, ...]] = []
     columns: list[tuple[int, ...]] = []
@@ -235,19 +236,19 @@ def columns_of(rows: list[Record], base_timestamp: int) -> tuple[Columns, Column
 
 
 def columns_of_rows(rows: Sequence[tuple[int, ...]], width: int) -> Columns:
-    """A row a column. EncodeError for integers beyond int64."""
+    """Columns from rows. EncodeError for integers beyond int64."""
     return [column_of(column) for column in zip(*rows, strict=True)] if rows else [column_of(())] * width
 
 
 def column_of(values: Iterable[int]) -> memoryview:
-    """EncodeError for integers beyond int64. No array of NumPy's: most batches have a few records."""
+    """A column of int64; EncodeError for integers beyond int64. Not a NumPy array: most batches have a few records."""
     try:
         column = array("q", values)
     except OverflowError as error:
         raise EncodeError("an integer beyond int64") from error
     except TypeError as error:
         raise EncodeError(f"a column of a batch has whole numbers: {error}") from error
-    column.append(0)  # The kernel takes no unaligned memory, which that of an empty array is.
+    column.append(0)  # An empty array's memory is unaligned, which the kernel does not take.
     return memoryview(column)[:-1]
 
 
@@ -255,7 +256,7 @@ NO_HEADERS = columns_of_rows([], len(HEADER_COLUMNS))
 
 
 def codec_bits(codec: str, level: int | None) -> int:
-    """The codec's place in the attributes. EncodeError for no such codec, or no such level of it."""
+    """The codec's number in the attributes. EncodeError for an unknown codec or level."""
     if not isinstance(codec, str) or codec not in CODECS:
         raise EncodeError(f"codec {codec!r:.60} is none of {', '.join(CODECS)}")
     if level is not None and not (is_whole(level) and level in LEVELS.get(codec, ())):
@@ -266,7 +267,7 @@ def codec_bits(codec: str, level: int | None) -> int:
 def build(
     batches: Columns, records: Columns, headers: Columns, buffers: tuple[bytes | memoryview, ...], level: int | None
 ) -> bytes:
-    """The kernel's bytes. EncodeError for what a batch cannot carry."""
+    """The kernel's bytes. EncodeError for values that a batch cannot carry."""
     try:
         return kernel.encode(batches, records, headers, buffers, level)
     except ValueError as error:

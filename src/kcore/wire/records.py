@@ -1,4 +1,4 @@
-"""Records (KIP-98, KIP-82) out of batches of magic 2: as columns, and as objects for people."""
+"""Decodes records (KIP-98, KIP-82) from batches of magic 2: as columns, and as objects."""
 
 from array import array
 from collections.abc import Iterator
@@ -74,15 +74,15 @@ CONTROL_MESSAGES = (
 )
 MAX_BYTES = 2**30
 ROWS_AT_ONCE = 4096
-CRC_OFFSET = 17  # where a batch has its CRC
-_AT_FIRST_BYTE = memoryview(array("q", [0]))  # the position of a batch that stands alone
+CRC_OFFSET = 17  # place of the CRC in a batch
+_AT_FIRST_BYTE = memoryview(array("q", [0]))  # the position of a single batch
 _FORMATS: tuple[Any, ...] = tuple(np.dtype(kind).char for _, kind in RECORD_COLUMNS)
 _OF_VALUES = [[name for name, _ in RECORD_COLUMNS].index(name) for name in ("offset", "value_offset", "value_length")]
 
 
 @dataclass(frozen=True, slots=True)
 class Record:
-    """One record, as a person would read it."""
+    """One record as a Python object."""
 
     offset: int
     timestamp: int  # milliseconds
@@ -90,30 +90,31 @@ class Record:
     value: bytes | None = None
     headers: tuple[tuple[str, bytes | None], ...] = ()  # bytes that are not UTF-8 as surrogates
     sequence: int = -1
-    control_type: int | None = None  # place in CONTROL_TYPES, or a type unknown here; None: a record of data
+    control_type: int | None = None  # index in CONTROL_TYPES, or an unknown type; None: a data record
 
     @property
     def control(self) -> str | None:
-        """The name of the control record's type; None for records of data."""
+        """The name of the control record's type; None for data records."""
         return None if self.control_type is None else control_name(self.control_type)
 
 
 def control_name(control_type: int) -> str:
-    """The name of a control record's type; of an unknown one UNKNOWN and its number (ControlRecordType.UNKNOWN)."""
+    """The name of a control record's type; UNKNOWN and its number for an unknown one (ControlRecordType.UNKNOWN)."""
     is_known = 0 <= control_type < len(CONTROL_TYPES)
     return CONTROL_TYPES[control_type] if is_known else f"UNKNOWN({control_type})"
 
 
 def control_message(record: Record) -> Message | None:
-    """A control record's message, such as a LeaderChangeMessage; None for records of data and of a type unknown here.
+    """A control record's message, for example a LeaderChangeMessage; None for data records and unknown types.
 
-    DecodeError for a value that is not the message it should be, or of a version that there is not.
+    DecodeError for a value that is not its type's message, or of an unknown version.
     """
     if record.control_type is None or not 0 <= record.control_type < len(CONTROL_MESSAGES):
         return None
     name, value = CONTROL_MESSAGES[record.control_type], record.value or b""
     version = int.from_bytes(value[:2], "big", signed=True)
-    if name == "EndTxnMarker":  # The version stands before the message, and a later one is read as this (KIP-98).
+    # The version stands before the message, and a later version is read as this one (KIP-98).
+    if name == "EndTxnMarker":
         version, value = 0, value[2:6]
     kind = message_class(name)
     if version not in kind.versions:  # In the others, the version is the message's own first field.
@@ -131,10 +132,10 @@ class Records:
 
     batch: Int32s  # row in `batches`
     offset: Int64s
-    timestamp: Int64s  # milliseconds; that of the append, where the batch has LogAppendTime
+    timestamp: Int64s  # milliseconds; time of the append if the batch has LogAppendTime
     timestamp_delta: Int64s  # as stored: milliseconds after the batch's base timestamp
     sequence: Int32s  # -1: none
-    control_type: Int16s  # -1 for data; a control record may have -1, too: see `is_control`
+    control_type: Int16s  # -1 for data; also for a control record without a type: see `is_control`
     key_offset: Int64s
     key_length: Int32s
     value_offset: Int64s
@@ -144,18 +145,18 @@ class Records:
     header_key_length: Int32s
     header_value_offset: Int64s
     header_value_length: Int32s
-    batches: RecordBatches  # those decoded
-    data: memoryview  # what was decoded
-    decompressed: memoryview  # what its compressed batches hold
+    batches: RecordBatches  # the decoded batches
+    data: memoryview  # the input
+    decompressed: memoryview  # the contents of its compressed batches
     end: int  # offset in `data` of the first batch that was not decoded
-    problem: DecodeError | None  # what is wrong with it
+    problem: DecodeError | None  # the error of that batch
 
     def __len__(self) -> int:
         return len(self.offset)
 
     @property
     def is_control(self) -> Bools:
-        """True for each record of a control batch, also of a type unknown here."""
+        """True for each record of a control batch, also of an unknown type."""
         is_control__t: Bools = (self.batches.attributes & CONTROL) != 0
         return is_control__t[self.batch]
 
@@ -165,7 +166,7 @@ class Records:
         return f"<Records: {counted(len(self), 'record')}{offsets}{trouble}>"
 
     def __eq__(self, other: object) -> bool:
-        """Whether both were decoded from the same bytes, as far as they were decoded."""
+        """True if both were decoded from the same bytes, as far as they were decoded."""
         if not isinstance(other, Records):
             return NotImplemented
         alike = (self.batches, self.data, self.decompressed, self.end, repr(self.problem))
@@ -176,19 +177,21 @@ class Records:
     __hash__ = None  # type: ignore[assignment]
 
     def __reduce__(self) -> tuple[Any, ...]:
-        """Copies and pickles hold the bytes that were decoded: a mapped file's are read."""
+        """Copies and pickles hold the decoded bytes, also those of a mapped file."""
         arrays = {name: getattr(self, name) for name in _ARRAYS}
         buffers = bytes(self.data), bytes(self.decompressed)
         return _records_again, (arrays, self.batches, *buffers, self.end, self.problem)
 
     def to_arrow(self) -> "pa.Table":
-        """A row a record, as `kcore.wire.record_arrow.RECORD_SCHEMA` has it. MissingExtraError without pyarrow."""
-        from kcore.wire.record_arrow import reader  # pyarrow loads when it is asked for.
+        """A row a record, with the columns of `kcore.wire.record_arrow.RECORD_SCHEMA`. MissingExtraError without
+        pyarrow.
+        """
+        from kcore.wire.record_arrow import reader  # pyarrow is loaded on first use.
 
         return reader(self).read_all()
 
     def __arrow_c_stream__(self, requested_schema: object = None) -> object:
-        """For pyarrow, Polars, DuckDB and other libraries that take Arrow's PyCapsules: batches, made one by one."""
+        """The stream interface of Arrow's PyCapsules, for pyarrow, Polars, DuckDB and others; one batch at a time."""
         from kcore.wire.record_arrow import reader
 
         return reader(self).__arrow_c_stream__(requested_schema)
@@ -230,7 +233,7 @@ _ARRAYS: Final = tuple(name for name, _ in RECORD_COLUMNS + HEADER_COLUMNS)
 def _records_again(
     arrays: dict[str, Any], batches: RecordBatches, data: bytes, decompressed: bytes, end: int, problem: Any
 ) -> Records:
-    """From a pickle."""
+    """Records from a pickle."""
     return Records(
         **{name: read_only(array) for name, array in arrays.items()},
         batches=batches,
@@ -249,14 +252,13 @@ def decode_records(
     stop: bool = False,
     max_bytes: int = MAX_BYTES,
 ) -> Records:
-    """The records of the batches in a contiguous buffer, as columns; keys and values stay where they are.
+    """The records of the batches in a contiguous buffer, as columns; keys and values stay in place.
 
-    `batches`: those to decode, as `scan_batches(data)` gave them; all by default. `max_bytes` bounds what compressed
-    ones may hold, all together. DecodeError with its offset where a batch is no batch, its CRC does not match (unless
-    `check_crc` is False) or its records are not as Kafka's DefaultRecord has them; with `stop`, the records of the
-    batches before it are given and `problem` has the error. Arrow and NumPy take the columns without a copy.
-    `scan_batches` documents which buffers are read in place and which are copied first; keys and values are views of
-    that.
+    `batches`: the batches to decode, from `scan_batches(data)`; all by default. `max_bytes` bounds the decompressed
+    bytes of all batches together. DecodeError with its offset for an invalid batch, a wrong CRC (unless `check_crc` is
+    False) or records that Kafka's DefaultRecord would refuse. With `stop`, the records of the batches before it are
+    returned and `problem` has the error. Arrow and NumPy take the columns without a copy. `scan_batches` documents
+    which buffers are read in place and which are copied first; keys and values are views of the input or its copy.
     """
     steady = immutable(data, mapped=True)
     check_count("max_bytes", max_bytes)
@@ -287,7 +289,7 @@ def decode_records(
 
 
 def values_of(batch: bytes) -> dict[int, bytes | None]:
-    """The records' values by their offsets: as `records_of`, and without all else that a record has."""
+    """The records' values by their offsets: as `records_of`, without the other fields of a record."""
     columns, _, decompressed, _, found = records.decode(batch, _AT_FIRST_BYTE, MAX_BYTES)
     if found:
         raise DecodeError(*found)
@@ -301,9 +303,9 @@ def values_of(batch: bytes) -> dict[int, bytes | None]:
 
 
 def records_of(batch: bytes) -> list[Record]:
-    """The records of one whole batch whose CRC was checked: of a few, objects without columns are made sooner.
+    """The records of one whole batch with a checked CRC: for a few records, objects without columns are faster.
 
-    DecodeError as `decode_records` has it.
+    DecodeError as in `decode_records`.
     """
     columns, header_columns, decompressed, _, found = records.decode(batch, _AT_FIRST_BYTE, MAX_BYTES)
     if found:

@@ -1,4 +1,4 @@
-"""Whether columns are equal by what they hold: arrays, lists a row, structs, and what is not set; counts for `repr`."""
+"""Compares columns by their contents: arrays, lists a row, structs, and unset columns; formats counts for `repr`."""
 
 from dataclasses import fields
 from typing import Any
@@ -9,7 +9,7 @@ from kcore.types import Bools
 
 
 def same_values(one: Any, other: Any) -> bool:
-    """Arrays are equal by shape and values, whatever their dtype; anything else by `==`."""
+    """Arrays are equal by shape and values, with any dtype; anything else by `==`."""
     if isinstance(one, np.ndarray) or isinstance(other, np.ndarray):
         is_float = isinstance(one, np.ndarray) and one.dtype.kind == "f"
         return one is other or bool(np.array_equal(one, other, equal_nan=is_float))
@@ -17,7 +17,7 @@ def same_values(one: Any, other: Any) -> bool:
 
 
 def same_nulls(one: Bools | None, other: Bools | None) -> bool:
-    """None: no row is null."""
+    """True if the same rows are null; None: no row is null."""
     if one is None or other is None:
         known = other if one is None else one
         return known is None or bool(known.all())
@@ -25,7 +25,7 @@ def same_nulls(one: Bools | None, other: Bools | None) -> bool:
 
 
 class Comparable:
-    """Dataclasses of columns: equal if they are of one class and all columns are equal."""
+    """Base of dataclasses of columns, which are equal if they have one class and all columns are equal."""
 
     __slots__ = ()
 
@@ -39,5 +39,5 @@ class Comparable:
 
 
 def counted(number: int, noun: str) -> str:
-    """Such as "1 row" and "2 rows"."""
+    """A count with its noun, for example "1 row" and "2 rows"."""
     return f"{number} {noun}" if number == 1 else f"{number} {noun}s"

@@ -4,7 +4,7 @@ import numpy as np
 import numpy.typing as npt
 
 class Tables:
-    """One program: a row a struct, a field and a column, as the structs of `program.pxd` name their numbers."""
+    """One program: a row for each struct, field and column; `program.pxd` names the numbers of a row."""
 
     def __init__(
         self, nodes: npt.NDArray[np.int64], ops: npt.NDArray[np.int64], extents: npt.NDArray[np.int64]

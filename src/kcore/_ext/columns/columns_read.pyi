@@ -8,9 +8,8 @@ import numpy.typing as npt
 from kcore._ext.columns.column_tables import Tables
 
 class Reader:
-    """Reads messages of one kind: `measure`, `arrange` their columns in an arena, make that room, then `fill`.
-
-    `spans__mx`: where message m begins in `data`, and ends; they must lie in it. None: it is one message.
+    """Reads messages of one kind: call `measure`, `arrange` their columns in an arena, allocate the arena, then `fill`.
+    `spans__mx` holds the begin and the end of message m in `data`; the spans must lie in `data`. None: one message.
     """
 
     def __init__(
@@ -20,10 +19,10 @@ class Reader:
         spans__mx: npt.NDArray[np.int64] | None,
     ) -> None: ...
     def measure(self) -> tuple[str, int]:
-        """Count rows by node and elements by column; (what is wrong or "", the offset where)."""
+        """Count rows by node and elements by column. Returns (the problem or "", its offset)."""
 
     def arrange(self) -> tuple[list[int], list[int], list[int], int]:
-        """(rows a node, values a column, first byte a column, bytes); only after a `measure` without a problem."""
+        """(rows a node, values a column, first byte a column, bytes). Only after a `measure` without a problem."""
 
     def fill(self, arena: npt.NDArray[np.uint8]) -> None:
-        """Fill the columns, once, in an arena of the bytes that `arrange` has told; ValueError for a smaller one."""
+        """Fill the columns, once, in an arena of the size that `arrange` returned; ValueError for a smaller one."""

@@ -1,6 +1,6 @@
-"""Bytes to columns: one pass measures and checks every length, the second fills columns that are just large enough.
+"""Bytes to columns: one pass measures and checks every length, the second fills columns of exactly that size.
 
-`layout_read` and `runs_read` have the fast way through many records that are alike; here is the way through anything.
+`layout_read` and `runs_read` read many similar records fast; this module reads any record.
 """
 
 from cpython.buffer cimport PyBUF_SIMPLE, PyBUF_WRITABLE, PyBuffer_Release, PyObject_GetBuffer
@@ -23,7 +23,7 @@ from kcore._ext.columns.walk cimport (
 cdef enum:
     PAGE = 4096
     LINE = 64
-    SLACK = 16  # So much may be written past a column's end.
+    SLACK = 16  # Bytes that may be written past a column's end.
 
 PROBLEMS = (
     "",
@@ -41,7 +41,7 @@ PROBLEMS = (
 
 
 cdef inline bint read_varint(Walk* w, int64_t* value) noexcept nogil:
-    """An unsigned varint of at most five bytes and 32 bits."""
+    """Read an unsigned varint of at most five bytes and 32 bits."""
     cdef int64_t shift, read = 0
     cdef uint8_t byte
     for shift in range(0, 35, 7):
@@ -57,7 +57,7 @@ cdef inline bint read_varint(Walk* w, int64_t* value) noexcept nogil:
 
 
 cdef inline bint read_length(Walk* w, const Op* op, int64_t* length) noexcept nogil:
-    """The length before a VECTOR or ROWS; -1 for null, which is refused where the field may not be."""
+    """Read the length before a VECTOR or ROWS: -1 for null, which is an error where the field is not nullable."""
     cdef int64_t width
     if op.prefix == VARINT:
         if not read_varint(w, length):
@@ -76,7 +76,7 @@ cdef inline bint read_length(Walk* w, const Op* op, int64_t* length) noexcept no
 
 
 cdef inline bint fail_at(Walk* w, int64_t at, Problem problem) noexcept nogil:
-    """A length is wrong that began there."""
+    """Fail because of the length that begins at `at`."""
     w.at = at
     return fail(w, problem)
 
@@ -109,7 +109,7 @@ cdef bint read_vector(Walk* w, const Op* op, int64_t row) noexcept nogil:
 
 
 cdef inline void end_rows(Walk* w, const Op* op, int64_t row, int64_t count) noexcept nogil:
-    """Where the children of `row` end, for a ROWS or a STRUCT that may be null."""
+    """Store where the children of `row` end, for a ROWS or a STRUCT that may be null."""
     if w.columns != NULL:
         (<int32_t*>w.columns[op.column])[row + 1] = <int32_t>(w.rows[op.child] + (count if count > 0 else 0))
         if op.nullable and op.code == ROWS:
@@ -121,7 +121,7 @@ cdef bint read_rows(Walk* w, const Op* op, int64_t row) noexcept nogil:
     cdef const Node* node = &w.nodes[op.child]
     if not read_length(w, op, &count):
         return False
-    # A row of no bytes would let a count allocate without end, so each is taken to have one.
+    # With rows of no bytes a count could allocate without end, so each row counts as one byte at least.
     if count > (w.size - w.at) // (node.min_size if node.min_size > 1 else 1):
         return fail_at(w, begin, BAD_COUNT)
     end_rows(w, op, row, count)
@@ -155,7 +155,7 @@ cdef bint read_op(Walk* w, const Op* op, int64_t row) noexcept nogil:
 
 
 cdef bint read_row(Walk* w, int64_t child) noexcept nogil:
-    """One struct, into the next row of its node."""
+    """Read one struct into the next row of its node."""
     cdef const Node* node = &w.nodes[child]
     cdef const Op* op = &w.ops[node.op_begin]
     cdef const Op* end = &w.ops[node.op_end]
@@ -179,7 +179,7 @@ cdef bint read_row(Walk* w, int64_t child) noexcept nogil:
 
 
 cdef inline bint read_fixed(Walk* w, const Op* op, int64_t row) noexcept nogil:
-    """Adjacent FIXED and BOOL fields: one look at what is left suffices."""
+    """Read adjacent FIXED and BOOL fields; one check of the bytes left suffices."""
     cdef const Op* end = op + op.number
     if w.size - w.at < op.together:
         while w.size - w.at >= op.width:
@@ -227,7 +227,7 @@ cdef bint read_tags(Walk* w, const Node* node, int64_t row) noexcept nogil:
 
 
 cdef bint read_known(Walk* w, const Op* op, int64_t row, int64_t size) noexcept nogil:
-    """A tagged field of the schema: it must fill the size that was announced."""
+    """Read a tagged field of the schema; the field must fill the announced size."""
     cdef int64_t end = w.size
     w.sent[op - w.ops] = 1
     w.size = w.at + size
@@ -240,7 +240,7 @@ cdef bint read_known(Walk* w, const Op* op, int64_t row, int64_t size) noexcept 
 
 
 cdef void keep_unknown(Walk* w, int64_t column, int64_t row, int64_t tag, int64_t size) noexcept nogil:
-    """What a newer peer sent: its row, its tag and its bytes."""
+    """Store the row, tag and bytes of an unknown tagged field, which a newer peer sent."""
     cdef int64_t k = w.totals[column]
     cdef int64_t* filled = &w.totals[column + 3]
     if w.columns != NULL:
@@ -254,7 +254,7 @@ cdef void keep_unknown(Walk* w, int64_t column, int64_t row, int64_t tag, int64_
 
 
 cdef void set_default(Walk* w, const Op* op, int64_t row) noexcept nogil:
-    """What a field holds whose tag was not sent."""
+    """Give a tagged field its default because its tag was not sent."""
     cdef int64_t k, child_row
     if is_left_out(w, op):
         return
@@ -278,7 +278,7 @@ cdef void set_default(Walk* w, const Op* op, int64_t row) noexcept nogil:
 
 
 cdef bint read_records(Walk* w, int64_t child, int64_t count) noexcept nogil:
-    """The `count` next structs of an array: runs of equal layout at once, others one by one."""
+    """Read the `count` next structs of an array: runs of equal layout at once, others one by one."""
     cdef int64_t run, begin
     while count > 0:
         if w.columns == NULL and not find_run(w, child, count):
@@ -301,7 +301,7 @@ cdef bint read_records(Walk* w, int64_t child, int64_t count) noexcept nogil:
 
 
 cdef bint walk_rows(Walk* w, int64_t child, int64_t count, int64_t* begin) noexcept nogil:
-    """`count` records of a node that is not flat; `begin` is where the last of them does."""
+    """Read `count` records of a node that is not flat; `begin` becomes the place where the last record begins."""
     while count > 0:
         begin[0] = w.at
         if not read_row(w, child):
@@ -311,7 +311,7 @@ cdef bint walk_rows(Walk* w, int64_t child, int64_t count, int64_t* begin) noexc
 
 
 cdef bint run_of_others(Walk* w, int64_t child, int64_t count, int64_t* begin) noexcept nogil:
-    """`count` flat records of any layout: a chain of lengths, then field by field; what is unusual by `read_row`."""
+    """Read `count` flat records of any layout: a chain of lengths, then field by field; unusual ones by `read_row`."""
     cdef Places places
     cdef int64_t chained
     w.varying = 0
@@ -357,11 +357,11 @@ cdef void run_of_mixed(Walk* w, int64_t child, int64_t count) noexcept nogil:
 cdef void forget_layouts(Walk* w, int64_t nodes) noexcept nogil:
     cdef int64_t k
     for k in range(nodes):
-        w.layouts[k].steps.size = w.layouts[k].misses = 0  # The rest is written before it is read.
+        w.layouts[k].steps.size = w.layouts[k].misses = 0  # All other members are written before they are read.
 
 
 cdef void begin_offsets(Walk* w, int64_t nodes, int64_t ops) noexcept nogil:
-    """Offsets begin at 0; every row then writes where it ends."""
+    """Set the first offset of each column to 0; every row then stores where it ends."""
     cdef int64_t k
     for k in range(ops):
         if w.ops[k].code == VECTOR or w.ops[k].code == ROWS or w.ops[k].code == STRUCT and w.ops[k].nullable:
@@ -377,7 +377,7 @@ cdef inline void begin_at_0(uint8_t* offsets) noexcept nogil:
 
 
 cdef bint read_each(Walk* w, int64_t size, const int64_t[:, ::1] spans__mx) noexcept nogil:
-    """One message of `size` bytes, or one a span; each is a row of the root."""
+    """Read one message of `size` bytes, or one message a span; each message is a row of the root."""
     cdef Py_ssize_t m
     w.at, w.size = 0, size
     if spans__mx is None:
@@ -392,10 +392,10 @@ cdef bint read_each(Walk* w, int64_t size, const int64_t[:, ::1] spans__mx) noex
 
 
 cdef class Reader:
-    """Reads messages of one kind. `measure`, `arrange` their columns in an arena, make that room, then `fill`.
+    """Reads messages of one kind: call `measure`, `arrange` their columns in an arena, allocate the arena, then `fill`.
 
-    `tables` are the program; the root is node 0. `data` stays alive, and as it is, as long as the reader does.
-    `spans__mx`: where message m begins in it, and ends; they must lie in it. None: it is one message.
+    `tables` are the program; the root is node 0. `data` must stay alive and unchanged as long as the reader lives.
+    `spans__mx` holds the begin and the end of message m in `data`; the spans must lie in `data`. None: one message.
     """
 
     cdef Walk w
@@ -430,7 +430,7 @@ cdef class Reader:
         free(self.places)
 
     def measure(self):
-        """Count rows and elements; (what is wrong or "", the offset where)."""
+        """Count rows and elements. Returns (the problem or "", its offset)."""
         cdef Walk* w = &self.w
         w.columns, w.problem = NULL, 0
         with nogil:
@@ -442,9 +442,9 @@ cdef class Reader:
     def arrange(self):
         """Where the columns go: (rows a node, values a column, first byte a column, bytes of them all).
 
-        Only after a `measure` without a problem. A column of a tagged field that no row sent has no place: -1, and
-        none of what is below it counts. Columns that begin at the same place of a page slow each other down
-        (4 KiB store aliasing), so they are staggered.
+        Call it only after a `measure` without a problem. A column of a tagged field that no row sent has first byte
+        -1, and the counts of its children do not matter. Columns that begin at the same place of a page slow each other
+        down (4 KiB store aliasing), so their first bytes are staggered.
         """
         cdef const Extent* extent
         cdef int64_t k, count, begin, end = 0
@@ -469,7 +469,7 @@ cdef class Reader:
         return [self.w.rows[k] for k in range(self.tables.node_count)], counts, begins, end
 
     def fill(self, arena):
-        """Fill the columns, once, in an arena of the bytes that `arrange` has told."""
+        """Fill the columns, once, in an arena of the size that `arrange` returned."""
         cdef Walk* w = &self.w
         cdef Tables tables = self.tables
         cdef Py_buffer room
@@ -487,7 +487,7 @@ cdef class Reader:
             memset(w.rows, 0, tables.node_count * sizeof(int64_t))
             memset(w.totals, 0, (tables.column_count + 1) * sizeof(int64_t))
             w.columns, w.next_run, self.room = columns, 0, -1
-            forget_layouts(w, tables.node_count)  # They have steps for columns that are left out.
+            forget_layouts(w, tables.node_count)  # The layouts have steps for columns that are left out.
             begin_offsets(w, tables.node_count, tables.op_count)
             with nogil:
                 read_each(w, self.data.len, self.spans__mx)

@@ -1,4 +1,4 @@
-"""What columns take as bytes."""
+"""The size of columns in bytes of a message."""
 
 from libc.stdint cimport int64_t
 

@@ -1,1 +1,1 @@
-"""What columns take as bytes: for the other kernels, nothing for Python."""
+"""The size of columns in bytes of a message: for the other kernels, nothing for Python."""

@@ -1,4 +1,4 @@
-"""What columns take as bytes, and which tagged fields are left out."""
+"""Computes the bytes that columns take in a message, and which tagged fields are left out."""
 
 from libc.stdint cimport int32_t, int64_t, uint8_t, uint32_t
 from libc.string cimport memcmp, memset
@@ -10,7 +10,7 @@ from kcore._ext.wire.sink cimport Sink, is_null, is_unset, length_at, offset_at,
 
 
 cdef bint has_tags(const Sink* s, int64_t child) noexcept nogil:
-    """Whether any row of a flexible node has a tagged field, known or unknown."""
+    """True if any row of a flexible node has a tagged field, known or unknown."""
     cdef int64_t k
     for k in range(s.nodes[child].op_end, s.nodes[child].tag_end):
         if not s.is_absent[k]:
@@ -19,7 +19,7 @@ cdef bint has_tags(const Sink* s, int64_t child) noexcept nogil:
 
 
 cdef void find_absent(Sink* s, int64_t k, int64_t rows) noexcept nogil:
-    """Which rows leave out the tagged field `k`, whose flags there is room for: those that hold its default."""
+    """Flag the rows that leave out the tagged field `k`, because they hold its default; `flags` has room for them."""
     cdef uint8_t* absent = s.absent[k]
     cdef int64_t row
     cdef uint8_t all_of_them = 1
@@ -31,7 +31,7 @@ cdef void find_absent(Sink* s, int64_t k, int64_t rows) noexcept nogil:
 
 
 cdef bint mark_default(const Sink* s, const Op* op, int64_t rows, uint8_t* flags) noexcept nogil:
-    """Clear the flags of rows that do not hold the default; True if there is none: most fields are quick to tell."""
+    """Clear the flags of rows that do not hold the default. True if no row holds it, which is fast for most fields."""
     cdef uint8_t value[16]
     cdef const Node* below
     cdef int64_t k
@@ -130,7 +130,7 @@ cdef int64_t size_tags(const Sink* s, int64_t child, int64_t row) noexcept nogil
 
 
 cdef bint is_default(const Sink* s, const Op* op, int64_t row) noexcept nogil:
-    """Whether a tagged field is left out."""
+    """True if the tagged field is left out."""
     cdef uint8_t wire[16]
     cdef int64_t k
     if is_unset(s, op):

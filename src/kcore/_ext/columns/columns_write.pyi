@@ -8,8 +8,8 @@ import numpy.typing as npt
 from kcore._ext.columns.column_tables import Tables
 
 class Writer:
-    """Writes messages, one a row of the first node: `measure` checks the columns and sets `size`; then `fill`,
-    `to_bytes` or `to_bytes_each`.
+    """Writes messages, one for each row of the first node: `measure` checks the columns and sets `size`; then `fill`,
+    `to_bytes` or `to_bytes_each` writes.
     """
 
     size: int
@@ -23,13 +23,13 @@ class Writer:
         """ValueError for an array that is not C-contiguous."""
 
     def measure(self) -> tuple[str, int]:
-        """Check offsets and texts and set `size`; (what is wrong or "", the column where)."""
+        """Check offsets and texts and set `size`. Returns (the problem or "", its column)."""
 
     def fill(self, out: Any) -> None:
-        """Write into `out`; only after a `measure` without a problem. ValueError where `size` bytes have no room."""
+        """Write into `out`, after a `measure` without a problem. ValueError if `out` is smaller than `size`."""
 
     def to_bytes(self) -> bytes:
         """The messages as new bytes, one behind the other."""
 
     def to_bytes_each(self, ends: npt.NDArray[np.int64]) -> bytes:
-        """As `to_bytes`; `ends` gets where each message ends. ValueError where it has no room for that."""
+        """As `to_bytes`; also stores where each message ends in `ends`. ValueError if `ends` is too short."""

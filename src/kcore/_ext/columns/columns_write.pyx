@@ -1,9 +1,9 @@
 """Columns to bytes: the exact size first, then every row.
 
-`layout_write` and `runs_write` have the fast way through many rows that are alike; here is the way through anything.
-Where a value goes depends on offsets, on what is null and on where spans begin: of these columns a Writer has copies
-of its own, so that nobody can change them between the check and the write. Offsets of rows that are all alike need no
-copy: they are not read again. Values are read once, as they then are.
+`layout_write` and `runs_write` write many similar rows fast; this module writes any row. The place of a value depends
+on offsets, on validity flags and on the begins of spans. A Writer copies these columns, so that nobody can change them
+between the check and the write. It does not copy the offsets of rows that are all of one length, because it does not
+read them again. Values are read once, while they are written.
 """
 
 from cpython.buffer cimport PyBUF_SIMPLE, PyBUF_WRITABLE, PyBuffer_Release, PyObject_GetBuffer
@@ -43,7 +43,8 @@ PROBLEMS = (
 
 
 cdef bint are_alike(Sink* s, const Op* op, int64_t rows) noexcept nogil:
-    """Whether all rows have as many elements as the first. If so, offsets follow from that and are not read again."""
+    """True if all rows have as many elements as the first. Offsets then follow from that number and are not read again.
+    """
     cdef const int32_t* offsets = <const int32_t*>s.columns[op.column]
     cdef int32_t different = 0, first = offsets[1] - offsets[0] if rows else 0
     cdef int64_t k
@@ -54,7 +55,7 @@ cdef bint are_alike(Sink* s, const Op* op, int64_t rows) noexcept nogil:
 
 
 cdef int copy_offsets(Sink* s, const Op* op, int64_t rows) noexcept nogil:
-    """Takes a copy of the offsets of a field, and notes the widest row: what is wrong with the copy, 0 if nothing."""
+    """Copy the offsets of a field and note the widest row. Returns the problem of the copy, 0 if there is none."""
     cdef int32_t* offsets = <int32_t*>malloc((rows + 1) * sizeof(int32_t))
     cdef int32_t length, widest = 0, negative = 0
     cdef int64_t k
@@ -72,9 +73,10 @@ cdef int copy_offsets(Sink* s, const Op* op, int64_t rows) noexcept nogil:
 
 
 cdef int check_offsets(Sink* s, const Op* op, int64_t rows) noexcept nogil:
-    """What is wrong with the offsets of a field that has some, 0 if nothing.
+    """The problem of the offsets of a field with offsets, 0 if there is none.
 
-    How far they reach is compared with what there is: `gather` has looked at arrays that may have changed since.
+    The end of the offsets is compared with the elements that exist: the array may have changed since `gather` checked
+    it.
     """
     cdef int problem = 0
     if not are_alike(s, op, rows):
@@ -118,19 +120,19 @@ cdef bint is_ascii(const uint8_t* text, int64_t length) noexcept nogil:
 
 
 cdef int64_t elements_of(const Sink* s, const Op* op) noexcept nogil:
-    """How many elements a field with offsets has."""
+    """The number of elements of a field with offsets."""
     if op.code != VECTOR:
         return s.rows[op.child]
     if op.begins >= 0 and s.columns[op.begins] != NULL:
-        return INT32_MAX  # Each row says where it begins: `are_inside`.
+        return INT32_MAX  # `are_inside` checks the begin of each row.
     return s.bytes[op.column + 1] // op.width
 
 
 cdef bint are_inside(const Sink* s, const Op* op, int64_t rows) noexcept nogil:
-    """Whether rows that say where they begin are all in the bytes they are of."""
+    """True if all rows with begins of their own lie in the bytes of the column."""
     cdef const int64_t* begins = <const int64_t*>s.columns[op.begins]
     cdef int64_t k
-    cdef uint64_t room = s.bytes[op.column + 1], outside = 0  # Unsigned: what is below 0 has the top bit.
+    cdef uint64_t room = s.bytes[op.column + 1], outside = 0  # Unsigned: a negative number has the top bit.
     for k in range(rows):
         outside |= <uint64_t>begins[k] | (room - <uint64_t>length_at(s, op, k) - <uint64_t>begins[k])
     return outside >> 63 == 0
@@ -170,7 +172,7 @@ cdef void write_op(Sink* s, const Op* op, int64_t row) noexcept nogil:
 
 
 cdef void write_rows(Sink* s, int64_t child, int64_t begin, int64_t end) noexcept nogil:
-    """Rows of a layout that is known by its steps at once, others as `write_some` has it."""
+    """Write rows of a known layout at once by its steps, other rows by `write_some`."""
     cdef Layout* layout = &s.layouts[child]
     cdef int64_t count
     if end - begin < FEW:
@@ -186,7 +188,7 @@ cdef void write_rows(Sink* s, int64_t child, int64_t begin, int64_t end) noexcep
 
 
 cdef int64_t write_some(Sink* s, int64_t child, int64_t begin, int64_t end) noexcept nogil:
-    """The first of many rows that are alike, mixed rows, other flat ones field by field, or others one by one."""
+    """Write the next rows: many similar ones, mixed ones, other flat ones field by field, or others one by one."""
     cdef const Node* node = &s.nodes[child]
     cdef Layout* layout = &s.layouts[child]
     cdef bint is_flat = node.flat and not s.tag_counts[child], is_mixed = is_flat and can_be_mixed(s, child)
@@ -229,7 +231,7 @@ cdef void write_row(Sink* s, int64_t child, int64_t row) noexcept nogil:
 
 
 cdef void write_tags(Sink* s, int64_t child, int64_t row) noexcept nogil:
-    """Known tags that are not their default, merged with the unknown ones, ascending."""
+    """Write known tags that are not their default, merged with the unknown ones, ascending."""
     cdef const Node* node = &s.nodes[child]
     cdef int64_t k, count = 0, unknown = 0, unknown_end = 0
     if s.tag_counts[child]:
@@ -259,12 +261,12 @@ cdef void write_unknown(Sink* s, int64_t column, int64_t k) noexcept nogil:
 
 
 cdef class Writer:
-    """Writes messages, one a row of the first node. `measure` checks the columns and gives the size; then `fill` or
-    `to_bytes` writes all of them one behind the other, `to_bytes_each` says where each of them ends, too.
+    """Writes messages, one for each row of the first node: `measure` checks the columns and sets the size, then `fill`
+    or `to_bytes` writes all messages one behind the other, and `to_bytes_each` also returns where each message ends.
 
-    `tables`: the program. `arrays`: its columns, C-contiguous, of the right dtypes and lengths; None where
-    a tagged field is not set or there are no unknown tags. Unknown tags are nobody else's; the others may change.
-    `rows`, `tag_counts`: how many rows and unknown tags each node has.
+    `tables`: the program. `arrays`: its columns, C-contiguous, of the right dtypes and lengths; None where a tagged
+    field is not set or there are no unknown tags. Only the Writer may use the arrays of unknown tags; the other arrays
+    may change. `rows`, `tag_counts`: how many rows and unknown tags each node has.
     """
 
     cdef Sink s
@@ -304,7 +306,7 @@ cdef class Writer:
         self.copy_places()
 
     cdef int copy_places(self) except -1:
-        """Takes copies of what is null and of where spans begin. `measure` copies what offsets it must."""
+        """Copy validity flags and the begins of spans. `measure` copies the offsets that it needs."""
         cdef Py_ssize_t k
         cdef const Op* op
         for k in range(self.tables.op_count):
@@ -343,7 +345,7 @@ cdef class Writer:
         free(self.rows)
 
     def measure(self):
-        """Check offsets and texts, then set `size`; (what is wrong or "", the column)."""
+        """Check offsets and texts, then set `size`. Returns (the problem or "", its column)."""
         cdef int64_t child, k
         cdef int problem
         for child in range(self.tables.node_count):
@@ -404,7 +406,9 @@ cdef class Writer:
         return data
 
     def to_bytes_each(self, ends):
-        """The messages as new bytes, and into `ends`, int64, where each of them ends; ValueError if it has no room."""
+        """The messages as new bytes; stores the end of each message in `ends`, int64. ValueError if `ends` is too
+        short.
+        """
         cdef Py_buffer room
         cdef object data = PyBytes_FromStringAndSize(NULL, self.size)
         PyObject_GetBuffer(ends, &room, PyBUF_WRITABLE)

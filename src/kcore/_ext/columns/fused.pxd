@@ -1,8 +1,8 @@
-"""Sixteen adjacent bytes of a record that are two, three or four fields: moved with one load or store a record.
+"""Moves sixteen adjacent bytes of a record, which are two, three or four fields, with one load or store a record.
 
-So are eight bytes of two fields; sixteen where the processor can shuffle bytes (SSSE3; asked at run time). The
-shuffle brings the fields into the host's order, those of eight bytes behind the others; then records are transposed
-into columns, or the other way round.
+Eight bytes of two fields are moved in the same way. Sixteen need a processor that shuffles bytes (SSSE3, detected at
+run time). The shuffle brings the fields into the host's byte order, with fields of eight bytes last; then records are
+transposed into columns, or columns into records.
 """
 
 from libc.stdint cimport int32_t, int64_t, uint8_t
@@ -165,12 +165,12 @@ cdef extern from *:
 
 
 cdef inline int64_t fields_of(int64_t kind) noexcept nogil:
-    """How many fields a fused step has."""
+    """The number of fields of a fused step."""
     return 4 if kind == QUAD else 3 if kind == TRIO else 2
 
 
 cdef inline void fuse(Steps* steps, bint to_record) noexcept nogil:
-    """Make one step of fields that fill sixteen or eight bytes; where a record has several such rows, of two alone."""
+    """Fuse fields that fill sixteen or eight bytes into one step; two fields where a record has several rows."""
     cdef int64_t k = 0, kind
     while k < steps.count:
         kind = fused_kind(steps, &steps.step[k], steps.count - k)
@@ -180,7 +180,7 @@ cdef inline void fuse(Steps* steps, bint to_record) noexcept nogil:
 
 
 cdef inline int64_t fused_kind(const Steps* steps, const Step* step, int64_t left) noexcept nogil:
-    """What the step and those after it are together; FIELD for nothing in particular."""
+    """The kind of the step that fuses this step and the next ones; FIELD if they cannot be fused."""
     cdef int64_t k, size = 0, found = FIELD, each = steps.counter[step.rows].each
     for k in range(min(left, <int64_t>4)):
         if step[k].kind != FIELD or step[k].offset != step.offset + size or step[k].rows != step.rows:
@@ -196,7 +196,9 @@ cdef inline int64_t fused_kind(const Steps* steps, const Step* step, int64_t lef
 
 
 cdef inline void join(Step* step, int64_t kind, bint to_record) noexcept nogil:
-    """The step and those after it become one, the field of eight bytes last; its shuffle reads or writes a record."""
+    """Join the step and the next ones into one, with the field of eight bytes last; its shuffle reads or writes a
+    record.
+    """
     cdef int64_t k, j, at = 0, begin = step.offset
     cdef Step wide
     for k in range(2 if kind == TRIO else 0):
@@ -214,7 +216,7 @@ cdef inline void join(Step* step, int64_t kind, bint to_record) noexcept nogil:
 cdef inline void gather_fused(
     uint8_t** columns, const Step* step, int64_t each, const uint8_t* source, int64_t size, int64_t row, int64_t count
 ) noexcept nogil:
-    """From `count` records, the first at `source`, to the columns; the odd records at the end field by field.
+    """Move fields from `count` records, the first at `source`, to the columns; odd records at the end field by field.
 
     A record has `each` of the rows.
     """
@@ -245,7 +247,7 @@ cdef inline void gather_fused(
 cdef inline void scatter_fused(
     uint8_t* target, int64_t size, const uint8_t** columns, const Step* step, int64_t each, int64_t row, int64_t count
 ) noexcept nogil:
-    """The other way round."""
+    """Move fields from the columns to `count` records."""
     cdef const uint8_t* source[4]
     cdef int64_t k, width, even = count & ~<int64_t>3, fields = fields_of(step.kind)
     for k in range(fields):

@@ -1,4 +1,4 @@
-"""The layouts of records, read."""
+"""Learns the layouts of records that are read."""
 
 from libc.stdint cimport int64_t, uint8_t
 

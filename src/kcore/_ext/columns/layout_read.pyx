@@ -1,6 +1,6 @@
-"""The layouts of records: learned from one that was read, then looked for in those that follow.
+"""Learns the layout of a record that was read, then searches for the same layout in the next records.
 
-What tells a layout is in few places, its lengths, counts, nulls and tags; records are compared there, eight bytes at
+A few places determine a layout: lengths, counts, nulls and tags. Records are compared at these places, eight bytes at
 a time.
 """
 
@@ -19,18 +19,18 @@ from kcore._ext.columns.steps cimport (
 from kcore._ext.columns.walk cimport ALIKE, MIXED, WALKED, Layout, Walk, is_left_out, peek_prefix, peek_varint, push_run
 
 cdef enum:
-    MOST_MIXED = 1024  # Records that are mixed, before it is asked again whether they are alike.
+    MOST_MIXED = 1024  # Mixed records that are read before the next test for runs of one layout.
     RARELY = 7
 
 cdef struct Learner:
     const Walk* walk
     const uint8_t* record
     Layout* layout
-    Steps* steps  # of the layout; `size` is how far learning has come
+    Steps* steps  # of the layout; `size` grows while the layout is learned
 
 
 cdef bint learn(Walk* w, int64_t child, Layout* layout, int64_t begin) noexcept nogil:
-    """The layout of the record at `begin`, which was read before; False where it has none that is worth to know."""
+    """Learn the layout of the record at `begin`, which was read before. False if the layout is not worth learning."""
     cdef Learner one = Learner(w, w.data + begin, layout, &layout.steps)
     cdef int64_t size
     layout.windows = one.steps.size = one.steps.count = one.steps.counters = 0
@@ -47,12 +47,12 @@ cdef bint learn(Walk* w, int64_t child, Layout* layout, int64_t begin) noexcept 
 
 
 cdef void expect(Learner* one, int64_t size) noexcept nogil:
-    """The next `size` bytes of the record are part of what tells its layout."""
+    """Add the next `size` bytes of the record to the places that determine its layout."""
     cdef Layout* layout = one.layout
     cdef int64_t k, window = layout.windows - 1, begin = one.steps.size
     one.steps.size += size
     if layout.windows > MAX_WINDOWS:
-        return  # There are too many already.
+        return  # The layout has too many windows already.
     for k in range(begin, begin + size):
         if window < 0 or k >= layout.start[window] + 8:
             window += 1
@@ -64,7 +64,7 @@ cdef void expect(Learner* one, int64_t size) noexcept nogil:
 
 
 cdef inline void shift_back(Layout* layout, int64_t window, int64_t size) noexcept nogil:
-    """Begin a window so that its 8 bytes end no later than the record does: they must not be read past the end."""
+    """Begin a window so that its 8 bytes end no later than the record: bytes past the end must not be read."""
     cdef uint8_t mask[16]
     cdef int64_t back = layout.start[window] + 8 - size
     if back > 0:
@@ -75,7 +75,7 @@ cdef inline void shift_back(Layout* layout, int64_t window, int64_t size) noexce
 
 
 cdef bint learn_row(Learner* one, int64_t child) noexcept nogil:
-    """A struct: its fields, then its tags."""
+    """Learn a struct: its fields, then its tags."""
     cdef const Node* node = &one.walk.nodes[child]
     cdef int64_t k, row, rows = next_row(one, child, &row)
     if rows < 0:
@@ -87,7 +87,7 @@ cdef bint learn_row(Learner* one, int64_t child) noexcept nogil:
 
 
 cdef inline int64_t next_row(Learner* one, int64_t child, int64_t* row) noexcept nogil:
-    """The counter of a node's rows, one further; -1 if there is no room for it."""
+    """Advance the counter of a node's rows; -1 if there is no room for a counter."""
     cdef int64_t rows = find_counter(one.steps, child)
     if rows >= 0:
         row[0] = one.steps.counter[rows].each
@@ -121,7 +121,7 @@ cdef bint learn_op(Learner* one, const Op* op, int64_t rows, int64_t row) noexce
 
 
 cdef bint learn_vector(Learner* one, const Op* op, int64_t rows, int64_t row, int64_t length) noexcept nogil:
-    """The elements of a VECTOR, its length being known."""
+    """Learn the elements of a VECTOR of known length."""
     cdef Step* step
     cdef int64_t items
     if length > 0 and op.begins >= 0:
@@ -136,14 +136,14 @@ cdef bint learn_vector(Learner* one, const Op* op, int64_t rows, int64_t row, in
 
 
 cdef bint learn_ends(Learner* one, const Op* op, int64_t rows, int64_t row, int64_t length) noexcept nogil:
-    """Where the elements or children of a row end, and whether it is null: `length` is -1 then."""
+    """Learn where the elements or children of a row end, and whether the row is null (`length` is -1)."""
     cdef Step* step = add_step(one.steps, ENDS, op, rows, row)
     cdef int64_t items = find_counter(one.steps, elements_key(op.column + 1) if op.code == VECTOR else op.child)
     if step == NULL or items < 0:
         return False
     step.items, step.item = <int32_t>items, <int32_t>(one.steps.counter[items].each + max(length, <int64_t>0))
     if op.code == VECTOR:
-        one.steps.counter[items].each = step.item  # Children count themselves.
+        one.steps.counter[items].each = step.item  # Each child adds itself to this counter.
         if op.begins >= 0:
             step = add_step(one.steps, BEGINS, op, rows, row)
             if step == NULL:
@@ -158,7 +158,8 @@ cdef bint learn_ends(Learner* one, const Op* op, int64_t rows, int64_t row, int6
 
 
 cdef bint learn_tags(Learner* one, const Node* node, int64_t rows, int64_t row) noexcept nogil:
-    """The tagged fields that were sent, and the defaults of the others; False with unknown ones: those are walked."""
+    """Learn the sent tagged fields and the defaults of the others. False if there are unknown tags: those are walked.
+    """
     cdef int64_t tag, left, known = node.op_end
     left = learn_varint(one)
     while left > 0:
@@ -187,7 +188,7 @@ cdef inline int64_t learn_varint(Learner* one) noexcept nogil:
 
 
 cdef bint learn_default(Learner* one, const Op* op, int64_t rows, int64_t row) noexcept nogil:
-    """What a field holds whose tag was not sent."""
+    """Learn the default of a field whose tag was not sent."""
     cdef const Node* below
     cdef int64_t k
     if is_left_out(one.walk, op):
@@ -219,7 +220,7 @@ cdef bint is_alike(const uint8_t* record, const Layout* layout) noexcept nogil:
 
 
 cdef int64_t count_alike(const uint8_t* record, int64_t limit, const Layout* layout) noexcept nogil:
-    """How many of the next `limit` records have that layout."""
+    """The number of the next `limit` records that have the layout."""
     cdef int64_t done = 0, k, block, size = layout.steps.size
     cdef uint64_t different = 0
     while done + MIN_RUN <= limit:
@@ -237,7 +238,7 @@ cdef int64_t count_alike(const uint8_t* record, int64_t limit, const Layout* lay
 
 
 cdef bint find_run(Walk* w, int64_t child, int64_t count) noexcept nogil:
-    """Note how many of the next records are handled at once, and how."""
+    """Store how many of the next records are read at once, and how."""
     cdef Layout* layout = &w.layouts[child]
     cdef int64_t fit, alike = 0, mixed, is_flat = w.nodes[child].flat
     cdef bint was_mixed = w.mixed != NULL and w.mixed.child == child
@@ -247,12 +248,12 @@ cdef bint find_run(Walk* w, int64_t child, int64_t count) noexcept nogil:
         alike = count_alike(w.data + w.at, min(fit, <int64_t>MIN_RUN) if was_mixed else fit, layout)
         if was_mixed and alike == MIN_RUN:
             alike = count_alike(w.data + w.at, fit, layout)
-    if was_mixed and alike < count and alike < BLOCK:  # Runs between records that differ are too short to be alone.
+    if was_mixed and alike < count and alike < BLOCK:  # Such short runs are read as mixed ones.
         mixed = count_mixed(w, child, min(count, <int64_t>MOST_MIXED))
         if mixed > alike and (mixed >= MIN_RUN or mixed == count):
             w.mixed.turns += 1
             if w.mixed.turns & RARELY == 0:
-                learn(w, child, layout, w.at)  # Those that are alike later may be like this one.
+                learn(w, child, layout, w.at)  # Later records may have the layout of this one.
             return push_run(w, mixed << 2 | MIXED) and push_run(w, <int64_t>w.mixed.varying)
     if alike and (alike >= MIN_RUN or alike == count or not is_flat):
         layout.misses = 0
@@ -262,7 +263,7 @@ cdef bint find_run(Walk* w, int64_t child, int64_t count) noexcept nogil:
 
 
 cdef void learn_all(Walk* w, int64_t child, int64_t begin) noexcept nogil:
-    """Learn from records that were walked, the last of which begins there."""
+    """Learn from walked records, the last of which begins at `begin`."""
     learn(w, child, &w.layouts[child], begin)
     if w.nodes[child].flat and w.varying:
         if w.mixed != NULL and w.mixed.child == child:

@@ -1,4 +1,4 @@
-"""The layouts of records, to be written."""
+"""Learns the layouts of records to be written."""
 
 from libc.stdint cimport int64_t
 

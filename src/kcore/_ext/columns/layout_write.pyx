@@ -1,7 +1,7 @@
-"""The layouts of records to be written: rows that are alike, and where their fields go.
+"""Learns the layouts of records to be written: which rows are alike, and where their fields go.
 
-Rows are alike where all their lengths are the same, what is null and which tags they leave out, and likewise in all
-rows below them.
+Rows are alike if they have the same lengths, the same null fields and the same left-out tags, and all rows below them
+are alike too.
 """
 
 from libc.stdint cimport int32_t, int64_t, uint8_t
@@ -15,14 +15,14 @@ from kcore._ext.columns.steps cimport (
 )
 
 cdef enum:
-    SOME = 64     # Rows compared at first,
-    MANY = 8192   # and at most: so that a field of long runs is not compared again and again.
+    SOME = 64     # Rows compared at first.
+    MANY = 8192   # The most rows compared, so that a field of long runs is not compared again and again.
 
 
 cdef bint find_layout(Sink* s, int64_t child, int64_t row, bint is_mixed) noexcept nogil:
-    """The layout of `row`, where enough rows after it have the same; not only those of the same parent.
+    """The layout of `row` if enough following rows have the same one; they may have other parents.
 
-    More must have it where those that differ are mixed: such rows take little longer than rows that are alike.
+    Mixed rows take little longer than rows that are alike, so where rows can be mixed more rows must be alike.
     """
     cdef Layout* layout = &s.layouts[child]
     cdef Learner one = Learner(s, &layout.steps)
@@ -42,7 +42,7 @@ cdef bint find_layout(Sink* s, int64_t child, int64_t row, bint is_mixed) noexce
 
 
 cdef int64_t alike_rows(const Sink* s, int64_t child, int64_t row, int64_t each, int64_t limit) noexcept nogil:
-    """How many of `limit` records, with `each` rows of the node, are as the first; 0 where none can be learned."""
+    """How many of `limit` records, with `each` rows of the node, equal the first; 0 if no layout can be learned."""
     cdef const Node* node = &s.nodes[child]
     cdef int64_t k
     if each == 0:
@@ -77,7 +77,7 @@ cdef int64_t alike_op(const Sink* s, const Op* op, int64_t row, int64_t each, in
 
 
 cdef int64_t same_lengths(const int32_t* offsets, int64_t each, int64_t count) noexcept nogil:
-    """How many lengths are as those `each` before them; the first so many count as such."""
+    """How many lengths equal the lengths `each` places before them; the first `each` lengths always count."""
     cdef int64_t k = each, block
     cdef int32_t different
     while k + BLOCK <= count:
@@ -93,7 +93,7 @@ cdef int64_t same_lengths(const int32_t* offsets, int64_t each, int64_t count) n
 
 
 cdef int64_t same_bytes(const uint8_t* flags, int64_t each, int64_t count) noexcept nogil:
-    """Likewise of flags: what is not null, or absent."""
+    """How many flags (not null, or absent) equal the flags `each` places before them; the first `each` always count."""
     cdef int64_t k = each, block
     cdef uint8_t different
     while k + BLOCK <= count:
@@ -110,11 +110,11 @@ cdef int64_t same_bytes(const uint8_t* flags, int64_t each, int64_t count) noexc
 
 cdef struct Learner:
     const Sink* sink
-    Steps* steps  # `size` is how far learning has come.
+    Steps* steps  # `size` grows while the layout is learned.
 
 
 cdef bint learn_next(Learner* one, int64_t child, int64_t row) noexcept nogil:
-    """Note where the fields of the record's next row of a node go."""
+    """Learn where the fields of the record's next row of a node go."""
     cdef int64_t rows = find_counter(one.steps, child)
     if rows < 0:
         return False
@@ -125,7 +125,7 @@ cdef bint learn_next(Learner* one, int64_t child, int64_t row) noexcept nogil:
 
 
 cdef bint learn_row(Learner* one, int64_t child, int64_t row, int64_t rows, int64_t mine) noexcept nogil:
-    """A struct: its fields, then its tags. `row` is the record's row number `mine` by the counter `rows`."""
+    """Learn a struct: its fields, then its tags. `row` is number `mine` of the record's rows by the counter `rows`."""
     cdef const Node* node = &one.sink.nodes[child]
     cdef int64_t k
     for k in range(node.op_begin, node.op_end):
@@ -142,7 +142,7 @@ cdef bint learn_op(Learner* one, const Op* op, int64_t row, int64_t rows, int64_
         one.steps.size += op.width
         return True
     if op.code == STRUCT and not op.nullable:
-        return learn_row(one, op.child, row, rows, mine)  # A row of its own for each of the parent's.
+        return learn_row(one, op.child, row, rows, mine)  # Each row of the parent has a row of its own.
     first, length = offset_at(one.sink, op, row), length_at(one.sink, op, row)
     if not add_span(one, op, 1 if op.code == STRUCT else prefix_size(op, length)):
         return False
@@ -199,12 +199,12 @@ cdef bint learn_tags(Learner* one, const Node* node, int64_t row, int64_t rows, 
 
 
 cdef inline bint has_hidden_row(const Sink* s, const Op* op, int64_t row) noexcept nogil:
-    """Whether a struct that may be null has a row, though its tag is left out: the counters would miss it."""
+    """True if a nullable struct has a row although its tag is left out: the counters would miss that row."""
     return op.code == STRUCT and op.nullable and not is_unset(s, op) and not is_null(s, op, row)
 
 
 cdef bint add_span(Learner* one, const Op* op, int64_t size) noexcept nogil:
-    """The next bytes are the same in each record; they are one step with those before them."""
+    """Add `size` bytes that are the same in each record; they join the step of the bytes before them."""
     cdef Step* step = &one.steps.step[one.steps.count - 1] if one.steps.count else NULL
     if step == NULL or step.kind != SPAN:
         step = add_step(one.steps, SPAN, op, 0, 0)

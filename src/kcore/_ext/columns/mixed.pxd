@@ -1,8 +1,8 @@
-"""Flat records that differ in the lengths of a few vectors of int32 alone, as the ISRs of a cluster in trouble do.
+"""Handles flat records that differ only in the lengths of a few int32 vectors, as ISRs do while brokers fail.
 
-Such a record is cut behind the length of each of those vectors. The pieces have the same size in every record: joined,
-they are a record of one layout, whose fields move a block at a time (`steps.pxd`). The vectors move one by one, in the
-same pass that cuts or joins: it has no branch that depends on their lengths, which no processor could predict.
+A record is cut behind the length of each of those vectors. The pieces have the same size in every record. Joined, they
+are a record of one layout, whose fields move a block at a time (`steps.pxd`). The vectors move one by one in the pass
+that cuts or joins. That pass has no branch on a length, because no processor could predict such a branch.
 """
 
 from libc.stdint cimport int32_t, int64_t, uint8_t, uint32_t, uint64_t
@@ -186,9 +186,9 @@ cdef extern from *:
     #endif
     """
     enum:
-        OVER "KX_OVER"         # So many bytes may be read and written behind a record, and behind its pieces.
+        OVER "KX_OVER"         # Bytes that may be read and written behind a record and behind its pieces.
         MAX_VARYING "KX_VECTORS"
-        LONGEST "KX_LONGEST"   # Elements of a vector that may differ in length.
+        LONGEST "KX_LONGEST"   # The longest vector, in elements, whose length may differ.
         MAX_CHECKS "KX_CHECKS"
     ctypedef struct Cuts "kx_cuts":
         int64_t vectors
@@ -219,19 +219,19 @@ cdef enum:
 
 cdef struct Mixed:
     int64_t child                  # the node; -1 while there is none
-    uint64_t varying               # which of its fields differ in length, a bit each
-    int64_t turns                  # how many runs were found
-    int64_t end                    # of the records that were found last, in the message
-    int64_t totals[4]              # elements of their vectors that differ
-    int64_t begin                  # of the piece that is being learned, among the pieces joined
+    uint64_t varying               # the fields that differ in length, a bit each
+    int64_t turns                  # number of runs that were found
+    int64_t end                    # end of the last found records in the message
+    int64_t totals[4]              # elements of the vectors that differ
+    int64_t begin                  # begin of the piece that is being learned, within the joined pieces
     const Op* op[4]                # the vectors that differ
     Cuts cuts
-    uint8_t same[256]              # for writing: the bytes that all records have, at their places in the pieces
-    Steps steps                    # of the pieces joined: `size` is theirs together
+    uint8_t same[256]              # for writing: the bytes that all records share, at their places in the pieces
+    Steps steps                    # of the joined pieces; `size` is their total size
 
 
 cdef inline bint may_vary(const Op* op) noexcept nogil:
-    """Whether it is a vector of int32 that may differ in length."""
+    """True if the op is a vector of int32 that may differ in length."""
     return op.code == VECTOR and op.width == 4 and not op.nullable and not op.is_bool
 
 
@@ -246,7 +246,7 @@ cdef inline bint begin_cuts(Mixed* m, int64_t child) noexcept nogil:
 
 
 cdef inline bint add_cut(Mixed* m, const Op* op, int64_t prefix) noexcept nogil:
-    """The piece ends behind a length of so many bytes. False for one too many."""
+    """End the piece behind a length of `prefix` bytes. False if there are too many pieces."""
     cdef int64_t k = m.cuts.vectors
     if k == MAX_VARYING or prefix not in (1, 4):
         return False
@@ -259,13 +259,13 @@ cdef inline bint add_cut(Mixed* m, const Op* op, int64_t prefix) noexcept nogil:
 
 
 cdef inline void end_cuts(Mixed* m) noexcept nogil:
-    """The last piece ends here."""
+    """End the last piece."""
     m.cuts.piece[m.cuts.vectors] = m.steps.size - m.begin
     m.cuts.most = m.steps.size + m.cuts.vectors * 4 * LONGEST
 
 
 cdef inline Step* add_values(Mixed* m, const Op* op, int64_t length) noexcept nogil:
-    """The elements of a vector that is as long in every record; NULL where there is no room for the step."""
+    """Add the elements of a vector that has the same length in every record; NULL if there is no room for the step."""
     cdef Step* step = add_step(&m.steps, VALUES, op, 0, 0)
     cdef int64_t items = find_counter(&m.steps, elements_key(op.column + 1))
     if step == NULL or items < 0:

@@ -1,4 +1,4 @@
-"""Records that differ in the lengths of a few vectors, read."""
+"""Reads records that differ in the lengths of a few vectors."""
 
 from libc.stdint cimport int64_t, uint64_t
 

@@ -1,4 +1,4 @@
-"""Records that differ in the lengths of a few vectors, written."""
+"""Writes records that differ in the lengths of a few vectors."""
 
 from libc.stdint cimport int64_t
 

@@ -1,6 +1,6 @@
-"""Records that differ in the lengths of a few vectors, written: pieces a block at a time, then joined with the vectors.
+"""Writes records that differ in the lengths of a few vectors: pieces a block at a time, then joined with the vectors.
 
-Which vectors differ is known of whole columns, so there is nothing to learn from a record.
+Whole columns show which vectors differ, so there is nothing to learn from a record.
 """
 
 from libc.stdint cimport int32_t, int64_t, uint8_t
@@ -17,11 +17,11 @@ from kcore._ext.wire.sink cimport Sink, put_length
 from kcore._ext.columns.steps cimport FIELD, SPAN, Step, add_step, block_of
 
 cdef enum:
-    MIN_BLOCK = 32    # As `block_of` has it.
+    MIN_BLOCK = 32    # The value that `block_of` returns for such records.
 
 
 cdef bint can_be_mixed(Sink* s, int64_t child) noexcept nogil:
-    """Whether the rows of a flat node without tags differ in lengths that `write_mixed` can write."""
+    """True if the rows of a flat node without tags differ only in lengths that `write_mixed` can write."""
     if s.mixed == NULL:
         s.mixed = <Mixed*>malloc(sizeof(Mixed))
         if s.mixed == NULL:
@@ -35,9 +35,9 @@ cdef bint can_be_mixed(Sink* s, int64_t child) noexcept nogil:
 
 
 cdef int64_t write_mixed(Sink* s, int64_t row, int64_t count) noexcept nogil:
-    """Write `count` rows of the node that `can_be_mixed`; how many of them were.
+    """Write up to `count` rows of the node that `can_be_mixed`; returns how many were written.
 
-    The last rows of a message or of a column stay: more bytes are written and read than a record has.
+    The last rows of a message or of a column are left: the pass reads and writes more bytes than a record has.
     """
     cdef Mixed* m = s.mixed
     cdef uint8_t joined[MIN_BLOCK * MAX_JOINED + OVER]
@@ -65,7 +65,7 @@ cdef int64_t write_mixed(Sink* s, int64_t row, int64_t count) noexcept nogil:
 
 
 cdef bint learn(const Sink* s, Mixed* m, int64_t child) noexcept nogil:
-    """Where the fields of the node's rows go, from row 0 on, and the bytes that are the same in each of them."""
+    """Learn where the fields of the node's rows go, from row 0 on, and the bytes that all rows share."""
     cdef const Node* node = &s.nodes[child]
     cdef const Op* op
     cdef int64_t k
@@ -93,7 +93,7 @@ cdef bint learn(const Sink* s, Mixed* m, int64_t child) noexcept nogil:
 
 
 cdef bint learn_steady(const Sink* s, Mixed* m, const Op* op) noexcept nogil:
-    """A vector that is as long in every record."""
+    """Learn a vector that has the same length in every record."""
     cdef int64_t k, length = s.widest[op.column]
     cdef uint8_t prefix[5]
     cdef Step* step
@@ -114,7 +114,7 @@ cdef bint learn_steady(const Sink* s, Mixed* m, const Op* op) noexcept nogil:
 
 
 cdef bint add_same(Mixed* m, const Op* op, uint8_t byte) noexcept nogil:
-    """A byte that is the same in every record; those side by side are one step."""
+    """Add a byte that is the same in every record; adjacent bytes are one step."""
     cdef Step* step = &m.steps.step[m.steps.count - 1] if m.steps.count else NULL
     if step == NULL or step.kind != SPAN or step.offset + step.length != m.steps.size:
         step = add_step(&m.steps, SPAN, op, 0, 0)

@@ -1,19 +1,19 @@
-"""What the column kernels share: the program that `wire/layout.py` writes, and loads and stores of any byte order.
+"""Shared by the column kernels: the program that `wire/layout.py` writes, and loads and stores of any byte order.
 
-A program is two tables of int64, one row a struct and one row a field; the structs below name their columns.
+A program is two tables of int64 with one row a struct and one row a field; the structs below name the columns.
 """
 
 from libc.stdint cimport int32_t, int64_t, uint8_t, uint16_t, uint32_t, uint64_t
 from libc.string cimport memcpy, memset
 
-cdef enum Code:  # What a field is on the wire.
+cdef enum Code:  # The encoding of a field.
     FIXED = 0    # `width` bytes; swapped to the host's order where the width is 2, 4 or 8
     BOOL = 1     # a byte, kept as 0 or 1
     VECTOR = 2   # a length and that many elements of `width`: strings, bytes, arrays of numbers
     ROWS = 3     # a count and that many structs
     STRUCT = 4   # one struct, behind a marker byte where it may be null
 
-cdef enum Prefix:  # How a length is written.
+cdef enum Prefix:  # The encoding of a length.
     INT16 = 0
     INT32 = 1
     VARINT = 2   # length + 1
@@ -22,10 +22,10 @@ cdef enum Limits:
     MAX_WINDOWS = 32
     MAX_VECTORS = 12
     BLOCK = 64       # Records compared at a time.
-    BLOCK_BYTES = 6144  # Records moved field by field at a time: what they touch stays in the L1 cache.
-    OTHERS = 32      # Records of other layouts than the one before, likewise; no more than BLOCK.
-    FEW = 6          # Fewer structs of one array are not looked at for runs.
-    MIN_RUN = 8      # Shorter runs of equal layout are not worth their set-up.
+    BLOCK_BYTES = 6144  # Records moved field by field at a time: their bytes stay in the L1 cache.
+    OTHERS = 32      # Records read at a time if their layout differs from the one before; at most BLOCK.
+    FEW = 6          # An array of fewer structs is not searched for runs.
+    MIN_RUN = 8      # A shorter run of equal layout is not worth its set-up.
     MAX_TEXT = 32767  # Kafka's limit of a string, compact or not.
 
 cdef struct Op:
@@ -39,27 +39,27 @@ cdef struct Op:
     # STRUCT or null: offsets.
     int64_t column
     int64_t child     # ROWS, STRUCT: the node
-    int64_t tag       # of a tagged field
-    int64_t fallback  # the default's bytes on the wire, first byte first; of a VECTOR, ROWS or STRUCT: is it null
-    int64_t begins    # of a VECTOR that stays in the message: the column of where its rows begin; -1 of others
-    int64_t together  # bytes of this and the FIXED and BOOL fields in line after it; 0 of others
-    int64_t number    # of those fields
+    int64_t tag       # tag of a tagged field
+    int64_t fallback  # the default's bytes on the wire, first byte first; VECTOR, ROWS, STRUCT: 1 if it is null
+    int64_t begins    # the column of row begins, for a VECTOR that stays in the message; -1 for other fields
+    int64_t together  # bytes of this field and the FIXED and BOOL fields in line after it; 0 for other fields
+    int64_t number    # number of those fields
 
 cdef struct Node:
     int64_t op_begin    # fields in line
     int64_t op_end      # tagged fields follow, ascending
     int64_t tag_end
     int64_t flexible    # ends in tagged fields
-    int64_t tag_column  # of unknown tags: row, tag, offsets, bytes
+    int64_t tag_column  # first column of the unknown tags: row, tag, offsets, bytes
     int64_t min_size    # the fewest bytes that a row takes
     int64_t flat        # only FIXED, BOOL and few VECTORs without null, no known tags: handled field by field
 
-cdef struct Extent:  # How long a column is.
+cdef struct Extent:  # The length of a column.
     int64_t is_total  # by a column's total, or by a node's rows
-    int64_t counted   # of which column or node
-    int64_t more      # offsets have one more
+    int64_t counted   # number of that column or node
+    int64_t more      # 1 for offsets, which have one value more
     int64_t width     # bytes a value
-    int64_t owner     # the op of the tagged field that the column is of; -1 for none
+    int64_t owner     # the op of the column's tagged field; -1 for none
 
 cdef extern from *:
     """
@@ -368,7 +368,7 @@ cdef extern from *:
 cdef inline void move(
     uint8_t* target, const uint8_t* source, int64_t count, int64_t width, bint is_bool
 ) noexcept nogil:
-    """Copy `count` values between wire and column order."""
+    """Copy `count` values between wire order and column order."""
     cdef int64_t k
     if is_bool:
         for k in range(count):
@@ -387,7 +387,7 @@ cdef inline void move(
 
 
 cdef inline void default_bytes(const Op* op, uint8_t* value) noexcept nogil:
-    """The 16 bytes that begin with a FIXED or BOOL field's default, as a column has it."""
+    """Write the 16 bytes that begin with the column value of a FIXED or BOOL field's default."""
     memset(value, 0, 16)
     if op.width < 16:
         move(value, <const uint8_t*>&op.fallback, 1, op.width, op.code == BOOL)
@@ -397,7 +397,7 @@ cdef inline void move_vectors(
     uint8_t* target, int64_t target_step, const uint8_t* source, int64_t source_step, int64_t n, int64_t length,
     const Op* op,
 ) noexcept nogil:
-    """Copy `length` elements a record, for `n` records; three int32 a record is what most partitions have."""
+    """Copy `length` elements a record, for `n` records. Three int32 a record are fastest: most partitions have them."""
     cdef int64_t k
     if op.width == 4 and length == 3:
         if can_shuffle and target_step == 12:
@@ -416,7 +416,7 @@ cdef inline void move_vectors(
 
 
 cdef inline bint is_utf8(const uint8_t* text, int64_t length) noexcept nogil:
-    """Whether the bytes are UTF-8 as RFC 3629 has it: shortest forms, no surrogates, nothing past U+10FFFF."""
+    """True if the bytes are UTF-8 by RFC 3629: shortest forms, no surrogates, nothing past U+10FFFF."""
     cdef int64_t k = 0, more
     cdef uint8_t lead, low, high
     while k < length:

@@ -1,4 +1,4 @@
-"""Values of records into batches of magic 2 (KIP-98), uncompressed, all of one time; all but the checksum."""
+"""Frames record values as uncompressed batches of magic 2 (KIP-98), all of one time and without the checksum."""
 
 from libc.stdint cimport int32_t, int64_t, uint8_t, uint32_t
 from libc.string cimport memcpy
@@ -7,13 +7,13 @@ from kcore._ext.tables.record_values cimport put32, put64, put_varint, varint_si
 
 cdef enum:
     HEADER_BYTES = 61
-    LENGTH_END = 12  # Bytes of a batch before those that its length counts.
+    LENGTH_END = 12  # Bytes of a batch before the bytes that its length counts.
     MAGIC = 2
     AROUND_VALUE = 4  # Attributes, timestamp delta, a null key's length, the number of headers: a byte each.
 
 
 cdef inline uint32_t zigzag(uint32_t number) noexcept nogil:
-    """Of a number that is not negative and below 2^31."""
+    """The zigzag encoding of a number that is not negative and below 2^31."""
     return number << 1
 
 
@@ -53,10 +53,10 @@ def batch(
     const uint8_t[::1] values, const int64_t[::1] offsets, Py_ssize_t first, int64_t base_offset, int32_t epoch,
     int64_t time_ms, int64_t most_bytes, uint8_t[::1] out,
 ) -> tuple:
-    """One batch to the front of `out`, from value `first` on, as many as `most_bytes` take, at least one.
+    """Write one batch at the front of `out`: values from `first` on, as many as `most_bytes` take, at least one.
 
-    Gives the batch's size and the first value that is not in it. Value k is values[offsets[k]:offsets[k + 1]]; `out` is
-    as long as `most_bytes` or the first value's batch.
+    Returns the batch's size and the first value behind it. Value k is values[offsets[k]:offsets[k + 1]]. `out` has the
+    size `most_bytes`, or the size of the first value's batch if that is larger.
     """
     cdef Py_ssize_t k, end = offsets.shape[0] - 1
     cdef int64_t size = HEADER_BYTES, one

@@ -1,4 +1,4 @@
-"""Runs of records, read."""
+"""Reads runs of records."""
 
 from libc.stdint cimport int64_t, uint8_t
 
@@ -12,7 +12,7 @@ cdef void copy_others(Walk* w, const Node* node, int64_t row, int64_t count, con
 
 
 cdef inline int64_t* total_of(const Walk* w, int64_t key) noexcept nogil:
-    """How many rows a node has so far, or elements a column."""
+    """The counter of a node's rows or of a column's elements."""
     return &w.rows[key] if key >= 0 else &w.totals[-1 - key]
 
 

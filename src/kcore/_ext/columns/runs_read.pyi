@@ -1,1 +1,1 @@
-"""Runs of records, read: for the other kernels, nothing for Python."""
+"""Reads runs of records: for the other kernels, nothing for Python."""

@@ -1,7 +1,7 @@
-"""Runs of records, read: those of one layout step by step, flat ones of any layouts field by field.
+"""Reads runs of records: those of one layout step by step, flat ones of any layouts field by field.
 
-A walk from length to length is a serial chain. Records of one layout need none; for others the chain goes first, to
-know where each part begins.
+A walk from length to length is a serial chain. Records of one layout need no chain. For other records the chain runs
+first and finds where each part begins.
 """
 
 from libc.stdint cimport int32_t, int64_t, uint8_t
@@ -18,14 +18,15 @@ from kcore._ext.columns.walk cimport BAD_TEXT, Layout, Places, Walk, fail, peek_
 cdef struct Link:
     const Op* op
     int64_t gap     # fixed bytes before the length
-    int64_t length  # of the record before
-    int64_t step    # bytes of that length and its elements
+    int64_t length  # in the record before
+    int64_t step    # bytes of the length and its elements
 
 
 cdef int64_t chain(Walk* w, const Node* node, int64_t count, Places* places) noexcept nogil:
-    """Where the next records and their vectors are; stops before the first that is wrong or unusual.
+    """Find the next records and their vectors; stops before the first that is wrong or unusual.
 
-    A length is compared with that of the record before: where it is the same, the processor need not wait for it.
+    Each length is compared with the length in the record before: if they are equal, the processor need not wait for
+    it.
     """
     cdef Link links[MAX_VECTORS]
     cdef Link* link
@@ -61,12 +62,14 @@ cdef int64_t chain(Walk* w, const Node* node, int64_t count, Places* places) noe
 
 
 cdef inline int64_t prefix_width(const Op* op) noexcept nogil:
-    """Bytes of a length that is short."""
+    """Bytes of the encoding of a short length."""
     return 1 if op.prefix == VARINT else 2 if op.prefix == INT16 else 4
 
 
 cdef int64_t find_links(const Walk* w, const Node* node, Link* links, int64_t* tail) noexcept nogil:
-    """The vectors of a flat node, what lies before each, and after the last; how many they are."""
+    """Find the vectors of a flat node and the fixed bytes before each and after the last; returns the number of
+    vectors.
+    """
     cdef int64_t k, vectors = 0, gap = 0
     for k in range(node.op_begin, node.op_end):
         if w.ops[k].code == VECTOR:
@@ -103,7 +106,7 @@ cdef bint count_others(Walk* w, const Node* node, int64_t count, const Places* p
 
 
 cdef inline bint fail_at(Walk* w, int64_t at) noexcept nogil:
-    """Of all strings that are not UTF-8, the first in the message is told."""
+    """Fail with the offset of the first string of the message that is not UTF-8."""
     w.at = at
     return fail(w, BAD_TEXT)
 
@@ -133,7 +136,7 @@ cdef void copy_others(Walk* w, const Node* node, int64_t row, int64_t count, con
             if op.begins >= 0:
                 (<int64_t*>w.columns[op.begins])[row + r] = source - w.data
             elif op.width == 4 and length <= 4 and w.data + w.size - source >= 16:
-                move32x4(values + filled * 4, source)  # Too many: the next row, or the column's slack, takes the rest.
+                move32x4(values + filled * 4, source)  # The next row, or the column's slack, takes the surplus.
             else:
                 move(values + filled * op.width, source, length, op.width, op.is_bool)
             filled += length
@@ -144,7 +147,7 @@ cdef void copy_others(Walk* w, const Node* node, int64_t row, int64_t count, con
 
 
 cdef bint count_run(Walk* w, const Layout* layout, int64_t count) noexcept nogil:
-    """Add up what `count` records of that layout hold; False where a string is not UTF-8."""
+    """Add up the elements of `count` records of the layout; False if a string is not UTF-8."""
     cdef const Steps* steps = &layout.steps
     cdef int64_t k, r, first = w.size
     cdef const Step* step
@@ -166,7 +169,7 @@ cdef bint count_run(Walk* w, const Layout* layout, int64_t count) noexcept nogil
 
 
 cdef void copy_run(Walk* w, Layout* layout, int64_t count) noexcept nogil:
-    """Fill columns from the `count` records at `w.at`, a block at a time so that it stays in the cache."""
+    """Fill columns from the `count` records at `w.at`, a block at a time so that the block stays in the cache."""
     cdef Steps* steps = &layout.steps
     cdef int64_t k, block
     for k in range(steps.counters):
@@ -183,7 +186,7 @@ cdef void copy_run(Walk* w, Layout* layout, int64_t count) noexcept nogil:
 
 
 cdef void copy_block(Walk* w, const Steps* steps, const uint8_t* records, int64_t count) noexcept nogil:
-    """Fill columns from `count` records, which are not those of the message where only parts of it are of a layout."""
+    """Fill columns from `count` records; for mixed records these are the joined pieces, not the message."""
     cdef int64_t row, each
     cdef const uint8_t* source
     cdef const Op* op

@@ -1,4 +1,4 @@
-"""Runs of records, written."""
+"""Writes runs of records."""
 
 from libc.stdint cimport int64_t, uint8_t
 

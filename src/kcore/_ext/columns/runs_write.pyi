@@ -1,1 +1,1 @@
-"""Runs of records, written: for the other kernels, nothing for Python."""
+"""Writes runs of records: for the other kernels, nothing for Python."""

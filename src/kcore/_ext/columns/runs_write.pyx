@@ -1,4 +1,4 @@
-"""Runs of records, written: those of one layout step by step, flat ones of any layouts vectors first."""
+"""Writes runs of records: those of one layout step by step, flat ones of any layouts vectors first."""
 
 from libc.stdint cimport int32_t, int64_t, uint8_t
 from libc.string cimport memcpy
@@ -13,7 +13,7 @@ from kcore._ext.columns.steps cimport DUO, PAIR, QUAD, SPAN, TRIO, VALUES, Step,
 
 
 cdef void write_run(Sink* s, const Layout* layout, int64_t row, int64_t count) noexcept nogil:
-    """Rows of a layout, a block at a time so that what is written is still in the L1 cache."""
+    """Write rows of a layout, a block at a time so that the written bytes are still in the L1 cache."""
     cdef int64_t block
     while count:
         block = min(count, block_of(&layout.steps))
@@ -26,7 +26,7 @@ cdef void write_run(Sink* s, const Layout* layout, int64_t row, int64_t count) n
 cdef void write_block(
     const Sink* s, const Steps* steps, uint8_t* records, const uint8_t* same, int64_t done, int64_t count
 ) noexcept nogil:
-    """`count` records after the first `done` of a layout; `same` is a record with the bytes that all of them have."""
+    """Write `count` records of a layout after the first `done`; `same` has the bytes that all records share."""
     cdef int64_t row, each
     cdef const Op* op
     cdef const Step* step = &steps.step[0]
@@ -55,7 +55,7 @@ cdef void write_block(
 cdef inline void write_span(
     uint8_t* target, int64_t size, const uint8_t* same, int64_t length, int64_t count
 ) noexcept nogil:
-    """The same few bytes in each record."""
+    """Write the same few bytes in each record."""
     cdef uint8_t value[16]
     cdef int64_t width
     if length == 1:
@@ -93,11 +93,11 @@ cdef struct Part:
     int64_t first
     int64_t length
     const uint8_t* values
-    int64_t spare    # elements before this one have 16 bytes to load
+    int64_t spare    # elements that may be loaded as 16 bytes lie before this one
 
 
 cdef void write_others(Sink* s, const Node* node, int64_t row, int64_t count) noexcept nogil:
-    """At most BLOCK rows of any layout: the vectors first, record by record, then the fields between them."""
+    """Write at most BLOCK rows of any layout: the vectors first, record by record, then the fields between them."""
     cdef int32_t places[MAX_VECTORS + 1][BLOCK]
     cdef Part parts[MAX_VECTORS]
     cdef int64_t k, r, vector = 0, gap = 0, tail, vectors = find_parts(s, node, row, parts, &tail)
@@ -121,7 +121,8 @@ cdef void write_others(Sink* s, const Node* node, int64_t row, int64_t count) no
 
 
 cdef int64_t find_parts(const Sink* s, const Node* node, int64_t row, Part* parts, int64_t* tail) noexcept nogil:
-    """The vectors of a flat node from `row` on, and the fixed bytes after the last; how many they are."""
+    """Find the vectors of a flat node from `row` on and the fixed bytes after the last; returns the number of vectors.
+    """
     cdef int64_t k, vectors = 0, gap = 0
     cdef const Op* op
     for k in range(node.op_begin, node.op_end):
@@ -145,9 +146,10 @@ cdef int64_t write_vectors(
     const Sink* s, const Part* parts, int64_t vectors, int64_t tail, uint8_t* out, int64_t row, int64_t count,
     int32_t[MAX_VECTORS + 1][BLOCK] places,
 ) noexcept nogil:
-    """The vectors of `count` records, and where each record and what follows its vectors begin; the size of all.
+    """Write the vectors of `count` records and store where each record and each part after a vector begins.
 
-    Few int32 are written as four: what is too many is written over by what follows, as nothing behind is written yet.
+    Returns the size of all records. Short int32 vectors are written as four numbers: the next part overwrites the
+    surplus.
     """
     cdef int64_t k, r, begin, length, at = 0, room = s.size - (out - s.out)
     cdef const Part* part

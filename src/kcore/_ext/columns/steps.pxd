@@ -1,7 +1,7 @@
-"""The layout of a record, tags and all that is nested in it included, as steps: which bytes go to which column.
+"""Describes the layout of a record, with its tags and all nested structs, as steps: which bytes go to which column.
 
-A record is one struct of an array. Records are alike where all that tells their layout is the same: lengths, counts,
-what is null, which tags were sent. Then a step of one of them is the same step of them all, at other places.
+A record is one struct of an array. Records are alike if they have the same lengths, counts, null fields and sent tags.
+A step of one record is then a step of all records, at other places.
 """
 
 from libc.stdint cimport int32_t, int64_t, uint8_t
@@ -9,10 +9,10 @@ from libc.stdint cimport int32_t, int64_t, uint8_t
 from kcore._ext.columns.program cimport BLOCK_BYTES, Op
 
 cdef enum StepLimits:
-    MAX_STEPS = 112     # Of a record; a longer one is walked.
+    MAX_STEPS = 112     # In a record; a record with more steps is walked.
     MAX_COUNTERS = 32
     MAX_NESTED = 8      # Structs of one array in a record.
-    MAX_BACKOFF = 5     # 2 to this power: so many records are walked before the next is learned, at the most.
+    MAX_BACKOFF = 5     # At most 2 to this power records are walked before the next layout is learned.
 
 cdef enum Kind:
     FIELD = 0    # a FIXED or BOOL
@@ -23,28 +23,28 @@ cdef enum Kind:
     VALUES = 5   # the elements of a VECTOR
     ENDS = 6     # where a row's elements or children end
     VALID = 7    # whether a row is not null
-    DEFAULT = 8  # a FIXED or BOOL whose tag is absent
+    DEFAULT = 8  # the default of a FIXED or BOOL whose tag is absent
     SPAN = 9     # bytes that are the same in each record
-    BEGINS = 10   # where a row's bytes begin that stay in the message
+    BEGINS = 10   # begins of rows that stay in the message
 
 cdef struct Step:
     const Op* op
     int32_t kind
-    int32_t offset  # of the bytes in the record
+    int32_t offset  # offset of the bytes in the record
     int32_t rows    # the counter of the node's rows
-    int32_t row     # which of the record's rows of that node
+    int32_t row     # number of the row among the record's rows of that node
     int32_t items   # VALUES, ENDS: the counter of the elements or children
-    int32_t item    # VALUES: the first of the record's; ENDS: how many of them come before the end
+    int32_t item    # VALUES: the record's first; ENDS: how many of the record's come before the end
     int32_t length  # VALUES: elements; VALID: 0 or 1; SPAN: bytes; QUAD, TRIO, PAIR, DUO: the first byte's place
     uint8_t mask[16]  # QUAD, TRIO, PAIR: the shuffle
 
 cdef struct Counter:
-    int64_t key      # a node, or what `elements_key` makes of a column
-    int64_t base     # how many there are before the record
-    int64_t each     # how many a record has
+    int64_t key      # a node, or `elements_key` of a column
+    int64_t base     # count before the record
+    int64_t each     # count in each record
 
 cdef struct Steps:
-    int64_t size     # of the record in bytes; 0 while unknown
+    int64_t size     # size of the record in bytes; 0 while unknown
     int64_t count
     int64_t counters
     Step step[MAX_STEPS]
@@ -52,7 +52,7 @@ cdef struct Steps:
 
 
 cdef inline int64_t block_of(const Steps* steps) noexcept nogil:
-    """So many records are moved step by step at a time, a power of two."""
+    """The number of records that are moved step by step at a time, a power of two."""
     cdef int64_t block = 32
     while block < 256 and 2 * block * steps.size <= BLOCK_BYTES:
         block *= 2
@@ -64,7 +64,7 @@ cdef inline int64_t elements_key(int64_t column) noexcept nogil:
 
 
 cdef inline int64_t find_counter(Steps* steps, int64_t key) noexcept nogil:
-    """The counter's place; -1 where there is no room for another."""
+    """The counter's place; -1 if there is no room for another counter."""
     cdef int64_t k
     for k in range(steps.counters):
         if steps.counter[k].key == key:
@@ -77,7 +77,7 @@ cdef inline int64_t find_counter(Steps* steps, int64_t key) noexcept nogil:
 
 
 cdef inline Step* add_step(Steps* steps, Kind kind, const Op* op, int64_t rows, int64_t row) noexcept nogil:
-    """A step at the place that learning has reached; NULL where there is no room for another."""
+    """Add a step at the place that learning has reached; NULL if there is no room for another step."""
     cdef Step* step = &steps.step[steps.count]
     if steps.count == MAX_STEPS:
         return NULL

@@ -3,10 +3,10 @@
 from kcore.types import Int32s, Int64s, UInt8s
 
 def starts_group(offsets: Int32s, values: UInt8s, starts: UInt8s) -> None:
-    """Set starts[k] to whether string k differs from string k - 1; the first always does."""
+    """Set starts[k] to whether string k differs from string k - 1; the first string always starts a group."""
 
 def repeat(offsets: Int32s, values: UInt8s, row_offsets: Int32s, repeated_offsets: Int32s, repeated: UInt8s) -> None:
-    """String k once for each row in row_offsets[k:k + 2]; the arrays to fill are just large enough."""
+    """Repeat string k once for each row in row_offsets[k:k + 2]; the arrays to fill have exactly that size."""
 
 def pack(source: memoryview, spans__mx: Int64s, places__m: Int64s, packed: UInt8s) -> None:
-    """The bytes of span m of `source` to `places__m[m]`; spans lie in `source`, and where they go in `packed`."""
+    """Copy span m of `source` to `places__m[m]`. The spans must lie in `source`, their copies in `packed`."""

@@ -1,11 +1,11 @@
-"""Columns of strings as offsets and bytes: which equal the one before, each several times, and spans put together."""
+"""Handles columns of strings as offsets and bytes: finds equal neighbours, repeats strings, packs spans."""
 
 from libc.stdint cimport int32_t, int64_t, uint8_t
 from libc.string cimport memcmp, memcpy
 
 
 def starts_group(const int32_t[::1] offsets, const uint8_t[::1] values, uint8_t[::1] starts):
-    """Set starts[k] to whether string k differs from string k - 1; the first always does."""
+    """Set starts[k] to whether string k differs from string k - 1; the first string always starts a group."""
     cdef int64_t k, size, before = -1
     cdef const uint8_t* text = &values[0] if values.shape[0] else NULL
     with nogil:
@@ -19,7 +19,7 @@ def repeat(
     const int32_t[::1] offsets, const uint8_t[::1] values, const int32_t[::1] row_offsets,
     int32_t[::1] repeated_offsets, uint8_t[::1] repeated,
 ):
-    """String k once for each row in row_offsets[k:k + 2]; the arrays to fill are just large enough."""
+    """Repeat string k once for each row in row_offsets[k:k + 2]; the arrays to fill have exactly that size."""
     cdef int64_t k, row, size, at = 0
     repeated_offsets[0] = 0
     with nogil:
@@ -33,7 +33,7 @@ def repeat(
 
 
 def pack(const uint8_t[::1] source, const int64_t[:, ::1] spans__mx, const int64_t[::1] places__m, uint8_t[::1] packed):
-    """The bytes of span m of `source` to places__m[m]; spans lie in `source`, and where they go in `packed`."""
+    """Copy span m of `source` to places__m[m]. The spans must lie in `source`, their copies in `packed`."""
     cdef Py_ssize_t m
     cdef int64_t size
     with nogil:

@@ -1,4 +1,4 @@
-"""What the modules that read columns share: where a walk stands, and second looks at what was read before."""
+"""Shared by the modules that read columns: the state of a walk, and second reads of lengths."""
 
 from libc.stdint cimport int32_t, int64_t, uint8_t, uint32_t, uint64_t
 from libc.stdlib cimport realloc
@@ -19,21 +19,21 @@ cdef enum Problem:
     LEFT_OVER = 9
     NO_MEMORY = 10
 
-cdef enum Way:  # How records are read.
+cdef enum Way:  # The way to read records.
     WALKED = 0  # flat ones as a chain, others one by one
     ALIKE = 1   # of one layout
-    MIXED = 2   # of one layout but for the lengths of some vectors
+    MIXED = 2   # of one layout except for the lengths of some vectors
 
 cdef struct Layout:
-    int64_t misses     # how often the records after it were of other layouts
-    int64_t windows    # 8-byte places that tell the layout: where, which bits, what they must be
+    int64_t misses     # how often the following records had other layouts
+    int64_t windows    # 8-byte places that determine the layout: where, which bits, which values
     int64_t start[MAX_WINDOWS]
     uint64_t mask[MAX_WINDOWS]
     uint64_t value[MAX_WINDOWS]
     Steps steps
 
 cdef struct Places:
-    int32_t begin[MAX_VECTORS + 1][BLOCK]  # of the record, then of what follows each of its vectors
+    int32_t begin[MAX_VECTORS + 1][BLOCK]  # begin of the record, then of the bytes after each of its vectors
     int32_t length[MAX_VECTORS][BLOCK]
 
 cdef struct Walk:
@@ -43,13 +43,13 @@ cdef struct Walk:
     int64_t size
     int64_t at
     uint8_t** columns  # NULL while measuring
-    int64_t* rows      # so far, by node
+    int64_t* rows      # counted so far, by node
     int64_t* totals    # elements of a VECTOR's values, tags and bytes of unknown tags, by column
-    uint8_t* sent      # by op, of a tagged field: whether any row has it; known when measuring has ended
-    Layout* layouts    # by node: of the last record
-    Mixed* mixed       # of the node whose records were mixed last; NULL while none were
-    uint64_t varying   # fields of the last records walked that differ in length, a bit each
-    int64_t* runs      # what measuring found: count * 4 + a Way; behind MIXED the fields that differ
+    uint8_t* sent      # by op of a tagged field: whether any row has it; valid after measuring
+    Layout* layouts    # by node: the layout of its last record
+    Mixed* mixed       # state of the node whose records were mixed last; NULL if none were
+    uint64_t varying   # fields that differ in length among the last walked records, a bit each
+    int64_t* runs      # found while measuring: count * 4 + a Way; behind MIXED the fields that differ
     int64_t run_count
     int64_t run_room
     int64_t next_run
@@ -57,7 +57,7 @@ cdef struct Walk:
 
 
 cdef inline bint is_left_out(const Walk* w, const Op* op) noexcept nogil:
-    """Whether a tagged field has no columns to fill: no row sent it."""
+    """True if no row sent the tagged field, so that it has no columns to fill."""
     return w.columns != NULL and op.tag >= 0 and not w.sent[op - w.ops]
 
 
@@ -67,7 +67,7 @@ cdef inline bint fail(Walk* w, Problem problem) noexcept nogil:
 
 
 cdef inline bint push_run(Walk* w, int64_t run) noexcept nogil:
-    """Note what measuring found, for filling."""
+    """Store what measuring found, for filling."""
     cdef void* grown
     if w.run_count == w.run_room:
         grown = realloc(w.runs, (w.run_room * 2 + 64) * sizeof(int64_t))
@@ -87,7 +87,7 @@ cdef inline int64_t peek_big(const uint8_t* at, int64_t width) noexcept nogil:
 
 
 cdef inline int64_t peek_varint(const uint8_t* at, int64_t* value) noexcept nogil:
-    """The varint at a place that was read before; how many bytes it takes."""
+    """Read again the varint at a place; returns how many bytes it takes."""
     cdef int64_t shift = 0, taken = 0
     value[0] = 0
     while True:
@@ -99,7 +99,7 @@ cdef inline int64_t peek_varint(const uint8_t* at, int64_t* value) noexcept nogi
 
 
 cdef inline int64_t peek_prefix(const uint8_t* at, const Op* op, int64_t* length) noexcept nogil:
-    """The length at a place that was read before; how many bytes it takes."""
+    """Read again the length at a place; returns how many bytes it takes."""
     cdef int64_t taken
     if op.prefix == VARINT:
         taken = peek_varint(at, length)

@@ -1,7 +1,7 @@
-"""PartitionChangeBuilder whole, for one partition of the table's columns: every step, on small arrays of the stack.
+"""The whole PartitionChangeBuilder for one partition of the table's columns, on small arrays of the stack.
 
-Most partitions need a part of it only: `partition_change.pyx` has that part, and calls this for the rest. The steps and
-their order are those of `kcore.replication.partition_change`. Axes as in `change_columns.pxd`.
+Most partitions need only a part of it: `partition_change.pyx` has that part, and calls this file for the rest. The
+steps and their order are those of `kcore.replication.partition_change`. Axes as in `change_columns.pxd`.
 """
 
 from kcore._ext.tables.change_columns cimport (
@@ -78,13 +78,14 @@ cdef struct Work:
 
 
 cdef inline bint is_online(const Table* t, int16_t broker, int32_t directory) noexcept nogil:
-    """DirectoryId.isOnline. A broker of before KIP-858 told none: they count as online (KAFKA-16162)."""
-    cdef bint known = t.owner_of_directory[max(directory, 0)] == broker  # Padding is no directory: -1.
+    """DirectoryId.isOnline. A broker from before KIP-858 reports no directories: they count as online (KAFKA-16162)."""
+    cdef bint known = t.owner_of_directory[max(directory, 0)] == broker  # Padding is not a directory: -1.
     return (directory < LOST) | known | ((flags_of(t.brokers, broker) & NO_DIRECTORIES_FLAG != 0) & (directory > LOST))
 
 
 cdef inline bint may_lead(const Table* t, const Work* w, Py_ssize_t p, int16_t broker, bint if_stranger) noexcept nogil:
-    """An active broker whose replica's directory is online; `if_stranger` of one that has no replica yet."""
+    """True for an active broker whose replica's directory is online; `if_stranger` for a broker without a replica yet.
+    """
     cdef int32_t s
     if broker < 0 or not flags_of(t.brokers, broker) & MAY_LEAD_FLAG:
         return False
@@ -191,7 +192,7 @@ cdef inline void find_eligible_leaders(Work* w, const Table* t, const Rule* rule
 
 
 cdef inline bint is_valid(const Table* t, const Work* w, Py_ssize_t p, int16_t broker, bint if_stranger) noexcept nogil:
-    """isValidNewLeader: in the ISR, or in the ELR where the ISR is empty."""
+    """isValidNewLeader: in the ISR, or in the ELR if the ISR is empty."""
     return has(&w.isr if w.isr.count > 0 else &w.elr, broker) and may_lead(t, w, p, broker, if_stranger)
 
 
@@ -207,7 +208,7 @@ cdef inline int16_t elected(Work* w, const Table* t, const Rule* rule, Py_ssize_
         if is_valid(t, w, p, w.replicas.at[k], False):
             return w.replicas.at[k]
     if rule.elr_enabled and rule.uses_last_known_leader and w.elr.count == 0 and w.isr.count == 0:
-        if w.old_last_known.count == 1:  # Several are the last known ELR, not the last known leader.
+        if w.old_last_known.count == 1:  # Several members are a last known ELR, not a last known leader.
             last_known = rule.elects_dead_last_known and has(&w.old_replicas, w.old_last_known.at[0])
             if last_known or may_lead(t, w, p, w.old_last_known.at[0], False):
                 w.is_unclean = True
@@ -243,7 +244,7 @@ cdef inline void elect(Work* w, const Table* t, const Rule* rule, Py_ssize_t p) 
 cdef inline void settle_isr_and_elr(Work* w, const Rule* rule) noexcept nogil:
     """triggerLeaderEpochBumpForReplicaReassignmentIfNeeded, maybeUpdateRecordElr, the ISR, ...ForIsrShrinkIfNeeded."""
     if not has_all(&w.replicas, &w.old_replicas):
-        w.names_leader = True  # A replica goes: the others must fence it.
+        w.names_leader = True  # A replica is removed: the others must fence it.
     if w.names_isr or not rule.elr_enabled:
         w.elr.count = w.last_known.count = 0
     if rule.uses_last_known_leader:
@@ -255,7 +256,7 @@ cdef inline void settle_isr_and_elr(Work* w, const Rule* rule) noexcept nogil:
 
 
 cdef inline void remember_leader(Work* w, const Rule* rule) noexcept nogil:
-    """PartitionChangeBuilder.maybeUpdateLastKnownLeader: the last known ELR holds it while there is none."""
+    """PartitionChangeBuilder.maybeUpdateLastKnownLeader: without a leader, the last known ELR holds the last leader."""
     cdef bint has_leader, forgets, remembers
     cdef int16_t old_leader = w.old_leader if w.old_leader >= 0 else STRANGER
     if not rule.elr_enabled or not rule.uses_last_known_leader:
@@ -298,7 +299,7 @@ cdef inline int32_t directory_of(
 cdef inline uint16_t put_directories(
     const Table* t, const Work* w, const Rule* rule, const Targets* targets, Py_ssize_t p, Py_ssize_t r, Changes* out
 ) noexcept nogil:
-    """PartitionChangeBuilder.setAssignmentChanges, as far as it is about directories."""
+    """PartitionChangeBuilder.setAssignmentChanges, the part about directories."""
     cdef List* into = &out.lists[DIRECTORIES_LIST]
     cdef int32_t s, before, end = into.offsets[into.count]
     cdef bint differs = w.replicas.count != w.old_replicas.count

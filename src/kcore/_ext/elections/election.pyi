@@ -32,15 +32,14 @@ def zookeeper(
     isr: Int32s,
     recovery__r: Int8s,
 ) -> tuple[int, int, int]:
-    """Elect as the ZooKeeper-mode controller, then shrink ISRs; gives (changes, ISR members, failures).
+    """Elect as the ZooKeeper-mode controller, then shrink ISRs; returns (changes, ISR members, failures).
 
-    `unclean__p` has one entry for all or one a partition; `choices__r` the slots that a policy chose, or nothing;
-    `electable` masks the slots that may win. A partition that fails to elect still loses its leaving ISR members if
-    `shrinks_failed`; `spares_live_isr`: no unclean election while any ISR member stays.
-    Outputs: the HEADS rows of `heads__kr`, each of `step` entries, more than there are candidates, take the partition
-    rows, leaders, leader epochs, partition epochs, ISR_OFFSETS and FAILED; `isr` has room for every candidate's ISR in
-    full width and one more; `recovery__r`.
-    Nothing is checked: arrays are contiguous and of these types, their rows and lengths right.
+    `unclean__p` has one entry for all or one a partition; `choices__r` has the slots that a policy chose, or is empty;
+    `electable` masks the slots that may win. A partition without an eligible leader still loses its leaving ISR members
+    if `shrinks_failed`; `spares_live_isr`: no unclean election while any ISR member stays. Outputs: the HEADS rows of
+    `heads__kr`, each of `step` entries, more than there are candidates, take the partition rows, leaders, leader
+    epochs, partition epochs, ISR_OFFSETS and FAILED; `isr` has room for every candidate's ISR in full width and one
+    more; `recovery__r`. Nothing is checked: arrays must be contiguous and of these types, with valid rows and lengths.
     """
 
 def kraft(
@@ -69,16 +68,15 @@ def describe_brokers(
     leaving_flags: int,
     brokers__b: Int64s,
 ) -> None:
-    """Fill `brokers__b`: byte 2 * shutting down + live of `flags_by_state` is the flags of a broker in that state.
-
-    Those in the rows `leaving` have `leaving_flags` instead.
+    """Fill `brokers__b`: a broker's flags are byte 2 * shutting down + live of `flags_by_state`.
+    Brokers in the rows `leaving` have `leaving_flags` instead.
     """
 
 def rows_that_call(replicas__ps: Int16s, leader__p: Int16s, brokers__b: Int64s, rows__r: Int32s) -> int:
-    """Partitions with replicas whose leader's flags hold CALLS, ascending, into `rows__r`; gives how many."""
+    """Write the partitions with replicas whose leader's flags hold CALLS, ascending, to `rows__r`; returns how many."""
 
 def rows_not_led_by_first(replicas__ps: Int16s, leader__p: Int16s, rows__r: Int32s) -> int:
-    """Partitions whose leader is not their first replica, ascending, into `rows__r`; gives how many."""
+    """Write the partitions whose leader is not their first replica, ascending, to `rows__r`; returns how many."""
 
 def ascends(rows__r: Int32s) -> bool:
-    """Whether every row is larger than the one before it."""
+    """True if every row is larger than the one before it."""

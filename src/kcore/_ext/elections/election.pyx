@@ -1,8 +1,8 @@
 """Elections over the columns of a partition table: candidates in, changed partitions out.
 
-Axes: `p` partition row, `s` replica slot, `i` ISR position, `r` candidate, `b` broker row, `k` output column.
-Brokers come as rows and leave as ids; sets of slots are bit masks (`election_brokers.pxd`). The wrapper checks
-candidate rows and makes room; tables promise the rest. KRaft's elections are in `partition_change.pyx`.
+Axes: `p` partition row, `s` replica slot, `i` ISR position, `r` candidate, `b` broker row, `k` output column. The
+input has broker rows, the output broker ids; sets of slots are bit masks (`election_brokers.pxd`). The wrapper checks
+candidate rows and allocates; tables guarantee the rest. KRaft's elections are in `partition_change.pyx`.
 """
 
 from kcore._ext.arrays cimport address_of
@@ -33,10 +33,10 @@ from libc.stdint cimport int8_t, int16_t, int32_t, int64_t, uint8_t, uint32_t
 
 MAY_LEAD = MAY_LEAD_FLAG  # The broker can be elected.
 STAYS = STAYS_FLAG  # It remains in the ISR of a partition that elects.
-CALLS = CALLS_FLAG  # A partition with this leader calls an election; of entry 0: one without a leader.
-LEAVES = LEAVES_FLAG  # It is taken out of every ISR.
-CRASHED = CRASHED_FLAG  # KRaft: it is taken out of every ELR, too: it may have lost records.
-NO_DIRECTORIES = NO_DIRECTORIES_FLAG  # KRaft: it told the controller none: they count as online.
+CALLS = CALLS_FLAG  # A partition with this leader is a candidate; for entry 0, a partition without a leader.
+LEAVES = LEAVES_FLAG  # It is removed from every ISR.
+CRASHED = CRASHED_FLAG  # KRaft: it is also removed from every ELR, because it may have lost records.
+NO_DIRECTORIES = NO_DIRECTORIES_FLAG  # KRaft: it reported no directories, so they count as online.
 
 ISR_OFFSETS = HEAD_ISR_OFFSETS
 FAILED = HEAD_FAILED
@@ -105,7 +105,7 @@ cdef inline bint zookeeper_elects(
     const Columns* c, Py_ssize_t slots, Py_ssize_t members, const ZooKeeperRule* rule, bint unclean, int8_t choice,
     int32_t p, Outputs* out
 ) noexcept nogil:
-    """kafka.controller.Election for one partition; whether it found a leader."""
+    """kafka.controller.Election for one partition; True if it found a leader."""
     cdef const int16_t* replicas = c.replicas + p * slots
     cdef const int16_t* isr = c.isr + p * members
     cdef int32_t* new_isr = out.isr + out.isr_end
@@ -148,7 +148,7 @@ cdef inline void zookeeper_shrinks(
         return
     kept = copy_isr(c.brokers, members, isr, LEAVES_FLAG, 0, new_isr)
     if kept == 0:
-        # The last member stays: with all of them leaving, the one of the highest id.
+        # The last member stays; if all members leave, the one of the highest id.
         for i in range(members):
             last = max(last, id_of(c.brokers, isr[i]))
         new_isr[0] = last
@@ -222,7 +222,7 @@ def zookeeper(
 
 
 cdef inline int64_t entry_of(int64_t id, uint32_t flags) noexcept nogil:
-    return id * (<int64_t>1 << 32) + flags  # Not a shift: C leaves that of -1 undefined.
+    return id * (<int64_t>1 << 32) + flags  # Not a shift: shifting -1 is undefined in C.
 
 
 def describe_brokers(
@@ -250,7 +250,7 @@ def rows_that_call(
         for p in range(leader__p.shape[0]):
             if brokers__b[leader__p[p] + 1] & CALLS_FLAG:
                 rows__r[found] = <int32_t>p
-                found += replicas__ps[p, 0] >= 0  # A free row of the table has none.
+                found += replicas__ps[p, 0] >= 0  # A free row of the table has no replicas.
     return found
 
 

@@ -1,8 +1,8 @@
-"""What the election kernels share: brokers and what each may do, and slots as bit masks.
+"""Shared by the election kernels: brokers with their flags, and slots as bit masks.
 
-Brokers come as rows and leave as ids: entry b + 1 of `brokers` holds broker b's id in its upper half and flags of what
-it may do in the lower; entry 0 stands for row -1, so that padding needs no test. Sets of slots are bit masks: no branch
-depends on which replicas are live or in sync, and mixed states cost what uniform ones do.
+The input has broker rows, the output broker ids. Entry b + 1 of `brokers` holds broker b's id in its upper half and
+its flags in the lower. Entry 0 stands for row -1, so that padding needs no test. Sets of slots are bit masks. No branch
+depends on which replicas are live or in sync, so mixed states cost as much as uniform ones.
 """
 
 from libc.stdint cimport int16_t, int32_t, int64_t, uint32_t
@@ -30,7 +30,7 @@ cdef enum Head:  # The rows of a decision's int32 columns.
     HEAD_COUNT
 
 cdef enum:
-    AHEAD = 16  # Candidates are far apart in the table: ask for their memory this much before it is needed.
+    AHEAD = 16  # Candidates are far apart in the table: prefetch this many ahead.
 
 
 cdef inline uint32_t flags_of(const int64_t* brokers, int16_t broker) noexcept nogil:
@@ -55,7 +55,9 @@ cdef inline uint32_t slots_in_sync(
 cdef inline Py_ssize_t copy_isr(
     const int64_t* brokers, Py_ssize_t members, const int16_t* isr, uint32_t mask, uint32_t wanted, int32_t* out
 ) noexcept nogil:
-    """The members whose flags are as wanted under the mask, in order; gives how many. May write more than it keeps."""
+    """Copy the members whose flags under the mask are as wanted, in order; returns how many. May write more than it
+    keeps.
+    """
     cdef Py_ssize_t i, kept = 0
     for i in range(members):
         out[kept] = id_of(brokers, isr[i])

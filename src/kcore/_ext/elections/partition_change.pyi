@@ -50,13 +50,14 @@ def decide(
     fields__r: UInt16s,
     sparse__kl: Int32s | None,
 ) -> tuple[int, int, int, list[tuple[int, int]]]:
-    """PartitionChangeBuilder for every candidate; gives (changes, ISR members, failures, list sizes).
+    """PartitionChangeBuilder for every candidate; returns (changes, ISR members, failures, list sizes).
 
     `brokers__b`, `heads__kr`, `step`, `isr` and `recovery__r` are as for `election.zookeeper`; `isr` has room for the
     widest ISR a candidate. `fields__r` takes the record's tags as bits. `sparse__kl` has a row each for the lists
-    replicas, removing, adding, ELR, last known ELR and directories, with room for the places of all candidates, one
-    more offset and the values; it may be None where there are neither lists nor targets and ELR is disabled. List sizes
-    are (lists, values) each. Nothing is checked: arrays are contiguous and of these types, rows and lengths right.
+    replicas, removing, adding, ELR, last known ELR and directories. Each row has room for the places of all candidates,
+    one more offset and the values. `sparse__kl` may be None if there are neither lists nor targets and ELR is disabled.
+    List sizes are (lists, values) each. Nothing is checked: arrays must be contiguous and of these types, with valid
+    rows and lengths.
     """
 
 def rows_in_directories(
@@ -67,7 +68,7 @@ def rows_in_directories(
     rows__r: Int32s,
     found__r: Int32s,
 ) -> int:
-    """Those of `rows__r` whose replica on that broker is in a directory that is meant; gives how many."""
+    """Keep the rows of `rows__r` whose replica on that broker is in one of the directories; returns how many."""
 
 def rows_without_active_leader(
     replicas__ps: Int16s,
@@ -77,10 +78,10 @@ def rows_without_active_leader(
     brokers__b: Int64s,
     rows__r: Int32s,
 ) -> int:
-    """Partitions with replicas whose leader may not lead or is in an offline directory, or that have none."""
+    """Partitions with replicas whose leader may not lead or is in an offline directory, or that have no leader."""
 
 def leaderless_rows(replicas__ps: Int16s, leader__p: Int16s, rows__r: Int32s) -> int:
-    """Partitions with replicas and without a leader, ascending, into `rows__r`; gives how many."""
+    """Write the partitions with replicas and without a leader, ascending, to `rows__r`; returns how many."""
 
 def rows_with_member(lists__pi: Int16s, broker_row: int, rows__r: Int32s) -> int:
-    """Rows that have the broker in their list, ascending, into `rows__r`; gives how many."""
+    """Write the rows that have the broker in their list, ascending, to `rows__r`; returns how many."""

@@ -1,9 +1,9 @@
 """KRaft's changes of partitions: candidates and targets in, PartitionChangeRecords as columns out.
 
 Axes: `p` partition row, `s` replica slot, `i` ISR position, `r` candidate, `b` broker row, `d` directory row, `k`
-output column. Brokers come as rows and leave as ids; sets of slots are bit masks (`election_brokers.pxd`). A partition
-without targets, reassignment and eligible leader replicas, before and after, is decided here in one pass over its ISR;
-any other by `change_builder.pxd`. The wrapper checks candidates and targets and makes room; tables promise the rest.
+output column. The input has broker rows, the output broker ids; sets of slots are bit masks (`election_brokers.pxd`).
+This file decides a partition without targets, reassignment and eligible leader replicas, before and after, in one pass
+over its ISR; `change_builder.pxd` decides any other. The wrapper checks candidates and targets and allocates.
 """
 
 from kcore._ext.arrays cimport address_of
@@ -70,11 +70,11 @@ LISTS = SPARSE_LISTS
 
 
 cdef enum:
-    BLOCK = 4096  # Rows that are looked at together: nearly all blocks have nothing.
+    BLOCK = 4096  # Rows that are compared together: nearly all blocks have no match.
 
 
 cdef inline bint has_entry(const int16_t* entries, Py_ssize_t count, int16_t wanted) noexcept nogil:
-    """Without a jump in the loop, so that the compiler compares many at a time."""
+    """True if an entry equals `broker`; no branch in the loop, so that the compiler compares many at a time."""
     cdef Py_ssize_t k
     cdef int16_t found = 0
     for k in range(count):
@@ -98,9 +98,9 @@ cdef inline bint change_plainly(
     const Table* t, Py_ssize_t slots, Py_ssize_t members, bint with_directories, const Rule* rule, int32_t p,
     Changes* out
 ) noexcept nogil:
-    """PartitionChangeBuilder for a partition that has a leader in sync, before and after, and the ISR no target.
+    """PartitionChangeBuilder for a partition with a leader in sync, before and after, and without a target ISR.
 
-    False, and nothing done, where none in sync can lead, or where the ISR gets smaller than an ELR allows.
+    False, with nothing changed, if no member in sync can lead, or if the ISR becomes smaller than an ELR allows.
     """
     cdef const int16_t* replicas = t.replicas + p * slots
     cdef const int16_t* isr = t.isr + p * members
@@ -111,14 +111,14 @@ cdef inline bint change_plainly(
     cdef bint may_lead
     cdef int64_t broker
     cdef Py_ssize_t i, s, kept = 0
-    for i in range(members):  # One pass, also for the ISR that stays: a second one costs a nanosecond.
+    for i in range(members):  # One pass, also for an unchanged ISR: a second pass costs a nanosecond.
         broker = t.brokers[isr[i] + 1]
         gone |= <uint32_t>broker & LEAVES_FLAG
         leader_valid |= <uint32_t>broker & MAY_LEAD_FLAG & <uint32_t>(isr[i] == leader)
         new_isr[kept] = <int32_t>(broker >> 32)
         kept += <uint32_t>broker & (LEAVES_FLAG | NOBODY_FLAG) == 0
     if rule.leaving_only and gone == 0:
-        return True  # Kafka looks at the ISRs of the brokers that leave only.
+        return True  # Kafka checks only the ISRs of the brokers that leave.
     for s in range(slots):
         may_lead = flags_of(t.brokers, replicas[s]) & MAY_LEAD_FLAG
         if with_directories:
@@ -128,7 +128,7 @@ cdef inline bint change_plainly(
     valid = live & slots_in_sync(slots, members, replicas, isr)
     if valid == 0 or (rule.elr_enabled and kept < configured_min_isr(t, rule, p)):
         return False
-    # Who leads is as good as random: the leader is chosen by a mask, not by a jump.
+    # The leader is unpredictable, so a mask chooses it instead of a branch.
     stays = -<int32_t>(leader_valid & ~((rule.election == PREFERRED) & valid))
     elected = <int16_t>((leader & stays) | (replicas[first_slot(valid)] & ~stays))
     cdef bint shrinks = gone != 0, moves = elected != leader
@@ -143,7 +143,7 @@ cdef inline Changes change_plain_rows(
     Table t, Py_ssize_t slots, Py_ssize_t members, bint with_directories, Rule rule, bint has_lists,
     const int32_t* rows, Py_ssize_t candidates, Changes out
 ) noexcept nogil:
-    """From candidate `out.at` on, up to one that is not plain. All by value: what is in registers is fast."""
+    """Decide from candidate `out.at` up to one that needs the builder. All by value: registers are fast."""
     cdef Py_ssize_t r, ahead
     cdef int32_t p
     for r in range(out.at, candidates):
@@ -288,7 +288,7 @@ cdef Changes changes_of(object heads__kr, Py_ssize_t step, object isr, object re
 
 
 cdef void set_lists(List* lists, int32_t* first, Py_ssize_t candidates, Py_ssize_t room) noexcept:
-    """Each of the lists has `room` for its places, its offsets and its values."""
+    """Point each of the lists at its places, offsets and values, with `room` for each."""
     cdef Py_ssize_t k
     for k in range(SPARSE_LISTS):
         lists[k].places = first + k * room
@@ -311,7 +311,7 @@ def decide(
     cdef bint has_lists = t.elr.members != NULL or t.last_known.members != NULL
     has_lists = has_lists or t.removing.members != NULL or t.adding.members != NULL
     cdef List sparse[SPARSE_LISTS]
-    cdef int32_t no_list[MAX_REPLICAS + 3]  # Without room for lists none changes; directories are compared there.
+    cdef int32_t no_list[MAX_REPLICAS + 3]  # Without room for lists no list changes; directories are compared there.
     out.lists = sparse
     if sparse__kl is None:
         set_lists(sparse, no_list, 1, 0)
@@ -365,7 +365,7 @@ def rows_without_active_leader(
                         active = is_online(&t, leader__p[p], t.directories[p * slots + s])
             if not active:
                 rows__r[found] = <int32_t>p
-                found += replicas__ps[p, 0] != NOBODY  # A free row of the table has none.
+                found += replicas__ps[p, 0] != NOBODY  # A free row of the table has no replicas.
     return found
 
 
@@ -379,7 +379,7 @@ def leaderless_rows(const int16_t[:, ::1] replicas__ps, const int16_t[::1] leade
             for p in range(begin, end):
                 if leader__p[p] == NOBODY:
                     rows__r[found] = <int32_t>p
-                    found += replicas__ps[p, 0] != NOBODY  # A free row of the table has none.
+                    found += replicas__ps[p, 0] != NOBODY  # A free row of the table has no replicas.
     return found
 
 

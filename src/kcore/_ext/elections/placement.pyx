@@ -1,6 +1,6 @@
 """Kernels of replica placement: AdminUtils' shifting round robin and StripedReplicaPlacer's stripes.
 
-They fill `replicas__ps` with broker ids. Callers give at least as many brokers as there are slots, and rows in range.
+They fill `replicas__ps` with broker ids. Callers pass at least as many brokers as there are slots, and rows in range.
 """
 
 from libc.stdint cimport int32_t, int64_t, uint64_t
@@ -16,7 +16,7 @@ def place_shifted(
     int64_t shift,
     int64_t start_partition,
 ):
-    """First replicas go round, others follow at a distance that grows every round; racks twice only if all have one.
+    """Place first replicas in turn and others at a distance that grows every round; no rack twice until all have one.
 
     `racks__b` numbers the racks from 0, all of them in use; the `taken_by` columns are scratch space, filled with -1.
     """
@@ -63,7 +63,7 @@ cdef inline void shifted_one(
     cdef Py_ssize_t s, row = first
     cdef int32_t rack
     for s in range(replicas__ps.shape[1]):
-        # Ends: a rack without a replica has a broker, then so has every broker left; rows come round.
+        # The loop ends: some broker of a rack without a replica, or else some unused broker, comes round.
         while broker_taken_by__b[row] == p or (racks_left and rack_taken_by__r[racks__b[row]] == p):
             row, distance = follower_row(first, distance, brokers), next_distance(distance, brokers)
         rack = racks__b[row]
@@ -84,7 +84,7 @@ cdef inline Py_ssize_t next_distance(Py_ssize_t distance, Py_ssize_t brokers) no
 cdef struct Stripes:
     Py_ssize_t racks
     int32_t epoch       # Partitions placed since the last shuffle.
-    Py_ssize_t offset   # Where in the order of racks the next partition begins.
+    Py_ssize_t offset   # Where the next partition begins in the order of racks.
     uint64_t random     # The state of the java.util.Random.
 
 
@@ -101,7 +101,7 @@ def place_striped(
     int32_t offset,
     uint64_t random_state,
 ):
-    """Stripes over racks; rack r has two lists of brokers, 2r unfenced and 2r + 1 fenced, in `brokers__b` by start.
+    """Place stripes over racks; rack r has two lists in `brokers__b` by start: 2r unfenced and 2r + 1 fenced brokers.
 
     Returns the state of the random sequence afterwards.
     """
@@ -110,7 +110,7 @@ def place_striped(
     stripes.racks, stripes.epoch, stripes.offset, stripes.random = rack_order__r.shape[0], 0, offset, random_state
     with nogil:
         for p in range(replicas__ps.shape[0]):
-            # A lone unfenced broker never shuffles: starting its epoch anew would find it used for ever (KAFKA-12897).
+            # A single unfenced broker is never shuffled: a new epoch would find it used for ever (KAFKA-12897).
             if stripes.epoch == unfenced and unfenced > 1:
                 shuffle_all(&stripes, brokers__b, list_starts__l, rack_order__r, shuffle_order__r)
             if stripes.offset == stripes.racks:
@@ -134,8 +134,8 @@ cdef inline void striped_one(
     int32_t[::1] epochs__l,
     const int32_t[::1] rack_order__r,
 ) noexcept nogil:
-    # Both searches end. A list may come out of a shuffle still used up, as it last served in the epoch of the same
-    # number, but the lists that served the partition just before it start afresh, and they have enough brokers.
+    # Both searches end. A list may be used up right after a shuffle, as it last served in the epoch of the same number.
+    # But the lists that served the partition just before start afresh, and they have enough brokers.
     cdef Py_ssize_t s, at = stripes.offset, leader_at = stripes.offset
     cdef int32_t broker, rack
     while True:
@@ -151,7 +151,7 @@ cdef inline void striped_one(
         while broker < 0:
             rack = rack_order__r[at]
             if at == leader_at:
-                leader_at = -1  # The leader's rack is passed over once.
+                leader_at = -1  # The leader's rack is skipped once.
             else:
                 broker = next_broker(
                     2 * rack, stripes.epoch, brokers__b, list_starts__l, offsets__l, taken__l, epochs__l

@@ -1,4 +1,4 @@
-"""A user's election rule over many partitions. Importing this imports Numba."""
+"""Runs a user's election rule over many partitions. Importing this module imports Numba."""
 
 import numba
 import numpy as np
@@ -18,7 +18,7 @@ def choose(
     rows__r: npt.NDArray[np.int32],
     choices__r: npt.NDArray[np.int8],
 ) -> int:
-    """Ask the policy for each candidate that calls an election; gives the first whose answer will not do, or -1."""
+    """Call the policy for each candidate partition; returns the first whose answer is invalid, or -1."""
     slots = replicas__ps.shape[1]
     for r in range(len(rows__r)):
         p = rows__r[r]

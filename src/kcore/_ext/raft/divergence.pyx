@@ -1,13 +1,13 @@
-"""Kernels of log divergence: end offsets of epochs, and the truncation rounds, over many partitions' epoch tables.
+"""Kernels of log divergence: end offsets of epochs, and truncation rounds, over many partitions' epoch tables.
 
-Row p's epochs are `epochs[rows[p]:rows[p + 1]]`, ascending, and so are their `starts`. Callers vouch for the shapes.
+Row p's epochs are `epochs[rows[p]:rows[p + 1]]`, ascending, and so are their `starts`. Callers check the shapes.
 """
 
 from libc.stdint cimport int32_t, int64_t
 
 cdef enum:
     UNDEFINED = -1    # UNDEFINED_EPOCH and UNDEFINED_EPOCH_OFFSET
-    WINDOW = 64       # Counting this many epochs side by side is cheaper than the wrong guesses of a binary search.
+    WINDOW = 64       # Counting this many epochs side by side is cheaper than the branch misses of a binary search.
     BLOCK = 32        # Rows searched before any is answered, so that their cache misses overlap.
 
 
@@ -87,7 +87,7 @@ def truncation_rounds(
     int64_t[::1] offsets__p,
     int32_t[::1] rounds__p,
 ):
-    """Run every partition's exchange to its end: where the follower truncates to, after how many rounds."""
+    """Run every partition's exchange to its end: the follower's truncation offset and the number of rounds."""
     cdef Py_ssize_t p, lo, hi
     cdef int64_t log_end, offset, end, own_end
     cdef int32_t rounds, latest, epoch, own_epoch
@@ -95,7 +95,7 @@ def truncation_rounds(
         for p in range(offsets__p.shape[0]):
             lo, hi = follower_rows[p], follower_rows[p + 1]
             log_end, offset, rounds = follower_log_ends__p[p], high_watermarks__p[p], 1
-            # Every round takes at least the follower's latest epoch, so the rounds end.
+            # Every round removes at least the follower's latest epoch, so the rounds end.
             while hi > lo:
                 latest = follower_epochs[hi - 1]
                 end = end_offset(
@@ -103,7 +103,7 @@ def truncation_rounds(
                     first_above(epochs, rows[p], rows[p + 1], latest), &epoch,
                 )
                 if end == UNDEFINED:
-                    break  # The leader cannot tell: the high watermark it is.
+                    break  # The leader has no answer, so the follower truncates to the high watermark.
                 own_end = end_offset(
                     follower_epochs, follower_starts, lo, hi, log_end, epoch,
                     first_above(follower_epochs, lo, hi, epoch), &own_epoch,
@@ -112,7 +112,7 @@ def truncation_rounds(
                 if own_epoch == epoch:
                     offset = min(offset, end)
                     break
-                # The follower lacks the answer's epoch: cut back to the last below it, and ask again (KIP-279).
+                # The follower lacks the answer's epoch: truncate to its last epoch below and ask again (KIP-279).
                 log_end = offset
                 while hi > lo and follower_starts[hi - 1] >= offset:
                     hi -= 1

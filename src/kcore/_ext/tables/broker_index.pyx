@@ -28,7 +28,7 @@ cdef void deal_rows(const int16_t[:, ::1] replicas__ps, int64_t[::1] next__b, in
 
 
 cdef void merge_rows(int32_t[::1] rows, Py_ssize_t size, const int32_t[::1] fresh) noexcept nogil:
-    # From the back, in place: rows behind the first fresh one move, those before it are not even read.
+    # In place from the back: rows behind the first fresh one move, rows before it are not even read.
     cdef Py_ssize_t old = size - 1
     cdef Py_ssize_t new = fresh.shape[0] - 1
     while new >= 0:
@@ -59,23 +59,23 @@ def count(const int16_t[:, ::1] replicas__ps, int64_t[::1] count__b) -> None:
 
 
 def deal(const int16_t[:, ::1] replicas__ps, int64_t[::1] next__b, int32_t[::1] arena) -> None:
-    """Deal every partition row to its brokers' lists: the second half of a counting sort.
+    """Append every partition row to the lists of its brokers: the second half of a counting sort.
 
-    `next__b` is where each broker's list continues in `arena`, and is moved on; lists have the room that `count` found.
+    `next__b` is where each broker's list continues in `arena`; it advances. `count` found the size of the lists.
     """
     with nogil:
         deal_rows(replicas__ps, next__b, arena)
 
 
 def merge(int32_t[::1] rows, Py_ssize_t size, const int32_t[::1] fresh) -> None:
-    """Merge `fresh`, none of it there yet, into the first `size` of `rows`, which has room for both."""
+    """Merge `fresh` rows, none of them present yet, into the first `size` of `rows`, which has room for both."""
     assert 0 <= size <= rows.shape[0] - fresh.shape[0]
     with nogil:
         merge_rows(rows, size, fresh)
 
 
 def drop(int32_t[::1] rows, Py_ssize_t start, Py_ssize_t size, const int32_t[::1] gone) -> int:
-    """Take `gone` out of the first `size` of `rows`, all of it at or behind `start`; returns the new size."""
+    """Remove the rows `gone` from the first `size` of `rows`, all at or behind `start`; returns the new size."""
     assert 0 <= start <= size <= rows.shape[0]
     with nogil:
         size = drop_rows(rows, start, size, gone)

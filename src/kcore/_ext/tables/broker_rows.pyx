@@ -1,4 +1,4 @@
-"""The check that lets every other kernel trust rows of brokers: packed, in range, nobody twice.
+"""Checks rows of brokers, so that every other kernel can trust them: packed, in range, no broker twice.
 
 Axes: `p` partition row, `s` place in the row (replica slot or ISR position).
 """
@@ -34,7 +34,7 @@ cdef Py_ssize_t find_unsound(const int16_t[:, ::1] brokers__ps, Py_ssize_t broke
 
 
 def first_unsound(const int16_t[:, ::1] brokers__ps, Py_ssize_t brokers) -> int:
-    """The first row that is not broker rows below `brokers`, each once, then -1 to the end; -1 if all are sound."""
+    """The first row that is not distinct broker rows below `brokers`, then -1 to the end; -1 if all rows are sound."""
     with nogil:
         p = find_unsound(brokers__ps, brokers)
     return p

@@ -1,4 +1,4 @@
-"""What a change of partitions reads and writes: columns, targets, rules and results, and small lists of brokers.
+"""The input and output of partition changes: columns, targets, rules and results, and small lists of brokers.
 
 Axes: `p` partition row, `r` candidate, `s` replica slot, `i` ISR position, `b` broker row, `d` row of a log directory,
 `t` topic row.
@@ -10,10 +10,10 @@ from libc.stdint cimport int8_t, int16_t, int32_t, int64_t, uint8_t, uint16_t, u
 
 cdef enum:
     MOST = 3 * MAX_REPLICAS  # Members of an ELR, an ISR and a last known ELR together.
-    NOBODY = -1  # Broker row: none.
-    STRANGER = -2  # Broker row in a last known ELR: the member that is no broker, -1 (Kafka puts it there).
-    AS_IS = -2  # First in a row of target replicas: the target is what the partition has.
-    NO_CHANGE = -1  # A target leader recovery state: what the partition has.
+    NOBODY = -1  # No broker.
+    STRANGER = -2  # The member -1 of a last known ELR, which is not a broker (Kafka stores it there).
+    AS_IS = -2  # First in a row of target replicas: keep the partition's replicas.
+    NO_CHANGE = -1  # A target leader recovery state: keep the partition's state.
     MIGRATING = 0  # Rows of the reserved directory ids.
     UNASSIGNED = 1
     LOST = 2
@@ -39,18 +39,18 @@ cdef enum:  # The lists that few changes set.
     SPARSE_LISTS
 
 cdef enum Election:
-    ONLINE  # Clean: from the ISR, or from the ELR where the ISR is empty.
+    ONLINE  # Clean: from the ISR, or from the ELR if the ISR is empty.
     UNCLEAN
     PREFERRED
-    CONFIGURED  # Online or unclean, as the topic is configured.
+    CONFIGURED  # Online or unclean, by the topic's configuration.
 
-cdef enum By:  # What a setting has one value for.
+cdef enum By:  # Whether a setting has one value for all, for each topic or for each candidate.
     ALL
     PARTITION
     TOPIC
 
 cdef struct Lists:
-    const int16_t* members  # p or r rows of broker rows; NULL: no partition has any
+    const int16_t* members  # p or r rows of broker rows; NULL: no partition has members
     Py_ssize_t width
     bint by_candidate
 
@@ -77,10 +77,10 @@ cdef struct Targets:
     Lists replicas
     Lists removing
     Lists adding
-    const int8_t* recovery  # r; NULL: as it is
+    const int8_t* recovery  # r; NULL: keep the partition's state
     const int32_t* directory  # r; NULL: no replica moves to another directory
-    int16_t directory_broker  # whose replicas move
-    const int32_t* default_directory  # b; where a new replica goes
+    int16_t directory_broker  # the broker whose replicas move
+    const int32_t* default_directory  # b; the directory of a new replica
 
 cdef struct Rule:
     Election election
@@ -88,7 +88,7 @@ cdef struct Rule:
     By unclean_by
     const int32_t* min_isr
     By min_isr_by
-    const int32_t* first_row  # t; of partition 0, whose replication factor caps min_isr
+    const int32_t* first_row  # t; row of partition 0, whose replication factor caps min_isr
     const int32_t* has_first  # t; above 0 if the topic has a partition 0
     bint leaving_only  # only partitions that lose an ISR member ...
     bint leaving_elr_counts  # ... or have an ELR member that leaves
@@ -139,7 +139,7 @@ cdef inline void load(Members* into, const Lists* lists, Py_ssize_t p, Py_ssize_
 
 
 cdef inline bint load_target(Members* into, const Lists* lists, Py_ssize_t r) noexcept nogil:
-    """False where the target is what the partition has."""
+    """False if the target keeps the partition's members."""
     if lists.members == NULL or (lists.width > 0 and lists.members[r * lists.width] == AS_IS):
         return False
     load(into, lists, 0, r)
@@ -178,7 +178,7 @@ cdef inline void append(Members* members, int16_t broker) noexcept nogil:
 
 
 cdef inline void add(Members* members, const Members* these) noexcept nogil:
-    """Those that it lacks, behind its own."""
+    """Add the members that are missing, behind the present ones."""
     cdef int32_t k
     for k in range(these.count):
         if members.count < MOST and not has(members, these.at[k]):
@@ -194,7 +194,7 @@ cdef inline void copy_without(Members* into, const Members* members, const Membe
 
 
 cdef inline void copy(Members* into, const Members* members) noexcept nogil:
-    """What is used of them: they have room for far more."""
+    """Copy the used members; the arrays have room for far more."""
     cdef int32_t k
     into.count = members.count
     for k in range(members.count):
@@ -216,11 +216,11 @@ cdef inline uint32_t java_hash(const int64_t* brokers, int16_t member) noexcept 
 
 
 cdef inline uint32_t java_buckets(const int64_t* brokers, const Members* members) noexcept nogil:
-    """How many buckets a HashSet of these members has (kcore.replication.java_random.hash_map_order)."""
+    """The number of buckets of a HashSet of these members (kcore.replication.java_random.hash_map_order)."""
     cdef uint32_t buckets = 16, chain, differing
     cdef int32_t k, earlier
     for k in range(members.count):
-        if k >= 8 and buckets < 64:  # Only a chain of eight makes more buckets early.
+        if k >= 8 and buckets < 64:  # Only a chain of eight adds buckets early.
             chain = 0
             for earlier in range(k):
                 differing = java_hash(brokers, members.at[k]) ^ java_hash(brokers, members.at[earlier])
@@ -231,7 +231,7 @@ cdef inline uint32_t java_buckets(const int64_t* brokers, const Members* members
 
 
 cdef inline void sort_as_java(const int64_t* brokers, Members* members) noexcept nogil:
-    """The order in which a HashSet iterates to which the members were added one by one."""
+    """Sort members into the iteration order of a HashSet to which they were added one by one."""
     cdef uint32_t mask = java_buckets(brokers, members) - 1
     cdef int32_t k, at
     cdef int16_t member

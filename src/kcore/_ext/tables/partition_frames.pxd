@@ -1,7 +1,7 @@
-"""PartitionRecord and PartitionChangeRecord out of their frames in the metadata log.
+"""Reads PartitionRecord and PartitionChangeRecord from their frames in the metadata log.
 
-Bytes are never trusted: every length is checked before it is used. Whatever is unusual, an error or not (an unknown
-tag, a null where a list must be, bytes behind the record), is left to the caller: `parse_frame` says OTHER.
+No byte is trusted: every length is checked before it is used. Unusual records, wrong or not (an unknown tag, a null
+where a list must be, bytes behind the record), are left to the caller: `parse_frame` returns OTHER.
 """
 
 from libc.stdint cimport int8_t, int16_t, int32_t, int64_t, uint8_t, uint32_t
@@ -28,10 +28,10 @@ cdef struct PartitionFrame:
     const uint8_t* list[LISTS]
     int32_t count[LISTS]  # -1: null, or not in this version.
     int32_t partition
-    int32_t leader        # -2 of a change that names none.
-    int32_t leader_epoch  # Of a PartitionRecord.
+    int32_t leader        # -2 if a change names no leader.
+    int32_t leader_epoch  # Leader epoch of a PartitionRecord.
     int32_t partition_epoch
-    int8_t recovery       # -1 of a change that says nothing.
+    int8_t recovery       # -1 if a change does not set it.
 
 cdef int parse_frame(const uint8_t* at, const uint8_t* end, PartitionFrame* frame) noexcept nogil
 

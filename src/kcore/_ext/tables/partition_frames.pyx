@@ -1,4 +1,4 @@
-"""PartitionRecord and PartitionChangeRecord out of their frames in the metadata log; the types of many frames."""
+"""Reads PartitionRecord and PartitionChangeRecord from their frames in the metadata log, and the types of frames."""
 
 from libc.stdint cimport int8_t, int32_t, int64_t, uint8_t, uint32_t, uint64_t
 
@@ -9,10 +9,10 @@ from kcore._ext.tables.partition_frames cimport (
 
 cdef enum:
     FRAME_VERSION = 1
-    FRAME_BYTES = 3      # Of a frame whose numbers are below 128.
+    FRAME_BYTES = 3      # Bytes of a frame header whose numbers are below 128.
     ID_BYTES = 16
     BROKER_BYTES = 4
-    HIGHEST_VERSION = 2  # Of both records.
+    HIGHEST_VERSION = 2  # The highest version of both records.
 
 cdef struct Cursor:
     const uint8_t* at
@@ -39,7 +39,7 @@ cdef inline uint32_t take_varint(Cursor* c) noexcept nogil:
 
 
 cdef inline const uint8_t* take(Cursor* c, int64_t size) noexcept nogil:
-    """Where so many bytes begin, which are there; NULL if they are not."""
+    """The begin of the next `size` bytes; NULL if they are missing."""
     cdef const uint8_t* begin = c.at
     if size > c.end - c.at or c.failed:
         c.failed = True
@@ -49,7 +49,7 @@ cdef inline const uint8_t* take(Cursor* c, int64_t size) noexcept nogil:
 
 
 cdef inline void take_list(Cursor* c, int32_t width, bint nullable, PartitionFrame* frame, int which) noexcept nogil:
-    """A compact array of elements of that width."""
+    """Read a compact array of elements of `width` bytes."""
     cdef uint32_t length = take_varint(c)
     if length == 0:
         c.failed |= not nullable
@@ -104,7 +104,7 @@ cdef void take_change_tag(Cursor* c, uint32_t tag, int version, PartitionFrame* 
 
 
 cdef void take_tags(Cursor* c, bint is_change, int version, PartitionFrame* frame) noexcept nogil:
-    """Tagged fields, ascending, each as long as it says, and nothing behind them."""
+    """Read tagged fields: ascending, each as long as announced, nothing behind them."""
     cdef uint32_t left = take_varint(c), tag, size
     cdef int64_t before = -1
     cdef Cursor field
@@ -146,7 +146,7 @@ cdef void take_change(Cursor* c, int version, PartitionFrame* frame) noexcept no
 
 
 cdef int parse_frame(const uint8_t* at, const uint8_t* end, PartitionFrame* frame) noexcept nogil:
-    """The type of a frame of one of the types of the enum, OTHER for all else; what it holds, if of a partition."""
+    """The type of the frame if the enum names it, else OTHER; also reads the contents of a partition's record."""
     cdef Cursor c = Cursor(at + FRAME_BYTES, end, False)
     cdef int kind, version, k
     if end - at < FRAME_BYTES or at[0] != FRAME_VERSION:
@@ -168,7 +168,7 @@ cdef int parse_frame(const uint8_t* at, const uint8_t* end, PartitionFrame* fram
 
 
 def types(const uint8_t[::1] data, const int64_t[::1] begins, const int64_t[::1] ends, int8_t[::1] found) -> None:
-    """The type of each frame, at data[begins[k]:ends[k]]; -1 where it is not three bytes and of the usual version."""
+    """The type of each frame, at data[begins[k]:ends[k]]; -1 if its header is not three bytes of the usual version."""
     cdef Py_ssize_t k
     cdef const uint8_t* at
     with nogil:

@@ -1,15 +1,15 @@
-"""From (topic row, partition index) to the partition's row: the search and the insertion, for other kernels too.
+"""Finds and inserts a partition's row by topic row and partition index, also for other kernels.
 
-Partitions 0, 1, 2 ... of topic t sit in rows first__t[t] onwards, count__t[t] of them. All others are strays: entry e
-of a hash table by key, and in a chain with the other strays of their topic. No stray has a partition index below its
-topic's count. Axes: `t` topic row, `e` entry of a stray.
+Partitions 0, 1, 2 ... of topic t have the count__t[t] rows from first__t[t] on. All other partitions are strays: a
+stray is entry e of a hash table by key and in a chain with its topic's other strays. No stray has a partition index
+below its topic's count. Axes: `t` topic row, `e` entry of a stray.
 """
 
 from libc.stdint cimport int32_t, int64_t, uint64_t
 
 cdef enum:
-    _USED = 0  # How many entries were ever given out.
-    _FREE = 1  # The first of those given back, -1 for none; the others follow by `next`.
+    _USED = 0  # How many entries were ever used.
+    _FREE = 1  # The first free entry, -1 for none; the others follow by `next`.
 
 cdef struct Lookup:
     int32_t* first__t
@@ -21,9 +21,9 @@ cdef struct Lookup:
     int32_t* slots  # A power of two: entries by the hash of their key, -1 where there is none.
     int32_t* state  # _USED and _FREE.
     Py_ssize_t topics
-    Py_ssize_t heads  # Topics that `head__t` is made for: those behind have no strays.
-    Py_ssize_t entries  # That there is room for.
-    Py_ssize_t mask  # Slots less one.
+    Py_ssize_t heads  # Length of `head__t`: topics behind it have no strays.
+    Py_ssize_t entries  # Capacity of the entries.
+    Py_ssize_t mask  # Number of slots, less one.
 
 cdef Lookup lookup_of(tuple arrays) except *
 
@@ -38,7 +38,7 @@ cdef inline Py_ssize_t home_of(const Lookup* known, int64_t key) noexcept nogil:
 
 
 cdef inline Py_ssize_t slot_of_key(const Lookup* known, int64_t key) noexcept nogil:
-    """The slot with the key's entry, or the free slot where it would be."""
+    """The slot of the key's entry, or the free slot for it."""
     cdef Py_ssize_t slot = home_of(known, key)
     while known.slots[slot] >= 0 and known.key__e[known.slots[slot]] != key:
         slot = slot + 1 & known.mask
@@ -46,7 +46,7 @@ cdef inline Py_ssize_t slot_of_key(const Lookup* known, int64_t key) noexcept no
 
 
 cdef inline int32_t find_partition(const Lookup* known, int32_t topic, int32_t partition) noexcept nogil:
-    """The partition's row, -1 for none; the topic must be one of `topics`."""
+    """The partition's row, -1 for none; `topic` must be below `topics`."""
     cdef int32_t entry
     if 0 <= partition < known.count__t[topic]:
         return known.first__t[topic] + partition
@@ -57,7 +57,7 @@ cdef inline int32_t find_partition(const Lookup* known, int32_t topic, int32_t p
 
 
 cdef inline bint add_partition(Lookup* known, int32_t topic, int32_t partition, int32_t row) noexcept nogil:
-    """A partition that was not there is now in that row; False, and nothing done, without room for a stray."""
+    """Add a new partition in that row; False, with nothing changed, if there is no room for a stray."""
     cdef int32_t count = known.count__t[topic], entry
     if partition == count and (count == 0 or known.first__t[topic] + count == row):
         known.first__t[topic] = row - partition

@@ -1,4 +1,4 @@
-"""From (topic row, partition index) to the partition's row: many at once, and what is taken out."""
+"""Finds partitions' rows by topic row and partition index, many at once, and removes partitions."""
 
 from libc.stdint cimport int32_t, int64_t
 from libc.stdlib cimport qsort
@@ -10,7 +10,7 @@ from kcore._ext.tables.partition_lookup cimport (
 
 
 cdef Lookup lookup_of(tuple arrays) except *:
-    """From the arrays in the order of the struct; there is at least one slot."""
+    """The struct from the arrays, in its order; there is at least one slot."""
     cdef Lookup known
     first, count, head, key, row, after, slots, state = arrays
     known.first__t, known.count__t = <int32_t*>address_of(first), <int32_t*>address_of(count)
@@ -22,7 +22,7 @@ cdef Lookup lookup_of(tuple arrays) except *:
 
 
 cdef void close_gap(Lookup* known, Py_ssize_t gap) noexcept nogil:
-    """Entries behind a slot that became free move into it where their search would end there."""
+    """Move an entry behind the freed slot into it if the entry's search would end at the gap."""
     cdef Py_ssize_t at = gap, home
     while True:
         at = at + 1 & known.mask
@@ -36,7 +36,7 @@ cdef void close_gap(Lookup* known, Py_ssize_t gap) noexcept nogil:
 
 
 cdef void drop_entry(Lookup* known, int32_t entry) noexcept nogil:
-    """Out of the slots and to the free entries; its topic's chain is the caller's."""
+    """Remove the entry from the slots and add it to the free entries; the caller updates its topic's chain."""
     cdef Py_ssize_t slot = slot_of_key(known, known.key__e[entry])
     known.slots[slot] = -1
     close_gap(known, slot)
@@ -63,7 +63,7 @@ cdef bint drop_stray(Lookup* known, int32_t topic, int32_t partition) noexcept n
 
 
 def find(tuple arrays, const int32_t[::1] topic_rows, const int32_t[::1] partitions, int32_t[::1] rows) -> None:
-    """The rows of many partitions, -1 for one that there is not. Topic rows must be below those of the arrays."""
+    """The rows of many partitions, -1 for unknown ones. Topic rows must be within the arrays."""
     cdef Lookup known = lookup_of(arrays)
     cdef Py_ssize_t k
     with nogil:
@@ -74,7 +74,7 @@ def find(tuple arrays, const int32_t[::1] topic_rows, const int32_t[::1] partiti
 def add(
     tuple arrays, const int32_t[::1] topic_rows, const int32_t[::1] partitions, const int32_t[::1] rows
 ) -> int:
-    """Partitions that were not there are now in those rows; gives how many were taken in before room ran out."""
+    """Add new partitions in those rows; returns how many were added before room ran out."""
     cdef Lookup known = lookup_of(arrays)
     cdef Py_ssize_t k, done = 0
     with nogil:
@@ -86,7 +86,7 @@ def add(
 
 
 def rehash(tuple arrays) -> None:
-    """All strays into slots that are empty."""
+    """Insert all strays into empty slots."""
     cdef Lookup known = lookup_of(arrays)
     cdef Py_ssize_t topic
     cdef int32_t entry
@@ -99,7 +99,7 @@ def rehash(tuple arrays) -> None:
 
 
 def strays(tuple arrays, int32_t topic, int32_t[:, ::1] found) -> int:
-    """A topic's strays, partition index and row of each, in no order; gives how many there are, as far as they fit."""
+    """Partition index and row of a topic's strays, unordered; returns their number and writes as many as fit."""
     cdef Lookup known = lookup_of(arrays)
     cdef Py_ssize_t k = 0
     cdef int32_t entry = known.head__t[topic] if topic < known.heads else -1
@@ -120,10 +120,10 @@ cdef int by_partition(const void* one, const void* other) noexcept nogil:
 def gather(
     tuple arrays, const int32_t[::1] topic_rows, int64_t[::1] starts, int32_t[::1] rows, int64_t[::1] scratch
 ) -> int:
-    """The rows of topics, one after the other, ascending by partition: those of topic j from rows[starts[j]] on.
+    """The rows of topics, one after the other, ascending by partition: those of topic j start at rows[starts[j]].
 
-    Gives how many they are; nothing is written behind the end of `rows`, and of a topic with more strays than `scratch`
-    has room for, nothing. With no room at all it only counts.
+    Returns how many rows there are. It writes nothing behind the end of `rows`, and no row of a topic with more strays
+    than `scratch` has room for. With no room at all it only counts.
     """
     cdef Lookup known = lookup_of(arrays)
     cdef Py_ssize_t j, k, strays
@@ -155,7 +155,7 @@ def gather(
 
 
 def drop_topic(tuple arrays, int32_t topic) -> int:
-    """The topic has no partitions any more; gives how many of them were strays."""
+    """Remove all partitions of the topic; returns how many were strays."""
     cdef Lookup known = lookup_of(arrays)
     cdef int32_t entry = known.head__t[topic] if topic < known.heads else -1, after
     cdef Py_ssize_t dropped = 0
@@ -171,9 +171,9 @@ def drop_topic(tuple arrays, int32_t topic) -> int:
 
 
 def drop(tuple arrays, const int32_t[::1] topic_rows, const int32_t[::1] partitions) -> int:
-    """These partitions are not there any more; gives how many went before one that is not the last of its topic's run.
+    """Remove partitions; returns how many were removed before one that is not the last of its topic's run.
 
-    Descending, they all go but where a partition stays behind one that goes, or one is not there.
+    In descending order all are removed, unless a later partition of the run stays or a partition is unknown.
     """
     cdef Lookup known = lookup_of(arrays)
     cdef Py_ssize_t k, done = 0

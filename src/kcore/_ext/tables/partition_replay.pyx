@@ -1,9 +1,9 @@
-"""PartitionRecords and PartitionChangeRecords from the bytes of the metadata log straight into the rows of a table.
+"""Replays PartitionRecords and PartitionChangeRecords from the bytes of the metadata log into the rows of a table.
 
-A record is taken whole or not at all: it is read, every id in it is found, room is made sure of, and only then are its
-rows written. The first record that cannot be taken ends the run, and the caller looks at it alone: an unknown topic,
-broker or directory, lists wider than the columns, an epoch at its end, another type, an error. What follows the rows
-elsewhere (the broker index, replicas on the move) is handed back to the caller. Axes: see `kcore.metadata.table.column_list`.
+A record is replayed whole or not at all: it is read, every id in it is looked up and room is checked before its rows
+are written. The first record that cannot be replayed ends the run, and the caller replays it alone. Reasons are an
+unknown topic, broker or directory, lists wider than the columns, a used-up epoch, another type, or an error. The caller
+also updates other structures (the broker index, reassignments). Axes: see `kcore.metadata.table.column_list`.
 """
 
 from libc.stdint cimport int8_t, int16_t, int32_t, int64_t, uint8_t
@@ -25,7 +25,7 @@ cdef enum:
     NO_RECOVERY_CHANGE = -1
     UNKNOWN = -2
     ID_BYTES = 16
-    MOVE_HEAD = 3  # Of one entry of the moves: row, 0 adding or 1 removing, how many brokers.
+    MOVE_HEAD = 3  # An entry of the moves begins with row, 0 adding or 1 removing, number of brokers.
 
 cdef struct Columns:
     int32_t* topic_row
@@ -37,7 +37,7 @@ cdef struct Columns:
     int32_t* partition_epoch
     int32_t* controller_epoch
     int8_t* recovery
-    int32_t* directories  # NULL where there are none, and likewise below.
+    int32_t* directories  # NULL if the table has none, as the next pointers.
     int16_t* elr
     int16_t* last_known_elr
     int32_t slots
@@ -51,20 +51,20 @@ cdef struct Ids:
     Py_ssize_t mask
 
 cdef struct Brokers:
-    const int16_t* row_of  # By id; -2 where there is none.
+    const int16_t* row_of  # By id; -2 for an unknown broker.
     int32_t count
 
 cdef struct Topics:
-    int32_t first_fresh  # Topics from this row on come to be by the TopicRecords of this run, in their order:
-    int32_t fresh  # so many of them,
-    int32_t created  # of which so many have.
+    int32_t first_fresh  # Topics from this row on are created by the TopicRecords of this run, in their order:
+    int32_t fresh  # number of these topics,
+    int32_t created  # and how many are created already.
 
 cdef struct Outputs:
-    const int32_t* fresh  # Rows that new partitions get.
+    const int32_t* fresh  # Rows for new partitions.
     int32_t* touched  # Rows, in the order of the records.
-    int32_t* places  # And which record touched each.
+    int32_t* places  # The record that changed each row.
     int32_t* moved  # Rows whose replicas change,
-    int16_t* moved_before  # and what they were.
+    int16_t* moved_before  # and the replicas before.
     int32_t* moves
     int32_t* image_rows
     uint8_t* images
@@ -73,7 +73,7 @@ cdef struct Outputs:
     int32_t fresh_room, fresh_used, moved_room, moved_used, moves_room, moves_used
     int32_t image_room, image_used, touched_used
 
-cdef struct Found:  # A frame's ids as rows.
+cdef struct Found:  # The ids of a frame as rows.
     int16_t list[6][MAX_REPLICAS]
     int32_t directory[MAX_REPLICAS]
     int16_t leader
@@ -84,7 +84,7 @@ cdef struct Found:  # A frame's ids as rows.
 cdef inline bint find_brokers(
     const Brokers* brokers, const PartitionFrame* frame, int which, int16_t* rows, int32_t most
 ) noexcept nogil:
-    """Rows of a list's brokers, all known and each once, no more than fit; a null list has none."""
+    """Look up a list's brokers: all known, none twice, no more than fit; a null list has none."""
     cdef int32_t k, before, id
     if frame.count[which] > most:
         return False
@@ -112,7 +112,9 @@ cdef inline bint find_leader(const Brokers* brokers, int32_t leader, int16_t* ro
 cdef inline bint find_directories(
     const Ids* directories, const Columns* c, const PartitionFrame* frame, int32_t replicas, int32_t* rows
 ) noexcept nogil:
-    """The directory of each replica; MIGRATING, 0, where the record has none. False if the table cannot hold them."""
+    """Look up the directory of each replica; MIGRATING, 0, if the record has none. False if the table lacks a
+    directory.
+    """
     cdef int32_t k, others = 0, count = frame.count[DIRECTORIES]
     if count > 0 and count != replicas:
         return False
@@ -138,7 +140,7 @@ cdef inline bint find_lists(const Brokers* b, const Columns* c, const PartitionF
 
 
 cdef inline bint has_room(const Outputs* out, const PartitionFrame* f) noexcept nogil:
-    """For what one record hands back at most."""
+    """True if there is room for the most that one record can return."""
     cdef int32_t moves = 2 * MOVE_HEAD + max(f.count[ADDING], 0) + max(f.count[REMOVING], 0)
     return (
         out.moves_room - out.moves_used >= moves
@@ -175,7 +177,7 @@ cdef inline void put_move(Outputs* out, int32_t row, int32_t part, const int16_t
 
 
 cdef inline void put_elrs(const Columns* c, const PartitionFrame* f, const Found* found, bint is_new) noexcept nogil:
-    """A null list of a new partition is empty, of a change it stays."""
+    """A null list is empty for a new partition and keeps the list in a change."""
     if c.elr != NULL and (is_new or f.count[ELR] >= 0):
         put_list(c.elr + <Py_ssize_t>found.row * c.elr_width, c.elr_width, found.list[ELR], max(f.count[ELR], 0))
     if c.last_known_elr != NULL and (is_new or f.count[LAST_KNOWN_ELR] >= 0):
@@ -187,7 +189,7 @@ cdef bint create(
     const Columns* c, const RowColumns* images, Lookup* lookup, const Brokers* brokers, const Ids* directories,
     const PartitionFrame* f, Found* found, Outputs* out
 ) noexcept nogil:
-    """A partition that is new; False, and nothing changed, where the record is not for here."""
+    """Add a new partition; False, with nothing changed, if this kernel cannot replay the record."""
     cdef int32_t replicas = f.count[REPLICAS], row
     if (
         f.partition < 0 or f.partition == 0x7FFFFFFF or replicas < 1 or f.leader_epoch < -1 or f.partition_epoch < -1
@@ -230,7 +232,7 @@ cdef bint change(
     const Columns* c, const RowColumns* images, const Brokers* brokers, const Ids* directories,
     const PartitionFrame* f, Found* found, Outputs* out
 ) noexcept nogil:
-    """PartitionRegistration.merge; False, and nothing changed, where the record is not for here."""
+    """PartitionRegistration.merge; False, with nothing changed, if this kernel cannot replay the record."""
     cdef int32_t row = found.row, moved = f.count[REPLICAS]
     cdef int16_t* replicas = c.replicas + <Py_ssize_t>row * c.slots
     cdef int32_t before = count_of(replicas, c.slots), after = before if moved < 0 else moved
@@ -254,7 +256,7 @@ cdef bint change(
         put_list(replicas, c.slots, found.list[REPLICAS], moved)
     if f.count[DIRECTORIES] >= 0:
         put_directories(c, row, found.directory, after)
-    elif after != before:  # The replicas moved at a level that knows no directories: they are MIGRATING.
+    elif after != before:  # At a level without directories, moved replicas are MIGRATING.
         put_directories(c, row, found.directory, 0)
     if f.count[ISR] >= 0:
         put_list(c.isr + <Py_ssize_t>row * c.members, c.members, found.list[ISR], f.count[ISR])
@@ -277,7 +279,7 @@ cdef Py_ssize_t replay_frames(
     const Columns* c, const RowColumns* images, Lookup* lookup, const Brokers* brokers, const Ids* topics_by_id,
     const Ids* directories, Topics* topics, Outputs* out
 ) noexcept nogil:
-    """Gives the first record that was not taken."""
+    """Replay records; returns the first record that was not replayed."""
     cdef PartitionFrame frame
     cdef Found found
     cdef int kind
@@ -290,7 +292,7 @@ cdef Py_ssize_t replay_frames(
             if found.topic < 0 or found.topic >= lookup.topics or not has_room(out, &frame):
                 return place
             if topics.first_fresh + topics.created <= found.topic < topics.first_fresh + topics.fresh:
-                return place  # The topic comes to be only behind it.
+                return place  # A later TopicRecord creates the topic.
             found.row = find_partition(lookup, found.topic, frame.partition)
             if (kind == PARTITION_RECORD) != (found.row < 0):
                 return place

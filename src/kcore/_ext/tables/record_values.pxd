@@ -1,4 +1,4 @@
-"""What kernels that write metadata records share: numbers and lists into a buffer that is large enough."""
+"""Shared by kernels that write metadata records: numbers and lists into a buffer that is large enough."""
 
 from libc.stdint cimport int16_t, int32_t, int64_t, uint8_t, uint32_t
 from libc.string cimport memcpy
@@ -46,7 +46,7 @@ cdef inline uint8_t* put_frame(uint8_t* at, int kind, int version) noexcept nogi
 
 
 cdef inline int32_t count_rows(const int16_t* rows, int32_t width) noexcept nogil:
-    """How many brokers a packed row has."""
+    """The number of brokers of a packed row."""
     cdef int32_t count = 0
     while count < width and rows[count] >= 0:
         count += 1
@@ -56,7 +56,7 @@ cdef inline int32_t count_rows(const int16_t* rows, int32_t width) noexcept nogi
 cdef inline uint8_t* put_brokers(
     uint8_t* at, const int16_t* rows, int32_t count, const int32_t* id_of
 ) noexcept nogil:
-    """A compact array of the ids of broker rows."""
+    """Write a compact array of the ids of broker rows."""
     cdef int32_t k
     at = put_varint(at, <uint32_t>count + 1)
     for k in range(count):

@@ -1,7 +1,7 @@
-"""Values of TopicRecords, PartitionRecords and PartitionChangeRecords out of columns, in their frames.
+"""Writes TopicRecords, PartitionRecords and PartitionChangeRecords from columns, in their frames.
 
-The caller makes room: `out` is as large as the longest that each record can be. Axes: `c` change, `p` partition row,
-`t` topic row, `j` topic of a slice, `k` partition of a slice; lists of brokers come as rows, packed, padded with -1.
+The caller allocates: `out` has room for the longest form of each record. Axes: `c` change, `p` partition row, `t`
+topic row, `j` topic of a slice, `k` partition of a slice; lists of brokers are packed rows, padded with -1.
 """
 
 from libc.stdint cimport int8_t, int16_t, int32_t, int64_t, uint8_t, uint32_t
@@ -18,17 +18,17 @@ cdef enum:
     PARTITION_CHANGE_RECORD = 5
     NO_LEADER_CHANGE = -2
     NO_RECOVERY_CHANGE = -1
-    LISTS = 6  # Of a change: isr, replicas, removing, adding, elr, last known elr.
+    LISTS = 6  # Lists of a change: isr, replicas, removing, adding, elr, last known elr.
 
 cdef struct Ragged:  # One list a change: values[offsets[c]:offsets[c + 1]].
-    const int32_t* offsets  # NULL where no change has any.
+    const int32_t* offsets  # NULL if no change has the list.
     const int32_t* values
-    const uint8_t* valid    # NULL where all have one.
+    const uint8_t* valid    # NULL if all changes have the list.
 
 cdef struct Changes:
     Ragged lists[LISTS]
     Ragged directories
-    const int32_t* leaders  # NULL where none is named.
+    const int32_t* leaders  # NULL if no change names a leader.
     const int8_t* recovery
     const uint8_t* directory_ids
 
@@ -59,7 +59,7 @@ cdef inline bint has_list(const Ragged* lists, Py_ssize_t c) noexcept nogil:
 
 
 cdef inline uint8_t* put_tagged_list(uint8_t* at, uint32_t tag, const Ragged* lists, Py_ssize_t c) noexcept nogil:
-    """A tag, the size of its field, and a compact array of broker ids."""
+    """Write a tag, the size of its field, and a compact array of broker ids."""
     cdef int32_t k, count = lists.offsets[c + 1] - lists.offsets[c]
     cdef const int32_t* ids = lists.values + lists.offsets[c]
     at = put_varint(at, tag)
@@ -82,7 +82,7 @@ cdef inline uint8_t* put_tagged_directories(uint8_t* at, uint32_t tag, const Cha
 
 
 cdef inline uint8_t* put_change(uint8_t* at, const Changes* n, Py_ssize_t c) noexcept nogil:
-    """The tagged fields of a PartitionChangeRecord, ascending: those that say something."""
+    """Write the tagged fields of a PartitionChangeRecord that are set, ascending."""
     cdef bint names_leader = n.leaders != NULL and n.leaders[c] != NO_LEADER_CHANGE
     cdef bint recovers = n.recovery != NULL and n.recovery[c] != NO_RECOVERY_CHANGE
     cdef uint8_t* count = at
@@ -127,7 +127,9 @@ def changes(
     const uint8_t[:, ::1] topic_ids, leaders, recovery, tuple lists, directories, const uint8_t[:, ::1] directory_ids,
     int version, uint8_t[::1] out, int64_t[::1] offsets,
 ) -> None:
-    """The value of change c is out[offsets[c]:offsets[c + 1]]. Rows, topics and directories are those of the tables."""
+    """Write the value of change c to out[offsets[c]:offsets[c + 1]]. Rows, topics and directories are those of the
+    tables.
+    """
     cdef Changes n
     cdef Py_ssize_t c
     cdef uint8_t* at = &out[0]
@@ -232,9 +234,10 @@ def topics(
     const int32_t[::1] topic_rows__j, const uint8_t[::1] names, const int64_t[::1] name_offsets__j,
     const uint8_t[::1] writes_topic__j, tuple adding, tuple removing, uint8_t[::1] out, int64_t[::1] offsets,
 ) -> int:
-    """Topic j, where its record is to be written, then its partitions rows__k[starts__j[j]:starts__j[j + 1]].
+    """Write topic j's record if it is wanted, then its partitions rows__k[starts__j[j]:starts__j[j + 1]].
 
-    `adding`, `removing`: offsets and broker rows of what moves, a list a partition k. Gives how many values there are.
+    `adding`, `removing`: offsets and broker rows of reassignments, a list for each partition k. Returns the number of
+    values.
     """
     cdef Table t = table_of(columns, ids, version)
     cdef const int32_t* adding_offsets = <const int32_t*>address_of(adding[0])

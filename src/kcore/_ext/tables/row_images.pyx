@@ -8,7 +8,7 @@ from kcore._ext.tables.row_images cimport MAX_COLUMNS, RowColumns, save_row
 
 
 cdef RowColumns row_columns_of(tuple columns) except *:
-    """From arrays of at least one dimension, in C order."""
+    """The struct from C-ordered arrays of at least one dimension."""
     cdef RowColumns c
     cdef Py_ssize_t k
     assert len(columns) <= MAX_COLUMNS
@@ -22,7 +22,7 @@ cdef RowColumns row_columns_of(tuple columns) except *:
 
 
 def save(tuple columns, const int32_t[::1] rows, uint8_t[:, ::1] images, Py_ssize_t first) -> None:
-    """The images of `rows` from images[first] on. The columns are all as long as the rows need."""
+    """Save `rows` to the images from images[first] on. The columns must have all those rows."""
     cdef RowColumns c = row_columns_of(columns)
     cdef Py_ssize_t k
     assert images.shape[1] == c.stride and 0 <= first <= images.shape[0] - rows.shape[0]
@@ -34,10 +34,10 @@ def save(tuple columns, const int32_t[::1] rows, uint8_t[:, ::1] images, Py_ssiz
 def restore(
     tuple columns, const int32_t[::1] rows, const uint8_t[:, ::1] images, const int64_t[:, ::1] layout
 ) -> None:
-    """Rows as their images have them, the last image first, so that of a row's images the first one counts.
+    """Restore rows from their images, the last image first, so that the first image of a row wins.
 
-    `layout`, a row a column: where it begins in an image, its width there in bytes, and the byte that fills what is
-    wider now. A column that the images lack has the width 0.
+    `layout` has a row a column: where the column begins in an image, its bytes there, and the byte that fills the rest
+    if the column is wider now. A column that the images lack has the width 0.
     """
     cdef RowColumns c = row_columns_of(columns)
     cdef Py_ssize_t k, r

@@ -12,7 +12,7 @@ cdef enum:
 
 
 cdef inline uint64_t hash_of(const uint8_t* id) noexcept nogil:
-    """Both halves count; the last steps are those of MurmurHash3, so that the lowest bits depend on all others."""
+    """Both halves count; the last steps are MurmurHash3's, so that the lowest bits depend on all others."""
     cdef uint64_t high, low
     memcpy(&high, id, 8)
     memcpy(&low, id + 8, 8)
@@ -27,7 +27,7 @@ cdef inline uint64_t hash_of(const uint8_t* id) noexcept nogil:
 cdef inline Py_ssize_t slot_of(
     const int32_t* slots, Py_ssize_t mask, const uint8_t* ids, const uint8_t* id
 ) noexcept nogil:
-    """The slot with the id's row, or the free slot where it would be."""
+    """The slot of the id's row, or the free slot for it."""
     cdef Py_ssize_t slot = <Py_ssize_t>(hash_of(id) & <uint64_t>mask)
     while slots[slot] >= 0 and memcmp(ids + <Py_ssize_t>slots[slot] * ID_BYTES, id, ID_BYTES) != 0:
         slot = slot + 1 & mask
@@ -37,5 +37,5 @@ cdef inline Py_ssize_t slot_of(
 cdef inline int32_t find_row(
     const int32_t* slots, Py_ssize_t mask, const uint8_t* ids, const uint8_t* id
 ) noexcept nogil:
-    """The id's row; -1 for an id that is not there."""
+    """The id's row; -1 for an unknown id."""
     return slots[slot_of(slots, mask, ids, id)]

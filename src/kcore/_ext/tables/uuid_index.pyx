@@ -6,7 +6,7 @@ from kcore._ext.tables.uuid_index cimport ID_BYTES, find_row, hash_of, slot_of
 
 
 cdef void close_gap(int32_t* slots, Py_ssize_t mask, const uint8_t* ids, Py_ssize_t gap) noexcept nogil:
-    """Rows behind a slot that became free move into it where their search would end there (Knuth 6.4, algorithm R)."""
+    """Move a row behind the freed slot into it if the row's search would end at the gap (Knuth 6.4, algorithm R)."""
     cdef Py_ssize_t at = gap, home
     while True:
         at = at + 1 & mask
@@ -26,7 +26,7 @@ def find(const int32_t[::1] slots, const uint8_t[:, ::1] ids, const uint8_t[::1]
 
 
 def put(int32_t[::1] slots, const uint8_t[:, ::1] ids, int32_t row) -> int:
-    """Take in the row, whose id stands in `ids`; of several rows with one id the last counts.
+    """Insert the row, whose id stands in `ids`; of several rows with one id the last counts.
 
     Returns whether the id is new. There must be two free slots.
     """
@@ -38,7 +38,7 @@ def put(int32_t[::1] slots, const uint8_t[:, ::1] ids, int32_t row) -> int:
 
 
 def put_all(int32_t[::1] slots, const uint8_t[:, ::1] ids, const int32_t[::1] rows) -> int:
-    """The same for many rows; returns how many ids are new."""
+    """Insert many rows; returns how many ids are new."""
     cdef Py_ssize_t k, slot, mask = slots.shape[0] - 1, found = 0
     with nogil:
         for k in range(rows.shape[0]):
@@ -49,7 +49,8 @@ def put_all(int32_t[::1] slots, const uint8_t[:, ::1] ids, const int32_t[::1] ro
 
 
 def drop(int32_t[::1] slots, const uint8_t[:, ::1] ids, int32_t row) -> int:
-    """Take out the row, whose id still stands in `ids`; whether it was there: its id may be another row's by now."""
+    """Remove the row, whose id still stands in `ids`; False if the id was not in the table or has another row by now.
+    """
     assert 0 <= row < ids.shape[0]
     cdef Py_ssize_t mask = slots.shape[0] - 1
     cdef Py_ssize_t slot = slot_of(&slots[0], mask, &ids[0, 0], &ids[row, 0])

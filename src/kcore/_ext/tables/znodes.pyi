@@ -10,14 +10,14 @@ def parse_states(
     isr__i: Int32s,
     is_read__c: UInt8s,
 ) -> None:
-    """State c is `text[begins__c[c]:ends__c[c]]`; `values__fc`: leaders, leader epochs, controller epochs.
+    """Read states: state c is `text[begins__c[c]:ends__c[c]]`; `values__fc`: leaders, leader epochs, controller epochs.
 
-    A state that is not read, because it is not as simple as Kafka's, has no ISR here and a 0 in `is_read__c`.
-    ValueError for columns that do not fit together or leave the text.
+    A state in another form than Kafka's is not read: it has no ISR here and a 0 in `is_read__c`. ValueError for
+    columns that do not fit together or leave the text.
     """
 
 def state_bytes(states: int, members: int) -> int:
-    """Room that is enough for so many states with so many ISR members in all."""
+    """Enough bytes for so many states with so many ISR members in all."""
 
 def write_states(
     leaders__c: Int32s,
@@ -29,7 +29,7 @@ def write_states(
     out: UInt8s,
     offsets__c: Int64s,
 ) -> None:
-    """State c becomes `out[offsets__c[c]:offsets__c[c + 1]]`; ValueError for columns that do not fit together."""
+    """Write state c to `out[offsets__c[c]:offsets__c[c + 1]]`; ValueError for columns that do not fit together."""
 
 def write_paths(
     names: UInt8s,
@@ -41,4 +41,4 @@ def write_paths(
     out: UInt8s,
     offsets__c: Int64s,
 ) -> None:
-    """Path c, `out[offsets__c[c]:offsets__c[c + 1]]`: prefix, topic, /partitions/, number, suffix."""
+    """Write path c to `out[offsets__c[c]:offsets__c[c + 1]]`: prefix, topic, /partitions/, number, suffix."""

@@ -1,7 +1,7 @@
-"""The znodes of many partitions: their paths, and their states as JSON, read and written.
+"""Reads and writes the znodes of many partitions: their paths, and their states as JSON.
 
-Texts of many rows stand one behind the other: row k is `text[offsets[k]:offsets[k + 1]]`.
-Axes: `c` change or state, `f` field, `i` ISR member, `t` topic.
+Texts of many rows stand one behind the other: row k is `text[offsets[k]:offsets[k + 1]]`. Axes: `c` change or state,
+`f` field, `i` ISR member, `t` topic.
 """
 
 from libc.stdint cimport int8_t, int32_t, int64_t, uint8_t, uint32_t
@@ -20,7 +20,7 @@ cdef enum:
 
     REQUIRED = (1 << LEADER) | (1 << LEADER_EPOCH) | (1 << CONTROLLER_EPOCH) | (1 << ISR)
     INT_DIGITS = 11
-    STATE_BYTES = 144  # A state without its ISR has fewer.
+    STATE_BYTES = 144  # The longest state without its ISR.
     MEMBER_BYTES = 12  # -2147483648 and a comma
 
 cdef const char** NAMES = [
@@ -29,7 +29,7 @@ cdef const char** NAMES = [
 cdef int64_t* LENGTHS = [6, 12, 16, 21, 7, 3]
 
 
-# States as JSON, read: NULL is "not as simple as it should be" all the way up; Python's json then has the last word.
+# States as JSON, read: NULL means that the JSON is not in the simple form; Python's json then decides.
 
 cdef inline const uint8_t* skip_space(const uint8_t* at, const uint8_t* end) noexcept nogil:
     while at < end and (at[0] == c" " or at[0] == c"\n" or at[0] == c"\r" or at[0] == c"\t"):
@@ -38,7 +38,7 @@ cdef inline const uint8_t* skip_space(const uint8_t* at, const uint8_t* end) noe
 
 
 cdef inline const uint8_t* expect(const uint8_t* at, const uint8_t* end, uint8_t what) noexcept nogil:
-    """Behind that character and the space around it."""
+    """The place behind that character and the space around it; NULL if there is another character."""
     at = skip_space(at, end)
     return skip_space(at + 1, end) if at < end and at[0] == what else NULL
 
@@ -60,7 +60,7 @@ cdef const uint8_t* read_int(const uint8_t* at, const uint8_t* end, int32_t* val
 
 
 cdef const uint8_t* read_name(const uint8_t* at, const uint8_t* end, int* field) noexcept nogil:
-    """From the opening quote to what follows the colon."""
+    """Read a name from the opening quote up to the value behind the colon."""
     cdef int k
     if at == NULL or at == end or at[0] != c'"':
         return NULL
@@ -75,7 +75,7 @@ cdef const uint8_t* read_name(const uint8_t* at, const uint8_t* end, int* field)
 cdef const uint8_t* read_isr(
     const uint8_t* at, const uint8_t* end, int32_t[::1] isr__i, int32_t* count
 ) noexcept nogil:
-    """A list of int32, put behind the `count` members that are there."""
+    """Read a list of int32 and append it to the first `count` members."""
     at = expect(at, end, c"[")
     if at != NULL and at < end and at[0] == c"]":
         return at + 1
@@ -96,7 +96,7 @@ cdef const uint8_t* read_isr(
 cdef bint read_state(
     const uint8_t* at, const uint8_t* end, int32_t* values, int32_t[::1] isr__i, int32_t* count
 ) noexcept nogil:
-    """One object, each of its names known and there once."""
+    """Read one object, whose names must be known and appear once."""
     cdef int seen = 0, field = 0
     at = expect(at, end, c"{")
     while at != NULL:
@@ -141,7 +141,7 @@ def parse_states(
     const uint8_t[::1] text, const int64_t[::1] begins__c, const int64_t[::1] ends__c, int32_t[:, ::1] values__fc,
     int8_t[::1] recovery__c, int32_t[::1] offsets__c, int32_t[::1] isr__i, uint8_t[::1] is_read__c,
 ) -> None:
-    """State c is `text[begins__c[c]:ends__c[c]]`."""
+    """Read the states; state c is `text[begins__c[c]:ends__c[c]]`."""
     cdef Py_ssize_t c, count = begins__c.shape[0]
     if not (ends__c.shape[0] == values__fc.shape[1] == recovery__c.shape[0] == is_read__c.shape[0] == count):
         raise ValueError("columns of different lengths")
@@ -187,7 +187,7 @@ cdef int64_t put_states(
     const int32_t[::1] isr__i, const int8_t[::1] recovery__c, int32_t controller_epoch, uint8_t* first,
     int64_t[::1] offsets__c,
 ) noexcept nogil:
-    """The fields stand as Scala's map has them (TopicPartitionStateZNode of 3.9.1); RECOVERED is left out."""
+    """Write the fields in the order of Scala's map (TopicPartitionStateZNode of 3.9.1); RECOVERED is left out."""
     cdef Py_ssize_t c, i
     cdef uint8_t* out = first
     for c in range(leaders__c.shape[0]):
@@ -208,7 +208,7 @@ cdef int64_t put_states(
 
 
 def state_bytes(Py_ssize_t states, Py_ssize_t members) -> int:
-    """Room that is enough for so many states with so many ISR members in all."""
+    """Enough bytes for so many states with so many ISR members in all."""
     return states * STATE_BYTES + members * MEMBER_BYTES
 
 
@@ -217,7 +217,7 @@ def write_states(
     const int32_t[::1] isr__i, const int8_t[::1] recovery__c, int32_t controller_epoch, uint8_t[::1] out,
     int64_t[::1] offsets__c,
 ) -> None:
-    """`out` has `state_bytes` at least; `offsets__c` is one longer than the other columns."""
+    """Write the states; `out` has `state_bytes` at least, and `offsets__c` is one longer than the other columns."""
     cdef Py_ssize_t count = leaders__c.shape[0]
     if not (leader_epochs__c.shape[0] == recovery__c.shape[0] == count):
         raise ValueError("columns of different lengths")
@@ -278,7 +278,7 @@ def write_paths(
     const int32_t[::1] partitions__c, const uint8_t[::1] prefix, const uint8_t[::1] suffix, uint8_t[::1] out,
     int64_t[::1] offsets__c,
 ) -> None:
-    """Prefix, the topic's name, /partitions/ and the number, suffix."""
+    """Write paths: prefix, the topic's name, /partitions/ and the number, suffix."""
     cdef Py_ssize_t c, count = topics__c.shape[0]
     cdef int64_t needed = 0
     if partitions__c.shape[0] != count or offsets__c.shape[0] != count + 1:

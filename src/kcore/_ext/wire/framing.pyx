@@ -1,8 +1,8 @@
-"""A stream of bytes cut into frames: each an int32 size, then as many bytes (org.apache.kafka.common.network).
+"""Cuts a stream of bytes into frames: each an int32 size, then that many bytes (org.apache.kafka.common.network).
 
-Small frames share a buffer and are copied out of it. A frame that is larger than the buffer is received into pieces of
-its own, which are made as it arrives, and joined once it is whole: a size that is only announced costs nothing, and
-many frames that grow side by side are not copied again and again.
+Small frames share a buffer and are copied out of it. A frame larger than the buffer is received into separate pieces,
+which are allocated as it arrives and joined when it is complete. So an announced size alone costs no memory, and large
+frames that grow side by side are not copied again and again.
 """
 
 from cython cimport final
@@ -14,10 +14,10 @@ from libc.string cimport memcpy, memmove
 
 cdef enum:
     SIZE_BYTES = 4
-    FIRST_CAPACITY = 4096  # Thousands of quiet connections should cost little.
+    FIRST_CAPACITY = 4096  # Small, because there may be thousands of idle connections.
     LARGEST_CAPACITY = 65536
     LARGEST_PIECE = 1 << 20
-    LARGEST_ROOM = 1 << 17  # Other connections have their turn after so much.
+    LARGEST_ROOM = 1 << 17  # The most bytes received before other connections are served.
 
 
 cdef inline int32_t load_size(const char *at) noexcept nogil:
@@ -27,7 +27,7 @@ cdef inline int32_t load_size(const char *at) noexcept nogil:
 
 @final
 cdef class Window:
-    """Room in a piece, writable while it is received: whoever writes keeps the piece alive."""
+    """Writable room in a piece while it is received; the writer's reference keeps the piece alive."""
 
     cdef bytes piece
     cdef Py_ssize_t begin, size
@@ -38,19 +38,19 @@ cdef class Window:
 
 @final
 cdef class Splitter:
-    """See the .pyi."""
+    """See framing.pyi."""
 
     cdef public Py_ssize_t max_frame_bytes
     cdef object frame_error
     cdef bytearray buffer
-    cdef Py_ssize_t begin, end  # What is received and not yet taken, in the buffer.
-    cdef Py_ssize_t writable  # What the last get_buffer gave.
-    cdef list pieces  # Of a frame that has its own bytes, the full ones; all in the buffer comes after that frame.
-    cdef bytes piece  # The next one of it, which is being filled; None: no such frame has begun.
-    cdef Py_ssize_t piece_end  # How many bytes of that piece are here.
-    cdef Py_ssize_t large_size  # Of the whole frame.
-    cdef Py_ssize_t large_end  # How many of its bytes are here.
-    cdef bint into_large  # Where the last get_buffer pointed.
+    cdef Py_ssize_t begin, end  # The received bytes in the buffer that are not in a frame yet.
+    cdef Py_ssize_t writable  # Size of the room that the last get_buffer returned.
+    cdef list pieces  # The full pieces of a large frame; the bytes in the buffer come after that frame.
+    cdef bytes piece  # The piece of the large frame that is being filled; None if there is no large frame.
+    cdef Py_ssize_t piece_end  # Bytes received into that piece.
+    cdef Py_ssize_t large_size  # Size of the whole large frame.
+    cdef Py_ssize_t large_end  # Bytes received of the large frame.
+    cdef bint into_large  # Whether the last get_buffer returned room in a piece.
 
     def __init__(self, max_frame_bytes: int, frame_error: object) -> None:
         if max_frame_bytes < 0:
@@ -95,7 +95,8 @@ cdef class Splitter:
         self.begin = 0
 
     cdef int make_room(self) except -1:
-        """Moves what is pending to the front; a buffer that was filled to its end is replaced by one twice as large."""
+        """Move the pending bytes to the front; a buffer that is full to its end is replaced by one of twice the size.
+        """
         cdef Py_ssize_t capacity = len(self.buffer)
         cdef bytearray larger
         if self.end == capacity and (self.begin == 0 or capacity < LARGEST_CAPACITY):

@@ -8,7 +8,7 @@ def request_bytes(
     rows: Int64s,
     sizes: Int64s,
 ) -> None:
-    """What each of the operations in `rows` takes in a request; the end of one takes 9."""
+    """The request bytes of each operation in `rows`; the end of the list takes 9 more."""
 
 def write_request(
     kinds__o: UInt8s,
@@ -21,9 +21,9 @@ def write_request(
     rows: Int64s,
     out: UInt8s,
 ) -> None:
-    """The body of `multi` or `multiRead`: the operations in `rows`, in that order.
+    """Write the body of `multi` or `multiRead`: the operations in `rows`, in that order.
 
-    Kinds are ZooKeeper's opcodes; of a create the version is the flags (1: ephemeral). ValueError for what does
+    Kinds are ZooKeeper's opcodes; the version of a create is its flags (1: ephemeral). ValueError for columns that do
     not fit together.
     """
 
@@ -35,7 +35,6 @@ def parse_results(
     versions__o: Int32s,
     zxids__ko: Int64s,
 ) -> int:
-    """How many results there are from `begin` on; -1 if they are no answer, or more than the columns are long.
-
+    """The number of results from `begin` on; -1 if they are not an answer, or more than the columns are long.
     `data__eo`: where the data begins and ends; `zxids__ko`: czxid and the session of an ephemeral's owner.
     """

@@ -1,7 +1,7 @@
-"""Jute, ZooKeeper's serialization, in bulk: the bodies of `multi` and `multiRead`, and what is answered.
+"""Jute, ZooKeeper's serialization, in bulk: the bodies of `multi` and `multiRead` and of their answers.
 
-Numbers are big-endian, strings and buffers stand after their int32 length. Texts of many rows stand one behind the
-other: row k is `text[offsets[k]:offsets[k + 1]]`. Axes: `o` operation, `e` begin and end, `k` kind of number.
+Numbers are big-endian; strings and buffers follow their int32 length. Texts of many rows stand one behind the other:
+row k is `text[offsets[k]:offsets[k + 1]]`. Axes: `o` operation, `e` begin and end, `k` kind of number.
 """
 
 from libc.stdint cimport int32_t, int64_t, uint8_t, uint32_t, uint64_t
@@ -16,7 +16,7 @@ cdef enum:
     SET_DATA = 5
     CHECK = 13
 
-    HEADER_BYTES = 9  # of an operation; the end of all is one
+    HEADER_BYTES = 9  # Bytes of an operation's header; the end of the list is one header.
     STAT_BYTES = 68
     STAT_VERSION = 32
     STAT_OWNER = 44
@@ -41,7 +41,7 @@ cdef inline uint8_t* put_buffer(
 
 
 cdef inline int64_t operation_bytes(int kind, int64_t path, int64_t data, int64_t acl) noexcept nogil:
-    """Of an operation with its header."""
+    """Bytes of an operation with its header."""
     cdef int64_t size = HEADER_BYTES + 4 + path
     if kind == GET_DATA:
         return size + 1
@@ -70,7 +70,7 @@ cdef void put_operations(
             out += 1
             continue
         if kind == CREATE and data_offsets__o[o] == data_offsets__o[o + 1]:
-            out = put_int32(out, -1)  # Kafka's empty znodes are null.
+            out = put_int32(out, -1)  # Kafka sends the data of an empty znode as null.
         elif kind == CREATE or kind == SET_DATA:
             out = put_buffer(out, data, data_offsets__o, o)
         if kind == CREATE:
@@ -86,7 +86,7 @@ def request_bytes(
     const uint8_t[::1] kinds__o, const int64_t[::1] path_offsets__o, const int64_t[::1] data_offsets__o,
     Py_ssize_t acl_bytes, const int64_t[::1] rows, int64_t[::1] sizes,
 ) -> None:
-    """What each of the operations in `rows` takes in a request; the end of one takes 9."""
+    """The request bytes of each operation in `rows`; the end of the list takes 9 more."""
     cdef Py_ssize_t k, o, count = kinds__o.shape[0]
     if not (path_offsets__o.shape[0] == data_offsets__o.shape[0] == count + 1) or sizes.shape[0] != rows.shape[0]:
         raise ValueError("columns of different lengths")
@@ -105,9 +105,9 @@ def write_request(
     const uint8_t[::1] data, const int64_t[::1] data_offsets__o, const int32_t[::1] versions__o,
     const uint8_t[::1] acl, const int64_t[::1] rows, uint8_t[::1] out,
 ) -> None:
-    """The operations in `rows`, in that order; `out` is exactly as long as they are and the end.
+    """Write the operations in `rows`, in that order; `out` has exactly the size of the operations and the end.
 
-    Kinds are ZooKeeper's opcodes; of a create the version is the flags (1: ephemeral).
+    Kinds are ZooKeeper's opcodes; the version of a create is its flags (1: ephemeral).
     """
     cdef Py_ssize_t k, o, count = kinds__o.shape[0]
     cdef int64_t needed = HEADER_BYTES
@@ -158,7 +158,7 @@ cdef Py_ssize_t read_results(
     const uint8_t[::1] answer, int64_t at, int32_t[::1] errors__o, int64_t[:, ::1] data__eo, int32_t[::1] versions__o,
     int64_t[:, ::1] zxids__ko,
 ) noexcept nogil:
-    """How many results stand there, up to the end; -1 if they are no answer."""
+    """The number of results up to the end; -1 if the bytes are not an answer."""
     cdef Py_ssize_t o = 0
     cdef int64_t size = answer.shape[0], length
     cdef int32_t kind
@@ -200,7 +200,7 @@ def parse_results(
     const uint8_t[::1] answer, int64_t begin, int32_t[::1] errors__o, int64_t[:, ::1] data__eo,
     int32_t[::1] versions__o, int64_t[:, ::1] zxids__ko,
 ) -> int:
-    """How many results there are, at most as many as the columns are long; -1 if these bytes are no answer."""
+    """The number of results, at most the length of the columns; -1 if these bytes are not an answer."""
     cdef Py_ssize_t found, count = errors__o.shape[0]
     if not (data__eo.shape[1] == versions__o.shape[0] == zxids__ko.shape[1] == count):
         raise ValueError("columns of different lengths")

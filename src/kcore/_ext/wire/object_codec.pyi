@@ -6,7 +6,7 @@ from typing_extensions import Buffer
 M = TypeVar("M")
 
 class Words(Protocol):
-    """What a codec needs of the package above it."""
+    """The objects of the package above that a codec needs."""
 
     @property
     def uuid(self) -> type[bytes]: ...

@@ -1,7 +1,7 @@
 # cython: embedsignature=True, embedsignature.format=clinic
-"""The object codec's front: finds the program of a message and version, and runs it.
+"""The object codec: finds the program of a message and version, and runs it.
 
-`binding(False)`: a method that is not Python's kind of function saves a tenth of a small message's time.
+`binding(False)`: calling a plain C method saves a tenth of a small message's time.
 """
 
 from cython cimport binding, final
@@ -21,7 +21,7 @@ from kcore._ext.wire.wire_reader cimport read_message
 from kcore._ext.wire.wire_writer cimport write_message, write_message_into
 
 cdef const uint8_t *NOTHING = b""  # An empty buffer may have no address.
-cdef const char *BYTES_OR_INTEGERS = b"cbB?hHiIlLqQnNs"  # The last letter of a format of the struct module.
+cdef const char *BYTES_OR_INTEGERS = b"cbB?hHiIlLqQnNs"  # The last letter of a struct module's format.
 
 cdef enum:
     RECENT_MASK = 63
@@ -33,7 +33,7 @@ cdef struct Recent:
 
 
 cdef inline bint is_immutable(object data):
-    """Whether these are the bytes of a bytes object: nobody changes them."""
+    """True if these are the bytes of a bytes object, which never change."""
     return PyBytes_CheckExact(data) or PyMemoryView_Check(data) and PyBytes_CheckExact(data.obj)
 
 
@@ -53,7 +53,7 @@ cdef int get(object data, Py_buffer *view, int flags, object words) except -1:
 
 
 cdef bytes copy_of(object data, object words):
-    """The bytes of a buffer as they are now."""
+    """A copy of a buffer's bytes."""
     cdef Py_buffer view
     get(data, &view, PyBUF_SIMPLE, words)
     try:
@@ -66,14 +66,14 @@ cdef bytes copy_of(object data, object words):
 cdef class Codec:
     """The object codec over a function that makes the plan of a class or name and a version.
 
-    `codec_of` gives the codec of another dialect.
+    `codec_of` returns the codec of another dialect.
     """
 
     cdef object plan_of
     cdef object words
     cdef object codec_of
-    cdef dict programs  # class or name -> programs by version, None where none was asked for yet
-    cdef Recent recent[RECENT_MASK + 1]  # Lately asked for, by the addresses of class or name and of the number.
+    cdef dict programs  # class or name -> programs by version; None for a version that was not used yet
+    cdef Recent recent[RECENT_MASK + 1]  # Recently used programs, by the addresses of class or name and of the version.
 
     def __init__(self, plan_of: object, words: object, codec_of: object) -> None:
         self.plan_of = plan_of
@@ -115,7 +115,7 @@ cdef class Codec:
         cdef long number
         try:
             found = PyDict_GetItemWithError(self.programs, message)
-        except TypeError:  # No hash: neither a class nor a name, as the plan's maker will say.
+        except TypeError:  # Unhashable: neither a class nor a name, so the plan's maker raises.
             found = NULL
         if found is not NULL and PyLong_Check(version):
             number = PyLong_AsLongAndOverflow(version, &overflow)
@@ -136,14 +136,14 @@ cdef class Codec:
 
     @binding(False)
     def decode(self, message: object, version: object, data: object, dialect: object = None) -> object:
-        """The message in all of `data`, any bytes-like object; no header inside, no bytes left over.
+        """The message in all of `data`, any bytes-like object, without header; bytes left over are an error.
 
-        `message` is a name, such as "LeaderAndIsrRequest", or its class. Arrays are lists, records are views that keep
-        `data` alive, tags that the schema does not know are kept in `unknown_tagged_fields`. `bytes` and memoryviews of
-        them are read in place; any other buffer is copied first, since another thread may change it.
-        `dialect="kip590"` reads the versions and the header of that document instead of those that Kafka shipped.
-        DecodeError has the offset of what is wrong; UnknownMessageError, UnsupportedVersionError; NotBytesError for
-        `data` that are no bytes.
+        `message` is a name, for example "LeaderAndIsrRequest", or its class. Arrays are lists. Records are views that
+        keep `data` alive. Unknown tags are kept in `unknown_tagged_fields`. `bytes` and memoryviews of them are read in
+        place; any other buffer is copied first, since another thread may change it. `dialect="kip590"` reads the
+        versions and the header of that document instead of those that Kafka shipped. Raises DecodeError with the offset
+        of the wrong bytes, UnknownMessageError, UnsupportedVersionError, or NotBytesError for `data` that are not
+        bytes.
         """
         cdef Program program = self.find(message, version, dialect)
         cdef Py_buffer view
@@ -168,12 +168,11 @@ cdef class Codec:
         most_values: object = 0x7FFFFFFFFFFFFFFF,
         gives_way: object = False,
     ) -> tuple[object, int]:
-        """As `decode`, of the message that begins at `offset`, and where it ends: what follows is not looked at.
+        """As `decode`, for the message that begins at `offset`; also returns its end. Bytes behind it are not read.
 
-        With more than `most_values` in its arrays and unknown tags together it is a DecodeError: an object takes up to
-        a hundred times the memory of the bytes that it is made of. `gives_way`: other threads run in between, for one
-        whose message may be large while an event loop has to go on.
-        A frame is its header, `header, at = decode_from("RequestHeader", 2, frame)`, and from there on its body.
+        More than `most_values` in its arrays and unknown tags together raise DecodeError: an object may take a hundred
+        times the memory of its bytes. `gives_way` lets other threads run meanwhile, for large messages beside an event
+        loop. A frame is its header, `header, at = decode_from("RequestHeader", 2, frame)`, and from there on its body.
         """
         cdef Program program = self.find(message, version, dialect)
         cdef Py_ssize_t end
@@ -198,11 +197,11 @@ cdef class Codec:
 
     @binding(False)
     def encode(self, message: object, version: object, out: object = None, dialect: object = None) -> object:
-        """The message as bytes; with `out`, a writable buffer, fills it from its start and says how many bytes it took.
+        """The message as bytes; with `out`, a writable buffer, fills it from its start and returns the number of bytes.
 
-        EncodeError names the field that cannot be written, or says that `out` has no room (what it then holds is
-        not defined); UnsupportedVersionError: no such version, or it lacks a field that is set and not ignorable;
-        NotBytesError for an `out` that is no writable buffer of bytes.
+        Raises EncodeError, which names the field that cannot be written or says that `out` has no room (the contents
+        of `out` are then undefined); UnsupportedVersionError if there is no such version or it lacks a field that is
+        set and not ignorable; NotBytesError for an `out` that is not a writable buffer of bytes.
         """
         cdef Program program = self.find(type(message), version, dialect)
         cdef Py_buffer view
@@ -216,8 +215,8 @@ cdef class Codec:
 
     @binding(False)
     def encode_parts(self, message: object, version: object) -> object:
-        """The bytes of `encode`, part by part: some 64 KiB each, the last one what is left, at least one.
+        """The bytes of `encode` in parts: about 64 KiB each; the last part has the rest, and there is at least one.
 
-        The errors are those of `encode`; one may come behind the first parts. The message is not to change meanwhile.
+        The errors are those of `encode`; one may come behind the first parts. The message must not change meanwhile.
         """
         return parts_of(self.find(type(message), version, None), message)

@@ -1,4 +1,4 @@
-"""What the modules that write columns share: what is written and how far, and lengths."""
+"""Shared by the modules that write columns: the state of a write, and lengths."""
 
 from libc.stdint cimport int16_t, int32_t, int64_t, uint8_t
 
@@ -10,30 +10,31 @@ cdef struct Layout:
     int64_t first      # Rows [first, end) are alike, and `first` is written already, at `template` in `out`.
     int64_t end
     int64_t template
-    int64_t misses     # how often the rows after one were of other layouts
+    int64_t misses     # how often the following rows had other layouts
     Steps steps
 
 cdef struct Sink:
     const Node* nodes
     const Op* ops
     const uint8_t** columns
-    uint8_t** copies     # by column, of those that say where values go: the Writer's own, or NULL
+    uint8_t** copies     # by column, for columns that determine places: the Writer's own copy, or NULL
     int64_t* tag_counts  # unknown tags, by node
     int64_t* is_uniform  # by column of offsets: whether all rows have as many elements, and the most that one has
     int64_t* widest
     const int64_t* bytes  # by column
     const int64_t* rows  # by node
-    uint8_t** absent     # by op, of a tagged field: whether a row leaves it out
-    int64_t* is_absent   # likewise: whether all rows do
+    uint8_t** absent     # by op of a tagged field: whether a row leaves it out
+    int64_t* is_absent   # by op of a tagged field: whether all rows leave it out
     Layout* layouts      # by node
-    Mixed* mixed         # of the node whose rows differ in lengths; NULL while none was seen
+    Mixed* mixed         # state of the node whose rows differ in lengths; NULL if there is none yet
     uint8_t* out
     int64_t at
-    int64_t size         # of the whole message
+    int64_t size         # size of the whole message
 
 
 cdef inline int64_t offset_at(const Sink* s, const Op* op, int64_t row) noexcept nogil:
-    """Where the elements of a row begin: by what all rows have, or by the Writer's own copy of the offsets."""
+    """Where the elements of a row begin: from the common length of all rows, or from the Writer's copy of the offsets.
+    """
     if s.is_uniform[op.column]:
         return row * s.widest[op.column]
     return (<const int32_t*>s.columns[op.column])[row]
@@ -44,19 +45,19 @@ cdef inline int64_t length_at(const Sink* s, const Op* op, int64_t row) noexcept
 
 
 cdef inline const uint8_t* values_of(const Sink* s, const Op* op, int64_t row) noexcept nogil:
-    """Where the elements of a VECTOR's row are: after those of the row before, or where the row says they begin."""
+    """The elements of a VECTOR's row: behind those of the row before, or at the row's own begin."""
     if op.begins >= 0 and s.columns[op.begins] != NULL:
         return s.columns[op.column + 1] + (<const int64_t*>s.columns[op.begins])[row]
     return s.columns[op.column + 1] + offset_at(s, op, row) * op.width
 
 
 cdef inline bint is_unset(const Sink* s, const Op* op) noexcept nogil:
-    """Whether a tagged field has no columns: nobody set it, no row sends it."""
+    """True if a tagged field has no columns, so that no row sends it."""
     return s.rows[op.child] == 0 if op.code == STRUCT and not op.nullable else s.columns[op.column] == NULL
 
 
 cdef inline bint is_null(const Sink* s, const Op* op, int64_t row) noexcept nogil:
-    """Of a nullable VECTOR, ROWS or STRUCT."""
+    """True if a row of a nullable VECTOR, ROWS or STRUCT is null."""
     if op.code == STRUCT:
         return length_at(s, op, row) == 0
     return not s.columns[op.column + (2 if op.code == VECTOR else 1)][row]
@@ -77,7 +78,7 @@ cdef inline int64_t put_varint_at(uint8_t* target, int64_t value) noexcept nogil
 
 
 cdef inline int64_t put_length(uint8_t* target, int64_t prefix, int64_t length) noexcept nogil:
-    """The length before a VECTOR or ROWS, -1 for null; how many bytes it takes."""
+    """Write the length before a VECTOR or ROWS, -1 for null; returns how many bytes it takes."""
     cdef int32_t wide = <int32_t>length
     cdef int16_t narrow = <int16_t>length
     if prefix == VARINT and length < 127:

@@ -1,7 +1,7 @@
 from types import MemberDescriptorType
 
 class ListField:
-    """The attribute of a field that is an array of int32s: packed numbers become a list when it is asked for."""
+    """The attribute of a field that is an array of int32s: the first read turns packed numbers into a list."""
 
     member: MemberDescriptorType
     def __init__(self, member: MemberDescriptorType) -> None: ...

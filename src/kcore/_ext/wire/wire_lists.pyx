@@ -1,4 +1,4 @@
-"""Arrays of int32s that a decoded message keeps packed, as lists: made when somebody asks for one."""
+"""Arrays of int32s that a decoded message keeps packed until a user reads the attribute as a list."""
 
 from cpython.object cimport PyObject, PyTypeObject
 from libc.stdint cimport int32_t
@@ -30,8 +30,8 @@ cdef PyObject *list_of(const int32_t *numbers, Py_ssize_t count) noexcept:
 cdef class ListField:
     """The attribute of a field that is an array of int32s.
 
-    It does what the slot's own (`member`) does, and one thing more: numbers that are still packed become a list when
-    somebody asks for them, and the list takes their place.
+    It works as the slot's own `member`, except that the first read turns packed numbers into a list and stores the
+    list.
     """
 
     cdef readonly object member

@@ -1,15 +1,15 @@
-"""Memory of the objects of messages: instances that are nothing but slots, their lists, and int32s not yet in a list.
+"""Memory of message objects: instances that have only slots, their lists, and packed int32s.
 
-The interpreter's general way to make and to free them takes as long as all the rest of decoding. The C below has state,
-so that `wire_program.pyx` alone may cimport this file.
+The interpreter's general allocation and deallocation take as long as all the rest of decoding. The C code below has
+state, so only `wire_program.pyx` may cimport this file.
 
-An array of int32s (replicas, ISRs: most of a control message) stays packed, as a `PackedInts` in its slot, until
-somebody asks for the list (`ListField` in wire_lists.pyx): a list of three takes 96 bytes and three times as long.
+An array of int32s (replicas, ISRs: most of a control message) stays packed as a `PackedInts` in its slot, until a user
+reads the list (`ListField` in wire_lists.pyx). A list of three takes 96 bytes and three times as long.
 
-An instance lies in one of three places. Those of small messages: in memory that the interpreter's allocator gave,
-which is kept for the next one (`spares`). Those of big messages: in slabs of 2 MiB, for which Linux is asked for huge
-pages, since the page faults of 4 KiB each would take longer than decoding does. Those that Python code made: where
-Python puts them. Whoever frees an instance finds out by its address.
+Instances of small messages lie in memory of the interpreter's allocator, which is kept for the next one (`spares`).
+Instances of big messages lie in slabs of 2 MiB. Linux is asked for huge pages there, since page faults of 4 KiB each
+would take longer than decoding. Instances that Python code makes lie where Python puts them. Deallocation tells these
+three apart by the address.
 """
 
 from cpython.object cimport PyObject, PyTypeObject
@@ -31,13 +31,13 @@ cdef extern from *:
     #define ASAN_UNPOISON_MEMORY_REGION(at, size) ((void)0)
     #endif
     #if defined(Py_TRACE_REFS) || defined(Py_REF_DEBUG) || defined(Py_GIL_DISABLED)
-    #define MAKES_ITS_OWN 0  /* These count or mark each object that is made: only the interpreter may. */
+    #define MAKES_ITS_OWN 0  /* These builds count or mark each new object, which only the interpreter may do. */
     #else
     #define MAKES_ITS_OWN 1
     #endif
 
-    /* What the collector keeps before an object; two zeros where it does not know the object. Not part of the API, so
-       `check_head` looks whether it is so. */
+    /* The collector's header before an object; two zeros if the object is untracked. It is not part of the API, so
+       `check_head` verifies it. */
     typedef struct { uintptr_t next, previous; } Head;
     static int knows_head = 0;
 
@@ -49,23 +49,23 @@ cdef extern from *:
 
     static inline Py_ssize_t size_class(PyTypeObject *type) {
         Py_ssize_t size = (sizeof(Head) + type->tp_basicsize) / sizeof(PyObject *);
-        return size < SIZES ? size : 0;  /* No instance is so small: nothing is kept of size 0. */
+        return size < SIZES ? size : 0;  /* No instance has size 0: nothing is kept of it. */
     }
 
     /* Slabs. */
     enum { SLAB_BITS = 21, FIRST_BLOCK = 64, ADDRESS_BITS = 47 };
     #define SLAB_SIZE ((Py_ssize_t)1 << SLAB_BITS)
     typedef struct Slab {
-        struct Slab *next, *previous;  /* Of those of this size that have room. */
+        struct Slab *next, *previous;  /* Links to slabs of this size with room. */
         void *freed;                   /* Blocks that were used; the first word of each links to the next. */
-        char *unused;                  /* The first block that never was. */
+        char *unused;                  /* The first block that was never used. */
         Py_ssize_t block, used;        /* Bytes of a block; how many blocks are in use. */
         Py_ssize_t size;
     } Slab;
     static Slab *with_room[SIZES];
-    static Slab *kept = NULL;  /* An empty one: messages one after the other do not ask the system each time. */
+    static Slab *kept = NULL;  /* An empty slab, kept so that successive messages need no system call. */
 
-    /* A bit for each 2 MiB of the address space: whether they are a slab. Of its 8 MiB few pages are touched. */
+    /* A bit for each 2 MiB of the address space: whether they are a slab. Few pages of its 8 MiB are touched. */
     static uint64_t is_slab[(size_t)1 << (ADDRESS_BITS - SLAB_BITS - 6)];
 
     static inline Slab *slab_of(const void *at) {
@@ -169,7 +169,7 @@ cdef extern from *:
         if (kept == NULL) kept = slab; else unmap_slab(slab);
     }
 
-    /* Instances. Memory of those that are gone, by size in pointers: empty slots, the first links to the next. */
+    /* Instances. Freed memory by size in pointers: empty slots, the first of which links to the next. */
     static struct { PyObject *first; int count; } spares[SIZES];
 
     static void free_slots(PyObject *self);
@@ -178,7 +178,7 @@ cdef extern from *:
     #if !MAKES_ITS_OWN
         return PyObject_Init(instance, type);
     #else
-        Py_SET_TYPE(instance, type);  /* What PyObject_Init does, without its two calls. */
+        Py_SET_TYPE(instance, type);  /* As PyObject_Init, without its two calls. */
         Py_INCREF(type);
         Py_SET_REFCNT(instance, 1);
         return instance;
@@ -192,7 +192,7 @@ cdef extern from *:
         return init_instance((PyObject *)(block + 1), type);
     }
 
-    /* With empty slots, and unknown to the collector: a message is a tree, so it would visit it for nothing. */
+    /* With empty slots and untracked: a message is a tree, so the collector need not visit it. */
     static PyObject *make_instance(PyTypeObject *type, int many) {
         Py_ssize_t size = size_class(type);
         PyObject *instance = spares[size].first;
@@ -209,14 +209,14 @@ cdef extern from *:
         return instance;
     }
 
-    /* Memory of bytes objects that are gone, by their exact size: who they came from may have asked for no more. */
+    /* Freed memory of bytes objects by exact size: the allocation may have no more bytes. */
     enum { BYTES_SIZES = 256, MOST_SPARE_BYTES = 2 };
     static struct { PyBytesObject *spare[MOST_SPARE_BYTES]; int count; } spare_bytes[BYTES_SIZES];
 
     /* PyBytes_FromStringAndSize without its four calls, which take as long as the memory does. */
     static PyObject *make_bytes(const char *data, Py_ssize_t size) {
     #if MAKES_ITS_OWN
-        if (size > 1) {  /* Shorter ones are shared. */
+        if (size > 1) {  /* Shorter bytes objects are shared. */
             PyBytesObject *bytes;
             if (size < BYTES_SIZES && spare_bytes[size].count > 0) {
                 bytes = spare_bytes[size].spare[--spare_bytes[size].count];
@@ -246,7 +246,7 @@ cdef extern from *:
         else PyObject_Free(value);
     }
 
-    /* The int32s of a list that nobody has looked at. */
+    /* The int32s of a list that was not read yet. */
     typedef struct {
         PyObject_HEAD
         int32_t count;
@@ -272,7 +272,7 @@ cdef extern from *:
         return ((PackedInts *)value)->values;
     }
 
-    /* From `count` numbers of the wire, whose bytes are there. */
+    /* From `count` numbers of the wire, whose bytes were checked. */
     static PyObject *pack_ints(const uint8_t *at, Py_ssize_t count, int many) {
         Py_ssize_t size = (offsetof(PackedInts, values) + 4 * count + sizeof(PyObject *) - 1) / sizeof(PyObject *);
         PackedInts *packed = NULL;
@@ -291,7 +291,7 @@ cdef extern from *:
         return (PyObject *)packed;
     }
 
-    /* A list of that many items, all of which the caller sets; unknown to the collector. */
+    /* An untracked list of `count` items, all of which the caller must set. */
     static PyObject *make_list(Py_ssize_t count) {
         PyObject *list;
         if (!knows_head) {
@@ -319,7 +319,7 @@ cdef extern from *:
         return list;
     }
 
-    /* Lets go of a slot's value. A list that only the slot has, and that the collector does not know, is freed here. */
+    /* Releases a slot's value. An untracked list that only the slot refers to is freed here. */
     static inline void drop(PyObject *value) {
         if (value == NULL) return;
         if (Py_IS_TYPE(value, &PackedInts_Type) && Py_REFCNT(value) == 1) {
@@ -337,7 +337,7 @@ cdef extern from *:
         PyListObject *list = (PyListObject *)value;
         Py_ssize_t count = Py_SIZE(list);
         PyObject **items = list->ob_item;
-        /* What an item's end runs may find nothing in the list. */
+        /* Code that runs when an item is freed must find an empty list. */
         Py_SET_SIZE((PyVarObject *)list, 0);
         list->ob_item = NULL;
         list->allocated = 0;
@@ -368,7 +368,7 @@ cdef extern from *:
         Py_DECREF(type);
     }
 
-    /* Frees an instance that is nothing but slots: the general way costs as much as all the rest of a small message.
+    /* Frees an instance that has only slots: general deallocation costs as much as the rest of a small message.
        A subclass of a user's own frees what it added, then comes here. No message nests deep, so the
        interpreter's guard against deep nesting, which takes time, waits until one does. */
     static void free_slots(PyObject *self) {

@@ -1,7 +1,7 @@
-"""A message to bytes part by part: as `wire_writer` does it, but with a stack of its own for arrays of structs.
+"""Writes a message to bytes part by part: as `wire_writer`, but with its own stack for arrays of structs.
 
-A part ends behind the element that makes it large enough. The message may change between two parts, and what is walked
-may then be no message any more, but it is held, and a list's size is looked up anew for each element.
+A part ends behind the element that makes it large enough. The message may change between two parts, and may then no
+longer be valid. Memory stays safe: each visited object is held, and a list's size is read again for each element.
 """
 
 from cpython.object cimport PyObject
@@ -22,28 +22,28 @@ cdef extern from "Python.h":
 
 cdef enum:
     FIRST_ROOM = 1024
-    PART_BYTES = 1 << 16  # A fraction of a millisecond.
-    MAX_LEVELS = 8        # Structs within structs; what is nested deeper is written as one.
+    PART_BYTES = 1 << 16  # Writing a part takes a fraction of a millisecond.
+    MAX_LEVELS = 8        # Structs within structs; a struct nested deeper is written as a whole.
 
 cdef struct Level:
     const Layout *layout
-    PyObject *instance   # held
-    int field            # the next one in line
-    PyObject *values     # held: the array of that field, while its elements are written
+    PyObject *instance   # a held reference
+    int field            # the next field to write
+    PyObject *values     # the array of that field while its elements are written, a held reference
     const Step *element
     Py_ssize_t count, next
-    bint is_deep         # Its elements have arrays of structs themselves.
+    bint is_deep         # The elements of the array have arrays of structs themselves.
 
 
 cdef object parts_of(Program program, object message):
-    """An iterator over the bytes of the message; it raises as `write_message`, at the part that has no bytes."""
+    """An iterator over the bytes of the message; it raises as `write_message`, at the part that cannot be written."""
     parts = Parts()
     parts.begin(program, message)
     return parts
 
 
 cdef class Parts:
-    """The bytes of a message, part by part; the last one may be small."""
+    """The bytes of a message, part by part; the last part may be small."""
 
     cdef Program program
     cdef Writer writer
@@ -89,7 +89,7 @@ cdef class Parts:
         return part
 
     cdef int fill(self) noexcept:
-        """The next part, into the buffer."""
+        """Write the next part into the buffer."""
         cdef Writer *w = &self.writer
         cdef Level *level
         cdef PyObject *item
@@ -118,7 +118,7 @@ cdef class Parts:
         return 0
 
     cdef int next_field(self, Level *level) noexcept:
-        """Writes a field, or begins an array of structs; behind the last one, ends the struct."""
+        """Write a field, or begin an array of structs; behind the last field, end the struct."""
         cdef Writer *w = &self.writer
         cdef const Step *step
         cdef PyObject *value
@@ -159,7 +159,7 @@ cdef class Parts:
         Py_DECREF(self.levels[self.depth].instance)
 
     cdef void leave_crumbs(self) noexcept:
-        """Where it stopped, the innermost first; there are no more parts."""
+        """Leave crumbs for the place of the error, the innermost first; there are no more parts."""
         cdef Level *level
         while self.depth:
             level = &self.levels[self.depth - 1]

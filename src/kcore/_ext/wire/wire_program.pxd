@@ -1,10 +1,10 @@
-"""A plan as C structs: what the reader and the writer run. `Program` owns all that the structs point at."""
+"""A plan as C structs, which the reader and the writer run. `Program` owns all memory that the structs point at."""
 
 from cpython.object cimport PyObject, PyTypeObject
 from libc.stdint cimport int32_t, int64_t, uint8_t
 
 cpdef enum Kind:
-    """The numbers of `kcore.schema.kinds.Kind`, held to it by a test."""
+    """The numbers of `kcore.schema.kinds.Kind`; a test compares them."""
     BOOL = 0
     INT8 = 1
     INT16 = 2
@@ -28,24 +28,24 @@ cdef struct Step:
     Kind kind
     bint compact
     bint nullable
-    int32_t tag             # of a tagged field
-    Py_ssize_t slot         # where the instance keeps the field: bytes from its start
+    int32_t tag             # tag of a tagged field
+    Py_ssize_t slot         # offset of the field in the instance, in bytes
     Py_ssize_t min_size     # the fewest bytes that a value takes
-    int64_t lowest          # of an integer
+    int64_t lowest          # lowest value of an integer
     int64_t highest
     PyObject *name
-    PyObject *initial       # the default where it can be shared, as PackedInts can; NULL where it is made anew
+    PyObject *initial       # the shared default, also as PackedInts; NULL if each instance needs a new one
     PyObject *default       # the default to compare with
-    Layout *blank           # of a STRUCT that is not null by default: all its fields are `absent`
-    Step *element           # of an ARRAY
-    Layout *layout          # of a STRUCT
-    PyTypeObject *type      # of a UUID
+    Layout *blank           # default instance of a STRUCT that is not null by default: all its fields are `absent`
+    Step *element           # element of an ARRAY
+    Layout *layout          # layout of a STRUCT
+    PyTypeObject *type      # type of a UUID
 
 cdef struct Layout:
     PyTypeObject *type
     bint flexible
     Py_ssize_t min_size
-    Py_ssize_t unknown_slot  # of `unknown_tagged_fields`
+    Py_ssize_t unknown_slot  # offset of `unknown_tagged_fields`
     int in_line_count
     int tagged_count
     int absent_count
@@ -53,11 +53,11 @@ cdef struct Layout:
     Step *in_line
     Step *tagged            # ascending tags
     Step *absent            # not in this version: reading leaves the default
-    Step *refused           # those of `absent` that must have their default when written
+    Step *refused           # the fields of `absent` that must have their default when written
 
 cdef struct Crumb:
-    PyObject *name          # of a field, or NULL:
-    Py_ssize_t index        # in an array
+    PyObject *name          # name of a field, or NULL
+    Py_ssize_t index        # index in an array
 
 cdef class Program:
     cdef readonly object words

@@ -17,7 +17,7 @@ import sys
 cdef extern from *:
     """
     #include <structmember.h>
-    /* Where a slotted instance keeps that member. */
+    /* The offset of that member in a slotted instance. */
     static Py_ssize_t slot_offset(PyObject *descriptor) {
         if (!Py_IS_TYPE(descriptor, &PyMemberDescr_Type)) return -1;
         PyMemberDef *member = ((PyMemberDescrObject *)descriptor)->d_member;
@@ -26,7 +26,7 @@ cdef extern from *:
 
     static PyObject *explain = NULL;
 
-    /* As type.__call__, but for a TypeError that `explain` has a better error for. */
+    /* As type.__call__, except that `explain` may replace a TypeError by a better error. */
     static PyObject *call_class(PyObject *type, PyObject *args, PyObject *keywords) {
         PyObject *made = PyType_Type.tp_call(type, args, keywords);
         if (made != NULL || !PyErr_ExceptionMatches(PyExc_TypeError)) return made;
@@ -68,18 +68,18 @@ RANGES = {
 
 
 def explain_calls(metaclass: type, explain: object) -> None:
-    """Has `explain(cls, args, keywords)` look at calls of the metaclass' classes that raised a TypeError.
+    """Make calls of the metaclass' classes that raise a TypeError call `explain(cls, args, keywords)`.
 
-    It returns a better exception or None. `keywords` is None where there were none. Calls that are right pay nothing,
-    as they would for an `__init__` that takes any keyword, or for a `__call__` in Python.
+    `explain` returns a better exception or None. `keywords` is None if there were none. Correct calls cost nothing
+    extra, unlike with an `__init__` that takes any keyword or a `__call__` in Python.
     """
     set_call(<PyTypeObject *>metaclass, <PyObject *>explain)
 
 
 cdef class Program:
-    """One version of one message, compiled. Made by the codec, of no use alone.
+    """One compiled version of one message. The codec makes it.
 
-    `words` is what the package above knows and kernels do not: its exceptions and its Uuid.
+    `words` holds objects of the package above that kernels must not import: its exceptions and its Uuid.
     """
 
     def __init__(self, plan: object, words: object) -> None:
@@ -114,7 +114,7 @@ cdef class Program:
         return layout
 
     cdef Layout *blank(self, object struct) except NULL:
-        """An instance with nothing but defaults, whatever the version."""
+        """An instance with only defaults, of any version."""
         cdef Layout *layout = <Layout *>self.block(1, sizeof(Layout))
         layout.type = <PyTypeObject *>self.own(struct)
         layout.unknown_slot = slot_of(struct, "unknown_tagged_fields")
@@ -143,7 +143,7 @@ cdef class Program:
         return compiled
 
     cdef int value(self, Step *step, object plan) except -1:
-        """How a value is written, and of an array its elements."""
+        """Compile how a value is written, and the elements of an array."""
         step.kind, step.compact, step.nullable = plan.kind, plan.compact, plan.nullable
         step.type = <PyTypeObject *>self.words.uuid
         if plan.struct is not None:
@@ -179,12 +179,12 @@ cdef PyObject *NO_INTS = pack_ints(NULL, 0, False)
 
 
 cdef PyObject *new_instance(PyTypeObject *type, bint many) noexcept:
-    """With empty slots; `many`: of a message of which many objects are made."""
+    """A new instance with empty slots; `many`: for a message that has many objects."""
     return make_instance(type, many)
 
 
 cdef PyObject *new_list(Py_ssize_t count) noexcept:
-    """Without items: the caller sets them all."""
+    """A new list without items: the caller must set them all."""
     return make_list(count)
 
 
@@ -193,7 +193,7 @@ cdef PyObject *new_bytes(const char *data, Py_ssize_t size) noexcept:
 
 
 cdef PyObject *new_packed(const uint8_t *at, Py_ssize_t count, bint many) noexcept:
-    """`count` int32s of the wire, whose bytes are there; as `new_instance`."""
+    """`count` int32s of the wire, whose bytes were checked; `many` as in `new_instance`."""
     if count == 0:
         Py_INCREF(NO_INTS)
         return NO_INTS
@@ -201,12 +201,12 @@ cdef PyObject *new_packed(const uint8_t *at, Py_ssize_t count, bint many) noexce
 
 
 cdef const int32_t *packed_ints(PyObject *value, Py_ssize_t *count) noexcept:
-    """NULL for what is not packed."""
+    """The packed numbers of a value; NULL if the value is not packed."""
     return ints_of(value, count)
 
 
 cdef str path_text(const Crumb *crumbs, int count):
-    """Such as topic_states[3].isr, from the crumbs that an unwinding reader or writer left: innermost first."""
+    """A path, for example topic_states[3].isr, from the crumbs of an unwinding reader or writer: innermost first."""
     text = ""
     for i in range(count - 1, -1, -1):
         if crumbs[i].name is NULL:

@@ -1,4 +1,4 @@
-"""Reads one message object from bytes, as its program says."""
+"""Reads one message object from bytes, by its program."""
 
 from libc.stdint cimport int64_t
 

@@ -1,8 +1,8 @@
-"""Bytes to objects: values go straight into the slots of instances that no Python code ran to make.
+"""Reads bytes to objects: values go straight into the slots of instances, whose construction runs no Python code.
 
-Nothing read is trusted: every access is checked against the bytes left, an array's count before its list is made.
-A function that fails returns NULL or -1 with `why` set (or a Python exception, where memory ran out), and
-callers leave a crumb each, so an error names its field at no cost to a message that has none.
+No byte is trusted: every access is checked against the bytes left, an array's count before its list is allocated. A
+function that fails returns NULL or -1 with `why` set, or with a Python exception if memory ran out. Each caller then
+leaves a crumb, so an error names its field, and a message without errors pays nothing for that.
 """
 
 from cpython.object cimport PyObject
@@ -41,15 +41,15 @@ cdef extern from "Python.h":
     int PyGC_Disable()
 
 cdef struct Reader:
-    PyObject *source  # what the bytes belong to
-    PyObject *view  # the last one made; the message has it
+    PyObject *source  # the object that owns the bytes
+    PyObject *view  # the last view made; the message holds it
     const uint8_t *start
     const uint8_t *at
     const uint8_t *end
     const char *why
-    bint many  # Objects of a message so big are made in memory for many.
+    bint many  # Allocate for many objects: the message is big.
     int64_t room  # How many more values its arrays and unknown tags may have.
-    int until  # So many elements more before other threads have a turn; below 0 they have none.
+    int until  # How many more elements to read before other threads may run; negative: never.
     int depth
     Crumb crumbs[MAX_DEPTH]
 
@@ -59,10 +59,10 @@ cdef enum:
     BAD_VARINT = -1
 
 cdef enum:
-    SMALL = 1024  # Bytes of which too few objects are made for the collector to run.
-    BIG = 256 * 1024  # Bytes of which so many instances are made that slabs of 2 MiB are filled.
-    A_TURN = 2048  # Elements, which take a fraction of a millisecond.
-    A_PAUSE = 50  # Microseconds: a thread that waits for the GIL is awake by then.
+    SMALL = 1024  # A message of fewer bytes makes too few objects for the collector to run.
+    BIG = 256 * 1024  # A message of more bytes makes so many instances that they fill slabs of 2 MiB.
+    A_TURN = 2048  # Elements; reading them takes a fraction of a millisecond.
+    A_PAUSE = 50  # Microseconds, enough for a thread that waits for the GIL to wake up.
 
 NO_UNKNOWN_FIELDS = ()
 cdef PyObject *NOTHING_UNKNOWN = <PyObject *>NO_UNKNOWN_FIELDS
@@ -77,11 +77,11 @@ cdef object read_message(
     int64_t room=0x7FFFFFFFFFFFFFFF,
     bint gives_way=False,
 ):
-    """The message that begins at `end` of `data`, which is that of `source`; DecodeError where it is not one.
+    """Read the message that begins at `end` of `data`, which belongs to `source`; DecodeError if it is not a message.
 
-    Sets `end` to where the message ends; without it, the message begins at 0 and must take all of `data`. `room` bounds
-    the objects that are made: each is far larger than the one or two bytes that it may take. `gives_way`: other threads
-    have the GIL now and then.
+    Sets `end` to the end of the message; without `end`, the message begins at 0 and must take all of `data`. `room`
+    bounds the objects that are made: each is far larger than the one or two bytes that it may take. `gives_way`: other
+    threads get the GIL from time to time.
     """
     cdef Reader reader
     cdef Reader *r = &reader
@@ -91,7 +91,7 @@ cdef object read_message(
     r.start, r.at, r.end = data, data + (end[0] if end else 0), data + size
     r.why, r.depth, r.view, r.room, r.many = NULL, 0, NULL, room, size >= BIG
     r.until = A_TURN if gives_way else -1
-    # A decoded tree has no cycle: to visit it as it grows finds nothing.
+    # A decoded tree has no cycle, so the collector finds nothing in it.
     collecting = PyGC_Disable() if size > SMALL else 0
     message = read_struct(r, program.root)
     if collecting:
@@ -133,7 +133,7 @@ cdef inline PyObject **slot_at(PyObject *instance, Py_ssize_t slot) noexcept:
 
 
 cdef inline int64_t read_varint(Reader *r) noexcept:
-    """An unsigned varint of at most five bytes and 32 bits; BAD_VARINT with `why` set."""
+    """Read an unsigned varint of at most five bytes and 32 bits; BAD_VARINT with `why` set."""
     cdef uint64_t value = 0
     cdef uint8_t byte
     cdef int shift
@@ -153,7 +153,7 @@ cdef inline int64_t read_varint(Reader *r) noexcept:
 
 
 cdef inline int64_t read_length(Reader *r, const Step *step) noexcept:
-    """A length before its value: NULL_LENGTH where null is allowed, BAD_LENGTH with `why` set."""
+    """Read the length before a value: NULL_LENGTH where null is allowed, BAD_LENGTH with `why` set."""
     cdef int64_t length
     if step.compact:
         length = read_varint(r)
@@ -195,7 +195,7 @@ cdef PyObject *read_counted(Reader *r, const Step *step) noexcept:
 
 
 cdef inline PyObject *read_fixed(Reader *r, const Step *step) noexcept:
-    """A value whose size the kind says."""
+    """Read a value whose kind determines its size."""
     cdef const uint8_t *at = r.at
     if step.min_size > r.end - at:
         return fail(r, "the bytes end inside a value")
@@ -227,7 +227,7 @@ cdef PyObject *read_float(const uint8_t *at) noexcept:
 
 
 cdef PyObject *read_bytes(Reader *r, const Step *step) noexcept:
-    """A string, bytes or records."""
+    """Read a string, bytes or records."""
     cdef const uint8_t *before = r.at
     cdef const uint8_t *at
     cdef PyObject *value
@@ -263,7 +263,7 @@ cdef PyObject *read_array(Reader *r, const Step *step) noexcept:
     cdef int64_t count = read_length(r, step)
     if count < 0:
         return shared(Py_None) if count == NULL_LENGTH else NULL
-    # An element of no bytes would let a count allocate without end, so each is taken to have one.
+    # With elements of no bytes a count could allocate without end, so each element counts as one byte at least.
     if count > (r.end - r.at) // max(element.min_size, 1):
         r.at = before
         return fail(r, "an array's count is greater than the bytes left can hold")
@@ -272,7 +272,7 @@ cdef PyObject *read_array(Reader *r, const Step *step) noexcept:
         return fail(r, "the message has more values than it may")
     r.room -= count
     if element.kind == INT32:
-        values = new_packed(r.at, count, r.many)  # The count has shown that their bytes are there.
+        values = new_packed(r.at, count, r.many)  # The check of the count ensures that the bytes exist.
         r.at += 4 * count
         return values
     values = new_list(count)
@@ -291,7 +291,8 @@ cdef PyObject *read_array(Reader *r, const Step *step) noexcept:
 
 
 cdef void give_way(Reader *r) noexcept:
-    """Called behind each element. Nothing but the reader knows of what is half done, and it has its own bytes."""
+    """Let other threads run between two elements. Only the reader has the unfinished message, and it has its own bytes.
+    """
     r.until -= 1
     if r.until <= 0:
         r.until = A_TURN
@@ -300,7 +301,7 @@ cdef void give_way(Reader *r) noexcept:
 
 
 cdef PyObject *read_nullable_struct(Reader *r, const Step *step) noexcept:
-    """A negative byte is null, another is followed by the struct (KIP-893)."""
+    """Read a struct behind a marker byte: negative is null, any other is followed by the struct (KIP-893)."""
     cdef bint is_null
     if r.at >= r.end:
         return fail(r, "the bytes end before a struct")
@@ -312,7 +313,7 @@ cdef PyObject *read_nullable_struct(Reader *r, const Step *step) noexcept:
 cdef PyObject *read_struct(Reader *r, const Layout *layout) noexcept:
     """A new instance with every slot set.
 
-    It is untracked, as are the lists in it: a message is a tree, so the collector would visit it for nothing.
+    The instance and its lists are untracked: a message is a tree, so the collector need not visit it.
     """
     cdef const Step *step
     cdef PyObject *value
@@ -339,7 +340,7 @@ cdef PyObject *read_struct(Reader *r, const Layout *layout) noexcept:
 
 
 cdef inline bint passes_no_tags(Reader *r) noexcept:
-    """Past the byte which says that no tags follow, if it does: nearly always."""
+    """Skip the byte that says that no tags follow, if it does: nearly always."""
     if r.at == r.end or r.at[0]:
         return False
     r.at += 1
@@ -347,7 +348,7 @@ cdef inline bint passes_no_tags(Reader *r) noexcept:
 
 
 cdef int set_defaults(const Layout *layout, PyObject *instance) noexcept:
-    """What the version or the sender left out."""
+    """Set the defaults of fields that the version or the sender left out."""
     cdef int i
     for i in range(layout.absent_count):
         if set_default(&layout.absent[i], instance) < 0:
@@ -416,7 +417,7 @@ cdef int read_tagged(Reader *r, const Layout *layout, PyObject *instance) noexce
 
 
 cdef int read_known(Reader *r, const Step *step, PyObject *instance, int64_t size) noexcept:
-    """A tagged field of the schema: it must fill the size that was announced."""
+    """Read a tagged field of the schema; the field must fill the announced size."""
     cdef const uint8_t *end = r.end
     r.end = r.at + size
     cdef PyObject *value = read_value(r, step)
@@ -431,7 +432,7 @@ cdef int read_known(Reader *r, const Step *step, PyObject *instance, int64_t siz
 
 
 cdef int keep_unknown(Reader *r, PyObject **slot, int64_t tag, int64_t size) noexcept:
-    """Appends (tag, bytes) to what a newer peer sent: a list until the last of them is read."""
+    """Append (tag, bytes) to the unknown tags of a newer peer: a list until the last tag is read."""
     cdef PyObject *pair
     cdef PyObject *kept
     cdef int failed

@@ -1,4 +1,4 @@
-"""What whoever writes a message reads of it: the fields of an instance, the elements of a list."""
+"""Shared by the modules that write a message object: fields of an instance, elements of a list."""
 
 from cpython.object cimport PyObject
 from libc.stdint cimport int64_t, uint32_t, uint64_t
@@ -14,7 +14,7 @@ cdef extern from "Python.h":
     PyObject *Py_None
 
 cdef enum:
-    MAX_LENGTH = 0x7FFFFFFE  # A compact length is one more, and Java's int has to hold it.
+    MAX_LENGTH = 0x7FFFFFFE  # A compact length is written plus one, and Java's int has to hold it.
 
 
 cdef inline PyObject *slot_at(PyObject *instance, Py_ssize_t slot) noexcept:
@@ -22,7 +22,7 @@ cdef inline PyObject *slot_at(PyObject *instance, Py_ssize_t slot) noexcept:
 
 
 cdef inline PyObject *field_of(PyObject *instance, const Step *step) noexcept:
-    """Borrowed. None where the user deleted it or never ran `__init__`."""
+    """A borrowed reference. None if the user deleted the field or never ran `__init__`."""
     cdef PyObject *value = slot_at(instance, step.slot)
     return Py_None if value is NULL else value
 
@@ -32,7 +32,7 @@ cdef inline bint is_sequence(PyObject *value) noexcept:
 
 
 cdef inline int put_length(Writer *w, const Step *step, int64_t length) noexcept:
-    """A length before its value; -1 is null."""
+    """Write the length before a value; -1 is null."""
     cdef Py_ssize_t size = 2 if step.kind == STRING else 4
     if length > MAX_LENGTH:
         return fail(w, NULL, "longer than Kafka can say")

@@ -1,12 +1,12 @@
-"""Values of a message that are made here instead of by several calls of Python's: Uuids, views of records."""
+"""Makes Uuids and views of records directly, instead of by several calls of Python's."""
 
 from cpython.object cimport PyObject, PyTypeObject
 from libc.stdint cimport uint8_t
 
 cdef extern from *:
     """
-    /* A Uuid is a bytes subclass with nothing added: made as bytes makes its own subclasses. It refers to nothing, so
-       the collector need not look at it: there may be a million. */
+    /* A Uuid is a plain bytes subclass and is made as bytes makes its subclasses. It refers to no object, so the
+       collector need not visit it: there may be a million. */
     static PyObject *new_uuid(PyTypeObject *type, const unsigned char *data) {
         PyObject *uuid = type->tp_alloc(type, 16);
         if (uuid == NULL) return NULL;
@@ -19,8 +19,8 @@ cdef extern from *:
         return uuid;
     }
 
-    /* A view of bytes, whatever the elements of the source are; narrowed in place, while nobody else has it.
-       `last`: the view before it of the same source, which it then shares the buffer with: half the price. */
+    /* A view of bytes, also of a source with other elements; narrowed in place before anyone else has it.
+       `last`: the previous view of the same source; sharing its buffer halves the time. */
     static PyObject *new_view(PyObject *source, PyObject *last, const unsigned char *begin, Py_ssize_t length) {
         PyObject *view = PyMemoryView_FromObject(last ? last : source), *whole = view;
         if (view != NULL && last == NULL && !PyBytes_CheckExact(source)) {

@@ -1,9 +1,9 @@
-"""Objects to bytes: values are taken from the slots of instances by their offset, checked, and written.
+"""Writes objects to bytes: values are read from the slots of instances by their offset, checked, and written.
 
-A message grows in a small buffer on the stack, then, if it must, in a bytes object that doubles. As in the
-reader, a function that fails returns -1 with `why` set (or a Python exception) and callers leave a crumb each.
-An `__index__` or `__eq__` of a user's own may run and change the message under us: whatever is walked is held,
-and a list's size is looked up anew for each element.
+A message grows in a small buffer on the stack, then, if needed, in a bytes object that doubles. As in the reader, a
+function that fails returns -1 with `why` set (or a Python exception), and each caller leaves a crumb. A user's own
+`__index__` or `__eq__` may run and change the message meanwhile. Memory stays safe: each visited object is held, and a
+list's size is read again for each element.
 """
 
 from cpython.object cimport PyObject
@@ -72,7 +72,7 @@ cdef extern from "Python.h":
 
 cdef enum:
     FIRST_ROOM = 1024
-    SHOWN = 60  # Characters of a culprit in an error.
+    SHOWN = 60  # Characters of the wrong value in an error.
 
 cdef struct Unknown:
     PyObject *fields     # (tag, bytes) in order
@@ -80,14 +80,14 @@ cdef struct Unknown:
     int64_t previous     # tag
 
 
-cdef Step TAG  # The tag of an unknown field: its range.
+cdef Step TAG  # An integer step with the range of an unknown field's tag.
 TAG.lowest, TAG.highest = 0, UINT32_MAX
 UNKNOWN_TAGGED_FIELDS = "unknown_tagged_fields"
 cdef PyObject *UNKNOWN_NAME = <PyObject *>UNKNOWN_TAGGED_FIELDS
 
 
 cdef object write_message(Program program, object message):
-    """The bytes of the message; EncodeError or UnsupportedVersionError where it has none."""
+    """The bytes of the message; EncodeError or UnsupportedVersionError if it cannot be written."""
     cdef uint8_t first[FIRST_ROOM]
     cdef Writer writer
     cdef Py_ssize_t size
@@ -106,7 +106,7 @@ cdef object write_message(Program program, object message):
 
 
 cdef Py_ssize_t write_message_into(Program program, object message, uint8_t *out, Py_ssize_t room) except -1:
-    """How many bytes of `out` the message takes; EncodeError where it has no room."""
+    """How many bytes of `out` the message takes; EncodeError if it has no room."""
     cdef Writer writer
     open_writer(&writer, out, room, True)
     if write_struct(&writer, program.root, <PyObject *>message) < 0:
@@ -195,7 +195,7 @@ cdef int write_null(Writer *w, const Step *step) noexcept:
 
 
 cdef int write_fixed(Writer *w, const Step *step, PyObject *value) noexcept:
-    """A bool, a float64 or a uuid."""
+    """Write a bool, a float64 or a uuid."""
     cdef double real
     cdef uint64_t bits
     if make_room(w, step.min_size) < 0:
@@ -240,7 +240,7 @@ cdef int write_string(Writer *w, const Step *step, PyObject *value) noexcept:
 
 
 cdef int write_bytes(Writer *w, const Step *step, PyObject *value) noexcept:
-    """Any bytes-like object; without a step, the size of an unknown tagged field goes before it."""
+    """Write any bytes-like object; without a step, the size of an unknown tagged field goes before it."""
     cdef Py_buffer view
     cdef int result
     if PyObject_GetBuffer(value, &view, PyBUF_SIMPLE) < 0:
@@ -275,7 +275,7 @@ cdef int write_array(Writer *w, const Step *step, PyObject *values) noexcept:
 
 
 cdef int write_packed(Writer *w, const Step *step, const int32_t *numbers, Py_ssize_t count) noexcept:
-    """An array that was decoded and that nobody has looked at."""
+    """Write a decoded array that is still packed."""
     cdef Py_ssize_t i
     if put_length(w, step, count) < 0 or make_room(w, 4 * count) < 0:
         return -1
@@ -318,7 +318,7 @@ cdef int write_fields(Writer *w, const Layout *layout, PyObject *instance) noexc
 
 
 cdef int refuse_absent(Writer *w, const Layout *layout, PyObject *instance) noexcept:
-    """Fields that the version lacks have their defaults."""
+    """Check that the fields that the version lacks have their defaults."""
     cdef int i
     for i in range(layout.refused_count):
         if refuse_if_set(w, &layout.refused[i], field_of(instance, &layout.refused[i])) < 0:
@@ -328,12 +328,12 @@ cdef int refuse_absent(Writer *w, const Layout *layout, PyObject *instance) noex
 
 
 cdef int write_one(Writer *w, const Step *step, PyObject *value) noexcept:
-    """A value, for other kernels."""
+    """Write a value, for other kernels."""
     return write_value(w, step, value)
 
 
 cdef int refuse_if_set(Writer *w, const Step *step, PyObject *value) noexcept:
-    """A field that the version lacks and that may not be dropped."""
+    """Fail if a field is set that the version lacks and that must not be dropped."""
     cdef int same = is_default(step, value)
     if same < 0:
         return -1
@@ -344,7 +344,9 @@ cdef int refuse_if_set(Writer *w, const Step *step, PyObject *value) noexcept:
 
 
 cdef int is_default(const Step *step, PyObject *value) noexcept:
-    """1 if so, 0 if not, -1 with a Python exception; a null array is not an empty one, as in Kafka."""
+    """1 if the value is the default, 0 if not, -1 with a Python exception; a null array is not an empty one, as in
+    Kafka.
+    """
     cdef int same
     cdef Py_ssize_t count
     if value is step.default:
@@ -359,13 +361,13 @@ cdef int is_default(const Step *step, PyObject *value) noexcept:
     same = PyObject_RichCompareBool(value, step.default, Py_EQ)
     Py_DECREF(value)
     if same < 0 and PyErr_ExceptionMatches(PyExc_Exception):
-        PyErr_Clear()  # What cannot be compared is not the default.
+        PyErr_Clear()  # A value that cannot be compared is not the default.
         return 0
     return same
 
 
 cdef int is_blank(const Layout *layout, PyObject *instance) noexcept:
-    """Whether a struct has nothing but defaults; as `is_default`."""
+    """As `is_default`, for a struct that has only defaults."""
     cdef PyObject *unknown
     cdef int i, same = 1
     if not PyObject_TypeCheck(instance, layout.type):
@@ -383,7 +385,7 @@ cdef int is_blank(const Layout *layout, PyObject *instance) noexcept:
 
 
 cdef int write_tagged(Writer *w, const Layout *layout, PyObject *instance) noexcept:
-    """The fields with tags that are set, merged with the unknown ones: a count, then each in order."""
+    """Write the tagged fields that are set, merged with the unknown ones: a count, then each in order."""
     cdef Unknown unknown
     cdef int result
     unknown.fields, unknown.next, unknown.previous = slot_at(instance, layout.unknown_slot), 0, -1
@@ -434,7 +436,7 @@ cdef int write_sized(Writer *w, const Step *step, PyObject *value) noexcept:
 
 
 cdef int write_unknown(Writer *w, const Layout *layout, Unknown *unknown, int64_t below) noexcept:
-    """The unknown fields with tags under `below` that are still to be written."""
+    """Write the remaining unknown fields with tags under `below`."""
     cdef PyObject *pair
     cdef int written = 1
     while written > 0 and unknown.next < size_of(unknown.fields):
@@ -450,7 +452,7 @@ cdef int write_unknown(Writer *w, const Layout *layout, Unknown *unknown, int64_
 
 
 cdef int write_pair(Writer *w, const Layout *layout, Unknown *unknown, int64_t below, PyObject *pair) noexcept:
-    """1 if it was written, 0 if its turn has not come."""
+    """1 if the pair was written, 0 if a known tag comes first."""
     cdef int64_t tag
     if not PyTuple_Check(pair) or size_of(pair) != 2:
         return fail(w, pair, "expected (tag, bytes)")

@@ -1,0 +1,12 @@
+"""The state of a KRaft cluster: Kafka's MetadataImage, changed in place by records.
+
+Each record is applied once, in the log's order. The recorder sees each change before it is made: the journal can then
+revert uncommitted batches, and the log of deltas can tell what changed between two offsets. A snapshot is written in
+slices from a frozen copy, while the image continues to change.
+
+- `image`: the public class, which applies one record; `image_state` has its tables, dicts and recording.
+- `image_topics`, `partition_records`, `image_brokers`, `image_settings`: records by subject.
+- `replay`: many records in bulk; `transactions`: records that take effect together.
+- `recorder`, `journal`, `delta`, `recent_keys`: recording, reverting, and what changed.
+- `frozen_image`, `image_records`, `image_writer`: a copy of one moment, and its records.
+"""

@@ -1,4 +1,4 @@
-"""What changed in an image between two offsets, without a walk over the cluster (Kafka's MetadataDelta)."""
+"""Records the changes of an image between two offsets, without a walk over the cluster (Kafka's MetadataDelta)."""
 
 from collections import deque
 from collections.abc import Hashable
@@ -10,7 +10,7 @@ import numpy as np
 
 from kcore.types import Int16s, Int32s, Int64s, Uuid
 
-MOST_CHANGES: Final = 1 << 20  # Rows and keys that are remembered by default.
+MOST_CHANGES: Final = 1 << 20  # Rows and keys that are kept by default.
 ROWS: Final = "rows"
 CREATED_TOPICS: Final = "created topics"  # Keys: id and name.
 DELETED_TOPICS: Final = "deleted topics"
@@ -23,7 +23,7 @@ class _Brokers(Protocol):
 
 
 class Partitions(Protocol):
-    """What a delta reads of the partition table, which is built on this file."""
+    """The part of the partition table that a delta reads; the table itself is built on this file."""
 
     @property
     def topic_row__p(self) -> Int32s: ...
@@ -39,20 +39,20 @@ class Partitions(Protocol):
 
 @dataclass(slots=True, eq=False)
 class MetadataDelta:
-    """What records in [from_offset, to_offset) touched. Values are the image's, which may include later records.
+    """The rows and keys that records in [from_offset, to_offset) changed. Values are the image's, which may be newer.
 
-    If it does, `rows` also has rows that another partition has taken since.
+    If they are newer, `rows` also has rows that another partition has taken since.
     """
 
     from_offset: int
     to_offset: int
-    rows: Int32s  # Partitions that came to be or changed and are still there, ascending.
-    created_topics: dict[Uuid, str] = field(default_factory=dict)  # Those that are still there.
-    deleted_topics: dict[Uuid, str] = field(default_factory=dict)  # Those that were there before.
+    rows: Int32s  # Partitions that were created or changed and still exist, ascending.
+    created_topics: dict[Uuid, str] = field(default_factory=dict)  # Only those that still exist.
+    deleted_topics: dict[Uuid, str] = field(default_factory=dict)  # Only those that existed before.
     keys: dict[str, set[Any]] = field(default_factory=dict)  # By part of the image: "brokers", "configs", "acls" ...
 
     def add(self, part: str, key: Any) -> None:
-        """One more key; those of topics are ids with names."""
+        """Add a key; for topics, an id with its name."""
         if part == CREATED_TOPICS:
             self.created_topics[key[0]] = key[1]
         elif part != DELETED_TOPICS:
@@ -61,7 +61,7 @@ class MetadataDelta:
             self.deleted_topics[key[0]] = key[1]
 
     def touched(self, part: str) -> set[Any]:
-        """The keys of a part that came, changed or went, such as broker ids of "brokers"."""
+        """The added, changed or removed keys of a part, for example broker ids of "brokers"."""
         return self.keys.get(part, set())
 
     def rows_by_topic(self, table: Partitions) -> dict[int, Int32s]:
@@ -73,7 +73,7 @@ class MetadataDelta:
         return {int(table.topic_row__p[part[0]]): part for part in parts}
 
     def rows_of_broker(self, table: Partitions, broker_id: int) -> Int32s:
-        """Those of `rows` that have the broker among their replicas now."""
+        """The partitions of `rows` that now have the broker among their replicas."""
         if broker_id not in table.brokers:
             return self.rows[:0]
         held: Int32s = self.rows[(table.replicas__ps[self.rows] == table.brokers.row(broker_id)).any(axis=1)]
@@ -81,7 +81,7 @@ class MetadataDelta:
 
 
 class _Touched(NamedTuple):
-    """One entry of the log: a key, or rows with the offset of each, rising."""
+    """One entry of the log: a key, or rows with the offset of each, ascending."""
 
     first: int  # Offsets.
     last: int
@@ -95,37 +95,37 @@ class _Touched(NamedTuple):
 
 
 class DeltaLog:
-    """Rows and keys that were touched, by offset; the oldest are forgotten when they are too many."""
+    """The changed rows and keys by offset; the oldest are dropped when there are too many."""
 
     def __init__(self, offset: int, most: int = MOST_CHANGES) -> None:
-        """What changes from `offset` on is remembered, up to `most` rows and keys."""
-        self.offset = offset  # Of the record that is being applied.
+        """Keep changes from `offset` on, up to `most` rows and keys."""
+        self.offset = offset  # Offset of the record that is being applied.
         self._start, self._most, self._count = offset, most, 0
         self._touched: deque[_Touched] = deque()  # By the last offset.
         self._held: list[_Touched] | None = None
 
     @property
     def start(self) -> int:
-        """`between` works from this offset on."""
+        """Set the first offset from which `between` works."""
         return self._start
 
     def add_rows(self, rows: Int32s, offsets: Int64s | None = None) -> None:
-        """Partition rows are touched: each by the record at its offset, or all by the one at `self.offset`."""
+        """Add changed partition rows: each by the record at its offset, or all by the one at `self.offset`."""
         if offsets is None:
             offsets = np.full(len(rows), self.offset, np.int64)
         if len(rows):
             self._add(_Touched(int(offsets[0]), int(offsets[-1]), ROWS, rows.copy(), offsets))
 
     def add_key(self, part: str, key: Hashable) -> None:
-        """An entry of a part is touched by the record at `self.offset`."""
+        """Add an entry of a part that the record at `self.offset` changed."""
         self._add(_Touched(self.offset, self.offset, part, key))
 
     def hold(self) -> None:
-        """Collects what is touched from now on until `release`, which sorts it into the order of the records."""
+        """Collect changes until `release`, which sorts them into the order of the records."""
         self._held = []
 
     def release(self) -> None:
-        """What was held is in the log, in the order of the records."""
+        """Move the collected changes to the log, in the order of the records."""
         held, self._held = self._held or [], None
         for touched in sorted(held, key=lambda each: each.last):
             self._add(touched)
@@ -142,7 +142,7 @@ class DeltaLog:
             self._start = gone.last + 1
 
     def revert_to(self, offset: int) -> None:
-        """Forgets the records from `offset` on."""
+        """Drop the records from `offset` on."""
         while self._touched and self._touched[-1].last >= offset:
             gone = self._touched.pop()
             self._count -= gone.size
@@ -153,7 +153,7 @@ class DeltaLog:
         self.offset = min(self.offset, offset)
 
     def between(self, table: Partitions, from_offset: int, to_offset: int) -> MetadataDelta | None:
-        """What [from_offset, to_offset) touched; None where not all of it is remembered."""
+        """The changes of [from_offset, to_offset); None if some of them were dropped."""
         if from_offset < self._start:
             return None
         since = list(takewhile(lambda touched: touched.last >= from_offset, reversed(self._touched)))

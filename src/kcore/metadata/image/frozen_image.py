@@ -1,7 +1,7 @@
-"""An image as it is at one moment, while the image goes on: what a snapshot is written from.
+"""Copies an image as it is at one moment, for writing a snapshot while the image continues to change.
 
-Copying the columns of a million partitions takes a few milliseconds, once their memory is there. To come by the memory
-takes longer: that is done beforehand, in steps.
+Copying the columns of a million partitions takes a few milliseconds if their memory is allocated and touched. That
+takes longer, so it is done beforehand, in steps.
 """
 
 from collections.abc import Generator, Iterator
@@ -25,7 +25,7 @@ class Freezer:
         self._room: dict[str, Array] = {}
 
     def prepare(self) -> Iterator[None]:
-        """Comes by the memory, a step at a time; the image may change meanwhile."""
+        """Allocate and touch the memory, a step at a time; the image may change meanwhile."""
         for name, array in self._image.table.columns_in_use().items():
             room = np.empty((len(array) + len(array) // 16 + 64, *array.shape[1:]), array.dtype)
             flat = room.reshape(-1).view(np.uint8)
@@ -35,16 +35,16 @@ class Freezer:
             self._room[name] = room
 
     def freeze(self, offset: int | None = None) -> Generator[None, None, ClusterImage]:
-        """The image as it is at the first step, or as it was before the batch at `offset`, by its journal.
+        """Copy the image as it is at the first step, or as it was before the batch at `offset`, by its journal.
 
-        What lies behind `offset` is taken back in steps. To be read alone. TableError where no journal reaches back so
-        far.
+        The later records are reverted in steps. The copy is read-only. TableError if the journal does not reach back
+        that far.
         """
         image = self._image
         twin = image.copy(self._room)
         if offset is None:
             return twin
-        if image.journal is not None:  # Also at `end_offset`: a batch that is applied in part may begin there.
+        if image.journal is not None:  # Also at `end_offset`: a partly applied batch may begin there.
             yield from image.journal.revert_copy(twin, offset)
         elif offset < image.end_offset:
             raise TableError(f"without a journal, an image at {image.end_offset} cannot go back to {offset}")

@@ -1,8 +1,8 @@
-"""The one state of a cluster: brokers, topics, partitions, and all that is configured (Kafka's MetadataImage).
+"""The state of a cluster: brokers, topics, partitions, and all configuration (Kafka's MetadataImage).
 
-Records are applied in the log's order, as Kafka's MetadataDelta replays them, straight into the tables; a transaction's
-(KIP-868) only once it has ended. A controller keeps a journal, to revert what the quorum does not commit; a reader that
-follows the image keeps a log of deltas.
+Records are applied in the log's order, as Kafka's MetadataDelta replays them, directly to the tables. Records of a
+transaction (KIP-868) are applied only when it ends. A controller keeps a journal, to revert what the quorum does not
+commit; a reader that follows the image keeps a log of deltas.
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -24,12 +24,13 @@ from kcore.wire.metadata_frames import decode_metadata_record
 
 @dataclass(slots=True, eq=False, repr=False)
 class ClusterImage(ImageState):
-    """The state after the records applied so far. TableError for a record that does not fit what is known."""
+    """The state after the records applied so far. TableError for a record that does not fit the state."""
 
-    _transaction: list[MetadataRecord | bytes] | None = None  # Of one that has not ended (KIP-868); or their values.
+    # Records, or their values, of an open transaction (KIP-868).
+    _transaction: list[MetadataRecord | bytes] | None = None
 
     def apply(self, record: MetadataRecord, offset: int | None = None) -> None:
-        """One record of any type; `offset`: where it stands in the log."""
+        """Apply one record of any type; `offset`: its offset in the log."""
         handler = _HANDLERS.get(type(record))
         if handler is None:
             raise TableError(f"{type(record).__name__} is no metadata record")
@@ -42,10 +43,10 @@ class ClusterImage(ImageState):
             handler(self, record)
 
     def apply_changes(self, changes: KraftChanges | PartitionChanges, offset: int | None = None) -> None:
-        """What was decided of many partitions: as if its PartitionChangeRecords were applied, the first at `offset`.
+        """Apply a decision about many partitions, as if its PartitionChangeRecords were applied, the first at `offset`.
 
-        PartitionChanges, which hold the state after them, go to `PartitionTable.apply`. TableError, and nothing
-        changed, for what does not fit.
+        PartitionChanges, which hold the state after the change, go to `PartitionTable.apply`. TableError, with nothing
+        changed, if they do not fit.
         """
         if offset is not None:
             self._at(offset)
@@ -56,29 +57,29 @@ class ClusterImage(ImageState):
 
     @property
     def in_transaction(self) -> bool:
-        """Whether records wait for the end of their transaction; none of them shows yet."""
+        """True while records wait for the end of their transaction; none of them is visible yet."""
         return self._transaction is not None
 
     def begin_transaction(self) -> None:
-        """BeginTransactionRecord."""
+        """Apply a BeginTransactionRecord."""
         if self._transaction is not None:
             raise TableError("a transaction begins within another")
         self._set_transaction([])
 
     def end_transaction(self) -> None:
-        """EndTransactionRecord."""
+        """Apply an EndTransactionRecord."""
         waiting = self._waiting()
         self._set_transaction(None)
         for each in waiting:
             self.apply(_decoded(each))
 
     def abort_transaction(self) -> None:
-        """AbortTransactionRecord."""
+        """Apply an AbortTransactionRecord."""
         self._waiting()
         self._set_transaction(None)
 
     def wait(self, values: Sequence[bytes], offset: int) -> None:
-        """Values of records, the last at `offset`, wait for the end of the transaction that has begun."""
+        """Keep values of records, the last at `offset`, until the end of the open transaction."""
         waiting = self._waiting()
         self._at(offset)
         self._undo(_forget_waiting, len(values))
@@ -99,7 +100,7 @@ class ClusterImage(ImageState):
         self._transaction = waiting
 
     def __eq__(self, other: object) -> bool:
-        """Whether both describe the same cluster; their rows and their offsets are not compared."""
+        """True if both describe the same cluster; rows and offsets are not compared."""
         if not isinstance(other, ClusterImage):
             return NotImplemented
         names = {*DICTS, "next_producer_id", "zk_migration_state", "brokers", "in_transaction"} - {"controllers"}
@@ -111,9 +112,9 @@ class ClusterImage(ImageState):
     __hash__ = None  # type: ignore[assignment]
 
     def copy(self, room: Mapping[str, Array] | None = None) -> "ClusterImage":
-        """An image that shares nothing with this one, and keeps neither journal nor deltas.
+        """A copy that shares nothing with this image, and has neither journal nor deltas.
 
-        With `room`, memory for columns by name that is used where it is large enough, the copy is to be read alone: its
+        `room` is memory for columns by name, used where it is large enough. With `room`, the copy is read-only and its
         broker index is empty.
         """
         twin = ClusterImage(self.table.copy(room))
@@ -136,7 +137,7 @@ def _decoded(waiting: MetadataRecord | bytes) -> MetadataRecord:
 
 
 def _no_op(image: ClusterImage, record: log_records.NoOpRecord) -> None:
-    """It moves the high watermark, and nothing else (KIP-835)."""
+    """The record advances the high watermark, and changes nothing else (KIP-835)."""
 
 
 def _begin(image: ClusterImage, record: log_records.BeginTransactionRecord) -> None:

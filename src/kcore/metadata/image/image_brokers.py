@@ -1,4 +1,4 @@
-"""Records of brokers and controllers onto an image."""
+"""Applies records of brokers and controllers to an image."""
 
 from collections.abc import Callable
 from dataclasses import replace
@@ -11,8 +11,8 @@ from kcore.schema import metadata_records_brokers as records
 from kcore.schema.structure import MetadataRecord
 from kcore.types import Uuid
 
-_FENCING: Final = {1: True, -1: False}  # BrokerRegistrationFencingChange; 0 leaves it.
-_SHUTDOWN: Final = {1: True}  # BrokerRegistrationInControlledShutdownChange; 0 leaves it.
+_FENCING: Final = {1: True, -1: False}  # BrokerRegistrationFencingChange; 0 keeps the state.
+_SHUTDOWN: Final = {1: True}  # BrokerRegistrationInControlledShutdownChange; 0 keeps the state.
 
 
 def _register_broker(image: ImageState, record: records.RegisterBrokerRecord) -> None:
@@ -37,7 +37,7 @@ def _register_broker(image: ImageState, record: records.RegisterBrokerRecord) ->
 
 
 def _sorted(directories: list[Uuid]) -> tuple[Uuid, ...]:
-    """As Kafka's BrokerRegistration keeps them: by Uuid.compareTo, which compares two signed longs."""
+    """In the order of Kafka's BrokerRegistration: by Uuid.compareTo, which compares two signed longs."""
     return tuple(sorted(directories, key=_longs))
 
 

@@ -1,4 +1,4 @@
-"""The parts of an image that are few, as records in the order and version in which Kafka's images write them."""
+"""Writes the small parts of an image as records, in the order and version of Kafka's images."""
 
 from collections.abc import Callable, Iterator
 from typing import Any, Final
@@ -12,14 +12,14 @@ from kcore.schema import metadata_records_settings as setting_records
 from kcore.schema.metadata_records_brokers import BrokerEndpoint, BrokerFeature, RegisterBrokerRecord
 from kcore.schema.structure import MetadataRecord
 
-Written = Iterator[tuple[MetadataRecord, int]]  # With the version to write it in.
-Lose = Callable[[str], None]  # Called with what the metadata.version has no field for.
+Written = Iterator[tuple[MetadataRecord, int]]  # A record with the version to write.
+OnLoss = Callable[[str], None]  # Called for a value that the metadata.version has no field for.
 
 _MIGRATION_STATES: Final = {0: "NONE", 1: "PRE_MIGRATION", 2: "MIGRATION", 3: "POST_MIGRATION", 4: "ZK"}
 
 
-def features(image: ClusterImage, level: MetadataVersion, lose: Lose) -> Written:
-    """FeaturesImage.write: metadata.version first, for readers need it to understand what follows."""
+def features(image: ClusterImage, level: MetadataVersion, on_loss: OnLoss) -> Written:
+    """FeaturesImage.write: metadata.version first, because readers need it to decode the rest."""
     levels = {name: value for name, value in image.features.items() if name != FEATURE_NAME}
     if level.release == "3.9.1" and image.written_kraft_version:  # KAFKA-18979
         levels[KRAFT_VERSION] = image.written_kraft_version
@@ -29,22 +29,22 @@ def features(image: ClusterImage, level: MetadataVersion, lose: Lose) -> Written
         for name in others:
             yield setting_records.FeatureLevelRecord(name=name, feature_level=levels[name]), 0
     elif others:
-        lose(f"feature flag(s): {', '.join(others)}")
+        on_loss(f"feature flag(s): {', '.join(others)}")
     state = image.zk_migration_state
     if level.migration_supported:
-        if state or level.release == "3.9.1":  # 4.x reads it, and writes none.
+        if state or level.release == "3.9.1":  # 4.x reads the record, but does not write it.
             yield log_records.ZkMigrationStateRecord(zk_migration_state=state), 0
     elif state:
-        lose(f"the ZK Migration state which was {_MIGRATION_STATES.get(state, state)}")
+        on_loss(f"the ZK Migration state which was {_MIGRATION_STATES.get(state, state)}")
 
 
-def brokers(image: ClusterImage, level: MetadataVersion, lose: Lose) -> Written:
+def brokers(image: ClusterImage, level: MetadataVersion, on_loss: OnLoss) -> Written:
     """ClusterImage.write and BrokerRegistration.toRecord."""
     for broker_id in sorted(image.brokers):
-        yield _registration(image.brokers[broker_id], level, lose), level.register_broker_record_version
+        yield _registration(image.brokers[broker_id], level, on_loss), level.register_broker_record_version
 
 
-def _registration(broker: BrokerRegistration, level: MetadataVersion, lose: Lose) -> RegisterBrokerRecord:
+def _registration(broker: BrokerRegistration, level: MetadataVersion, on_loss: OnLoss) -> RegisterBrokerRecord:
     record = RegisterBrokerRecord(
         broker_id=broker.id,
         incarnation_id=broker.incarnation_id,
@@ -60,12 +60,12 @@ def _registration(broker: BrokerRegistration, level: MetadataVersion, lose: Lose
         rack=broker.rack,
         fenced=broker.fenced,
     )
-    _set(record, "in_controlled_shutdown", broker.in_controlled_shutdown, level.controlled_shutdown_in_log, lose)
-    _set(record, "is_migrating_zk_broker", broker.is_migrating_zk_broker, level.migration_supported, lose)
-    _set(record, "log_dirs", [*broker.directories], level.directories_supported, lose)
+    _set(record, "in_controlled_shutdown", broker.in_controlled_shutdown, level.controlled_shutdown_in_log, on_loss)
+    _set(record, "is_migrating_zk_broker", broker.is_migrating_zk_broker, level.migration_supported, on_loss)
+    _set(record, "log_dirs", [*broker.directories], level.directories_supported, on_loss)
     if broker.cordoned_directories is not None:
         cordoned = [*broker.cordoned_directories]
-        _set(record, "cordoned_log_dirs", cordoned, level.cordoned_directories_supported, lose)
+        _set(record, "cordoned_log_dirs", cordoned, level.cordoned_directories_supported, on_loss)
     return record
 
 
@@ -77,24 +77,24 @@ _LOST: Final = {
 }
 
 
-def _set(record: RegisterBrokerRecord, field: str, value: Any, is_supported: bool, lose: Lose) -> None:
+def _set(record: RegisterBrokerRecord, field: str, value: Any, is_supported: bool, on_loss: OnLoss) -> None:
     if is_supported:
         setattr(record, field, value)
     elif value or field == "cordoned_log_dirs":  # An empty list differs from None here.
-        lose(f"{_LOST[field]} of one or more brokers")
+        on_loss(f"{_LOST[field]} of one or more brokers")
 
 
-def controllers(image: ClusterImage, level: MetadataVersion, lose: Lose) -> Written:
+def controllers(image: ClusterImage, level: MetadataVersion, on_loss: OnLoss) -> Written:
     """ClusterImage.write, its second half (KIP-919)."""
     if level.controller_registration_supported:
         for _, record in sorted(image.controllers.items()):
             yield record, 0
     elif image.controllers:
-        lose("controller registration data")
+        on_loss("controller registration data")
 
 
 def settings(image: ClusterImage) -> Written:
-    """ConfigurationsImage, ClientQuotasImage and ProducerIdsImage."""
+    """Write ConfigurationsImage, ClientQuotasImage and ProducerIdsImage."""
     for (kind, resource), values in sorted(image.configs.items()):
         for name, value in sorted(values.items()):
             yield (
@@ -114,17 +114,17 @@ def _none_first(item: tuple[Any, Any]) -> list[tuple[str, bool, str]]:
     return [(kind, name is not None, name or "") for kind, name in item[0]]
 
 
-def security(image: ClusterImage, level: MetadataVersion, lose: Lose) -> Written:
-    """AclsImage, ScramImage and DelegationTokenImage."""
+def security(image: ClusterImage, level: MetadataVersion, on_loss: OnLoss) -> Written:
+    """Write AclsImage, ScramImage and DelegationTokenImage."""
     for _, acl in sorted(image.acls.items()):
         yield acl, 0
     if level.scram_supported:
         for _, credential in sorted(image.scram.items()):
             yield credential, 0
     elif image.scram:
-        lose(f"ScramImage({', '.join(f'{mechanism}: {user}' for mechanism, user in sorted(image.scram))})")
+        on_loss(f"ScramImage({', '.join(f'{mechanism}: {user}' for mechanism, user in sorted(image.scram))})")
     if level.delegation_tokens_supported:
         for _, token in sorted(image.tokens.items()):
             yield token, 0
     elif image.tokens:
-        lose(f"DelegationTokenImage({', '.join(sorted(image.tokens))})")
+        on_loss(f"DelegationTokenImage({', '.join(sorted(image.tokens))})")

@@ -1,4 +1,4 @@
-"""Records of features, settings, quotas, access control and credentials onto an image."""
+"""Applies records of features, settings, quotas, access control and credentials to an image."""
 
 from collections.abc import Callable, Iterable
 from itertools import groupby
@@ -33,14 +33,14 @@ def _config(image: ImageState, record: setting_records.ConfigRecord) -> None:
 
 
 def set_configs(image: ImageState, records: Iterable[tuple[int, str, str, str | None, int]]) -> None:
-    """ConfigRecords: type and name of the resource, name and value of the setting, offset in the log.
+    """Apply ConfigRecords: type and name of the resource, name and value of the setting, offset in the log.
 
-    Those of one resource in a row are one change of the image, told at each of their offsets.
+    Consecutive records of one resource are one change of the image, recorded at each of their offsets.
     """
     for resource, group in groupby(records, itemgetter(0, 1)):
         values = dict(image.configs.get(resource, {}))
         for _, _, name, value, offset in group:
-            image.tell_key("configs", resource, offset)
+            image.record_delta_key("configs", resource, offset)
             if value is None:
                 values.pop(name, None)
             else:

@@ -1,4 +1,4 @@
-"""What an image holds of a cluster, and how its changes are recorded so that they can be taken back.
+"""The state of an image, and the recording of its changes so that they can be reverted.
 
 The records change it: by type in image_topics.py, image_brokers.py and image_settings.py, all together in image.py.
 """
@@ -43,12 +43,12 @@ def _new_table() -> PartitionTable:
 class ImageState:
     """The tables and dicts of an image, with the recorder that sees every change before it is made.
 
-    `table` has the partitions, with the tables of topics, brokers and log directories, which the image shows as its
-    own. It is never made anew: rows change in place. Dicts are to be read; only methods change them.
+    `table` has the partitions, with the tables of topics, brokers and log directories, which the image exposes as its
+    own. It is never replaced: rows change in place. Dicts are for reading; only methods change them.
     """
 
     table: PartitionTable = field(default_factory=_new_table)
-    features: dict[str, int] = field(default_factory=dict)  # Finalized levels, metadata.version among them.
+    features: dict[str, int] = field(default_factory=dict)  # Finalized levels, including metadata.version.
     controllers: dict[int, RegisterControllerRecord] = field(default_factory=dict)
     configs: dict[ConfigResource, Mapping[str, str]] = field(default_factory=dict)
     acls: dict[Uuid, security_records.AccessControlEntryRecord] = field(default_factory=dict)
@@ -57,16 +57,17 @@ class ImageState:
     tokens: dict[str, security_records.DelegationTokenRecord] = field(default_factory=dict)
     next_producer_id: int = -1
     zk_migration_state: int = 0
-    written_kraft_version: int = 0  # By a FeatureLevelRecord of 3.9.1, by mistake (KAFKA-18979): raft's own one rules.
+    # From a FeatureLevelRecord that 3.9.1 writes by mistake (KAFKA-18979); raft's own kraft.version counts.
+    written_kraft_version: int = 0
     registered_at: dict[int, int] = field(default_factory=dict)  # The offset of each broker's RegisterBrokerRecord.
-    feature_records: int = field(default=0, compare=False)  # That were applied, reverted or not.
-    end_offset: int = 0  # All records below it are applied, if `apply` was given their offsets.
-    epoch: int = -1  # Of the last batch, or of the snapshot.
+    feature_records: int = field(default=0, compare=False)  # Number of applied feature records, reverted or not.
+    end_offset: int = 0  # All records below it are applied, if `apply` got their offsets.
+    epoch: int = -1  # Epoch of the last batch, or of the snapshot.
     _recorder: Recorder | None = None
     _changed_keys: dict[str, RecentKeys] = field(default_factory=dict)
 
     def __getstate__(self) -> dict[str, Any]:
-        """Copies and pickles: without journal and deltas."""
+        """Copies and pickles have neither journal nor deltas."""
         return {each.name: getattr(self, each.name) for each in fields(self)} | {"_recorder": None}
 
     def __setstate__(self, state: dict[str, Any]) -> None:
@@ -89,7 +90,7 @@ class ImageState:
 
     @property
     def brokers(self) -> BrokerTable:
-        """The brokers, by row; `brokers[id]` is a registration, and iteration gives the ids that are registered."""
+        """The brokers, by row; `brokers[id]` is a registration, and iteration yields the registered ids."""
         return self.table.brokers
 
     @property
@@ -99,17 +100,17 @@ class ImageState:
 
     @property
     def topic_ids(self) -> dict[str, Uuid]:
-        """The id of each topic by name; made when asked for."""
+        """The id of each topic by name; made on demand."""
         return self.topics.ids_by_name()
 
     def partition(self, topic: str, index: int) -> PartitionRegistration:
-        """One partition, directories and eligible leader replicas included; TableError if there is none."""
+        """One partition with directories and eligible leader replicas; TableError if it does not exist."""
         if topic not in self.topics or (row := self.table.row_at(self.topics.row(topic), index)) < 0:
             raise TableError(f"unknown partition {topic}-{index}")
         return self.table.registration(row)
 
     def set_key(self, part: str, key: Any, value: Any) -> None:
-        """An entry of one of the dicts; None takes it out. Values are never changed in place."""
+        """Set an entry of one of the dicts; None removes it. Values are never changed in place."""
         values = self.dict_of(part)
         if self._recorder is not None:
             self._recorder.key(part, key, values)
@@ -119,14 +120,14 @@ class ImageState:
             values[key] = value
         self.key_changed(part, key)
 
-    def tell_key(self, part: str, key: Any, offset: int) -> None:
-        """The record at this offset is about to change an entry of one of the dicts."""
+    def record_delta_key(self, part: str, key: Any, offset: int) -> None:
+        """Record that the record at this offset is about to change an entry of one of the dicts."""
         self._at(offset)
         if self._recorder is not None:
-            self._recorder.tell(part, key)
+            self._recorder.delta_key(part, key)
 
     def key_changed(self, part: str, key: Any) -> None:
-        """An entry of one of the dicts is no longer what it was."""
+        """Record that an entry of one of the dicts has changed."""
         self._changed_keys.setdefault(part, RecentKeys()).add(key)
 
     def changed_keys(self, part: str) -> RecentKeys:
@@ -139,14 +140,14 @@ class ImageState:
         return found
 
     def set_number(self, name: str, value: int) -> None:
-        """`next_producer_id`, `zk_migration_state` or `written_kraft_version`."""
+        """Set `next_producer_id`, `zk_migration_state` or `written_kraft_version`."""
         self._undo(restore_attribute, name, getattr(self, name))
         if self._recorder is not None:
-            self._recorder.tell(name, value)
+            self._recorder.delta_key(name, value)
         setattr(self, name, value)
 
     def set_registered_at(self, broker_id: int, offset: int | None) -> None:
-        """Where its RegisterBrokerRecord stands; of a snapshot's, where the last record before it does."""
+        """Set the offset of its RegisterBrokerRecord; for a snapshot's record, the snapshot's last offset."""
         self._undo(ImageState._put_registered_at, broker_id, self.registered_at.get(broker_id))
         self._put_registered_at(broker_id, offset)
 
@@ -161,7 +162,7 @@ class ImageState:
         if self._recorder is not None and self._recorder.deltas is not None:
             self._recorder.deltas.offset = offset
 
-    # Taking back, and what changed.
+    # Reverting changes, and deltas.
 
     def _undo(self, undo: Callable[..., None], *arguments: Any) -> None:
         if self._recorder is not None:
@@ -169,18 +170,20 @@ class ImageState:
 
     @property
     def recorder(self) -> Recorder | None:
-        """Called before every change; None where neither journal nor deltas are kept."""
+        """Called before every change; None if neither journal nor deltas are kept."""
         return self._recorder
 
     def add_topics(self, names: Sequence[str], ids: UInt8s, first: int, offsets: Int64s) -> None:
-        """New topics that TopicTable.can_add, in the rows from `first` on, by the records at those offsets."""
+        """Add topics for which TopicTable.can_add is true, in the rows from `first` on, by the records at those
+        offsets.
+        """
         self.topics.add_all(names, ids, first)
-        self._tell_topics(CREATED_TOPICS, range(first, first + len(names)), offsets)
+        self._record_topics(CREATED_TOPICS, range(first, first + len(names)), offsets)
 
     def removing_topics(self, rows: Int32s, offsets: Int64s) -> Iterator[None]:
-        """Topics with ids go part by part, with partitions and settings: each row once, by the records there."""
+        """Remove topics with ids in parts, with partitions and settings: each row once, by the records there."""
         names = [self.topics.names[row] for row in rows.tolist()]
-        self._tell_topics(DELETED_TOPICS, rows.tolist(), offsets)
+        self._record_topics(DELETED_TOPICS, rows.tolist(), offsets)
         yield from self.table.removing_topic_rows(np.sort(rows))
         for name, offset in zip(names, offsets.tolist(), strict=True):
             if (ConfigResourceType.TOPIC, name) in self.configs:
@@ -188,7 +191,7 @@ class ImageState:
                 self.set_key("configs", (ConfigResourceType.TOPIC, name), None)
         self._at(int(offsets[-1]))
 
-    def _tell_topics(self, part: str, rows: Iterable[int], offsets: Int64s) -> None:
+    def _record_topics(self, part: str, rows: Iterable[int], offsets: Int64s) -> None:
         deltas = self._recorder.deltas if self._recorder is not None else None
         if deltas is not None:
             topics = self.topics
@@ -197,8 +200,8 @@ class ImageState:
                 deltas.add_key(part, (topics.ids[row], topics.names[row]))
 
     @contextmanager
-    def telling_deltas_together(self) -> Iterator[None]:
-        """While many records are applied that are recorded in another order than that of the log."""
+    def deltas_in_log_order(self) -> Iterator[None]:
+        """Use while many records are applied whose changes are recorded in another order than the log's."""
         deltas = self._recorder.deltas if self._recorder is not None else None
         if deltas is None:
             yield
@@ -210,7 +213,7 @@ class ImageState:
             deltas.release()
 
     def _record(self) -> Recorder:
-        """The recorder, called before all changes from now on."""
+        """Call the recorder before all changes from now on."""
         if self._recorder is None:
             self._recorder = Recorder()
             for table in self._recorded():
@@ -221,13 +224,13 @@ class ImageState:
         return self.table, self.topics, self.brokers, self.directories
 
     def keep_journal(self) -> Journal:
-        """Changes from now on can be taken back: call `begin` before each batch, `commit` once it is committed."""
+        """Keep a journal of changes from now on: call `begin` before each batch, `commit` when it is committed."""
         recorder = self._record()
         recorder.journal = recorder.journal or Journal()
         return recorder.journal
 
     def drop_journal(self) -> None:
-        """What was changed stays; nothing can be taken back any more."""
+        """Drop the journal: changes so far can no longer be reverted."""
         if self._recorder is None:
             return
         self._recorder.journal = None
@@ -238,11 +241,11 @@ class ImageState:
 
     @property
     def journal(self) -> Journal | None:
-        """What takes changes back; None where none is kept."""
+        """The journal that reverts changes; None if none is kept."""
         return self._recorder.journal if self._recorder is not None else None
 
     def begin(self, offset: int, epoch: int | None = None) -> None:
-        """What follows is the batch whose first record has this offset, of a leader of that epoch if it is given."""
+        """Begin a batch whose first record has this offset, of a leader of that epoch if it is given."""
         self._at(offset)
         self.end_offset = offset
         if self.journal is not None:
@@ -251,16 +254,16 @@ class ImageState:
         self.epoch = self.epoch if epoch is None else epoch
 
     def commit(self, offset: int) -> None:
-        """All records below `offset` are committed and cannot be reverted any more."""
+        """Commit all records below `offset`: they can no longer be reverted."""
         if self.journal is not None:
             self.journal.commit(offset)
 
     def revert_to(self, offset: int) -> None:
-        """Reverts all batches from `offset` on. TableError without a journal, or for what is committed."""
+        """Revert all batches from `offset` on. TableError without a journal, or for committed records."""
         deque(self.reverting_to(offset), 0)
 
     def reverting_to(self, offset: int) -> Iterator[None]:
-        """The same in steps, a part of a batch at the most; what the image holds in between is no state of the log."""
+        """As `revert_to` in steps of at most a part of a batch; between steps the image is no state of the log."""
         recorder, journal = self._recorder, self.journal
         if recorder is None or journal is None:
             raise TableError("nothing can be taken back: no journal is kept")
@@ -273,13 +276,13 @@ class ImageState:
             recorder.deltas.revert_to(offset)
 
     def keep_deltas(self, offset: int, most: int = MOST_CHANGES) -> None:
-        """What records from `offset` on touch is remembered, up to `most` rows and keys; see `changes_between`."""
+        """Keep the changes of records from `offset` on, up to `most` rows and keys; see `changes_between`."""
         self._record().deltas = DeltaLog(offset, most)
 
     def changes_between(self, from_offset: int, to_offset: int) -> MetadataDelta | None:
-        """What the records in [from_offset, to_offset) touched; None where that is not known: then all may be other.
+        """The changes of the records in [from_offset, to_offset); None if unknown: then anything may have changed.
 
-        The cost is that of what changed since `from_offset`.
+        The cost is proportional to the changes since `from_offset`.
         """
         deltas = self._recorder.deltas if self._recorder is not None else None
         return None if deltas is None else deltas.between(self.table, from_offset, to_offset)

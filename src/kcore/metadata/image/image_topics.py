@@ -1,4 +1,4 @@
-"""Records of topics and partitions onto an image, one by one."""
+"""Applies records of topics and partitions to an image, one by one."""
 
 from collections.abc import Callable
 from typing import Any, Final
@@ -16,7 +16,7 @@ from kcore.types import ZERO_UUID, Uuid
 
 
 def check_new_topic(image: ImageState, name: str, topic_id: Uuid) -> None:
-    """TableError unless neither name nor id is a topic's already."""
+    """TableError if the name or the id is a topic's already."""
     if not name or name in image.topics:
         raise TableError(f"topic {name!r} exists" if name else "a topic needs a name")
     if topic_id == ZERO_UUID:

@@ -1,11 +1,11 @@
-"""An image as the records that replay to it: what a snapshot holds (Kafka's MetadataImage.write).
+"""Writes an image as the records of a snapshot, which replay to the same image (Kafka's MetadataImage.write).
 
 The order is Kafka's: features, brokers and controllers, each topic with its partitions, settings, quotas, producer ids,
-ACLs, SCRAM credentials, delegation tokens. Within each, where Kafka's is that of hash tables, ours is by name or id:
-equal images are written as equal bytes.
+ACLs, SCRAM credentials, delegation tokens. Where Kafka uses the order of hash tables, records are ordered by name or
+id: equal images are written as equal bytes.
 
-What a metadata.version has no field for is a loss: `on_loss` refuses it or leaves it out. Records come in slices, each
-a few milliseconds of work, and the image may change between them.
+A value for which a metadata.version has no field is a loss: `on_loss` refuses it or drops it. Records come in slices,
+each a few milliseconds of work, and the image may change between them.
 """
 
 from collections.abc import Callable, Generator, Iterator
@@ -27,7 +27,7 @@ from kcore.types import Bools, Int32s, Int64s
 from kcore.wire.encoded_records import EncodedRecords
 from kcore.wire.metadata_frames import encode_metadata_record
 
-AT_ONCE: Final = 500  # Records that are made one by one, in a slice.
+AT_ONCE: Final = 500  # Records that are made one by one in a slice.
 PARTITIONS_AT_ONCE: Final = 1 << 14
 TOPICS_AT_ONCE: Final = 1 << 11
 _NOTHING: Final = EncodedRecords.of([])
@@ -36,7 +36,7 @@ OnLoss = Callable[[UnwritableMetadataError], None]
 
 
 def refuse(loss: UnwritableMetadataError) -> None:
-    """The default of what handles losses."""
+    """The default `on_loss`: raise an error."""
     raise loss
 
 
@@ -48,11 +48,11 @@ def records_of(
     offset: int | None = None,
     release: str | None = None,
 ) -> Iterator[EncodedRecords]:
-    """Slices of records; replay of all of them gives the image, but for what `on_loss` let go.
+    """Slices of records; replaying all of them gives the image, without the losses that `on_loss` accepted.
 
-    `version`: as MetadataVersion.parse has it, by default the image's own at `offset`, as `release` writes it, by
-    default the newest one. `offset`: the image as it was before the batch at this offset, by its journal; by default as
-    it is when the first slices, which are empty, have been taken. An open transaction is left out. LevelError without a
+    `version`: as for MetadataVersion.parse, by default the image's own at `offset`, as `release` writes it, by default
+    the newest one. `offset`: write the image as it was before the batch at this offset, by its journal; by default as
+    it is after the first slices, which are empty. An open transaction is left out. LevelError without a
     metadata.version, UnwritableMetadataError by default for a loss.
     """
     freezer = Freezer(image)
@@ -62,19 +62,19 @@ def records_of(
     level = _level_of(frozen, version, release)
     yield _NOTHING
 
-    def lose(what: str) -> None:
+    def report_loss(what: str) -> None:
         on_loss(UnwritableMetadataError(level.name, what))
 
-    yield from _encoded(features(frozen, level, lose))
-    yield from _encoded(brokers(frozen, level, lose))
-    yield from _encoded(controllers(frozen, level, lose))
-    yield from _topics(frozen, level, lose)
+    yield from _encoded(features(frozen, level, report_loss))
+    yield from _encoded(brokers(frozen, level, report_loss))
+    yield from _encoded(controllers(frozen, level, report_loss))
+    yield from _topics(frozen, level, report_loss)
     yield from _encoded(settings(frozen))
-    yield from _encoded(security(frozen, level, lose))
+    yield from _encoded(security(frozen, level, report_loss))
 
 
 def _pausing(parts: Generator[None, None, ClusterImage]) -> Generator[EncodedRecords, None, ClusterImage]:
-    """An empty slice behind each part."""
+    """Yield an empty slice behind each part."""
     while True:
         try:
             next(parts)
@@ -105,7 +105,9 @@ def _encoded(records: Iterator[tuple[MetadataRecord, int]]) -> Iterator[EncodedR
         yield EncodedRecords.of(values)
 
 
-def _topics(image: ClusterImage, level: MetadataVersion, lose: Callable[[str], None]) -> Iterator[EncodedRecords]:
+def _topics(
+    image: ClusterImage, level: MetadataVersion, report_loss: Callable[[str], None]
+) -> Iterator[EncodedRecords]:
     table = image.table
     has_elr = level.elr_supported and (level.release == "3.9.1" or image.features.get(ELR_VERSION, 0) > 0)
     columns = (
@@ -119,26 +121,26 @@ def _topics(image: ClusterImage, level: MetadataVersion, lose: Callable[[str], N
     ids = image.brokers.ids, topic_ids.ids, image.directories.index.ids
     for piece in _slices(image):
         if not level.directories_supported:
-            _lose_directories(image, piece.rows, lose)
+            _report_directories(image, piece.rows, report_loss)
         yield encode_topics(columns, ids, level, piece, table.adding, table.removing)
 
 
-def _lose_directories(image: ClusterImage, rows: Int32s, lose: Callable[[str], None]) -> None:
-    """Once for each partition, as Kafka does."""
+def _report_directories(image: ClusterImage, rows: Int32s, report_loss: Callable[[str], None]) -> None:
+    """Call `on_loss` once for each partition, as Kafka does."""
     if (directories := image.table.directories__ps) is None:
         return
     for _ in range(int((directories[rows] != MIGRATING).any(axis=1).sum())):
-        lose("the directory assignment state of one or more replicas")
+        report_loss("the directory assignment state of one or more replicas")
 
 
 def _slices(image: ClusterImage) -> Iterator[TopicSlice]:
-    """All topics by id, with their partitions by number: whole topics, or parts of one that is too large."""
+    """All topics by id, with their partitions by number: whole topics, or parts of a topic that is too large."""
     names = image.topics.names
     for topic_rows in _in_order(image):
         rows, starts = image.table.lookup.rows_of_topics(topic_rows)
         for begin, end in pairwise(_cuts(starts)):
             first = int(np.searchsorted(starts[:-1], begin))
-            first -= bool(first and starts[first] > begin)  # The topic before goes on.
+            first -= bool(first and starts[first] > begin)  # The previous topic continues.
             last = int(np.searchsorted(starts[:-1], end)) if end < starts[-1] else len(topic_rows)
             chosen = topic_rows[first:last]
             yield TopicSlice(
@@ -151,7 +153,7 @@ def _slices(image: ClusterImage) -> Iterator[TopicSlice]:
 
 
 def _cuts(starts: Int64s) -> list[int]:
-    """Where the partitions of topics are cut into slices."""
+    """Where the topics' partitions are divided into slices."""
     end = int(starts[-1])
     return [*range(0, end, PARTITIONS_AT_ONCE), end] if end else [0, 0]
 

@@ -1,8 +1,9 @@
 """The undo journal of an image: the state before each change, batch by batch.
 
 A controller applies its records as soon as it has decided them, and must be able to revert those that the quorum never
-committed. Before a change, the values that it overwrites are saved: rows of partitions as packed images, everything
-else by key. `commit` drops the entries of committed batches, `revert_to` writes saved values back, the newest first.
+commits. Before a change, the journal saves the values that the change overwrites: rows of partitions as packed images,
+everything else by key. `commit` drops the entries of committed batches; `revert_to` writes saved values back, newest
+first.
 """
 
 from bisect import bisect_left
@@ -21,7 +22,7 @@ _FEW_ROWS: Final = 16
 
 
 class Columns(Protocol):
-    """What the journal asks of a partition table: its columns as kernels take them."""
+    """The part of a partition table that the journal needs: its columns as kernels take them."""
 
     @property
     def layout_version(self) -> int: ...
@@ -32,7 +33,7 @@ class Columns(Protocol):
 
 
 class RowImages:
-    """Rows of a partition table as they were, in the order of their changes; all of one layout of the columns."""
+    """Saved rows of a partition table, in the order of their changes; all have one layout of the columns."""
 
     def __init__(self, table: Columns) -> None:
         self.layout, self.version = table.layout(), table.layout_version
@@ -42,20 +43,20 @@ class RowImages:
         self.images: UInt8s = np.empty((_FEW_ROWS, self._stride), np.uint8)
 
     def reserve(self, count: int) -> None:
-        """Room for so many more."""
+        """Make room for that many more rows."""
         wanted = self.count + count
         if wanted > len(self.rows):
             room = max(wanted, 2 * len(self.rows))
             self.rows, self.images = grown(self.rows[: self.count], room), grown(self.images[: self.count], room)
 
     def as_it_is(self) -> "RowImages":
-        """The same rows, to which none are added."""
+        """The same rows, closed to further ones."""
         twin = copy(self)
         twin.rows, twin.images = self.rows[: self.count], self.images[: self.count]
         return twin
 
     def save(self, table: Columns, rows: Int32s) -> None:
-        """The rows as they are now."""
+        """Save the present rows."""
         self.reserve(len(rows))
         kernels.save(table.column_arrays(), rows, self.images, self.count)
         self.rows[self.count : self.count + len(rows)] = rows
@@ -70,17 +71,17 @@ class Journal:
 
     def __init__(self) -> None:
         self._entries: list[Undo] = []
-        self._offsets: list[int] = []  # Of the first record of each batch that is kept, ascending.
-        self._begins: list[int] = []  # Where in `_entries` the batch begins, counted from the first entry ever kept.
+        self._offsets: list[int] = []  # Offset of the first record of each kept batch, ascending.
+        self._begins: list[int] = []  # Where the batch begins in `_entries`, counted from the first entry ever kept.
         self._dropped = 0
         self._committed = 0
 
     def __len__(self) -> int:
-        """Entries that are kept."""
+        """Number of kept entries."""
         return len(self._entries)
 
     def begin(self, offset: int) -> None:
-        """What follows is the batch that begins at this offset. TableError unless offsets rise."""
+        """Begin the batch at this offset. TableError unless offsets ascend."""
         if self._offsets and offset <= self._offsets[-1]:
             raise TableError(f"a batch at offset {offset} behind one at {self._offsets[-1]}")
         self._offsets.append(offset)
@@ -88,19 +89,19 @@ class Journal:
 
     @property
     def last_batch(self) -> int | None:
-        """The offset of the last batch that has begun and is kept."""
+        """The offset of the last kept batch."""
         return self._offsets[-1] if self._offsets else None
 
     def add(self, undo: Callable[..., None], *arguments: Any) -> None:
-        """Saves how to revert a change that is about to be made: undo(image, *arguments)."""
+        """Save how to revert a change that is about to be made: undo(image, *arguments)."""
         self._entries.append((undo, *arguments))
 
     def save_rows(self, table: Columns, rows: Int32s) -> None:
-        """Rows that are about to be written."""
+        """Save rows that are about to be written."""
         self.images_of(table).save(table, rows)
 
     def images_of(self, table: Columns) -> RowImages:
-        """Where the next rows are saved: the last entry, if it takes more of them."""
+        """Where the next rows are saved: the last entry if it has the same layout, or a new one."""
         begins_batch = bool(self._begins) and self._begins[-1] == self._dropped + len(self._entries)
         if self._entries and not begins_batch and self._entries[-1][0] is _restore_rows:
             last: RowImages = self._entries[-1][1]
@@ -111,7 +112,7 @@ class Journal:
         return images
 
     def commit(self, offset: int) -> None:
-        """All records below `offset`, where a batch ends, are committed."""
+        """Commit all records below `offset`, where a batch ends."""
         self._committed = max(self._committed, offset)
         batches = bisect_left(self._offsets, offset)
         end = self._begins[batches] if batches < len(self._begins) else self._dropped + len(self._entries)
@@ -119,15 +120,15 @@ class Journal:
         self._dropped = end
 
     def revert_copy(self, twin: object, offset: int) -> Iterator[None]:
-        """A copy of the image becomes what the image was before the batch at `offset`; the journal stays as it is.
+        """Revert a copy of the image to its state before the batch at `offset`; the journal does not change.
 
-        Entry by entry: the copy is as old as the call, whatever is done to the image and to the journal meanwhile.
+        It works entry by entry on the state at the call, even if the image and the journal change meanwhile.
         """
         self._check_is_kept(offset)
         first = bisect_left(self._offsets, offset)
         begin = self._begins[first] - self._dropped if first < len(self._begins) else len(self._entries)
         entries = self._entries[begin:]
-        if entries and entries[-1][0] is _restore_rows:  # It may take more rows.
+        if entries and entries[-1][0] is _restore_rows:  # More rows may be added to it.
             entries[-1] = (_restore_rows, entries[-1][1].as_it_is())
         return _reverted(twin, entries)
 
@@ -136,7 +137,7 @@ class Journal:
             raise TableError(f"what is committed, up to {self._committed}, cannot be taken back to {offset}")
 
     def taken_back(self, offset: int) -> Iterator[Undo]:
-        """What reverts all batches from `offset` on, one by one; TableError where one of them was committed."""
+        """Undo entries that revert all batches from `offset` on, one by one; TableError if one of them is committed."""
         self._check_is_kept(offset)
         first = bisect_left(self._offsets, offset)
         begin = self._begins[first] - self._dropped if first < len(self._begins) else len(self._entries)
@@ -152,7 +153,7 @@ def _reverted(twin: object, entries: list[Undo]) -> Iterator[None]:
 
 
 class _HasTable(Protocol):
-    """What taking back a change asks of an image."""
+    """The part of an image that reverting a change needs."""
 
     @property
     def table(self) -> "_RestoresRows": ...

@@ -1,4 +1,4 @@
-"""One PartitionRecord or PartitionChangeRecord onto a partition table: what bulk replay does to many at once.
+"""Applies one PartitionRecord or PartitionChangeRecord to a partition table; bulk replay does this to many at once.
 
 Brokers and log directories without a row get one. A record is checked completely before anything else changes. Source:
 Kafka's PartitionRegistration.
@@ -35,7 +35,7 @@ _LISTS: Final = {
 
 
 def put_partition(table: PartitionTable, topic_row: int, record: PartitionRecord) -> None:
-    """A new partition, or a known one overwritten. TableError for values that no table holds."""
+    """Add a partition, or overwrite it. TableError for values that no table holds."""
     if not record.replicas:
         raise _fault(record, "has no replicas")
     if not 0 <= record.partition_id < MAX_PARTITIONS:
@@ -59,7 +59,9 @@ def put_partition(table: PartitionTable, topic_row: int, record: PartitionRecord
 
 
 def change_partition(table: PartitionTable, row: int, record: PartitionChangeRecord) -> None:
-    """As PartitionRegistration.merge: what is left out stays, a leader that is named is a new leader epoch."""
+    """Change a partition as PartitionRegistration.merge: unset fields stay, and naming a leader raises the leader
+    epoch.
+    """
     names_leader, replicas = record.leader != NO_LEADER_CHANGE, record.replicas
     if replicas is not None and not replicas:
         raise _fault(record, "has no replicas")
@@ -116,7 +118,7 @@ def _leader_row(table: PartitionTable, record: PartitionRecord | PartitionChange
 def _directories_of(
     table: PartitionTable, record: PartitionRecord | PartitionChangeRecord, count: int
 ) -> Sequence[int]:
-    """The rows of a record's directories; none at all are MIGRATING."""
+    """The rows of a record's directories; without any, all are MIGRATING."""
     given = record.directories or ()
     if given and len(given) != count:
         raise _fault(record, f"has {len(given)} directories for {count} replicas")

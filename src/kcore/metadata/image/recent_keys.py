@@ -1,4 +1,4 @@
-"""Which keys of a dict changed last, for those who derive something from it and catch up when they are asked."""
+"""Records which keys of a dict changed last, so that a value derived from the dict can be updated on demand."""
 
 from collections import deque
 from itertools import islice
@@ -13,15 +13,15 @@ class RecentKeys:
     __slots__ = ("_keys", "count")
 
     def __init__(self) -> None:
-        self.count = 0  # Equal counts: nothing changed in between.
+        self.count = 0  # An equal count means that nothing has changed.
         self._keys: deque[Any] = deque(maxlen=MOST_KEYS)
 
     def add(self, key: Any) -> None:
-        """The entry of this key changed."""
+        """Add the key of a changed entry."""
         self.count += 1
         self._keys.append(key)
 
     def since(self, count: int) -> set[Any] | None:
-        """The keys that changed since `count` was read; None where that is too long ago to know."""
+        """The keys that changed since `count` was read; None if there were too many since."""
         missed = self.count - count
         return set(islice(reversed(self._keys), missed)) if missed <= len(self._keys) else None

@@ -8,11 +8,11 @@ from kcore.metadata.image.delta import DeltaLog
 from kcore.metadata.image.journal import Columns, Journal
 from kcore.types import Int32s
 
-MISSING: Final = object()  # What there was under a key that was not there.
+MISSING: Final = object()  # Stands for the absent value of a new key.
 
 
 class Recorder:
-    """One for an image and its tables, where either is kept; tables without one change unrecorded."""
+    """One for an image and its tables if journal or deltas are kept; tables without a recorder change unrecorded."""
 
     def __init__(self) -> None:
         self.journal: Journal | None = None
@@ -20,7 +20,7 @@ class Recorder:
 
     @contextmanager
     def silenced(self) -> Iterator[None]:
-        """While changes are taken back: nothing is written down."""
+        """Record nothing meanwhile: for reverting changes."""
         kept = self.journal, self.deltas
         self.journal = self.deltas = None
         try:
@@ -29,31 +29,31 @@ class Recorder:
             self.journal, self.deltas = kept
 
     def rows(self, table: Columns, rows: Int32s) -> None:
-        """Partition rows are about to be written; those that were not in use before are free in the table."""
+        """Record rows that are about to be written; new rows are free rows of the table before."""
         if self.journal is not None:
             self.journal.save_rows(table, rows)
         if self.deltas is not None:
             self.deltas.add_rows(rows)
 
     def key(self, part: str, key: Any, values: dict[Any, Any]) -> None:
-        """An entry of a dict of the image is about to be written or to go; `part` names it in deltas."""
+        """Record an entry of a dict of the image that is about to be written or removed; `part` names it in deltas."""
         self.undo(_restore_key, part, key, values.get(key, MISSING))
         if self.deltas is not None:
             self.deltas.add_key(part, key)
 
     def undo(self, undo: Callable[..., None], *arguments: Any) -> None:
-        """Any other change is about to be made; undo(image, *arguments) takes it back."""
+        """Record any other change that is about to be made; undo(image, *arguments) reverts it."""
         if self.journal is not None:
             self.journal.add(undo, *arguments)
 
-    def tell(self, part: str, key: Any) -> None:
-        """A key is about to change; for deltas alone."""
+    def delta_key(self, part: str, key: Any) -> None:
+        """Record a changing key, only for deltas."""
         if self.deltas is not None:
             self.deltas.add_key(part, key)
 
 
 class _HasDicts(Protocol):
-    """What taking back a change asks of an image."""
+    """The part of an image that reverting a change needs."""
 
     def dict_of(self, part: str) -> dict[Any, Any]: ...
 

@@ -1,8 +1,8 @@
-"""Records of the metadata log onto an image: those of partitions in bulk, all others one by one, in the log's order.
+"""Replays records of the metadata log: partition records in bulk, all others one by one, in the log's order.
 
-A kernel takes PartitionRecords and PartitionChangeRecords from the bytes straight into the table's rows. It ends at the
-first record that is not for it, which is decoded and applied alone: of another type, the first to name a broker or a
-directory, wrong. TopicRecords are decoded together, and count for the kernel from their places on.
+A kernel reads PartitionRecords and PartitionChangeRecords from the bytes directly into the table's rows. It stops at a
+record that it cannot replay: of another type, invalid, or the first to name a broker or a directory. That record is
+decoded and applied on its own. TopicRecords are decoded together; the kernel sees each topic from its record on.
 """
 
 from collections import deque
@@ -38,41 +38,41 @@ from kcore.wire.encoded_records import EncodedRecords
 from kcore.wire.metadata_frames import FRAME_BYTES, decode_metadata_record
 from kcore.wire.records import Records
 
-AT_ONCE: Final = 1 << 14  # Records: their bytes and what is handed back stay in the caches.
-ONE_BY_ONE_AT_ONCE: Final = 256  # Records for which there is no kernel.
+AT_ONCE: Final = 1 << 14  # Records: their bytes and the kernel's results stay in the caches.
+ONE_BY_ONE_AT_ONCE: Final = 256  # Records without a kernel.
 BATCHES_AT_ONCE: Final = 32  # Each costs 0.1 to 0.2 ms, however small it is.
-IN_BATCHES_AT_ONCE: Final = 512  # Records of several batches: those that no kernel takes cost 10 to 50 us each.
+IN_BATCHES_AT_ONCE: Final = 512  # Records of several batches: those without a kernel cost 10 to 50 us each.
 SETTINGS_AT_ONCE: Final = 1_024  # ConfigRecords: some milliseconds.
 IN_TRANSACTION_AT_ONCE: Final = 2_048  # Records: some milliseconds.
-REMOVED_AT_ONCE: Final = 4_096  # Topics: each part looks at the lists of all brokers once.
-FEW_TOPICS: Final = 4  # So many are done sooner one by one.
+REMOVED_AT_ONCE: Final = 4_096  # Topics: each part reads the lists of all brokers once.
+FEW_TOPICS: Final = 4  # Up to this many topics are faster one by one.
 _APART: Final = (
     *(RemoveTopicRecord, ClearElrRecord),
     *(BeginTransactionRecord, EndTransactionRecord, AbortTransactionRecord),
 )
 _IN_BULK: Final = [each.api_key for each in (NoOpRecord, TopicRecord, PartitionRecord, PartitionChangeRecord)]
 _OF_TRANSACTIONS: Final = [each.api_key for each in _APART[2:]]
-_UNUSUAL: Final = -1  # A frame that is not three bytes long, an error or not.
-_APART_TYPES: Final = [_UNUSUAL, *(record.api_key for record in _APART)]  # They see which topics there are.
+_UNUSUAL: Final = -1  # A frame header that is not three bytes long, valid or not.
+_APART_TYPES: Final = [_UNUSUAL, *(record.api_key for record in _APART)]  # These records depend on which topics exist.
 _READ_TOGETHER: Final = (TopicRecord, PartitionRecord, PartitionChangeRecord, RemoveTopicRecord, ConfigRecord)
 _WIDENING: Final = {PartitionRecord.api_key: PartitionRecord, PartitionChangeRecord.api_key: PartitionChangeRecord}
 _LISTS: Final = {"replicas__ps": "replicas", "isr__pi": "isr"}  # Columns that all partitions have, and their fields.
-_MOVED_ROOM: Final = 1 << 10  # Partitions whose replicas change, in one call of the kernel.
+_MOVED_ROOM: Final = 1 << 10  # Partitions whose replicas change in one call of the kernel.
 _MOVES_ROOM: Final = 1 << 13
 
 
 def replay(image: ClusterImage, records: Records, start_offset: int = 0) -> None:
-    """Applies the records of data from `start_offset` on, in order: of a log, a snapshot, a Fetch response.
+    """Replay the records of data from `start_offset` on, in order: of a log, a snapshot, a Fetch response.
 
-    With a journal, each batch of the log is one that can be taken back. DecodeError (its offset counts as in `records`)
-    or TableError, both with the record's offset, for the first that cannot be read or does not fit; then the image
-    holds the records before it, and maybe topics behind it.
+    With a journal, each batch of the log can be reverted. DecodeError (its offset counts as in `records`) or
+    TableError, both with the record's offset, for the first invalid record. The image then
+    holds the records before it, and perhaps topics behind it.
     """
     deque(replaying(image, records, start_offset), 0)
 
 
 def replaying(image: ClusterImage, records: Records, start_offset: int = 0) -> Iterator[None]:
-    """The same part by part: what the image holds in between is no state of the log."""
+    """As `replay`, part by part; between parts the image is no state of the log."""
     rows = np.flatnonzero(~records.is_control & (records.offset >= start_offset))
     plain = len(records.data)
     inside = records.value_offset[rows] < plain
@@ -84,7 +84,7 @@ def replaying(image: ClusterImage, records: Records, start_offset: int = 0) -> I
         ends = begins + np.maximum(records.value_length[places], 0)
         return _Replay(image, buffer, records.offset[places], begins, ends, shift).parts()
 
-    with image.telling_deltas_together():
+    with image.deltas_in_log_order():
         if image.journal is None:
             for begin, end in _runs_of(inside, len(rows)):
                 yield from apply(begin, end)
@@ -105,9 +105,9 @@ def replaying(image: ClusterImage, records: Records, start_offset: int = 0) -> I
 
 
 def replaying_values(image: ClusterImage, values: EncodedRecords, offsets: Int64s) -> Iterator[None]:
-    """Applies records that are not in batches, part by part; offsets and errors are those of `replay`."""
+    """Replay records without batches, part by part; offsets and errors are those of `replay`."""
     buffer = np.ascontiguousarray(values.values).data
-    with image.telling_deltas_together():
+    with image.deltas_in_log_order():
         yield from _Replay(image, buffer, offsets, values.offsets[:-1], values.offsets[1:]).parts()
 
 
@@ -118,7 +118,7 @@ def _runs_of(values: np.ndarray, count: int) -> Iterator[tuple[int, int]]:
 
 
 def _batches_of(records: Records, rows: Int64s, start_offset: int) -> Iterator[tuple[int, int, int, int]]:
-    """Of each batch that reaches `start_offset`, one of control records too: its offset and epoch, where in `rows`."""
+    """Offset, epoch and place in `rows` of each batch that reaches `start_offset`, also of control batches."""
     batches = records.batches
     first = int(np.searchsorted(batches.last_offset, start_offset))
     bounds = np.searchsorted(records.batch[rows], np.arange(first, len(batches) + 1)).tolist()
@@ -127,12 +127,12 @@ def _batches_of(records: Records, rows: Int64s, start_offset: int) -> Iterator[t
 
 
 class _Replay:
-    """Records whose values lie in one buffer, on their way to an image."""
+    """Records whose values lie in one buffer, while they are replayed."""
 
     def __init__(
         self, image: ClusterImage, buffer: memoryview, offsets: Int64s, begins: Int64s, ends: Int64s, shift: int = 0
     ) -> None:
-        """`offsets`: in the log; `begins`, `ends`: of values in the buffer. `shift`: what errors count before it."""
+        """`offsets`: in the log; `begins`, `ends`: of values in the buffer. `shift` is added to offsets in errors."""
         self.image, self.buffer, self.shift = image, buffer, shift
         self.offsets, self.begins, self.ends = offsets, begins, ends
         self.types: Int8s = np.empty(len(begins), np.int8)
@@ -142,7 +142,7 @@ class _Replay:
         self._moved_rows = np.empty(_MOVED_ROOM, np.int32)
 
     def parts(self) -> Iterator[None]:
-        """All of them, AT_ONCE or fewer in a part."""
+        """Replay all of them, AT_ONCE or fewer in a part."""
         begin = 0
         for place, behind in self._apart():
             yield from self._between(begin, place)
@@ -158,7 +158,7 @@ class _Replay:
         yield from self._between(begin, len(self.types))
 
     def _apart(self) -> Iterator[tuple[int, int]]:
-        """Where records are that see which topics there are: one each, but RemoveTopicRecords in a row together."""
+        """Places of records that depend on which topics exist: one each; consecutive RemoveTopicRecords together."""
         places = np.flatnonzero(np.isin(self.types, _APART_TYPES))
         goes_on = np.zeros(len(places), np.bool_)
         goes_on[1:] = np.diff(places) == 1
@@ -169,7 +169,7 @@ class _Replay:
         return zip(places[begins].tolist(), (places[begins] + lengths).tolist(), strict=True)
 
     def _between(self, begin: int, end: int) -> Iterator[None]:
-        """Records among which no topic goes and no transaction begins or ends."""
+        """Replay records among which no topic is removed and no transaction begins or ends."""
         for at in range(begin, end, AT_ONCE):
             if at > begin:
                 yield
@@ -179,13 +179,13 @@ class _Replay:
                 yield from self._together(at, min(at + AT_ONCE, end))
 
     def _together(self, place: int, end: int) -> Iterator[None]:
-        """The kernel is called for a stretch of what it takes: what a call costs is the length of that."""
+        """Replay one stretch of records by the kernel: the cost of a call depends on the stretch's length."""
         left = self._create_topics(place, end)
         others = np.flatnonzero(~np.isin(self.types[place:end], _IN_BULK)) + place
         for number, stop in enumerate([*np.union1d(left, others).tolist(), end], 1):
             if number % ONE_BY_ONE_AT_ONCE == 0:
                 yield
-            while place < stop:  # Else it was taken together with one before.
+            while place < stop:  # Otherwise it was applied together with an earlier record.
                 place = self._in_bulk(place, stop)
                 if place < stop:
                     yield from self._widening(place)
@@ -195,7 +195,7 @@ class _Replay:
                 place = self._other(stop, end)
 
     def _other(self, place: int, end: int) -> int:
-        """A record that is not for the kernel, together with those behind it, if it is a setting; what comes then."""
+        """Apply a record without a kernel, together with following ones if it is a setting; returns the next place."""
         behind = place + 1
         if self.types[place] == ConfigRecord.api_key:
             end = min(end, place + SETTINGS_AT_ONCE)
@@ -207,7 +207,7 @@ class _Replay:
         return behind
 
     def _set_configs(self, begin: int, end: int) -> bool:
-        """Several ConfigRecords; False, and nothing changed, where one cannot be read."""
+        """Apply several ConfigRecords; False, with nothing changed, if one cannot be decoded."""
         if self._versions(begin, end).any():
             return False
         try:
@@ -218,7 +218,7 @@ class _Replay:
         set_configs(self.image, zip(*columns, self.offsets[begin:end].tolist(), strict=True))
         return True
 
-    # Transactions: what they hold waits as bytes, and takes effect in bulk.
+    # Transactions: their records wait as bytes, and are replayed in bulk.
 
     def _wait(self, begin: int, end: int) -> None:
         spans = zip(self.begins[begin:end].tolist(), self.ends[begin:end].tolist(), strict=True)
@@ -233,7 +233,7 @@ class _Replay:
         self.image.wait(values, int(self.offsets[end - 1]))
 
     def _can_read(self, begin: int, end: int) -> bool:
-        """Whether all these records can be decoded, many of one kind together; False where that is not known so."""
+        """True if all these records can be decoded, many of one kind together; False if that is unknown."""
         types = self.types[begin:end]
         if not np.isin(types, [each.api_key for each in _READ_TOGETHER]).all():
             return False
@@ -255,17 +255,17 @@ class _Replay:
         return True
 
     def _versions(self, begin: int, end: int) -> UInt8s:
-        """Of records whose frames are three bytes long."""
+        """Versions of records whose frame headers are three bytes long."""
         found: UInt8s = np.frombuffer(self.buffer, np.uint8)[self.begins[begin:end] + FRAME_BYTES - 1]
         return found
 
     def _rows(self, record: type[MetadataRecord], places: Int64s, version: int = 0) -> Rows:
-        """DecodeError for the first that cannot be read."""
+        """Check that each record can be decoded; DecodeError for the first that cannot."""
         spans__mx = np.stack([self.begins[places] + FRAME_BYTES, self.ends[places]], axis=1)
         return decode_rows(record, version, self.buffer, spans__mx)
 
     def _transaction_mark(self, place: int) -> Iterator[None]:
-        """A transaction begins or ends; the offset of what it holds is that of its end."""
+        """Apply the begin or end of a transaction; its records get the offset of its end."""
         ends = self.types[place] == EndTransactionRecord.api_key and self.image.in_transaction
         waiting = self.image.waiting if ends else []
         if {*map(type, waiting)} != {bytes} or not self._is_readable(place):
@@ -283,7 +283,7 @@ class _Replay:
     # Topics.
 
     def _remove_topics(self, begin: int, end: int) -> Iterator[None]:
-        """RemoveTopicRecords in a row, part by part; where one does not fit, those before it count."""
+        """Apply consecutive RemoveTopicRecords, part by part; if one does not fit, those before it stay applied."""
         try:
             ids = Uuid.many(self._rows(RemoveTopicRecord, np.arange(begin, end)).topic_id.tobytes())
         except DecodeError:
@@ -302,7 +302,7 @@ class _Replay:
                 self._one_by_one(place)
 
     def _create_topics(self, begin: int, end: int) -> Int64s:
-        """Topics of these records get their rows, unless one must be looked at alone; the places of those left over."""
+        """Add the topics of these records; returns the places of those that must be applied on their own."""
         topics, table = self.image.topics, self.image.table
         self._fresh_topics = len(topics), 0, 0
         places = np.flatnonzero(self.types[begin:end] == TopicRecord.api_key) + begin
@@ -321,7 +321,7 @@ class _Replay:
         return places
 
     def _in_bulk(self, place: int, end: int) -> int:
-        """Calls the kernel until it takes nothing more; the first record that is not taken."""
+        """Call the kernel until it stops; returns the first record that it did not replay."""
         while place < end:
             reached = self._call(place, end)
             if reached == place:
@@ -374,14 +374,14 @@ class _Replay:
         return reached
 
     def _widening(self, place: int) -> Iterator[None]:
-        """Columns are made wide enough for a partition with more replicas than any before it, one a part."""
+        """Widen the columns for a partition with more replicas than any before it, one column a part."""
         record_type = _WIDENING.get(int(self.types[place]))
         if record_type is None:
             return
         try:
             record, _ = decode_metadata_record(self.buffer[int(self.begins[place]) : int(self.ends[place])])
         except DecodeError:
-            return  # As whoever applies it will find.
+            return  # Applying the record will raise the error.
         for column, field in _LISTS.items():
             yield from self.image.table.widening(column, len(getattr(record, field) or ()))
 
@@ -398,7 +398,7 @@ class _Replay:
             raise TableError(f"record {offset}: {error}") from None
 
     def _check_topic(self, topic_id: Uuid) -> None:
-        """TableError for a topic that has its row already and only comes to be by a record behind this one."""
+        """TableError for a topic that already has its row but is created only by a later record."""
         first, fresh, created = self._fresh_topics
         row = self.image.topics.row_of_id(topic_id) if created < fresh else None
         if row is not None and first + created <= row < first + fresh:

@@ -1,4 +1,4 @@
-"""Records that take effect together or not at all, however many there are (KIP-868)."""
+"""Wraps records that take effect together or not at all, however many there are (KIP-868)."""
 
 from kcore.errors import LevelError
 from kcore.metadata.metadata_version import MetadataVersion
@@ -16,7 +16,8 @@ def atomic(
 ) -> EncodedRecords:
     """The records as one append: unchanged if they fit into one batch, else within a metadata transaction.
 
-    `name`: the transaction's, for those who read the log. LevelError where they need one and the level has none.
+    `name`: the transaction's name, for readers of the log. LevelError if they need a transaction and the level has
+    none.
     """
     level = MetadataVersion.parse(version) if isinstance(version, str) else version
     if records.fit_one_batch(max_bytes):

@@ -1,4 +1,4 @@
-"""Small steps between callers' arrays and our columns."""
+"""Converts and checks callers' arrays for the columns of a table."""
 
 from collections.abc import Mapping
 from typing import Any, Final
@@ -11,11 +11,11 @@ from kcore.errors import KcoreError, TableError
 from kcore.types import Int32s, Int64s
 
 Array = npt.NDArray[Any]
-FEWEST_SLOTS: Final = 16  # Of a hash table; a power of two.
+FEWEST_SLOTS: Final = 16  # Slots of a hash table; a power of two.
 
 
 def as_array(name: str, values: npt.ArrayLike, error: type[KcoreError] = TableError) -> Array:
-    """`values` as NumPy reads them; `error` for what is no array, such as lists of different lengths."""
+    """`values` as a NumPy array; `error` if they are not one, such as lists of different lengths."""
     try:
         return np.asarray(values)
     except (ValueError, TypeError, OverflowError) as reason:
@@ -36,7 +36,7 @@ def as_integers(name: str, values: npt.ArrayLike, dtype: npt.DTypeLike, shape: t
 
 
 def as_broker_lists(name: str, ids: npt.ArrayLike) -> Array:
-    """`ids` as a 2-D array of integers, as it is; TableError for anything else."""
+    """`ids` as a 2-D array of integers, not copied if it is one; TableError for anything else."""
     array = as_array(name, ids)
     if array.ndim != 2 or (array.size and array.dtype.kind not in "iu"):
         raise TableError(f"{name} must be a 2-D array of broker ids, not {array.ndim}-D of {array.dtype}")
@@ -49,7 +49,7 @@ def padded(offsets: Array, values: Array) -> Int32s:
     if len(offsets) == 0 or offsets[0] != 0 or offsets[-1] != len(values) or (counts < 0).any():
         raise TableError(f"offsets must rise from 0 to the {len(values)} values they divide")
     width = int(counts.max(initial=0))
-    if width > MAX_REPLICAS:  # Before anything as large as the longest row times their number is made.
+    if width > MAX_REPLICAS:  # Checked before an array of the longest row times the number of rows is made.
         raise TableError(f"row {int(counts.argmax())} has {width} brokers; at most {MAX_REPLICAS} fit")
     rows = np.full((len(counts), width), NO_BROKER_ROW, np.int32)
     rows[np.arange(rows.shape[1]) < counts[:, None]] = values
@@ -64,14 +64,14 @@ def widened(rows: Array, width: int, fill: int = NO_BROKER_ROW) -> Array:
 
 
 def grown(array: Array, length: int) -> Array:
-    """A copy of `array` with room along its first axis for `length` and an eighth more: growth is paid rarely."""
+    """A copy of `array` with room along its first axis for `length` and an eighth more, so that growth is rare."""
     room = np.empty((length + length // 8 + 8, *array.shape[1:]), array.dtype)
     room[: len(array)] = array
     return room
 
 
 def distinct_brokers(ids: Array) -> Int64s:
-    """The broker ids in `ids`, ascending, without -1; no temporary of their number where ids are small."""
+    """The broker ids in `ids`, ascending, without -1; without a large temporary array if ids are small."""
     if not ids.size or ids.max() >= 1 << 20:
         found: Int64s = np.unique(ids[ids != NO_BROKER_ROW]).astype(np.int64)
         return found
@@ -80,7 +80,7 @@ def distinct_brokers(ids: Array) -> Int64s:
     seen = np.zeros(int(ids.max()) + 2, np.bool_)
     for chunk in np.array_split(ids, len(ids) // 100_000 + 1):
         seen[chunk] = True
-    return np.flatnonzero(seen[:-1])  # The last is where -1 lands.
+    return np.flatnonzero(seen[:-1])  # Id -1 marks the last entry.
 
 
 def numbered(groups: Array) -> Int32s:
@@ -94,14 +94,14 @@ def numbered(groups: Array) -> Int32s:
 
 
 HUGE_PAGE: Final = 1 << 21
-_NUMPY_ASKS_FROM: Final = 1 << 22  # Bytes from which NumPy asks the kernel for huge pages.
+_NUMPY_ASKS_FROM: Final = 1 << 22  # Size in bytes from which NumPy asks the kernel for huge pages.
 
 
 def together(columns: Mapping[str, Array]) -> dict[str, Array]:
-    """The columns in one allocation with huge pages, where they are too small to have any by themselves.
+    """The columns in one allocation with huge pages, if they are too small to have any separately.
 
-    A decision about a few partitions in a hundred touches every page of every column; with small pages the look-up of
-    a page costs as much as the memory. Each column begins at another place of a page, so that stores do not collide.
+    A decision about a few partitions in a hundred touches every page of every column; with small pages the look-up of a
+    page costs as much as the memory. Each column begins at another place of a page, so that stores do not collide.
     """
     sizes = {name: -(-array.nbytes // 64) * 64 + 320 for name, array in columns.items()}
     total = sum(sizes.values())

@@ -1,4 +1,4 @@
-"""From broker ids to rows and back."""
+"""Maps broker ids to rows and back."""
 
 from collections.abc import Iterable, Sequence
 from typing import Any, Final
@@ -12,13 +12,13 @@ from kcore.metadata.table.arrays import Array, as_array, grown
 from kcore.types import Int16s, Int32s
 from kcore.wire.buffers import read_only
 
-_DENSE_IDS: Final = 1 << 20  # Ids below it are looked up in an array by id, larger ones by search.
+_DENSE_IDS: Final = 1 << 20  # Smaller ids are looked up in an array by id, larger ones by search.
 _UNKNOWN_ROW: Final = -2
-_CHUNK: Final = 1 << 18  # NumPy indexes with int64 copies of the ids: bound them.
+_CHUNK: Final = 1 << 18  # NumPy makes int64 copies of the ids for indexing: this bounds them.
 
 
 class BrokerIds:
-    """The ids of a cluster's brokers by row, and the other way round."""
+    """The ids of a cluster's brokers by row, and rows by id."""
 
     ids: Int32s  # b, read-only
 
@@ -33,7 +33,7 @@ class BrokerIds:
             repeated = next(each for row, each in enumerate(ids.tolist()) if self._row_of[each] != row)
             raise TableError(f"broker id {repeated} is given twice")
         self._room = ids.copy()
-        self._sorted: tuple[Int32s, Int16s] | None = None  # Ids ascending, and their rows; made when asked for.
+        self._sorted: tuple[Int32s, Int16s] | None = None  # Ids ascending, and their rows; made on demand.
         small = ids[ids < _DENSE_IDS]
         self.dense = _dense(int(small.max(initial=-1)) + 1)
         self.dense[small] = np.flatnonzero(ids < _DENSE_IDS)
@@ -50,18 +50,18 @@ class BrokerIds:
         return self._row_of.get(broker_id)
 
     def find_each(self, broker_ids: Iterable[int]) -> list[int | None]:
-        """The same for several."""
+        """The rows of several brokers."""
         return list(map(self._row_of.get, broker_ids))
 
     def row(self, broker_id: int) -> int:
         """The row of one broker; TableError if there is none."""
         try:
             return self._row_of[broker_id]
-        except (KeyError, TypeError):  # A list, say, has no hash.
+        except (KeyError, TypeError):  # An unhashable argument, such as a list.
             raise TableError(f"unknown broker {broker_id}") from None
 
     def rows(self, broker_ids: npt.ArrayLike) -> Int16s:
-        """The rows of many brokers, in the shape given; -1 stays -1. TableError names an unknown broker."""
+        """The rows of many brokers, in the same shape; -1 stays -1. TableError names an unknown broker."""
         ids = as_array("broker ids", broker_ids)
         if ids.size and ids.dtype.kind not in "iu":
             raise TableError(f"broker ids must be integers, not {ids.dtype}")
@@ -90,7 +90,7 @@ class BrokerIds:
         return np.where(ascending[at] == ids, by_id[at], missing)
 
     def check_new(self, broker_ids: Sequence[int]) -> None:
-        """TableError for a negative id, and where the table would have more than MAX_BROKERS."""
+        """TableError for a negative id, and if the table would have more than MAX_BROKERS."""
         count = len(self.ids) + len(broker_ids)
         if broker_ids and (least := min(broker_ids)) < 0:
             raise TableError(f"broker id {least} is negative")
@@ -98,7 +98,7 @@ class BrokerIds:
             raise TableError(f"{count} brokers; at most {MAX_BROKERS} fit")
 
     def append(self, broker_id: int) -> int:
-        """A new last row, for an id that has none. TableError as from `check_new`."""
+        """Add a last row for an id that has none. TableError as from `check_new`."""
         self.check_new([broker_id])
         row = len(self.ids)
         if row == len(self._room):
@@ -124,14 +124,14 @@ class BrokerIds:
         self._show(row)
 
     def __getstate__(self) -> dict[str, Any]:
-        """Copies and pickles: the ids alone; what finds them is made anew."""
+        """Copies and pickles have only the ids; the indexes are made again."""
         return {"ids": self.ids.copy()}
 
     def __setstate__(self, state: dict[str, Any]) -> None:
         BrokerIds.__init__(self, state["ids"])
 
     def copy(self) -> "BrokerIds":
-        """Ids that share nothing with these."""
+        """A copy that shares nothing with this one."""
         twin = object.__new__(BrokerIds)
         twin._row_of, twin._room, twin._sorted = dict(self._row_of), self._room.copy(), self._sorted
         twin.dense = self.dense.copy()
@@ -140,7 +140,7 @@ class BrokerIds:
 
 
 def _dense(count: int) -> Int16s:
-    """Rows by id, for so many ids; the last entry is where id -1 lands."""
+    """Rows by id, for that many ids; the last entry is for id -1."""
     dense = np.full(count + 1, _UNKNOWN_ROW, np.int16)
     dense[-1] = NO_BROKER_ROW
     return dense

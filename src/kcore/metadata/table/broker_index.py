@@ -1,7 +1,7 @@
-"""Which partitions a broker replicates: for each broker row, the ascending partition rows.
+"""Lists the partitions that each broker replicates: for each broker row, the ascending partition rows.
 
-A failed broker's partitions are found without a look at the others (the limit in Kafka's own controller:
-work in proportion to the cluster for a local event).
+A failed broker's partitions are found without a look at the others. Kafka's own controller is limited by work in
+proportion to the cluster for a local event.
 """
 
 from collections.abc import Iterable, Iterator
@@ -20,11 +20,11 @@ from kcore.wire.buffers import read_only
 class BrokerIndex:
     """One list of partition rows a broker, four bytes an entry and a sixteenth of room to grow.
 
-    All lists are dealt into one arena; a list that outgrows its place there moves to an array of its own.
+    All lists begin in one arena; a list that outgrows its place there moves to an array of its own.
     """
 
     def __init__(self, replicas__ps: Int16s, brokers: int) -> None:
-        """Built by a counting sort over sound rows of brokers below `brokers`, with no temporary of their size."""
+        """Built by a counting sort over valid rows of brokers below `brokers`, without a copy of their size."""
         sizes = np.zeros(brokers, np.int64)
         kernels.count(replicas__ps, sizes)
         bounds = np.concatenate([[0], np.cumsum(sizes + sizes // 16 + 4)])
@@ -35,7 +35,7 @@ class BrokerIndex:
         kernels.deal(replicas__ps, bounds[:-1], self._arena)
 
     def rows(self, broker_row: int) -> Int32s:
-        """The partitions that have the broker among their replicas: a read-only view, good until the next change."""
+        """The partitions that have the broker among their replicas: a read-only view, valid until the next change."""
         if broker_row < 0:
             raise TableError(f"broker row {broker_row} is negative")
         if broker_row >= len(self._lists):
@@ -43,22 +43,22 @@ class BrokerIndex:
         return self._views[broker_row][: self._sizes[broker_row]]
 
     def add(self, rows: Int32s, replicas__ps: Int16s) -> None:
-        """Partitions `rows`, ascending, gain these replicas, none of which they had; c rows by s."""
+        """Add these new replicas to the partitions `rows`, ascending; c rows by s."""
         for broker_row, fresh in _by_broker(rows, replicas__ps):
             self._merge(broker_row, fresh)
 
     def remove(self, rows: Int32s, replicas__ps: Int16s) -> None:
-        """Partitions `rows`, ascending, lose these replicas, all of which they had; c rows by s."""
+        """Remove these present replicas from the partitions `rows`, ascending; c rows by s."""
         for broker_row, gone in _by_broker(rows, replicas__ps):
             self._drop(broker_row, gone)
 
     def replace(self, rows: Int32s, before__ps: Int16s, after__ps: Int16s) -> None:
-        """Partitions `rows`, ascending, change their replicas. Only brokers that come or go are touched."""
+        """Replace the replicas of the partitions `rows`, ascending. Updates only added and removed brokers."""
         self.remove(rows, _without(before__ps, after__ps))
         self.add(rows, _without(after__ps, before__ps))
 
     def replace_row(self, row: int, before: Iterable[int], after: Iterable[int]) -> None:
-        """One partition changes its replicas; -1 is an unused slot."""
+        """Replace the replicas of one partition; -1 is an unused slot."""
         old, new, rows = {*before} - {NO_BROKER_ROW}, {*after} - {NO_BROKER_ROW}, np.array([row], np.int32)
         for broker_row in old - new:
             self._drop(broker_row, rows)
@@ -93,7 +93,7 @@ class BrokerIndex:
         return self._arena.nbytes + sum(each.nbytes for each in self._lists if each.base is not self._arena)
 
     def copy(self) -> "BrokerIndex":
-        """An index that shares nothing with this one."""
+        """A copy that shares nothing with this one."""
         twin = BrokerIndex(np.empty((0, 0), np.int16), 0)
         twin._sizes = list(self._sizes)
         twin._lists = [each.copy() for each in self._lists]
@@ -102,13 +102,13 @@ class BrokerIndex:
 
 
 def _without(these__ps: Int16s, those__ps: Int16s) -> Int16s:
-    """`these` with -1 in place of every broker that the same row of `those` has."""
+    """`these` with -1 in place of every broker that is in the same row of `those`."""
     in_both = (these__ps[:, :, None] == those__ps[:, None, :]).any(axis=2)
     return np.where(in_both, np.int16(NO_BROKER_ROW), these__ps)
 
 
 def _by_broker(rows: Int32s, replicas__ps: Int16s) -> Iterator[tuple[int, Int32s]]:
-    """Each broker named, with the ascending rows that name it."""
+    """Each named broker, with the ascending rows that name it."""
     brokers = replicas__ps.reshape(-1)
     named = np.flatnonzero(brokers != NO_BROKER_ROW)
     # A stable sort keeps the rows of one broker ascending; on int16 it is a radix sort.

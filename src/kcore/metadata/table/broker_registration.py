@@ -1,4 +1,4 @@
-"""One broker's registration as an object: for people, tests and error messages; the table has them as columns."""
+"""One broker's registration as an object: for people, tests and error messages; the table has columns."""
 
 from dataclasses import dataclass, field
 from typing import NamedTuple
@@ -16,7 +16,7 @@ class Endpoint(NamedTuple):
 
 
 class LiveBroker(NamedTuple):
-    """A node that is listed among the live brokers though it is in no table: a controller, or a broker itself."""
+    """A live broker that is not in the table: a controller, or the broker itself."""
 
     id: int
     endpoints: tuple[Endpoint, ...]
@@ -25,7 +25,7 @@ class LiveBroker(NamedTuple):
 
 @dataclass(frozen=True, slots=True, eq=False)
 class BrokerRegistration:
-    """One broker as it registered, and what became of it (Kafka's BrokerRegistration).
+    """One broker's registration and its present state (Kafka's BrokerRegistration).
 
     The order of listeners and of directories has no meaning, and equality ignores it.
     """
@@ -40,7 +40,7 @@ class BrokerRegistration:
     in_controlled_shutdown: bool = False
     is_migrating_zk_broker: bool = False
     directories: tuple[Uuid, ...] = ()
-    cordoned_directories: tuple[Uuid, ...] | None = None  # None: the broker has not said (KIP-1066).
+    cordoned_directories: tuple[Uuid, ...] | None = None  # None: the broker has not reported them (KIP-1066).
 
     def __eq__(self, other: object) -> bool:
         return self._key() == other._key() if isinstance(other, BrokerRegistration) else NotImplemented

@@ -1,4 +1,4 @@
-"""The brokers by row: their ids kept once, and all that is known of each."""
+"""Holds the brokers by row: their ids once, and all fields of their registrations."""
 
 from collections.abc import Iterable, Iterator, KeysView, Mapping, Sequence
 from typing import Any, Final, NamedTuple, Protocol, Self
@@ -46,15 +46,16 @@ _LISTS: Final = ("incarnation_ids", "racks", "endpoints", "features", "directori
 
 
 class BrokerTable:
-    """The brokers of a cluster: by row, in the order they were given.
+    """The brokers of a cluster by row, in the order of their first mention.
 
     A broker that is only named as a replica has a row too: not registered, epoch -1, no endpoints. The arrays are
-    read-only views, good until the next broker that is new.
+    read-only views, valid until the next new broker.
     """
 
     ids: Int32s  # b
     registered__b: Bools  # In ZooKeeper, or with the KRaft controller.
-    fenced__b: Bools  # KRaft: has not caught up or is silent, so it leads nothing. Otherwise set by `set_lost` alone.
+    # KRaft: has not caught up or sends no heartbeats, so it leads nothing. In ZooKeeper mode only `set_lost` sets it.
+    fenced__b: Bools
     in_controlled_shutdown__b: Bools  # Has asked for controlled shutdown.
     is_migrating_zk_broker__b: Bools  # KIP-866.
     lists_directories__b: Bools  # Its registration lists at least one log directory (KIP-858).
@@ -63,9 +64,9 @@ class BrokerTable:
     incarnation_ids: list[Uuid]
     racks: list[str | None]
     endpoints: list[tuple[Endpoint, ...]]
-    features: list[dict[str, tuple[int, int]]]  # Lowest and highest supported level by name; not to be changed.
-    directories: list[tuple[int, ...]]  # Online ones, as rows of `directory_table`.
-    cordoned_directories: list[tuple[int, ...] | None]  # None: the broker has not said (KIP-1066).
+    features: list[dict[str, tuple[int, int]]]  # Lowest and highest supported level by name; read-only.
+    directories: list[tuple[int, ...]]  # Online directories, as rows of `directory_table`.
+    cordoned_directories: list[tuple[int, ...] | None]  # None: the broker has not reported them (KIP-1066).
     directory_table: DirectoryTable
 
     @classmethod
@@ -79,7 +80,7 @@ class BrokerTable:
         racks: Sequence[str | None] | None = None,
         endpoints: Sequence[Sequence[Endpoint]] | None = None,
     ) -> Self:
-        """Brokers from their ids, all live by default.
+        """Make the table from ids, all brokers live by default.
 
         Raises TableError for ids that are negative or repeated, more than MAX_BROKERS, or lengths that differ.
         """
@@ -109,10 +110,10 @@ class BrokerTable:
 
     recorder: Recorder | None
     _by_id: BrokerIds
-    _room: dict[str, Array]  # May have room behind the last broker.
+    _room: dict[str, Array]  # Arrays that may have room behind the last broker.
 
     def _show(self) -> None:
-        """The attributes show what is in use."""
+        """Show the used part of the arrays as attributes."""
         attributes = vars(self)
         attributes["ids"] = self._by_id.ids
         for name, array in self._room.items():
@@ -130,15 +131,15 @@ class BrokerTable:
 
     @property
     def dense(self) -> Int16s:
-        """For kernels: the row by id, -2 where there is none. Larger ids are not in it; the last entry is id -1's."""
+        """For kernels: the row by id, -2 for none. It lacks larger ids; the last entry is for id -1."""
         return self._by_id.dense
 
     def __len__(self) -> int:
-        """Rows, those of brokers that are not registered included."""
+        """The number of rows, also of brokers that are not registered."""
         return len(self.ids)
 
     def __contains__(self, broker_id: int) -> bool:
-        """Whether the broker has a row, registered or not."""
+        """True if the broker has a row, registered or not."""
         return broker_id in self._by_id
 
     def row(self, broker_id: int) -> int:
@@ -146,7 +147,7 @@ class BrokerTable:
         return self._by_id.row(broker_id)
 
     def rows(self, broker_ids: npt.ArrayLike) -> Int16s:
-        """The rows of many brokers, in the shape given; -1 stays -1. TableError names an unknown broker."""
+        """The rows of many brokers, in the same shape; -1 stays -1. TableError names an unknown broker."""
         return self._by_id.rows(broker_ids)
 
     def __iter__(self) -> Iterator[int]:
@@ -162,12 +163,12 @@ class BrokerTable:
         return dict.fromkeys(self).keys()
 
     def get(self, broker_id: int) -> BrokerRegistration | None:
-        """One broker's registration; None where it is not registered."""
+        """One broker's registration; None if it is not registered."""
         is_registered = broker_id in self and self.registered__b[self.row(broker_id)]
         return self[broker_id] if is_registered else None
 
     def __eq__(self, other: object) -> bool:
-        """Whether the same brokers are registered with equal fields, in whatever rows."""
+        """True if the same brokers are registered with equal fields, in any rows."""
         if isinstance(other, BrokerTable):
             return self.registrations() == other.registrations()
         return self.registrations() == other if isinstance(other, Mapping) else NotImplemented
@@ -175,7 +176,7 @@ class BrokerTable:
     __hash__ = None  # type: ignore[assignment]
 
     def __getitem__(self, broker_id: int) -> BrokerRegistration:
-        """One broker's registration; TableError where it is not registered."""
+        """One broker's registration; TableError if it is not registered."""
         if broker_id not in self or not self.registered__b[row := self.row(broker_id)]:
             raise TableError(f"broker {broker_id} is not registered")
         uuids, cordoned = self.directory_table.uuids, self.cordoned_directories[row]
@@ -196,7 +197,7 @@ class BrokerTable:
     def register(
         self, broker_id: int, epoch: int, *, rack: str | None = None, endpoints: Sequence[Endpoint] = ()
     ) -> int:
-        """ZooKeeper mode: a broker starts, new or as a new incarnation, and is live. Returns its row."""
+        """ZooKeeper mode: register a live broker, new or as a new incarnation. Returns its row."""
         for name, number, highest in (("broker id", broker_id, 2**31 - 1), ("broker epoch", epoch, 2**63 - 1)):
             if not is_whole(number) or not -highest <= number <= highest:
                 raise TableError(f"a {name} is a whole number up to {highest}, not {number!r:.60}")
@@ -205,7 +206,7 @@ class BrokerTable:
         return self.put(BrokerRegistration(broker_id, epoch, rack=rack, listeners=tuple(endpoints)))
 
     def put(self, broker: BrokerRegistration) -> int:
-        """A broker has registered, or its registration changed: all of it. Returns its row."""
+        """Set a broker's whole registration, new or changed. Returns its row."""
         row = self._changing(self.name(broker.id))
         table, cordoned = self.directory_table, broker.cordoned_directories
         details = _Details(
@@ -238,30 +239,30 @@ class BrokerTable:
         return row
 
     def add(self, broker_ids: Sequence[int]) -> None:
-        """Rows for brokers that have none, all at once: not registered. TableError changes nothing."""
+        """Add rows for unregistered brokers that have none, all at once. TableError changes nothing."""
         self._by_id.check_new(broker_ids)
         self.name_each(broker_ids)
 
     def name_each(self, broker_ids: Sequence[int]) -> list[int]:
-        """The row of each broker, as `name` has it."""
+        """The rows of brokers as by `name`."""
         rows = self._by_id.find_each(broker_ids)
         return [self.name(each) if row is None else row for row, each in zip(rows, broker_ids, strict=True)]
 
     def unregister(self, broker_id: int) -> None:
-        """KRaft: the broker is forgotten; its row stays, as that of a broker that is only named."""
+        """KRaft: unregister the broker; its row stays, as for a broker that is only named."""
         row = self._changing(self.row(broker_id))
         self._write_details(row, _Details())
         for name, array in self._room.items():
             array[row] = UNKNOWN_BROKER_EPOCH if name == "epochs" else False
 
     def set_gone(self, broker_id: int) -> None:
-        """ZooKeeper mode: the broker's znode is gone. It is not live; its endpoints stay known."""
+        """ZooKeeper mode: the broker's znode is deleted. It is not live; its endpoints stay."""
         row = self._changing(self.row(broker_id))
         for name in ("registered__b", "live", "in_controlled_shutdown__b"):
             self._room[name][row] = False
 
     def set_live(self, broker_ids: npt.ArrayLike) -> None:
-        """ZooKeeper mode: these brokers are live, as an UpdateMetadata has it, and no others."""
+        """ZooKeeper mode: exactly these brokers are live, by an UpdateMetadata."""
         rows = self.rows(broker_ids)
         for row in range(len(self)):
             self._changing(row)
@@ -270,7 +271,7 @@ class BrokerTable:
             self._room[name][rows] = True
 
     def set_fenced(self, broker_id: int, fenced: bool) -> None:
-        """KRaft: the broker is fenced, or it is not any more."""
+        """KRaft: fence or unfence the broker."""
         if not isinstance(fenced, (bool, np.bool_)):
             raise TableError(f"fenced is a bool, not {fenced!r:.60}")
         row = self._changing(self.row(broker_id))
@@ -278,45 +279,45 @@ class BrokerTable:
         self._room["live"][row] = self.registered__b[row] and not fenced
 
     def set_lost(self, broker_ids: Iterable[int], lost: bool = True) -> None:
-        """These brokers have failed or are fenced: no later election makes them leaders. `lost=False`: they are back.
+        """Mark brokers as failed or fenced: no later election makes them leaders. `lost=False` ends that.
 
-        TableError for unknown brokers; then nothing changes.
+        TableError for unknown brokers, with nothing changed.
         """
         for broker_id in self.checked(broker_ids):
             self.set_fenced(broker_id, lost)
 
     def checked(self, broker_ids: Iterable[int]) -> list[int]:
-        """The ids as a list; TableError for brokers that have no row."""
+        """The ids as a list; TableError for brokers without a row."""
         try:
             return [int(self.ids[self.row(broker_id)]) for broker_id in broker_ids]
         except TypeError:
             raise TableError(f"give a list of broker ids, not {broker_ids!r:.60}") from None
 
     def set_shutting_down(self, broker_id: int) -> None:
-        """The broker has asked for controlled shutdown."""
+        """The broker has requested a controlled shutdown."""
         self._room["in_controlled_shutdown__b"][self._changing(self.row(broker_id))] = True
 
     def set_endpoints(self, broker_id: int, endpoints: Sequence[Endpoint]) -> None:
-        """The broker listens elsewhere from now on."""
+        """Set the broker's listeners."""
         self.endpoints[self._changing(self.row(broker_id))] = tuple(endpoints)
 
     def _changing(self, row: int) -> int:
-        """The row, which is about to be written."""
+        """Record that the row is about to be written."""
         if self.recorder is not None:
             flags = {name: array[row] for name, array in self._room.items()}
             self.recorder.undo(_restore, row, flags, tuple(each[row] for each in self._lists()))
-            self.recorder.tell("brokers", int(self.ids[row]))
+            self.recorder.delta_key("brokers", int(self.ids[row]))
         return row
 
     def restore(self, row: int, flags: dict[str, Any], details: tuple[Any, ...]) -> None:
-        """The row is what it was before a change. The owners of directories are restored by themselves."""
+        """Restore the row before a change. Owners of directories have undo entries of their own."""
         for name, value in flags.items():
             self._room[name][row] = value
         for each, value in zip(self._lists(), details, strict=True):
             each[row] = value
 
     def pop(self) -> None:
-        """Removes the last row: no record names that broker any more."""
+        """Remove the last row, whose broker no record names any more."""
         self._by_id.pop()
         for each in self._lists():
             each.pop()
@@ -339,7 +340,7 @@ class BrokerTable:
         self._room["lists_directories__b"][row] = bool(details.directories)
 
     def copy(self) -> "BrokerTable":
-        """A table that shares nothing with this one."""
+        """A copy that shares nothing with this one."""
         twin = BrokerTable.__new__(BrokerTable)
         twin.__setstate__(
             {
@@ -352,7 +353,7 @@ class BrokerTable:
         return twin
 
     def __getstate__(self) -> dict[str, Any]:
-        """Copies and pickles: without the recorder and the views."""
+        """Copies and pickles have neither the recorder nor the views."""
         lists = self._lists()
         return {"by_id": self._by_id, "room": self._room, "lists": lists, "directory_table": self.directory_table}
 
@@ -380,7 +381,7 @@ def _flags(name: str, values: npt.ArrayLike | None, count: int, *, default: bool
 
 
 class _HasBrokers(Protocol):
-    """What taking back a change asks of an image."""
+    """The part of an image that reverting a change needs."""
 
     @property
     def brokers(self) -> BrokerTable: ...

@@ -1,4 +1,4 @@
-"""Changes as Apache Arrow; brokers as ids."""
+"""Converts changes to Apache Arrow; brokers as ids."""
 
 from kcore.extras import needs
 from kcore.types import Int8s, Int32s
@@ -8,7 +8,7 @@ with needs("arrow"):
 
 CHANGES = pa.schema(
     [
-        ("row", pa.int32()),  # of the partition, in the table that it was decided for
+        ("row", pa.int32()),  # of the partition, in the table of the decision
         ("leader", pa.int32()),  # -1: none
         ("isr", pa.list_(pa.int32())),
         ("leaderEpoch", pa.int32()),
@@ -27,7 +27,7 @@ def changes_as_arrow(
     partition_epochs: Int32s,
     recovery: Int8s,
 ) -> pa.Table:
-    """The columns of ChangeColumns, a row a change, as CHANGES has it; memory is shared."""
+    """The columns of ChangeColumns, a row a change, with the fields of CHANGES; memory is shared."""
     lists = pa.ListArray.from_arrays(pa.array(isr_offsets), pa.array(isr))
     numbers = [pa.array(each) for each in (leader_epochs, partition_epochs, recovery)]
     return pa.Table.from_arrays([pa.array(rows), pa.array(leaders), lists, *numbers], schema=CHANGES)

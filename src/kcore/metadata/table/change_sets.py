@@ -1,4 +1,4 @@
-"""Parts and sums of changes, as columns."""
+"""Selects, orders and joins changes as columns."""
 
 from collections.abc import Sequence
 from typing import TypeVar
@@ -12,19 +12,19 @@ Changes = TypeVar("Changes", PartitionChanges, UnwrittenChanges)
 
 
 def no_changes() -> UnwrittenChanges:
-    """Of no partition."""
+    """Changes of no partition."""
     nothing = np.empty(0, np.int32)
     return UnwrittenChanges(nothing, nothing, np.zeros(1, np.int32), nothing, nothing, nothing, np.empty(0, np.int8))
 
 
 def _kind_of(changes: Changes) -> type[Changes]:
-    """Without the columns that only elections have."""
-    # mypy looks at each of the two types apart, and sees no narrowing of `type[Changes]`.
+    """The type without the columns that only elections have."""
+    # mypy does not narrow `type[Changes]`.
     return PartitionChanges if isinstance(changes, PartitionChanges) else UnwrittenChanges  # type: ignore[return-value]
 
 
 def part(changes: Changes, chosen: Bools) -> Changes:
-    """Those of the changes, in their order; `chosen` has c flags."""
+    """The flagged changes, in their order; `chosen` has c flags."""
     if chosen.all():
         return changes
     lengths = np.diff(changes.isr_offsets)
@@ -59,7 +59,7 @@ def in_order(changes: Changes, order: Int32s) -> Changes:
 
 
 def joined(several: Sequence[UnwrittenChanges]) -> UnwrittenChanges:
-    """All of them, ascending by row; no row is in two."""
+    """All changes, ascending by row; no row may be in two."""
     some = [each for each in several if len(each)]
     if len(some) < 2:
         return some[0] if some else no_changes()
@@ -79,7 +79,7 @@ def joined(several: Sequence[UnwrittenChanges]) -> UnwrittenChanges:
 
 
 def same(these: PartitionChanges, those: PartitionChanges) -> Bools:
-    """Which of `these` states are exactly so in `those`, whose rows hold all of theirs."""
+    """Which of `these` states equal those in `those`, which has all their rows."""
     if not len(these):
         return np.empty(0, np.bool_)
     other = in_order(those, np.searchsorted(those.rows, these.rows).astype(np.int32))

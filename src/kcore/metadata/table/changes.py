@@ -1,8 +1,8 @@
-"""Changes of partition state as columns: what decisions produce and what the table's mutators take.
+"""Changes of partition state as columns: the result of decisions and the input of the table's mutators.
 
 Types say which partition epochs they carry. `PartitionChanges` have the epochs after the change. `UnwrittenChanges`,
 the result of decisions in ZooKeeper mode, have the state znodes' versions before the write, which the write compares;
-`written()` gives the `PartitionChanges` after it. `KraftChanges` have no epochs: each change raises them.
+`written()` returns the `PartitionChanges` after it. `KraftChanges` have no epochs: each change raises them.
 """
 
 from dataclasses import dataclass, fields
@@ -19,9 +19,9 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
 
-@dataclass(slots=True, eq=False, repr=False)  # Not frozen: that makes a decision two microseconds slower.
+@dataclass(slots=True, eq=False, repr=False)  # Not frozen: that would make a decision two microseconds slower.
 class ChangeColumns(Comparable):
-    """New state of the partitions in `rows`; c changes. Brokers are ids, not rows, so that a caller can read them.
+    """New state of the partitions in `rows`; c changes. Brokers are ids, not rows, for the caller.
 
     The ISR of change k is `isr[isr_offsets[k]:isr_offsets[k + 1]]`, in Kafka's order.
     """
@@ -45,27 +45,29 @@ class ChangeColumns(Comparable):
         return f"<{type(self).__name__} of {counted(len(self), 'partition')}{notes}>"
 
     def to_arrow(self) -> "pa.Table":
-        """A row a change, as `kcore.metadata.table.change_arrow.CHANGES` has it. MissingExtraError without pyarrow."""
-        from kcore.metadata.table.change_arrow import changes_as_arrow  # pyarrow loads when it is asked for.
+        """A row a change, with the columns of `kcore.metadata.table.change_arrow.CHANGES`. MissingExtraError without
+        pyarrow.
+        """
+        from kcore.metadata.table.change_arrow import changes_as_arrow  # pyarrow is loaded on first use.
 
         return changes_as_arrow(*(getattr(self, field.name) for field in fields(ChangeColumns)))
 
     def __arrow_c_stream__(self, requested_schema: object = None) -> object:
-        """For pyarrow, Polars, DuckDB and other libraries that take Arrow's PyCapsules."""
+        """The stream interface of Arrow's PyCapsules, for pyarrow, Polars, DuckDB and other libraries."""
         return self.to_arrow().__arrow_c_stream__(requested_schema)
 
 
 @dataclass(slots=True, eq=False, repr=False)
 class KraftChanges(Comparable):
-    """Many PartitionChangeRecords as columns: what a KRaft decision produces. What is left out stays as it is.
+    """Many PartitionChangeRecords as columns: the result of a KRaft decision. Unset fields keep the state.
 
     Lists are `Vectors` of broker ids, int32, one a change; a row that is not `valid` changes nothing, and None changes
-    nothing anywhere. Epochs follow: a leader that is named raises the leader epoch by one, even if it is the leader
-    already, and every change raises the partition epoch by one (PartitionRegistration.merge).
+    nothing in any row. Epochs follow: naming a leader, even the present one, raises the leader epoch by one, and every
+    change raises the partition epoch by one (PartitionRegistration.merge).
     """
 
     rows: Int32s  # c, ascending, each once
-    leaders: Int32s | None = None  # c, broker ids, -1 for none, -2 (NO_LEADER_CHANGE) where none is named
+    leaders: Int32s | None = None  # c, broker ids, -1 for none, -2 (NO_LEADER_CHANGE) if the leader is not set
     recovery: Int8s | None = None  # c, LeaderRecoveryState, -1 (NO_RECOVERY_CHANGE)
     isr: Vectors | None = None
     replicas: Vectors | None = None
@@ -84,21 +86,23 @@ class KraftChanges(Comparable):
 
 
 class PartitionChanges(ChangeColumns):
-    """State as it is once the change is made: `partition_epochs` are those that the partitions then have."""
+    """State after the change: `partition_epochs` are those after the change."""
 
     __slots__ = ()
 
     def wider(self) -> KraftChanges | None:
-        """The same changes where they name more than these columns: replicas, directories, ELRs. None where not."""
+        """The same changes as KraftChanges if they set replicas, directories or ELRs, which are no columns here; else
+        None.
+        """
         return None
 
     def written(self) -> Self:
-        """These changes: nothing is left to be written."""
+        """These changes: no write is pending."""
         return self
 
 
 class UnwrittenChanges(ChangeColumns):
-    """State that is to be written to ZooKeeper: `partition_epochs` are the versions that the writes must find.
+    """State to write to ZooKeeper: `partition_epochs` are the versions that the writes must find.
 
     -1: there is no state znode yet, and the write creates it.
     """
@@ -106,7 +110,7 @@ class UnwrittenChanges(ChangeColumns):
     __slots__ = ()
 
     def written(self) -> PartitionChanges:
-        """The state once ZooKeeper has taken the writes: every state znode's version is one higher."""
+        """The state after ZooKeeper's writes: every state znode's version is one higher."""
         return PartitionChanges(
             self.rows,
             self.leaders,

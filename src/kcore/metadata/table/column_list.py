@@ -1,8 +1,8 @@
-"""The columns of the partition table: the one list of what is known of a partition.
+"""Lists the columns of the partition table, once for all modules.
 
 Axes in the names: `p` partition row, `s` replica slot, `i` position in an ISR or ELR, `b` broker row, `d` directory
-row. Brokers are stored by row (`BrokerTable` keeps the ids once), topics by row, both -1 where there is none;
-directories by row of `DirectoryTable`.
+row. Brokers are stored by row (`BrokerTable` keeps the ids once), topics by row, both -1 for none; directories by row
+of `DirectoryTable`.
 """
 
 from dataclasses import dataclass
@@ -15,12 +15,12 @@ NO_TOPIC: Final = -1  # topic_row__p of a free row.
 
 @dataclass(frozen=True, slots=True)
 class Column:
-    """One column: its name with axes, its dtype, what it holds, and what it holds in a free row."""
+    """One column: its name with axes, its dtype, its meaning, and its value in a free row."""
 
     name: str
     dtype: np.dtype
     meaning: str
-    nothing: int = 0  # In a free row; in a 2-D column, in what is not used of any row.
+    nothing: int = 0  # Value in a free row; in a 2-D column, also in the unused part of any row.
 
 
 def _column(name: str, dtype: type[np.generic], meaning: str, nothing: int = 0) -> Column:

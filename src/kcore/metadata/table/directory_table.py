@@ -1,4 +1,4 @@
-"""The log directories that a cluster's replicas are in, by row (KIP-858)."""
+"""Holds the log directories of a cluster's replicas, by row (KIP-858)."""
 
 from collections.abc import Collection, Iterable
 from typing import Any, Final, Protocol
@@ -18,23 +18,23 @@ LOST_UUID: Final = Uuid(bytes(15) + b"\2")
 RESERVED: Final = (MIGRATING_UUID, UNASSIGNED_UUID, LOST_UUID)
 
 MIGRATING: Final = 0  # DirectoryId.MIGRATING: the broker has not reported the directory of an old replica yet.
-UNASSIGNED: Final = 1  # DirectoryId.UNASSIGNED: the broker has yet to choose one, for a new replica.
-LOST: Final = 2  # DirectoryId.LOST: one of the broker's directories that are offline, whichever it is.
+UNASSIGNED: Final = 1  # DirectoryId.UNASSIGNED: the broker has not chosen a directory for a new replica yet.
+LOST: Final = 2  # DirectoryId.LOST: any of the broker's offline directories.
 
 _RESERVED_IDS: Final = 100
 
 
 def is_reserved_directory(directory: bytes) -> bool:
-    """Whether no directory may have the id; the lower half is compared as a signed number (DirectoryId.reserved)."""
+    """True for an id that no directory may have; the lower half is compared as signed (DirectoryId.reserved)."""
     return not any(directory[:8]) and int.from_bytes(directory[8:], signed=True) < _RESERVED_IDS
 
 
 class DirectoryTable:
-    """Directories by row: the three reserved ones first, then the others in the order in which they were named.
+    """Directories by row: the three reserved ones first, then the others in the order of their first mention.
 
-    A row is never reused. The broker's registration decides whether a directory is online: a replica of broker b in
-    directory d is online if d is MIGRATING or UNASSIGNED, or `owner__d[d] == b`, or d is not LOST and broker b lists no
-    directory at all (KAFKA-16162). Source: org.apache.kafka.common.DirectoryId.isOnline.
+    A row is never reused. The broker's registration decides whether a directory is online. A replica of broker b in
+    directory d is online if d is MIGRATING or UNASSIGNED, or `owner__d[d] == b`. It is also online if d is not LOST and
+    broker b lists no directory at all (KAFKA-16162). Source: org.apache.kafka.common.DirectoryId.isOnline.
     """
 
     owner__d: Int16s  # The row of the broker whose registration lists the directory; -1 for none. Read-only.
@@ -58,7 +58,7 @@ class DirectoryTable:
 
     @property
     def index(self) -> UuidIndex:
-        """For kernels."""
+        """The hash table for kernels."""
         return self._index
 
     def row(self, uuid: bytes) -> int:
@@ -66,7 +66,7 @@ class DirectoryTable:
         return self._index.row(uuid)
 
     def name(self, uuids: Iterable[bytes]) -> tuple[int, ...]:
-        """The rows of these directories; those that are new get one, all at once."""
+        """The rows of these directories; new ones are added, all at once."""
         new: dict[bytes, int] = {}
         first = len(self)
         rows = tuple(
@@ -77,7 +77,7 @@ class DirectoryTable:
         return rows
 
     def name_all(self, uuids: UInt8s) -> Int32s:
-        """The same for many, uint8[n, 16]."""
+        """As `name`, for many: uint8[n, 16]."""
         words = np.ascontiguousarray(uuids, np.uint8).reshape(-1, 16).view("V16").ravel()
         distinct, inverse = np.unique(words, return_inverse=True)
         rows: Int32s = np.array(self.name(distinct.tolist()), np.int32)[inverse]
@@ -94,33 +94,33 @@ class DirectoryTable:
         self._show()
 
     def truncate(self, count: int) -> None:
-        """Only the first `count` rows stay: the later ones were added by reverted changes."""
+        """Keep only the first `count` rows: reverted changes added the later ones."""
         while len(self._index) > count:
             self._index.pop()
         self._show()
 
     def set_owner(self, rows: Iterable[int], broker_row: int) -> None:
-        """The broker's registration lists these directories from now on; the reserved ones have no owner."""
+        """Make the broker the owner of these directories, except reserved ones."""
         for row in rows:
             if row >= len(RESERVED):
                 self.write_owner(row, broker_row)
 
     def disown(self, rows: Iterable[int], broker_row: int) -> None:
-        """The broker's registration does not list these directories any more."""
+        """Remove the owner of these directories."""
         for row in rows:
             if self._owner[row] == broker_row:
                 self.write_owner(row, NO_BROKER_ROW)
 
     def write_owner(self, row: int, broker_row: int) -> None:
-        """That broker lists the directory; -1 for none."""
+        """Set the owner; -1 for none."""
         if self.recorder is not None:
             self.recorder.undo(_restore_owner, row, int(self._owner[row]))
         self._owner[row] = broker_row
 
     def online(self, broker_rows: Array, directories: Array, lists_directories__b: Array) -> Array:
-        """Whether replicas of these brokers in these directories are online, in the shape given.
+        """True where replicas of these brokers in these directories are online, in the same shape.
 
-        `lists_directories__b`: BrokerTable's. False where there is no broker (-1).
+        `lists_directories__b`: BrokerTable's. False for broker -1.
         """
         certain = (directories == MIGRATING) | (directories == UNASSIGNED)
         silent = ~np.append(lists_directories__b, True)[broker_rows] & (directories != LOST)
@@ -128,7 +128,7 @@ class DirectoryTable:
         return found
 
     def copy(self) -> "DirectoryTable":
-        """A table that shares nothing with this one."""
+        """A copy that shares nothing with this one."""
         twin = object.__new__(DirectoryTable)
         twin._index, twin._owner, twin.recorder = self._index.copy(), self._owner.copy(), None
         twin._show()
@@ -138,7 +138,7 @@ class DirectoryTable:
         return self.copy()
 
     def __getstate__(self) -> dict[str, Any]:
-        """Copies and pickles: the Uuids and their owners, without the recorder."""
+        """Copies and pickles have the Uuids and their owners, without the recorder."""
         return {"index": self._index, "owner": self._owner[: len(self._index)].copy()}
 
     def __setstate__(self, state: dict[str, Any]) -> None:
@@ -155,7 +155,7 @@ class DirectoryTable:
 
 
 class _HasDirectories(Protocol):
-    """What taking back a change asks of an image."""
+    """The part of an image that reverting a change needs."""
 
     @property
     def directories(self) -> DirectoryTable: ...

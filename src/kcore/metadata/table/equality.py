@@ -1,4 +1,4 @@
-"""Whether two partition tables are equal, in whatever rows they store the partitions."""
+"""Compares two partition tables regardless of the rows in which they store the partitions."""
 
 from typing import Any, Final
 
@@ -15,7 +15,7 @@ _LISTS: Final = ("replicas__ps", "isr__pi", "elr__pi", "last_known_elr__pi")
 
 
 def same_partitions(one: PartitionQueries, other: PartitionQueries) -> bool:
-    """Whether both have the same topics and partitions, with equal states and reassignments."""
+    """True if both have the same topics and partitions, with equal states and reassignments."""
     topics = [dict(zip(each.topics.names, each.topics.ids, strict=True)) for each in (one, other)]
     for each in topics:
         each.pop("", None)  # Free rows.
@@ -39,7 +39,7 @@ def _equal(one: Any, other: Any) -> bool:
 def _columns_in_order(
     table: PartitionQueries, numbers: dict[str, int], directories: dict[bytes, int]
 ) -> dict[str, Any]:
-    """All columns by topic name and partition index; brokers as ids, topics and directories by those numbers."""
+    """All columns, ordered by topic name and partition index; brokers as ids, topics and directories as numbers."""
     number_of = np.array([numbers.get(name, NO_TOPIC) for name in table.topics.names], np.int32)
     rows = np.flatnonzero(table.topic_row__p != NO_TOPIC)
     topics, partitions = number_of[table.topic_row__p[rows]], table.partition_index__p[rows]
@@ -61,7 +61,7 @@ def _columns_in_order(
 
 
 def _directories(table: PartitionQueries, rows: Array, numbers: dict[bytes, int]) -> Int32s:
-    """By slot; -1 where there is no replica."""
+    """Directories by slot; -1 for an unused slot."""
     number_of = np.array([numbers.setdefault(uuid, len(numbers)) for uuid in table.directories.uuids], np.int32)
     replicas, known = table.replicas__ps[rows], table.directories__ps
     found = np.zeros(replicas.shape, np.int32) if known is None else known[rows]

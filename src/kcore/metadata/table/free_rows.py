@@ -1,4 +1,4 @@
-"""The rows of a table that are free, as runs."""
+"""Holds the free rows of a table as runs."""
 
 from bisect import bisect_left, bisect_right
 from collections.abc import Iterable
@@ -9,9 +9,9 @@ from kcore.types import Int32s
 
 
 class FreeRows:
-    """Rows without a partition, below the table's length. Neighbouring runs are one.
+    """Rows without a partition, below the table's length. Neighbouring runs are merged.
 
-    A run that goes is found by a scan from the lowest one on, a single row at once; a run that comes by bisection.
+    A run to take is found by a scan from the lowest one on, a single row at once; a run to add by bisection.
     """
 
     def __init__(self) -> None:
@@ -22,7 +22,7 @@ class FreeRows:
         return sum(self._ends) - sum(self._firsts)
 
     def add(self, rows: Int32s) -> None:
-        """Rows, ascending and none of them free, are free from now on."""
+        """Add these rows, ascending and none of them free."""
         breaks = np.flatnonzero(np.diff(rows) != 1) + 1
         for run in np.split(rows, breaks) if len(rows) else ():
             self._join(int(run[0]), int(run[-1]) + 1)
@@ -37,14 +37,14 @@ class FreeRows:
         self._firsts[begin:stop], self._ends[begin:stop] = [first], [end]
 
     def take_run(self, count: int) -> int | None:
-        """The first row of the lowest `count` free rows in a run, which are taken now. None if there is no such run."""
+        """Take the first run of `count` free rows; returns its first row, None if there is no such run."""
         first = self.first_of_run(count)
         if first is not None:
             self._cut(bisect_left(self._firsts, first), first, first + count)
         return first
 
     def first_of_run(self, count: int) -> int | None:
-        """The same run; its rows stay free."""
+        """The first row of that run, which stays free."""
         runs = zip(self._firsts, self._ends, strict=True)
         return next((first for first, end in runs if end - first >= count), None)
 
@@ -59,12 +59,12 @@ class FreeRows:
         return np.concatenate(runs) if runs else np.empty(0, np.int32)
 
     def take(self, rows: Iterable[int]) -> None:
-        """Takes these rows, all of them free."""
+        """Take these rows, all of them free."""
         for row in rows:
             self._cut(bisect_right(self._firsts, row) - 1, row, row + 1)
 
     def take_lowest(self, count: int) -> None:
-        """Takes the `count` lowest free rows."""
+        """Take the `count` lowest free rows."""
         at = 0
         while count and count >= self._ends[at] - self._firsts[at]:
             count -= self._ends[at] - self._firsts[at]
@@ -74,20 +74,20 @@ class FreeRows:
             self._firsts[0] += count
 
     def truncate(self, length: int) -> None:
-        """The table ends at `length`: there are no rows behind."""
+        """Remove the rows from `length` on, where the table now ends."""
         at = bisect_left(self._firsts, length)
         del self._firsts[at:], self._ends[at:]
         if at and self._ends[at - 1] > length:
             self._ends[at - 1] = length
 
     def _cut(self, at: int, first: int, end: int) -> None:
-        """Rows first..end go out of run `at`."""
+        """Remove rows first..end from run `at`."""
         left = [(self._firsts[at], first), (end, self._ends[at])]
         kept = [run for run in left if run[0] < run[1]]
         self._firsts[at : at + 1], self._ends[at : at + 1] = [run[0] for run in kept], [run[1] for run in kept]
 
     def copy(self) -> "FreeRows":
-        """Rows that share nothing with these."""
+        """A copy that shares nothing with this one."""
         twin = FreeRows()
         twin._firsts, twin._ends = list(self._firsts), list(self._ends)
         return twin

@@ -1,4 +1,4 @@
-"""Many KRaft changes onto a partition table at once: what PartitionRegistration.merge does to one."""
+"""Applies many KRaft changes to a partition table at once, as PartitionRegistration.merge does to one."""
 
 from typing import Final
 
@@ -19,7 +19,7 @@ _MOVES: Final = ("adding", "removing")
 
 
 def apply_kraft_changes(table: PartitionRows, changes: KraftChanges) -> None:
-    """Makes decided changes. TableError, and nothing changed, for unknown rows or brokers, lists that do not fit."""
+    """Apply decided changes. TableError, with nothing changed, for unknown rows or brokers, or invalid lists."""
     rows = table.known_rows(changes.rows)
     values: dict[str, Array] = {}
     for column, field in _LISTS.items():
@@ -48,7 +48,7 @@ def _valid(lists: Vectors, count: int) -> Bools:
 
 
 def _brokers(table: PartitionRows, column: str, field: str, rows: Int32s, lists: Vectors) -> Int16s:
-    """The column's rows after the change: those of brokers that are given, or as they are."""
+    """The column's rows after the change: the given brokers, or the present ones."""
     valid = _valid(lists, len(rows))
     given = table.brokers.rows(padded(lists.offsets, lists.values))
     check_broker_rows(field, given, table.brokers)
@@ -65,7 +65,7 @@ def _given_or_known(table: PartitionRows, column: str, rows: Int32s, given: Arra
 
 
 def _directories(table: PartitionRows, changes: KraftChanges, rows: Int32s, after: Int16s | None) -> dict[str, Array]:
-    """The directories of all replicas; those of replicas that move without any are MIGRATING where they do not fit."""
+    """The directories of all replicas; MIGRATING if replicas change without directories and their number differs."""
     if changes.directories is None and (after is None or table.directories__ps is None):
         return {}
     replicas = table.replicas__ps[rows] if after is None else after
@@ -107,7 +107,7 @@ def _one_more(name: str, epochs: Int32s, rises: Bools | bool) -> Int32s:
 
 
 def _moves(table: PartitionRows, rows: Int32s, lists: Vectors | None) -> dict[int, tuple[int, ...]]:
-    """By row, the given brokers as rows; an empty tuple ends the move."""
+    """The given brokers as rows, by partition row; an empty tuple ends the move."""
     if lists is None:
         return {}
     valid = _valid(lists, len(rows))
@@ -117,7 +117,7 @@ def _moves(table: PartitionRows, rows: Int32s, lists: Vectors | None) -> dict[in
 
 
 def clear_elr(table: PartitionRows, rows: Int32s) -> None:
-    """Removes the eligible leader replicas of `rows`; partitions that had any get a new partition epoch (KIP-966)."""
+    """Remove the eligible leader replicas of `rows`; partitions that had any get a new partition epoch (KIP-966)."""
     had = np.zeros(len(rows), np.bool_)
     for column in (table.elr__pi, table.last_known_elr__pi):
         if column is not None and column.shape[1]:
@@ -126,6 +126,6 @@ def clear_elr(table: PartitionRows, rows: Int32s) -> None:
     if not len(changed):
         return
     changed = np.sort(changed)
-    nobody = np.full((len(changed), 1), NO_BROKER_ROW, np.int16)
+    no_brokers = np.full((len(changed), 1), NO_BROKER_ROW, np.int16)
     epochs = _one_more("partition epoch", table.partition_epoch__p[changed], True)
-    table.write_rows(changed, {"elr__pi": nobody, "last_known_elr__pi": nobody, "partition_epoch__p": epochs})
+    table.write_rows(changed, {"elr__pi": no_brokers, "last_known_elr__pi": no_brokers, "partition_epoch__p": epochs})

@@ -1,4 +1,4 @@
-"""The columns of a partition table as arrays: with room to grow, wider when they must be, shown read-only."""
+"""Owns the arrays of a partition table: with room to grow, widened on demand, and read-only for readers."""
 
 from collections.abc import Iterator, Mapping, Sequence
 from types import MappingProxyType
@@ -14,17 +14,18 @@ from kcore.metadata.table.column_list import ALL_COLUMNS, ON_DEMAND_COLUMNS
 from kcore.types import Int8s, Int16s, Int32s
 from kcore.wire.buffers import read_only
 
-_FREE_AHEAD: Final = 64  # Rows: partitions that come one by one do not write to every column twice.
-_AHEAD: Final = 16  # A column grows when less than one row in so many is left free.
-_WIDENED_AT_ONCE: Final = 1 << 18  # Rows: memory that was never used takes far longer than the copy.
-_ON_REPLICAS: Final = {"replicas__ps": ("replicas__ps", "directories__ps")}  # What must be equally wide.
+# Rows that are prepared ahead, so that partitions that come one by one do not write every column twice.
+_FREE_AHEAD: Final = 64
+_AHEAD: Final = 16  # A column grows when less than one row in this many is free.
+_WIDENED_AT_ONCE: Final = 1 << 18  # Rows copied at a time: first use of memory takes far longer than the copy.
+_ON_REPLICAS: Final = {"replicas__ps": ("replicas__ps", "directories__ps")}  # Columns that must be equally wide.
 
 
 class PartitionColumns:
-    """An attribute a column, as `kcore.metadata.table.column_list` lists them: a read-only view of the rows in use.
+    """One attribute for each column of `kcore.metadata.table.column_list`: a read-only view of the rows in use.
 
-    A view is good until the table grows, a column gets wider, or one comes to be that was not needed before. NumPy
-    refuses to make a view writable, and the table refuses another array in its place: TableError.
+    A view is valid until the table grows, a column is widened, or a column is added on demand. NumPy refuses to make a
+    view writable, and the table refuses to replace an array: TableError.
     """
 
     topic_row__p: Int32s
@@ -52,14 +53,14 @@ class PartitionColumns:
     def _own(self, columns: dict[str, Array], length: int) -> None:
         self.layout_version = 0  # Changes with `layout`.
         vars(self).update((column.name, None) for column in ON_DEMAND_COLUMNS)
-        self._length = self._free_to = length  # Rows from `_length` to `_free_to` are as free rows are.
-        self._room: dict[str, Array] = {}  # May have room behind the rows in use.
+        self._length = self._free_to = length  # Rows from `_length` to `_free_to` have the values of free rows.
+        self._room: dict[str, Array] = {}  # Arrays that may have room behind the rows in use.
         self._read_only: dict[str, Array] = {}  # The same arrays as read-only views, for readers.
         for name, array in columns.items():
             self._set_room(name, array)
 
     def _set_room(self, name: str, array: Array) -> None:
-        """The column has another array from now on."""
+        """Replace the column's array."""
         view = read_only(array)
         self._room[name], self._read_only[name] = array, view
         vars(self)[name] = view[: self._length]
@@ -71,11 +72,11 @@ class PartitionColumns:
             attributes[name] = view[:length]
 
     def __len__(self) -> int:
-        """Rows, free ones included."""
+        """The number of rows, free ones included."""
         return self._length
 
     def _set_length(self, length: int) -> None:
-        """So many rows are in use. Those that come to them are free, and so must those be that go."""
+        """Set the number of rows. Added rows are free, and removed rows must be free."""
         known = self._length
         if length > known:
             self._make_room(length)
@@ -87,21 +88,21 @@ class PartitionColumns:
         self._show(length)
 
     def _make_room(self, length: int) -> None:
-        """Every column has room for so many rows. One that will soon have none left grows as well, one a call.
+        """Make room for that many rows in every column. Also grow one column a call that is nearly full.
 
-        A column of a million rows takes some milliseconds to copy: all of them together would be felt.
+        Copying a column of a million rows takes some milliseconds; copying all of them together would delay requests.
         """
         known = self._length
         narrow = [name for name, array in self._room.items() if len(array) < length]
         if not narrow:
             least = min(self._room, key=lambda name: len(self._room[name]))
             narrow = [least] if len(self._room[least]) < length + length // _AHEAD else []
-        for name in narrow:  # One after the other: two of each would be too much at a time.
+        for name in narrow:  # One after the other: two copies of each would take too much memory.
             self._set_room(name, grown(self._room[name][:known], length + length // _AHEAD))
             self._free_to = known
 
     def _make(self, name: str, width: int) -> None:
-        """A column that is made on demand is there, and at least so wide."""
+        """Make a column on demand, and at least that wide."""
         if name in self._room:
             self._widen(name, width)
             return
@@ -115,9 +116,10 @@ class PartitionColumns:
         self._set_room(name, array)
 
     def widening(self, name: str, width: int) -> Iterator[None]:
-        """Makes a 2-D column so wide, with others that are always as wide, where it is not.
+        """Widen a 2-D column, and those that are always as wide, if needed.
 
-        A part copies so many rows of one column; behind the last one the table changes. Its rows do not meanwhile.
+        A part copies some rows of one column; the table changes after the last part. The rows must not change
+        meanwhile.
         """
         if width <= self._room[name].shape[1]:
             return
@@ -136,7 +138,7 @@ class PartitionColumns:
         return [each for each in _ON_REPLICAS.get(name, (name,)) if each in self._room]
 
     def _widen(self, name: str, width: int, room: Mapping[str, Array] = MappingProxyType({})) -> None:
-        """`room`: the wide columns, where they are made already."""
+        """`room`: the wide columns, if they are made already."""
         if width <= self._room[name].shape[1]:
             return
         self.layout_version += 1
@@ -145,32 +147,32 @@ class PartitionColumns:
             self._set_room(each, widened(self._room[each], width, ALL_COLUMNS[each].nothing) if wide is None else wide)
 
     def _write_lists(self, name: str, rows: Int32s, lists: Array) -> None:
-        """Writes rows of a 2-D column, made wider first if it must be."""
+        """Write rows of a 2-D column, widened first if needed."""
         self._widen(name, lists.shape[1])
         width = self._room[name].shape[1]
         # Whole rows: NumPy writes them far faster than a part of each.
         self._room[name][rows] = lists if lists.shape[1] == width else widened(lists, width, ALL_COLUMNS[name].nothing)
 
     def _write_list(self, name: str, row: int, members: Sequence[int]) -> None:
-        """The same for one row."""
+        """As `_write_lists`, for one row."""
         self._widen(name, len(members))
         array = self._room[name]
         array[row] = [*members, *[ALL_COLUMNS[name].nothing] * (array.shape[1] - len(members))]
 
     def columns_in_use(self) -> dict[str, Array]:
-        """By name, without the room behind the rows in use."""
+        """The columns by name, without the room behind the rows in use."""
         return {name: array[: self._length] for name, array in self._room.items()}
 
     def column_arrays(self) -> tuple[Array, ...]:
-        """For kernels: all columns that there are, with their room, in the order of `layout`."""
+        """For kernels: all existing columns with their room, in the order of `layout`."""
         return tuple(self._room.values())
 
     def arrays_by_name(self) -> tuple[Array | None, ...]:
-        """For kernels: the same in the order of ALL_COLUMNS, None for a column that there is not."""
+        """For kernels: the columns in the order of ALL_COLUMNS, None for a missing one."""
         return tuple(self._room.get(name) for name in ALL_COLUMNS)
 
     def layout(self) -> dict[str, tuple[int, int]]:
-        """Where each column is in a row's image, and how wide, in bytes: one after the other."""
+        """The place and width in bytes of each column in a row's image: one after the other."""
         places: dict[str, tuple[int, int]] = {}
         end = 0
         for name, array in self._room.items():
@@ -179,7 +181,7 @@ class PartitionColumns:
         return places
 
     def _restore_columns(self, images: RowImages) -> None:
-        """Rows are what they were; what was not there then, or not so wide, is empty."""
+        """Restore rows; columns, or parts of them, that did not exist then become empty."""
         layout = [(*images.layout.get(name, (0, 0)), ALL_COLUMNS[name].nothing & 0xFF) for name in self._room]
         rows, count = images.rows[: images.count], images.count
         kernels.restore(self.column_arrays(), rows, images.images[:count], np.array(layout, np.int64))
@@ -194,7 +196,7 @@ class PartitionColumns:
 
 
 def _copied(array: Array, room: Array | None) -> Array:
-    """A copy, in `room` if there is any that is large enough."""
+    """A copy, in `room` if it has an array that is large enough."""
     if room is None or room.shape[1:] != array.shape[1:] or len(room) < len(array):
         return array.copy()
     room[: len(array)] = array

@@ -1,4 +1,4 @@
-"""From (topic row, partition index) to the partition's row."""
+"""Finds a partition's row by topic row and partition index."""
 
 from typing import Final
 
@@ -15,14 +15,14 @@ _NONE: Final = -1
 
 
 class PartitionLookup:
-    """Where each topic's partitions are.
+    """The rows of each topic's partitions.
 
-    Partitions 0, 1, 2 ... of topic t usually sit in rows first__t[t] onwards, count__t[t] of them: two numbers a topic.
-    Any others are strays, in a hash table; a table from a request, in Kafka's hash order, is mostly strays.
+    Partitions 0, 1, 2 ... of topic t usually have the count__t[t] rows from first__t[t] on: two numbers a topic. All
+    others are strays, in a hash table; a table from a request, in Kafka's hash order, is mostly strays.
     """
 
     def __init__(self, topic_row__p: Int32s, partition_index__p: Int32s, topics: int) -> None:
-        """From all rows of a table, none of them free; TableError if a topic has the same partition twice."""
+        """Built from all rows of a table, none of them free; TableError if a topic has the same partition twice."""
         self._first__t = np.zeros(topics, np.int32)
         self._count__t = np.zeros(topics, np.int32)
         self._topics = topics
@@ -39,13 +39,13 @@ class PartitionLookup:
         regular = partition_index__p[begins] == 0
         self._first__t[owners[regular]] = begins[regular]
         self._count__t[owners[regular]] = lengths[regular]
-        # Two runs of one topic that both start at partition 0: only one can stand; the other is found out below.
+        # Two runs of one topic may begin at partition 0: only one can count; the check of strays finds the other.
         regular &= self._first__t[owners] == begins
         strays = np.flatnonzero(np.repeat(~regular, lengths)).astype(np.int32)
         self._add_strays(topic_row__p[strays], partition_index__p[strays], strays)
 
     def _add_strays(self, topic_rows: Int32s, partitions: Int32s, rows: Int32s) -> None:
-        """TableError for one that is there already."""
+        """TableError for a known partition."""
         keys = topic_rows.astype(np.int64) << 32 | partitions
         keys.sort()
         again = np.flatnonzero(keys[1:] == keys[:-1])
@@ -58,22 +58,22 @@ class PartitionLookup:
 
     @property
     def arrays(self) -> "kernels.Arrays":
-        """For kernels, as `_ext/tables/partition_lookup.pxd` names them; good until something is added here."""
-        # A read of one attribute each: this is on the way to every single partition.
+        """For kernels, with the names of `_ext/tables/partition_lookup.pxd`; valid until the next addition."""
+        # Each attribute is read once: this code runs for every single partition.
         return (self._first__t, self._count__t, self._head__t, *self._entries, self._slots, self._state)
 
     @property
     def has_strays(self) -> bool:
-        """Whether a stray has ever been put in."""
+        """True if a stray was ever added."""
         return len(self._head__t) > 0
 
     @property
     def runs(self) -> tuple[Int32s, Int32s]:
-        """For kernels, by topic row: the row of partition 0, and how many partitions follow on; 0 if it has no such."""
+        """For kernels, by topic row: the row of partition 0, and the length of its run; 0 if there is none."""
         return self._first__t, self._count__t
 
     def rows(self, topic_rows: npt.ArrayLike, partitions: npt.ArrayLike) -> Int32s:
-        """The rows of many partitions, -1 for one that there is not. Topic rows must be of the table."""
+        """The rows of many partitions, -1 for unknown ones. Topic rows must be valid."""
         given = as_array("topic rows", topic_rows)
         topics = as_integers("topic rows", given, np.int32, given.shape)
         indexes = as_integers("partitions", partitions, np.int32, topics.shape)
@@ -84,7 +84,7 @@ class PartitionLookup:
         return rows
 
     def row(self, topic_row: int, partition: int) -> int:
-        """The row of one partition, -1 for none. A topic row that is unknown has no partitions."""
+        """The row of one partition, -1 for none. An unknown topic row has no partitions."""
         if not 0 <= topic_row < self._topics or not 0 <= partition <= MAX_PARTITIONS:
             return -1
         if partition < (count := int(self._count__t[topic_row])):
@@ -98,7 +98,7 @@ class PartitionLookup:
     def rows_of_topic(self, topic_row: int) -> Int32s:
         """All rows of a topic, by ascending partition index."""
         if topic_row >= self._topics:
-            return np.empty(0, np.int32)  # A topic may have no partition yet.
+            return np.empty(0, np.int32)  # The topic may have no partition yet.
         first, count = int(self._first__t[topic_row]), int(self._count__t[topic_row])
         regular = np.arange(first, first + count, dtype=np.int32)
         if topic_row >= len(self._head__t) or self._head__t[topic_row] == _NONE:
@@ -110,7 +110,7 @@ class PartitionLookup:
         return np.concatenate([regular, found[np.argsort(found[:, 0]), 1]])
 
     def rows_of_topics(self, topic_rows: Int32s) -> tuple[Int32s, Int64s]:
-        """The rows of several topics, one after the other, by partition index in each; and where each begins."""
+        """The rows of several topics, one topic after the other, by partition index; and where each topic begins."""
         self.know_topics(int(topic_rows.max(initial=-1)) + 1)
         starts, nothing = np.empty(len(topic_rows) + 1, np.int64), np.empty(0, np.int64)
         count = kernels.gather(self.arrays, topic_rows, starts, np.empty(0, np.int32), nothing)
@@ -119,17 +119,17 @@ class PartitionLookup:
         return rows, starts
 
     def add(self, topic_row: int, first_partition: int, first_row: int, count: int) -> None:
-        """Partitions first_partition onwards of a topic, none of them known, are now in rows first_row onwards."""
+        """Add new partitions first_partition onwards of a topic, in rows first_row onwards."""
         fresh = np.arange(count, dtype=np.int32)
         self.put(np.full(count, topic_row, np.int32), fresh + np.int32(first_partition), fresh + np.int32(first_row))
 
     def put_one(self, topic_row: int, partition: int, row: int) -> None:
-        """A partition that is not known is now in that row."""
+        """Add a new partition in that row."""
         self.know_topics(topic_row + 1)
         self._put_known(*(np.array([each], np.int32) for each in (topic_row, partition, row)))
 
     def put(self, topic_rows: Int32s, partitions: Int32s, rows: Int32s) -> None:
-        """These partitions, none of them known, are now in those rows."""
+        """Add new partitions in those rows."""
         self.know_topics(int(topic_rows.max(initial=-1)) + 1)
         self._put_known(topic_rows, partitions, rows)
 
@@ -144,7 +144,7 @@ class PartitionLookup:
         assert done == len(rows)
 
     def know_topics(self, topics: int) -> None:
-        """There are topic rows below `topics`."""
+        """Make room for topic rows below `topics`."""
         if topics > len(self._first__t):
             known = len(self._first__t)
             self._first__t, self._count__t = grown(self._first__t, topics), grown(self._count__t, topics)
@@ -152,7 +152,7 @@ class PartitionLookup:
         self._topics = max(self._topics, topics)
 
     def reserve(self, strays: int) -> None:
-        """Room for so many more strays."""
+        """Make room for that many more strays."""
         if not strays:
             return
         if len(self._head__t) < len(self._first__t):
@@ -168,12 +168,12 @@ class PartitionLookup:
             kernels.rehash(self.arrays)
 
     def remove(self, topic_row: int) -> None:
-        """Removes all partitions of the topic."""
+        """Remove all partitions of the topic."""
         if topic_row < self._topics:
             kernels.drop_topic(self.arrays, topic_row)
 
     def drop(self, topic_rows: Int32s, partitions: Int32s) -> None:
-        """Removes these partitions, all of them known."""
+        """Remove these known partitions."""
         order = np.lexsort((partitions, topic_rows))[::-1]
         topic_rows, partitions = topic_rows[order], partitions[order]
         while (done := kernels.drop(self.arrays, topic_rows, partitions)) < len(topic_rows):
@@ -181,12 +181,12 @@ class PartitionLookup:
             self._cut(int(topic_rows[0]), int(partitions[0]) + 1)
 
     def _cut(self, topic_row: int, count: int) -> None:
-        """The run of a topic's partitions is `count` long; those that were behind become strays."""
+        """Shorten the run of a topic to `count`; the partitions behind become strays."""
         first, end = int(self._first__t[topic_row]), int(self._count__t[topic_row])
         assert count < end, f"topic row {topic_row} has no partition {count - 1}"
         self._count__t[topic_row] = count
         behind = np.arange(count, end, dtype=np.int32)
-        # From the last on: the first of them would only make the run longer again.
+        # From the last on: adding the first one would only lengthen the run again.
         self.reserve(len(behind))
         self._count__t[topic_row] = 0
         for partition in behind[::-1].tolist():
@@ -194,7 +194,7 @@ class PartitionLookup:
         self._count__t[topic_row] = count
 
     def copy(self) -> "PartitionLookup":
-        """A lookup that shares nothing with this one."""
+        """A copy that shares nothing with this one."""
         twin = object.__new__(PartitionLookup)
         twin._first__t, twin._count__t, twin._topics = self._first__t.copy(), self._count__t.copy(), self._topics
         key, row, after = self._entries

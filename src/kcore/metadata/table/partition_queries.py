@@ -1,4 +1,4 @@
-"""What can be asked of a partition table: partitions as objects, those that need attention, counts by broker, text."""
+"""Queries on a partition table: partitions as objects, unhealthy partitions, counts by broker, text."""
 
 from collections.abc import Iterable, Iterator
 from typing import Any, Final
@@ -25,10 +25,10 @@ _NUMBERS: Final = (
 
 
 class PartitionQueries(PartitionRows):
-    """Questions to a table; none of them changes it. Rows are int32, ascending; free rows are in no answer."""
+    """Queries on a table; none of them changes it. Rows are int32, ascending; free rows are in no result."""
 
     def state(self, row: int) -> PartitionState:
-        """One partition, readable; TableError if the row is free or out of range."""
+        """One partition as an object; TableError if the row is free or out of range."""
         [row] = self.known_rows([row]).tolist()
         return PartitionState(
             topic=self.topics.names[self.topic_row__p[row]],
@@ -47,7 +47,7 @@ class PartitionQueries(PartitionRows):
     def states(self, rows: npt.ArrayLike) -> Iterator[PartitionState]:
         """The partitions in these rows, in that order, as objects; TableError if a row is free or out of range.
 
-        The order is free, and a row may be given twice. Some microseconds a partition: columns are faster.
+        Rows may be in any order and repeated. Some microseconds a partition: columns are faster.
         """
         given = as_array("rows", rows)
         wanted = as_integers("rows", given, np.int32, (given.size,))
@@ -126,12 +126,12 @@ class PartitionQueries(PartitionRows):
     def under_min_isr(self, min_isr: int | npt.ArrayLike) -> Int32s:
         """Partitions whose ISR is smaller than `min_isr` (min.insync.replicas): one number, or one a row (p).
 
-        More than a partition has replicas counts as the number of its replicas. Source: Partition.isUnderMinIsr of 4.x.
+        A `min_isr` above the number of replicas counts as that number. Source: Partition.isUnderMinIsr of 4.x.
         """
         return self._rows(_sizes(self.isr__pi) < self._min_isr(min_isr))
 
     def at_min_isr(self, min_isr: int | npt.ArrayLike) -> Int32s:
-        """Partitions whose ISR is exactly as large as `min_isr` asks; see `under_min_isr`. Source: KIP-351."""
+        """Partitions whose ISR is exactly of size `min_isr`; see `under_min_isr`. Source: KIP-351."""
         return self._rows(_sizes(self.isr__pi) == self._min_isr(min_isr))
 
     def _min_isr(self, min_isr: int | npt.ArrayLike) -> Array:
@@ -143,7 +143,7 @@ class PartitionQueries(PartitionRows):
         return np.minimum(wanted, _sizes(self.replicas__ps))
 
     def not_led_by_preferred(self) -> Int32s:
-        """Partitions whose leader is not their first replica; those without a leader are among them."""
+        """Partitions whose leader is not their first replica, also those without a leader."""
         return self._rows(self.leader__p != self._preferred())
 
     def leaders_by_broker(self) -> dict[int, int]:
@@ -155,9 +155,9 @@ class PartitionQueries(PartitionRows):
         return self._by_broker(self.replicas__ps)
 
     def preferred_imbalance(self) -> dict[int, float]:
-        """By broker id, which part (0 to 1) of the partitions that prefer the broker is led by none or another one.
+        """By broker id, the part (0 to 1) of the partitions that prefer the broker but have no leader or another one.
 
-        A broker that no partition prefers is left out. This is what `leader.imbalance.per.broker.percentage` limits.
+        A broker that no partition prefers is left out. `leader.imbalance.per.broker.percentage` limits this part.
         Source: KafkaController.checkAndTriggerAutoLeaderRebalance.
         """
         preferred = self._preferred()
@@ -203,7 +203,7 @@ class PartitionQueries(PartitionRows):
 
 
 def _sizes(lists: Array) -> Array:
-    """How many brokers each row has; its slots are packed."""
+    """The number of brokers in each row; its slots are packed."""
     sizes = np.zeros(len(lists), np.int32)
     for slot in range(min(lists.shape[1], MAX_REPLICAS)):
         sizes += lists[:, slot] != NO_BROKER_ROW

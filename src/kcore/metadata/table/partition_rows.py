@@ -1,5 +1,4 @@
-"""The rows of a partition table: which are taken, how they are found, and how index, lookup and free rows are updated
-with them.
+"""Manages the rows of a partition table: which are used, how they are found, and the index, lookup and free rows.
 
 `known_rows` checks rows from outside; the other methods check nothing. Each calls the recorder before it changes
 anything.
@@ -36,7 +35,7 @@ class PartitionRows(PartitionColumns):
     """The columns, with the brokers, the topics, and a broker index that follows.
 
     A partition keeps its row until its topic is removed. Its row is then free: no replicas, no ISR, no leader, topic
-    row -1. Decisions change nothing in free rows, and new partitions take them.
+    row -1. Decisions change nothing in free rows, and new partitions reuse them.
     """
 
     brokers: BrokerTable
@@ -52,7 +51,7 @@ class PartitionRows(PartitionColumns):
         self.topics, self.brokers, self.recorder = topics, brokers, None
         self.adding, self.removing = {}, {}
         self.index = BrokerIndex(self.replicas__ps, len(brokers))
-        self._is_indexed = True  # Not so a copy that is only read.
+        self._is_indexed = True  # False for a read-only copy.
         self._free = FreeRows()
         self._lookup = PartitionLookup(self.topic_row__p, self.partition_index__p, len(topics))
 
@@ -63,15 +62,15 @@ class PartitionRows(PartitionColumns):
 
     @property
     def partition_count(self) -> int:
-        """How many partitions there are: rows less those that are free."""
+        """The number of partitions: rows less free ones."""
         return len(self) - len(self._free)
 
     def rows_of(self, topic_rows: npt.ArrayLike, partitions: npt.ArrayLike) -> Int32s:
-        """The rows of many partitions, by topic row and partition index; -1 for one that there is not."""
+        """The rows of many partitions, by topic row and partition index; -1 for an unknown one."""
         return self._lookup.rows(topic_rows, partitions)
 
     def row_at(self, topic_row: int, partition: int) -> int:
-        """The row of one partition by topic row; -1 where there is none."""
+        """The row of one partition by topic row; -1 for none."""
         return self._lookup.row(topic_row, partition)
 
     @property
@@ -88,7 +87,7 @@ class PartitionRows(PartitionColumns):
         return int((self.replicas__ps[row] != NO_BROKER_ROW).sum())
 
     def known_rows(self, rows: npt.ArrayLike) -> Int32s:
-        """Rows from outside; TableError unless they are those of partitions, ascending, each once."""
+        """Rows from outside; TableError unless they are used rows, ascending, each once."""
         given = as_array("rows", rows)
         known = as_integers("rows", given, np.int32, (given.size,))
         check_range("rows", known, 0, len(self) - 1)
@@ -104,7 +103,7 @@ class PartitionRows(PartitionColumns):
         return found
 
     def _new_rows(self, topic_row: int, first_partition: int, count: int) -> Int32s:
-        """Rows in line for partitions that the topic has not yet; `write_rows` says what is in them."""
+        """A run of rows for new partitions of the topic; `write_rows` writes their contents."""
         first_row = self._take_free_rows(count)
         rows = np.arange(first_row, first_row + count, dtype=np.int32)
         self._changing(rows)
@@ -114,7 +113,7 @@ class PartitionRows(PartitionColumns):
         return rows
 
     def _take_free_rows(self, count: int) -> int:
-        """The first of `count` free rows in a run, at the table's end if there is no such run."""
+        """Take the first of `count` free rows in a run, at the table's end if there is no such run."""
         if (first := self._free.take_run(count)) is not None:
             return first
         first = len(self)
@@ -128,7 +127,7 @@ class PartitionRows(PartitionColumns):
     def write_rows(
         self, rows: Int32s, values: Mapping[str, Any], moves: Mapping[str, Mapping[int, tuple[int, ...]]] | None = None
     ) -> None:
-        """What changes of partitions in `rows`, ascending: by column, an array or a number; by part of MOVES, rows."""
+        """Write partitions in `rows`, ascending: by column, an array or a number; by part of MOVES, rows."""
         for column in ON_DEMAND_COLUMNS:
             given = values.get(column.name)
             if given is not None and column.name not in self._room and (given != column.nothing).any():
@@ -146,7 +145,9 @@ class PartitionRows(PartitionColumns):
             self._set_moves(part, given)
 
     def write_row(self, row: int, values: Mapping[str, Any]) -> None:
-        """The same for one: by column, a number or a list of broker or directory rows; by `adding` and `removing`."""
+        """As `write_rows` for one: by column, a number or a list of broker or directory rows; by `adding` and
+        `removing`.
+        """
         if self.recorder is not None:
             self.recorder.rows(self, np.array([row], np.int32))
         before: list[int] | None = self.replicas__ps[row].tolist() if "replicas__ps" in values else None
@@ -180,11 +181,11 @@ class PartitionRows(PartitionColumns):
         return offered
 
     def settle_rows(self, offered: Int32s, used: int, moved: Int32s, before: Int16s) -> None:
-        """A kernel has written to the rows: new partitions to the first `used` of those offered.
+        """Account for a kernel's writes: new partitions in the first `used` of the offered rows.
 
-        `moved`: rows whose replicas changed, in the order of the changes, and what they were before each.
+        `moved`: rows whose replicas changed, in the order of the changes, and the replicas before each.
         """
-        free = min(len(offered), len(self._free))  # The others are behind the last row.
+        free = min(len(offered), len(self._free))  # The other offered rows are behind the last row.
         self._free.take_lowest(min(used, free))
         if unused := min(len(offered) - used, len(offered) - free):
             self._set_length(len(self) - unused)
@@ -195,7 +196,7 @@ class PartitionRows(PartitionColumns):
         self.index.replace(rows[old], before[first[old]], self.replicas__ps[rows[old]])
 
     def set_moves(self, moves: Int32s) -> None:
-        """What a kernel found of replicas on the move: row, place in MOVES, how many broker rows, those; and so on."""
+        """Set the reassignments that a kernel found: row, place in MOVES, number of broker rows, those; and so on."""
         values, at = moves.tolist(), 0
         given: tuple[dict[int, tuple[int, ...]], ...] = tuple({} for _ in MOVES)
         while at < len(values):
@@ -207,11 +208,11 @@ class PartitionRows(PartitionColumns):
 
     @property
     def lookup(self) -> PartitionLookup:
-        """For kernels."""
+        """The lookup for kernels."""
         return self._lookup
 
     def new_row(self, topic_row: int, partition: int) -> int:
-        """A row for one partition that the topic has not yet; `write_row` says what is in it."""
+        """A row for one new partition of the topic; `write_row` writes its contents."""
         row = self._take_free_rows(1)
         if self.recorder is not None:
             self._changing(np.array([row], np.int32))
@@ -220,36 +221,36 @@ class PartitionRows(PartitionColumns):
         return row
 
     def remove_topic(self, name: str) -> None:
-        """Removes a topic: its rows are free, and in no broker's list. TableError if there is no such topic."""
+        """Remove a topic: its rows become free and leave every broker's list. TableError if there is no such topic."""
         self.remove_topics([name])
 
     def remove_topics(self, names: Collection[str]) -> None:
-        """Removes many topics, with one pass over each broker's list. TableError changes nothing."""
+        """Remove many topics, with one pass over each broker's list. TableError changes nothing."""
         rows = {self.topics.row(name): name for name in names}
         deque(self._freeing_partitions(np.array([*rows], np.int32)), 0)
         for name in rows.values():
             self._lookup.remove(self.topics.remove(name))
 
     def removing_topic_rows(self, topic_rows: Int32s) -> Iterator[None]:
-        """The same part by part, by rows of topics with ids, ascending, each once; the caller tells who is to know."""
+        """As `remove_topics` in parts, by ascending rows of topics with ids; the caller records the deletion."""
         yield from self._freeing_partitions(topic_rows)
         for topic_row in topic_rows.tolist():
             self._lookup.remove(topic_row)
         self.topics.remove_all(topic_rows)
 
     def _freeing_partitions(self, topic_rows: Int32s) -> Iterator[None]:
-        """All partitions of these topics go, part by part, each topic's last ones first."""
+        """Free all partitions of these topics, in parts, each topic's last ones first."""
         rows = self._lookup.rows_of_topics(topic_rows)[0]
         while len(rows):
             rows, gone = rows[:-FREED_AT_ONCE], np.sort(rows[-FREED_AT_ONCE:])
-            if len(rows):  # Else the whole topics go at once from the lookup, which is the caller's affair.
+            if len(rows):  # Otherwise the caller removes the whole topics from the lookup at once.
                 self._lookup.drop(self.topic_row__p[gone], self.partition_index__p[gone])
             self._free_rows(gone)
             if len(rows):
                 yield
 
     def _free_rows(self, rows: Int32s) -> None:
-        """Partitions in these rows go, ascending, but for the lookup of them."""
+        """Free partitions in these rows, ascending; the lookup still has them."""
         self._changing(rows)
         for part in MOVES:
             self._end_moves(part, rows)
@@ -259,7 +260,7 @@ class PartitionRows(PartitionColumns):
         self._free.add(rows)
 
     def _set_moves(self, part: str, given: Mapping[int, tuple[int, ...]]) -> None:
-        """The replicas of partitions by row, as broker rows, that are being added or removed: none ends the move."""
+        """Set the replicas that are being added or removed, as broker rows by partition row: none ends the move."""
         moves = self.moves(part)
         before = {row: moves.get(row, ()) for row, brokers in given.items() if brokers or row in moves}
         if not before:
@@ -273,7 +274,7 @@ class PartitionRows(PartitionColumns):
                 del moves[row]
 
     def _end_moves(self, part: str, rows: Int32s) -> None:
-        """These partitions have no replicas of that kind any more."""
+        """End the moves of that kind for these partitions."""
         moves = self.moves(part)
         ending = moves.keys() & set(rows.tolist()) if moves else set()
         if not ending:
@@ -287,12 +288,12 @@ class PartitionRows(PartitionColumns):
             self.recorder.undo(_restore_moves, part, before)
 
     def _changing(self, rows: Int32s) -> None:
-        """These rows are about to be written."""
+        """Record that these rows are about to be written."""
         if self.recorder is not None:
             self.recorder.rows(self, rows)
 
     def restore_rows(self, images: RowImages) -> None:
-        """Rows are what they were before a change; the index, the lookup and the free rows follow."""
+        """Restore rows before a change; also the index, the lookup and the free rows."""
         rows = np.unique(images.rows[: images.count])
         replicas, topics, partitions = self.replicas__ps[rows], self.topic_row__p[rows], self.partition_index__p[rows]
         self._restore_columns(images)
@@ -301,15 +302,15 @@ class PartitionRows(PartitionColumns):
             others = rows[is_other]
             self.index.replace(others, replicas[is_other], self.replicas__ps[others])
         moved = (self.topic_row__p[rows] != topics) | (self.partition_index__p[rows] != partitions)
-        lived, lives = topics != NO_TOPIC, self.topic_row__p[rows] != NO_TOPIC
-        gone, back = moved & lived, rows[moved & lives]
+        was_used, is_used = topics != NO_TOPIC, self.topic_row__p[rows] != NO_TOPIC
+        gone, back = moved & was_used, rows[moved & is_used]
         self._lookup.drop(topics[gone], partitions[gone])
         self._lookup.put(self.topic_row__p[back], self.partition_index__p[back], back)
-        self._free.take(rows[lives & ~lived].tolist())
-        self._free.add(rows[lived & ~lives])
+        self._free.take(rows[is_used & ~was_used].tolist())
+        self._free.add(rows[was_used & ~is_used])
 
     def truncate(self, length: int) -> None:
-        """The table is shorter again: rows behind are free and go."""
+        """Shorten the table: the rows behind are free."""
         self._free.truncate(length)
         self._set_length(length)
 
@@ -322,7 +323,7 @@ class PartitionRows(PartitionColumns):
         self._copy_columns_to(twin, room or {})
 
     def __getstate__(self) -> dict[str, Any]:
-        """Copies and pickles: the rows in use; without the recorder. The broker index is made anew."""
+        """Copies and pickles have the rows in use, without the recorder. The broker index is made again."""
         return {
             "columns": {name: np.array(array) for name, array in self.columns_in_use().items()},
             **{name: getattr(self, name) for name in ("topics", "brokers", "adding", "removing", "_free", "_lookup")},
@@ -336,7 +337,7 @@ class PartitionRows(PartitionColumns):
 
 
 class _HasTable(Protocol):
-    """What taking back a change asks of an image."""
+    """The part of an image that reverting a change needs."""
 
     @property
     def table(self) -> PartitionRows: ...

@@ -1,4 +1,4 @@
-"""One partition as an object: for tests, debugging and error messages; the table has them as columns."""
+"""One partition as an object: for tests, debugging and error messages; the table has columns."""
 
 from typing import NamedTuple
 

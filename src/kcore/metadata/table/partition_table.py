@@ -48,14 +48,14 @@ __all__ = ["NO_TOPIC", "PartitionState", "PartitionTable"]
 
 
 class PartitionTable(PartitionQueries):
-    """Columns as `column_list.py` lists them, with the brokers, the topics and a broker index that follows.
+    """The columns of `column_list.py`, with the brokers, the topics and a broker index that follows.
 
-    Read the columns, which are read-only arrays, and change them by the methods alone: kernels trust the broker rows in
+    Read the columns, which are read-only arrays, and change them only by the methods: kernels trust the broker rows in
     them. A table belongs to one thread at a time.
     """
 
     def __init__(self, columns: Mapping[str, Array], topics: TopicTable, brokers: BrokerTable) -> None:
-        """A table that owns these columns of broker and topic rows from now on; TableError if they do not make one."""
+        """A table that owns these columns of broker and topic rows from now on; TableError if they are invalid."""
         check_columns(columns, brokers, len(topics))
         super().__init__(columns, topics, brokers)
 
@@ -80,12 +80,12 @@ class PartitionTable(PartitionQueries):
         elr: npt.ArrayLike | None = None,
         last_known_elr: npt.ArrayLike | None = None,
     ) -> Self:
-        """A table from arrays: `replicas`, `isr` and ELRs are 2-D broker ids, packed, padded with -1; others p values.
+        """Make a table from arrays: `replicas`, `isr` and ELRs are 2-D broker ids, packed and padded with -1.
 
-        `directories`: 2-D, by replica slot, rows of `brokers.directory_table`, 0 in unused slots.
-        Left out: the ISR is the replicas, the leader the first of them, epochs are 0, all is one topic named "topic",
-        partitions are numbered in order, brokers are those named as replicas, all live, directories are MIGRATING and
-        ELRs empty. The table owns `topics` and `brokers` from now on. TableError says what is wrong.
+        `directories`: 2-D, by replica slot, rows of `brokers.directory_table`, 0 in unused slots. Defaults: the ISR is
+        the replicas, the leader the first of them, epochs are 0, all is one topic named "topic", partitions are
+        numbered in order. Brokers are those named as replicas, all live, directories are MIGRATING and ELRs empty. The
+        table owns `topics` and `brokers` from now on. TableError says what is wrong.
         """
         replica_ids = as_broker_lists("replicas", replicas)
         count = len(replica_ids)
@@ -113,12 +113,12 @@ class PartitionTable(PartitionQueries):
 
     @classmethod
     def from_columns(cls, columns: RequestColumns) -> Self:
-        """A table from a decoded full UpdateMetadata (the cluster) or LeaderAndIsr (one broker's part of it)."""
+        """Make a table from a decoded full UpdateMetadata (the cluster) or LeaderAndIsr (one broker's part of it)."""
         return cls.from_arrays(**arrays_of_request(columns))
 
     @classmethod
     def from_zookeeper_dump(cls, text: str) -> Self:
-        """A table from a ZooKeeper tree as text: see `parse_zookeeper_dump`, which also gives the controller."""
+        """Make a table from a ZooKeeper tree as text: see `parse_zookeeper_dump`, which also returns the controller."""
         return cls.from_arrays(**parse_zookeeper_dump(text).arrays)
 
     def apply(
@@ -129,16 +129,16 @@ class PartitionTable(PartitionQueries):
         controller_epoch: npt.ArrayLike | None = None,
         check_epochs: bool = True,
     ) -> None:
-        """Makes changes: leader, ISR, epochs and recovery state, under one controller epoch or one a row.
+        """Apply changes: leader, ISR, epochs and recovery state, under one controller epoch or one a row.
 
-        `leaving`: the brokers that the decision was about, if they are lost. Later elections elect none of them until
-        `brokers.set_lost(ids, lost=False)`. Without it the table takes them for brokers that may lead.
+        `leaving`: the brokers of the decision, if they are lost. Later elections elect none of them until
+        `brokers.set_lost(ids, lost=False)`. Without it they may still be elected.
 
-        KRaft's changes may also name replicas, directories and ELRs; they have no controller epoch. All is checked
-        before anything changes: TableError if rows or brokers are unknown, lengths or ranges wrong, for changes that
-        ZooKeeper has yet to take (`UnwrittenChanges.written`), and for changes that were decided on another state:
-        partition epochs must be one above the table's, leader epochs the table's or one above. `check_epochs=False`
-        takes states with any epochs, such as those that were read from ZooKeeper.
+        KRaft's changes may also name replicas, directories and ELRs; they have no controller epoch. Everything is
+        checked before anything changes. TableError for unknown rows or brokers, wrong lengths or ranges, and changes
+        that ZooKeeper has not written yet (`UnwrittenChanges.written`). Also for changes that were decided on another
+        state: partition epochs must be one above the table's, leader epochs the table's or one above.
+        `check_epochs=False` accepts states with any epochs, such as those read from ZooKeeper.
         """
         if not isinstance(changes, PartitionChanges):
             raise TableError(_reason_refused(changes))
@@ -154,7 +154,7 @@ class PartitionTable(PartitionQueries):
     def _new_states(
         self, changes: PartitionChanges, shape: tuple[int, ...], controller_epoch: npt.ArrayLike | None
     ) -> dict[str, Any]:
-        """What changes of the rows, by column, checked."""
+        """The checked new values of the rows, by column."""
         leader = self.brokers.rows(as_integers("leaders", changes.leaders, np.int64, shape))
         isr = self.brokers.rows(padded(changes.isr_offsets, changes.isr))
         leader_epoch = as_integers("leader epochs", changes.leader_epochs, np.int32, shape)
@@ -175,10 +175,10 @@ class PartitionTable(PartitionQueries):
         return values
 
     def _check_decided_here(self, rows: Int32s, changes: PartitionChanges) -> None:
-        """TableError unless the changes follow from the states that their partitions have now."""
+        """TableError unless the changes follow from the present states of their partitions."""
         steps = (
             ("partition", self.partition_epoch__p, changes.partition_epochs, 1, 1),
-            # Of several brokers that fail at once, each may take the leader with it.
+            # If several brokers fail at once, each may be a leader.
             ("leader", self.leader_epoch__p, changes.leader_epochs, 0, MAX_EPOCH),
         )
         for name, column, given, least, most in steps:
@@ -200,7 +200,7 @@ class PartitionTable(PartitionQueries):
         adding: BrokerLists | None = None,
         removing: BrokerLists | None = None,
     ) -> None:
-        """A reassignment's step: new replicas (ids, c by slot, padded) for `rows`, ascending, and the moves given.
+        """Apply a step of a reassignment: new replicas (ids, c by slot, padded) for `rows`, ascending, and the moves.
 
         A replica that stays keeps its log directory.
         """
@@ -216,7 +216,7 @@ class PartitionTable(PartitionQueries):
     def add_topic(
         self, name: str, replicas: npt.ArrayLike, *, topic_id: Uuid = ZERO_UUID, controller_epoch: int = 0
     ) -> Int32s:
-        """A new topic with partitions 0, 1 ...: all replicas in sync, the first leads, epochs 0. Returns their rows."""
+        """Add a topic with partitions 0, 1 ...: all replicas in sync, the first leads, epochs 0. Returns their rows."""
         placed = self._replica_rows(replicas, None)
         _check_epoch(controller_epoch)
         topic_id = topic_id if isinstance(topic_id, Uuid) else Uuid(topic_id)
@@ -225,9 +225,9 @@ class PartitionTable(PartitionQueries):
     def add_partitions(
         self, name: str, replicas: npt.ArrayLike, *, first_partition: int | None = None, controller_epoch: int = 0
     ) -> Int32s:
-        """More partitions for a topic, numbered on from its last or from `first_partition`, else as `add_topic`.
+        """Add partitions to a topic, numbered on from its last or from `first_partition`, otherwise as `add_topic`.
 
-        Returns their rows. TableError if one of them is known already.
+        Returns their rows. TableError if one of them exists already.
         """
         placed = self._replica_rows(replicas, None)
         _check_epoch(controller_epoch)
@@ -261,12 +261,12 @@ class PartitionTable(PartitionQueries):
         return rows
 
     def _moves(self, rows: Iterable[int], moves: BrokerLists | None) -> dict[int, tuple[int, ...]]:
-        """`moves` by broker row; TableError unless they are of `rows`."""
+        """`moves` by broker row; TableError unless they belong to `rows`."""
         moves = {} if moves is None else moves
         if not isinstance(moves, Mapping):
             raise TableError(f"replicas that move are lists of broker ids by row, not {type(moves).__name__}")
-        if strangers := moves.keys() - set(rows if moves else ()):
-            raise TableError(f"row {min(strangers)} is not among the rows whose replicas move")
+        if other_rows := moves.keys() - set(rows if moves else ()):
+            raise TableError(f"row {min(other_rows)} is not among the rows whose replicas move")
         lists = {int(row): np.atleast_1d(as_array("replicas that move", ids)) for row, ids in moves.items()}
         return {row: tuple(self.brokers.rows(ids).tolist()) for row, ids in lists.items() if len(ids)}
 
@@ -286,9 +286,9 @@ class PartitionTable(PartitionQueries):
         return sizes | {"total": sum(sizes.values())}
 
     def copy(self, room: Mapping[str, Array] | None = None) -> "PartitionTable":
-        """A table that shares nothing with this one.
+        """A copy that shares nothing with this table.
 
-        With `room`, memory for columns by name that is used where it is large enough, the copy is to be read alone: its
+        `room` is memory for columns by name, used where it is large enough. With `room`, the copy is read-only and its
         broker index is empty.
         """
         twin = object.__new__(PartitionTable)
@@ -296,20 +296,22 @@ class PartitionTable(PartitionQueries):
         return twin
 
     def to_arrow(self) -> "pa.Table":
-        """A row a partition, as `kcore.metadata.table.table_arrow.SCHEMA` has it. MissingExtraError without pyarrow."""
-        from kcore.metadata.table.table_arrow import partitions_as_arrow  # pyarrow loads when it is asked for.
+        """A row a partition, with the columns of `kcore.metadata.table.table_arrow.SCHEMA`. MissingExtraError without
+        pyarrow.
+        """
+        from kcore.metadata.table.table_arrow import partitions_as_arrow  # pyarrow is loaded on first use.
 
         return partitions_as_arrow(self)
 
     def __arrow_c_stream__(self, requested_schema: object = None) -> object:
-        """For pyarrow, Polars, DuckDB and other libraries that take Arrow's PyCapsules."""
+        """The stream interface of Arrow's PyCapsules, for pyarrow, Polars, DuckDB and other libraries."""
         return self.to_arrow().__arrow_c_stream__(requested_schema)
 
     def __copy__(self) -> "PartitionTable":
         return self.copy()
 
     def __eq__(self, other: object) -> bool:
-        """Whether both have equal topics, partitions and registered brokers, in whatever rows they store them."""
+        """True if both have equal topics, partitions and registered brokers, in any rows."""
         if not isinstance(other, PartitionTable):
             return NotImplemented
         return self.brokers == other.brokers and same_partitions(self, other)
@@ -318,7 +320,7 @@ class PartitionTable(PartitionQueries):
 
 
 def _topics_of(topics: TopicTable | None, brokers: BrokerTable | None) -> TopicTable:
-    """The topics that are given, or a single one; TableError for topics or brokers that are no table."""
+    """The given topics, or a single one; TableError for topics or brokers that do not form a table."""
     for name, given, kind in (("topics", topics, TopicTable), ("brokers", brokers, BrokerTable)):
         if not (given is None or isinstance(given, kind)):
             raise TableError(f"{name} are a {kind.__name__}, not {type(given).__name__}")
@@ -343,7 +345,7 @@ def _column(name: str, values: npt.ArrayLike | None, count: int, dtype: npt.DTyp
 def _on_demand(
     replicas__ps: Int16s, brokers: BrokerTable, directories: npt.ArrayLike | None, elrs: dict[str, npt.ArrayLike | None]
 ) -> dict[str, Array]:
-    """The columns of ON_DEMAND_COLUMNS that are given."""
+    """The given columns of ON_DEMAND_COLUMNS."""
     given = {f"{name}__pi": brokers.rows(as_broker_lists(name, ids)) for name, ids in elrs.items() if ids is not None}
     if directories is None:
         return given
@@ -355,7 +357,7 @@ def _preferred(replicas__ps: Int16s) -> Int16s:
 
 
 def _moved(before: Int16s, directories: Int32s, after: Int16s) -> Int32s:
-    """The directories of the replicas after a move: a replica that was there before is where it was; c by slot."""
+    """The directories of the replicas after a move, c by slot: a replica that stays keeps its directory."""
     moved = np.full(after.shape, MIGRATING, np.int32)
     for slot in range(before.shape[1]):
         was_there = (after == before[:, slot, None]) & (after != NO_BROKER_ROW)

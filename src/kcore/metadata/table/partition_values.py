@@ -1,6 +1,6 @@
-"""PartitionChangeRecords of what was decided, TopicRecords and PartitionRecords of what is created: from columns.
+"""Encodes PartitionChangeRecords of decisions, and TopicRecords and PartitionRecords of new topics, from columns.
 
-Nothing here makes an object a record. What the level's records have no field for is refused.
+No object a record is made. Values for which the level's records have no field are refused.
 """
 
 from collections.abc import Mapping, Sequence
@@ -22,7 +22,7 @@ from kcore.types import Bools, Int16s, Int32s, Int64s, UInt8s, Uuid
 from kcore.wire.columns import Vectors
 from kcore.wire.encoded_records import EncodedRecords
 
-CHANGE_BYTES: Final = 3 + 4 + 16 + 1 + 6 + 3  # Frame, number, topic, how many tags, leader, recovery state.
+CHANGE_BYTES: Final = 3 + 4 + 16 + 1 + 6 + 3  # Frame, number, topic, number of tags, leader, recovery state.
 LIST_BYTES: Final = 1 + 5 + 5  # Tag, size and count of a list, at most.
 PARTITION_BYTES: Final = 3 + 4 + 16 + 12 + 1 + 3 + 7 * LIST_BYTES
 TOPIC_BYTES: Final = 3 + 5 + 16 + 1
@@ -31,10 +31,9 @@ _BROKER_LISTS: Final = ("isr", "replicas", "removing", "adding", "elr", "last_kn
 
 
 def records_of_changes(table: PartitionTable, changes: KraftChanges, version: MetadataVersion | str) -> EncodedRecords:
-    """A PartitionChangeRecord for each change, with the fields that change alone.
+    """A PartitionChangeRecord for each change, with only the fields that change.
 
-    UnwritableMetadataError for directories and ELRs at a level whose records have none. TableError for rows that are no
-    partitions'.
+    UnwritableMetadataError for directories and ELRs at a level whose records have none. TableError for invalid rows.
     """
     level = MetadataVersion.parse(version) if isinstance(version, str) else version
     rows = table.known_rows(changes.rows)
@@ -71,7 +70,7 @@ def _contiguous(values: Array | None, dtype: type[np.generic]) -> Any:
 
 
 def _ragged(lists: Vectors | None, count: int) -> tuple[Int32s, Int32s, UInt8s | None] | None:
-    """A list a row, as the kernel has them; TableError where there are not `count`, or offsets go astray."""
+    """A list a row, as the kernel takes them; TableError if there are not `count` lists, or offsets are invalid."""
     if lists is None:
         return None
     # Copies: no other thread can change them between this check and the kernel.
@@ -84,34 +83,34 @@ def _ragged(lists: Vectors | None, count: int) -> tuple[Int32s, Int32s, UInt8s |
 
 @dataclass(slots=True, eq=False)
 class PartitionCreations:
-    """Partitions that are to be created, by topic; c partitions of t topics. Brokers are ids, padded with -1.
+    """Partitions to create, by topic; c partitions of t topics. Brokers are ids, padded with -1.
 
-    Left out: the ISR is the replicas, the leader the first of them, directories are MIGRATING.
+    Defaults: the ISR is the replicas, the leader the first of them, directories are MIGRATING.
     """
 
     names: Sequence[str]  # t
     topic_ids: Sequence[Uuid]  # t
-    is_new: npt.ArrayLike  # t: the topic is created, too
-    topics: npt.ArrayLike  # c, places in `names`, ascending
+    is_new: npt.ArrayLike  # t: whether the topic is new, too
+    topics: npt.ArrayLike  # c, indexes of `names`, ascending
     partitions: npt.ArrayLike  # c, their numbers
     replicas: npt.ArrayLike  # c by slot
     isr: npt.ArrayLike | None = None  # c by position
     leaders: npt.ArrayLike | None = None  # c
     directories: npt.ArrayLike | None = None  # c by slot, rows of DirectoryTable, 0 in unused slots
-    further: Mapping[int, Sequence[bytes]] | None = None  # By place in `names`: values that follow a TopicRecord.
+    further: Mapping[int, Sequence[bytes]] | None = None  # By index of `names`: values that follow a TopicRecord.
 
     def __len__(self) -> int:
-        """How many partitions."""
+        """The number of partitions."""
         return len(np.asarray(self.topics))
 
 
 def records_of_creation(
     brokers: BrokerTable, created: PartitionCreations, version: MetadataVersion | str
 ) -> EncodedRecords:
-    """A TopicRecord for each topic that is new, before its PartitionRecords: epochs 0, recovered, nothing moves.
+    """A TopicRecord for each new topic, before its PartitionRecords: epochs 0, recovered, no reassignment.
 
-    TableError for brokers or directories that are unknown, UnwritableMetadataError for directories at a level whose
-    records have none.
+    TableError for unknown brokers or directories, UnwritableMetadataError for directories at a level whose records have
+    none.
     """
     level = MetadataVersion.parse(version) if isinstance(version, str) else version
     replicas = brokers.rows(as_broker_lists("replicas", created.replicas))
@@ -149,7 +148,7 @@ def records_of_creation(
 def _with_further(
     created: EncodedRecords, topics: "TopicSlice", further: Mapping[int, Sequence[bytes]]
 ) -> EncodedRecords:
-    """Further values behind the records of their topics, before those of partitions."""
+    """Insert further values behind the records of their topics, before those of partitions."""
     behind__t = np.cumsum(topics.writes_topic) + topics.starts[:-1]
     parts: list[EncodedRecords] = []
     begin = 0
@@ -163,13 +162,13 @@ def _with_further(
 
 
 class TopicSlice(NamedTuple):
-    """Topics and partitions to be written: those of topic j are rows[starts[j]:starts[j + 1]]."""
+    """Topics and partitions to write: those of topic j are rows[starts[j]:starts[j + 1]]."""
 
-    rows: Int32s  # of the columns
+    rows: Int32s  # rows of the columns
     starts: Int64s  # one more than topics
-    topic_rows: Int32s  # of the topic ids
+    topic_rows: Int32s  # rows of the topic ids
     names: Sequence[str]
-    writes_topic: Bools  # or only partitions
+    writes_topic: Bools  # False: write only its partitions
 
 
 def encode_topics(
@@ -184,7 +183,7 @@ def encode_topics(
 
     `columns`: topic row, partition index, replicas, ISR, leader, leader epoch, partition epoch, recovery state,
     directories or None, ELR or None, last known ELR or None. `ids`: of brokers, topics and directories by row.
-    `adding`, `removing`: broker rows by row. All of it is a table's.
+    `adding`, `removing`: broker rows by row. All of these are a table's.
     """
     names = [name.encode() for name in topics.names]
     name_offsets = np.zeros(len(names) + 1, np.int64)

@@ -1,4 +1,4 @@
-"""What `PartitionTable.from_arrays` takes, by name: the form in which every source of a table hands it over."""
+"""The arguments of `PartitionTable.from_arrays` by name: every source of a table returns them in this form."""
 
 from collections.abc import Mapping, Sequence
 from typing import TypedDict
@@ -16,7 +16,7 @@ class TableArrays(TypedDict, total=False):
 
     replicas: npt.ArrayLike  # p by slot
     isr: npt.ArrayLike | None  # p by position
-    leaders: npt.ArrayLike | None  # p, as are all that follow
+    leaders: npt.ArrayLike | None  # p, as all the next ones
     leader_epochs: npt.ArrayLike | None
     partition_epochs: npt.ArrayLike | None
     controller_epochs: npt.ArrayLike | None

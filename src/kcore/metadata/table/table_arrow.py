@@ -1,4 +1,4 @@
-"""The partition table as Apache Arrow; brokers as ids."""
+"""Converts the partition table to Apache Arrow; brokers as ids."""
 
 from typing import Any
 
@@ -24,15 +24,15 @@ SCHEMA = pa.schema(
         ("partitionEpoch", pa.int32()),
         ("controllerEpoch", pa.int32()),
         ("leaderRecoveryState", pa.int8()),
-        ("directories", pa.list_(pa.string())),  # One for each replica; null where the cluster has none (KIP-858).
-        ("eligibleLeaderReplicas", pa.list_(pa.int32())),  # KIP-966
+        ("directories", pa.list_(pa.string())),  # One for each replica; null if the cluster has none (KIP-858).
+        ("eligibleLeaderReplicas", pa.list_(pa.int32())),  # eligible leader replicas (KIP-966)
         ("lastKnownElr", pa.list_(pa.int32())),
     ]
 )
 
 
 def partitions_as_arrow(table: PartitionQueries, start: int = 0, end: int | None = None) -> pa.Table:
-    """Partition rows [start, end), a row each, as SCHEMA has it; free rows are left out."""
+    """Partition rows [start, end), a row each, with the columns of SCHEMA; free rows are left out."""
     rows = np.flatnonzero(table.topic_row__p[start:end] >= 0).astype(np.int32) + np.int32(start)
     ids = np.append(table.brokers.ids, NO_BROKER_ROW)  # Row -1 is the last: no broker.
 

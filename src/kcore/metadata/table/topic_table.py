@@ -1,4 +1,4 @@
-"""The topics by row: names and ids kept once."""
+"""Holds the topics by row: names and ids once."""
 
 from collections.abc import Iterable, Sequence
 from typing import Any, Protocol
@@ -13,11 +13,11 @@ from kcore.metadata.table.uuid_index import UuidIndex
 from kcore.types import ZERO_UUID, Int32s, UInt8s, Uuid
 from kcore.wire.same import counted
 
-_ALWAYS_SPARE = 1 << 10  # So many free rows are no reason to look for single ones.
+_ALWAYS_SPARE = 1 << 10  # This many free rows are no reason to search for single ones.
 
 
 class TopicTable:
-    """The topics of a cluster, in the order they were given. A row that is free has the empty name."""
+    """The topics of a cluster, in the order they were added. A free row has the empty name."""
 
     names: list[str]
 
@@ -38,21 +38,21 @@ class TopicTable:
 
     @property
     def ids(self) -> list[Uuid]:
-        """The id of each row; read it, and change it by the methods alone."""
+        """The id of each row; for reading: only the methods change it."""
         return self._by_id.uuids
 
     @property
     def by_id(self) -> UuidIndex:
-        """For kernels."""
+        """The hash table of ids, for kernels."""
         return self._by_id
 
     def __len__(self) -> int:
-        """Rows, free ones included."""
+        """The number of rows, free ones included."""
         return len(self.names)
 
     @property
     def count(self) -> int:
-        """How many topics there are."""
+        """The number of topics."""
         return len(self._rows)
 
     def __contains__(self, name: str) -> bool:
@@ -62,11 +62,11 @@ class TopicTable:
         """The row of one topic; TableError if there is none."""
         try:
             return self._rows[name]
-        except (KeyError, TypeError):  # A list, say, has no hash.
+        except (KeyError, TypeError):  # An unhashable argument, such as a list.
             raise TableError(f"unknown topic {name!r}") from None
 
     def rows(self, names: Iterable[str]) -> list[int]:
-        """The row of each topic; -1 where there is none."""
+        """The row of each topic; -1 for an unknown one."""
         known = self._rows
         return [known.get(name, -1) for name in names]
 
@@ -76,14 +76,14 @@ class TopicTable:
         return None if row < 0 else row
 
     def set_id(self, name: str, topic_id: Uuid) -> None:
-        """A topic has another id from now on: ids come with an upgrade and go with a downgrade (KIP-516)."""
+        """Change a topic's id: ids are added by an upgrade and removed by a downgrade (KIP-516)."""
         row = self.row(name)
         if self.recorder is not None:
             self.recorder.undo(_restore_id, row, self.ids[row])
         self._by_id[row] = topic_id
 
     def add(self, name: str, topic_id: Uuid = ZERO_UUID) -> int:
-        """A new topic, in the lowest row that is free; returns its row. TableError if the name is taken or empty."""
+        """Add a topic in the lowest free row; returns its row. TableError if the name is taken or empty."""
         if not isinstance(name, str):
             raise TableError(f"a topic's name is a text, not {name!r:.60}")
         if not name or name in self._rows:
@@ -91,7 +91,7 @@ class TopicTable:
         row = self._free.take_run(1)
         if self.recorder is not None:
             self.recorder.undo(_remove_again, name, row is not None)
-            self.recorder.tell(CREATED_TOPICS, (topic_id, name))
+            self.recorder.delta_key(CREATED_TOPICS, (topic_id, name))
         if row is not None:
             self.names[row] = name
             self._by_id[row] = topic_id
@@ -102,7 +102,7 @@ class TopicTable:
         return row
 
     def can_add(self, names: Sequence[str], ids: UInt8s) -> bool:
-        """Whether all of these are names and ids (uint8[n, 16]) of no topic yet, each once."""
+        """True if all of these names and ids (uint8[n, 16]) are new, each once."""
         fresh = {*names, ""}
         found = np.ascontiguousarray(ids).view("V16").ravel().tolist()
         return (
@@ -115,7 +115,7 @@ class TopicTable:
     def run_for(self, count: int) -> int | None:
         """The first of `count` rows in a run for new topics: of free rows, or behind the last row.
 
-        None where that would leave more rows free than in use: then single free rows must be taken.
+        None if that would leave more rows free than in use: then single free rows must be taken.
         """
         first = self._free.first_of_run(count)
         if first is None and len(self.names) - len(self._rows) <= len(self._rows) + count + _ALWAYS_SPARE:
@@ -123,7 +123,7 @@ class TopicTable:
         return first
 
     def add_all(self, names: Sequence[str], ids: UInt8s, first: int) -> None:
-        """Topics for which `can_add` is true, into the rows from `first` on, which is `run_for` so many."""
+        """Add topics for which `can_add` is true, in the rows from `first` on, which come from `run_for`."""
         is_behind, end = first == len(self.names), first + len(names)
         if self.recorder is not None:
             self.recorder.undo(_remove_run, first, len(names), is_behind)
@@ -134,7 +134,7 @@ class TopicTable:
         self._by_id.put_run(first, ids)
 
     def remove_run(self, first: int, count: int, was_behind: bool) -> None:
-        """Takes back an `add_all`, the last of all changes that are left."""
+        """Revert an `add_all`, the last of all remaining changes."""
         for name in self.names[first : first + count]:
             del self._rows[name]
         if was_behind:
@@ -145,25 +145,25 @@ class TopicTable:
             self._leave(np.arange(first, first + count, dtype=np.int32))
 
     def _leave(self, rows: Int32s) -> None:
-        """Rows, ascending, whose names are in no index any more, are free."""
+        """Free rows, ascending, whose names are in no index any more."""
         for row in rows.tolist():
             self.names[row] = ""
         self._by_id.clear(rows)
         self._free.add(rows)
 
     def remove(self, name: str) -> int:
-        """Frees the topic's row and returns it."""
+        """Free the topic's row and return it."""
         row = self.row(name)
         if self.recorder is not None:
             self.recorder.undo(_add_again, row, name, self.ids[row])
-            self.recorder.tell(DELETED_TOPICS, (self.ids[row], name))
+            self.recorder.delta_key(DELETED_TOPICS, (self.ids[row], name))
         del self._rows[name]
         self.names[row], self._by_id[row] = "", ZERO_UUID
         self._free.add(np.array([row], np.int32))
         return row
 
     def remove_all(self, rows: Int32s) -> None:
-        """Frees the rows of many topics with ids, ascending. Who is told of their deletion is the caller's affair."""
+        """Free the rows of many topics with ids, ascending. The caller records their deletion."""
         names = [self.names[row] for row in rows.tolist()]
         if self.recorder is not None:
             self.recorder.undo(_add_all_again, rows, names, self._by_id.ids[rows])
@@ -172,13 +172,13 @@ class TopicTable:
         self._leave(rows)
 
     def add_all_again(self, rows: Int32s, names: Sequence[str], ids: UInt8s) -> None:
-        """Takes back a `remove_all`, the last of all changes that are left."""
+        """Revert a `remove_all`, the last of all remaining changes."""
         self._free.take(rows.tolist())
         for row, name, topic_id in zip(rows.tolist(), names, Uuid.many(ids.tobytes()), strict=True):
             self.names[row], self._by_id[row], self._rows[name] = name, topic_id, row
 
     def remove_again(self, name: str, was_free: bool) -> None:
-        """Takes back an `add`, the last of all changes that are left."""
+        """Revert an `add`, the last of all remaining changes."""
         row = self._rows.pop(name)
         if was_free:
             self.names[row], self._by_id[row] = "", ZERO_UUID
@@ -188,16 +188,16 @@ class TopicTable:
             self._by_id.pop()
 
     def add_again(self, row: int, name: str, topic_id: Uuid) -> None:
-        """Takes back a `remove`, the last of all changes that are left."""
+        """Revert a `remove`, the last of all remaining changes."""
         self._free.take([row])
         self.names[row], self._by_id[row], self._rows[name] = name, topic_id, row
 
     def restore_id(self, row: int, topic_id: Uuid) -> None:
-        """Takes back a `set_id`."""
+        """Revert a `set_id`."""
         self._by_id[row] = topic_id
 
     def copy(self) -> "TopicTable":
-        """A table that shares nothing with this one."""
+        """A copy that shares nothing with this one."""
         twin = object.__new__(TopicTable)
         twin.names, twin._rows, twin._free = list(self.names), dict(self._rows), self._free.copy()
         twin._by_id, twin.recorder = self._by_id.copy(), None
@@ -207,11 +207,11 @@ class TopicTable:
         return self.copy()
 
     def __getstate__(self) -> dict[str, Any]:
-        """Copies and pickles: without the recorder."""
+        """Copies and pickles have no recorder."""
         return vars(self) | {"recorder": None}
 
     def __eq__(self, other: object) -> bool:
-        """Whether both have the same topics with the same ids, in whatever rows."""
+        """True if both have the same topics with the same ids, in any rows."""
         if not isinstance(other, TopicTable):
             return NotImplemented
         return self.ids_by_name() == other.ids_by_name()
@@ -219,7 +219,7 @@ class TopicTable:
     __hash__ = None  # type: ignore[assignment]
 
     def ids_by_name(self) -> dict[str, Uuid]:
-        """The id of each topic; made when it is asked for."""
+        """The id of each topic; made on demand."""
         return {name: topic_id for name, topic_id in zip(self.names, self.ids, strict=True) if name}
 
     def __repr__(self) -> str:
@@ -227,7 +227,7 @@ class TopicTable:
 
 
 class _HasTopics(Protocol):
-    """What taking back a change asks of an image."""
+    """The part of an image that reverting a change needs."""
 
     @property
     def topics(self) -> TopicTable: ...

@@ -1,4 +1,4 @@
-"""Uuids by row, and rows by Uuid: in a form that kernels read, too."""
+"""Maps rows to Uuids and Uuids to rows, in a form that kernels read, too."""
 
 from collections.abc import Iterable
 from itertools import chain
@@ -11,13 +11,13 @@ from kcore.types import ZERO_UUID, Int32s, UInt8s, Uuid
 
 
 class UuidIndex:
-    """A Uuid a row. Rows whose Uuid is not to be found (a topic without an id) are left out of the index.
+    """A Uuid a row. The index leaves out rows without a searchable Uuid (a topic without an id).
 
-    Of several rows with one Uuid, the last that got it is found.
+    If several rows have one Uuid, the last one that got it is found.
     """
 
     def __init__(self, uuids: Iterable[Uuid] = (), absent: Uuid | None = None) -> None:
-        """Rows in the order given; those of the Uuid `absent` cannot be found by it."""
+        """Rows in the given order; those of the Uuid `absent` cannot be found by it."""
         self.uuids: list[Uuid] = list(uuids)
         self._absent = absent
         self._room = np.frombuffer(b"".join(chain(self.uuids, [ZERO_UUID])), np.uint8).reshape(-1, 16).copy()
@@ -26,7 +26,7 @@ class UuidIndex:
         self._rehash()
 
     def _rehash(self) -> None:
-        """Builds new slots, at most a quarter full, without the dropped rows."""
+        """Build new slots, at most a quarter full, without the dropped rows."""
         rows = [row for row, uuid in enumerate(self.uuids) if uuid != self._absent]
         owners = self._slots[self._slots >= 0]
         self._slots = np.full(max(FEWEST_SLOTS, 1 << (4 * len(rows)).bit_length()), -1, np.int32)
@@ -38,7 +38,7 @@ class UuidIndex:
 
     @property
     def slots(self) -> Int32s:
-        """The hash table, as `_ext/tables/uuid_index.pxd` has it."""
+        """The hash table, as in `_ext/tables/uuid_index.pxd`."""
         return self._slots
 
     @property
@@ -60,7 +60,9 @@ class UuidIndex:
         return row
 
     def put_run(self, first: int, uuids: UInt8s) -> None:
-        """Rows `first` onwards, uint8[n, 16], none of them absent: new last rows, or rows that have the absent Uuid."""
+        """Set rows `first` onwards, uint8[n, 16], none of them absent: new last rows, or rows that have the absent
+        Uuid.
+        """
         count, end = len(self.uuids), first + len(uuids)
         if end > len(self._room):
             self._room = grown(self._room[:count], max(end, 2 * count))
@@ -71,7 +73,7 @@ class UuidIndex:
         self._found += kernels.put_all(self._slots, self._room, np.arange(first, end, dtype=np.int32))
 
     def clear(self, rows: Int32s) -> None:
-        """These rows, each once and none of them absent, have the absent Uuid from now on."""
+        """Give these rows, each once and none of them absent, the absent Uuid."""
         assert self._absent is not None
         slots, room, uuids, absent = self._slots, self._room, self.uuids, self._absent
         for row in rows.tolist():
@@ -80,7 +82,7 @@ class UuidIndex:
         room[rows] = np.frombuffer(absent, np.uint8)
 
     def __setitem__(self, row: int, uuid: Uuid) -> None:
-        """The row has another Uuid from now on."""
+        """Change the row's Uuid."""
         if self.uuids[row] != self._absent:
             self._found -= kernels.drop(self._slots, self._room, row)
         self.uuids[row] = uuid
@@ -95,14 +97,14 @@ class UuidIndex:
         self._found += kernels.put(self._slots, self._room, row)
 
     def pop(self) -> Uuid:
-        """Removes the last row and returns its Uuid."""
+        """Remove the last row and return its Uuid."""
         row = len(self.uuids) - 1
         if self.uuids[row] != self._absent:
             self._found -= kernels.drop(self._slots, self._room, row)
         return self.uuids.pop()
 
     def copy(self) -> "UuidIndex":
-        """An index that shares nothing with this one."""
+        """A copy that shares nothing with this one."""
         twin = object.__new__(UuidIndex)
         twin.uuids, twin._absent, twin._found = list(self.uuids), self._absent, self._found
         twin._room, twin._slots = self._room.copy(), self._slots.copy()

@@ -1,4 +1,4 @@
-"""What makes columns a table. Kernels trust columns that have passed here, and check nothing again."""
+"""Checks the columns of a table. Kernels trust columns that passed these checks, and check nothing again."""
 
 from collections.abc import Mapping
 from typing import Final
@@ -46,7 +46,7 @@ def check_columns(columns: Mapping[str, Array], brokers: BrokerTable, topics: in
 
 
 def check_directories(directories__ps: Int32s, replicas__ps: Int16s, brokers: BrokerTable) -> None:
-    """Every replica is in a directory of the table; slots without a replica have 0."""
+    """TableError unless every replica is in a directory of the table; slots without a replica must have 0."""
     if directories__ps.shape != replicas__ps.shape:
         raise TableError(f"directories has shape {directories__ps.shape}, not {replicas__ps.shape}")
     wrong = (directories__ps < 0) | (directories__ps >= len(brokers.directory_table))
@@ -57,7 +57,7 @@ def check_directories(directories__ps: Int32s, replicas__ps: Int16s, brokers: Br
 
 
 def check_replicas(replicas__ps: Int16s, brokers: BrokerTable) -> None:
-    """As `check_broker_rows`, and every partition has a replica."""
+    """As `check_broker_rows`; also every partition must have a replica."""
     check_broker_rows("replicas", replicas__ps, brokers)
     if len(replicas__ps) and not replicas__ps.shape[1]:
         raise TableError("partition row 0 has no replicas")
@@ -66,7 +66,7 @@ def check_replicas(replicas__ps: Int16s, brokers: BrokerTable) -> None:
 
 
 def check_broker_rows(name: str, brokers__ps: Int16s, brokers: BrokerTable) -> None:
-    """Every row: brokers of the table, each once, then -1 to the end; no wider than MAX_REPLICAS."""
+    """TableError unless every row is distinct brokers of the table, then -1 to the end; at most MAX_REPLICAS wide."""
     if brokers__ps.shape[1] > MAX_REPLICAS:
         raise TableError(f"{name} is {brokers__ps.shape[1]} wide; at most {MAX_REPLICAS} fit")
     if (row := broker_rows.first_unsound(brokers__ps, len(brokers))) >= 0:
@@ -82,7 +82,7 @@ def _name(brokers: BrokerTable, row: int) -> int:
 
 
 def check_range(name: str, values: Array, low: int, high: int) -> None:
-    """TableError names the first row whose value is not in low..high."""
+    """TableError naming the first row whose value is not in low..high."""
     if len(values) and (values.min() < low or values.max() > high):
         row = int(np.flatnonzero((values < low) | (values > high))[0])
         raise TableError(f"{name} of row {row} is {values[row]}, not in {low}..{high}")

@@ -1,5 +1,5 @@
 """Keys and values of the coordinators' own topics; `kcore.storage.tools.coordinator_records` has their numbers.
 
-The index does not name them: a class here may stand for several of Kafka's that are alike, and it is Kafka's decoders
-that vouch for the fields (tests/oracle), where facts recorded from its schema files do so for all messages.
+The index does not name these classes: one class may stand for several similar ones of Kafka. Kafka's decoders verify
+their fields (tests/oracle), while facts recorded from its schema files verify those of all messages.
 """

@@ -1,4 +1,4 @@
-"""What the group coordinator keeps in `__consumer_offsets` of classic and consumer groups: values by record type."""
+"""Records of classic and consumer groups in `__consumer_offsets`: values by record type."""
 
 from kcore.schema.kinds import int8, int32, int64
 from kcore.schema.structure import Data, Struct, field
@@ -6,20 +6,20 @@ from kcore.types import Uuid
 
 
 class GroupKey(Data, versions="0", flexible="none"):
-    """The key of what a group has once."""
+    """The key of a record that a group has once."""
 
     group_id: str
 
 
 class MemberKey(Data, versions="0", flexible="none"):
-    """The key of what a member has."""
+    """The key of a record that each member has."""
 
     group_id: str
     member_id: str
 
 
 class OffsetCommitKey(Data, versions="0", flexible="none"):
-    """Whose offset, of which partition."""
+    """The key of a committed offset: group, topic and partition."""
 
     group: str
     topic: str
@@ -27,7 +27,7 @@ class OffsetCommitKey(Data, versions="0", flexible="none"):
 
 
 class LegacyOffsetCommitValue(Data, versions="0", flexible="none"):
-    """A committed offset, of long ago."""
+    """A committed offset in the format of old versions."""
 
     offset: int64
     metadata: str
@@ -39,14 +39,14 @@ class OffsetCommitValue(Data, versions="0-4", flexible="4+"):
 
     offset: int64
     leader_epoch: int32 = field(versions="3+", default=-1, ignorable=True)
-    metadata: str  # The client's own.
+    metadata: str  # Set by the client.
     commit_timestamp: int64
     expire_timestamp: int64 = field(versions="1", default=-1, ignorable=True)
     topic_id: Uuid = field(versions="4+", tag=0, tagged="4+", ignorable=True)
 
 
 class GroupMetadataKey(Data, versions="0", flexible="none"):
-    """Which classic group."""
+    """The key of a classic group."""
 
     group: str
 
@@ -99,7 +99,7 @@ class TopicMetadata(Struct):
 
 
 class ConsumerGroupPartitionMetadataValue(Data, versions="0", flexible="0+"):
-    """What a group's assignment was made for, until a hash took its place."""
+    """The topics of a group's assignment; newer versions store a hash instead."""
 
     topics: list[TopicMetadata]
 
@@ -112,7 +112,7 @@ class ClassicProtocol(Struct):
 
 
 class ClassicMemberMetadata(Data, versions="0", flexible="0+"):
-    """What only a member of the classic protocol has: tag 0 of ConsumerGroupMemberMetadataValue."""
+    """Fields that only members of the classic protocol have: tag 0 of ConsumerGroupMemberMetadataValue."""
 
     session_timeout_ms: int32
     supported_protocols: list[ClassicProtocol]
@@ -121,8 +121,8 @@ class ClassicMemberMetadata(Data, versions="0", flexible="0+"):
 class ConsumerGroupMemberMetadataValue(Data, versions="0", flexible="0+"):
     """A member of a consumer group.
 
-    Kafka's only tagged struct that may be null: as such it has a varint in front, 0 for null, where all others that
-    may be null have an int8. So it stays an unknown tag here.
+    `classic_member_metadata` is Kafka's only nullable tagged struct: it begins with a varint, 0 for null, where all
+    other nullable structs begin with an int8. So it stays an unknown tag here.
     """
 
     instance_id: str | None = field(nullable="0+")
@@ -136,7 +136,7 @@ class ConsumerGroupMemberMetadataValue(Data, versions="0", flexible="0+"):
 
 
 class TargetAssignmentMetadataValue(Data, versions="0", flexible="0+"):
-    """For which epoch of the group the target assignment was made: of consumer, share and streams groups alike."""
+    """The group epoch of the target assignment, for consumer, share and streams groups."""
 
     assignment_epoch: int32
     assignment_timestamp: int64 = field(tag=0, tagged="0+")
@@ -150,7 +150,7 @@ class TopicPartitions(Struct):
 
 
 class TargetAssignmentMemberValue(Data, versions="0", flexible="0+"):
-    """What a member is to have: of consumer and share groups alike."""
+    """The target assignment of a member, for consumer and share groups."""
 
     topic_partitions: list[TopicPartitions]
 
@@ -164,7 +164,7 @@ class AssignedTopicPartitions(Struct, kafka_name="TopicPartitions"):
 
 
 class ConsumerGroupCurrentMemberAssignmentValue(Data, versions="0", flexible="0+"):
-    """What a member of a consumer group has."""
+    """The present assignment of a member of a consumer group."""
 
     member_epoch: int32
     previous_member_epoch: int32
@@ -174,15 +174,15 @@ class ConsumerGroupCurrentMemberAssignmentValue(Data, versions="0", flexible="0+
 
 
 class ConsumerGroupRegularExpressionKey(Data, versions="0", flexible="none"):
-    """Which expression of which group."""
+    """The key of a regular expression of a group."""
 
     group_id: str
     regular_expression: str
 
 
 class ConsumerGroupRegularExpressionValue(Data, versions="0", flexible="0+"):
-    """The topics that an expression was found to match."""
+    """The topics that a regular expression matched."""
 
     topics: list[str]
-    version: int64  # Of the metadata image.
+    version: int64  # Version of the metadata image.
     timestamp: int64

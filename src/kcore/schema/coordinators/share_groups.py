@@ -1,4 +1,4 @@
-"""What the group coordinator keeps of share groups (KIP-932)."""
+"""Records of share groups in the group coordinator's topic (KIP-932)."""
 
 from kcore.schema.coordinators.groups import TopicPartitions
 from kcore.schema.kinds import int8, int32, int64
@@ -23,7 +23,7 @@ class ShareGroupMetadataValue(Data, versions="0", flexible="0+"):
 
 
 class ShareGroupCurrentMemberAssignmentValue(Data, versions="0", flexible="0+"):
-    """What a member has."""
+    """The present assignment of a member."""
 
     member_epoch: int32
     previous_member_epoch: int32
@@ -47,7 +47,7 @@ class TopicInfo(Struct):
 
 
 class ShareGroupStatePartitionMetadataValue(Data, versions="0", flexible="0+"):
-    """Of which partitions the share coordinator keeps state, or is about to."""
+    """The partitions whose state the share coordinator stores or is about to store."""
 
     initializing_topics: list[TopicPartitionsInfo]
     initialized_topics: list[TopicPartitionsInfo]

@@ -1,4 +1,4 @@
-"""What the group coordinator keeps of streams groups (KIP-1071)."""
+"""Records of streams groups in the group coordinator's topic (KIP-1071)."""
 
 from kcore.schema.kinds import int8, int16, int32, int64, uint16
 from kcore.schema.structure import Data, Struct, field
@@ -21,7 +21,7 @@ class StreamsGroupMetadataValue(Data, versions="0", flexible="0+"):
 
 
 class Endpoint(Struct):
-    """Where a member answers interactive queries."""
+    """The endpoint of a member for interactive queries."""
 
     host: str
     port: uint16
@@ -49,7 +49,7 @@ class TaskIds(Struct):
 
 
 class StreamsGroupTargetAssignmentMemberValue(Data, versions="0", flexible="0+"):
-    """What a member is to have."""
+    """The target assignment of a member."""
 
     active_tasks: list[TaskIds]
     standby_tasks: list[TaskIds]
@@ -65,7 +65,7 @@ class AssignedTaskIds(Struct, kafka_name="TaskIds"):
 
 
 class StreamsGroupCurrentMemberAssignmentValue(Data, versions="0", flexible="0+"):
-    """What a member has."""
+    """The present assignment of a member."""
 
     member_epoch: int32
     previous_member_epoch: int32
@@ -88,7 +88,7 @@ class TopicInfo(Struct):
 
 
 class CopartitionGroup(Struct):
-    """Topics, by their places in the lists of the subtopology, that must have as many partitions each."""
+    """Topics, by index in the lists of the subtopology, that must have the same number of partitions."""
 
     source_topics: list[int16]
     source_topic_regex: list[int16]
@@ -108,7 +108,7 @@ class Subtopology(Struct):
 
 
 class StreamsGroupTopologyValue(Data, versions="0", flexible="0+"):
-    """What a group's members run."""
+    """The topology that a group's members run."""
 
     epoch: int32
     subtopologies: list[Subtopology]

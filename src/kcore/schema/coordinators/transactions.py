@@ -1,11 +1,11 @@
-"""What the transaction coordinator keeps in `__transaction_state`."""
+"""Records of the transaction coordinator in `__transaction_state`."""
 
 from kcore.schema.kinds import int8, int16, int32, int64
 from kcore.schema.structure import Data, Struct, field
 
 
 class TransactionLogKey(Data, versions="0", flexible="none"):
-    """Whose transactions."""
+    """The key: a transactional id."""
 
     transactional_id: str
 
@@ -18,10 +18,10 @@ class PartitionsSchema(Struct):
 
 
 class TransactionLogValue(Data, versions="0-1", flexible="1+"):
-    """Where the transaction of a transactional id stands."""
+    """The state of the transaction of a transactional id."""
 
     producer_id: int64
-    # The ids before and after, where a client has used up its epochs (KIP-890).
+    # The ids before and after, if a client has used up its epochs (KIP-890).
     previous_producer_id: int64 = field(versions="1+", tag=0, tagged="1+", default=-1)
     next_producer_id: int64 = field(versions="1+", tag=1, tagged="1+", default=-1)
     producer_epoch: int16

@@ -1,4 +1,4 @@
-//! Answers: templates of fetches' answers, and what a client has not taken of one.
+//! Answers: templates of fetch answers, and the bytes of an answer that a client has not read yet.
 
 use std::io::{self, ErrorKind, IoSlice, Write};
 use std::sync::Arc;
@@ -8,22 +8,22 @@ use mio::net::TcpStream;
 use crate::log::Records;
 use crate::pattern::{is_within, SIZE_BYTES};
 
-/// The answer to a fetch, but for what changes: its size, correlation id, high watermark and records.
+/// The answer to a fetch without its changing fields: size, correlation id, high watermark and records.
 pub struct Template {
-    head: Vec<u8>, // Up to the length of the records.
+    head: Vec<u8>, // The bytes up to the length of the records.
     correlation_place: usize,
     high_watermark_place: usize,
-    pub tail: Arc<[u8]>, // What is behind the records.
+    pub tail: Arc<[u8]>, // The bytes behind the records.
 }
 
 impl Template {
-    /// None where a field is not in the head.
+    /// None if a field is not in the head.
     pub fn new(head: Vec<u8>, correlation_place: usize, high_watermark_place: usize, tail: &[u8]) -> Option<Self> {
         let fits = is_within(&head, correlation_place, 4) && is_within(&head, high_watermark_place, 8);
         fits.then(|| Self { head, correlation_place, high_watermark_place, tail: tail.into() })
     }
 
-    /// Writes all that is in front of so many bytes of records into `head`.
+    /// Writes the bytes in front of `records` bytes of records into `head`.
     pub fn fill(&self, head: &mut Vec<u8>, correlation_id: [u8; 4], high_watermark: i64, records: usize) {
         head.clear();
         head.extend_from_slice(&self.head);
@@ -40,7 +40,7 @@ impl Template {
     }
 }
 
-/// Writes a field over the bytes there; nothing where it does not fit.
+/// Overwrites the bytes of a field; does nothing if the field does not fit.
 pub fn put(frame: &mut [u8], at: usize, field: &[u8]) {
     if let Some(place) = frame.get_mut(at..).and_then(|rest| rest.get_mut(..field.len())) {
         place.copy_from_slice(field);
@@ -60,7 +60,7 @@ impl Unsent {
         [&self.head, bytes_of(self.records.as_ref()), self.tail.as_deref().unwrap_or_default()]
     }
 
-    /// As `write_pieces`.
+    /// Writes the rest of the answer, as `write_pieces`.
     pub fn write(&mut self, stream: &mut TcpStream) -> io::Result<bool> {
         let mut sent = self.sent;
         let done = write_pieces(stream, self.pieces(), &mut sent);
@@ -77,7 +77,7 @@ pub fn bytes_of(records: Option<&Arc<Records>>) -> &[u8] {
     records.map_or(&[], |records| &records.bytes)
 }
 
-/// Writes what follows the first `sent` bytes, which are counted on; false where the client does not take all of it now.
+/// Writes what follows the first `sent` bytes and advances `sent`; false if the socket does not take all of it now.
 pub fn write_pieces(stream: &mut TcpStream, pieces: [&[u8]; 3], sent: &mut usize) -> io::Result<bool> {
     let whole: usize = pieces.iter().map(|piece| piece.len()).sum();
     while *sent < whole {

@@ -1,4 +1,4 @@
-//! Python's clock.
+//! Python's monotonic clock.
 
 use rustix::time::{clock_gettime, ClockId};
 

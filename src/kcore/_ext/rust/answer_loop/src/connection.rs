@@ -1,4 +1,4 @@
-//! One connection: its socket, the request that is like the ones before, and what its client has not taken.
+//! One connection: its socket, the pattern of its requests, and the answer bytes that its client has not read yet.
 
 use std::io::{ErrorKind, Read};
 use std::net;
@@ -10,34 +10,34 @@ use mio::{Interest, Registry, Token};
 use crate::answer::Unsent;
 use crate::pattern::Pattern;
 
-/// Of a fetcher: end offset, time of the last fetch, the leader's end then, when it was last caught up; -1 if unknown.
+/// A fetcher's end offset, time of its last fetch, the leader's end then, when it was last caught up; -1 if unknown.
 pub type Progress = [i64; 4];
 pub const NO_PROGRESS: Progress = [-1; 4];
 
-/// A connection's bytes are read so many at a time at the most.
+/// The most bytes that one read takes from a connection.
 pub const SCRATCH_BYTES: usize = 1 << 13;
 
-/// Fields of requests, in the order of their places.
+/// The fields of requests, in the order of their places.
 pub const CORRELATION: usize = 0;
 pub const OFFSET: usize = 1;
 pub const LAST_EPOCH: usize = 2;
 pub const HIGH_WATERMARK: usize = 3;
 
-/// Heartbeats: all are answered alike.
+/// The state of a heartbeat connection: all its heartbeats get the same answer.
 pub struct Heartbeats {
     pub answer: Vec<u8>,
-    pub answer_place: usize, // Of the correlation id.
-    pub offset: i64,         // The current metadata offset of the last one.
+    pub answer_place: usize, // Place of the correlation id.
+    pub offset: i64,         // The current metadata offset in the last heartbeat.
     pub time: i64,
-    pub is_noted: bool, // It is among those that Python has not been told of.
+    pub is_undrained: bool, // Python has not drained its last heartbeat yet.
 }
 
-/// Where a fetch waits.
+/// The position of a waiting fetch.
 #[derive(Clone, Copy)]
 pub struct Wait {
-    pub place: usize, // Among all that wait.
+    pub place: usize, // Index among all waiting fetches.
     pub until: i64,
-    pub pass: u64, // How many passes over those that wait had begun.
+    pub pass: u64, // How many passes over the waiting fetches had begun when it began to wait.
 }
 
 pub struct Fetches {
@@ -46,13 +46,12 @@ pub struct Fetches {
     pub max_wait: i64,
     pub progress: Progress,
     pub wait: Option<Wait>,
-    pub has_due: bool, // It is in the queue of waits that end.
+    pub has_due: bool, // The connection has an entry in the queue of ends of waits.
 }
 
 impl Fetches {
-    /// A fetch came: having now what the leader had at the last one, the replica was caught up then (KIP-836).
-    ///
-    /// Source: kcore.raft.progress.ReplicaProgress.fetched.
+    /// Updates the progress after a fetch: a replica that has what the leader had at its last fetch was caught up then
+    /// (KIP-836). Source: kcore.raft.progress.ReplicaProgress.fetched.
     pub fn fetched(&mut self, offset: i64, leader_end: i64, now: i64) {
         let [_, last_fetch, last_leader_end, mut caught_up] = self.progress;
         if offset >= leader_end {
@@ -69,31 +68,31 @@ pub enum Kind {
     Fetches(Fetches),
 }
 
-/// What came of a read.
+/// The result of a read.
 pub enum Came {
     Bytes(usize),
     Nothing,
     End(&'static str),
 }
 
-/// What the received bytes are.
+/// The kind of the received bytes.
 pub enum Request {
     Part,
-    Like, // One like those before; its fields are in the pattern.
+    Like, // A request that fits the pattern, which now has its fields.
     Other,
 }
 
 pub struct Connection {
     pub stream: TcpStream,
     pub pattern: Pattern,
-    pub received: Vec<u8>,   // Of the next frame: not all of it, or it is not like those before.
-    pub is_unanswered: bool, // The request in the pattern.
+    pub received: Vec<u8>,   // Bytes of the next frame: incomplete, or not of the pattern.
+    pub is_unanswered: bool, // The request in the pattern has no answer yet.
     pub unsent: Option<Box<Unsent>>,
-    pub is_readable: bool, // There may be bytes to read.
+    pub is_readable: bool, // The socket may take bytes.
     pub is_writable: bool, // The client may take bytes.
-    pub is_queued: bool,   // For its turn.
-    pub ends: bool,        // The client sends no more.
-    pub active: i64,       // When a whole frame came, or the client took bytes.
+    pub is_queued: bool,   // It is in the queue of connections to serve.
+    pub ends: bool,        // The client has closed its sending side.
+    pub active: i64,       // When the last whole frame came, or the client last took bytes.
     pub kind: Kind,
 }
 
@@ -137,13 +136,13 @@ impl Connection {
         }
     }
 
-    /// The bytes that are not answered, whole frames and parts.
+    /// The bytes without an answer, whole frames and parts.
     pub fn unanswered(&self) -> Vec<u8> {
         let frame = if self.is_unanswered { self.pattern.frame() } else { &[] };
         [frame, &self.received].concat()
     }
 
-    /// Reads at most what is missing of a frame and one byte: fewer say that nothing more is here.
+    /// Reads at most the missing bytes of a frame and one more: a shorter read means that nothing more is there.
     pub fn read(&mut self, scratch: &mut [u8]) -> Came {
         let wanted = (self.pattern.frame().len() + 1).saturating_sub(self.received.len()).clamp(1, scratch.len());
         match self.stream.read(&mut scratch[..wanted]) {
@@ -161,7 +160,7 @@ impl Connection {
         }
     }
 
-    /// Takes bytes that were read. A frame that comes in one piece is not copied but into the pattern.
+    /// Takes bytes that were read. A frame that comes in one piece is copied only into the pattern.
     pub fn take(&mut self, fresh: &[u8]) -> Request {
         if self.received.is_empty() && self.pattern.take(fresh) {
             return Request::Like;

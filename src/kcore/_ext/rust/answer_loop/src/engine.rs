@@ -1,4 +1,4 @@
-//! The loop's state, and what happens to it: bytes that come, time, and the orders of Python.
+//! The loop's state and its events: bytes that come, time, and calls from Python.
 
 use std::collections::{HashMap, VecDeque};
 use std::os::fd::OwnedFd;
@@ -16,20 +16,20 @@ use crate::connection::{
 use crate::log::Log;
 use crate::waiting::Waiting;
 
-/// So many of one kind are seen to before others are.
+/// The most events of one kind that are served before others are.
 pub const AT_ONCE: usize = 64;
-/// Answers that may be long are written for so long before the loop looks who has sent a heartbeat.
+/// Long answers are written for this time before the loop looks for heartbeats.
 pub const SLICE_NS: i64 = 1_000_000;
-const FRAMES_AT_ONCE: usize = 16; // Of a client that sends on before it has its answers.
-const LONGEST_PAUSE_NS: i64 = 500_000_000; // Between two looks at which connections are idle.
+const FRAMES_AT_ONCE: usize = 16; // Frames served at once for a client that pipelines requests.
+const LONGEST_PAUSE_NS: i64 = 500_000_000; // The time between two searches for idle connections.
 
-/// A connection that has left.
+/// A connection that has left the loop.
 pub struct Left {
     pub key: usize,
     pub descriptor: Option<OwnedFd>,
-    pub received: Vec<u8>, // and not answered
+    pub received: Vec<u8>, // bytes without an answer
     pub unsent: Vec<u8>,
-    pub why: &'static str, // Empty: it is handed back.
+    pub why: &'static str, // Empty if it is handed back to Python.
     pub progress: Progress,
 }
 
@@ -52,19 +52,19 @@ pub struct Engine {
     pub registry: Registry,
     pub connections: HashMap<usize, Connection>,
     pub templates: HashMap<i64, Template>,
-    pub log: Option<Log>, // While this node leads.
+    pub log: Option<Log>, // The leader's log; None while this node does not lead.
     pub log_start: i64,
-    pub high_watermark: i64, // -1: unknown.
+    pub high_watermark: i64, // -1 if unknown.
     pub waiting: Waiting,
     pub left: Vec<Left>,
     pub counters: Counters,
     pub limits: Limits,
-    pub records_bytes: Arc<AtomicUsize>, // Of all records in memory.
-    pub head: Vec<u8>,                   // Of the answer that is being written.
-    queue: VecDeque<usize>,              // Connections that may have something to read or to write.
-    noted: Vec<usize>,                   // Whose heartbeats Python has not been told of,
-    noted_before: Vec<[i64; 3]>,         // and those of connections that have left.
-    pub heard: Arc<AtomicBool>,          // There are such: known without a lock.
+    pub records_bytes: Arc<AtomicUsize>, // Bytes of all records in memory.
+    pub head: Vec<u8>,                   // The head of the answer that is being written.
+    queue: VecDeque<usize>,              // Connections that may have bytes to read or to write.
+    undrained: Vec<usize>,               // Connections with heartbeats that Python has not drained,
+    undrained_before: Vec<[i64; 3]>,     // and such heartbeats of connections that have left.
+    pub has_contacts: Arc<AtomicBool>,   // True if there are such heartbeats; read without a lock.
     scratch: Vec<u8>,
     idle_due: i64,
 }
@@ -85,9 +85,9 @@ impl Engine {
             records_bytes: Arc::default(),
             head: Vec::new(),
             queue: VecDeque::new(),
-            noted: Vec::new(),
-            noted_before: Vec::new(),
-            heard: Arc::default(),
+            undrained: Vec::new(),
+            undrained_before: Vec::new(),
+            has_contacts: Arc::default(),
             scratch: vec![0; SCRATCH_BYTES],
             idle_due: 0,
         }
@@ -95,7 +95,7 @@ impl Engine {
 
     // Connections.
 
-    /// Takes a connection over; an error for a key that is in use, or a template that is not there.
+    /// Adopts a connection; an error if the key is in use or the template is missing.
     pub fn adopt(&mut self, key: usize, mut connection: Connection) -> Result<(), String> {
         if self.connections.contains_key(&key) {
             return Err(format!("there is a connection {key} already"));
@@ -110,13 +110,13 @@ impl Engine {
         Ok(())
     }
 
-    /// The connection goes: back to Python, or for that reason it is closed.
+    /// Removes a connection: back to Python, or closed for the given reason.
     pub fn leave(&mut self, key: usize, why: Option<&'static str>) {
         self.stop_waiting(key);
         let Some(mut connection) = self.connections.remove(&key) else { return };
         let _ = self.registry.deregister(&mut connection.stream); // The descriptor may have a duplicate elsewhere.
-        if let Kind::Heartbeats(Heartbeats { is_noted: true, offset, time, .. }) = connection.kind {
-            self.noted_before.push([key as i64, offset, time]);
+        if let Kind::Heartbeats(Heartbeats { is_undrained: true, offset, time, .. }) = connection.kind {
+            self.undrained_before.push([key as i64, offset, time]);
         }
         let progress = connection.progress();
         let (mut received, mut unsent, mut descriptor) = (Vec::new(), Vec::new(), None);
@@ -137,7 +137,8 @@ impl Engine {
         }
     }
 
-    /// The connection is ready for something. Heartbeats are answered now; a fetch, whose answer may be long, in turn.
+    /// Handles readiness of a connection: heartbeats are answered now, fetches, whose answers may be long, from the
+    /// queue.
     pub fn on_event(&mut self, event: &Event, now: i64) {
         let key = event.token().0;
         let Some(connection) = self.connections.get_mut(&key) else { return };
@@ -146,12 +147,12 @@ impl Engine {
         connection.is_writable |= event.is_writable() || event.is_error();
         match connection.kind {
             Kind::Heartbeats(_) => self.serve(key, now),
-            Kind::Fetches(_) => self.await_turn(key),
+            Kind::Fetches(_) => self.enqueue(key),
         }
     }
 
-    /// The connection has its turn once those before it have had theirs, if there is something to do for it.
-    pub fn await_turn(&mut self, key: usize) {
+    /// Queues the connection if there are bytes to read, to write or to answer.
+    pub fn enqueue(&mut self, key: usize) {
         let Some(connection) = self.connections.get_mut(&key) else { return };
         let has_more = if connection.unsent.is_some() { connection.is_writable } else { connection.is_readable };
         let waits = connection.wait().is_some() && !connection.ends;
@@ -160,14 +161,14 @@ impl Engine {
         }
     }
 
-    /// One turn of a connection, and one answer to a fetch that waits; false if there is nothing more of either.
+    /// Serves one queued connection and answers one waiting fetch; false if there was neither.
     pub fn go_on(&mut self, now: i64) -> bool {
         let next = self.queue.pop_front();
         if let Some(key) = next {
             self.take_turn(key, now);
         }
         self.pass(now);
-        !self.queue.is_empty() || self.waiting.turn.is_passing()
+        !self.queue.is_empty() || self.waiting.passes.is_passing()
     }
 
     fn take_turn(&mut self, key: usize, now: i64) {
@@ -177,10 +178,10 @@ impl Engine {
             return;
         }
         self.serve_one(key, now);
-        self.await_turn(key);
+        self.enqueue(key);
     }
 
-    /// Goes on with the answer that the client has not taken; false where it does not take all of it now.
+    /// Sends the rest of an answer that the client has not read; false if the socket does not take all of it now.
     fn send_rest(&mut self, key: usize, now: i64) -> bool {
         let Some(connection) = self.connections.get_mut(&key) else { return false };
         let Some(unsent) = &mut connection.unsent else { return true };
@@ -198,7 +199,7 @@ impl Engine {
         matches!(done, Ok(true))
     }
 
-    /// Writes what is left, reads and answers, for as long as there is more, but not for ever.
+    /// Writes the rest, reads and answers while there is more, up to a limit.
     fn serve(&mut self, key: usize, mut now: i64) {
         let has_unsent = self.connections.get(&key).is_some_and(|connection| connection.unsent.is_some());
         if has_unsent && !self.send_rest(key, now) {
@@ -208,17 +209,17 @@ impl Engine {
             if !self.serve_one(key, now) {
                 return;
             }
-            now = clock::now(); // No two requests of a replica have the same time.
+            now = clock::now(); // Two requests of a replica must have different times.
         }
-        self.await_turn(key);
+        self.enqueue(key);
     }
 
-    /// Reads once; whether there may be more to read for which there is time now.
+    /// Reads once; true if there may be more to read and time is left for it.
     fn serve_one(&mut self, key: usize, now: i64) -> bool {
         let Some(connection) = self.connections.get_mut(&key) else { return false };
         if connection.wait().is_some() && connection.ends {
             let why = if matches!(connection.stream.take_error(), Ok(None)) { EOF } else { RESET };
-            self.leave(key, Some(why)); // It does not wait for the answer.
+            self.leave(key, Some(why)); // The client does not wait for the answer.
             return false;
         }
         if connection.wait().is_some() || connection.unsent.is_some() || !connection.is_readable {
@@ -246,7 +247,7 @@ impl Engine {
         true
     }
 
-    /// Answers the request in the pattern, or lets it wait; false where it is Python's.
+    /// Answers the request in the pattern or lets it wait; false if Python must answer it.
     fn begin(&mut self, key: usize, now: i64) -> bool {
         if self.log.is_none() {
             return false;
@@ -269,9 +270,9 @@ impl Engine {
             return false;
         }
         (heartbeats.offset, heartbeats.time) = (offset, now);
-        if !std::mem::replace(&mut heartbeats.is_noted, true) {
-            self.noted.push(key);
-            self.heard.store(true, Ordering::Release);
+        if !std::mem::replace(&mut heartbeats.is_undrained, true) {
+            self.undrained.push(key);
+            self.has_contacts.store(true, Ordering::Release);
         }
         self.counters.heartbeats += 1;
         self.head.clone_from(&heartbeats.answer);
@@ -282,19 +283,19 @@ impl Engine {
 
     // Time.
 
-    /// Whatever is due; when to come again.
+    /// Handles what is due; returns when to call it again.
     pub fn on_time(&mut self, now: i64) -> i64 {
-        if self.waiting.turn.due() <= now {
-            self.waiting.turn.tell(self.waiting.keys.len(), now);
+        if self.waiting.passes.due() <= now {
+            self.waiting.passes.announce(self.waiting.keys.len(), now);
         }
         let over = self.end_waits(now);
         if self.idle_due <= now {
             self.close_idle(now);
         }
-        if self.waiting.turn.is_passing() || !self.queue.is_empty() {
+        if self.waiting.passes.is_passing() || !self.queue.is_empty() {
             return now;
         }
-        over.min(self.waiting.turn.due()).min(self.idle_due)
+        over.min(self.waiting.passes.due()).min(self.idle_due)
     }
 
     fn close_idle(&mut self, now: i64) {
@@ -307,22 +308,22 @@ impl Engine {
         self.idle_due = now + (self.limits.idle_ns / 4).clamp(1_000_000, LONGEST_PAUSE_NS);
     }
 
-    // What Python asks for.
+    // Queries from Python.
 
-    /// Of heartbeats since the last call: key, offset, time.
+    /// The heartbeats since the last call: key, offset, time.
     pub fn take_contacts(&mut self) -> Vec<[i64; 3]> {
-        let mut contacts = std::mem::take(&mut self.noted_before);
-        for key in std::mem::take(&mut self.noted) {
+        let mut contacts = std::mem::take(&mut self.undrained_before);
+        for key in std::mem::take(&mut self.undrained) {
             let Some(connection) = self.connections.get_mut(&key) else { continue };
             if let Kind::Heartbeats(heartbeats) = &mut connection.kind {
-                heartbeats.is_noted = false;
+                heartbeats.is_undrained = false;
                 contacts.push([key as i64, heartbeats.offset, heartbeats.time]);
             }
         }
         contacts
     }
 
-    /// Of all fetchers: key and progress.
+    /// Key and progress of all fetchers.
     pub fn progress(&self) -> Vec<[i64; 5]> {
         let fetchers = self.connections.iter().filter(|(_, each)| matches!(each.kind, Kind::Fetches(_)));
         let rows = fetchers.map(|(&key, each)| {

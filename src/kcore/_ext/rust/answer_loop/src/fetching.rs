@@ -8,20 +8,20 @@ use crate::connection::{Connection, Fetches, Kind, Wait, CORRELATION, HIGH_WATER
 use crate::engine::{Engine, AT_ONCE};
 use crate::log::{Log, Records};
 
-/// An observer that is so far behind waits for no others.
+/// An observer that lacks this many bytes is answered at once, before the others.
 const FEW_BYTES: usize = 1 << 16;
 
-/// A fetch as it came.
+/// The fields of a fetch request.
 struct Asked {
     offset: i64,
     last_epoch: i32,
-    high_watermark: Option<i64>, // None: its version does not send it.
+    high_watermark: Option<i64>, // None if its version does not send it.
     max_bytes: usize,
     max_wait: i64,
 }
 
 impl Asked {
-    /// None where the connection has no such request.
+    /// None if the connection has no such request.
     fn of(connection: &Connection) -> Option<Self> {
         let Kind::Fetches(Fetches { max_bytes, max_wait, .. }) = connection.kind else { return None };
         let pattern = &connection.pattern;
@@ -36,18 +36,18 @@ impl Asked {
 }
 
 impl Engine {
-    /// As `on_fetch_request`; false where it is Python's.
+    /// As `on_fetch_request`; false if Python must answer.
     pub fn begin_fetch(&mut self, key: usize, now: i64) -> bool {
         let Some(asked) = self.connections.get(&key).and_then(Asked::of) else { return false };
         let Some(records) = self.find(&asked) else { return false };
-        self.note_fetched(key, asked.offset, now);
-        let mut has_news = records.is_some() || asked.high_watermark.is_some_and(|known| known < self.high_watermark);
-        let turn = &mut self.waiting.turn;
+        self.record_fetch(key, asked.offset, now);
+        let mut has_new = records.is_some() || asked.high_watermark.is_some_and(|known| known < self.high_watermark);
+        let passes = &mut self.waiting.passes;
         let is_little = bytes_of(records.as_ref()).len() <= FEW_BYTES;
-        if has_news && asked.max_wait > 0 && is_little && turn.has_not_come(now) {
-            (turn.has_news, has_news) = (true, false);
+        if has_new && asked.max_wait > 0 && is_little && passes.must_wait(now) {
+            (passes.has_new, has_new) = (true, false);
         }
-        if has_news || asked.max_wait <= 0 {
+        if has_new || asked.max_wait <= 0 {
             self.answer_fetch(key, records, now);
         } else {
             self.wait(key, now.saturating_add(asked.max_wait));
@@ -55,7 +55,7 @@ impl Engine {
         true
     }
 
-    /// The records for a fetch, if there are any; None where it is Python's.
+    /// The records for a fetch, if there are any; None if Python must answer.
     fn find(&mut self, asked: &Asked) -> Option<Option<Arc<Records>>> {
         let log_start = self.log_start;
         let is_here =
@@ -72,7 +72,7 @@ impl Engine {
         self.log.as_mut()?.read(&found).ok().map(Some)
     }
 
-    /// Fewer records in memory, where these would be too many: who has taken nothing for longest is handed back.
+    /// Frees memory if these records would exceed the limit: hands back the client that has not read for longest.
     fn make_room(&mut self, size: usize) {
         let most = self.limits.unsent_bytes.saturating_sub(size);
         if self.records_bytes() > most {
@@ -88,26 +88,26 @@ impl Engine {
         }
     }
 
-    fn note_fetched(&mut self, key: usize, offset: i64, now: i64) {
+    fn record_fetch(&mut self, key: usize, offset: i64, now: i64) {
         let end_offset = self.log.as_ref().map_or(-1, |log| log.end_offset);
         if let Some(Connection { kind: Kind::Fetches(fetches), .. }) = self.connections.get_mut(&key) {
             fetches.fetched(offset, end_offset, now);
         }
     }
 
-    // Those that wait.
+    // Waiting fetches.
 
     fn wait(&mut self, key: usize, until: i64) {
         let Some(Connection { kind: Kind::Fetches(fetches), .. }) = self.connections.get_mut(&key) else { return };
         let waiting = &mut self.waiting;
-        fetches.wait = Some(Wait { place: waiting.keys.len(), until, pass: waiting.turn.passes });
+        fetches.wait = Some(Wait { place: waiting.keys.len(), until, pass: waiting.passes.begun });
         waiting.keys.push(key);
         if !std::mem::replace(&mut fetches.has_due, true) {
             waiting.dues.push(Reverse((until, key)));
         }
     }
 
-    /// Takes it out of those that wait; the last one of them has its place from then on.
+    /// Removes a fetch from the waiting ones; the last waiting fetch moves to its place.
     pub fn stop_waiting(&mut self, key: usize) {
         let Some(Connection { kind: Kind::Fetches(fetches), .. }) = self.connections.get_mut(&key) else { return };
         let Some(Wait { place, .. }) = fetches.wait.take() else { return };
@@ -118,39 +118,39 @@ impl Engine {
         }
     }
 
-    /// There are records, and they are committed.
+    /// New committed records exist: begins a pass if it may.
     pub fn commit(&mut self, high_watermark: i64, now: i64) {
         self.high_watermark = high_watermark;
-        self.waiting.turn.tell(self.waiting.keys.len(), now);
+        self.waiting.passes.announce(self.waiting.keys.len(), now);
     }
 
-    /// Another part of the pass over those that wait: as `complete`. One of them is answered at the most.
+    /// Continues the pass over waiting fetches, as `complete` does. Answers at most one fetch.
     pub fn pass(&mut self, now: i64) {
         for _ in 0..AT_ONCE {
             let Some(key) = self.waiting.next_of_pass() else { return };
             let Some(connection) = self.connections.get(&key) else { continue };
             let (Some(wait), Some(asked)) = (connection.wait(), Asked::of(connection)) else { continue };
-            if wait.pass < self.waiting.turn.passes && self.may_have_news(&asked) {
-                self.waiting.turn.woken += 1;
+            if wait.pass < self.waiting.passes.begun && self.may_have_new(&asked) {
+                self.waiting.passes.woken += 1;
                 return self.wake(key, &asked, now);
             }
         }
     }
 
-    /// Whether there are records for it, or a high watermark that it may not know.
-    fn may_have_news(&self, asked: &Asked) -> bool {
+    /// True if there are records for the fetch, or a high watermark that its sender may lack.
+    fn may_have_new(&self, asked: &Asked) -> bool {
         let end_offset = self.log.as_ref().map_or(-1, |log| log.end_offset);
         asked.offset < end_offset || asked.high_watermark.is_none_or(|known| known < self.high_watermark)
     }
 
     fn wake(&mut self, key: usize, asked: &Asked, now: i64) {
         let Some(records) = self.find(asked) else { return self.leave(key, None) };
-        self.note_fetched(key, asked.offset, now);
+        self.record_fetch(key, asked.offset, now);
         self.answer_fetch(key, records, now);
-        self.await_turn(key);
+        self.enqueue(key);
     }
 
-    /// Answers those whose wait is over with nothing; when the next one's is.
+    /// Answers fetches whose wait is over with no records; returns when the next wait ends.
     pub fn end_waits(&mut self, now: i64) -> i64 {
         for _ in 0..AT_ONCE {
             let key = match self.waiting.next_over(now) {
@@ -166,7 +166,7 @@ impl Engine {
                 Some(_) => {
                     fetches.has_due = false;
                     self.answer_fetch(key, None, now);
-                    self.await_turn(key);
+                    self.enqueue(key);
                 }
             }
         }
@@ -188,7 +188,7 @@ impl Engine {
         self.send(key, records, Some(tail), now);
     }
 
-    /// Writes the answer that begins with `head`; what the client does not take now is kept.
+    /// Writes the answer that begins with `head`; keeps the bytes that the socket does not take now.
     pub fn send(&mut self, key: usize, records: Option<Arc<Records>>, tail: Option<Arc<[u8]>>, now: i64) {
         let Some(connection) = self.connections.get_mut(&key) else { return };
         let mut sent = 0;
@@ -206,22 +206,22 @@ impl Engine {
         }
     }
 
-    // The leader.
+    // Leadership.
 
-    /// This node leads from now on.
+    /// Begins an epoch that this node leads.
     pub fn lead(&mut self, epoch: i32, epoch_start_offset: i64) {
         for key in self.waiting.keys.clone() {
-            self.leave(key, None); // They asked a leader of another epoch.
+            self.leave(key, None); // These fetches were sent to the leader of another epoch.
         }
-        self.waiting.turn.forget();
+        self.waiting.passes.forget();
         self.high_watermark = -1;
         self.log = Some(Log::new(epoch, epoch_start_offset, self.records_bytes.clone()));
     }
 
-    /// This node does not lead any more.
+    /// Ends this node's leadership.
     pub fn resign(&mut self) {
         self.leave_all();
-        self.waiting.turn.forget();
+        self.waiting.passes.forget();
         self.log = None;
     }
 }

@@ -1,4 +1,4 @@
-//! The loop that answers fetches and heartbeats of observers without Python, as the Python module `kcore._ext.answer_loop`.
+//! The Python module `kcore._ext.answer_loop`: a loop that answers fetches and heartbeats of observers without Python.
 
 mod answer;
 mod clock;
@@ -34,10 +34,10 @@ use pattern::{is_within, Pattern};
 const WAKE: Token = Token(usize::MAX);
 const EVENTS_AT_ONCE: usize = 1024;
 
-/// What Python and the loop's thread share. Nobody waits for the GIL while holding it.
+/// The state that Python and the loop's thread share. No thread waits for the GIL while it holds this state.
 struct Shared {
     engine: Engine,
-    told: bool, // Python was woken and has not drained yet.
+    is_woken: bool, // Python was woken and has not drained yet.
 }
 
 #[pyclass(frozen)]
@@ -46,9 +46,9 @@ struct Loop {
     poll: Mutex<Poll>,
     waker: Waker,
     stopped: AtomicBool,
-    heard: Arc<AtomicBool>,
-    told: pipe::Sender,
-    tells: pipe::Receiver,
+    has_contacts: Arc<AtomicBool>,
+    wake_sender: pipe::Sender,
+    wake_receiver: pipe::Receiver,
 }
 
 fn owned(descriptor: RawFd) -> PyResult<OwnedFd> {
@@ -56,7 +56,7 @@ fn owned(descriptor: RawFd) -> PyResult<OwnedFd> {
         return Err(PyValueError::new_err(format!("{descriptor} is no descriptor")));
     }
     #[allow(unsafe_code)]
-    // SAFETY: the caller gives an open descriptor away, which nothing else closes from then on (answer_loop.pyi).
+    // SAFETY: the caller passes ownership of an open descriptor, which nobody else closes afterwards (answer_loop.pyi).
     Ok(unsafe { OwnedFd::from_raw_fd(descriptor) })
 }
 
@@ -69,7 +69,7 @@ fn words_of<const N: usize>(rows: &[[i64; N]]) -> Vec<u8> {
 }
 
 impl Loop {
-    /// Does one thing with the state. The GIL is given up only where the loop's thread is at work just then.
+    /// Calls `work` with the state. The GIL is released only if the loop's thread holds the state just then.
     fn order<T: Send>(&self, py: Python<'_>, work: impl FnOnce(&mut Engine) -> T + Send) -> T {
         match self.shared.try_lock() {
             Some(shared) => self.done(shared, work),
@@ -77,25 +77,25 @@ impl Loop {
         }
     }
 
-    /// Takes what has left; Python is woken for the next that does.
+    /// Takes the connections that have left; the next one to leave wakes Python again.
     fn taken(&self, mut shared: MutexGuard<'_, Shared>) -> Vec<Left> {
-        if std::mem::take(&mut shared.told) {
-            let _ = (&self.tells).read(&mut [0]);
+        if std::mem::take(&mut shared.is_woken) {
+            let _ = (&self.wake_receiver).read(&mut [0]);
         }
         std::mem::take(&mut shared.engine.left)
     }
 
     fn done<T>(&self, mut shared: MutexGuard<'_, Shared>, work: impl FnOnce(&mut Engine) -> T) -> T {
         let done = work(&mut shared.engine);
-        self.tell(&mut shared);
+        self.wake_python(&mut shared);
         done
     }
 
     /// Wakes Python, once for all that it has not drained.
-    fn tell(&self, shared: &mut Shared) {
-        if !shared.engine.left.is_empty() && !shared.told {
-            shared.told = true;
-            let _ = (&self.told).write(&[1]); // A full pipe wakes, too.
+    fn wake_python(&self, shared: &mut Shared) {
+        if !shared.engine.left.is_empty() && !shared.is_woken {
+            shared.is_woken = true;
+            let _ = (&self.wake_sender).write(&[1]); // A full pipe wakes Python, too.
         }
     }
 
@@ -110,14 +110,14 @@ impl Loop {
             let mut shared = self.shared.lock();
             for event in events.iter().filter(|event| event.token() != WAKE) {
                 shared.engine.on_event(event, now());
-                MutexGuard::bump(&mut shared); // Python waits for one connection at the most.
+                MutexGuard::bump(&mut shared); // Python waits for one connection at most.
             }
             let until = now().saturating_add(SLICE_NS);
             while shared.engine.go_on(now()) && now() < until {
                 MutexGuard::bump(&mut shared);
             }
             let due = shared.engine.on_time(now());
-            self.tell(&mut shared);
+            self.wake_python(&mut shared);
             drop(shared);
             timeout = Duration::from_nanos(due.saturating_sub(now()).max(0) as u64);
         }
@@ -132,10 +132,10 @@ impl Loop {
 }
 
 /// `Left` of answer_loop.pyi.
-type Told<'py> = (usize, RawFd, Bound<'py, PyBytes>, Bound<'py, PyBytes>, &'static str, (i64, i64, i64, i64));
+type LeftItem<'py> = (usize, RawFd, Bound<'py, PyBytes>, Bound<'py, PyBytes>, &'static str, (i64, i64, i64, i64));
 
-/// The descriptor is Python's from then on.
-fn told(py: Python<'_>, left: Left) -> Told<'_> {
+/// Passes the descriptor to Python.
+fn to_python(py: Python<'_>, left: Left) -> LeftItem<'_> {
     let (received, unsent) = (PyBytes::new(py, &left.received), PyBytes::new(py, &left.unsent));
     let descriptor = left.descriptor.map_or(-1, IntoRawFd::into_raw_fd);
     (left.key, descriptor, received, unsent, left.why, left.progress.into())
@@ -148,21 +148,21 @@ impl Loop {
     fn new(unsent_bytes: usize, idle_ns: i64, turn_ns_each: i64) -> PyResult<Self> {
         let poll = Poll::new()?;
         let waker = Waker::new(poll.registry(), WAKE)?;
-        let (told, tells) = pipe::new()?;
+        let (wake_sender, wake_receiver) = pipe::new()?;
         let engine = Engine::new(poll.registry().try_clone()?, Limits { unsent_bytes, idle_ns }, turn_ns_each);
-        let heard = engine.heard.clone();
+        let has_contacts = engine.has_contacts.clone();
         Ok(Self {
-            shared: Mutex::new(Shared { engine, told: false }),
+            shared: Mutex::new(Shared { engine, is_woken: false }),
             poll: Mutex::new(poll),
             waker,
             stopped: AtomicBool::new(false),
-            heard,
-            told,
-            tells,
+            has_contacts,
+            wake_sender,
+            wake_receiver,
         })
     }
 
-    /// Works until `stop`, without the GIL; then all connections are closed.
+    /// Works until `stop`, without the GIL; then closes all connections.
     fn run(&self, py: Python<'_>) -> PyResult<()> {
         py.detach(|| {
             let mut poll = self.poll.try_lock().ok_or_else(|| PyRuntimeError::new_err("the loop runs already"))?;
@@ -181,13 +181,13 @@ impl Loop {
         Ok(self.waker.wake()?)
     }
 
-    /// Readable when there is something to drain.
+    /// Readable if there is something to drain.
     fn fileno(&self) -> RawFd {
-        self.tells.as_raw_fd()
+        self.wake_receiver.as_raw_fd()
     }
 
-    /// Takes over a connection, whose requests are all heartbeats.
-    #[allow(clippy::too_many_arguments)] // As answer_loop.pyi has them.
+    /// Adopts a connection whose requests are all heartbeats.
+    #[allow(clippy::too_many_arguments)] // The parameters of answer_loop.pyi.
     fn adopt_heartbeats(
         &self,
         py: Python<'_>,
@@ -203,12 +203,12 @@ impl Loop {
         let pattern = Pattern::new(pattern, &[(places.0, 4), (places.1, 8)])
             .filter(|_| is_within(&answer, answer_place, 4))
             .ok_or_else(|| refused("a place is not within its frame"))?;
-        let kind = Kind::Heartbeats(Heartbeats { answer, answer_place, offset, time: -1, is_noted: false });
+        let kind = Kind::Heartbeats(Heartbeats { answer, answer_place, offset, time: -1, is_undrained: false });
         self.adopt(py, key, Connection::new(descriptor, pattern, kind, now()))
     }
 
-    /// Takes over a connection, whose requests are all fetches.
-    #[allow(clippy::too_many_arguments)] // As answer_loop.pyi has them.
+    /// Adopts a connection whose requests are all fetches.
+    #[allow(clippy::too_many_arguments)] // The parameters of answer_loop.pyi.
     fn adopt_fetches(
         &self,
         py: Python<'_>,
@@ -247,7 +247,7 @@ impl Loop {
         self.order(py, |engine| engine.leave(key, Some("aborted")));
     }
 
-    /// This node leads from now on.
+    /// Begins an epoch that this node leads.
     fn lead(&self, py: Python<'_>, epoch: i32, epoch_start_offset: i64) {
         self.order(py, |engine| engine.lead(epoch, epoch_start_offset));
     }
@@ -257,7 +257,7 @@ impl Loop {
         self.order(py, Engine::resign);
     }
 
-    /// The answer to fetches, but for what changes.
+    /// The answer to fetches without its changing fields.
     fn set_template(
         &self,
         py: Python<'_>,
@@ -273,7 +273,7 @@ impl Loop {
         Ok(())
     }
 
-    /// What is appended from now on is in this file.
+    /// Later appends go to this file.
     fn begin_segment(&self, py: Python<'_>, descriptor: RawFd) -> PyResult<()> {
         let file = File::from(owned(descriptor)?);
         self.order(py, |engine| {
@@ -284,13 +284,13 @@ impl Loop {
         Ok(())
     }
 
-    /// Whole batches behind the last ones, at that place of the segment.
+    /// Adds whole batches behind the last ones, at that place of the segment.
     fn appended(&self, py: Python<'_>, position: u64, length: u64) -> PyResult<()> {
         let appended = |engine: &mut Engine| engine.log.as_mut().map_or(Ok(()), |log| log.appended(position, length));
         self.order(py, appended).map_err(refused)
     }
 
-    /// The high watermark.
+    /// Sets the high watermark.
     fn committed(&self, py: Python<'_>, high_watermark: i64) -> PyResult<()> {
         let is_new = self.order(py, |engine| match &engine.log {
             Some(log) if high_watermark > log.end_offset => {
@@ -308,34 +308,34 @@ impl Loop {
         Ok(())
     }
 
-    /// Where the log begins.
+    /// Sets where the log begins.
     fn set_log_start(&self, py: Python<'_>, offset: i64) {
         self.order(py, |engine| engine.log_start = offset);
     }
 
-    /// Connections that have left since the last call.
-    fn drain<'py>(&self, py: Python<'py>) -> Vec<Told<'py>> {
+    /// The connections that have left since the last call.
+    fn drain<'py>(&self, py: Python<'py>) -> Vec<LeftItem<'py>> {
         let left = match self.shared.try_lock() {
             Some(shared) => self.taken(shared),
             None => py.detach(|| self.taken(self.shared.lock())),
         };
-        left.into_iter().map(|left| told(py, left)).collect()
+        left.into_iter().map(|left| to_python(py, left)).collect()
     }
 
-    /// Of heartbeats since the last call, int64 triples: key, offset, time.
+    /// The heartbeats since the last call as int64 triples: key, offset, time.
     fn drain_contacts<'py>(&self, py: Python<'py>) -> Bound<'py, PyBytes> {
-        let has_any = self.heard.swap(false, Ordering::Acquire);
+        let has_any = self.has_contacts.swap(false, Ordering::Acquire);
         let contacts = if has_any { self.order(py, Engine::take_contacts) } else { Vec::new() };
         PyBytes::new(py, &words_of(&contacts))
     }
 
-    /// Of all fetchers, int64 fives: key and progress.
+    /// All fetchers as int64 fives: key and progress.
     fn progress<'py>(&self, py: Python<'py>) -> Bound<'py, PyBytes> {
         let progress = self.order(py, |engine| engine.progress());
         PyBytes::new(py, &words_of(&progress))
     }
 
-    /// How often each thing has happened, and how many connections there are.
+    /// Counts of events, and how many connections there are.
     fn counters<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyDict>> {
         let (counted, connections, waiting) =
             self.order(py, |engine| (engine.counters.clone(), engine.connections.len(), engine.waiting.keys.len()));

@@ -1,4 +1,4 @@
-//! What is known of the leader's log: the last batches of its epoch, where they are, and what was read of them last.
+//! The known part of the leader's log: the last batches of its epoch, their places, and the bytes that were read last.
 
 use std::collections::VecDeque;
 use std::fs::File;
@@ -7,9 +7,9 @@ use std::os::unix::fs::FileExt;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::Arc;
 
-/// So many batches are remembered; a fetch from below them is not answered here.
+/// Remembered batches; the loop does not answer a fetch from below them.
 const MOST_BATCHES: usize = 1 << 16;
-/// Of a read, but one batch at least: Kafka's MAX_BATCH_BYTES.
+/// The most bytes of a read, but at least one batch: Kafka's MAX_BATCH_BYTES.
 pub const MOST_BYTES: usize = 8 << 20;
 const MOST_READS: usize = 16;
 const MOST_READ_BYTES: usize = 16 << 20; // Two of the largest reads.
@@ -19,7 +19,7 @@ const CRC_END: usize = 21;
 const HEADER_END: usize = 61;
 const MAGIC: u8 = 2;
 
-/// Bytes of the log that many answers share; all of them together are counted.
+/// Bytes of the log that many answers share; a counter has the total of all.
 pub struct Records {
     pub bytes: Vec<u8>,
     counted: Arc<AtomicUsize>,
@@ -35,7 +35,7 @@ impl Drop for Records {
 struct Batch {
     base_offset: i64,
     last_offset: i64,
-    segment: usize, // How many were begun before it.
+    segment: usize, // Number of segments begun before it.
     position: u64,
     size: usize,
 }
@@ -46,7 +46,7 @@ impl Batch {
     }
 }
 
-/// A read: the batches from this offset on, so many bytes at the most, of the log as long as it was.
+/// The key of a read: an offset, the most bytes, and the end of the log then.
 #[derive(Clone, Copy, PartialEq)]
 struct Read {
     offset: i64,
@@ -54,7 +54,7 @@ struct Read {
     end_offset: i64,
 }
 
-/// Where a read's bytes are.
+/// The place of a read's bytes.
 pub struct Found {
     read: Read,
     segment: usize,
@@ -65,9 +65,9 @@ pub struct Found {
 pub struct Log {
     pub epoch: i32,
     epoch_start_offset: i64,
-    pub end_offset: i64, // -1: nothing was appended yet.
+    pub end_offset: i64, // -1 before the first append.
     segments: VecDeque<File>,
-    first_segment: usize, // How many were forgotten.
+    first_segment: usize, // Number of forgotten segments.
     batches: VecDeque<Batch>,
     last_reads: VecDeque<(Read, Arc<Records>)>, // The oldest first.
     counted: Arc<AtomicUsize>,
@@ -87,12 +87,12 @@ impl Log {
         }
     }
 
-    /// What is appended from now on is in this file.
+    /// Later appends go to this file.
     pub fn begin_segment(&mut self, file: File) {
         self.segments.push_back(file);
     }
 
-    /// Whole batches at that place of the last segment, behind the last ones: all of them are remembered, or none.
+    /// Adds whole batches at that place of the last segment, behind the last ones: all are remembered, or none.
     pub fn appended(&mut self, position: u64, length: u64) -> Result<(), String> {
         let file = self.segments.back().ok_or("no segment was begun since this node leads")?;
         let segment = self.first_segment + self.segments.len() - 1;
@@ -132,18 +132,18 @@ impl Log {
         let excess = self.batches.len().saturating_sub(MOST_BATCHES);
         self.batches.drain(..excess);
         while self.batches.front().is_some_and(|first| first.segment > self.first_segment) {
-            self.segments.pop_front(); // Closed, so that a segment that is deleted goes.
+            self.segments.pop_front(); // Dropping it closes the file, so that a deleted segment frees its space.
             self.first_segment += 1;
         }
     }
 
-    /// Whether a fetch from that offset is for this log as far as it is known here.
+    /// True if the remembered batches can answer a fetch from that offset.
     pub fn knows(&self, offset: i64) -> bool {
         let first = self.batches.front().map_or(i64::MAX, |batch| batch.base_offset);
         self.epoch_start_offset < offset && first <= offset && offset <= self.end_offset
     }
 
-    /// Where the whole batches are from the one with that offset on: of one segment, and at least one batch.
+    /// The place of the whole batches from that offset on: in one segment, at least one batch.
     pub fn find(&self, offset: i64, max_bytes: usize) -> Option<Found> {
         let row = self.batches.partition_point(|batch| batch.last_offset < offset);
         let first = self.batches.get(row)?;
@@ -155,12 +155,12 @@ impl Log {
         Some(Found { read, segment: first.segment, position: first.position, size })
     }
 
-    /// What was read of it lately.
+    /// The bytes of a recent read with the same key.
     pub fn known(&self, found: &Found) -> Option<Arc<Records>> {
         self.last_reads.iter().rev().find(|(read, _)| *read == found.read).map(|(_, records)| records.clone())
     }
 
-    /// Reads them. InvalidData for bytes that are not what was appended.
+    /// Reads the batches. InvalidData if the bytes are not the appended ones.
     pub fn read(&mut self, found: &Found) -> io::Result<Arc<Records>> {
         let segment = found.segment.checked_sub(self.first_segment).and_then(|at| self.segments.get(at));
         let file = segment.ok_or(io::ErrorKind::NotFound)?;
@@ -191,7 +191,7 @@ impl Log {
     }
 }
 
-/// Base offset, last offset and size of a batch by its header; None for what is none.
+/// Base offset, last offset and size of a batch by its header; None if it is not a batch header.
 fn described(header: &[u8]) -> Option<(i64, i64, usize)> {
     let int32 = |at: usize| header.get(at..)?.first_chunk().copied().map(i32::from_be_bytes);
     let base_offset = header.first_chunk().copied().map(i64::from_be_bytes)?;
@@ -201,7 +201,7 @@ fn described(header: &[u8]) -> Option<(i64, i64, usize)> {
     (is_batch && header.get(16) == Some(&MAGIC)).then_some((base_offset, last_offset, size))
 }
 
-/// Whether these are whole batches from that offset on, with the right CRCs.
+/// True if these are whole batches from that offset on, with the right CRCs.
 fn are_batches(mut bytes: &[u8], mut offset: i64) -> bool {
     while !bytes.is_empty() {
         let Some((base_offset, last_offset, size)) = described(bytes) else { return false };

@@ -1,19 +1,19 @@
-//! What the requests of a connection have in common: all bytes but those of a few integers.
+//! The bytes that all requests of a connection share: all but those of a few integers.
 
 use std::ops::Range;
 
 pub const SIZE_BYTES: usize = 4;
 const MOST_BYTES: usize = 4096;
 
-/// The last request's frame, size and all, and where the integers are that may be others in the next one.
+/// The last request's frame with its size, and the places of the integers that may change.
 pub struct Pattern {
     frame: Box<[u8]>,
     places: Vec<usize>,
-    fixed: Vec<Range<usize>>, // All other bytes.
+    fixed: Vec<Range<usize>>, // All bytes that do not change.
 }
 
 impl Pattern {
-    /// None for what is no whole frame, is too large, or has not all of these fields (their places and widths).
+    /// None if the frame is incomplete, too large, or lacks one of these fields (places and widths).
     pub fn new(frame: Vec<u8>, fields: &[(usize, usize)]) -> Option<Self> {
         let size = i32::from_be_bytes(*frame.first_chunk()?);
         let is_whole = usize::try_from(size).ok()? == frame.len() - SIZE_BYTES && frame.len() <= MOST_BYTES;
@@ -38,12 +38,12 @@ impl Pattern {
         &self.frame
     }
 
-    /// Whether a frame that begins with these bytes may be like it.
+    /// True if a frame that begins with these bytes may fit the pattern.
     pub fn may_begin_with(&self, bytes: &[u8]) -> bool {
         bytes.len() < SIZE_BYTES || bytes[..SIZE_BYTES] == self.frame[..SIZE_BYTES]
     }
 
-    /// Takes the fields of a frame that is like it; false for one that is not.
+    /// Takes the fields of a frame that fits the pattern; false if it does not fit.
     pub fn take(&mut self, frame: &[u8]) -> bool {
         let is_like = frame.len() == self.frame.len()
             && self.fixed.iter().all(|range| frame[range.clone()] == self.frame[range.clone()]);
@@ -67,7 +67,7 @@ impl Pattern {
     }
 }
 
-/// Whether a field lies behind the frame's size, and within the frame.
+/// True if a field lies behind the frame's size and within the frame.
 pub fn is_within(frame: &[u8], at: usize, width: usize) -> bool {
     at >= SIZE_BYTES && at.checked_add(width).is_some_and(|end| end <= frame.len())
 }

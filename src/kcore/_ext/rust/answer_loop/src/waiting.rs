@@ -1,4 +1,4 @@
-//! The fetches that wait, and the observers' turn: when what is new is told to all of them.
+//! The waiting fetches, and the passes that answer all of them when there is something new.
 
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
@@ -7,52 +7,53 @@ const MILLISECOND: i64 = 1_000_000;
 
 pub struct Waiting {
     pub keys: Vec<usize>,
-    /// When a wait may end: at most one entry a connection, which is looked at again if it waits longer by now.
+    /// When a wait may end: at most one entry a connection. An entry is renewed if the fetch waits longer by then.
     pub dues: BinaryHeap<Reverse<(i64, usize)>>,
-    pub turn: Turn,
+    pub passes: Passes,
 }
 
-/// Many that wait are answered together, and then none for a time that grows with their number: what is committed
-/// meanwhile costs one answer each, too. That time is twice as long while something is committed in each: thousands of
-/// brokers that register are told of each other. Source: kcore.raft.fetching.complete.
-pub struct Turn {
+/// Schedules passes: many waiting fetches are answered together, and the next pass comes after a pause that grows with
+/// their number. Records committed meanwhile cost one answer each, too. The pause doubles if something is committed in
+/// each pause: thousands of brokers that register are all sent each other's records. Source:
+/// kcore.raft.fetching.complete.
+pub struct Passes {
     ns_each: i64,
-    pub passes: u64,     // How many have begun.
-    left: Option<usize>, // Of the pass that is under way: who waits at a place below has not been looked at.
+    pub begun: u64,      // Number of passes that have begun.
+    left: Option<usize>, // Fetches at places below this one are still to be visited by the current pass.
     began: i64,
-    pub woken: i64,     // By that pass.
-    wake: i64,          // No pass begins before.
-    pub has_news: bool, // There is something for them then.
-    goes_on: bool,      // The pass had been waited for.
+    pub woken: i64,    // Fetches that the current pass answered.
+    wake: i64,         // The earliest time of the next pass.
+    pub has_new: bool, // There is something new for the waiting fetches.
+    goes_on: bool,     // The pass began after a pause.
 }
 
 impl Waiting {
     pub fn new(ns_each: i64) -> Self {
-        let turn = Turn {
+        let passes = Passes {
             ns_each,
-            passes: 0,
+            begun: 0,
             left: None,
             began: 0,
             woken: 0,
             wake: i64::MIN,
-            has_news: false,
+            has_new: false,
             goes_on: false,
         };
-        Self { keys: Vec::new(), dues: BinaryHeap::new(), turn }
+        Self { keys: Vec::new(), dues: BinaryHeap::new(), passes }
     }
 
-    /// The next one of the pass that is under way; None at its end.
+    /// The next fetch of the current pass; None at its end.
     pub fn next_of_pass(&mut self) -> Option<usize> {
-        let left = self.turn.left?.min(self.keys.len());
+        let left = self.passes.left?.min(self.keys.len());
         let next = left.checked_sub(1);
-        self.turn.left = next;
+        self.passes.left = next;
         if next.is_none() {
-            self.turn.end_pass();
+            self.passes.end_pass();
         }
         self.keys.get(next?).copied()
     }
 
-    /// Of those that wait the one whose time is over first, if that is so; else when it will be.
+    /// The waiting fetch whose time is over first, if it is over; else when it will be.
     pub fn next_over(&mut self, now: i64) -> Result<usize, i64> {
         let &Reverse((due, key)) = self.dues.peek().ok_or(i64::MAX)?;
         if due > now {
@@ -63,22 +64,22 @@ impl Waiting {
     }
 }
 
-impl Turn {
+impl Passes {
     pub fn is_passing(&self) -> bool {
         self.left.is_some()
     }
 
-    /// Whether those that have little to read wait for the others.
-    pub fn has_not_come(&self, now: i64) -> bool {
+    /// True if an observer with little to read has to wait for the next pass.
+    pub fn must_wait(&self, now: i64) -> bool {
         self.is_passing() || self.wake > now
     }
 
-    /// There is something new for those that wait. Begins a pass if the time has come.
-    pub fn tell(&mut self, waiting: usize, now: i64) {
-        let was_awaited = self.has_news;
-        self.has_news = self.has_not_come(now);
-        if !self.has_news && waiting > 0 {
-            self.passes += 1;
+    /// Notes that there is something new for the waiting fetches. Begins a pass if the time has come.
+    pub fn announce(&mut self, waiting: usize, now: i64) {
+        let was_awaited = self.has_new;
+        self.has_new = self.must_wait(now);
+        if !self.has_new && waiting > 0 {
+            self.begun += 1;
             self.goes_on = was_awaited;
             (self.left, self.began, self.woken) = (Some(waiting), now, 0);
         }
@@ -93,17 +94,17 @@ impl Turn {
         }
     }
 
-    /// When a pass is to begin.
+    /// When the next pass begins.
     pub fn due(&self) -> i64 {
-        if self.has_news && !self.is_passing() {
+        if self.has_new && !self.is_passing() {
             self.wake
         } else {
             i64::MAX
         }
     }
 
-    /// Another leader's.
+    /// Forgets the passes of an earlier leader.
     pub fn forget(&mut self) {
-        (self.left, self.wake, self.has_news) = (None, i64::MIN, false);
+        (self.left, self.wake, self.has_new) = (None, i64::MIN, false);
     }
 }

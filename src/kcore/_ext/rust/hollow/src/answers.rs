@@ -1,6 +1,6 @@
-//! The two answers that come thousands of times a second, read as far as the loop needs them.
-//!
-//! Whatever is not as usual is left to Python, which decodes the whole message.
+//! Reads the two answers that come thousands of times a second, as far as the loop needs them.
+
+//! Python decodes the whole message of every unusual answer.
 
 /// BrokerHeartbeatResponse, versions 0 to 2.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -11,13 +11,13 @@ pub struct Heartbeat {
     pub should_shut_down: bool,
 }
 
-/// The beginning of a FetchResponse, version 13 or later, of the one partition of the metadata log.
+/// The beginning of a FetchResponse, version 13 or later, for the one partition of the metadata log.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Head {
     pub is_usual: bool, // No error, and one partition.
     pub high_watermark: i64,
-    pub records: usize, // Their bytes.
-    pub end: usize,     // Where they begin.
+    pub records: usize, // Size of the records in bytes.
+    pub end: usize,     // Where the records begin.
 }
 
 /// Reads big-endian fields; None past the end.
@@ -62,7 +62,7 @@ impl<'a> Fields<'a> {
         None
     }
 
-    /// A compact string; a null one, where it may be null, is empty.
+    /// A compact string; a null string, where allowed, is empty.
     pub fn text(&mut self, nullable: bool) -> Option<&'a [u8]> {
         match self.varint()?.checked_sub(1) {
             Some(size) => self.bytes(size).filter(|text| std::str::from_utf8(text).is_ok()),
@@ -70,7 +70,7 @@ impl<'a> Fields<'a> {
         }
     }
 
-    /// Tagged fields, ascending, none of which is in `unusual`.
+    /// Skips ascending tagged fields; None if one is in `unusual`.
     pub fn tags(&mut self, unusual: &[usize]) -> Option<()> {
         let mut least = 0;
         for _ in 0..self.varint()? {
@@ -85,14 +85,14 @@ impl<'a> Fields<'a> {
     }
 }
 
-/// The correlation id that an answer begins with.
+/// The correlation id at the begin of an answer.
 pub fn correlation(frame: &[u8]) -> Option<i32> {
     Fields(frame).int32()
 }
 
 pub fn heartbeat(frame: &[u8]) -> Option<Heartbeat> {
     let mut fields = Fields(frame.get(4..)?);
-    fields.tags(&[])?; // The header's.
+    fields.tags(&[])?; // Tags of the header.
     fields.int32()?; // throttle_time_ms
     Some(Heartbeat {
         error_code: fields.int16()?,
@@ -105,10 +105,10 @@ pub fn heartbeat(frame: &[u8]) -> Option<Heartbeat> {
 const DIVERGING_EPOCH: usize = 0;
 const SNAPSHOT_ID: usize = 2;
 
-/// None where the bytes end before the records begin, or are no such answer.
+/// None if the bytes end before the records begin, or are not a fetch answer.
 pub fn head(frame: &[u8]) -> Option<Head> {
     let mut fields = Fields(frame.get(4..)?);
-    fields.tags(&[])?; // The header's.
+    fields.tags(&[])?; // Tags of the header.
     fields.int32()?; // throttle_time_ms
     let error_code = fields.int16()?;
     fields.int32()?; // session_id
@@ -126,7 +126,7 @@ pub fn head(frame: &[u8]) -> Option<Head> {
     Some(Head { is_usual, high_watermark, records, end: frame.len() - fields.0.len() })
 }
 
-/// Of what follows the records: false for a divergence, a snapshot, or bytes that are no such thing.
+/// True if the bytes behind the records have no divergence and no snapshot, and are well formed.
 pub fn has_usual_tags(rest: &[u8]) -> bool {
     Fields(rest).tags(&[DIVERGING_EPOCH, SNAPSHOT_ID]).is_some()
 }

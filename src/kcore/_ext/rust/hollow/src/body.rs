@@ -1,17 +1,17 @@
-//! Bodies of control requests: walked by a program that Python makes of the schema, and what their answers are made of.
+//! Walks the bodies of control requests by a program that Python makes of the schema, and builds their answers.
 
 use crate::answers::Fields;
 
-/// How one field is read. Lengths are compact: the number and one more, as a varint.
+/// The way to read one field. Lengths are compact: the number plus one, as a varint.
 #[derive(Debug, PartialEq)]
 pub enum Step {
     Skip(usize),       // bytes
     Text(bool),        // a string, and whether it may be null
-    Items(usize),      // an array of elements of so many bytes
+    Items(usize),      // an array of elements of that many bytes
     Tags,              // tagged fields
-    Topic,             // a string that the answer has again for each of its partitions
-    TopicId,           // 16 bytes that the answer has again in front of its partitions
-    Partition,         // the int32 of a partition, which the answer has again
+    Topic,             // a string that the answer repeats for each of its partitions
+    TopicId,           // 16 bytes that the answer repeats in front of its partitions
+    Partition,         // the int32 of a partition, which the answer repeats
     Rows(Box<[Step]>), // an array of structs
 }
 
@@ -19,7 +19,7 @@ const ID_BYTES: usize = 16;
 const INDEX_BYTES: usize = 4;
 const CODE_BYTES: usize = 2;
 
-/// What the answer lists behind its error code.
+/// The lists of an answer behind its error code.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Lists {
     Nothing,
@@ -27,7 +27,7 @@ pub enum Lists {
     Topics,     // by id, with partitions
 }
 
-/// The steps that (name, number) pairs stand for: "rows" begins an array, and "end" ends it. None for what is none.
+/// The steps for (name, number) pairs: "rows" begins an array, and "end" ends it. None if the names are invalid.
 pub fn program(named: &[(String, usize)]) -> Option<Box<[Step]>> {
     let mut rest = named.iter();
     let steps = steps_of(&mut rest, 0)?;
@@ -55,15 +55,15 @@ fn steps_of<'a>(named: &mut impl Iterator<Item = &'a (String, usize)>, depth: us
     (depth == 0).then(|| steps.into())
 }
 
-/// The partitions that a body names. Topics without partitions are there, too: an answer by topics has them.
+/// The partitions that a body names, and topics without partitions: an answer by topics lists them.
 #[derive(Default)]
 pub struct Found<'a> {
-    topics: Vec<(&'a [u8], usize)>, // The bytes that stand for each, and where its partitions begin.
+    topics: Vec<(&'a [u8], usize)>, // The bytes of each topic, and where its partitions begin.
     partitions: Vec<[u8; INDEX_BYTES]>,
 }
 
 impl<'a> Found<'a> {
-    /// None for bytes that are no such body.
+    /// None if the bytes are not a body by these steps.
     pub fn read(body: &'a [u8], steps: &[Step]) -> Option<Self> {
         let mut found = Self::default();
         let mut fields = Fields(body);
@@ -96,7 +96,7 @@ impl<'a> Found<'a> {
                 Step::Partition => self.partitions.push(fields.array()?),
                 Step::Rows(inner) => {
                     for _ in 0..fields.varint()?.checked_sub(1)? {
-                        self.walk(fields, inner)?; // Of one byte at least, so that the bytes bound the turns.
+                        self.walk(fields, inner)?; // Each element has at least one byte, so the bytes bound this loop.
                     }
                 }
             }
@@ -104,7 +104,7 @@ impl<'a> Found<'a> {
         Some(())
     }
 
-    /// Adds the body of the answer: this error for the request and for all of its partitions.
+    /// Appends the body of the answer: this error for the request and for all of its partitions.
     pub fn answer(&self, lists: Lists, error: i16, into: &mut Vec<u8>) {
         let code = error.to_be_bytes();
         into.extend(code);

@@ -34,13 +34,13 @@ pub struct Broker {
     pub owed: Option<i64>, // when the first heartbeat was due that was lost with its connection
     pub interval: i64,     // nanoseconds between an answer and the next heartbeat
     pub want_shut_down: bool,
-    pub asks_at_once: bool, // once the heartbeat under way is answered
-    pub sent: i64,          // when the last heartbeat was sent (ns); 0: none was
-    pub flags: u8,          // of the last heartbeat's answer
-    pub offset: i64,        // to fetch next
-    pub last_epoch: i32,    // of the record before it
+    pub wanted_at_once: bool, // a heartbeat is wanted as soon as the current one is answered
+    pub sent: i64,            // when the last heartbeat was sent (ns); 0: none was
+    pub flags: u8,            // flags of the last heartbeat's answer
+    pub offset: i64,          // offset to fetch next
+    pub last_epoch: i32,      // epoch of the record before that offset
     pub high_watermark: i64,
-    pub committed: i64, // the end of what it has read and knows to be committed
+    pub committed: i64, // end of the records that it has read and whose commit it was sent
 }
 
 impl Broker {
@@ -55,7 +55,7 @@ impl Broker {
             owed: None,
             interval,
             want_shut_down: false,
-            asks_at_once: false,
+            wanted_at_once: false,
             sent: 0,
             flags: 0,
             offset: 0,
@@ -65,7 +65,7 @@ impl Broker {
         }
     }
 
-    /// The connection for heartbeats ends: the current or next heartbeat has no answer until there is another one.
+    /// Notes a heartbeat as owed when its connection ends: it has no answer until there is another connection.
     pub fn owe(&mut self) {
         if self.beats {
             let is_under_way = self.links[HEARTBEATS].phase == Phase::Waiting;
@@ -73,7 +73,7 @@ impl Broker {
         }
     }
 
-    /// When the oldest heartbeat was due that waits for the answer to the current one.
+    /// When the oldest heartbeat was due that waits for the current answer.
     pub fn answered_due(&mut self) -> i64 {
         self.owed.take().map_or(self.sent_due, |due| due.min(self.sent_due))
     }
@@ -100,14 +100,14 @@ impl Broker {
         self.links[FETCHES].send(now)
     }
 
-    /// Speaks under this epoch from now on: another one is another life, of which nothing has been answered.
+    /// Sets the broker epoch; a new epoch is a new incarnation, which has had no answer yet.
     pub fn live(&mut self, epoch: i64) {
         if self.epoch != epoch {
             (self.epoch, self.flags) = (epoch, 0);
         }
     }
 
-    /// Whether it has read its own registration, whose offset is its epoch: it may be unfenced from then on.
+    /// True if it has read its own registration, whose offset is its epoch: only then may it be unfenced.
     pub fn knows_itself(&self) -> bool {
         self.epoch >= 0 && self.committed > self.epoch
     }
@@ -116,7 +116,7 @@ impl Broker {
         (self.offset, self.last_epoch) = (offset, last_epoch);
     }
 
-    /// True if more is known to be committed than before.
+    /// Advances the committed end; true if it moved.
     pub fn advance(&mut self, high_watermark: i64) -> bool {
         self.high_watermark = high_watermark;
         let committed = self.offset.min(high_watermark);

@@ -1,4 +1,4 @@
-//! The loop's state, and what happens to it: readiness, time, and the orders of Python.
+//! The loop's state and its events: readiness, time, and calls from Python.
 
 use std::cmp::Reverse;
 use std::collections::{BinaryHeap, VecDeque};
@@ -15,9 +15,9 @@ use crate::link::{Link, Phase};
 use crate::stream::Fetched;
 use crate::tape::Tape;
 
-/// What Python is told: the row, the connection, what happened, when (ns), and more of it.
+/// A notice for Python: row, connection, kind, time (ns), and details.
 pub type Notice = (usize, usize, &'static str, i64, Vec<u8>);
-/// A broker's row, the end of what it knows to be committed, and when (ns).
+/// A broker's row, the end of its committed records, and the time (ns).
 pub type Arrival = [i64; 3];
 
 pub const CAUGHT_UP: u8 = 1;
@@ -48,16 +48,16 @@ pub struct Engine {
     pub arrivals: Vec<Arrival>,
     pub notices: Vec<Notice>,
     pub counters: Counters,
-    pub latency: Histogram, // of heartbeats, from when they were due to the answer that ended their wait
-    pub lag: Histogram,     // of a heartbeat, from when it was due to when it was sent
+    pub latency: Histogram, // of heartbeats, from their due times to the answer that ended their wait
+    pub lag: Histogram,     // of a heartbeat, from its due time to its sending
     limits: Limits,
     dues: BinaryHeap<Reverse<(i64, usize)>>,
-    fetched: VecDeque<(usize, bool)>, // Rows with a fetch's answer to read, and whether the peer ends the connection.
+    fetched: VecDeque<(usize, bool)>, // Rows with a fetch answer to read, and whether the peer ends the connection.
     scratch: Vec<u8>,
 }
 
 const SCRATCH_BYTES: usize = 1 << 18;
-/// Fetches' answers are read for so long before heartbeats and their answers have their turn.
+/// Fetch answers are read for this time before heartbeats and their answers are served.
 pub const SLICE_NS: i64 = 1_000_000;
 
 impl Engine {
@@ -82,14 +82,14 @@ impl Engine {
     pub fn connect(&mut self, row: usize, which: usize, address: SocketAddr, registry: &Registry, now: i64) {
         let token = Token(row * LINKS + which);
         if which == HEARTBEATS {
-            self.brokers[row].flags = 0; // The first answer is told, whatever was told before.
+            self.brokers[row].flags = 0; // The first answer of a new epoch is always reported.
         }
         if let Err(error) = self.brokers[row].links[which].connect(address, token, registry, now) {
             self.fail(row, which, error.to_string(), now);
         }
     }
 
-    /// Heartbeats from `due` on, or none any more.
+    /// Starts heartbeats from `due` on, or stops them.
     pub fn set_beats(&mut self, row: usize, beats: bool, due: i64, interval: i64) {
         let broker = &mut self.brokers[row];
         (broker.beats, broker.due, broker.interval) = (beats, due, interval);
@@ -103,7 +103,7 @@ impl Engine {
         self.fetch_if_ready(row, now);
     }
 
-    /// The connection is ready for something.
+    /// Handles readiness of a connection.
     pub fn on_event(&mut self, event: &Event, now: i64) {
         let (row, which) = (event.token().0 / LINKS, event.token().0 % LINKS);
         if event.is_writable() {
@@ -123,7 +123,7 @@ impl Engine {
         }
     }
 
-    /// Reads the next answer to a fetch, which may be long; false if there is none more.
+    /// Reads the next fetch answer, which may be long; false if there is none.
     pub fn go_on(&mut self, now: i64) -> bool {
         if let Some((row, ends)) = self.fetched.pop_front() {
             if self.brokers[row].links[FETCHES].is_open() {
@@ -151,7 +151,7 @@ impl Engine {
         }
     }
 
-    /// Reads until nothing is left: that is so when less comes than would fit in, unless the peer `ends` the connection.
+    /// Reads until nothing is left: a short read says so, unless the peer `ends` the connection.
     fn read_all(&mut self, row: usize, which: usize, scratch: &mut [u8], ends: bool, now: i64) -> Result<(), String> {
         while let Some(count) = self.brokers[row].links[which].read(scratch)? {
             if which == HEARTBEATS {
@@ -167,7 +167,7 @@ impl Engine {
     }
 
     fn take_heartbeats(&mut self, row: usize, bytes: &[u8], now: i64) -> Result<(), String> {
-        let mut answer = None; // One request is under way, so there is one answer at the most.
+        let mut answer = None; // Only one request is under way, so there is at most one answer.
         let most = self.limits.frame_bytes.min(MOST_HELD);
         self.brokers[row].links[HEARTBEATS].take(bytes, most, |frame| {
             answer = Some(answers::heartbeat(frame).ok_or("a heartbeat's answer that cannot be read"));
@@ -197,7 +197,7 @@ impl Engine {
                 (offset, last_epoch, high_watermark, bytes)
             }
             Fetched::Unusual(frame) => {
-                self.brokers[row].fetches = false; // Until Python has seen to it.
+                self.brokers[row].fetches = false; // No fetch until Python has handled the answer.
                 return self.notices.push((row, FETCHES, "answer", now, frame));
             }
         };
@@ -210,7 +210,7 @@ impl Engine {
             self.arrivals.push([row as i64, broker.committed, now]);
         }
         if broker.knows_itself() && !knew_itself {
-            self.ask_at_once(row, now); // Kafka's brokers ask every 10 ms until then, whether they are caught up.
+            self.ask_at_once(row, now); // Until then Kafka's brokers check every 10 ms whether they are caught up.
         }
         self.fetch_if_ready(row, now);
     }
@@ -220,10 +220,10 @@ impl Engine {
         let broker = &mut self.brokers[row];
         let due = broker.answered_due();
         self.latency.add_due(due, broker.interval, now);
-        let asks_at_once = std::mem::take(&mut broker.asks_at_once);
+        let wanted_at_once = std::mem::take(&mut broker.wanted_at_once);
         if broker.due == broker.sent_due {
-            broker.due = if asks_at_once { now } else { now + broker.interval };
-        } // Else an order came meanwhile, which says when.
+            broker.due = if wanted_at_once { now } else { now + broker.interval };
+        } // Otherwise a call from Python set the time meanwhile.
         if broker.is_ready_to_beat(now) {
             self.beat_if_due(row, now);
         } else if broker.beats {
@@ -245,7 +245,7 @@ impl Engine {
         }
     }
 
-    /// Sends the heartbeats that are due, and gives up connections whose answer is overdue; when the next one is due.
+    /// Sends due heartbeats and gives up connections with an overdue answer; returns when the next heartbeat is due.
     pub fn on_time(&mut self, now: i64) -> Option<i64> {
         while let Some(&Reverse((due, row))) = self.dues.peek() {
             if due > now {
@@ -254,7 +254,8 @@ impl Engine {
             self.dues.pop();
             let broker = &self.brokers[row];
             if broker.due == due && broker.is_ready_to_beat(now) {
-                self.lag.add(now - due); // Only here: one that waited for its connection or an answer is not our lag.
+                // Counted only here: a heartbeat that waited for its connection or an answer is not our lag.
+                self.lag.add(now - due);
                 self.beat_if_due(row, now);
             }
         }
@@ -271,17 +272,17 @@ impl Engine {
         }
     }
 
-    /// What the connections hold of answers that are not whole, the batch that all of them share included.
+    /// Bytes of incomplete answers in the connections, with the batch that all of them share.
     pub fn buffered_bytes(&self) -> usize {
         let links = self.brokers.iter().flat_map(|broker| &broker.links);
         links.map(Link::capacity).sum::<usize>() + self.tape.capacity()
     }
 
-    /// A heartbeat that is wanted at once is due when the one before it is answered: no broker sends two at a time.
+    /// Makes the next heartbeat due at once, or as soon as the current one is answered: no broker sends two at a time.
     fn ask_at_once(&mut self, row: usize, now: i64) {
         let broker = &mut self.brokers[row];
         if broker.links[HEARTBEATS].phase == Phase::Waiting {
-            broker.asks_at_once = true;
+            broker.wanted_at_once = true;
         } else {
             broker.due = now;
             self.beat_if_due(row, now);
@@ -306,7 +307,7 @@ impl Engine {
         }
     }
 
-    /// No more heartbeats: none is due any more.
+    /// Stops heartbeats: none is due any more.
     pub fn rest(&mut self, row: usize) {
         let broker = &mut self.brokers[row];
         (broker.beats, broker.owed) = (false, None);

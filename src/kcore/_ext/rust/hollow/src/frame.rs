@@ -1,19 +1,19 @@
-//! Requests as frames whose changing fields are written in place, and answers cut out of a stream of bytes.
+//! Request frames whose changing fields are overwritten in place, and splitting of a byte stream into answers.
 
 use std::ops::Range;
 
-/// A request's whole frame, size and all, and where its changing fields are.
+/// A request's whole frame with its size, and the places of its changing fields.
 #[derive(Clone)]
 pub struct Request {
     pub frame: Vec<u8>,
-    /// Of the correlation id, then as the request's own constants say; None for a field that this version lacks.
+    /// Place of the correlation id, then by the request's own constants; None for a field that this version lacks.
     places: Vec<Option<usize>>,
 }
 
 pub const CORRELATION: usize = 0;
 
 impl Request {
-    /// None where a field would not lie within the frame.
+    /// None if a field would not lie within the frame.
     pub fn new(frame: Vec<u8>, places: Vec<Option<usize>>, widths: &[usize]) -> Option<Self> {
         let fits = |(place, &width): (&Option<usize>, &usize)| {
             place.is_none_or(|at| at.checked_add(width).is_some_and(|end| end <= frame.len()))
@@ -30,16 +30,16 @@ impl Request {
 }
 
 pub const SIZE_BYTES: usize = 4;
-/// Of a frame that a connection holds until it is whole: heartbeats' answers, and of fetches' those without records.
+/// The largest frame that a connection holds: heartbeat answers, and fetch answers without their records.
 pub const MOST_HELD: usize = 1 << 16;
 
-/// What came of a connection and is no whole frame yet.
+/// The received bytes of an incomplete frame.
 #[derive(Default)]
 pub struct Incoming {
     bytes: Vec<u8>,
 }
 
-/// The size of a frame that may come.
+/// The size of a frame, checked against the limit.
 pub fn size_of(size: [u8; SIZE_BYTES], most: usize) -> Result<usize, String> {
     let size = i32::from_be_bytes(size);
     let known = usize::try_from(size).ok().filter(|&length| length <= most);
@@ -51,7 +51,7 @@ impl Incoming {
         self.bytes.capacity()
     }
 
-    /// Takes more bytes and hands on every whole frame, without its size. An answer in one piece is not copied.
+    /// Takes more bytes and passes every whole frame on, without its size. An answer in one piece is not copied.
     pub fn take(&mut self, mut fresh: &[u8], most: usize, mut frame: impl FnMut(&[u8])) -> Result<(), String> {
         if !self.bytes.is_empty() {
             self.bytes.extend_from_slice(fresh);

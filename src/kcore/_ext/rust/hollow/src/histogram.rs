@@ -1,8 +1,8 @@
-//! How often each duration was seen: 32 steps between a power of two and the next, so 3 % at the most are lost.
+//! Counts of durations: 32 steps between a power of two and the next, so the error is at most 3 %.
 
 pub const STEP_BITS: u32 = 5;
 const STEPS: usize = 1 << STEP_BITS;
-/// Durations up to 2^40 ns, some 18 minutes; longer ones count as that.
+/// Durations up to 2^40 ns, some 18 minutes; longer ones count as the longest.
 const BUCKETS: usize = (40 - STEP_BITS as usize + 1) * STEPS;
 
 pub struct Histogram {
@@ -14,22 +14,21 @@ impl Histogram {
         Self { counts: vec![0; BUCKETS] }
     }
 
-    /// Counts one duration, in nanoseconds; what is negative is none.
+    /// Counts one duration, in nanoseconds; a negative one is ignored.
     pub fn add(&mut self, duration_ns: i64) {
         self.counts[bucket_of(duration_ns.max(0) as u64).min(BUCKETS - 1)] += 1;
     }
 
-    /// Counts the latency of every request that was due from `due` to `now`, one an interval: the first was answered now,
-    /// and the others were not sent, because their sender waited for that answer.
-    ///
-    /// The work is that of the buckets at most, however many requests were due.
+    /// Counts the latency of every request that was due from `due` to `now`, one an interval: the first was answered
+    /// now, and the others were not sent, because their sender waited for that answer. The time is bounded by the
+    /// number of buckets, however many requests were due.
     pub fn add_due(&mut self, due: i64, interval: i64, now: i64) {
         self.add(now - due);
         let longest = now.saturating_sub(due);
         if interval <= 0 || longest <= interval {
             return;
         }
-        let count = (longest - 1) / interval; // of the others: each is later by an interval, and due before now
+        let count = (longest - 1) / interval; // the other requests: each is later by an interval, and due before now
         if count <= BUCKETS as i64 {
             (1..=count).for_each(|later| self.add(longest - later * interval));
             return;
@@ -45,7 +44,7 @@ impl Histogram {
         }
     }
 
-    /// The counts since the last call, as the bytes of int64 in the machine's order.
+    /// The counts since the last call, as the bytes of int64 in native order.
     pub fn take(&mut self) -> Vec<u8> {
         let taken = self.counts.iter().flat_map(|count| count.to_ne_bytes()).collect();
         self.counts.fill(0);
@@ -61,7 +60,7 @@ fn floor_of(bucket: usize) -> i64 {
     ((bucket % STEPS + STEPS) as i64) << (bucket / STEPS - 1)
 }
 
-/// Below STEPS a bucket a nanosecond; from there on STEPS buckets a power of two.
+/// Below STEPS one bucket a nanosecond; above, STEPS buckets a power of two.
 fn bucket_of(duration_ns: u64) -> usize {
     let power = 63 - (duration_ns | 1).leading_zeros();
     if power < STEP_BITS {

@@ -1,4 +1,4 @@
-//! The loop that keeps thousands of hollow brokers alive, as the Python module `kcore._ext.hollow`.
+//! The Python module `kcore._ext.hollow`: a loop that keeps thousands of hollow brokers alive.
 
 mod answers;
 mod body;
@@ -34,15 +34,15 @@ const EVENTS_AT_ONCE: usize = 1024;
 const OVERDUE_EVERY_NS: i64 = 500_000_000;
 const CLOCK_READINGS: usize = 10;
 
-/// What Python and the loop's thread share. Nobody waits for the GIL while holding the state.
+/// The state that Python and the loop's thread share. No thread waits for the GIL while it holds the state.
 struct Shared {
     engine: Engine,
-    told: bool, // Python was woken and has not drained yet.
+    is_woken: bool, // Python was woken and has not drained yet.
 }
 
-/// Hollow brokers of one process: their heartbeats and fetches, answered without Python.
+/// The hollow brokers of one process: their heartbeats and fetches, answered without Python.
 ///
-/// `run` is for a thread of its own; all other methods may be called meanwhile. Times are nanoseconds of
+/// Call `run` in a thread of its own; all other methods may be called meanwhile. Times are nanoseconds of
 /// `time.monotonic_ns()`. A broker is a row, in the order of `add`; a connection is 0 (heartbeats) or 1 (fetches).
 #[pyclass(frozen)]
 struct Loop {
@@ -53,8 +53,8 @@ struct Loop {
     stopped: AtomicBool,
     began: Instant,
     began_ns: i64,
-    told: Mutex<pipe::Sender>,
-    tells: pipe::Receiver,
+    wake_sender: Mutex<pipe::Sender>,
+    wake_receiver: pipe::Receiver,
 }
 
 impl Loop {
@@ -66,7 +66,7 @@ impl Loop {
         self.shared.lock()
     }
 
-    /// One order of Python's: with the state, then the loop looks at it anew.
+    /// Calls `work` with the state for Python; then wakes the loop to look at the state again.
     fn order<T: Send>(
         &self,
         py: Python<'_>,
@@ -82,15 +82,15 @@ impl Loop {
     }
 
     /// Wakes Python, once for all that it has not drained.
-    fn tell(&self, shared: &mut Shared) {
-        let news = !shared.engine.notices.is_empty() || !shared.engine.tape.seen.is_empty();
-        if news && !shared.told {
-            shared.told = true;
-            let _ = self.told.lock().write(&[1]); // A full pipe wakes, too.
+    fn wake_python(&self, shared: &mut Shared) {
+        let has_events = !shared.engine.notices.is_empty() || !shared.engine.tape.seen.is_empty();
+        if has_events && !shared.is_woken {
+            shared.is_woken = true;
+            let _ = self.wake_sender.lock().write(&[1]); // A full pipe wakes Python, too.
         }
     }
 
-    fn turn(&self, poll: &mut Poll, events: &mut Events, timeout: Duration) -> std::io::Result<Duration> {
+    fn run_once(&self, poll: &mut Poll, events: &mut Events, timeout: Duration) -> std::io::Result<Duration> {
         match poll.poll(events, Some(timeout)) {
             Err(error) if error.kind() == std::io::ErrorKind::Interrupted => return Ok(Duration::ZERO),
             found => found?,
@@ -98,7 +98,7 @@ impl Loop {
         let mut shared = self.engine();
         for event in events.iter().filter(|event| event.token() != WAKE) {
             shared.engine.on_event(event, self.now());
-            MutexGuard::bump(&mut shared); // An order of Python's waits for one connection at the most.
+            MutexGuard::bump(&mut shared); // A call from Python waits for one connection at most.
         }
         let until = self.now() + SLICE_NS;
         let mut has_more = true;
@@ -107,7 +107,7 @@ impl Loop {
             MutexGuard::bump(&mut shared);
         }
         let due = shared.engine.on_time(self.now()).unwrap_or(i64::MAX);
-        self.tell(&mut shared);
+        self.wake_python(&mut shared);
         if has_more {
             return Ok(Duration::ZERO);
         }
@@ -115,8 +115,8 @@ impl Loop {
     }
 }
 
-/// One moment by our clock and by Python's, `time.monotonic_ns()`: the closest of a few pairs of readings, since a thread
-/// may lose its processor between two.
+/// One moment by our clock and by Python's `time.monotonic_ns()`: the closest of a few pairs of readings, since a
+/// thread may lose its processor between two.
 fn clocks(py: Python<'_>) -> PyResult<(Instant, i64)> {
     let monotonic_ns = py.import("time")?.getattr("monotonic_ns")?;
     let mut closest = None;
@@ -147,7 +147,7 @@ fn words_of<const N: usize>(rows: Vec<[i64; N]>) -> Vec<u8> {
     rows.iter().flatten().flat_map(|word| word.to_ne_bytes()).collect()
 }
 
-/// What `drain` gives: notices, the tape's bytes and what was seen of its batches, arrivals.
+/// The result of `drain`: notices, the tape's bytes and facts of its batches, arrivals.
 type Drained<'py> = (Vec<Notice>, Bound<'py, PyBytes>, Bound<'py, PyBytes>, Bound<'py, PyBytes>);
 
 #[pymethods]
@@ -158,19 +158,19 @@ impl Loop {
         let poll = Poll::new()?;
         let registry = poll.registry().try_clone()?;
         let waker = Waker::new(&registry, WAKE)?;
-        let (told, tells) = pipe::new()?;
+        let (wake_sender, wake_receiver) = pipe::new()?;
         let engine = Engine::new(Limits { frame_bytes, timeout_ns });
         let (began, began_ns) = clocks(py)?;
         Ok(Self {
-            shared: Mutex::new(Shared { engine, told: false }),
+            shared: Mutex::new(Shared { engine, is_woken: false }),
             poll: Mutex::new(poll),
             registry,
             waker,
             stopped: AtomicBool::new(false),
             began,
             began_ns,
-            told: Mutex::new(told),
-            tells,
+            wake_sender: Mutex::new(wake_sender),
+            wake_receiver,
         })
     }
 
@@ -181,7 +181,7 @@ impl Loop {
             let mut events = Events::with_capacity(EVENTS_AT_ONCE);
             let (mut timeout, mut overdue) = (Duration::ZERO, self.now());
             while !self.stopped.load(Ordering::Relaxed) {
-                timeout = self.turn(&mut poll, &mut events, timeout).map_err(Some)?;
+                timeout = self.run_once(&mut poll, &mut events, timeout).map_err(Some)?;
                 if self.now() - overdue > OVERDUE_EVERY_NS {
                     overdue = self.now();
                     self.engine().engine.give_up_overdue(overdue);
@@ -201,12 +201,13 @@ impl Loop {
         Ok(self.waker.wake()?)
     }
 
-    /// Readable when there is something to drain.
+    /// Readable if there is something to drain.
     fn fileno(&self) -> i32 {
-        self.tells.as_raw_fd()
+        self.wake_receiver.as_raw_fd()
     }
 
-    /// One more hollow broker: frames of its heartbeat and its fetch, and the places of their changing fields; its row.
+    /// Adds a hollow broker: frames of its heartbeat and its fetch, and the places of their changing fields; returns
+    /// its row.
     fn add(
         &self,
         py: Python<'_>,
@@ -223,7 +224,7 @@ impl Loop {
         }))
     }
 
-    /// Begins a connection to "address:port", and says when; a notice tells how it ends.
+    /// Begins a connection to "address:port" and returns the time; a notice reports the result.
     fn connect(&self, py: Python<'_>, row: usize, which: usize, address: &str) -> PyResult<i64> {
         check_link(which)?;
         let address: SocketAddr =
@@ -234,13 +235,13 @@ impl Loop {
         })
     }
 
-    /// Ends a connection at once, as a killed process does; no notice.
+    /// Ends a connection at once, as a killed process does; without a notice.
     fn close(&self, py: Python<'_>, row: usize, which: usize) -> PyResult<()> {
         check_link(which)?;
         self.order(py, row, |engine, _| engine.brokers[row].links[which].close())
     }
 
-    /// Heartbeats under this broker epoch from `due_ns` on, one `interval_ns` after the answer to the one before.
+    /// Sends heartbeats under this broker epoch from `due_ns` on, one `interval_ns` after the answer to the one before.
     #[pyo3(signature = (row, epoch, due_ns, interval_ns, *, want_shut_down = false))]
     fn beat(
         &self,
@@ -259,18 +260,18 @@ impl Loop {
         })
     }
 
-    /// No more heartbeats; the connection stays.
+    /// Stops heartbeats; the connection stays.
     fn rest(&self, py: Python<'_>, row: usize) -> PyResult<()> {
         self.order(py, row, |engine, _| engine.rest(row))
     }
 
-    /// Other offline directories, say: the frame of all heartbeats from now on.
+    /// Sets the frame of all later heartbeats, for example with other offline directories.
     fn set_heartbeat(&self, py: Python<'_>, row: usize, heartbeat: (Vec<u8>, Vec<Option<usize>>)) -> PyResult<()> {
         let heartbeat = request(heartbeat, &broker::heartbeat::WIDTHS)?;
         self.order(py, row, |engine, _| engine.brokers[row].links[broker::HEARTBEATS].next = Some(heartbeat))
     }
 
-    /// Fetches from `offset` on, behind a record of `last_epoch`, or no more.
+    /// Fetches from `offset` on, behind a record of `last_epoch`; or stops fetching.
     #[pyo3(signature = (row, fetches, *, offset = None, last_epoch = 0))]
     fn fetch(&self, py: Python<'_>, row: usize, fetches: bool, offset: Option<i64>, last_epoch: i32) -> PyResult<()> {
         self.order(py, row, |engine, now| {
@@ -281,31 +282,31 @@ impl Loop {
         })
     }
 
-    /// The epoch of the quorum's leader, for the fetches of all brokers.
+    /// Sets the epoch of the quorum's leader for the fetches of all brokers.
     fn set_leader_epoch(&self, py: Python<'_>, leader_epoch: i32) {
         py.detach(|| self.engine().engine.leader_epoch = leader_epoch);
     }
 
-    /// Where the tape goes on, after a snapshot or a truncation.
+    /// Sets where the tape continues after a snapshot or a truncation.
     fn seek_tape(&self, py: Python<'_>, offset: i64) {
         py.detach(|| self.engine().engine.tape.seek(offset));
     }
 
-    /// Whether arrivals are kept.
+    /// Sets whether arrivals are kept.
     fn keep_arrivals(&self, py: Python<'_>, keeps: bool) {
         py.detach(|| self.engine().engine.keeps_arrivals = keeps);
     }
 
-    /// What has happened since the last call: (notices, bytes of new batches, six int64 a batch, three a arrival).
+    /// The events since the last call: (notices, bytes of new batches, six int64 a batch, three an arrival).
     ///
-    /// A notice is (row, connection, kind, time, detail). A batch: base offset, last offset, records, bytes, append time
-    /// in ms, when it first came. An arrival: row, the end of what the broker knows to be committed, when.
+    /// A notice is (row, connection, kind, time, detail). A batch: base offset, last offset, records, bytes, append
+    /// time in ms, time of its first arrival. An arrival: row, end of the broker's committed records, time.
     fn drain<'py>(&self, py: Python<'py>) -> PyResult<Drained<'py>> {
         let (notices, bytes, seen, arrivals) = py.detach(|| {
             let mut shared = self.engine();
-            shared.told = false;
+            shared.is_woken = false;
             let mut byte = [0];
-            let _ = std::io::Read::read(&mut &self.tells, &mut byte);
+            let _ = std::io::Read::read(&mut &self.wake_receiver, &mut byte);
             let engine = &mut shared.engine;
             let tape = &mut engine.tape;
             (
@@ -319,7 +320,7 @@ impl Loop {
         Ok((notices, lend(bytes), lend(words_of(seen)), lend(words_of(arrivals))))
     }
 
-    /// How often each thing has happened, by name.
+    /// Counts of events by name.
     fn counters(&self, py: Python<'_>) -> Vec<(&'static str, u64)> {
         let counted = py.detach(|| self.engine().engine.counters.clone());
         vec![
@@ -332,12 +333,12 @@ impl Loop {
         ]
     }
 
-    /// What connections hold of answers that are not whole, of all brokers together.
+    /// Bytes of incomplete answers in all connections.
     fn buffered_bytes(&self, py: Python<'_>) -> usize {
         py.detach(|| self.engine().engine.buffered_bytes())
     }
 
-    /// Since the last call, histograms of int64 counts: latency of heartbeats from when they were due, and our own lag.
+    /// Histograms since the last call as int64 counts: latency of heartbeats from their due times, and our own lag.
     fn histograms<'py>(&self, py: Python<'py>) -> (Bound<'py, PyBytes>, Bound<'py, PyBytes>) {
         let (latency, lag) = py.detach(|| {
             let mut shared = self.engine();
@@ -346,7 +347,7 @@ impl Loop {
         (PyBytes::new(py, &latency), PyBytes::new(py, &lag))
     }
 
-    /// A row's place in the log: (offset to fetch next, epoch before it, high watermark, end of what it knows committed).
+    /// A row's place in the log: (offset to fetch next, epoch before it, high watermark, end of committed records).
     fn position(&self, py: Python<'_>, row: usize) -> PyResult<(i64, i32, i64, i64)> {
         self.order(py, row, |engine, _| {
             let broker = &engine.brokers[row];

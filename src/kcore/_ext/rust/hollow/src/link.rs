@@ -1,4 +1,4 @@
-//! One connection of a hollow broker: a request at a time, whose answer is awaited.
+//! One connection of a hollow broker: one request at a time, and its answer.
 
 use std::io::{ErrorKind, Read, Write};
 use std::net::SocketAddr;
@@ -19,7 +19,7 @@ pub enum Phase {
     Waiting, // for an answer
 }
 
-/// What has come of an answer.
+/// The received part of an answer.
 enum Reader {
     Whole(Incoming),
     Fetch(Box<FetchReader>),
@@ -29,20 +29,20 @@ pub struct Link {
     stream: Option<TcpStream>,
     reader: Reader,
     request: Request,
-    pub next: Option<Request>, // takes its place
+    pub next: Option<Request>, // replaces the request when its answer has come
     sent: usize,               // bytes of the request's frame
     correlation_id: i32,
     pub phase: Phase,
-    pub since: i64, // nanoseconds: of the phase
+    pub since: i64, // nanoseconds: begin of the phase
 }
 
 impl Link {
-    /// Whose answers are handed on when they are whole.
+    /// A connection that passes on whole answers.
     pub fn of_whole_answers(request: Request) -> Self {
         Self::new(request, Reader::Whole(Incoming::default()))
     }
 
-    /// Whose answers are those of fetches, and go to the tape as they come.
+    /// A connection whose fetch answers go to the tape as they come.
     pub fn of_fetches(request: Request) -> Self {
         Self::new(request, Reader::Fetch(Box::default()))
     }
@@ -51,12 +51,12 @@ impl Link {
         Self { stream: None, reader, request, next: None, sent: 0, correlation_id: 0, phase: Phase::Closed, since: 0 }
     }
 
-    /// Whether it has connected, and is not closed.
+    /// True if it is connected and not closed.
     pub fn is_open(&self) -> bool {
         matches!(self.phase, Phase::Ready | Phase::Waiting)
     }
 
-    /// Bytes that it has taken for an answer which is not whole.
+    /// Bytes allocated for an incomplete answer.
     pub fn capacity(&self) -> usize {
         match &self.reader {
             Reader::Whole(incoming) => incoming.capacity(),
@@ -73,7 +73,7 @@ impl Link {
         Ok(())
     }
 
-    /// The request to fill in and send; the one under way is no more needed.
+    /// The request to fill in and send; the one under way is obsolete.
     pub fn renewed(&mut self) -> &mut Request {
         if let Some(next) = self.next.take() {
             self.request = next;
@@ -81,9 +81,9 @@ impl Link {
         &mut self.request
     }
 
-    /// What was under way is forgotten; the peer sees the connection end.
+    /// Closes the connection and forgets the request under way.
     pub fn close(&mut self) {
-        self.stream = None; // Dropped, it leaves the poll too.
+        self.stream = None; // Dropping it also removes it from the poll.
         match &mut self.reader {
             Reader::Whole(incoming) => *incoming = Incoming::default(),
             Reader::Fetch(reader) => **reader = FetchReader::default(),
@@ -91,7 +91,7 @@ impl Link {
         self.phase = Phase::Closed;
     }
 
-    /// Sends the request as it now is; its answer is awaited from here on.
+    /// Sends the request as it is now and expects its answer.
     pub fn send(&mut self, now: i64) -> Result<(), String> {
         self.correlation_id = self.correlation_id.wrapping_add(1);
         self.request.put(CORRELATION, self.correlation_id.to_be_bytes());
@@ -100,20 +100,21 @@ impl Link {
         self.write()
     }
 
-    /// The connection may take bytes: true if it has only now come about.
+    /// Handles writability: true if the connection has just been established.
     pub fn writable(&mut self, now: i64) -> Result<bool, String> {
         if self.phase == Phase::Waiting {
             return self.write().map(|()| false);
         }
         let Some(stream) = self.stream.as_ref().filter(|_| self.phase == Phase::Connecting) else { return Ok(false) };
-        if let Some(error) = stream.take_error().map_err(told)? {
-            return Err(told(error));
+        if let Some(error) = stream.take_error().map_err(text_of)? {
+            return Err(text_of(error));
         }
         match stream.peer_addr() {
-            Err(error) if matches!(error.kind(), ErrorKind::NotConnected) => return Ok(false), // Still on its way.
-            found => found.map_err(told)?,
+            // The connection is not established yet.
+            Err(error) if matches!(error.kind(), ErrorKind::NotConnected) => return Ok(false),
+            found => found.map_err(text_of)?,
         };
-        stream.set_nodelay(true).map_err(told)?;
+        stream.set_nodelay(true).map_err(text_of)?;
         (self.phase, self.since) = (Phase::Ready, now);
         Ok(true)
     }
@@ -126,13 +127,13 @@ impl Link {
                 Ok(written) => self.sent += written,
                 Err(error) if error.kind() == ErrorKind::WouldBlock => return Ok(()),
                 Err(error) if error.kind() == ErrorKind::Interrupted => {}
-                Err(error) => return Err(told(error)),
+                Err(error) => return Err(text_of(error)),
             }
         }
         Ok(())
     }
 
-    /// Reads once: how many bytes of `scratch` came; None when nothing is left to read.
+    /// Reads once: the number of bytes in `scratch`, None when nothing is left to read.
     pub fn read(&mut self, scratch: &mut [u8]) -> Result<Option<usize>, String> {
         let Some(stream) = &mut self.stream else { return Ok(None) };
         loop {
@@ -141,12 +142,12 @@ impl Link {
                 Ok(count) => Ok(Some(count)),
                 Err(error) if error.kind() == ErrorKind::WouldBlock => Ok(None),
                 Err(error) if error.kind() == ErrorKind::Interrupted => continue,
-                Err(error) => Err(told(error)),
+                Err(error) => Err(text_of(error)),
             };
         }
     }
 
-    /// What was read, where answers are handed on whole: each one that is due goes to `answer`.
+    /// Takes read bytes of whole answers: each expected answer goes to `answer`.
     pub fn take(&mut self, bytes: &[u8], most: usize, mut answer: impl FnMut(&[u8])) -> Result<(), String> {
         let Reader::Whole(incoming) = &mut self.reader else { return Ok(()) };
         let (phase, expected) = (&mut self.phase, self.correlation_id);
@@ -163,7 +164,7 @@ impl Link {
         wrong
     }
 
-    /// What was read, where answers are those of fetches: takes of `bytes` what belongs to one, and gives it when whole.
+    /// Takes the bytes of a fetch answer from `bytes`; returns the answer when it is whole.
     pub fn take_fetched(
         &mut self,
         bytes: &mut &[u8],
@@ -189,6 +190,6 @@ fn expect(phase: Phase, expected: i32, found: Option<i32>) -> Result<(), String>
     Err(format!("an answer of correlation id {found:?}, where {expected} was due"))
 }
 
-fn told(error: std::io::Error) -> String {
+fn text_of(error: std::io::Error) -> String {
     error.to_string()
 }

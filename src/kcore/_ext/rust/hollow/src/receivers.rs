@@ -1,4 +1,4 @@
-//! The loop of the hollow brokers of ZooKeeper mode, as Python has it.
+//! The Python class of the loop for hollow brokers of ZooKeeper mode.
 
 use std::collections::HashMap;
 use std::io::Write;
@@ -18,17 +18,17 @@ use crate::body::{program, Lists};
 use crate::receiving::{Layout, Receiving};
 use crate::{clocks, words_of, EVENTS_AT_ONCE, WAKE};
 
-const AGAIN: Duration = Duration::from_millis(500); // When a listener that could not accept tries again.
+const AGAIN: Duration = Duration::from_millis(500); // The pause before a listener that could not accept tries again.
 
-/// What Python and the loop's thread share. Nobody waits for the GIL while holding the state.
+/// The state that Python and the loop's thread share. No thread waits for the GIL while it holds the state.
 struct Shared {
     receiving: Receiving,
-    told: bool, // Python was woken and has not drained yet.
+    is_woken: bool, // Python was woken and has not drained yet.
 }
 
-/// Hollow brokers of ZooKeeper mode: they listen, take control requests and answer them, without Python.
+/// Hollow brokers of ZooKeeper mode: they listen, receive control requests and answer them, without Python.
 ///
-/// `run` is for a thread of its own; all other methods may be called meanwhile. Times are nanoseconds of
+/// Call `run` in a thread of its own; all other methods may be called meanwhile. Times are nanoseconds of
 /// `time.monotonic_ns()`. A broker is a row, in the order of `listen`.
 #[pyclass(frozen)]
 pub struct Receivers {
@@ -39,13 +39,13 @@ pub struct Receivers {
     stopped: AtomicBool,
     began: Instant,
     began_ns: i64,
-    told: Mutex<pipe::Sender>,
-    tells: pipe::Receiver,
+    wake_sender: Mutex<pipe::Sender>,
+    wake_receiver: pipe::Receiver,
 }
 
-/// API key, version, whether the head says that it is of KRaft, what the answer lists, the program behind the head.
+/// API key, version, whether the head has a KRaft flag, lists of the answer, the program behind the head.
 type GivenLayout = (i16, i16, bool, String, Vec<(String, usize)>);
-/// Arrivals; bodies as (row, API key, version, bytes); rows with what was wrong with a connection.
+/// Arrivals; bodies as (row, API key, version, bytes); rows with the fault of a connection.
 type Drained<'py> = (Bound<'py, PyBytes>, Vec<(usize, i16, i16, Bound<'py, PyBytes>)>, Vec<(usize, String)>);
 
 impl Receivers {
@@ -65,7 +65,7 @@ impl Receivers {
         done.ok_or_else(|| PyIndexError::new_err(format!("there is no hollow broker {row}")))
     }
 
-    fn turn(&self, poll: &mut Poll, events: &mut Events) -> std::io::Result<()> {
+    fn run_once(&self, poll: &mut Poll, events: &mut Events) -> std::io::Result<()> {
         match poll.poll(events, Some(AGAIN)) {
             Err(error) if error.kind() == std::io::ErrorKind::Interrupted => return Ok(()),
             found => found?,
@@ -77,9 +77,9 @@ impl Receivers {
         if events.is_empty() {
             shared.receiving.accept_waiting(&self.registry);
         }
-        if !shared.receiving.kept.is_empty() && !shared.told {
-            shared.told = true;
-            let _ = self.told.lock().map(|mut pipe| pipe.write(&[1])); // A full pipe wakes, too.
+        if !shared.receiving.kept.is_empty() && !shared.is_woken {
+            shared.is_woken = true;
+            let _ = self.wake_sender.lock().map(|mut pipe| pipe.write(&[1])); // A full pipe wakes Python, too.
         }
         Ok(())
     }
@@ -112,19 +112,19 @@ impl Receivers {
         let poll = Poll::new()?;
         let registry = poll.registry().try_clone()?;
         let waker = Waker::new(&registry, WAKE)?;
-        let (told, tells) = pipe::new()?;
+        let (wake_sender, wake_receiver) = pipe::new()?;
         let (began, began_ns) = clocks(py)?;
         let receiving = Receiving::new(frame_bytes, layouts, constants);
         Ok(Self {
-            shared: Mutex::new(Shared { receiving, told: false }),
+            shared: Mutex::new(Shared { receiving, is_woken: false }),
             poll: Mutex::new(poll),
             registry,
             waker,
             stopped: AtomicBool::new(false),
             began,
             began_ns,
-            told: Mutex::new(told),
-            tells,
+            wake_sender: Mutex::new(wake_sender),
+            wake_receiver,
         })
     }
 
@@ -134,7 +134,7 @@ impl Receivers {
             let mut poll = self.poll.try_lock().map_err(|_| None)?;
             let mut events = Events::with_capacity(EVENTS_AT_ONCE);
             while !self.stopped.load(Ordering::Relaxed) {
-                self.turn(&mut poll, &mut events).map_err(Some)?;
+                self.run_once(&mut poll, &mut events).map_err(Some)?;
             }
             self.shared().receiving.close();
             Ok(())
@@ -151,12 +151,12 @@ impl Receivers {
         Ok(self.waker.wake()?)
     }
 
-    /// Readable when there are bodies to drain.
+    /// Readable if there are bodies to drain.
     fn fileno(&self) -> i32 {
-        self.tells.as_raw_fd()
+        self.wake_receiver.as_raw_fd()
     }
 
-    /// One more broker, which listens on the loopback interface; its row and port.
+    /// Adds a broker that listens on the loopback interface; returns its row and port.
     fn listen(&self, py: Python<'_>) -> PyResult<(usize, u16)> {
         let listening = py.detach(|| {
             let mut shared = self.shared();
@@ -167,25 +167,25 @@ impl Receivers {
         listening.map_err(|error: std::io::Error| PyOSError::new_err(error))
     }
 
-    /// The broker lives under this epoch from now on: what is meant for older lives is refused (KIP-380).
+    /// Sets the broker's epoch: requests for older epochs are refused (KIP-380).
     fn live(&self, py: Python<'_>, row: usize, epoch: i64) -> PyResult<()> {
         self.order(py, row, |receiving| receiving.live(row, epoch))
     }
 
-    /// Of which API keys the bodies are kept that come to a broker from now on.
+    /// Sets the API keys whose bodies are kept for a broker from now on.
     fn keep(&self, py: Python<'_>, row: usize, keys: Vec<i16>) -> PyResult<()> {
         self.order(py, row, |receiving| receiving.keep(row, keys))
     }
 
-    /// What has come since the last call: five int64 an arrival, kept bodies, faults.
+    /// The events since the last call: five int64 an arrival, kept bodies, faults.
     ///
-    /// An arrival is a request that was taken: row, when the whole of it was here, API key, partitions, bytes.
+    /// An arrival is an accepted request: row, time of its last byte, API key, partitions, bytes.
     fn drain<'py>(&self, py: Python<'py>) -> PyResult<Drained<'py>> {
         let (arrivals, kept, faults) = py.detach(|| {
             let mut shared = self.shared();
-            shared.told = false;
+            shared.is_woken = false;
             let mut byte = [0];
-            let _ = std::io::Read::read(&mut &self.tells, &mut byte);
+            let _ = std::io::Read::read(&mut &self.wake_receiver, &mut byte);
             let receiving = &mut shared.receiving;
             (
                 std::mem::take(&mut receiving.arrivals),

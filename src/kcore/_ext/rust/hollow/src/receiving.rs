@@ -1,4 +1,5 @@
-//! Hollow brokers of ZooKeeper mode: control requests come to their listeners, and are refused or taken, and answered.
+//! Hollow brokers of ZooKeeper mode: their listeners receive control requests, which are refused or accepted, and
+//! answered.
 
 use std::collections::{HashMap, VecDeque};
 use std::io::{ErrorKind, Read, Write};
@@ -16,19 +17,19 @@ const STALE_CONTROLLER_EPOCH: i16 = 11;
 const STALE_BROKER_EPOCH: i16 = 77;
 const NO_ERROR: i16 = 0;
 const UNKNOWN_EPOCH: i64 = -1;
-const KNOWN_BODIES: usize = 8; // Brokers are a few requests apart.
-const MOST_CONNECTIONS: usize = 16; // To one broker; controllers have one.
+const KNOWN_BODIES: usize = 8; // A controller's requests to brokers differ by a few requests at most.
+const MOST_CONNECTIONS: usize = 16; // Connections to one broker; each controller has one.
 const MOST_UNSENT: usize = 16 << 20; // Bytes of answers that a peer has not read.
 const SCRATCH_BYTES: usize = 1 << 18;
 
-/// How one kind of request is read and answered.
+/// The way to read and answer one kind of request.
 pub struct Layout {
     pub has_kraft: bool,
     pub lists: Lists,
     pub steps: Box<[Step]>, // behind the head
 }
 
-/// Of a control request: what its refusal depends on.
+/// The fields of a control request that its refusal depends on.
 struct Head {
     controller_epoch: i32,
     broker_epoch: i64,
@@ -36,15 +37,15 @@ struct Head {
 
 /// Row, when (ns), API key, partitions, bytes of the frame.
 pub type Arrival = [i64; 5];
-/// Row, API key, version, and the body of a request that was taken.
+/// Row, API key, version, and body of an accepted request.
 pub type Kept = (usize, i16, i16, Vec<u8>);
 
 struct Receiver {
     listener: TcpListener,
     epoch: i64,
-    controller_epoch: i32, // the newest that was taken in this life
+    controller_epoch: i32, // the newest epoch accepted since the broker's epoch was set
     connections: usize,
-    keeps: Vec<i16>, // Of these API keys the bodies are kept.
+    keeps: Vec<i16>, // API keys whose bodies are kept.
 }
 
 struct Client {
@@ -54,7 +55,7 @@ struct Client {
     unsent: Vec<u8>,
 }
 
-/// A body that the last brokers were sent: those behind them are likely to be sent the same.
+/// A body that was sent to the last brokers and is likely to be sent to the next ones too.
 struct Known {
     kind: (i16, i16), // API key and version
     body: Vec<u8>,
@@ -71,14 +72,14 @@ pub struct Receiving {
     receivers: Vec<Receiver>,
     clients: Vec<Option<Client>>,
     free: Vec<usize>,
-    waiting: Vec<usize>, // Rows whose listeners could not accept: no descriptor was left.
+    waiting: Vec<usize>, // Rows whose listeners could not accept, because no descriptor was left.
     known: VecDeque<Known>,
     scratch: Vec<u8>,
     answer: Vec<u8>,
 }
 
 impl Receiving {
-    /// `constants`: bodies that are the answer to a request of that API key and version, whatever is in it.
+    /// `constants`: bodies that answer every request of that API key and version.
     pub fn new(
         frame_bytes: usize,
         layouts: HashMap<(i16, i16), Layout>,
@@ -101,7 +102,7 @@ impl Receiving {
         }
     }
 
-    /// One more broker; its port.
+    /// Adds a broker; returns its port.
     pub fn listen(&mut self, address: SocketAddr, registry: &Registry) -> std::io::Result<u16> {
         let mut listener = TcpListener::bind(address)?;
         registry.register(&mut listener, Token(self.receivers.len() << 1), Interest::READABLE)?;
@@ -115,7 +116,7 @@ impl Receiving {
         self.receivers.len()
     }
 
-    /// A new life: nothing is known of what controllers sent before.
+    /// Begins a new broker epoch and forgets the controllers of the old one.
     pub fn live(&mut self, row: usize, epoch: i64) {
         let receiver = &mut self.receivers[row];
         (receiver.epoch, receiver.controller_epoch) = (epoch, 0);
@@ -125,7 +126,7 @@ impl Receiving {
         self.receivers[row].keeps = keys;
     }
 
-    /// All connections and listeners end.
+    /// Ends all connections and listeners.
     pub fn close(&mut self) {
         self.clients.clear();
         self.receivers.clear();
@@ -148,7 +149,7 @@ impl Receiving {
         }
     }
 
-    /// Listeners that had no descriptor for a connection try again.
+    /// Retries listeners that had no descriptor for a connection.
     pub fn accept_waiting(&mut self, registry: &Registry) {
         for row in std::mem::take(&mut self.waiting) {
             self.accept(row, registry);
@@ -195,7 +196,7 @@ impl Receiving {
         Ok(())
     }
 
-    /// False when the peer has closed the connection.
+    /// False if the peer has closed the connection.
     fn serve(&mut self, client: &mut Client, event: &Event, now: impl Fn() -> i64) -> Result<bool, String> {
         if event.is_writable() {
             client.flush()?;
@@ -210,7 +211,7 @@ impl Receiving {
         served
     }
 
-    /// Reads until nothing is left: that is so when less comes than would fit in, unless the peer `ends` the connection.
+    /// Reads until nothing is left: a short read says so, unless the peer `ends` the connection.
     fn read_all(
         &mut self,
         client: &mut Client,
@@ -244,7 +245,7 @@ impl Receiving {
         done
     }
 
-    /// One whole request: its answer, size and all, is in `answer`.
+    /// Handles one whole request; `answer` has the answer with its size.
     fn take_frame(&mut self, row: usize, frame: &[u8], now: i64) -> Result<(), String> {
         let mut fields = Fields(frame);
         let header = fields.int16().zip(fields.int16()).zip(fields.int32());
@@ -289,7 +290,7 @@ impl Client {
     }
 }
 
-/// Writes the bytes, behind those that are unsent; what is not taken now is unsent then.
+/// Writes the bytes behind the unsent ones; the rest is added to the unsent ones.
 fn send(stream: &mut TcpStream, unsent: &mut Vec<u8>, bytes: &[u8]) -> Result<(), String> {
     let mut at = 0;
     while unsent.is_empty() && at < bytes.len() {
@@ -308,7 +309,7 @@ fn send(stream: &mut TcpStream, unsent: &mut Vec<u8>, bytes: &[u8]) -> Result<()
     Ok(())
 }
 
-/// Where the request's body begins, and the head that it begins with.
+/// Where the request's body begins, and the head of the body.
 fn head(fields: &mut Fields, frame_bytes: usize, has_kraft: bool) -> Option<(usize, Head)> {
     let size = usize::try_from(fields.int16()?).unwrap_or(0); // -1 is null.
     std::str::from_utf8(fields.bytes(size)?).ok()?; // The client's id.
@@ -321,7 +322,8 @@ fn head(fields: &mut Fields, frame_bytes: usize, has_kraft: bool) -> Option<(usi
     Some((body_at, Head { controller_epoch: fields.int32()?, broker_epoch: fields.int64()? }))
 }
 
-/// `ControlRequests.refusal`: a larger broker epoch is taken, for the controller may know of it before the broker does.
+/// `ControlRequests.refusal`: a larger broker epoch is accepted, since the controller may learn it before the broker
+/// does.
 fn refusal(receiver: &Receiver, head: &Head) -> i16 {
     if head.broker_epoch != UNKNOWN_EPOCH && head.broker_epoch < receiver.epoch {
         STALE_BROKER_EPOCH
@@ -332,7 +334,7 @@ fn refusal(receiver: &Receiver, head: &Head) -> i16 {
     }
 }
 
-/// Adds the answer's body; how many partitions the request names. None for a body that is none.
+/// Appends the answer's body; returns the number of partitions in the request, None if the body is invalid.
 fn answer(
     layout: &Layout,
     kind: (i16, i16),

@@ -1,21 +1,21 @@
-//! A fetch's answer as it comes in: its records go to the tape at once, so that no connection ever holds them.
+//! Reads a fetch answer as it arrives: its records go to the tape at once, so that no connection ever holds them.
 
 use crate::answers::{self, Batch, Head, HEADER_END};
 use crate::frame::{size_of, MOST_HELD, SIZE_BYTES};
 use crate::tape::Tape;
 
-/// What a fetch was answered.
+/// The kind of a fetch answer.
 #[derive(Debug)]
 pub enum Fetched {
     Records { offset: i64, last_epoch: i32, high_watermark: i64, bytes: usize },
     Unusual(Vec<u8>), // the whole answer, for Python
 }
 
-/// Where the broker stands: the offset to fetch next, and the epoch of the record before it.
+/// A broker's position: the offset to fetch next, and the epoch of the record before it.
 pub type Position = (i64, i32);
 
-const MOST_OF_HEAD: usize = 512; // Kafka's is of 76 bytes.
-const KEPT_BYTES: usize = 1 << 10; // A buffer that has grown beyond is given back.
+const MOST_OF_HEAD: usize = 512; // Kafka's head has 76 bytes.
+const KEPT_BYTES: usize = 1 << 10; // A buffer that has grown beyond this size is freed.
 
 #[derive(Default)]
 enum Part {
@@ -25,11 +25,11 @@ enum Part {
     Rest(Option<Head>), // behind the records, or all of an unusual answer
 }
 
-/// One connection's place in the answer that is coming.
+/// The state of one connection within the current answer.
 #[derive(Default)]
 pub struct FetchReader {
-    kept: Vec<u8>, // the frame, size and all, but for its records
-    size: usize,   // of the frame, once it is known
+    kept: Vec<u8>, // the frame with its size and without its records
+    size: usize,   // size of the frame, once known
     part: Part,
     records: RecordReader,
 }
@@ -39,9 +39,9 @@ impl FetchReader {
         self.kept.capacity()
     }
 
-    /// Takes of the fresh bytes what is the answer's; the answer, once it is whole.
+    /// Takes the answer's bytes from the fresh bytes; returns the answer when it is whole.
     ///
-    /// `expected` says whether an answer of that correlation id may come; `from` is where the broker stands.
+    /// `expected` tells whether an answer of that correlation id may come; `from` is the broker's position.
     pub fn take(
         &mut self,
         fresh: &mut &[u8],
@@ -76,14 +76,14 @@ impl FetchReader {
         }
     }
 
-    /// Takes bytes until so many are kept.
+    /// Takes bytes until that many are kept.
     fn keep(&mut self, fresh: &mut &[u8], until: usize) {
         let (taken, rest) = fresh.split_at(until.saturating_sub(self.kept.len()).min(fresh.len()));
         self.kept.extend_from_slice(taken);
         *fresh = rest;
     }
 
-    /// True when what follows is another part.
+    /// True if another part follows.
     fn take_head(
         &mut self,
         fresh: &mut &[u8],
@@ -136,14 +136,14 @@ impl FetchReader {
     }
 }
 
-/// Cuts records into batches, of each of which only the header is held.
+/// Cuts records into batches; holds only the header of each.
 struct RecordReader {
-    position: Position, // behind the whole batches so far
-    left: usize,        // bytes of records to come
+    position: Position, // position behind the whole batches so far
+    left: usize,        // bytes of records that are still to come
     header: [u8; HEADER_END],
-    at: usize, // bytes of the batch so far
+    at: usize, // received bytes of the batch
     batch: Option<Batch>,
-    is_cut: bool, // What is left is the beginning of a batch, or none.
+    is_cut: bool, // The remaining bytes are an incomplete batch, or not a batch.
 }
 
 impl Default for RecordReader {
@@ -157,7 +157,7 @@ impl RecordReader {
         Self { position, left, header: [0; HEADER_END], at: 0, batch: None, is_cut: false }
     }
 
-    /// True when all records have come.
+    /// True if all records have come.
     fn take(&mut self, fresh: &mut &[u8], tape: &mut Tape, now: i64) -> bool {
         while self.left > 0 && !fresh.is_empty() {
             let wanted = match self.batch {

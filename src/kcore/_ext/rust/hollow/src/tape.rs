@@ -1,15 +1,15 @@
-//! The metadata log as it first came to any broker of this process: each batch once, in order.
+//! The metadata log in the order of its first arrival at any broker of this process: each batch once.
 
 use crate::answers::{self, Batch, HEADER_END};
 
-/// What is known of one batch: (base offset, last offset, records, bytes, append time in ms, first seen in ns).
+/// Facts of one batch: (base offset, last offset, records, bytes, append time in ms, first seen in ns).
 pub type Seen = [i64; 6];
 
 pub struct Tape {
     pub next_offset: i64,
     pub bytes: Vec<u8>,
     pub seen: Vec<Seen>,
-    coming: Vec<u8>, // The next batch as far as any broker has it: one copy, to which whoever is ahead adds.
+    coming: Vec<u8>, // The next batch as far as any broker has it: one copy, extended by the broker that is furthest.
 }
 
 impl Tape {
@@ -17,27 +17,27 @@ impl Tape {
         Self { next_offset, bytes: Vec::new(), seen: Vec::new(), coming: Vec::new() }
     }
 
-    /// Goes on at another offset.
+    /// Continues at another offset.
     pub fn seek(&mut self, offset: i64) {
         self.next_offset = offset;
         self.coming.clear();
     }
 
-    /// What it holds of a batch that is not whole.
+    /// Bytes held of an incomplete batch.
     pub fn capacity(&self) -> usize {
         self.coming.capacity()
     }
 
-    /// A piece of a batch, which begins at byte `at`, behind the header, as a broker has it; kept where it is the next.
+    /// Takes a piece of a batch that begins at byte `at` behind the header; keeps it if it is the next piece.
     ///
-    /// A broker whose connection ends in the middle leaves no gap: who comes behind it adds what is missing, and nobody
-    /// is past the end of a batch that is not whole here.
+    /// A broker whose connection ends in the middle leaves no gap: the next broker adds the missing bytes, and no
+    /// broker is past the end of an incomplete batch.
     pub fn play(&mut self, batch: &Batch, header: &[u8; HEADER_END], at: usize, piece: &[u8], now: i64) {
         if batch.base_offset > self.next_offset || batch.last_offset < self.next_offset {
             return;
         }
         if !self.coming.starts_with(header) {
-            // A new leader may write another batch in the place of one that was not committed.
+            // A new leader may write another batch in place of an uncommitted one.
             if self.epoch_of_coming() > batch.leader_epoch {
                 return;
             }

@@ -1,13 +1,14 @@
-//! Columns side by side in one allocation, with huge pages where it is large: a page fault costs more than the page's rows.
+//! Columns side by side in one allocation, with huge pages if it is large: a page fault costs more than the page's
+//! rows.
 
-/// What a column begins behind the one before it, over and above: columns at one place of a page slow each other down.
+/// Extra bytes between two columns: columns at one place of a page slow each other down.
 const STAGGER: usize = 320;
-/// What a column's place is a multiple of, so that each element is where its type wants it.
+/// Alignment of a column, so that each element is aligned for its type.
 const LINE: usize = 64;
-/// From here on NumPy asks for huge pages, too.
+/// The size from which NumPy asks for huge pages, too.
 #[cfg(target_os = "linux")]
 const HUGE_FROM: usize = 1 << 22;
-/// What the kernel takes advice about: whole pages.
+/// The kernel takes advice about whole pages only.
 #[cfg(target_os = "linux")]
 const PAGE: usize = 1 << 12;
 
@@ -31,7 +32,7 @@ impl<const COLUMNS: usize> Arena<COLUMNS> {
         Arena { bytes: zeros(end), places, room, widths }
     }
 
-    /// The elements from `first` on, `count` of them, of each column.
+    /// `count` elements from `first` on, of each column.
     pub fn elements(&mut self, first: usize, count: usize) -> [&mut [u8]; COLUMNS] {
         let (mut rest, mut taken) = (self.bytes.as_mut_slice(), 0);
         std::array::from_fn(|column| {
@@ -43,7 +44,7 @@ impl<const COLUMNS: usize> Arena<COLUMNS> {
         })
     }
 
-    /// Makes room for more; the first `kept` elements stay.
+    /// Makes room for more elements; keeps the first `kept`.
     pub fn grow(&mut self, room: usize, kept: usize) {
         let mut grown = Self::new(self.widths, room);
         grown.elements(0, kept).into_iter().zip(self.elements(0, kept)).for_each(|(to, from)| to.copy_from_slice(from));
@@ -51,14 +52,14 @@ impl<const COLUMNS: usize> Arena<COLUMNS> {
     }
 }
 
-/// Memory that nobody has touched yet.
+/// Zeroed memory whose pages are not touched yet.
 fn zeros(size: usize) -> Vec<u8> {
     let bytes = vec![0; size];
     #[cfg(target_os = "linux")]
     if size >= HUGE_FROM {
         let begin = bytes.as_ptr().align_offset(PAGE);
         #[allow(unsafe_code)]
-        // SAFETY: the pages are ours, and advice does not change what they hold; if it is not taken, nothing is lost.
+        // SAFETY: the pages are ours, and advice does not change their contents; ignored advice does no harm.
         unsafe {
             libc::madvise(bytes.as_ptr().add(begin).cast_mut().cast(), size - begin, libc::MADV_HUGEPAGE);
         }

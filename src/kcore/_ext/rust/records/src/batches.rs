@@ -1,20 +1,21 @@
-//! Walks the headers of record batches of magic 2 (KIP-98's DefaultRecordBatch); records stay as they are, compressed or not.
+//! Walks the headers of record batches of magic 2 (KIP-98's DefaultRecordBatch); records stay unread, compressed or
+//! not.
 
 use std::borrow::Cow;
 
 use crate::arena::Arena;
 use crate::crc::crc32c;
 
-/// Bytes before what `batchLength` counts: baseOffset and batchLength itself.
+/// Bytes before those that `batchLength` counts: baseOffset and batchLength itself.
 pub const LENGTH_END: usize = 12;
-/// Bytes up to and with the magic byte, which says how to read all that follows.
+/// Bytes up to and with the magic byte, which determines the format of all that follows.
 const MAGIC_END: usize = 17;
 /// The CRC covers everything from the attributes on; partitionLeaderEpoch is outside, since the broker sets it.
 pub const CRC_START: usize = 21;
-/// A batch of no records: DefaultRecordBatch.RECORD_BATCH_OVERHEAD.
+/// Size of a batch without records: DefaultRecordBatch.RECORD_BATCH_OVERHEAD.
 pub const HEADER_END: usize = 61;
 
-/// Why bytes could not be read, and the offset of the field that says so.
+/// Why bytes could not be read, and the offset of the wrong field.
 pub struct Problem {
     pub what: Cow<'static, str>,
     pub offset: usize,
@@ -26,7 +27,7 @@ impl Problem {
     }
 }
 
-/// One batch's header as it lies in the bytes.
+/// One batch's header in place.
 pub struct Header<'a>(&'a [u8; HEADER_END]);
 
 impl Header<'_> {
@@ -65,25 +66,25 @@ impl Header<'_> {
     }
 }
 
-/// What `scan` is to do besides reading headers.
+/// Options of `scan` besides reading headers.
 pub struct Options {
     /// Where in the bytes the first batch starts.
     pub start: usize,
     /// The most batches to read.
     pub limit: usize,
     pub check_crc: bool,
-    /// Go on behind a batch of another magic, if its length can be believed.
+    /// Continue behind a batch of another magic if its length is plausible.
     pub skip: bool,
 }
 
-/// Headers stay where they are until there are so many: columns written one behind the other cost less than rows.
+/// Headers are collected up to this number: writing column by column costs less than writing rows.
 const BLOCK: usize = 128;
 
 /// Bytes an element of each column.
 const WIDTHS: [usize; COLUMNS] = [8, 8, 4, 4, 1, 4, 2, 4, 8, 8, 8, 2, 4, 4, 1];
 const COLUMNS: usize = 15;
 
-/// A batch found.
+/// A batch that was found.
 struct Found<'a> {
     position: usize,
     header: Header<'a>,
@@ -95,16 +96,16 @@ pub struct Batches {
     pub columns: Arena<COLUMNS>,
     /// Batches in the columns.
     pub rows: usize,
-    /// Where the first byte stands that belongs to no batch found or skipped.
+    /// The first byte that belongs to no batch found or skipped.
     pub end: usize,
-    /// What stands at `end`, if it is no batch.
+    /// The problem at `end`, if the bytes there are not a batch.
     pub problem: Option<Problem>,
     pub skipped: Vec<Problem>,
 }
 
 impl Batches {
-    /// Moves what was found to the columns. Room is made for all that is to come at once, so that nothing is moved later:
-    /// for what there is up to `most`, if it goes on as it began.
+    /// Moves the found batches to the columns. Allocates once for all that may come, so that nothing moves later: for
+    /// up to `most` batches if the bytes continue as they began.
     fn flush(&mut self, found: &mut Vec<Found>, most: usize, options: &Options) {
         let rows = self.rows + found.len();
         if rows > self.columns.room {
@@ -141,14 +142,14 @@ fn fill<const SIZE: usize>(column: &mut [u8], found: &[Found], field: impl Fn(&F
     }
 }
 
-/// Where the batch at `position` ends by its own length, if the bytes reach that far and its magic byte is within.
+/// Where the batch at `position` ends by its own length, if the bytes reach that far and include its magic byte.
 fn believable_end(data: &[u8], position: usize) -> Option<usize> {
     let length: [u8; 4] = data.get(position + 8..position + LENGTH_END)?.try_into().ok()?;
     let end = position + LENGTH_END + usize::try_from(i32::from_be_bytes(length)).ok()?;
     (end >= position + MAGIC_END && end <= data.len()).then_some(end)
 }
 
-/// The batch that starts at `position`, header and whole, or why there is none.
+/// The header and bytes of the batch at `position`, or why there is no batch.
 pub fn batch_at(data: &[u8], position: usize) -> Result<(Header<'_>, &[u8]), Problem> {
     let torn = Problem::new("a torn record batch", position);
     let Some(rest) = data.get(position..).filter(|rest| rest.len() >= MAGIC_END) else {
@@ -169,7 +170,7 @@ pub fn batch_at(data: &[u8], position: usize) -> Result<(Header<'_>, &[u8]), Pro
     }
 }
 
-/// Reads batches until the bytes end, are no batch, or `limit` are read.
+/// Reads batches until the bytes end, are not a batch, or `limit` are read.
 pub fn scan(data: &[u8], options: &Options) -> Batches {
     let mut found = Vec::with_capacity(BLOCK);
     let columns = Arena::new(WIDTHS, 0);
@@ -185,7 +186,7 @@ pub fn scan(data: &[u8], options: &Options) -> Batches {
                 }
             }
             Err(problem) => match believable_end(data, batches.end) {
-                // Only the magic: a length below a header's, or beyond the bytes, says nothing about what follows.
+                // Only a wrong magic is skipped: after a wrong length the next batch's place is unknown.
                 Some(end) if options.skip && problem.offset == batches.end + MAGIC_END - 1 => {
                     batches.skipped.push(problem);
                     batches.end = end;

@@ -1,5 +1,4 @@
-//! The five codecs of record batches (KIP-110 added zstd), each by a crate of its own. Compressed records are read by
-//! `streams`.
+//! The five codecs of record batches (KIP-110 added zstd), each from its own crate. `streams` reads compressed records.
 
 use std::io::{Error, ErrorKind, Result, Write};
 
@@ -8,15 +7,15 @@ use lz4_flex::frame::{BlockMode, BlockSize, FrameEncoder, FrameInfo};
 
 /// The low bits of a batch's attributes: CompressionType.
 pub const CODEC_MASK: i16 = 7;
-/// What xerial's SnappyOutputStream writes first; two int32 of versions follow.
+/// The first bytes of xerial's SnappyOutputStream; two int32 of versions follow.
 pub const XERIAL_MAGIC: &[u8; 8] = b"\x82SNAPPY\0";
 pub const XERIAL_HEADER: &[u8; 16] = b"\x82SNAPPY\0\0\0\0\x01\0\0\0\x01";
-/// Kafka leaves xerial's default block size as it is.
+/// Kafka keeps xerial's default block size.
 const XERIAL_BLOCK: usize = 32 * 1024;
-/// No snappy element makes more of its bytes: three of a copy make 64.
+/// The most bytes that a snappy element makes of each byte: three of a copy make 64.
 const SNAPPY_MOST: usize = 22;
 
-/// One block, whose size is believed only as far as its bytes can make it.
+/// Decompresses one block; rejects an announced size that its bytes cannot make.
 pub fn snappy_block(block: &[u8], out: &mut Vec<u8>) -> Result<()> {
     let size = snap::raw::decompress_len(block)?;
     if size > block.len().saturating_mul(SNAPPY_MOST) {
@@ -57,7 +56,8 @@ impl<W: Write> Compressor<W> {
                 Compressor::Snappy(SnappyEncoder { out, block: Vec::with_capacity(XERIAL_BLOCK) })
             }
             3 => {
-                // Kafka's reader takes no dependent blocks; Lz4BlockOutputStream writes blocks of 64 KiB and no checksums.
+                // Kafka's reader rejects dependent blocks; Lz4BlockOutputStream writes blocks of 64 KiB and no
+                // checksums.
                 let frame = FrameInfo::new().block_mode(BlockMode::Independent).block_size(BlockSize::Max64KB);
                 Compressor::Lz4(Box::new(FrameEncoder::with_frame_info(frame, out)))
             }
@@ -76,7 +76,7 @@ impl<W: Write> Compressor<W> {
         }
     }
 
-    /// Writes what is held back, and the end; what it was written to.
+    /// Writes the buffered bytes and the end; returns the inner writer.
     pub fn finish(self) -> Result<W> {
         match self {
             Compressor::None(out) => Ok(out),
@@ -88,7 +88,7 @@ impl<W: Write> Compressor<W> {
     }
 }
 
-/// Xerial's framing: a length and a raw block, of as many bytes as Kafka's blocks have.
+/// Xerial's framing: a length and a raw block, of Kafka's block size.
 pub struct SnappyEncoder<W: Write> {
     out: W,
     block: Vec<u8>,

@@ -1,4 +1,4 @@
-//! Bytes made here, lent to Python without a copy.
+//! Lends bytes that were made here to Python without a copy.
 
 use std::ffi::c_int;
 
@@ -7,7 +7,7 @@ use pyo3::prelude::*;
 use pyo3::types::PyMemoryView;
 use pyo3::{ffi, PyErr};
 
-/// A column's elements as bytes that Python may read, by the buffer protocol, and nobody may change.
+/// A column's elements as read-only bytes for Python, by the buffer protocol.
 #[pyclass(frozen)]
 pub struct Column(Vec<u8>);
 
@@ -28,11 +28,12 @@ impl Column {
 
 /// The bytes as a memoryview that owns them.
 pub fn lend(py: Python<'_>, mut bytes: Vec<u8>) -> PyResult<Bound<'_, PyMemoryView>> {
-    bytes.reserve(usize::from(bytes.is_empty())); // What was never allocated has an address that suits no integer.
+    // An empty Vec without allocation has an address that is not aligned for integers.
+    bytes.reserve(usize::from(bytes.is_empty()));
     PyMemoryView::from(Bound::new(py, Column(bytes))?.as_any())
 }
 
-/// A memoryview a column.
+/// One memoryview for each column.
 pub fn lend_all(py: Python<'_>, columns: impl IntoIterator<Item = Vec<u8>>) -> PyResult<Vec<Bound<'_, PyMemoryView>>> {
     columns.into_iter().map(|column| lend(py, column)).collect()
 }

@@ -1,4 +1,4 @@
-//! CRC-32C: the crc32c crate, and where the CPU multiplies without carry a way of ours that is fast on short bytes too.
+//! CRC-32C: the crc32c crate, and on CPUs with carry-less multiplication a version that is also fast on short bytes.
 
 /// CRC-32C of the bytes, continued from `value`.
 #[inline]
@@ -6,7 +6,7 @@ pub fn crc32c(value: u32, bytes: &[u8]) -> u32 {
     #[cfg(target_arch = "x86_64")]
     if bytes.len() >= x86_64::LEAST && is_x86_feature_detected!("sse4.2") && is_x86_feature_detected!("pclmulqdq") {
         #[allow(unsafe_code)]
-        // SAFETY: the CPU has just said that it has both instructions.
+        // SAFETY: the CPU reports both instructions.
         return unsafe { x86_64::three_ways(value, bytes) };
     }
     crc32c::crc32c_append(value, bytes)
@@ -17,22 +17,22 @@ mod x86_64 {
     use std::arch::x86_64::{_mm_clmulepi64_si128, _mm_crc32_u64, _mm_cvtsi128_si64, _mm_cvtsi64_si128};
     use std::arch::x86_64::{_mm_prefetch, _MM_HINT_T0};
 
-    /// Fewer bytes are not worth three ways.
+    /// Fewer bytes are not worth three parallel CRCs.
     pub const LEAST: usize = 96;
-    /// Bytes that each of three ways takes at a time.
+    /// Bytes that each of the three parallel CRCs takes at a time.
     const WORD: usize = 8;
-    /// The most words a way before the three are put together.
+    /// The most words of one CRC before the three are combined.
     const MOST: usize = 512;
     /// A cache line.
     const LINE: usize = 64;
-    /// How far ahead memory is asked for what comes next, however short these bytes are: mostly, a batch follows a batch.
+    /// Prefetch distance, also for short bytes: usually a batch follows a batch.
     const AHEAD: usize = 3 * WORD * MOST;
-    /// Castagnoli's polynomial, bits reflected, as all values here are: the highest bit is x^0.
+    /// Castagnoli's polynomial with reflected bits, as all values here: the highest bit is x^0.
     const POLYNOMIAL: u32 = 0x82F6_3B78;
-    /// How far the instruction shifts the 64 bits it is given, and one more, since a product of 32 by 32 bits has 63.
+    /// How far the instruction shifts its 64 bits, plus one, since a product of 32 by 32 bits has 63.
     const SHIFTED: usize = 33;
 
-    /// By words: x^(64 * words - 33) mod the polynomial, which moves a CRC that many words on.
+    /// By words: x^(64 * words - 33) mod the polynomial, which advances a CRC by that many words.
     static SHIFTS: [u32; 2 * MOST + 1] = shifts();
 
     const fn shifts() -> [u32; 2 * MOST + 1] {
@@ -49,9 +49,11 @@ mod x86_64 {
         powers
     }
 
-    /// The CRC instruction takes three cycles and one starts in each: three stretches side by side, then put together.
+    /// The CRC instruction takes three cycles and one starts in each: three stretches run side by side, then are
+    /// combined.
     ///
     /// # Safety
+
     /// The CPU must have SSE 4.2 and PCLMULQDQ.
     #[allow(unsafe_code)]
     #[target_feature(enable = "sse4.2,pclmulqdq")]
@@ -68,7 +70,8 @@ mod x86_64 {
             let both = first.chunks_exact(WORD).zip(second.chunks_exact(WORD));
             for (i, ((first, second), third)) in both.zip(third.chunks_exact(WORD)).enumerate() {
                 if i % (LINE / WORD) == 0 {
-                    // Three stretches are more than memory foresees: what comes next is fetched now, even behind the bytes.
+                    // The hardware prefetcher does not foresee three stretches, so the next bytes are prefetched, even
+                    // behind the end.
                     let ahead = |way| start.wrapping_add(AHEAD + (way * words + i) * WORD).cast();
                     (0..3).for_each(|way| _mm_prefetch(ahead(way), _MM_HINT_T0));
                 }
@@ -85,7 +88,7 @@ mod x86_64 {
         if tail.is_empty() {
             return !(crc as u32);
         }
-        // The last bytes as the upper ones of a word: zeros before them change nothing of a CRC that is zero.
+        // The last bytes as the upper ones of a word: zeros before them do not change a CRC of zero.
         let unused = 8 * (WORD - tail.len());
         let last = word(&bytes[bytes.len() - WORD..]) >> unused;
         !((_mm_crc32_u64(0, (crc ^ last) << unused) ^ crc >> (64 - unused)) as u32)
@@ -96,7 +99,7 @@ mod x86_64 {
         bytes.try_into().map_or(0, u64::from_le_bytes)
     }
 
-    /// The product without carries, not reduced.
+    /// The carry-less product, not reduced.
     #[allow(unsafe_code)]
     #[inline]
     #[target_feature(enable = "sse4.2,pclmulqdq")]

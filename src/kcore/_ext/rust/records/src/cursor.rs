@@ -2,7 +2,7 @@
 
 use crate::batches::Problem;
 
-/// Bytes and where the reader stands in them.
+/// Bytes and the reader's position in them.
 pub struct Cursor<'a> {
     pub data: &'a [u8],
     pub at: usize,
@@ -40,7 +40,7 @@ impl<'a> Cursor<'a> {
         self.zigzag::<64>()
     }
 
-    /// Leaves out one byte.
+    /// Skips one byte.
     pub fn skip_byte(&mut self) -> Result<(), Problem> {
         if self.at >= self.data.len() {
             return Err(Problem::new("a record shorter than its fields", self.at));
@@ -49,7 +49,7 @@ impl<'a> Cursor<'a> {
         Ok(())
     }
 
-    /// A length and, behind it, that many bytes: where they start and how many. Kafka takes any negative length as null.
+    /// A length and that many bytes behind it: their start and number. As in Kafka, any negative length is null.
     #[inline]
     pub fn span(&mut self) -> Result<(usize, i32), Problem> {
         let start = self.at;
@@ -64,7 +64,7 @@ impl<'a> Cursor<'a> {
         Ok((begin, length.max(-1)))
     }
 
-    /// The next `length`-prefixed part as a cursor of its own, which stands behind the length; this one stands behind the part.
+    /// The next `length`-prefixed part as a new cursor behind the length; this cursor moves behind the part.
     #[inline]
     pub fn part(&mut self) -> Result<Cursor<'a>, Problem> {
         let start = self.at;

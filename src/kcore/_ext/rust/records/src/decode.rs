@@ -14,7 +14,7 @@ const CONTROL: i16 = 0x20;
 const RECORD_LEAST: usize = 7;
 /// A control record's key starts with version and type, an int16 each.
 const CONTROL_KEY: i32 = 4;
-/// Where a batch's header has the number of its records.
+/// Place of the number of records in a batch's header.
 const COUNT_AT: usize = 57;
 const NO_CONTROL_TYPE: i16 = -1;
 
@@ -40,18 +40,18 @@ impl Columns {
         self.headers.iter_mut().zip(HEADER_WIDTHS).for_each(|(column, width)| column.truncate(headers * width));
     }
 
-    /// Room for records that are known to have bytes of their own.
+    /// Makes room for records that are known to have bytes of their own.
     fn reserve(&mut self, records: usize) {
         self.records.iter_mut().zip(WIDTHS).for_each(|(column, width)| column.reserve(records * width));
     }
 }
 
-/// What a whole decoding made: columns, and the bytes that compressed batches held.
+/// The result of a decoding: columns, and the bytes of decompressed batches.
 #[derive(Default)]
 pub struct Decoded {
     pub columns: Columns,
     pub decompressed: Vec<u8>,
-    /// Batches decoded; the next one has the problem, if there is one.
+    /// Batches decoded; the problem, if there is one, is in the next batch.
     pub batches: usize,
     pub problem: Option<Problem>,
 }
@@ -60,7 +60,7 @@ pub struct Decoded {
 struct Batch<'a> {
     row: usize,
     header: Header<'a>,
-    /// What is to be added to a place among its records for a place in the input and the decompressed bytes behind it.
+    /// Added to a place among its records to give the place in the input and the decompressed bytes behind it.
     origin: usize,
 }
 
@@ -70,7 +70,7 @@ impl Batch<'_> {
         if base < 0 {
             return -1;
         }
-        // Behind the largest comes zero: DefaultRecordBatch.incrementSequence.
+        // Zero follows the largest sequence: DefaultRecordBatch.incrementSequence.
         match base.checked_add(offset_delta) {
             Some(sequence) => sequence,
             None => base.wrapping_add(offset_delta) & i32::MAX,
@@ -84,7 +84,7 @@ impl Batch<'_> {
         self.header.base_timestamp().wrapping_add(delta)
     }
 
-    /// The type in a control record's key, whatever its version (ControlRecordType.parse).
+    /// The type in a control record's key, of any version (ControlRecordType.parse).
     fn control_type(&self, bytes: &[u8], key: (usize, i32)) -> Result<i16, Problem> {
         if self.header.attributes() & CONTROL == 0 {
             return Ok(NO_CONTROL_TYPE);
@@ -138,7 +138,7 @@ impl Batch<'_> {
             return Err(Problem::new("a negative number of headers", start));
         }
         for _ in 0..count {
-            let start = body.at; // The bytes end before a count that lies does.
+            let start = body.at; // A false count fails when the bytes end.
             let key = body.span()?;
             if key.1 < 0 {
                 return Err(Problem::new("a header without a key", start));
@@ -152,7 +152,7 @@ impl Batch<'_> {
         Ok(())
     }
 
-    /// How many records there are, if that many bytes can hold them.
+    /// The number of records, if that many bytes can hold them.
     fn count(&self, bytes: usize, position: usize) -> Result<usize, Problem> {
         match usize::try_from(self.header.count()) {
             Ok(count) if count <= bytes / RECORD_LEAST => Ok(count),
@@ -161,7 +161,7 @@ impl Batch<'_> {
         }
     }
 
-    /// Reads all records of the batch, which fill `bytes` from where the cursor stands.
+    /// Reads all records of the batch, which fill `bytes` from the cursor on.
     fn records(&self, mut bytes: Cursor, count: usize, columns: &mut Columns) -> Result<(), Problem> {
         columns.reserve(count);
         for _ in 0..count {
@@ -175,11 +175,11 @@ impl Batch<'_> {
 }
 
 impl Decoded {
-    /// Reads the batch at `position`, all batches decompressed to at most `max_bytes`.
+    /// Reads the batch at `position`; all batches together decompress to at most `max_bytes`.
     fn batch(&mut self, data: &[u8], position: usize, max_bytes: usize) -> Result<(), Problem> {
         let (header, whole) = batch_at(data, position)?;
         if header.count() == 0 {
-            return Ok(()); // DefaultRecordBatch.iterator looks at nothing behind the header.
+            return Ok(()); // DefaultRecordBatch.iterator does not read behind the header.
         }
         let (codec, row, records) = (header.attributes() & CODEC_MASK, self.batches, &whole[HEADER_END..]);
         if codec == 0 {
@@ -206,19 +206,19 @@ fn undecodable(fault: Fault) -> Cow<'static, str> {
     }
 }
 
-/// A place in decompressed bytes is none in the input: told is where the batch starts, and how far in.
+/// A place in decompressed bytes is not a place in the input: reports the batch's start, and the place within.
 fn decompressed(problem: Problem, position: usize) -> Problem {
     let what = format!("{}, at byte {} of what is decompressed", problem.what, problem.offset);
     Problem { what: Cow::Owned(what), offset: position }
 }
 
-/// How many records the batches say they have, each no more than its bytes allow if it holds them as they are.
+/// The number of records that the batches announce; for uncompressed batches no more than their bytes allow.
 fn expected(data: &[u8], positions: &[i64]) -> usize {
     let batches = positions.iter().filter_map(|&position| batch_at(data, usize::try_from(position).ok()?).ok());
     batches.map(|(header, whole)| usize::try_from(header.count()).unwrap_or(0).min(whole.len() / RECORD_LEAST)).sum()
 }
 
-/// Reads the records of the batches at `positions`, in that order, until one is wrong; its records are left out.
+/// Reads the records of the batches at `positions`, in that order, up to a wrong batch; leaves out its records.
 pub fn decode(data: &[u8], positions: &[i64], max_bytes: usize) -> Decoded {
     let mut decoded = Decoded::default();
     decoded.columns.reserve(expected(data, positions));

@@ -1,4 +1,4 @@
-//! Builds record batches out of columns: what `decode` reads, written as Kafka's DefaultRecord and DefaultRecordBatch do.
+//! Builds record batches from columns: what `decode` reads, written as Kafka's DefaultRecord and DefaultRecordBatch do.
 
 use crate::batches::{CRC_START, HEADER_END, LENGTH_END};
 use crate::codec::{compress, CODEC_MASK};
@@ -6,23 +6,23 @@ use crate::crc::crc32c;
 
 const MAGIC: u8 = 2;
 
-/// What is to be built, a column a field in the order of the constants below; integers of any field come as int64.
+/// The columns to write, one a field in the order of the constants below; integers of any field are int64.
 pub struct Source<'a> {
     /// An element a batch.
     pub batches: &'a [Vec<i64>; 9],
-    /// An element a record; `ROW_BATCH` rises.
+    /// An element a record; `ROW_BATCH` ascends.
     pub records: &'a [Vec<i64>; 8],
     /// An element a header.
     pub headers: &'a [Vec<i64>; 4],
-    /// What the spans are in: the second is counted on behind the first.
+    /// The buffers of the spans; offsets of the second continue behind the first.
     pub buffers: [&'a [u8]; 2],
     pub level: Option<i32>,
 }
 
-/// Why a column cannot be written, and the row of it.
+/// Why a column cannot be written, and its row.
 type Unfit = String;
 
-/// The fields of a batch as `Source::batches` has them.
+/// The fields of a batch in the order of `Source::batches`.
 #[derive(Clone, Copy)]
 enum Field {
     BaseOffset,
@@ -104,7 +104,8 @@ impl Source<'_> {
         let base_offset: i64 = self.field(Field::BaseOffset, batch)?;
         let mut attributes: i16 = self.field(Field::Attributes, batch)?;
         if first == end {
-            attributes &= !CODEC_MASK; // As DefaultRecordBatch.writeEmptyHeader has it: no reader takes a stream of nothing.
+            // As DefaultRecordBatch.writeEmptyHeader: no reader accepts an empty compressed stream.
+            attributes &= !CODEC_MASK;
         }
         let mut records = Vec::new();
         let mut record = Vec::new();

@@ -1,4 +1,4 @@
-//! The fields of one record as Kafka's DefaultRecord reads them: out of bytes that are there, or out of a stream.
+//! The fields of one record as Kafka's DefaultRecord reads them: from bytes in memory, or from a stream.
 
 use std::ops::Range;
 
@@ -9,11 +9,11 @@ use crate::streams::{Chunked, Fault};
 pub enum Thrown {
     /// InvalidRecordException.
     Invalid(&'static str),
-    /// IllegalArgumentException: a varint or a length that cannot be.
+    /// IllegalArgumentException: an impossible varint or length.
     IllegalArgument,
     /// BufferUnderflowException.
     Underflow,
-    /// What the stream throws.
+    /// The stream's exception.
     Stream(String),
     /// Ours: more bytes than may be decompressed.
     TooLarge,
@@ -29,19 +29,19 @@ impl From<Fault> for Thrown {
     }
 }
 
-/// What is compared of a record.
+/// The fields of a record that are checked.
 pub struct Fields {
     pub timestamp_delta: i64,
     pub offset_delta: i32,
     pub has_key: bool,
 }
 
-/// Where a record's bytes are; None for null.
+/// Places of a record's bytes; None for null.
 pub struct Spans {
     pub key: Option<Range<usize>>,
     pub value: Option<Range<usize>>,
     pub header_count: usize,
-    /// Where the first header's key has its length.
+    /// Place of the first header key's length.
     pub headers_at: usize,
 }
 
@@ -56,7 +56,7 @@ fn from_zigzag64(value: u64) -> i64 {
     (value >> 1) as i64 ^ -((value & 1) as i64)
 }
 
-/// A ByteBuffer's position in bytes that are there.
+/// A ByteBuffer's position in bytes in memory.
 pub struct Reader<'a> {
     pub bytes: &'a [u8],
     pub at: usize,
@@ -74,7 +74,7 @@ impl Reader<'_> {
         self.bytes.len() - self.at
     }
 
-    /// ByteUtils.readVarint: bits beyond 32 in a fifth byte are dropped; a fifth byte that goes on is an error.
+    /// ByteUtils.readVarint: bits beyond 32 in a fifth byte are dropped; a continued fifth byte is an error.
     #[inline]
     pub fn varint(&mut self) -> Result<i32, Thrown> {
         let mut value = 0u32;
@@ -115,7 +115,7 @@ impl Reader<'_> {
         Ok(Some(span))
     }
 
-    /// A header: where its key is, and its value.
+    /// A header: the places of its key and its value.
     #[inline]
     pub fn header(&mut self) -> Result<(Range<usize>, Option<Range<usize>>), Thrown> {
         let start = self.at;
@@ -127,8 +127,8 @@ impl Reader<'_> {
         Ok((key, self.span()?))
     }
 
-    /// The body of a record of `size` bytes (DefaultRecord.readFrom). Its fields may reach beyond its size, not beyond the
-    /// bytes: only their end is compared with the size.
+    /// The body of a record of `size` bytes (DefaultRecord.readFrom). Its fields may reach beyond its size, not beyond
+    /// the bytes: only their end is compared with the size.
     #[inline]
     pub fn record(&mut self, size: i32) -> Result<(Fields, Spans), Thrown> {
         if usize::try_from(size).is_ok_and(|size| size > self.remaining()) {
@@ -156,7 +156,7 @@ impl Reader<'_> {
     }
 }
 
-/// ByteUtils.readVarint of a stream, whose end reads as 0xff: a varint that the end cuts is too long.
+/// ByteUtils.readVarint of a stream, whose end reads as 0xff: a varint cut by the end is too long.
 #[inline]
 pub fn stream_varint(stream: &mut Chunked) -> Result<i32, Thrown> {
     let mut value = 0u32;
@@ -182,7 +182,7 @@ fn stream_varlong(stream: &mut Chunked) -> Result<i64, Thrown> {
     Err(Thrown::IllegalArgument)
 }
 
-/// A length, and so many bytes left out (DefaultRecord.skipBytes); the length.
+/// Skips a length and that many bytes (DefaultRecord.skipBytes); returns the length.
 #[inline]
 fn skip_span(stream: &mut Chunked) -> Result<i32, Thrown> {
     let length = stream_varint(stream)?;
@@ -197,9 +197,9 @@ fn skip_span(stream: &mut Chunked) -> Result<i32, Thrown> {
     Ok(length)
 }
 
-/// The body of a record out of a stream, nothing of it kept (DefaultRecord.readPartiallyFrom). Its size is not compared.
+/// Reads and drops the body of a record from a stream (DefaultRecord.readPartiallyFrom). Its size is not compared.
 pub fn stream_record(stream: &mut Chunked) -> Result<Fields, Thrown> {
-    stream.byte()?; // The attributes; the end is noticed behind them.
+    stream.byte()?; // The attributes; the end of the stream is noticed behind them.
     let timestamp_delta = stream_varlong(stream)?;
     let offset_delta = stream_varint(stream)?;
     let has_key = skip_span(stream)? >= 0;

@@ -1,4 +1,4 @@
-//! A header's key once Java has read and written it: RecordHeader decodes it as UTF-8, with U+FFFD for what is none.
+//! A header's key after Java has read and written it: RecordHeader decodes UTF-8 and replaces invalid bytes by U+FFFD.
 
 use std::borrow::Cow;
 
@@ -27,10 +27,11 @@ pub fn reencoded(bytes: &[u8]) -> Cow<'_, [u8]> {
     Cow::Owned(text)
 }
 
-/// What stands at the beginning, and how many bytes it has.
+/// The kind of the first bytes, and their number.
 enum Sequence {
     Valid(usize),
-    /// One replacement stands for so many bytes. An encoded surrogate is one (String.decodeUTF8_UTF16); Rust makes three.
+    /// One replacement stands for that many bytes. An encoded surrogate gets one (String.decodeUTF8_UTF16); in Rust
+    /// three.
     Malformed(usize),
 }
 
@@ -45,7 +46,7 @@ fn sequence(bytes: &[u8]) -> Sequence {
     if bytes.get(..length).is_some_and(|whole| std::str::from_utf8(whole).is_ok()) {
         return Sequence::Valid(length);
     }
-    // The longest beginning of a character that could be one.
+    // The longest beginning that could be a character's.
     let mut good = 1;
     while good < length && bytes.get(good).is_some_and(|&byte| can_follow(bytes[0], good, byte)) {
         good += 1;
@@ -53,7 +54,7 @@ fn sequence(bytes: &[u8]) -> Sequence {
     Sequence::Malformed(good)
 }
 
-/// Whether `byte` can be at that place of a character that begins with `first`.
+/// True if `byte` can be at that place of a character that begins with `first`.
 fn can_follow(first: u8, place: usize, byte: u8) -> bool {
     let range = match (place, first) {
         (1, 0xe0) => 0xa0..=0xbf,

@@ -26,15 +26,15 @@ use encode::Source;
 use validate::{Refusal, Rules, Target};
 
 type Columns<'py> = Vec<Bound<'py, PyMemoryView>>;
-/// What is wrong, and where.
-type Told = (String, usize);
-/// What `scan` returns: the columns in one buffer, where each begins, batches, where reading ended, what stopped it, and
-/// what was skipped.
-type Scanned<'py> = (Bound<'py, PyMemoryView>, Vec<usize>, usize, usize, Option<Told>, Vec<Told>);
-/// What `decode` returns: columns of records and of headers, the decompressed bytes, whole batches, and what stopped it.
-type Decoded<'py> = (Columns<'py>, Columns<'py>, Bound<'py, PyMemoryView>, usize, Option<Told>);
+/// A problem and its offset.
+type Located = (String, usize);
+/// The result of `scan`: the columns in one buffer, where each begins, batches, where reading ended, what stopped it,
+/// and what was skipped.
+type Scanned<'py> = (Bound<'py, PyMemoryView>, Vec<usize>, usize, usize, Option<Located>, Vec<Located>);
+/// The result of `decode`: columns of records and of headers, the decompressed bytes, whole batches, what stopped it.
+type Decoded<'py> = (Columns<'py>, Columns<'py>, Bound<'py, PyMemoryView>, usize, Option<Located>);
 
-fn told(problem: Problem) -> Told {
+fn located(problem: Problem) -> Located {
     (problem.what.into_owned(), problem.offset)
 }
 
@@ -47,13 +47,13 @@ fn bytes_of(buffer: &PyBuffer<u8>) -> PyResult<&[u8]> {
     if buffer.len_bytes() == 0 {
         return Ok(&[]); // An empty buffer may have no address.
     }
-    // SAFETY: the buffer is contiguous, holds that many bytes, and is exported for as long as `buffer` lives.
+    // SAFETY: the buffer is contiguous, holds that many bytes, and is exported as long as `buffer` lives.
     Ok(unsafe { std::slice::from_raw_parts(buffer.buf_ptr().cast::<u8>(), buffer.len_bytes()) })
 }
 
-/// Works on the buffer's bytes without the GIL. The wrappers hand in what nobody changes (`kcore.wire.buffers`), and
-/// mapped files, which other processes may: a place in the bytes that follows from a byte is checked once it is read, and
-/// the byte is not read again.
+/// Works on the buffer's bytes without the GIL. The wrappers pass bytes that nobody changes (`kcore.wire.buffers`), and
+/// mapped files, which other processes may change: a place that depends on a byte is checked after the byte is read,
+/// and the byte is not read again.
 fn reading<T: Send>(py: Python<'_>, buffer: &PyBuffer<u8>, work: impl FnOnce(&[u8]) -> T + Send) -> PyResult<T> {
     let bytes = bytes_of(buffer)?;
     Ok(py.detach(|| work(bytes)))
@@ -79,9 +79,9 @@ fn scan_batches<'py>(
 ) -> PyResult<Scanned<'py>> {
     let options = Options { start, limit, check_crc, skip };
     let found = reading(py, &data, |bytes| batches::scan(bytes, &options))?;
-    let skipped = found.skipped.into_iter().map(told).collect();
+    let skipped = found.skipped.into_iter().map(located).collect();
     let columns = lend(py, found.columns.bytes)?;
-    Ok((columns, found.columns.places.to_vec(), found.rows, found.end, found.problem.map(told), skipped))
+    Ok((columns, found.columns.places.to_vec(), found.rows, found.end, found.problem.map(located), skipped))
 }
 
 /// The records of the batches at `positions`, as columns in native byte order.
@@ -97,7 +97,7 @@ fn decode_records<'py>(
     let decoded = reading(py, &data, |bytes| decode::decode(bytes, &positions, max_bytes))?;
     let records = lend_all(py, decoded.columns.records)?;
     let headers = lend_all(py, decoded.columns.headers)?;
-    Ok((records, headers, lend(py, decoded.decompressed)?, decoded.batches, decoded.problem.map(told)))
+    Ok((records, headers, lend(py, decoded.decompressed)?, decoded.batches, decoded.problem.map(located)))
 }
 
 /// Columns of int64, all of one length.
@@ -112,7 +112,7 @@ fn int64_columns<const COUNT: usize>(py: Python<'_>, columns: [PyBuffer<i64>; CO
     }
 }
 
-/// Batches built out of columns; ValueError says what cannot be written.
+/// Builds batches from columns; ValueError says what cannot be written.
 #[pyfunction]
 #[pyo3(name = "encode")]
 fn encode_batches<'py>(
@@ -131,14 +131,14 @@ fn encode_batches<'py>(
     source.encode().map(|bytes| PyBytes::new(py, &bytes)).map_err(PyValueError::new_err)
 }
 
-/// What `validate` returns: the error's kind and why, record errors, the first and the largest timestamp, and the records
-/// written anew.
+/// The result of `validate`: the error's kind and reason, record errors, the first and the largest timestamp, and the
+/// rebuilt records.
 type Validated<'py> = (Option<(u8, String)>, Vec<(i32, u8, i64)>, i64, i64, Option<Bound<'py, PyBytes>>);
 
-/// A batch's records as LogValidator looks at them.
+/// Checks a batch's records as LogValidator does.
 #[pyfunction]
 #[pyo3(name = "validate")]
-#[allow(clippy::too_many_arguments)] // As many as a topic's configuration and a batch's header have.
+#[allow(clippy::too_many_arguments)] // The fields of a topic's configuration and a batch's header.
 fn validate_records<'py>(
     py: Python<'py>,
     records: PyBuffer<u8>,
@@ -160,7 +160,7 @@ fn validate_records<'py>(
     Ok((refusal, errors, outcome.first_timestamp, outcome.max_timestamp, rebuilt))
 }
 
-/// The first record of a batch from a time and an offset on; None, and false: it has more bytes than `budget`.
+/// The first record of a batch from a time and an offset on; None, and false: the batch has more bytes than `budget`.
 #[pyfunction]
 #[pyo3(name = "find_time")]
 fn find_record_of_time(

@@ -1,4 +1,4 @@
-//! Records written anew as MemoryRecordsBuilder does for a topic with a compression type of its own.
+//! Rebuilds records as MemoryRecordsBuilder does for a topic with its own compression type.
 
 use std::io::{Error, Result, Write};
 
@@ -8,7 +8,7 @@ use crate::fields::{Reader, Spans};
 use crate::java_text::reencoded;
 use crate::validate::Target;
 
-/// Bytes of which there may only be so many.
+/// A buffer with a limit.
 struct Bounded {
     bytes: Vec<u8>,
     most: usize,
@@ -28,10 +28,10 @@ impl Write for Bounded {
     }
 }
 
-/// Takes the records in order. The first failure ends the writing, and is told at the end.
+/// Takes the records in order. The first failure ends the writing; `finish` reports it.
 pub struct Rebuilding {
     compressor: Result<Compressor<Bounded>>,
-    /// A record, and its length before it.
+    /// A record with its length before it.
     body: Vec<u8>,
     length: Vec<u8>,
     first_timestamp: Option<i64>,
@@ -44,7 +44,7 @@ impl Rebuilding {
         Rebuilding { compressor, body: Vec::new(), length: Vec::new(), first_timestamp: None }
     }
 
-    /// Writes the record of those spans of `bytes`: the `index`-th of its batch.
+    /// Writes the record of those spans of `bytes`: number `index` of its batch.
     pub fn add(&mut self, bytes: &[u8], spans: &Spans, timestamp: i64, index: i32) {
         let first = *self.first_timestamp.get_or_insert(timestamp);
         let Ok(compressor) = &mut self.compressor else {
@@ -72,7 +72,7 @@ impl Rebuilding {
         }
     }
 
-    /// The records as they are to stand behind the batch's header, or why there is none.
+    /// The records to put behind the batch's header, or why they cannot be written.
     pub fn finish(self) -> std::result::Result<Vec<u8>, String> {
         let finished = self.compressor.and_then(Compressor::finish);
         finished.map(|bounded| bounded.bytes).map_err(|error| error.to_string())

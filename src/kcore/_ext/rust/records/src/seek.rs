@@ -1,4 +1,4 @@
-//! The first record of a batch from a time and an offset on, one record after the other: none of them is held.
+//! Finds the first record of a batch from a time and an offset on, one record after the other, and keeps none of them.
 
 use crate::batches::{batch_at, HEADER_END};
 use crate::codec::CODEC_MASK;
@@ -7,14 +7,14 @@ use crate::fields::Reader;
 use crate::streams::{Chunked, Fault};
 use crate::validate::{between_records, Failure, Plain, Refusal, Skipped, Source};
 
-/// What is looked for, and what a batch's header says of all of its records.
+/// The goal, and the facts of a batch's header that hold for all of its records.
 struct Search {
     timestamp: i64,
     start_offset: i64,
     count: i32,
     base_offset: i64,
     base_timestamp: i64,
-    /// The time of all records, where the type is LogAppendTime.
+    /// The time of all records, if the type is LogAppendTime.
     append_time: Option<i64>,
 }
 

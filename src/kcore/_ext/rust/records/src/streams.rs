@@ -1,8 +1,9 @@
 //! Compressed records as Kafka's broker reads them: a Java stream a codec, under ChunkedBytesStream.
-//!
-//! Kafka's readers and plain decompressors disagree about damaged bytes: which fault of two is met first depends on how far
-//! a stream reads ahead, and bytes behind the end are met or not. What a producer is told depends on both, so each stream
-//! here reads as much at a time as the Java class that it is named after. What a broker has taken can be decoded with them.
+
+//! Kafka's readers and plain decompressors disagree about damaged bytes. How far a stream reads ahead determines which
+//! of two faults it meets first, and whether it meets bytes behind the end. The producer's error depends on both, so
+//! each stream here reads as much at a time as the Java class that it is named after. These streams decode all bytes
+//! that a broker has accepted.
 
 mod gzip;
 mod lz4;
@@ -14,14 +15,15 @@ use lz4::Lz4;
 use snappy::Snappy;
 use zstd::Zstd;
 
-/// What a Java stream throws, as far as its caller tells exceptions apart.
+/// The exceptions of a Java stream, as far as its caller distinguishes them.
 #[derive(Debug)]
 pub enum Fault {
-    /// IOException; also what is caught nowhere, such as SnappyError: to the producer both are UNKNOWN_SERVER_ERROR.
+    /// IOException, and exceptions that nobody catches, such as SnappyError: the producer gets UNKNOWN_SERVER_ERROR for
+    /// both.
     Io(String),
     /// BufferUnderflowException, which is caught inside a record.
     Underflow,
-    /// Ours: more bytes than may be decompressed.
+    /// Not in Kafka: more bytes than may be decompressed.
     TooLarge,
 }
 
@@ -37,7 +39,7 @@ pub type Read<T> = Result<T, Fault>;
 const LARGE_CHUNK: usize = 16 * 1024;
 /// The same of SnappyCompression and Lz4Compression.
 const SMALL_CHUNK: usize = 2 * 1024;
-/// How far a body grows at a time: its length comes from the wire.
+/// Growth of a body at a time: its length comes from the wire.
 const BODY_STEP: usize = 128 * 1024;
 
 enum Stream<'a> {
@@ -58,13 +60,13 @@ impl Stream<'_> {
         }
     }
 
-    /// Whether `available()` is 0: a read then ends early. Only the lz4 stream can have more behind that.
+    /// True if `available()` is 0: a read then ends early. Only the lz4 stream can have more behind that.
     fn is_drained(&self) -> bool {
         matches!(self, Stream::Lz4(stream) if stream.available() == 0)
     }
 }
 
-/// A ChunkedBytesStream: what a batch's compressed records hold.
+/// A ChunkedBytesStream: the contents of a batch's compressed records.
 pub struct Chunked<'a> {
     stream: Stream<'a>,
     chunk: Vec<u8>,
@@ -75,8 +77,8 @@ pub struct Chunked<'a> {
 }
 
 impl<'a> Chunked<'a> {
-    /// The stream over a batch's compressed records; `codec` is CompressionType's id, 1 to 4. No more than `budget` bytes
-    /// are decompressed.
+    /// The stream over a batch's compressed records; `codec` is CompressionType's id, 1 to 4. It decompresses at most
+    /// `budget` bytes.
     pub fn new(codec: i16, bytes: &'a [u8], budget: usize) -> Read<Self> {
         let (stream, size) = match codec {
             1 => (Stream::Gzip(Box::new(Gzip::new(bytes)?)), LARGE_CHUNK),
@@ -99,7 +101,7 @@ impl<'a> Chunked<'a> {
         Ok(())
     }
 
-    /// `read()`: the next byte, None at the end or where a block is empty.
+    /// `read()`: the next byte, None at the end or in an empty block.
     #[inline]
     pub fn byte(&mut self) -> Read<Option<u8>> {
         if self.position >= self.count {
@@ -146,8 +148,8 @@ impl<'a> Chunked<'a> {
         *left -= skipped;
     }
 
-    /// Appends all that is left to `into`. A block that holds nothing is no end here.
-    /// `expected`: how many bytes that may be.
+    /// Appends the rest of the stream to `into`. An empty block is not the end. `expected`: how many bytes there may
+    /// be.
     pub fn read_to_end(&mut self, into: &mut Vec<u8>, expected: usize) -> Read<()> {
         let mut end = into.len();
         let mut step = expected.clamp(LARGE_CHUNK, BODY_STEP);
@@ -172,7 +174,7 @@ impl<'a> Chunked<'a> {
     /// Utils.readFully: `length` bytes into `into`, fewer if the stream ends. TooLarge beyond `most`.
     pub fn read_fully(&mut self, length: usize, into: &mut Vec<u8>, most: usize) -> Read<()> {
         into.clear();
-        let mut began = false; // Whether the Java call that this one is in has read something.
+        let mut began = false; // Whether the current Java call has read something.
         let mut goes_on = false; // Whether a read past the chunk was cut short here, not in Java.
         while into.len() < length {
             if into.len() > most {

@@ -1,13 +1,13 @@
-//! What LogValidator asks of the records of one batch, in one pass; the batch's header is checked by the caller.
+//! Checks the records of one batch as LogValidator does, in one pass; the caller checks the batch's header.
 
 use crate::fields::{stream_record, stream_varint, Fields, Reader, Spans, Thrown};
 use crate::rebuild::Rebuilding;
 use crate::streams::{Chunked, Fault};
 
-/// Record errors that are told; the batch is refused for any.
+/// The most record errors in a response; any error refuses the batch.
 const MOST_TOLD: usize = 1000;
 
-/// What a batch's header says of its records, and what the topic asks of them.
+/// The facts of a batch's header about its records, and the topic's rules for them.
 pub struct Rules {
     pub count: i32,
     /// CompressionType's id of the batch.
@@ -17,9 +17,10 @@ pub struct Rules {
     pub append_time: Option<i64>,
     /// Whether a record needs a key: cleanup.policy has compact.
     pub is_compacted: bool,
-    /// If the topic's timestamp type is CreateTime: now, and how far before and after that a record's time may be, in ms.
+    /// If the topic's timestamp type is CreateTime: now, and how far before and after that a record's time may be, in
+    /// ms.
     pub window: Option<[i64; 3]>,
-    /// How the records are to be written, unless they stay as they are.
+    /// How to rewrite the records, unless they stay as they are.
     pub target: Option<Target>,
     /// Bytes that may be decompressed.
     pub budget: usize,
@@ -29,11 +30,11 @@ pub struct Rules {
 pub struct Target {
     pub codec: i16,
     pub level: Option<i32>,
-    /// Bytes that the records may have, as they are written.
+    /// The most bytes of the rewritten records.
     pub most_bytes: usize,
 }
 
-/// The error that a batch is refused with.
+/// The error that refuses a batch.
 #[derive(Clone, Copy)]
 pub enum Refusal {
     InvalidRecord = 0,
@@ -41,7 +42,7 @@ pub enum Refusal {
     MessageTooLarge = 2,
 }
 
-/// Why a record is refused; the numbers are the caller's.
+/// Why a record is refused; the caller knows the numbers.
 #[derive(Clone, Copy)]
 pub enum RecordError {
     NoKey = 0,
@@ -54,19 +55,19 @@ pub struct Outcome {
     /// The record's place in the batch, what is wrong, and its timestamp.
     pub errors: Vec<(i32, RecordError, i64)>,
     pub first_timestamp: i64,
-    /// -1 if none is larger: RecordBatch.NO_TIMESTAMP.
+    /// -1 if no timestamp is larger: RecordBatch.NO_TIMESTAMP.
     pub max_timestamp: i64,
-    /// The records as they are to be written.
+    /// The rewritten records.
     pub rebuilt: Option<Vec<u8>>,
 }
 
-/// A record: what is compared of it, and, if its bytes are held, these and where its fields are in them.
+/// A record: its checked fields, and its bytes with the places of the fields if they are in memory.
 pub type Record<'a> = (Fields, Option<(&'a [u8], Spans)>);
 
 /// Records one after the other.
 pub trait Source {
     fn next(&mut self) -> Result<Record<'_>, Failure>;
-    /// Whether nothing is behind the last record.
+    /// True if nothing follows the last record.
     fn is_over(&mut self) -> Result<bool, Failure>;
 }
 
@@ -90,7 +91,7 @@ fn in_record(thrown: Thrown) -> Failure {
     }
 }
 
-/// Between records, where BufferUnderflowException is caught nowhere.
+/// Between records, where nobody catches BufferUnderflowException.
 pub fn between_records(fault: Fault) -> Failure {
     match fault {
         Fault::Io(what) => (Refusal::UnknownServerError, what),
@@ -119,7 +120,7 @@ impl Source for Plain<'_> {
     }
 }
 
-/// A record's length out of the stream, whose end reads as a length that is too long.
+/// Reads a record's length from the stream; its end reads as a length that is too long.
 fn stream_size(stream: &mut Chunked) -> Result<i32, Failure> {
     stream_varint(stream).map_err(|thrown| match thrown {
         Thrown::IllegalArgument => invalid("fewer records than the batch counts"),
@@ -132,7 +133,7 @@ fn is_stream_over(stream: &mut Chunked) -> Result<bool, Failure> {
     Ok(stream.byte().map_err(between_records)?.is_none())
 }
 
-/// skipKeyValueIterator of compressed records: they stay as they are, and nothing of them is kept.
+/// skipKeyValueIterator of compressed records, which stay as they are: nothing of them is kept.
 pub struct Skipped<'a>(pub Chunked<'a>);
 
 impl Source for Skipped<'_> {
@@ -147,7 +148,7 @@ impl Source for Skipped<'_> {
     }
 }
 
-/// streamingIterator of compressed records: one at a time is held.
+/// streamingIterator of compressed records: holds one at a time.
 struct Whole<'a> {
     stream: Chunked<'a>,
     body: Vec<u8>,
@@ -176,7 +177,7 @@ impl Rules {
         self.append_time.unwrap_or(self.base_timestamp.wrapping_add(delta))
     }
 
-    /// LogValidator.validateRecord, of which record CRCs and magic concern older batches alone.
+    /// LogValidator.validateRecord; its checks of record CRCs and magic concern only older batches.
     #[inline]
     fn error_of(&self, fields: &Fields, timestamp: i64) -> Option<RecordError> {
         if self.is_compacted && !fields.has_key {
@@ -191,7 +192,7 @@ impl Rules {
         }
     }
 
-    /// Goes through the records of `source` and writes them anew if that is asked for.
+    /// Walks the records of `source` and rewrites them if wanted.
     fn walk(&self, mut source: impl Source, outcome: &mut Outcome) -> Result<(), Failure> {
         let mut rebuilding = self.target.map(Rebuilding::new);
         let (mut is_sequential, mut is_negative) = (true, false);
@@ -221,7 +222,7 @@ impl Rules {
         Ok(())
     }
 
-    /// The records as they are to be written, None if they stay as they are.
+    /// The rewritten records, None if they stay as they are.
     fn finish(
         &self,
         rebuilding: Option<Rebuilding>,
@@ -230,10 +231,10 @@ impl Rules {
     ) -> Result<Option<Vec<u8>>, Failure> {
         let unknown = |what: &str| Err((Refusal::UnknownServerError, what.to_owned()));
         match rebuilding {
-            // A batch that is built anew has no time before 1970 (MemoryRecordsBuilder.appendWithOffset).
+            // A rebuilt batch has no time before 1970 (MemoryRecordsBuilder.appendWithOffset).
             Some(_) if is_negative => unknown("Invalid negative timestamp"),
             Some(rebuilding) => rebuilding.finish().map(Some).map_err(|what| (Refusal::MessageTooLarge, what)),
-            // It would have to be built anew, and nothing of the records was kept (PartialDefaultRecord.key).
+            // It would have to be rebuilt, but nothing of the records was kept (PartialDefaultRecord.key).
             None if self.codec != 0 && !is_sequential => {
                 unknown("offsets of compressed records that do not count from 0")
             }

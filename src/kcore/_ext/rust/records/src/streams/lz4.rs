@@ -15,7 +15,7 @@ const HAS_CONTENT_SIZE: u8 = 0x08;
 const HAS_BLOCK_CHECKSUM: u8 = 0x10;
 const IS_INDEPENDENT: u8 = 0x20;
 
-/// Where the bytes of the current block are.
+/// The place of the current block's bytes.
 #[derive(PartialEq)]
 enum Block {
     Decompressed,
@@ -29,7 +29,7 @@ pub struct Lz4<'a> {
     largest_block: usize,
     decompressed: Vec<u8>,
     block: Block,
-    /// What is left of the current block: of `decompressed`, or of `input`.
+    /// The rest of the current block: of `decompressed`, or of `input`.
     position: usize,
     end: usize,
     is_over: bool,
@@ -86,7 +86,7 @@ impl<'a> Lz4<'a> {
         if length == 0 {
             self.is_over = true;
             if self.flags & HAS_CONTENT_CHECKSUM != 0 {
-                self.next_u32().ok_or(Fault::Underflow)?; // Kafka does not compare it.
+                self.next_u32().ok_or(Fault::Underflow)?; // Kafka does not compare the checksum.
             }
             return Ok(());
         }
@@ -109,7 +109,7 @@ impl<'a> Lz4<'a> {
         Ok(())
     }
 
-    /// Reads the next block if the current one is over; whether there is one.
+    /// Reads the next block at the end of the current one; true if there is one.
     fn has_block(&mut self) -> Read<bool> {
         if !self.is_over && self.available() == 0 {
             self.next_block()?;
@@ -117,7 +117,7 @@ impl<'a> Lz4<'a> {
         Ok(!self.is_over)
     }
 
-    /// Some(0) for a block that holds nothing.
+    /// Some(0) for an empty block.
     pub fn read(&mut self, into: &mut [u8]) -> Read<Option<usize>> {
         if !self.has_block()? {
             return Ok(None);

@@ -19,7 +19,7 @@ impl<'a> Snappy<'a> {
         let mut stream = Snappy { rest: input, is_over: false, block: Vec::new(), position: 0 };
         match input {
             [] => return Err(Fault::io("Cannot decompress empty stream")),
-            // The first header's versions are not looked at.
+            // Kafka does not check the first header's versions.
             _ if input.len() >= XERIAL_HEADER.len() && input.starts_with(XERIAL_MAGIC) => {
                 stream.rest = &input[XERIAL_HEADER.len()..];
             }
@@ -65,7 +65,7 @@ impl<'a> Snappy<'a> {
             self.block.clear();
             self.position = 0;
             let Some((&size, rest)) = self.rest.split_first_chunk::<4>() else {
-                self.is_over = true; // Fewer bytes than a length has are not looked at.
+                self.is_over = true; // A remainder shorter than a length is ignored.
                 break;
             };
             self.rest = rest;

@@ -6,17 +6,17 @@ use zstd::zstd_safe::{get_error_name, DCtx, InBuffer, OutBuffer, ResetDirective}
 
 use super::{Fault, Read};
 
-/// What a context may have grown to and still be kept: with the window of the default level, not with one of 128 MiB.
+/// The largest context that is kept: it has the window of the default level, not one of 128 MiB.
 const MOST_KEPT: usize = 4 * 1024 * 1024;
 
 thread_local! {
-    /// A context is expensive to make, and most batches need no more than one that was used before.
+    /// A context is expensive to make, and most batches can reuse an old one.
     static CONTEXT: RefCell<Option<DCtx<'static>>> = const { RefCell::new(None) };
 }
 
 pub struct Zstd<'a> {
     context: Option<DCtx<'static>>,
-    /// What was not read yet, and what was read and not decompressed.
+    /// The unread bytes, and the bytes that were read and not decompressed.
     rest: &'a [u8],
     source: &'a [u8],
     needs_read: bool,
@@ -52,7 +52,7 @@ impl<'a> Zstd<'a> {
             if self.needs_read && (!self.rest.is_empty() || written == 0) {
                 if self.rest.is_empty() {
                     self.source = &[];
-                    // A frame that began behind another one of the same read is not known to be torn.
+                    // Whether a second frame in the same read is torn is not known.
                     return if self.is_frame_finished { Ok(None) } else { Err(Fault::io("Truncated source")) };
                 }
                 (self.source, self.rest) = self.rest.split_at(self.rest.len().min(DCtx::in_size()));
