@@ -1,6 +1,9 @@
-"""The leader's part: it appends, tracks its followers' progress, and advances the high watermark (KIP-595). The high
-watermark counts flushed records: of followers, since they fetch only from their flushed end, or send their flushed
-offset (`following.pipelines`); of the leader, up to the last `on_flushed`. Source: LeaderState, KafkaRaftClient.
+"""The leader's part: it appends, tracks its followers' progress, and advances the high watermark (KIP-595).
+
+The high watermark counts flushed records only. Followers fetch from their flushed end, or send their flushed offset
+(`following.pipelines`). The leader's own log counts up to the last `on_flushed`.
+
+Source: LeaderState, KafkaRaftClient.
 """
 
 from collections import OrderedDict
@@ -56,29 +59,29 @@ class LeaderState:
     def __init__(self, node: NodeContext, now_ms: int) -> None:
         self.epoch = node.epoch
         self.epoch_start_offset = node.log.end_offset
-        self.first_batch_end = node.log.end_offset  # Behind the batch that says that this node leads.
+        self.first_batch_end = node.log.end_offset  # The end of the batch with the LeaderChangeMessage.
         self.local, self.most_observers = node.local, node.config.most_observers
         self.voters: dict[int, ReplicaProgress] = {}
-        # The one that has been silent longest comes first. No dict: the search for the first entry of a dict goes over
-        # all entries that were removed before it.
+        # The observer that has been silent longest comes first. In a dict, finding the first entry takes longer with
+        # each entry that was removed before it.
         self.observers: OrderedDict[ReplicaKey, ReplicaProgress] = OrderedDict()
-        self.fetched_voters: set[int] = set()  # Since the deadline below was set.
+        self.fetched_voters: set[int] = set()  # Voters that have fetched since the deadline below was set.
         self.check_quorum_deadline_ms = NEVER_MS  # When the leader resigns, unless a majority fetches before.
         self.accumulator = Accumulator(node.log.end_offset)
-        self.flushing = 0  # Up to where a flush is under way.
-        self.fetches: OrderedDict[Hashable, WaitingFetch] = OrderedDict()  # By whom to answer, oldest first.
-        self.fetch_deadline_ms = NEVER_MS  # No wait of these is over before, nor is a turn of the observers.
-        self.wake_ms = -NEVER_MS  # Observers that wait are answered no sooner.
-        self.has_changes = False  # There is something for them then.
-        self.change: PendingChange | None = None  # The one change of the voters that may be on its way.
-        self.known_voters: VoterSet | None = None  # At kraft.version 0: the voters as they reported themselves.
+        self.flushing = 0  # The end offset of the flush that is under way; 0 if there is none.
+        self.fetches: OrderedDict[Hashable, WaitingFetch] = OrderedDict()  # By `reply_to`, oldest first.
+        self.fetch_deadline_ms = NEVER_MS  # A lower bound of all fetches' deadlines and of the observers' interval.
+        self.wake_ms = -NEVER_MS  # When the interval ends in which waiting observers are not answered.
+        self.has_changes = False  # Waiting observers have something to get at `wake_ms`.
+        self.change: PendingChange | None = None  # The change of the voters that is under way; one at a time.
+        self.known_voters: VoterSet | None = None  # At kraft.version 0: the voters as they described themselves.
         self.set_voters(node.voter_history.last_voters)
         self.restart_check_quorum(node, now_ms)
 
     # The replicas.
 
     def set_voters(self, voters: VoterSet) -> None:
-        """A new voter keeps its progress as an observer; a removed voter becomes an observer."""
+        """Replaces the voters; a new voter keeps its progress as an observer, a removed voter becomes an observer."""
         before = self.voters
         self.voters = {}
         for key in voters.keys:
@@ -91,14 +94,14 @@ class LeaderState:
                 self.observers.setdefault(progress.key, progress)
 
     def known(self, key: ReplicaKey) -> ReplicaProgress | None:
-        """A voter's, or else an observer's."""
+        """The progress of a voter or an observer; None for an unknown replica."""
         return _find(self.voters, key) or self.observers.get(key)
 
     def progress_of(self, key: ReplicaKey) -> ReplicaProgress:
-        """The progress of a replica.
+        """The progress of a replica, which becomes an observer if it is unknown.
 
-        A new observer takes the place of the one that has been silent longest if there are too many. A dropped observer
-        is added again by its next fetch; voters are never dropped.
+        If there are too many observers, the one that has been silent longest is dropped. Its next fetch adds it again.
+        Voters are never dropped.
         """
         known = self.known(key)
         if known is None:
@@ -108,9 +111,9 @@ class LeaderState:
         return known
 
     def observed(self, key: ReplicaKey, end_offset: int, fetch_ms: int, leader_end: int, caught_up_ms: int) -> None:
-        """An observer's fetches were answered elsewhere: its progress, as ReplicaProgress has it.
+        """Records the progress of an observer whose fetches the compiled request loop has answered.
 
-        Of a voter nothing is taken: its fetches count for the high watermark, and are answered by the node alone.
+        Ignored for voters: their fetches count for the high watermark, and only the node answers them.
         """
         if key.id < 0 or self.is_voter(key):
             return
@@ -121,7 +124,7 @@ class LeaderState:
         return _find(self.voters, key) is not None
 
     def last_fetch_ms(self, key: ReplicaKey) -> int:
-        """-NEVER_MS for never."""
+        """The time of the replica's last fetch; -NEVER_MS if it has not fetched."""
         progress = self.known(key)
         return -NEVER_MS if progress is None or progress.last_fetch_ms == UNKNOWN else progress.last_fetch_ms
 
@@ -143,13 +146,13 @@ class LeaderState:
         return len(self.voters) == 1 and self.is_voter(self.local)
 
     def restart_check_quorum(self, node: NodeContext, now_ms: int) -> None:
-        """One and a half times the fetch time-out, since responses take time; never for an only voter."""
+        """Sets the deadline to one and a half fetch time-outs, since responses take time; none for an only voter."""
         self.fetched_voters.clear()
         timeout_ms = node.config.fetch_timeout_ms * 3 // 2
         self.check_quorum_deadline_ms = NEVER_MS if self.is_alone else now_ms + timeout_ms
 
     def count_fetch(self, node: NodeContext, key: ReplicaKey, now_ms: int) -> None:
-        """Fetches of a majority, the leader counted if it is a voter, prove that it still leads (KAFKA-15489)."""
+        """Counts a voter's fetch: fetches of a majority, this voter included, prove the leadership (KAFKA-15489)."""
         if key.id == self.local.id or not _find(self.voters, key):
             return
         self.fetched_voters.add(key.id)
@@ -161,12 +164,12 @@ class LeaderState:
 
     @property
     def replicated_to_majority(self) -> int:
-        """The offset below which a majority of the voters has everything; the leader counts if it votes."""
+        """The offset below which a majority of the voters has all records; the leader counts if it is a voter."""
         ends = sorted([progress.end_offset for progress in self.voters.values()], reverse=True)
         return ends[len(ends) // 2]
 
     def on_fetch(self, node: NodeContext, key: ReplicaKey, offset: int, now_ms: int) -> None:
-        """A replica has everything below `offset` on its disk. Observers do not advance the high watermark."""
+        """Records that a replica has all below `offset` on its disk. Only voters advance the high watermark."""
         if key.id < 0:
             return  # An anonymous replica.
         voter = _find(self.voters, key)
@@ -175,11 +178,11 @@ class LeaderState:
         self.count_fetch(node, key, now_ms)
         if voter is None:
             self.observers.move_to_end(key)
-        elif offset > (node.quorum.high_watermark or 0):  # Else it makes no majority that was not there before.
+        elif offset > (node.quorum.high_watermark or 0):  # Below the high watermark it cannot complete a majority.
             self._advance(node, now_ms)
 
     def on_flushed(self, node: NodeContext, now_ms: int) -> None:
-        """The leader's own flushed offset counts from now on."""
+        """Counts the leader's own flushed offset, and writes records that waited for the flush."""
         self.progress_of(self.local).end_offset = node.flushed_end_offset
         if node.flushed_end_offset >= self.flushing:
             self.flushing = 0
@@ -188,10 +191,10 @@ class LeaderState:
         self._advance(node, now_ms)
 
     def _advance(self, node: NodeContext, now_ms: int) -> None:
-        """The high watermark goes up to what a majority has, once that has a record of the leader's own epoch.
+        """Raises the high watermark to the majority's offset, once that includes a record of the leader's own epoch.
 
-        Else a record of an earlier epoch could be counted that a later leader does not have. It never goes back, though
-        a new voter may have less than those before.
+        Otherwise it could count a record of an earlier epoch that a later leader does not have. The high watermark
+        never decreases, though a new voter may have fewer records than the voters before.
         """
         offset, known = self.replicated_to_majority, node.quorum.high_watermark
         if offset <= self.epoch_start_offset or (known is not None and offset <= known):
@@ -199,32 +202,31 @@ class LeaderState:
         node.quorum.high_watermark = offset
         node.log.update_high_watermark(offset)
         node.effects.append(Committed(offset))
-        if known is None:  # Not before: a state machine leads once it has all that comes before (KAFKA-12619).
+        if known is None:  # A state machine must not lead before it has all earlier records (KAFKA-12619).
             node.effects.append(LeaderChanged(self.local.id, self.epoch, self.epoch_start_offset))
         voter_changes.on_high_watermark(node, offset)
         fetching.complete(node, now_ms)
 
-    # Written.
+    # Appends.
 
     def append(self, node: NodeContext, records: Sequence[bytes], now_ms: int) -> Appended:
-        """Takes records (value bytes), which go into one batch; it is written behind the event, or after the linger.
+        """Accumulates records (value bytes) for a batch that is written after the flush under way or the linger.
 
-        RaftLogError if they do not fit into a batch.
+        Raises RaftLogError if they do not fit into a batch.
         """
         if not self.accumulator.has_room(records):
             self.drain(node, now_ms)
         linger_ms = node.config.append_linger_ms
         appended = self.accumulator.add(records, now_ms, LONGEST_LINGER_MS if linger_ms is None else linger_ms)
         if linger_ms is None and not self.flushing:
-            self.drain(node, now_ms)  # Nothing is on its way that it could wait for.
+            self.drain(node, now_ms)  # No flush is under way to wait for.
         return appended
 
     def append_batches(self, node: NodeContext, batches: bytes, now_ms: int) -> Appended:
-        """Writes whole batches of data, with their offsets and this epoch in their headers; RaftLogError for others.
+        """Writes whole batches of data, with offsets and this epoch put into their headers.
 
-        DecodeError for one that is damaged.
-
-        Batches that have the right ones already are written as they are: of a large append each copy would be felt.
+        Batches that have the right offsets and epoch are not copied: a copy of a large append takes time. Raises
+        RaftLogError for control batches and cut-off batches, DecodeError for damaged ones.
         """
         found, problem = split_batches(batches)
         if problem is not None:
@@ -247,7 +249,7 @@ class LeaderState:
         return Appended(first, self.accumulator.next_offset - 1)
 
     def append_control(self, node: NodeContext, messages: Sequence[Data], now_ms: int) -> int:
-        """Writes control records in a batch of their own, at once; the last one's offset."""
+        """Writes control records at once, in a batch of their own; returns the offset of the last one."""
         self.drain(node, now_ms)
         batch = control_batch(messages, self.accumulator.next_offset, self.epoch, now_ms)
         self.accumulator.next_offset += len(messages)
@@ -269,20 +271,20 @@ class LeaderState:
             fetching.complete(node, now_ms, below=node.log.end_offset)
 
     def _write(self, node: NodeContext, batches: bytes, split: SplitBatches | None = None) -> None:
-        """`split`: of batches that this node has just made; the checksums of others are checked."""
+        """Appends to the log and requests a flush. Without `split` the log checks the batches' checksums."""
         node.log.append_as_leader(batches, self.epoch, split)
         self.flushing = node.log.end_offset
         node.flush()
 
 
 def _find(voters: dict[int, ReplicaProgress], key: ReplicaKey) -> ReplicaProgress | None:
-    """A voter whose directory is unknown is found by its id alone."""
+    """The progress of a voter; a voter without a known directory is matched by its id alone."""
     progress = voters.get(key.id)
     return progress if progress and progress.key.directory_id in (NO_DIRECTORY, key.directory_id) else None
 
 
 def begin(node: NodeContext, now_ms: int) -> None:
-    """Elected: the first thing in the log of the epoch is that this node leads it."""
+    """Starts the leadership: writes the LeaderChangeMessage as the first record of the epoch."""
     state = node.quorum.state
     assert type(state) is Leader
     leading = node.leading = LeaderState(node, now_ms)
@@ -297,9 +299,10 @@ def begin(node: NodeContext, now_ms: int) -> None:
 
 
 def _own_voters(node: NodeContext) -> list[Data]:
-    """Version and voters again, where they are in no log yet but in the snapshot that a quorum begins with.
+    """The kraft.version and voters records that the leader must write; none if the log has them.
 
-    4.x does so as well where the leader's listeners are others than those in the log.
+    The leader writes them if only the bootstrap snapshot has them. 4.x also writes them if the leader's listeners
+    differ from those in the log.
     """
     history = node.voter_history
     voters = history.last_voters.with_updated(voter_changes.local_voter(node)) or history.last_voters
@@ -310,19 +313,19 @@ def _own_voters(node: NodeContext) -> list[Data]:
 
 
 def end(node: NodeContext) -> None:
-    """The node resigned: waiting requests are answered with an error, and unwritten records are dropped."""
+    """Ends the leadership: answers waiting requests with an error and drops unwritten records."""
     voter_changes.fail(node, Errors.NOT_LEADER_OR_FOLLOWER)
     fetching.fail(node, Errors.NOT_LEADER_OR_FOLLOWER)
     node.leading = None  # type: ignore[assignment]  # As `NodeContext` has it.
 
 
 def poll(node: NodeContext, now_ms: int) -> int:
-    """Writes records whose linger is over, answers requests whose wait is over. Returns the next deadline."""
+    """Writes records whose linger is over and answers requests whose wait is over; returns the next deadline."""
     leading = node.leading
     deadline_ms = NEVER_MS
     if leading.change is not None:
         deadline_ms = voter_changes.poll(node, now_ms)
-    if leading.fetches:  # No wait is over before that time: with thousands of them it is not looked at each.
+    if leading.fetches:  # `fetch_deadline_ms` avoids looking at thousands of waiting fetches.
         is_due = leading.fetch_deadline_ms <= now_ms
         deadline_ms = min(deadline_ms, fetching.poll(node, now_ms) if is_due else leading.fetch_deadline_ms)
     linger_ms = leading.accumulator.deadline_ms

@@ -1,4 +1,4 @@
-"""What a node of a quorum is at the moment, and what it remembers only as long as it is that.
+"""The states of a quorum's node: each class holds the values that a node has only while it is in that state.
 
 Source: UnattachedState, ProspectiveState, CandidateState, LeaderState, FollowerState, ResignedState.
 """
@@ -15,7 +15,7 @@ NO_ENDPOINTS: Endpoints = {}
 
 
 class EpochState:
-    """What every state has: the epoch, its leader as far as known (-1: not), and this node's vote in it."""
+    """The fields of every state: the epoch, its leader (-1: unknown), and this node's vote in the epoch."""
 
     __slots__ = ("epoch", "leader_endpoints", "leader_id", "voted")
     name: ClassVar[str]
@@ -37,7 +37,7 @@ class EpochState:
 
 
 class Unattached(EpochState):
-    """It knows no leader, or no endpoint of the leader; a voter starts an election at the deadline."""
+    """The node has no leader, or no endpoint of its leader; a voter starts an election at the deadline."""
 
     __slots__ = ("election_deadline_ms",)
     name = "Unattached"
@@ -48,7 +48,7 @@ class Unattached(EpochState):
 
 
 class Prospective(EpochState):
-    """It asks the voters whether they would vote for it, before it takes a new epoch (KIP-996)."""
+    """The node asks for pre-votes before it starts a new epoch (KIP-996)."""
 
     __slots__ = ("election", "election_deadline_ms")
     name = "Prospective"
@@ -60,7 +60,7 @@ class Prospective(EpochState):
 
 
 class Candidate(EpochState):
-    """It has voted for itself and asks the others."""
+    """The node has voted for itself and asks the other voters for their votes."""
 
     __slots__ = ("backoff_deadline_ms", "election", "election_deadline_ms", "retries")
     name = "Candidate"
@@ -71,8 +71,8 @@ class Candidate(EpochState):
         super().__init__(epoch, voted=local)
         self.election = election
         self.election_deadline_ms = election_deadline_ms
-        self.retries = retries  # Elections in a row; 3.9 waits the longer.
-        self.backoff_deadline_ms: int | None = None  # Without pre-votes alone: it has lost, and waits for the next.
+        self.retries = retries  # Elections in a row; 3.9 backs off longer after each.
+        self.backoff_deadline_ms: int | None = None  # Without pre-votes: when it starts the next election after a loss.
 
 
 class Leader(EpochState):
@@ -85,13 +85,13 @@ class Leader(EpochState):
         self, epoch: int, local: ReplicaKey, endpoints: Endpoints, granting: tuple[ReplicaKey, ...], now_ms: int
     ) -> None:
         super().__init__(epoch, local.id, endpoints)
-        self.granting_voters = granting  # This node among them.
-        self.begin_epoch_deadline_ms = now_ms  # When BeginQuorumEpoch is sent (again) to voters that do not fetch.
+        self.granting_voters = granting  # Including this node.
+        self.begin_epoch_deadline_ms = now_ms  # When BeginQuorumEpoch is sent again to voters that do not fetch.
         self.resign_requested = False
 
 
 class Follower(EpochState):
-    """It fetches from a leader; as an observer, too. A voter stands for election at the deadline."""
+    """The node, a voter or an observer, fetches from a leader. A voter starts an election at the deadline."""
 
     __slots__ = (
         "counts_flushed",
@@ -112,18 +112,17 @@ class Follower(EpochState):
         super().__init__(epoch, leader_id, endpoints, voted)
         self.fetch_deadline_ms = deadline_ms
         self.update_voter_deadline_ms = deadline_ms  # When a voter may send UpdateRaftVoter to the leader (KIP-853).
-        self.has_fetched_from_leader = False  # From then on it denies pre-votes (KIP-996).
-        self.has_leader_resigned = False  # It resigned (EndQuorumEpoch).
-        self.is_leader_gone = False  # Its address refuses connections (`following.on_refused`).
-        self.has_updated_leader = False  # kraft.version 0: this leader knows the listeners.
-        self.leader_high_watermark = -1  # As it sent last; the own one may be lower.
-        # This leader has confirmed it, for a log that is a prefix of its own: `following.pipelines`.
-        self.counts_flushed = False
+        self.has_fetched_from_leader = False  # Once true, the node denies pre-votes (KIP-996).
+        self.has_leader_resigned = False  # The leader has sent EndQuorumEpoch.
+        self.is_leader_gone = False  # The leader's address refuses connections (`following.on_refused`).
+        self.has_updated_leader = False  # kraft.version 0: the leader has acknowledged this node's UpdateRaftVoter.
+        self.leader_high_watermark = -1  # The leader's last one; the node's own may be lower.
+        self.counts_flushed = False  # The leader counts this node's flushed offset (`following.pipelines`).
         self.fetching_snapshot: LoadingSnapshot | None = None
 
 
 class Resigned(EpochState):
-    """It led this epoch and has resigned; it may not vote for another node in it (KAFKA-10527, KAFKA-10661)."""
+    """The node led this epoch and has resigned; it may not vote in this epoch again (KAFKA-10527, KAFKA-10661)."""
 
     __slots__ = ("election_deadline_ms", "preferred_successors", "unacknowledged")
     name = "Resigned"

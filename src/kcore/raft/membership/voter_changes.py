@@ -1,4 +1,4 @@
-"""Voters come and go, one at a time (KIP-853): AddRaftVoter, RemoveRaftVoter, UpdateRaftVoter.
+"""Changes the voter set, one voter at a time (KIP-853): AddRaftVoter, RemoveRaftVoter, UpdateRaftVoter.
 
 Source: AddVoterHandler, RemoveVoterHandler, UpdateVoterHandler, KafkaRaftClient.
 """
@@ -29,22 +29,22 @@ from kcore.schema.raft_voters import (
 )
 
 WAITED: Final = "Request timed out waiting for"
-CAUGHT_UP_MS: Final = 3_600_000  # An observer that had all of the log, and has fetched within the last hour.
+CAUGHT_UP_MS: Final = 3_600_000  # A new voter must have fetched within the last hour.
 VoterResponse: TypeAlias = AddRaftVoterResponse | RemoveRaftVoterResponse
 OwnRequest: TypeAlias = AddRaftVoterRequest | RemoveRaftVoterRequest | UpdateRaftVoterRequest
 
 
 @dataclass(slots=True)
 class PendingChange:
-    """A voter that is being added or removed."""
+    """A change of the voters that is under way: a voter is being added or removed."""
 
     response: type[AddRaftVoterResponse] | type[RemoveRaftVoterResponse]
     reply_to: Hashable
     key: ReplicaKey
-    endpoints: Endpoints  # Of the one to be added.
+    endpoints: Endpoints  # The endpoints of a voter that is being added.
     deadline_ms: int
     ack_when_committed: bool = True
-    last_offset: int | None = None  # Of the voters record, once it is written.
+    last_offset: int | None = None  # The offset of the VotersRecord, once it is written.
     answered: bool = False
 
 
@@ -62,13 +62,13 @@ def _listeners(node: NodeContext) -> list[Listener]:
     return [Listener(name=name, host=address.host, port=address.port) for name, address in endpoints.items()]
 
 
-# Asked of the leader.
+# The leader's side.
 
 
 def on_add_raft_voter_request(
     node: NodeContext, request: AddRaftVoterRequest, version: int, reply_to: Hashable, now_ms: int
 ) -> AddRaftVoterResponse | None:
-    """The leader asks the new one what it can do, then writes it down; answered once that is committed, or written."""
+    """Asks the new voter for its versions, then writes the voter set; answered once that is committed, or written."""
     key = ReplicaKey(request.voter_id, request.voter_directory_id)
     endpoints = _endpoints(request.listeners)
     problem = _may_change(node, request.cluster_id, key, "Add")
@@ -95,7 +95,10 @@ def on_add_raft_voter_request(
 def on_remove_raft_voter_request(
     node: NodeContext, request: RemoveRaftVoterRequest, version: int, reply_to: Hashable, now_ms: int
 ) -> RemoveRaftVoterResponse | None:
-    """Answered once it is committed, by those that remain; a leader that removes itself leads until then."""
+    """Writes the voter set without the voter; answered once the remaining voters have committed it.
+
+    A leader that removes itself leads until then.
+    """
     key = ReplicaKey(request.voter_id, request.voter_directory_id)
     problem = _may_change(node, request.cluster_id, key, "Remove") or _may_change_now(node, "removing", now_ms)
     voters = None if problem else node.voters.without_voter(key)
@@ -116,7 +119,7 @@ def _removed(problem: tuple[Errors, str] | None) -> RemoveRaftVoterResponse:
 
 
 def _text(node: NodeContext, key: ReplicaKey) -> str:
-    """As the release prints it (ReplicaKey.toString)."""
+    """A replica key as the node's release prints it (ReplicaKey.toString)."""
     is_known = key.directory_id != NO_DIRECTORY
     if node.config.level == "3.9":
         directory = f"Optional[{key.directory_id}]" if is_known else "Optional.empty"
@@ -130,7 +133,7 @@ def _voters_text(node: NodeContext) -> str:
 
 
 def _may_change(node: NodeContext, cluster_id: str | None, key: ReplicaKey, what: str) -> tuple[Errors, str] | None:
-    """Why this request can never succeed at this node, or None."""
+    """Why this node must refuse the request in its current state, or None."""
     if not is_this_cluster(node, cluster_id):
         text = f'The given id "{cluster_id}" doesn\'t match the cluster id "{node.cluster_id}"'
         return Errors.INCONSISTENT_CLUSTER_ID, text
@@ -143,9 +146,9 @@ def _may_change(node: NodeContext, cluster_id: str | None, key: ReplicaKey, what
 
 
 def _may_change_now(node: NodeContext, what: str, now_ms: int) -> tuple[Errors, str] | None:
-    """Why the voters cannot change at the moment, or None.
+    """Why the voters cannot change now, or None.
 
-    One change at a time, and the next one only behind a record of this epoch that is committed: else two leaders could
+    A change must wait until the change before it and a record of this epoch are committed. Otherwise two leaders could
     have voter sets without a common majority.
     """
     poll(node, now_ms)
@@ -172,7 +175,7 @@ def _are_committed(node: NodeContext, high_watermark: int) -> bool:
 def on_api_versions_response(
     node: NodeContext, destination: int, request: ApiVersionsRequest, response: ApiVersionsResponse, now_ms: int
 ) -> bool:
-    """The response with the new voter's versions: if they suffice, the voter is written to the log."""
+    """Writes the new voter to the log if its response has the required kraft.version."""
     change = None if node.leading is None else node.leading.change
     if change is None or change.key.id != destination or change.last_offset is not None:
         return True
@@ -188,7 +191,7 @@ def on_api_versions_response(
         _finish(node, Errors.REQUEST_TIMED_OUT, f"{destination} lags behind")
         return True
     voters = node.voters.with_voter(Voter(change.key, change.endpoints, found.min_version, found.max_version))
-    assert voters is not None  # It was none before, and there is but one change at a time.
+    assert voters is not None  # `on_add_raft_voter_request` has checked it, and there is one change at a time.
     if (why := why_no_voters(voters)) is not None:
         _finish(node, Errors.INVALID_REQUEST, why)
         return True
@@ -199,7 +202,7 @@ def on_api_versions_response(
 
 
 def on_api_versions_lost(node: NodeContext, destination: int, request: ApiVersionsRequest, now_ms: int) -> None:
-    """The new voter cannot be reached."""
+    """Refuses a new voter that cannot be reached."""
     change = None if node.leading is None else node.leading.change
     if change is not None and change.key.id == destination and change.last_offset is None:
         _finish(node, Errors.REQUEST_TIMED_OUT, f"{destination} does not answer")
@@ -211,13 +214,13 @@ def _is_caught_up(node: NodeContext, key: ReplicaKey, now_ms: int) -> bool:
 
 
 def write_voters(node: NodeContext, change: PendingChange, voters: VoterSet, now_ms: int) -> None:
-    """Writes the voter set, which counts from now on."""
+    """Writes the voter set, which is valid from now on."""
     assert node.voters.has_overlapping_majority(voters)
     change.last_offset = node.leading.append_control(node, [voters.to_record()], now_ms)
 
 
 def on_high_watermark(node: NodeContext, high_watermark: int) -> None:
-    """The change is committed: its request is answered, and a removed leader resigns (KAFKA-17608)."""
+    """Answers the request of a committed change; a removed leader resigns (KAFKA-17608)."""
     change = node.leading.change
     if change is None or change.last_offset is None or high_watermark <= change.last_offset:
         return
@@ -228,7 +231,7 @@ def on_high_watermark(node: NodeContext, high_watermark: int) -> None:
 
 
 def poll(node: NodeContext, now_ms: int) -> int:
-    """A change that takes too long is answered so, though it may be committed yet; when it does."""
+    """Answers a change that has timed out, though it may still be committed; returns the change's deadline."""
     change = node.leading.change
     if change is None:
         return NEVER_MS
@@ -261,11 +264,11 @@ def _answer(node: NodeContext, change: PendingChange, error: Errors, message: st
 def on_update_raft_voter_request(
     node: NodeContext, request: UpdateRaftVoterRequest, version: int, reply_to: Hashable, now_ms: int
 ) -> UpdateRaftVoterResponse:
-    """Answered at once: the voter does not fetch while it waits for this."""
+    """Updates a voter's listeners and versions; answered at once, as the voter does not fetch while it waits."""
     error = _update(node, request, now_ms)
     if error is Errors.NONE:
         key = ReplicaKey(request.voter_id, request.voter_directory_id)
-        node.leading.count_fetch(node, key, now_ms)  # As good as a fetch.
+        node.leading.count_fetch(node, key, now_ms)  # The request proves the leadership as a fetch does.
     state = node.quorum.state
     address = state.leader_endpoints.get(node.config.listener, Address("", 0))
     leader = CurrentLeader(leader_id=state.leader_id, leader_epoch=state.epoch, host=address.host, port=address.port)
@@ -300,20 +303,20 @@ def _update(node: NodeContext, request: UpdateRaftVoterRequest, now_ms: int) -> 
     if why_no_voters(updated) is not None:
         return Errors.INVALID_REQUEST
     if version == 0:
-        node.leading.known_voters = updated  # No record has it until kraft.version is upgraded.
+        node.leading.known_voters = updated  # The log has no voters until kraft.version is upgraded.
     elif updated != voters:  # Kafka's leader writes an unchanged voter set, too.
         node.leading.append_control(node, [updated.to_record()], now_ms)
     return Errors.NONE
 
 
-# Asked by a follower.
+# The follower's side.
 
 
 def own_request(node: NodeContext, now_ms: int) -> OwnRequest | None:
-    """The request that a follower should send now instead of a Fetch, if any.
+    """The request about its own membership that a follower should send now instead of a Fetch, or None.
 
-    A voter sends UpdateRaftVoter where the log has other values, or at kraft.version 0 to each leader of 4.x once. An
-    observer that may join by itself has its former directory removed first.
+    A voter sends UpdateRaftVoter if the log has other values for it; at kraft.version 0, once to each leader of 4.x. An
+    observer with `auto_join` first removes its former directory from the voters, then adds itself.
     """
     state = node.quorum.state
     is_dynamic = node.voter_history.kraft_version > 0
@@ -358,7 +361,7 @@ def on_update_raft_voter_response(
     response: UpdateRaftVoterResponse,
     now_ms: int,
 ) -> bool:
-    """Handles the response to UpdateRaftVoter: the leader has this voter now, or refuses it."""
+    """Handles the response to UpdateRaftVoter: the leader has updated this voter, or refuses it."""
     leader = response.current_leader
     endpoints: Endpoints = {node.config.listener: Address(leader.host, leader.port)} if leader.host else {}
     if not endpoints and leader.leader_id >= 0:
