@@ -51,7 +51,7 @@ def begun(node: Any) -> int:
         ((3, 2), "committed records up to offset 4"),
         ((0, 0), "committed records up to offset 4"),
         ((3, 5), "committed records up to offset 4"),
-        ((9, 2), "the last one of epoch 3"),
+        ((9, 2), "of epoch 3"),
         ((9, 6), "this node is in epoch 5"),
         ((9, 2**31 - 1), "this node is in epoch 5"),
         ((5, 3), "the log of this node has all records of it"),

@@ -40,7 +40,7 @@ def on_describe_quorum_request(
     requested = [(topic.topic_name, row.partition_index) for topic in request.topics for row in topic.partitions]
     if requested != [(METADATA_TOPIC, PARTITION)]:
         return _unknown(request, version)
-    if node.leading is None:
+    if not node.leads:
         partition = _refusal(PARTITION, Errors.NOT_LEADER_OR_FOLLOWER, version)
         partition.leader_id, partition.leader_epoch = node.leader_id, node.epoch
         return _response([partition], [])

@@ -83,7 +83,7 @@ def announce(node: NodeContext, state: Leader, now_ms: int) -> None:
         address = voters.address(voter.id, node.config.listener)
         if voter.id == node.local.id or address is None or not node.connections.is_ready(voter.id, now_ms):
             continue
-        if node.quorum.pre_vote and now_ms - node.leading.last_fetch_ms(voter) < interval_ms:
+        if node.quorum.pre_vote and now_ms - state.last_fetch_ms(voter) < interval_ms:
             continue
         request = _begin_quorum_epoch_request(node, state, voter)
         node.connections.send(node.effects, voter.id, address, request, now_ms)

@@ -7,12 +7,14 @@ from collections.abc import Hashable
 from typing import Final, NamedTuple
 
 from kcore.protocol_errors import Errors
+from kcore.raft.effects import Committed, LeaderChanged
 from kcore.raft.log.raft_log import RaftLog
+from kcore.raft.membership import pending_change
 from kcore.raft.membership.replicas import ReplicaKey
 from kcore.raft.node_context import NodeContext
 from kcore.raft.raft_config import MAX_BATCH_BYTES
 from kcore.raft.responses import PARTITION, is_this_cluster, leader_only_error
-from kcore.raft.states import NEVER_MS
+from kcore.raft.states import NEVER_MS, WaitingFetch
 from kcore.replication.raft_log import OffsetAndEpoch, ValidOffsetAndEpoch
 from kcore.schema.fetch import (
     EpochEndOffset,
@@ -34,16 +36,6 @@ FEW_BYTES: Final = 1 << 16  # An observer that is further behind than this is an
 NOT_DIVERGING: Final = EpochEndOffset()
 NO_SNAPSHOT: Final = SnapshotId()
 BOOTSTRAP_SNAPSHOT: Final = OffsetAndEpoch(0, 0)  # A dynamic quorum begins with it; its leader copies it to the log.
-
-
-class WaitingFetch(NamedTuple):
-    """A fetch that found nothing new, and the time until which it waits."""
-
-    request: FetchRequest
-    partition: FetchPartition
-    replica: ReplicaKey
-    version: int
-    deadline_ms: int
 
 
 class Found(NamedTuple):
@@ -146,7 +138,7 @@ def find(node: NodeContext, fetch: WaitingFetch, now_ms: int, *, is_new: bool = 
             max_bytes = min(fetch.request.max_bytes, MAX_BATCH_BYTES)
             records = node.log.read(partition.fetch_offset, max_bytes, _read_end(node, fetch))
         if is_new or partition.log_start_offset < 0:
-            node.leading.on_fetch(node, fetch.replica, flushed_end_offset(partition), now_ms)
+            _count_fetch(node, fetch.replica, flushed_end_offset(partition), now_ms)
     return Found(Errors.NONE, records, valid)
 
 
@@ -196,7 +188,7 @@ def response_of(node: NodeContext, fetch: WaitingFetch, found: Found) -> FetchRe
     counts = found.error is Errors.NONE and fetch.partition.log_start_offset >= 0
     counted = flushed_end_offset(fetch.partition) if counts else -1
     response = fetch_response(node, fetch.version, found.error, found.records, found.valid, counted)
-    if node.config.early_high_watermark and node.leading is not None:
+    if node.config.early_high_watermark and node.leads:
         progress = node.leading.known(fetch.replica)
         if progress is not None:
             progress.sent_high_watermark = response.responses[0].partitions[0].high_watermark
@@ -251,6 +243,43 @@ def fetch_response(
 
 def error_response(node: NodeContext, version: int, error: Errors) -> FetchResponse:
     return fetch_response(node, version, error, b"", None)
+
+
+# The high watermark.
+
+
+def _count_fetch(node: NodeContext, key: ReplicaKey, offset: int, now_ms: int) -> None:
+    """Records that a replica has all below `offset` on its disk. Only voters advance the high watermark."""
+    if key.id < 0:
+        return  # An anonymous replica.
+    leader = node.leading
+    voter = leader.voter(key)
+    progress = voter or leader.progress_of(key)
+    progress.fetched(offset, node.log.end_offset, now_ms)
+    leader.count_fetch(key, now_ms)
+    if voter is None:
+        leader.observers.move_to_end(key)
+    elif offset > (node.quorum.high_watermark or 0):  # Below the high watermark it cannot complete a majority.
+        advance_high_watermark(node, now_ms)
+
+
+def advance_high_watermark(node: NodeContext, now_ms: int) -> None:
+    """Raises the high watermark to the majority's offset, once that includes a record of the leader's own epoch.
+
+    Otherwise it could count a record of an earlier epoch that a later leader does not have. The high watermark
+    never decreases, though a new voter may have fewer records than the voters before.
+    """
+    leader = node.leading
+    offset, known = leader.replicated_to_majority, node.quorum.high_watermark
+    if offset <= leader.epoch_start_offset or (known is not None and offset <= known):
+        return
+    node.quorum.high_watermark = offset
+    node.log.update_high_watermark(offset)
+    node.effects.append(Committed(offset))
+    if known is None:  # A state machine must not lead before it has all earlier records (KAFKA-12619).
+        node.effects.append(LeaderChanged(leader.local.id, leader.epoch, leader.epoch_start_offset))
+    pending_change.on_high_watermark(node, offset)
+    complete(node, now_ms)
 
 
 # Fetches that wait.

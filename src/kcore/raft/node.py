@@ -16,7 +16,7 @@ from kcore.raft.membership.replicas import Address, ElectionState
 from kcore.raft.node_context import NodeContext
 from kcore.raft.quorum import Quorum
 from kcore.raft.raft_config import RaftConfig
-from kcore.raft.states import Leader
+from kcore.raft.states import Follower, Leader, State
 from kcore.raft.transitions import Event
 from kcore.replication.raft_log import OffsetAndEpoch
 from kcore.schema.api_versions import ApiVersionsRequest
@@ -59,6 +59,14 @@ RESPONSE_HANDLERS: dict[type[Message], ResponseHandler] = {  # By the class of t
 LOST_HANDLERS: dict[type[Message], LostHandler] = {ApiVersionsRequest: voter_changes.on_api_versions_lost}
 
 
+def _on_exit(node: NodeContext, state: State) -> None:
+    """Ends what belongs to the state that the node is about to leave."""
+    if type(state) is Leader:
+        leading.end(node)
+    elif type(state) is Follower:
+        snapshots.drop(node, state)
+
+
 class RaftNode(NodeContext):
     """One replica of the metadata log: voter or observer.
 
@@ -73,7 +81,7 @@ class RaftNode(NodeContext):
 
     def __init__(self, config: RaftConfig, log: RaftLog) -> None:
         super().__init__(config, log)
-        self.quorum = Quorum(self)
+        self.quorum = Quorum(self, lambda state: _on_exit(self, state))
 
     def start(self, election: ElectionState | None, now_ms: int) -> list[Effect]:
         """Starts the node, before any other call. `election` is the content of the file `quorum-state`, if it exists.
@@ -143,15 +151,11 @@ class RaftNode(NodeContext):
         """Handles a completed Flush: the log below its end is durable. Ignored if the log was truncated since."""
         if flush.cuts == self.cuts and flush.end_offset > self.flushed_end_offset:
             self.flushed_end_offset = flush.end_offset
-            if type(self.quorum.state) is Leader:
+            if self.leads:
                 leading.on_flushed(self, now_ms)
             else:
                 following.on_flushed(self, now_ms)
         return self._finish(now_ms)
-
-    @property
-    def leads(self) -> bool:
-        return type(self.quorum.state) is Leader
 
     @property
     def next_offset(self) -> int:
@@ -171,7 +175,7 @@ class RaftNode(NodeContext):
         refused = self._refused(epoch, expected_offset)
         if refused is not None:
             return refused, []
-        appended = self.leading.append(self, records, now_ms)
+        appended = leading.append(self, records, now_ms)
         return appended, self._finish(now_ms)
 
     def append_batches(
@@ -181,7 +185,7 @@ class RaftNode(NodeContext):
         refused = self._refused(epoch, expected_offset)
         if refused is not None:
             return refused, []
-        appended = self.leading.append_batches(self, batches, now_ms)
+        appended = leading.append_batches(self, batches, now_ms)
         return appended, self._finish(now_ms)
 
     def _refused(self, epoch: int, expected_offset: int) -> Refused | None:

@@ -5,23 +5,19 @@ events to them.
 """
 
 from collections.abc import Hashable
-from typing import TYPE_CHECKING
 
 from kcore.raft.connections import Connections
 from kcore.raft.effects import Effect, Flush, Notice, SendResponse
 from kcore.raft.epoch_limits import LAST_EPOCH
 from kcore.raft.log.raft_log import RaftLog
-from kcore.raft.membership.replicas import ReplicaKey
-from kcore.raft.membership.voters import VoterHistory, VoterSet
+from kcore.raft.membership.replicas import ReplicaKey, Voter
+from kcore.raft.membership.voters import MAX_KRAFT_VERSION, VoterHistory, VoterSet
+from kcore.raft.quorum import Quorum
 from kcore.raft.raft_config import RaftConfig
-from kcore.raft.states import NO_LEADER, Follower, State
+from kcore.raft.states import NO_LEADER, Follower, Leader, State
 from kcore.replication.raft_log import OffsetAndEpoch
 from kcore.schema.fetch import FetchRequest, FetchResponse
 from kcore.schema.structure import Message
-
-if TYPE_CHECKING:
-    from kcore.raft.leading import LeaderState
-    from kcore.raft.quorum import Quorum
 
 
 class NodeContext:
@@ -40,7 +36,6 @@ class NodeContext:
         "is_stopped",
         "last_fetch",
         "last_fetched",
-        "leading",
         "local",
         "log",
         "next_deadline_ms",
@@ -51,8 +46,7 @@ class NodeContext:
         "writing",
     )
 
-    quorum: "Quorum"
-    leading: "LeaderState"  # None while it does not lead; only code that has checked the state reads it.
+    quorum: Quorum
 
     def __init__(self, config: RaftConfig, log: RaftLog) -> None:
         self.config = config
@@ -61,7 +55,6 @@ class NodeContext:
         self.local = ReplicaKey(config.node_id, config.directory_id)
         self.voter_history = VoterHistory(VoterSet.of(config.voters))
         self.connections = Connections(config.retry_backoff_ms, config.request_timeout_ms, config.jitter_ms)
-        self.leading = None  # type: ignore[assignment]
         self.effects: list[Effect] = []  # The effects of the current event so far.
         self.flushed_end_offset = log.end_offset  # Records below it survive a power cut.
         self.cuts = 0  # How often the log was truncated: a Flush from before a truncation is ignored.
@@ -81,6 +74,17 @@ class NodeContext:
     def state(self) -> State:
         """The node's state, one of `states.py`."""
         return self.quorum.state
+
+    @property
+    def leads(self) -> bool:
+        return type(self.quorum.state) is Leader
+
+    @property
+    def leading(self) -> Leader:
+        """The node's state as a leader; only code that has checked that the node leads may read it."""
+        state = self.quorum.state
+        assert type(state) is Leader, f"this node does not lead: {state}"
+        return state
 
     @property
     def epoch(self) -> int:
@@ -133,6 +137,11 @@ class NodeContext:
     def is_voter(self) -> bool:
         """Whether the latest voter set has this node with this directory."""
         return self.voter_history.voters.last.is_voter(self.local)
+
+    @property
+    def local_voter(self) -> Voter:
+        """This node as a voter: id, directory, endpoints and versions."""
+        return Voter(self.local, self.config.endpoints, 0, MAX_KRAFT_VERSION)
 
     @property
     def may_stand(self) -> bool:

@@ -1,13 +1,17 @@
 """A node's state and the transitions between states. Source: QuorumState."""
 
 from collections import Counter
+from collections.abc import Callable
+from typing import Protocol
 
 from kcore.errors import RaftLogError
-from kcore.raft import leading, snapshots
-from kcore.raft.effects import StoreElection
+from kcore.raft.connections import Connections
+from kcore.raft.effects import Effect, StoreElection
 from kcore.raft.epoch_limits import LAST_EPOCH, EpochAllowance
+from kcore.raft.log.raft_log import RaftLog
 from kcore.raft.membership.replicas import ElectionState, Endpoints, ReplicaKey
-from kcore.raft.node_context import NodeContext
+from kcore.raft.membership.voters import VoterHistory
+from kcore.raft.raft_config import RaftConfig
 from kcore.raft.states import (
     NEVER_MS,
     NO_LEADER,
@@ -23,17 +27,34 @@ from kcore.raft.transitions import START, Event, Step, by_step
 from kcore.raft.vote_count import Election
 
 
+class QuorumNode(Protocol):
+    """What a Quorum needs of its node."""
+
+    config: RaftConfig
+    connections: Connections
+    effects: list[Effect]
+    local: ReplicaKey
+    log: RaftLog
+    noticed: set[str]
+    voter_history: VoterHistory
+
+    @property
+    def is_voter(self) -> bool: ...
+
+    def notice(self, kind: str, text: str) -> None: ...
+
+
 class Quorum:
-    """Holds the state of `node`, and is the only place that changes it.
+    """Holds the state of `node`, and is the only place that changes it; calls `on_exit` with the state it leaves.
 
     `high_watermark` is None until this state has one: a new leader starts without one, so that the high watermark it
     exposes never decreases (`following.py` and `leading.py` set it). `taken` counts the transitions made.
     """
 
-    __slots__ = ("_allowance", "_ways", "high_watermark", "node", "pre_vote", "state", "stored", "taken")
+    __slots__ = ("_allowance", "_on_exit", "_ways", "high_watermark", "node", "pre_vote", "state", "stored", "taken")
 
-    def __init__(self, node: NodeContext) -> None:
-        self.node = node
+    def __init__(self, node: QuorumNode, on_exit: Callable[[State], None]) -> None:
+        self.node, self._on_exit = node, on_exit
         self.pre_vote = node.config.level != "3.9"
         self.state: State = Unattached(0, NO_LEADER, None, NEVER_MS)
         self.high_watermark: int | None = None
@@ -149,10 +170,10 @@ class Quorum:
         node = self.node
         granting = candidate.election.granting_voters
         self._transition(
-            Leader(candidate.epoch, node.local, node.config.endpoints, granting, now_ms), Event.ELECTION_WON
+            Leader(candidate.epoch, node.config, node.voter_history.last_voters, granting, node.log.end_offset, now_ms),
+            Event.ELECTION_WON,
         )
         self.high_watermark = None
-        leading.begin(node, now_ms)
 
     def become_follower(
         self, epoch: int, leader_id: int, endpoints: Endpoints, now_ms: int, event: Event = Event.LEADER_FOUND
@@ -193,10 +214,7 @@ class Quorum:
         assert way is not None, f"{step[0]} does not become {step[2]} when {event.value}: {before}"
         assert node.is_voter or not way.voters_only, f"an observer does not become {step[2]}: {before} (KAFKA-17067)"
         self.taken[step] += 1
-        if type(before) is Leader:
-            leading.end(node)
-        elif type(before) is Follower:
-            snapshots.drop(node, before)
+        self._on_exit(before)
         self.state = state
         node.noticed.clear()
         if state.epoch >= LAST_EPOCH and node.is_voter:

@@ -77,7 +77,7 @@ def on_fetch_snapshot_request(
         key = ReplicaKey(request.replica_id, partition.replica_directory_id)
         answer.error_code = _fill(node, answer, partition, request.max_bytes, key)
         if answer.error_code == Errors.NONE:
-            node.leading.count_fetch(node, key, now_ms)
+            node.leading.count_fetch(key, now_ms)
     topics = [FetchSnapshotResponseTopicSnapshot(name=topic.name, partitions=[answer])]
     return FetchSnapshotResponse(topics=topics, node_endpoints=_leader_endpoints(node, version))
 

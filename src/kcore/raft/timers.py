@@ -132,15 +132,15 @@ def _poll_candidate_without_pre_vote(node: NodeContext, state: Candidate, now_ms
 
 
 def _poll_leader(node: NodeContext, state: Leader, now_ms: int) -> int:
-    progress_deadline_ms = node.leading.check_quorum_deadline_ms
+    progress_deadline_ms = state.check_quorum_deadline_ms
     if node.shutdown_deadline_ms is not None or state.resign_requested:
-        node.quorum.become_resigned(Event.RESIGN, node.leading.successors(), now_ms)
+        node.quorum.become_resigned(Event.RESIGN, state.successors(), now_ms)
         return now_ms
     if progress_deadline_ms <= now_ms:
         if node.config.endless_elections and node.may_stand:
             votes.stand_for_election(node, Event.PROGRESS_TIMEOUT, now_ms)
         else:
-            node.quorum.become_resigned(Event.PROGRESS_TIMEOUT, node.leading.successors(), now_ms)
+            node.quorum.become_resigned(Event.PROGRESS_TIMEOUT, state.successors(), now_ms)
         return now_ms
     deadline_ms = min(progress_deadline_ms, leading.poll(node, now_ms))
     if state.begin_epoch_deadline_ms <= now_ms:

@@ -4,6 +4,7 @@ from collections.abc import Hashable
 
 from kcore.constants import METADATA_TOPIC
 from kcore.protocol_errors import Errors
+from kcore.raft import leading
 from kcore.raft.membership.replicas import NO_DIRECTORY, ReplicaKey
 from kcore.raft.node_context import NodeContext
 from kcore.raft.responses import (
@@ -191,6 +192,7 @@ def settle(node: NodeContext, state: Prospective | Candidate, now_ms: int) -> No
     elif type(state) is Candidate:
         if election.is_won:
             node.quorum.become_leader(now_ms)
+            leading.begin(node, now_ms)
         elif election.is_lost and not node.quorum.pre_vote and state.backoff_deadline_ms is None:
             state.backoff_deadline_ms = now_ms + backoff_ms(node, state.retries)
 

@@ -10,6 +10,7 @@ from typing import TypeAlias
 
 from kcore.constants import KRAFT_VERSION
 from kcore.protocol_errors import Errors
+from kcore.raft import leading
 from kcore.raft.log.control_records import kraft_version_record
 from kcore.raft.membership.replicas import NO_DIRECTORY
 from kcore.raft.membership.voters import MAX_KRAFT_VERSION
@@ -36,6 +37,6 @@ def upgrade(node: NodeContext, version: int, now_ms: int, *, validate_only: bool
     if any(key.directory_id == NO_DIRECTORY for key in known.keys):  # An IllegalStateException.
         return Errors.UNKNOWN_SERVER_ERROR, f"{step}: the directory ids of all voters must be known"
     if not validate_only:
-        node.leading.append_control(node, [kraft_version_record(version), known.to_record()], now_ms)
+        leading.append_control(node, [kraft_version_record(version), known.to_record()], now_ms)
         node.leading.known_voters = None
     return None

@@ -1,7 +1,7 @@
 """All that was ever committed in a world, once for all its nodes."""
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Final
+from typing import Final, NamedTuple
 
 from kcore.raft.log.batches import StoredBatch, end_offset_of
 from kcore.sim.kernel.violation import Violation
@@ -10,10 +10,19 @@ from kcore.wire.record_batch import HEADER_END, crc32c
 from kcore.wire.record_building import FEW
 from kcore.wire.records import values_of
 
-if TYPE_CHECKING:
-    from kcore.sim.raft.log_consumer import Held
-
 ALL: Final = 1 << 40
+
+
+class Held(NamedTuple):
+    """Records that a leader has replayed, and that are not committed as far as it knows."""
+
+    offset: int
+    epoch: int
+    values: tuple[bytes, ...]
+
+    @property
+    def end_offset(self) -> int:
+        return self.offset + len(self.values)
 
 
 class CommittedLog:
@@ -79,7 +88,7 @@ class CommittedLog:
             raise Violation("LeaderCompleteness", told)
         log.were_compared(begin, end)
 
-    def check_append(self, held: "Held") -> None:
+    def check_append(self, held: Held) -> None:
         """What a leader replayed, and was told is committed, is where it replayed it."""
         last_offset, batches = held.offset + len(held.values) - 1, self._values
         if len(held.values) == 1 and _is_of_one(batches.get(last_offset), last_offset, held.values[0]):

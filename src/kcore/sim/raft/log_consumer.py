@@ -6,29 +6,18 @@ expected it. `checkers/consumers.py` says what else must hold.
 
 from collections import deque
 from collections.abc import Sequence
-from typing import ClassVar, NamedTuple
+from typing import ClassVar, NamedTuple, Protocol
 
 from kcore.raft.log.batches import split_batches
+from kcore.raft.node import RaftNode
 from kcore.raft.state_machine import AnyAppend, Append, SnapshotReader
 from kcore.raft.states import Leader
 from kcore.sim.kernel.violation import Violation
+from kcore.sim.raft.committed import Held
 from kcore.sim.raft.facts import Facts
-from kcore.sim.raft.simulated_machine import Machine
 from kcore.wire.records import records_of
 
 NOBODY = -1, 0  # Whom a node follows that has told nothing.
-
-
-class Held(NamedTuple):
-    """Records that a leader has replayed, and that are not committed as far as it knows."""
-
-    offset: int
-    epoch: int
-    values: tuple[bytes, ...]
-
-    @property
-    def end_offset(self) -> int:
-        return self.offset + len(self.values)
 
 
 class Given(NamedTuple):
@@ -37,6 +26,14 @@ class Given(NamedTuple):
     offset: int
     batches: bytes
     end_offset: int
+
+
+class ConsumersMachine(Protocol):
+    """What a consumer needs of its machine."""
+
+    index: int
+    incarnation: int
+    node: RaftNode
 
 
 class Consumer:
@@ -49,7 +46,7 @@ class Consumer:
         *("may_repeat", "next_offset", "position", "reader", "resigned"),
     )
 
-    def __init__(self, machine: Machine, facts: Facts) -> None:
+    def __init__(self, machine: ConsumersMachine, facts: Facts) -> None:
         self._machine, self._facts = machine, facts
         self._is_slow = machine.incarnation % 2 == 1
         # What the node's effects said.

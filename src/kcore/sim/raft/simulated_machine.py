@@ -1,7 +1,7 @@
 """A machine: a node, its log and its clock, and what an edge keeps for them."""
 
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any, Final, NamedTuple, Never, TypeAlias
+from typing import Any, Final, NamedTuple, Never, TypeAlias
 
 from kcore.raft.driver import StateMachineDriver
 from kcore.raft.effects import Effect, Flush
@@ -15,10 +15,8 @@ from kcore.sim.kernel.clock import Clock
 from kcore.sim.kernel.file_system import SimFileSystem
 from kcore.sim.kernel.simulated_process import NEVER_US, Process
 from kcore.sim.raft.disk import SimDirectory, WatchedLog
+from kcore.sim.raft.log_consumer import Consumer
 from kcore.types import Uuid
-
-if TYPE_CHECKING:
-    from kcore.sim.raft.log_consumer import Consumer
 
 LISTENER: Final = "CONTROLLER"
 FIRST_PORT: Final = 9_000  # A machine's port says which it is.
@@ -105,7 +103,7 @@ class Machine(Process):
     disk: SimFileSystem
     directory: SimDirectory  # As its process has it, or the last one had it.
     log: WatchedLog  # Of its process, or of the last one.
-    consumer: "Consumer"  # The node's state machine.
+    consumer: Consumer  # The node's state machine.
     driver: StateMachineDriver[Never]
 
     def __init__(self, index: int, directory: Uuid, clock: Clock, fsync_times: FsyncTimes, level: str) -> None:

@@ -1,7 +1,7 @@
 """What a checker may hear of a world."""
 
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any, Final, TypeVar
+from typing import Any, Final, TypeVar
 
 from kcore.raft.effects import Committed, LeaderChanged, Notice, SnapshotLoaded
 from kcore.raft.log.batches import StoredBatch
@@ -10,9 +10,7 @@ from kcore.raft.states import State
 from kcore.replication.raft_log import OffsetAndEpoch
 from kcore.schema.structure import Message
 from kcore.sim.raft.simulated_machine import Call, Machine, Reply
-
-if TYPE_CHECKING:
-    from kcore.sim.raft.world import World
+from kcore.sim.raft.world_state import WorldState
 
 Hook = TypeVar("Hook", bound=Callable[..., None])
 _KINDS: Final = "kinds_of_messages"  # The attribute of a hook that is not for all of them.
@@ -40,7 +38,7 @@ class Checker:
     A checker has its own memory, by the machine's index, and reads what the world knows; it changes nothing.
     """
 
-    def __init__(self, world: "World") -> None:
+    def __init__(self, world: WorldState) -> None:
         self.world = world
         self.facts = world.facts
 
