@@ -207,7 +207,7 @@ def test_a_machine_that_appends_elsewhere_than_it_was_told_has_a_bug() -> None:
     stage = behind_a_control_record()
     wrong = stage.machine.decide(b"a")
     stage.machine.on_refused = lambda append, next_offset: [wrong]  # type: ignore[method-assign]
-    with pytest.raises(RaftLogError, match="appends at 3"):
+    with pytest.raises(RaftLogError, match="appends at offset 3"):
         stage.submit([wrong])
 
 

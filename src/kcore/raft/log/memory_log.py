@@ -202,7 +202,7 @@ class MemoryLog:
         if snapshot not in self._snapshots or not self.start_offset < snapshot.offset:
             return False
         if snapshot.offset > self.high_watermark:  # Uncommitted records must stay (KAFKA-14238).
-            raise RaftLogError(f"snapshot {snapshot} ends above the high watermark {self.high_watermark}")
+            raise RaftLogError(f"snapshot {snapshot} is past the high watermark {self.high_watermark}")
         gone = next((k for k, batch in enumerate(self._batches) if batch.last_offset >= snapshot.offset), None)
         del self._batches[:gone], self._base_offsets[:gone]
         self.start_offset = snapshot.offset
