@@ -211,7 +211,7 @@ def others(world: RunningWorld, machine: Machine) -> list[int]:
 
 
 def one_way_cut(world: RunningWorld) -> None:
-    """What one machine sends is lost, or what is sent to it; to or from some others, or all."""
+    """All messages from one machine are lost, or all messages to it; for some or all other machines."""
     machine = chosen(world)
     if machine is None:
         return

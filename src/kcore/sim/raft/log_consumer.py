@@ -1,7 +1,7 @@
-"""The state machine of each simulated node: it replays what it appends, and keeps in mind what it was told.
+"""The state machine of each simulated node: it replays its appends, and records the calls that it gets.
 
-What it is told must be what was committed in this world, and what it replayed as a leader must be committed where it
-expected it. `checkers/consumers.py` says what else must hold.
+It must get the records that were committed in this world. Records that it replayed as a leader must be committed at the
+offsets that it expected. `checkers/consumer_checker.py` has the other rules.
 """
 
 from collections import deque
@@ -17,11 +17,11 @@ from kcore.sim.raft.committed import Held
 from kcore.sim.raft.facts import Facts
 from kcore.wire.records import records_of
 
-NOBODY = -1, 0  # Whom a node follows that has told nothing.
+NOBODY = -1, 0  # The leader and the epoch before the first LeaderChanged.
 
 
 class Given(NamedTuple):
-    """What it was told is committed; no batches where it had replayed all of it."""
+    """Records that are committed; no batches if the machine had replayed all of them."""
 
     offset: int
     batches: bytes
@@ -37,7 +37,7 @@ class ConsumersMachine(Protocol):
 
 
 class Consumer:
-    """Of one process. Those of odd incarnations read a snapshot slice by slice, the others at once."""
+    """The state machine of one process. In odd incarnations it reads a snapshot slice by slice, otherwise at once."""
 
     reads_batches: ClassVar = True
     is_at_work: ClassVar = False
@@ -54,7 +54,7 @@ class Consumer:
         self.may_repeat = False  # The node was elected, and knew no high watermark then.
         self.leader = NOBODY  # And its epoch.
         self.resigned = -1  # The last epoch that this node is known to lead no more.
-        # What it was told as a state machine.
+        # State from the calls of the driver.
         self.position = 0  # All below was in a snapshot, was given, or was replayed and is committed.
         self.reader: SnapshotReader | None = None  # Until it is read.
         self.epoch: int | None = None  # That it leads.
@@ -72,7 +72,7 @@ class Consumer:
         self.next_offset += len(values)
         return Append(values, self.epoch, self.next_offset - len(values))
 
-    # What it is told.
+    # Calls of the driver.
 
     def on_leader(self, epoch: int, offset: int) -> Sequence[Append]:
         """Like a new controller, it appends something at once."""

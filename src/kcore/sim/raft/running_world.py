@@ -33,9 +33,9 @@ class RunningWorld(WorldState):
     edge: EdgeCalls
 
     def append(self, machine: Machine, *appends: Sequence[bytes]) -> Held | None:
-        """Records, each sequence in one batch, of the state machine of a node that may lead: the last, as it holds it.
+        """Lets a node's state machine append records, each sequence in one batch; returns the last append.
 
-        None if it does not lead, or no more than that.
+        None if the node does not lead.
         """
         self._append_elsewhere(machine)
         consumer = machine.consumer
@@ -48,7 +48,7 @@ class RunningWorld(WorldState):
         return consumer.journal[-1] if machine.is_up and consumer.journal else None
 
     def _append_elsewhere(self, machine: Machine) -> None:
-        """Now and then an append comes that expects what is not so: nothing of it may be written."""
+        """Sometimes makes an append with a wrong offset or epoch, of which nothing may be written."""
         if self.dice() >= ELSEWHERE:
             return
         node = machine.node
@@ -63,12 +63,12 @@ class RunningWorld(WorldState):
         self.seen["append elsewhere refused"] += 1
 
     def ask(self, machine: Machine, request: Message) -> None:
-        """A request of somebody who is no node of the quorum."""
+        """Sends a request that comes from no node of the quorum."""
         version = version_between(type(request), machine.level, machine.level)
         call = Call(None, 0, machine, request, version)
         self.checkers.on_asked(call)
         self.push(self.now_us, REQUEST, machine, call)
 
     def tell(self, machine: Machine, effects: list[Effect]) -> None:
-        """What came of a call of the node that was no event of a peer's."""
+        """Performs the effects of a call of the node that no message of a peer caused."""
         self.edge.perform(machine, effects)

@@ -16,7 +16,7 @@ def begin(world: RunningWorld) -> None:
 
 
 def upgrade(world: RunningWorld) -> None:
-    """One that leads is told to; never where it would name a disk that is gone."""
+    """Asks a leader for the upgrade, unless the new voter set would name a disk that is lost."""
     machines = [machine for machine in clients.leaders(world) if machine.node.high_watermark is not None]
     if not machines or world.is_healing:
         return

@@ -41,9 +41,9 @@ def load_metadata(path: str | Path, *, stop: bool = False) -> LoadedMetadata:
     the folder does not say which are.
 
     Raises DecodeError with path and position for unreadable bytes, TableError for a record that contradicts earlier
-    ones. Raises StorageError for a damaged snapshot, or one that the log does not lead to. With `stop`, an older snapshot
-    replaces a damaged one, and reading ends at a damaged batch: `problem` describes it. Raises StorageError for other
-    files, for a replica of another topic, and for an empty log in a folder with another name.
+    ones. Raises StorageError for a damaged snapshot, or one that the log does not lead to. With `stop`, an older
+    snapshot replaces a damaged one, and reading ends at a damaged batch: `problem` describes it. Raises StorageError
+    for other files, for a replica of another topic, and for an empty log in a folder with another name.
     """
     path = metadata_folder_in(checked_path(path))
     partition = partition_of((path if path.is_dir() else path.parent).resolve())
