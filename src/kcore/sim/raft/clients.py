@@ -16,7 +16,7 @@ from kcore.wire.record_building import encode_values
 
 AUDIT_US: Final = 250_000
 AT_ONCE: Final = 0.5  # So often several appends are decided in one event.
-PAD_BYTES: Final = 300  # Of a snapshot's second record.
+PAD_BYTES: Final = 300  # The size of a snapshot's second record.
 SLICE_US: Final = 20_000  # Between two slices of a snapshot.
 MOST_WRITING: Final = 2  # Snapshots of one node at a time.
 

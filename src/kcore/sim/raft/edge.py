@@ -56,7 +56,7 @@ class Edge:
 
     @property
     def handlers(self) -> tuple[Handler, ...]:
-        """Of all kinds of events but DO, in the kernel's order."""
+        """The handlers of all kinds of events but DO, in the kernel's order."""
         return (
             *(self._on_request, self._on_response, self._on_timer, self._on_expiry),
             *(self._on_flushed, self._on_stored),
@@ -200,7 +200,7 @@ class Edge:
         self.perform(machine, [])
 
     def _run_state_machine(self, machine: Machine) -> list[Effect]:
-        """Tells it all that is to be told; the node's effects of what it returned."""
+        """Makes all calls of the state machine that are due; returns the node's effects of the outputs."""
         driver = machine.driver
         machine.checked = None
         if machine.consumer.reader is not None:

@@ -182,7 +182,7 @@ def strange_fetch_snapshot(world: RunningWorld, machine: Machine) -> Message:
 
 
 def strange_vote(world: RunningWorld, machine: Machine) -> Message:
-    """Of a node by its id and a directory, both right or wrong; or of nobody in particular."""
+    """A Vote request that names a voter by id and directory, each right or wrong, or no voter."""
     directory_id = machine.key.directory_id if world.dice() < 0.5 else wrong_directory(world, machine)
     partition = VoteRequestPartitionData(
         partition_index=world.random.choice((0, 0, 0, 1)),
@@ -272,7 +272,7 @@ def strange_end(world: RunningWorld, machine: Machine) -> Message:
 
 
 def strange_add(world: RunningWorld, machine: Machine) -> Message:
-    """Of a replica that there is not."""
+    """An AddRaftVoter request for a replica that does not exist."""
     named = any_machine(world)
     is_nobody = world.dice() < 0.3
     return AddRaftVoterRequest(
@@ -285,14 +285,14 @@ def strange_add(world: RunningWorld, machine: Machine) -> Message:
 
 
 def strange_remove(world: RunningWorld, machine: Machine) -> Message:
-    """Of a voter by its id alone, or with another directory."""
+    """A RemoveRaftVoter request with a voter's id, but without its directory or with another one."""
     named = any_machine(world)
     directory_id = NO_DIRECTORY if world.dice() < 0.2 else wrong_directory(world, named)
     return RemoveRaftVoterRequest(cluster_id=any_cluster(world), voter_id=named.index, voter_directory_id=directory_id)
 
 
 def strange_update(world: RunningWorld, machine: Machine) -> Message:
-    """Of a voter with another directory; or that can no more what all must."""
+    """An UpdateRaftVoter request with another directory, or with unsuitable kraft.versions."""
     named = any_machine(world)
     is_right = world.dice() < 0.3
     lowest, highest = world.random.choice(((2, 3), (1, 0), (-1, 1))) if is_right else (0, 1)

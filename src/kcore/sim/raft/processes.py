@@ -220,5 +220,5 @@ def replace_disk(world: RunningWorld, machine: Machine) -> None:
     empty_disk(world, machine)
     if version > 0:
         machine.is_configured = False  # Or with nothing on its disk it would vote as one of the configured voters.
-    else:  # Who is known by an id alone is the same voter, and forgot what it said.
+    else:  # A voter that is known by its id alone is the same voter, and has lost its vote.
         world.checkers.on_forgotten(machine)

@@ -1,4 +1,4 @@
-"""What is written, cut and flushed, and what a node says that its disk has."""
+"""Checks appends, truncations and flushes, and each node's claims about its durable log."""
 
 from bisect import bisect_left
 from collections.abc import Mapping, Sequence

@@ -1,4 +1,4 @@
-"""What passes between nodes, as traffic: every request is answered once and in time, and nothing grows or spins."""
+"""Checks the traffic between nodes: each request is answered once and in time, retries back off, memory is bounded."""
 
 from functools import cache
 from typing import Any, Final
